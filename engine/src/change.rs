@@ -1,0 +1,24 @@
+//! Raw updates as a source delivers them, before anything was decoded.
+
+use bytes::Bytes;
+
+use crate::key::Key;
+use crate::revision::Revision;
+
+/// One key got a new value, or lost the one it had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Which object.
+    pub key: Key,
+    /// The object as JSON (its `metadata.resourceVersion`, if any, is not trusted); `None`: deleted.
+    pub value: Option<Bytes>,
+}
+
+/// Everything that one revision changed. Atomic: it is published whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Batch {
+    /// Newer than that of every batch before.
+    pub revision: Revision,
+    /// In the order of the source; a key stands here at most once.
+    pub changes: Vec<Change>,
+}

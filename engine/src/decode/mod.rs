@@ -1,0 +1,327 @@
+//! From a raw value to an object: just enough JSON to know its attributes, and the bytes kept as they are.
+//!
+//! It owns what is read (labels, selectable fields) and what is spliced (`metadata.resourceVersion`, and a
+//! missing `kind` or `apiVersion`). It never re-serializes an object, and runs on the publisher's core only.
+
+mod scan;
+
+use std::fmt;
+use std::ops::Range;
+
+use simd_json::Buffers;
+use simd_json::prelude::*;
+
+use crate::attributes::Attributes;
+use crate::resource::Resource;
+use crate::revision::Revision;
+
+/// Why a value cannot be served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DecodeError {
+    /// Not JSON at all: protobuf, encrypted, truncated.
+    NotJson(String),
+    /// JSON, but not an object with an object as `metadata`.
+    NotAnObject,
+    /// A member name written with `\u` escapes, which the engine does not compare.
+    EscapedName,
+    /// Larger than an offset can say (4 GiB).
+    TooLarge(usize),
+}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotJson(why) => write!(f, "the stored value is not JSON ({why}): store it as JSON"),
+            Self::NotAnObject => f.write_str(
+                "the stored value is not an object with metadata: store a Kubernetes-style object",
+            ),
+            Self::EscapedName => {
+                f.write_str("a member name of the stored value is escaped: write member names in plain text")
+            }
+            Self::TooLarge(len) => write!(f, "the stored value has {len} bytes: store less than 4 GiB"),
+        }
+    }
+}
+
+impl std::error::Error for DecodeError {}
+
+/// What decode learned, and the bytes to serve.
+#[derive(Clone, Debug)]
+pub(crate) struct Decoded {
+    /// The digits of `metadata.resourceVersion` within the text that was appended.
+    pub(crate) version: Range<u32>,
+    /// Where the members behind `kind` and `apiVersion` begin; 0 when those do not lead.
+    pub(crate) bare: u32,
+    pub(crate) attributes: Attributes,
+}
+
+/// Decodes values one after another and reuses its buffers. One per publisher.
+pub struct Decoder {
+    buffers: Buffers,
+    /// simd-json parses in place: the value is copied here first.
+    scratch: Vec<u8>,
+}
+
+impl fmt::Debug for Decoder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Decoder").field("scratch_bytes", &self.scratch.capacity()).finish_non_exhaustive()
+    }
+}
+
+impl Default for Decoder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Decoder {
+    /// A decoder with no buffer grown yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { buffers: Buffers::default(), scratch: Vec::new() }
+    }
+
+    /// Whether `value` would be accepted from a store; for writers that want to know beforehand.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn check(&mut self, resource: &Resource, value: &[u8]) -> Result<(), DecodeError> {
+        self.decode(resource, value, Revision::ZERO, &mut Vec::new()).map(|_| ())
+    }
+
+    /// Appends `value` with `revision` spliced in to `out`, and reads its attributes.
+    pub(crate) fn decode(
+        &mut self,
+        resource: &Resource,
+        value: &[u8],
+        revision: Revision,
+        out: &mut Vec<u8>,
+    ) -> Result<Decoded, DecodeError> {
+        if u32::try_from(value.len() + 4096).is_err() {
+            return Err(DecodeError::TooLarge(value.len()));
+        }
+        let attributes = self.attributes(resource, value)?;
+        let compacted;
+        let mut text = value.trim_ascii();
+        if text.contains(&b'\n') || text.contains(&b'\r') {
+            compacted = scan::compact(text);
+            text = &compacted;
+        }
+        let places = scan::places(text).map_err(|scan::EscapedName| DecodeError::EscapedName)?;
+        Ok(splice(resource, text, &places, revision, attributes, out))
+    }
+
+    fn attributes(&mut self, resource: &Resource, value: &[u8]) -> Result<Attributes, DecodeError> {
+        self.scratch.clear();
+        self.scratch.extend_from_slice(value);
+        let tape = simd_json::to_tape_with_buffers(&mut self.scratch, &mut self.buffers)
+            .map_err(|error| DecodeError::NotJson(error.to_string()))?;
+        let top = tape.as_value();
+        let object = top.as_object().ok_or(DecodeError::NotAnObject)?;
+        let metadata = object.get("metadata");
+        let metadata =
+            metadata.as_ref().and_then(simd_json::tape::Value::as_object).ok_or(DecodeError::NotAnObject)?;
+        let mut labels = Vec::new();
+        if let Some(map) = metadata.get("labels").as_ref().and_then(simd_json::tape::Value::as_object) {
+            for (key, value) in map.iter() {
+                if let Some(value) = value.as_str() {
+                    labels.push((key.into(), value.into()));
+                }
+            }
+        }
+        let fields = resource.fields().iter().map(|field| {
+            let mut here = Some(top);
+            for member in &field.path {
+                here =
+                    here.and_then(|value| value.as_object().and_then(|object| object.get(member.as_str())));
+            }
+            if field.path.is_empty() { "".into() } else { here.map_or_else(|| "".into(), |v| scalar(&v)) }
+        });
+        let fields: Vec<Box<str>> = fields.collect();
+        Ok(Attributes::new(labels, fields))
+    }
+}
+
+/// A field's value as a selector compares it: text as it is, numbers and booleans as written, others "".
+fn scalar(value: &simd_json::tape::Value<'_, '_>) -> Box<str> {
+    if let Some(text) = value.as_str() {
+        return text.into();
+    }
+    if let Some(truth) = value.as_bool() {
+        return if truth { "true".into() } else { "false".into() };
+    }
+    if let Some(number) = value.as_i64() {
+        return number.to_string().into();
+    }
+    if let Some(number) = value.as_u64() {
+        return number.to_string().into();
+    }
+    if let Some(number) = value.as_f64() {
+        return number.to_string().into();
+    }
+    "".into()
+}
+
+/// Appends `text` with the version spliced in, and with `kind` and `apiVersion` when it lacks them.
+fn splice(
+    resource: &Resource,
+    text: &[u8],
+    places: &scan::Places,
+    revision: Revision,
+    attributes: Attributes,
+    out: &mut Vec<u8>,
+) -> Decoded {
+    let start = out.len();
+    let mut bare = places.after_type.unwrap_or(0);
+    let mut copied = 0;
+    if places.kind.is_none() || places.api_version.is_none() {
+        out.push(b'{');
+        copied = 1;
+        if places.kind.is_none() {
+            out.extend_from_slice(b"\"kind\":\"");
+            out.extend_from_slice(resource.kind.as_bytes());
+            out.extend_from_slice(b"\",");
+        }
+        if places.api_version.is_none() {
+            out.extend_from_slice(b"\"apiVersion\":\"");
+            out.extend_from_slice(resource.api_version.as_bytes());
+            out.extend_from_slice(b"\",");
+        }
+        if places.kind.is_none() && places.api_version.is_none() {
+            bare = out.len() - start;
+        }
+    }
+    let mut digits = [0; 20];
+    let digits = decimal(revision.get(), &mut digits);
+    let version_at;
+    if let Some(old) = &places.resource_version {
+        out.extend_from_slice(&text[copied..old.start]);
+        out.push(b'"');
+        version_at = out.len() - start;
+        out.extend_from_slice(digits);
+        out.push(b'"');
+        out.extend_from_slice(&text[old.end..]);
+    } else {
+        // `attributes` found an object as metadata, so the scan did too.
+        let metadata = places.metadata.unwrap_or(1);
+        let at = places.after_identity.unwrap_or(metadata);
+        out.extend_from_slice(&text[copied..at]);
+        if places.after_identity.is_some() {
+            out.push(b',');
+        }
+        out.extend_from_slice(b"\"resourceVersion\":\"");
+        version_at = out.len() - start;
+        out.extend_from_slice(digits);
+        out.push(b'"');
+        if places.after_identity.is_none() && places.metadata_filled {
+            out.push(b',');
+        }
+        out.extend_from_slice(&text[at..]);
+    }
+    let offset = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+    Decoded { version: offset(version_at)..offset(version_at + digits.len()), bare: offset(bare), attributes }
+}
+
+/// `n` in decimal, in `space`.
+pub(crate) fn decimal(n: u64, space: &mut [u8; 20]) -> &[u8] {
+    let mut at = space.len();
+    let mut rest = n;
+    loop {
+        at -= 1;
+        space[at] = b'0' + (rest % 10).to_le_bytes()[0];
+        rest /= 10;
+        if rest == 0 {
+            return &space[at..];
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resource::{Field, FieldId};
+
+    fn pods() -> Resource {
+        Resource::new("v1", "Pod", true, vec![Field::at("spec.nodeName"), Field::at("spec.hostNetwork")])
+    }
+
+    fn decode(value: &str) -> Result<(String, Decoded), DecodeError> {
+        let mut out = b"before".to_vec();
+        let decoded = Decoder::new().decode(&pods(), value.as_bytes(), Revision::new(123), &mut out)?;
+        let text = String::from_utf8(out.split_off(6)).expect("utf-8");
+        assert_eq!(&text[decoded.version.start as usize..decoded.version.end as usize], "123");
+        Ok((text, decoded))
+    }
+
+    #[test]
+    fn the_version_goes_behind_the_uid() {
+        let (text, decoded) = decode(
+            r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p","namespace":"n","uid":"u","labels":{"b":"2","a":"1"}},"spec":{"nodeName":"x","hostNetwork":true}}"#,
+        )
+        .expect("decodes");
+        assert_eq!(
+            text,
+            r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p","namespace":"n","uid":"u","resourceVersion":"123","labels":{"b":"2","a":"1"}},"spec":{"nodeName":"x","hostNetwork":true}}"#
+        );
+        assert!(text[decoded.bare as usize..].starts_with("\"metadata\""));
+        let a = &decoded.attributes;
+        assert_eq!((a.label("a"), a.label("b"), a.label("c")), (Some("1"), Some("2"), None));
+        let field = |label| a.field(pods().field(label).expect("declared"));
+        assert_eq!((field("spec.nodeName"), field("spec.hostNetwork")), ("x", "true"));
+        assert_eq!((a.field(FieldId::NAME), a.field(FieldId::NAMESPACE)), ("p", "n"));
+    }
+
+    #[test]
+    fn a_version_that_is_there_is_replaced() {
+        let (text, _) =
+            decode(r#"{"apiVersion":"v1","kind":"Pod","metadata":{"resourceVersion":"9999999","name":"p"}}"#)
+                .expect("decodes");
+        assert_eq!(
+            text,
+            r#"{"apiVersion":"v1","kind":"Pod","metadata":{"resourceVersion":"123","name":"p"}}"#
+        );
+    }
+
+    #[test]
+    fn what_is_missing_is_added() {
+        let (text, decoded) = decode(r#"{"metadata":{},"spec":{}}"#).expect("decodes");
+        assert_eq!(
+            text,
+            r#"{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"123"},"spec":{}}"#
+        );
+        assert!(text[decoded.bare as usize..].starts_with("\"metadata\""));
+        let (text, decoded) = decode(r#"{"kind":"Pod","metadata":{"labels":{}}}"#).expect("decodes");
+        assert_eq!(
+            text,
+            r#"{"apiVersion":"v1","kind":"Pod","metadata":{"resourceVersion":"123","labels":{}}}"#
+        );
+        assert_eq!(decoded.bare, 0);
+    }
+
+    #[test]
+    fn many_lines_become_one() {
+        let (text, _) = decode("{\n  \"metadata\": {\n    \"name\": \"p\"\n  }\n}\n").expect("decodes");
+        assert_eq!(
+            text,
+            r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p","resourceVersion":"123"}}"#
+        );
+    }
+
+    #[test]
+    fn what_is_not_an_object_is_refused() {
+        for bad in
+            ["k8s\0\n\u{b}", "", "[]", "{}", r#"{"metadata":3}"#, r#"{"metadata":{}"#, "{\"metadata\":{}} x"]
+        {
+            assert!(decode(bad).is_err(), "{bad:?}");
+        }
+        assert_eq!(decode(r#"{"metadata":{"n\u0061me":"x"}}"#).err(), Some(DecodeError::EscapedName));
+    }
+
+    #[test]
+    fn decimals() {
+        for n in [0, 7, 10, 999, u64::MAX] {
+            assert_eq!(decimal(n, &mut [0; 20]), n.to_string().as_bytes());
+        }
+    }
+}

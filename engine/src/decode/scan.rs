@@ -1,0 +1,253 @@
+//! Where things stand in an object's JSON: byte ranges, not values.
+//!
+//! It owns the walk over text that simd-json has already found to be valid, and finds the members that the
+//! engine splices or skips. It never decides whether the text is JSON, and never copies a value.
+
+use std::ops::Range;
+
+/// The places that matter, as byte offsets into the scanned text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Places {
+    /// The value of the top member `kind`, quotes included.
+    pub(crate) kind: Option<Range<usize>>,
+    /// The value of the top member `apiVersion`, quotes included.
+    pub(crate) api_version: Option<Range<usize>>,
+    /// Right behind the comma after a leading `kind` and `apiVersion` pair (in either order), when the text
+    /// begins with both and more follows.
+    pub(crate) after_type: Option<usize>,
+    /// Right behind the `{` of `metadata`.
+    pub(crate) metadata: Option<usize>,
+    /// Whether `metadata` has a member.
+    pub(crate) metadata_filled: bool,
+    /// The value of `metadata.resourceVersion`.
+    pub(crate) resource_version: Option<Range<usize>>,
+    /// The end of the value of `metadata.uid`, or else `.namespace`, or else `.name`.
+    pub(crate) after_identity: Option<usize>,
+}
+
+/// A member name that cannot be compared byte by byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct EscapedName;
+
+/// Walks the top object of `text`, which must be valid JSON and an object without space around it.
+pub(crate) fn places(text: &[u8]) -> Result<Places, EscapedName> {
+    let mut found = Places::default();
+    let mut identity_rank = 0;
+    let mut member_index = 0;
+    let mut leading_types = 0;
+    let mut walk = Walk { text, at: 0 };
+    walk.members(|walk, name, value_start| {
+        match name {
+            b"metadata" if walk.peek() == b'{' => {
+                found.metadata = Some(value_start + 1);
+                found.metadata_filled = false;
+                walk.members(|walk, name, start| {
+                    found.metadata_filled = true;
+                    let end = walk.skip_value();
+                    let rank = match name {
+                        b"uid" => 3,
+                        b"namespace" => 2,
+                        b"name" => 1,
+                        b"resourceVersion" => {
+                            found.resource_version = Some(start..end);
+                            0
+                        }
+                        _ => 0,
+                    };
+                    if rank > identity_rank {
+                        identity_rank = rank;
+                        found.after_identity = Some(end);
+                    }
+                    Ok(())
+                })?;
+            }
+            b"kind" | b"apiVersion" => {
+                let end = walk.skip_value();
+                if name == b"kind" {
+                    found.kind = Some(value_start..end);
+                } else {
+                    found.api_version = Some(value_start..end);
+                }
+                if member_index == leading_types && member_index < 2 {
+                    leading_types += 1;
+                    if leading_types == 2 && found.kind.is_some() && found.api_version.is_some() {
+                        walk.space();
+                        if walk.peek() == b',' {
+                            found.after_type = Some(walk.at + 1);
+                        }
+                    }
+                }
+            }
+            _ => {
+                walk.skip_value();
+            }
+        }
+        member_index += 1;
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+struct Walk<'a> {
+    text: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Walk<'a> {
+    /// The byte here; NUL past the end, which valid JSON never reaches.
+    fn peek(&self) -> u8 {
+        self.text.get(self.at).copied().unwrap_or(0)
+    }
+
+    fn space(&mut self) {
+        while matches!(self.peek(), b' ' | b'\t' | b'\n' | b'\r') {
+            self.at += 1;
+        }
+    }
+
+    /// Calls `visit` with each member's name, standing on the first byte of its value; `visit` moves past it.
+    fn members(
+        &mut self,
+        mut visit: impl FnMut(&mut Self, &'a [u8], usize) -> Result<(), EscapedName>,
+    ) -> Result<(), EscapedName> {
+        self.at += 1;
+        self.space();
+        while self.peek() == b'"' {
+            let name_start = self.at + 1;
+            let name_end = self.skip_string() - 1;
+            let name = &self.text[name_start..name_end];
+            if name.contains(&b'\\') {
+                return Err(EscapedName);
+            }
+            self.space();
+            self.at += 1;
+            self.space();
+            let value_start = self.at;
+            visit(self, name, value_start)?;
+            self.space();
+            if self.peek() == b',' {
+                self.at += 1;
+                self.space();
+            }
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    /// Moves past a string; the offset behind its closing quote.
+    fn skip_string(&mut self) -> usize {
+        self.at += 1;
+        loop {
+            match self.peek() {
+                b'"' | 0 => {
+                    self.at += 1;
+                    return self.at;
+                }
+                b'\\' => self.at += 2,
+                _ => self.at += 1,
+            }
+        }
+    }
+
+    /// Moves past any value; the offset behind it.
+    fn skip_value(&mut self) -> usize {
+        match self.peek() {
+            b'"' => self.skip_string(),
+            b'{' | b'[' => {
+                let mut depth = 0_usize;
+                loop {
+                    match self.peek() {
+                        b'"' => {
+                            self.skip_string();
+                            continue;
+                        }
+                        b'{' | b'[' => depth += 1,
+                        b'}' | b']' => depth -= 1,
+                        0 => return self.at,
+                        _ => {}
+                    }
+                    self.at += 1;
+                    if depth == 0 {
+                        return self.at;
+                    }
+                }
+            }
+            _ => {
+                while !matches!(self.peek(), b',' | b'}' | b']' | b' ' | b'\t' | b'\n' | b'\r' | 0) {
+                    self.at += 1;
+                }
+                self.at
+            }
+        }
+    }
+}
+
+/// Removes the space between tokens, so that the text fits on one line. `text` must be valid JSON.
+pub(crate) fn compact(text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut walk = Walk { text, at: 0 };
+    while walk.at < text.len() {
+        match walk.peek() {
+            b'"' => {
+                let start = walk.at;
+                let end = walk.skip_string().min(text.len());
+                out.extend_from_slice(&text[start..end]);
+            }
+            b' ' | b'\t' | b'\n' | b'\r' => walk.at += 1,
+            byte => {
+                out.push(byte);
+                walk.at += 1;
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str, range: Option<Range<usize>>) -> Option<&str> {
+        range.map(|r| &text[r])
+    }
+
+    #[test]
+    fn finds_what_is_spliced() {
+        let text = r#"{"kind":"A","apiVersion":"v1","metadata":{"name":"n","uid":"u","resourceVersion":"7"},"x":[{"metadata":{}}]}"#;
+        let found = places(text.as_bytes()).expect("no escapes");
+        assert_eq!(at(text, found.kind.clone()), Some("\"A\""));
+        assert_eq!(at(text, found.resource_version.clone()), Some("\"7\""));
+        assert!(text[found.after_type.expect("leads")..].starts_with("\"metadata\""));
+        assert!(text[found.after_identity.expect("uid")..].starts_with(",\"resourceVersion\""));
+        assert!(found.metadata_filled);
+    }
+
+    #[test]
+    fn braces_and_quotes_in_strings_do_not_fool_it() {
+        let text = r#"{ "data" : {"metadata":{"resourceVersion":"no"}, "s":"}\"{\\"} , "metadata" : { } }"#;
+        let found = places(text.as_bytes()).expect("no escaped names");
+        assert_eq!(found.resource_version, None);
+        assert!(text[found.metadata.expect("there")..].starts_with(" } }"));
+        assert!(!found.metadata_filled);
+        assert_eq!(found.after_type, None);
+    }
+
+    #[test]
+    fn type_members_elsewhere_are_found_but_do_not_lead() {
+        let text = r#"{"metadata":{"name":"n"},"kind":"A","apiVersion":"v1"}"#;
+        let found = places(text.as_bytes()).expect("no escapes");
+        assert_eq!((at(text, found.api_version), found.after_type), (Some("\"v1\""), None));
+        let text = r#"{"kind":"A","metadata":{"name":"n"},"apiVersion":"v1"}"#;
+        assert_eq!(places(text.as_bytes()).expect("no escapes").after_type, None);
+    }
+
+    #[test]
+    fn escaped_names_are_refused() {
+        assert_eq!(places(br#"{"meta\u0064ata":{}}"#), Err(EscapedName));
+    }
+
+    #[test]
+    fn compact_keeps_strings() {
+        assert_eq!(compact(b"{ \"a b\" :\n [1 ,\t2, \"x \\\" y\"] }\r\n"), b"{\"a b\":[1,2,\"x \\\" y\"]}");
+    }
+}

@@ -1,0 +1,32 @@
+//! revcast's engine: changes in, bytes out.
+//!
+//! It owns what a watch means: the window of recent events, the newest object per key, who is interested in what,
+//! and the bytes of every frame. It never does I/O, reads a clock, draws a random number or waits. Read
+//! `ARCHITECTURE.md` beside this crate first, then `examples/one_shard.rs`.
+#![forbid(unsafe_code)]
+
+pub mod attributes;
+pub mod change;
+pub mod decode;
+pub mod encoding;
+mod event;
+pub mod frame;
+pub mod index;
+pub mod key;
+pub mod limits;
+mod object;
+pub mod planted;
+mod publisher;
+pub mod resource;
+pub mod revision;
+pub mod ring;
+pub mod selector;
+pub mod shard;
+pub mod tick;
+mod watcher;
+
+pub use event::Event;
+pub use object::Object;
+pub use publisher::{BatchError, Feed, Publisher, RingLimits};
+pub use shard::{Ended, Outlet, Sent, Shard, ShardConfig, Stats, Turn};
+pub use watcher::{Scope, Start, Subscription, WatcherId};

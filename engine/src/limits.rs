@@ -1,0 +1,54 @@
+//! Every limit of the engine, in one place, with the proofs that they fit each other.
+
+use std::time::Duration;
+
+/// Events in the ring when nobody says otherwise.
+pub const RING_EVENTS_DEFAULT: usize = 1 << 17;
+/// The smallest ring that still has room for a batch, a round and a lagging shard.
+pub const RING_EVENTS_MIN: usize = 1 << 10;
+/// The largest ring: 16 Mi slots of 8 bytes.
+pub const RING_EVENTS_MAX: usize = 1 << 24;
+/// Bytes of frames that the ring keeps alive when nobody says otherwise.
+pub const RING_BYTES_DEFAULT: u64 = 256 << 20;
+/// Less than one large object would make every watcher fall out of the window at once.
+pub const RING_BYTES_MIN: u64 = 1 << 20;
+
+/// Events that one round takes from the ring, unless a revision is larger.
+pub const ROUND_EVENTS: usize = 256;
+/// Bytes of frames that one round takes from the ring, unless a single event is larger.
+pub const ROUND_BYTES: usize = 256 << 10;
+/// A class whose run is longer than this catches up from the ring instead: joining it would cost a copy that
+/// large pages do not need.
+pub const RUN_BYTES: usize = 512 << 10;
+/// Deliveries between two looks at the clock and at other work.
+pub const SENDS_PER_TURN: usize = 64;
+
+/// Bytes that one watcher behind is given in one go.
+pub const PAGE_BYTES: usize = 64 << 10;
+/// Events or objects that are looked at for one watcher behind in one go, whether they match or not.
+pub const PAGE_SCAN: usize = 1024;
+
+/// What the budget gains a second, from kube-apiserver's watch cache (`time_budget.go`).
+pub const BUDGET_REFILL_PER_SECOND: Duration = Duration::from_millis(50);
+/// What the budget never exceeds (same source).
+pub const BUDGET_CAP: Duration = Duration::from_millis(100);
+/// The longest loan between two rounds.
+pub const BUDGET_LOAN: Duration = Duration::from_millis(10);
+
+/// Between two bookmarks of a watcher (`bookmarkFrequency` in kube-apiserver's cacher).
+pub const BOOKMARK_INTERVAL_DEFAULT: Duration = Duration::from_secs(60);
+/// A watcher that asked for bookmarks gets one this long before its deadline (same source).
+pub const BOOKMARK_BEFORE_DEADLINE: Duration = Duration::from_secs(2);
+/// How long a watcher that is to end may take to accept the bytes it is still owed.
+pub const DRAIN_GRACE: Duration = Duration::from_secs(5);
+
+/// Encodings besides plain JSON that one engine can know.
+pub const ENCODINGS_MAX: usize = 8;
+
+const _: () = assert!(RING_EVENTS_MIN.is_power_of_two() && RING_EVENTS_MAX.is_power_of_two());
+const _: () = assert!(RING_EVENTS_DEFAULT.is_power_of_two());
+// The publisher waits for a shard that is half a ring behind; a round must fit well before that.
+const _: () = assert!(ROUND_EVENTS * 4 <= RING_EVENTS_MIN);
+const _: () = assert!((ROUND_BYTES * 4) as u64 <= RING_BYTES_MIN);
+const _: () = assert!(ROUND_BYTES <= RUN_BYTES && PAGE_BYTES <= RUN_BYTES);
+const _: () = assert!(BUDGET_LOAN.as_millis() <= BUDGET_CAP.as_millis());

@@ -1,0 +1,66 @@
+//! Bugs on purpose, so that the simulator can prove that it would find them.
+//!
+//! Without the feature `planted-bugs` every question is the constant "no" and costs nothing. With it, a test
+//! switches one bug on for its own thread. No served binary is built with the feature.
+
+/// What can be made to go wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bug {
+    /// A round forgets an event now and then.
+    SkippedEvent,
+    /// A watcher that caught up joins the live ones one event too early, and is sent that event again.
+    DoubledFrame,
+    /// A bookmark names the newest published revision, not the newest one sent.
+    BookmarkTooEarly,
+    /// DELETED by a transition carries the new object, not the last matching one.
+    WrongDeletedObject,
+    /// DELETED keeps the resourceVersion of the last state.
+    StaleDeletedVersion,
+    /// The ring hands out whatever stands in a slot.
+    LappedReaderUnnoticed,
+    /// A round, and so a bookmark, may end inside a revision.
+    SplitRevision,
+    /// After a partial send the frame starts again from its first byte.
+    PartialSendRestarted,
+    /// A start older than the window is served from the window's beginning.
+    ExpiredStartServed,
+    /// The verdict looks at the new state alone.
+    TransitionIgnored,
+    /// After the initial events a watcher goes on at the ring's head, not at its snapshot's place.
+    GapAfterInitialEvents,
+    /// The interest index looks up only the new value of a field.
+    OldValueNotLookedUp,
+    /// A frame is made again for everyone who asks.
+    FrameMadeTwice,
+}
+
+#[cfg(feature = "planted-bugs")]
+mod switch {
+    use super::Bug;
+    use std::cell::Cell;
+
+    thread_local! {
+        static ACTIVE: Cell<Option<Bug>> = const { Cell::new(None) };
+    }
+
+    /// Switches one bug on for this thread, or all off.
+    pub fn plant(bug: Option<Bug>) {
+        ACTIVE.set(bug);
+    }
+
+    pub(crate) fn planted(bug: Bug) -> bool {
+        ACTIVE.get() == Some(bug)
+    }
+}
+
+#[cfg(feature = "planted-bugs")]
+pub use switch::plant;
+#[cfg(feature = "planted-bugs")]
+pub(crate) use switch::planted;
+
+/// Whether this bug is switched on: never, in this build.
+#[cfg(not(feature = "planted-bugs"))]
+#[inline]
+pub(crate) const fn planted(_: Bug) -> bool {
+    false
+}

@@ -1,0 +1,131 @@
+//! What the engine must know of a resource: how its objects name themselves and which fields select.
+
+use crate::key::ResourceId;
+
+/// One selectable field: its label on the wire and where its value stands in the object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// As a client writes it: `spec.nodeName`.
+    pub label: String,
+    /// The members to follow from the top of the object. Empty: the field exists but always reads as "".
+    pub path: Vec<String>,
+}
+
+impl Field {
+    /// A field whose label, split at the dots, is its place in the object.
+    #[must_use]
+    pub fn at(label: &str) -> Self {
+        Self { label: label.to_owned(), path: label.split('.').map(str::to_owned).collect() }
+    }
+
+    /// A field under another name: `alias` reads what stands at `path`.
+    #[must_use]
+    pub fn alias(alias: &str, path: &str) -> Self {
+        Self { label: alias.to_owned(), path: path.split('.').map(str::to_owned).collect() }
+    }
+}
+
+/// A field's place in [`Resource::fields`] and in an object's attributes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FieldId(u8);
+
+impl FieldId {
+    /// `metadata.name`, which every resource has.
+    pub const NAME: Self = Self(0);
+    /// `metadata.namespace`, which every namespaced resource has.
+    pub const NAMESPACE: Self = Self(1);
+
+    /// The index into [`Resource::fields`].
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// One kind of object, as the engine sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resource {
+    /// `v1`, or `group/version`.
+    pub api_version: String,
+    /// `ConfigMap`.
+    pub kind: String,
+    /// Whether its keys have a namespace.
+    pub namespaced: bool,
+    /// `metadata.name`, then `metadata.namespace` when namespaced, then the resource's own.
+    fields: Vec<Field>,
+}
+
+impl Resource {
+    /// A resource with the fields that all have, and `own` ones besides (at most 200).
+    #[must_use]
+    pub fn new(api_version: &str, kind: &str, namespaced: bool, own: Vec<Field>) -> Self {
+        assert!(own.len() <= 200, "a resource has at most 200 selectable fields of its own");
+        let mut fields = vec![Field::at("metadata.name")];
+        if namespaced {
+            fields.push(Field::at("metadata.namespace"));
+        }
+        fields.extend(own);
+        Self { api_version: api_version.to_owned(), kind: kind.to_owned(), namespaced, fields }
+    }
+
+    /// All selectable fields; a [`FieldId`] is an index into them.
+    #[must_use]
+    pub fn fields(&self) -> &[Field] {
+        &self.fields
+    }
+
+    /// The field that clients call `label`.
+    #[must_use]
+    pub fn field(&self, label: &str) -> Option<FieldId> {
+        let index = self.fields.iter().position(|field| field.label == label)?;
+        u8::try_from(index).ok().map(FieldId)
+    }
+
+    /// Whether it has selectable fields of its own.
+    #[must_use]
+    pub fn has_own_fields(&self) -> bool {
+        self.fields.len() > 1 + usize::from(self.namespaced)
+    }
+}
+
+/// All resources that are served. Fixed for the life of a publisher and its shards.
+#[derive(Clone, Debug, Default)]
+pub struct Schema {
+    resources: Vec<Resource>,
+}
+
+impl Schema {
+    /// No resource yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { resources: Vec::new() }
+    }
+
+    /// Adds a row and names it.
+    ///
+    /// # Panics
+    /// Past 65,536 resources: the edge limits them.
+    pub fn add(&mut self, resource: Resource) -> ResourceId {
+        let id = ResourceId::new(u16::try_from(self.resources.len()).expect("at most 65,536 resources"));
+        self.resources.push(resource);
+        id
+    }
+
+    /// The resource in row `id`.
+    #[must_use]
+    pub fn get(&self, id: ResourceId) -> &Resource {
+        &self.resources[id.row()]
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.resources.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.resources.is_empty()
+    }
+}

@@ -1,0 +1,315 @@
+//! The window of recent events: one writer, many readers, no lock.
+//!
+//! It owns the slots and the counters around them. Entries stand at growing positions; the writer makes whole
+//! batches visible with one store to `head`, and forgets the oldest entries when it needs their slots or when it
+//! is told to. A reader that asks for a forgotten entry learns that it was lapped: what it gets is always the
+//! entry of the position that it asked for, never a torn or a newer one. The ring never waits and never drops
+//! what it was not told to: holding the writer back for a slow shard is the publisher's business.
+
+mod slot;
+
+use std::fmt;
+use std::sync::Arc;
+
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicU64, Ordering};
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::planted::{Bug, planted};
+use crate::revision::{Position, Revision};
+use slot::Slot;
+
+/// What can stand in a ring.
+pub trait Entry: Send + Sync {
+    /// Where it stands.
+    fn position(&self) -> Position;
+    /// The revision it belongs to. Never falls from one position to the next.
+    fn revision(&self) -> Revision;
+}
+
+/// Why there is no entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// The window no longer reaches back to it.
+    Lapped,
+    /// It was not published yet.
+    NotYet,
+}
+
+struct Shared<T> {
+    slots: Box<[Slot<T>]>,
+    /// Entries ever published: the position of the next one.
+    head: AtomicU64,
+    /// The oldest position that may still be there.
+    oldest: AtomicU64,
+    /// The newest revision of which an entry was forgotten. Set before the entry goes.
+    forgotten: AtomicU64,
+    /// The revision up to which everything was published. Set after the entries are visible.
+    progress: AtomicU64,
+}
+
+impl<T> Shared<T> {
+    fn slot(&self, position: u64) -> &Slot<T> {
+        let mask = self.slots.len() - 1;
+        // Truncation is what a ring does: only the low bits choose the slot.
+        #[allow(clippy::cast_possible_truncation)]
+        &self.slots[position as usize & mask]
+    }
+}
+
+/// The one writer.
+pub struct Writer<T> {
+    shared: Arc<Shared<T>>,
+    next: u64,
+    oldest: u64,
+}
+
+/// One of many readers. Cheap to clone.
+pub struct Reader<T> {
+    shared: Arc<Shared<T>>,
+}
+
+/// A ring of `capacity` slots (rounded up to a power of two, at least 2) that begins empty behind `start`: nothing
+/// of `start` or before can be replayed.
+#[must_use]
+pub fn ring<T: Entry>(capacity: usize, start: Revision) -> (Writer<T>, Reader<T>) {
+    let capacity = capacity.max(2).next_power_of_two();
+    let shared = Arc::new(Shared {
+        slots: (0..capacity).map(|_| Slot::new()).collect(),
+        head: AtomicU64::new(0),
+        oldest: AtomicU64::new(0),
+        forgotten: AtomicU64::new(start.get()),
+        progress: AtomicU64::new(start.get()),
+    });
+    (Writer { shared: Arc::clone(&shared), next: 0, oldest: 0 }, Reader { shared })
+}
+
+impl<T: Entry> Writer<T> {
+    /// How many entries fit.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.shared.slots.len()
+    }
+
+    /// Where the next entry goes.
+    #[must_use]
+    pub const fn next(&self) -> Position {
+        Position::new(self.next)
+    }
+
+    /// The oldest position that is still there.
+    #[must_use]
+    pub const fn oldest(&self) -> Position {
+        Position::new(self.oldest)
+    }
+
+    /// The oldest entry itself.
+    #[must_use]
+    pub fn peek_oldest(&self) -> Option<Arc<T>> {
+        if self.oldest == self.next { None } else { self.shared.slot(self.oldest).load() }
+    }
+
+    /// Puts an entry at [`Writer::next`], forgetting the oldest one if its slot is needed. Not visible before
+    /// [`Writer::publish`].
+    pub fn stage(&mut self, entry: Arc<T>) {
+        assert_eq!(entry.position().get(), self.next, "entries are staged in order");
+        while self.next - self.oldest >= self.shared.slots.len() as u64 {
+            self.forget_oldest();
+        }
+        self.shared.slot(self.next).store(Some(entry));
+        self.next += 1;
+    }
+
+    /// Makes everything staged visible at once, and says that nothing else happened up to `revision`.
+    pub fn publish(&mut self, revision: Revision) {
+        self.shared.head.store(self.next, Ordering::Release);
+        // Behind the head: who sees this progress sees the entries that it speaks of.
+        self.shared.progress.store(revision.get(), Ordering::Release);
+    }
+
+    /// Forgets the oldest entry, if there is one.
+    pub fn forget_oldest(&mut self) {
+        if self.oldest == self.next {
+            return;
+        }
+        let slot = self.shared.slot(self.oldest);
+        if let Some(entry) = slot.load() {
+            self.shared.forgotten.fetch_max(entry.revision().get(), Ordering::Release);
+        }
+        self.oldest += 1;
+        self.shared.oldest.store(self.oldest, Ordering::Release);
+        slot.store(None);
+    }
+
+    /// Says that nothing of `revision` or before can be replayed, whether the ring held it or not.
+    pub fn forget_through(&mut self, revision: Revision) {
+        self.shared.forgotten.fetch_max(revision.get(), Ordering::Release);
+        while self.peek_oldest().is_some_and(|entry| entry.revision() <= revision) {
+            self.forget_oldest();
+        }
+    }
+}
+
+impl<T: Entry> Reader<T> {
+    /// The position that the next published entry will have.
+    #[must_use]
+    pub fn head(&self) -> Position {
+        Position::new(self.shared.head.load(Ordering::Acquire))
+    }
+
+    /// The oldest position that may still be there.
+    #[must_use]
+    pub fn oldest(&self) -> Position {
+        Position::new(self.shared.oldest.load(Ordering::Acquire))
+    }
+
+    /// The newest revision that cannot be replayed: a watch may start after it, not before.
+    #[must_use]
+    pub fn forgotten(&self) -> Revision {
+        Revision::new(self.shared.forgotten.load(Ordering::Acquire))
+    }
+
+    /// Everything up to here was published. Entries of it are visible to whoever reads this first.
+    #[must_use]
+    pub fn progress(&self) -> Revision {
+        Revision::new(self.shared.progress.load(Ordering::Acquire))
+    }
+
+    /// The entry at `position`.
+    ///
+    /// # Errors
+    /// [`Missing::Lapped`] when it was forgotten, [`Missing::NotYet`] when it was not published.
+    pub fn get(&self, position: Position) -> Result<Arc<T>, Missing> {
+        if position >= self.head() {
+            return Err(Missing::NotYet);
+        }
+        match self.shared.slot(position.get()).load() {
+            Some(entry) if entry.position() == position => Ok(entry),
+            Some(entry) if planted(Bug::LappedReaderUnnoticed) => Ok(entry),
+            _ => Err(Missing::Lapped),
+        }
+    }
+
+    /// The first position whose entry is newer than `revision`; the head when there is none yet.
+    ///
+    /// # Errors
+    /// [`Missing::Lapped`] when entries newer than `revision` may have been forgotten.
+    pub fn position_after(&self, revision: Revision) -> Result<Position, Missing> {
+        // Where the window begins is read first: `forgotten`, read behind it, then speaks of every entry before
+        // `low`. The other way round, entries that go between the two reads would be skipped unnoticed.
+        let mut low = self.oldest().get();
+        if !planted(Bug::ExpiredStartServed) && revision < self.forgotten() {
+            return Err(Missing::Lapped);
+        }
+        let mut high = self.head().get();
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match self.get(Position::new(middle)) {
+                Ok(entry) if entry.revision() > revision => high = middle,
+                Ok(_) => low = middle + 1,
+                // Forgotten while we searched: what we look for may be gone too.
+                Err(Missing::Lapped) => {
+                    if revision < self.forgotten() {
+                        return Err(Missing::Lapped);
+                    }
+                    low = middle + 1;
+                }
+                Err(Missing::NotYet) => high = middle,
+            }
+        }
+        Ok(Position::new(low))
+    }
+}
+
+impl<T> Clone for Reader<T> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl<T> fmt::Debug for Writer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Writer")
+            .field("next", &self.next)
+            .field("oldest", &self.oldest)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<T> fmt::Debug for Reader<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reader").field("slots", &self.shared.slots.len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, PartialEq)]
+    struct Item(u64, u64);
+
+    impl Entry for Item {
+        fn position(&self) -> Position {
+            Position::new(self.0)
+        }
+        fn revision(&self) -> Revision {
+            Revision::new(self.1)
+        }
+    }
+
+    fn filled(capacity: usize, revisions: &[u64]) -> (Writer<Item>, Reader<Item>) {
+        let (mut writer, reader) = ring(capacity, Revision::ZERO);
+        for &revision in revisions {
+            writer.stage(Arc::new(Item(writer.next().get(), revision)));
+            writer.publish(Revision::new(revision));
+        }
+        (writer, reader)
+    }
+
+    #[test]
+    fn what_is_staged_is_not_visible() {
+        let (mut writer, reader) = filled(4, &[5]);
+        writer.stage(Arc::new(Item(1, 6)));
+        assert_eq!(reader.get(Position::new(1)).err(), Some(Missing::NotYet));
+        assert_eq!(reader.progress(), Revision::new(5));
+        writer.publish(Revision::new(9));
+        assert_eq!(*reader.get(Position::new(1)).expect("published"), Item(1, 6));
+        assert_eq!(reader.progress(), Revision::new(9));
+    }
+
+    #[test]
+    fn a_lapped_reader_learns_it() {
+        let (_, reader) = filled(4, &[1, 2, 3, 4, 5, 6]);
+        assert_eq!(reader.get(Position::new(1)).err(), Some(Missing::Lapped));
+        assert_eq!(*reader.get(Position::new(2)).expect("in the window"), Item(2, 3));
+        assert_eq!((reader.oldest(), reader.forgotten()), (Position::new(2), Revision::new(2)));
+    }
+
+    #[test]
+    fn starts_are_found_by_revision() {
+        let (_, reader) = filled(8, &[3, 3, 5, 9, 9, 9, 12]);
+        let after = |r| reader.position_after(Revision::new(r)).map(Position::get);
+        assert_eq!([after(0), after(2), after(3), after(4), after(5)], [Ok(0), Ok(0), Ok(2), Ok(2), Ok(3)]);
+        assert_eq!([after(9), after(12), after(99)], [Ok(6), Ok(7), Ok(7)]);
+    }
+
+    #[test]
+    fn a_half_forgotten_revision_cannot_be_replayed() {
+        let (mut writer, reader) = filled(8, &[3, 5, 5, 7]);
+        writer.forget_oldest();
+        writer.forget_oldest();
+        assert_eq!(reader.position_after(Revision::new(4)).err(), Some(Missing::Lapped));
+        assert_eq!(reader.position_after(Revision::new(5)), Ok(Position::new(3)));
+    }
+
+    #[test]
+    fn forgetting_through_a_revision() {
+        let (mut writer, reader) = filled(8, &[3, 5, 5, 7]);
+        writer.forget_through(Revision::new(5));
+        assert_eq!((reader.oldest(), reader.forgotten()), (Position::new(3), Revision::new(5)));
+        writer.forget_through(Revision::new(50));
+        assert_eq!((reader.oldest(), reader.forgotten()), (Position::new(4), Revision::new(50)));
+    }
+}

@@ -1,0 +1,188 @@
+//! What the clock asks for: bookmarks, and the end of a watch's time.
+//!
+//! A bookmark names the revision up to which the shard has dispatched, and goes to live watchers between rounds
+//! only: so everything up to it was sent to *that* watcher.
+
+use bytes::Bytes;
+
+use super::{Outlet, Sent, Shard};
+use crate::encoding::{Encoding, View};
+use crate::frame;
+use crate::limits::{BOOKMARK_BEFORE_DEADLINE, DRAIN_GRACE, SENDS_PER_TURN};
+use crate::planted::{Bug, planted};
+use crate::revision::{Position, Revision};
+use crate::ring::Missing;
+use crate::tick::Tick;
+use crate::watcher::class::ClassKey;
+use crate::watcher::{Phase, Place, Rest, Watcher, WatcherId};
+
+impl Shard {
+    /// Sets when the watcher's next bookmark is due, and with it when it wants attention.
+    pub(super) fn plan_bookmark(&self, watcher: &mut Watcher, now: Tick) {
+        watcher.next_bookmark = watcher.deadline;
+        if watcher.bookmarks {
+            // Up to a tenth early, so that those who came together do not stay together.
+            let early = self.config.bookmark_interval.mul_f64(0.1 * f64::from(255 - watcher.jitter) / 255.0);
+            let regular = now.plus(self.config.bookmark_interval - early);
+            let last = watcher.deadline.minus(BOOKMARK_BEFORE_DEADLINE);
+            watcher.next_bookmark = if now < last { regular.min(last) } else { watcher.deadline };
+        }
+        watcher.due = watcher.next_bookmark.min(watcher.deadline);
+    }
+
+    /// Gives attention to watchers whose time has come, a few a turn. True when there were any.
+    pub(super) fn tend_due(&mut self, outlet: &mut impl Outlet, now: Tick) -> bool {
+        let mut tended = false;
+        for _ in 0..SENDS_PER_TURN {
+            let Some(id) = self.table.first_due(now) else { break };
+            tended = true;
+            let Some(watcher) = self.table.get(id) else { break };
+            if watcher.ending || matches!(watcher.phase, Phase::Draining) {
+                // It was given time to take what it is owed, and did not.
+                self.end(id, false);
+            } else if now >= watcher.deadline {
+                self.finish(id, outlet, now);
+            } else {
+                self.replan(id, now);
+                self.send_bookmark(id, outlet);
+            }
+        }
+        tended
+    }
+
+    fn replan(&mut self, id: WatcherId, now: Tick) {
+        let Some(watcher) = self.table.get(id) else { return };
+        let mut planned = Watcher { phase: Phase::Draining, rest: None, place: Place::None, ..*watcher };
+        self.plan_bookmark(&mut planned, now);
+        let (next, due) = (planned.next_bookmark, planned.due);
+        if let Some(watcher) = self.table.get_mut(id) {
+            watcher.next_bookmark = next;
+        }
+        self.table.schedule(id, due);
+    }
+
+    /// Sends a bookmark to a live watcher that wants one and has not begun as late as that.
+    pub(super) fn send_bookmark(&mut self, id: WatcherId, outlet: &mut impl Outlet) {
+        let revision = if planted(Bug::BookmarkTooEarly) { self.feed.revision() } else { self.revision };
+        let Some((watcher, class)) = self.table.pair(id) else { return };
+        if !watcher.bookmarks || revision <= watcher.start || !matches!(watcher.phase, Phase::Live) {
+            return;
+        }
+        let bytes = match &class.bookmark {
+            Some((made, bytes)) if *made == revision => bytes.clone(),
+            _ => {
+                let key = class.key.clone();
+                let mut out = Vec::with_capacity(128);
+                self.frame_of_bookmark(&mut out, &key, revision, false);
+                let bytes = Bytes::from(out);
+                if let Some((_, class)) = self.table.pair(id) {
+                    class.bookmark = Some((revision, bytes.clone()));
+                }
+                bytes
+            }
+        };
+        match outlet.send(id, &bytes) {
+            Sent::Gone => self.end(id, false),
+            Sent::Took(taken) => {
+                self.stats.bytes_sent += taken as u64;
+                self.stats.bookmarks_sent += 1;
+                let whole = taken >= bytes.len();
+                let opened = self.table.pair(id).is_none_or(|(_, class)| class.key.opened);
+                if whole && opened {
+                    return;
+                }
+                self.fall_behind(id, Phase::CatchingUp { cursor: self.dispatched, offset: 0 });
+                self.table.open(id);
+                if whole {
+                    self.queue(id);
+                } else {
+                    if let Some(watcher) = self.table.get_mut(id) {
+                        watcher.rest = Some(Box::new(Rest { bytes, sent: taken }));
+                    }
+                    self.block(id);
+                }
+            }
+        }
+    }
+
+    /// Whether a watch may end here: between two frames, and not between two events of one revision. Its client
+    /// will ask for what comes after the last revision that it saw.
+    pub(super) fn may_end(&self, id: WatcherId) -> bool {
+        let Some(watcher) = self.table.get(id) else { return false };
+        if !watcher.at_boundary() {
+            return false;
+        }
+        let Phase::CatchingUp { cursor, .. } = watcher.phase else { return true };
+        let next = match self.feed.ring.get(cursor) {
+            Ok(next) => next,
+            Err(Missing::NotYet) => return true,
+            // Nobody can say any more: it will be told 410.
+            Err(Missing::Lapped) => return false,
+        };
+        let before = cursor.get().checked_sub(1).map(Position::new);
+        match before.map(|before| self.feed.ring.get(before)) {
+            None => true,
+            Some(Ok(before)) => before.revision < next.revision,
+            // What stood before is forgotten: was it of the same revision?
+            Some(Err(_)) => self.feed.ring.forgotten() < next.revision,
+        }
+    }
+
+    /// Ends a watch at the next place where it may end: at once, if it stands at one.
+    pub(super) fn finish(&mut self, id: WatcherId, outlet: &mut impl Outlet, now: Tick) {
+        let may_end = self.may_end(id);
+        let Some(watcher) = self.table.get_mut(id) else { return };
+        if !may_end {
+            watcher.ending = true;
+            self.table.schedule(id, now.plus(DRAIN_GRACE));
+            return;
+        }
+        if self.conclude(id, Bytes::from_static(frame::END), now) && self.send_rest(id, outlet) {
+            self.end(id, true);
+        }
+    }
+
+    /// Leaves a watch nothing but `last` bytes to send before it ends. True when they may be sent now, false when
+    /// the socket is known to be full.
+    pub(super) fn conclude(&mut self, id: WatcherId, last: Bytes, now: Tick) -> bool {
+        self.table.leave_live(id);
+        let Some(watcher) = self.table.get_mut(id) else { return false };
+        if let Phase::Parked { floor } = watcher.phase {
+            self.parked.remove(&(floor, id));
+        }
+        watcher.phase = Phase::Draining;
+        watcher.ending = false;
+        watcher.rest = Some(Box::new(Rest { bytes: last, sent: 0 }));
+        let place = std::mem::replace(&mut watcher.place, Place::None);
+        self.table.schedule(id, now.plus(DRAIN_GRACE));
+        match place {
+            // A name that is left in the queue is skipped.
+            Place::None | Place::Queued => true,
+            Place::Blocked(position) => {
+                self.blocked.remove(&(position, id));
+                self.block(id);
+                false
+            }
+        }
+    }
+
+    pub(super) fn frame_of_bookmark(
+        &self,
+        out: &mut Vec<u8>,
+        key: &ClassKey,
+        revision: Revision,
+        initial_end: bool,
+    ) {
+        let resource = self.feed.schema.get(key.scope.resource);
+        frame::bookmark(out, |out| match key.encoding {
+            Encoding::Json => frame::bookmark_object(out, resource, revision, initial_end),
+            Encoding::Other(encoding) => {
+                let mut json = Vec::new();
+                frame::bookmark_object(&mut json, resource, revision, initial_end);
+                let resource = key.scope.resource;
+                let view = View { encoding, first: !key.opened, resource, json: &json, as_of_seconds: 0 };
+                self.feed.encoder.append(out, view);
+            }
+        });
+    }
+}

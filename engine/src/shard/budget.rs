@@ -1,0 +1,119 @@
+//! The time that a shard lends to watchers behind while newer events wait for the live ones.
+//!
+//! It refills with time and is capped; what a loan did not use is given back, what it overdrew is owed. Figures
+//! from kube-apiserver's dispatch budget, which spends it on waiting; here it pays for work only.
+
+use std::time::Duration;
+
+use crate::limits::{BUDGET_CAP, BUDGET_LOAN, BUDGET_REFILL_PER_SECOND};
+use crate::tick::Tick;
+
+/// A purse of time.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    available_ns: i64,
+    refilled: Tick,
+    loan: Option<Loan>,
+}
+
+/// Time that was taken out and may be spent. A last page may overdraw it.
+#[derive(Debug)]
+struct Loan {
+    left_ns: i64,
+    since: Tick,
+}
+
+const fn nanos(time: Duration) -> i64 {
+    // Every duration here is a limit of seconds, or the time between two turns.
+    #[allow(clippy::cast_possible_truncation)]
+    {
+        time.as_nanos() as i64
+    }
+}
+
+impl Budget {
+    pub(crate) const fn new() -> Self {
+        Self { available_ns: nanos(BUDGET_CAP), refilled: Tick::ZERO, loan: None }
+    }
+
+    /// Counts the time that passed since the loan was last looked at as spent.
+    pub(crate) fn settle(&mut self, now: Tick) {
+        if let Some(loan) = &mut self.loan {
+            loan.left_ns -= nanos(now.since(loan.since));
+            loan.since = now;
+        }
+    }
+
+    /// Takes out a loan, if there is none and there is something to lend. True when there is time to spend.
+    pub(crate) fn lend(&mut self, now: Tick) -> bool {
+        if self.loan.is_none() {
+            self.refill(now);
+            if self.available_ns <= 0 {
+                return false;
+            }
+            let left_ns = self.available_ns.min(nanos(BUDGET_LOAN));
+            self.available_ns -= left_ns;
+            self.loan = Some(Loan { left_ns, since: now });
+        }
+        self.loan.as_ref().is_some_and(|loan| loan.left_ns > 0)
+    }
+
+    /// Ends the loan; what was not spent goes back, what was overdrawn is owed.
+    pub(crate) fn give_back(&mut self) {
+        if let Some(loan) = self.loan.take() {
+            self.available_ns = (self.available_ns + loan.left_ns).min(nanos(BUDGET_CAP));
+        }
+    }
+
+    fn refill(&mut self, now: Tick) {
+        let passed_ns = nanos(now.since(self.refilled)).min(nanos(BUDGET_CAP) * 1000);
+        let gained_ns = passed_ns * nanos(BUDGET_REFILL_PER_SECOND) / 1_000_000_000;
+        self.available_ns = (self.available_ns + gained_ns).min(nanos(BUDGET_CAP));
+        self.refilled = now;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(us: u64) -> Tick {
+        Tick::from_nanos(us * 1_000)
+    }
+
+    /// How many of 100 ms, in pages of 700 µs with live work of 300 µs between loans, go to those behind.
+    fn lent_ms(budget: &mut Budget, from_us: u64) -> u64 {
+        let (mut now, mut lent) = (from_us, 0);
+        while now < from_us + 100_000 {
+            while budget.lend(at(now)) {
+                now += 700;
+                lent += 700;
+                budget.settle(at(now));
+            }
+            budget.give_back();
+            now += 300;
+        }
+        lent / 1000
+    }
+
+    #[test]
+    fn it_is_capped_and_refills_at_its_rate() {
+        let mut budget = Budget::new();
+        let full = lent_ms(&mut budget, 0);
+        assert!((90..=105).contains(&full), "{full}");
+        // Empty by now: a twentieth of the time that follows.
+        let spent: u64 = (1..=10).map(|i| lent_ms(&mut budget, i * 110_000)).sum();
+        assert!((40..=70).contains(&spent), "{spent}");
+        let again = lent_ms(&mut budget, 3_600_000_000);
+        assert!((90..=105).contains(&again), "{again}");
+    }
+
+    #[test]
+    fn what_is_not_used_is_given_back() {
+        let mut budget = Budget::new();
+        assert!(budget.lend(at(0)));
+        budget.settle(at(3_000));
+        budget.give_back();
+        assert_eq!(budget.available_ns, 97_000_000);
+    }
+}

@@ -1,0 +1,420 @@
+//! Watchers behind: the initial state from a snapshot, and what they missed from the ring, one page at a time.
+//!
+//! It owns the page buffer, of which a shard has one. A page is copied together for one watcher; what the socket
+//! does not take is made again from the cursor, so a slow client keeps no bytes alive but the few of a bookmark.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::{Outlet, Sent, Shard};
+use crate::encoding::{Encoding, View};
+use crate::frame::{self, FrameKind};
+use crate::index::Snapshot;
+use crate::limits::{PAGE_BYTES, PAGE_SCAN};
+use crate::object::Object;
+use crate::planted::{Bug, planted};
+use crate::revision::Position;
+use crate::ring::Missing;
+use crate::tick::Tick;
+use crate::watcher::class::ClassKey;
+use crate::watcher::{Initial, Phase, Place, Rest, WatcherId};
+
+/// Where a frame of the page ends, and what it was made of.
+#[derive(Debug)]
+struct Mark {
+    end: usize,
+    of: Of,
+}
+
+#[derive(Debug)]
+enum Of {
+    Event(Position),
+    Object(Arc<str>),
+    EndOfState,
+}
+
+/// The bytes of one page and the frames in it. Reused.
+#[derive(Debug, Default)]
+pub(super) struct Page {
+    bytes: Vec<u8>,
+    marks: Vec<Mark>,
+}
+
+impl Page {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.marks.clear();
+    }
+
+    fn mark(&mut self, of: Of) {
+        self.marks.push(Mark { end: self.bytes.len(), of });
+    }
+
+    /// Whether the last frame is the mark behind the initial events.
+    fn ends_state(&self) -> bool {
+        matches!(self.marks.last(), Some(Mark { of: Of::EndOfState, .. }))
+    }
+
+    /// The frame that the byte `taken` falls into: its number, and how many bytes of it the page held before.
+    fn locate(&self, taken: usize) -> Option<(usize, usize)> {
+        let number = self.marks.iter().position(|mark| taken < mark.end)?;
+        let start = number.checked_sub(1).map_or(0, |before| self.marks[before].end);
+        Some((number, taken - start))
+    }
+}
+
+impl Shard {
+    /// Gives the first of those behind one page, or less.
+    pub(super) fn catch_up_next(&mut self, outlet: &mut impl Outlet, now: Tick) {
+        let Some(id) = self.behind.pop_front() else { return };
+        let Some(watcher) = self.table.get_mut(id) else { return };
+        if watcher.place != Place::Queued {
+            return;
+        }
+        watcher.place = Place::None;
+        if self.send_rest(id, outlet) {
+            self.catch_up(id, outlet, now);
+        }
+    }
+
+    /// Sends what must go out first. True when nothing of it is left and the watch goes on.
+    pub(super) fn send_rest(&mut self, id: WatcherId, outlet: &mut impl Outlet) -> bool {
+        let Some(watcher) = self.table.get_mut(id) else { return false };
+        let Some(rest) = &mut watcher.rest else { return true };
+        match outlet.send(id, &rest.bytes[rest.sent..]) {
+            Sent::Gone => {
+                self.end(id, false);
+                false
+            }
+            Sent::Took(taken) => {
+                rest.sent += taken;
+                self.stats.bytes_sent += taken as u64;
+                if rest.sent < rest.bytes.len() {
+                    self.block(id);
+                    return false;
+                }
+                watcher.rest = None;
+                true
+            }
+        }
+    }
+
+    fn catch_up(&mut self, id: WatcherId, outlet: &mut impl Outlet, now: Tick) {
+        let Some(watcher) = self.table.get_mut(id) else { return };
+        if watcher.ending && self.may_end(id) {
+            self.finish(id, outlet, now);
+            return;
+        }
+        let Some(watcher) = self.table.get_mut(id) else { return };
+        match &mut watcher.phase {
+            Phase::Draining => self.end(id, true),
+            Phase::Live | Phase::Parked { .. } => {}
+            Phase::CatchingUp { cursor, offset } => {
+                let (cursor, offset) = (*cursor, *offset as usize);
+                self.page_of_ring(id, cursor, offset, outlet, now);
+            }
+            phase @ Phase::Initial(_) => {
+                if let Phase::Initial(initial) = std::mem::replace(phase, Phase::Draining) {
+                    self.page_of_state(id, initial, outlet, now);
+                }
+            }
+        }
+    }
+
+    fn page_of_ring(
+        &mut self,
+        id: WatcherId,
+        cursor: Position,
+        offset: usize,
+        outlet: &mut impl Outlet,
+        now: Tick,
+    ) {
+        if cursor >= self.dispatched {
+            if cursor == self.dispatched {
+                self.table.join_live(id);
+            } else {
+                // Its snapshot is newer than what the shard has dispatched: only a round gets it on. Lending it
+                // time would turn in circles until the loan is spent.
+                self.round.just_ended = false;
+                self.queue(id);
+            }
+            return;
+        }
+        let mut page = std::mem::take(&mut self.page);
+        page.clear();
+        let Some((watcher, class)) = self.table.pair(id) else { return };
+        let ending = watcher.ending;
+        let key = &class.key;
+        let opened = key.opened;
+        let mut at = cursor;
+        let mut skip = offset;
+        let mut lapped = false;
+        // A frame that fills a page by itself is sent from where it stands.
+        let mut large: Option<Bytes> = None;
+        for _ in 0..PAGE_SCAN {
+            if at >= self.dispatched {
+                break;
+            }
+            let event = match self.feed.ring.get(at) {
+                Ok(event) => event,
+                Err(Missing::Lapped) => {
+                    lapped = true;
+                    break;
+                }
+                Err(Missing::NotYet) => break,
+            };
+            if key.covers(event.key())
+                && let Some(kind) = key.verdict(&event)
+            {
+                let name = crate::event::FrameName { kind, encoding: key.encoding, first: !opened };
+                let bytes = event.frame(name, &*self.feed.encoder, self.feed.frames_counter());
+                let owed = &bytes[skip.min(bytes.len())..];
+                if page.bytes.is_empty() && owed.len() >= PAGE_BYTES {
+                    large = Some(bytes.slice(bytes.len() - owed.len()..));
+                    page.marks.push(Mark { end: owed.len(), of: Of::Event(at) });
+                    at = at.next();
+                    break;
+                }
+                if !page.bytes.is_empty() && page.bytes.len() + owed.len() > PAGE_BYTES {
+                    break;
+                }
+                page.bytes.extend_from_slice(owed);
+                page.mark(Of::Event(at));
+                skip = 0;
+                if !opened || ending {
+                    at = at.next();
+                    break;
+                }
+            }
+            at = at.next();
+        }
+        if lapped && page.marks.is_empty() {
+            self.page = page;
+            self.evict(id, now);
+            return;
+        }
+        let bytes = large.as_deref().unwrap_or(&page.bytes);
+        match offer(outlet, id, bytes) {
+            Sent::Gone => self.end(id, false),
+            Sent::Took(taken) => {
+                self.stats.bytes_sent += taken as u64;
+                if taken >= bytes.len() {
+                    self.stats.events_sent += page.marks.len() as u64;
+                    self.page_taken(id, &page, at, outlet, now);
+                } else {
+                    self.page_cut_short(id, &page, taken, offset);
+                }
+            }
+        }
+        self.page = page;
+    }
+
+    /// The whole page went out: the watcher stands at `at`.
+    fn page_taken(&mut self, id: WatcherId, page: &Page, at: Position, outlet: &mut impl Outlet, now: Tick) {
+        let Some(watcher) = self.table.get_mut(id) else { return };
+        watcher.phase = Phase::CatchingUp { cursor: at, offset: 0 };
+        let ending = watcher.ending;
+        if !page.marks.is_empty() {
+            self.table.open(id);
+        }
+        if ending && self.may_end(id) {
+            self.finish(id, outlet, now);
+        } else if at == self.dispatched {
+            self.table.join_live(id);
+        } else {
+            self.queue(id);
+        }
+    }
+
+    /// The socket is full: the watcher stands inside the page. `offset` bytes of its first frame had gone before.
+    fn page_cut_short(&mut self, id: WatcherId, page: &Page, taken: usize, offset: usize) {
+        let Some((number, within)) = page.locate(taken) else { return };
+        let Of::Event(cursor) = page.marks[number].of else { return };
+        let offset = if number == 0 { offset + within } else { within };
+        let offset = if planted(Bug::PartialSendRestarted) { 0 } else { offset };
+        self.stats.events_sent += number as u64;
+        if let Some(watcher) = self.table.get_mut(id) {
+            let offset = u32::try_from(offset).expect("a frame is shorter than 4 GiB");
+            watcher.phase = Phase::CatchingUp { cursor, offset };
+        }
+        if number > 0 {
+            self.table.open(id);
+        }
+        self.block(id);
+    }
+
+    fn page_of_state(
+        &mut self,
+        id: WatcherId,
+        mut initial: Box<Initial>,
+        outlet: &mut impl Outlet,
+        now: Tick,
+    ) {
+        if initial.snapshot.position() < self.feed.ring.oldest() {
+            // What follows the snapshot is forgotten: the watch could never go on behind it.
+            if let Some(watcher) = self.table.get_mut(id) {
+                watcher.phase = Phase::Initial(initial);
+            }
+            self.evict(id, now);
+            return;
+        }
+        let mut page = std::mem::take(&mut self.page);
+        page.clear();
+        let Some((watcher, class)) = self.table.pair(id) else { return };
+        let (ending, opened) = (watcher.ending, class.key.opened);
+        let key = class.key.clone();
+        let namespaced = self.feed.schema.get(key.scope.resource).namespaced;
+        let mut scanned: Option<Arc<str>> = None;
+        let mut complete = true;
+        let mut budget = PAGE_SCAN;
+        for object in objects(&initial.snapshot, &key, namespaced, initial.after.as_deref()) {
+            if budget == 0
+                || page.bytes.len() >= PAGE_BYTES
+                || (!page.marks.is_empty() && (!opened || ending))
+            {
+                complete = false;
+                break;
+            }
+            budget -= 1;
+            if key.matches_object(object) && key.covers(object.key()) {
+                self.frame_of_state(&mut page.bytes, object, &key, !opened, initial.as_of_seconds);
+                if page.marks.is_empty() {
+                    page.bytes.drain(..initial.offset.min(page.bytes.len()));
+                }
+                page.mark(Of::Object(object.key().shared_path()));
+            }
+            scanned = Some(object.key().shared_path());
+        }
+        if complete && initial.end_mark && (page.marks.is_empty() || (opened && !ending)) {
+            self.frame_of_bookmark(&mut page.bytes, &key, initial.snapshot.revision(), true);
+            page.mark(Of::EndOfState);
+        } else if complete && initial.end_mark {
+            // The end mark is the business of the next page.
+            complete = false;
+        }
+        match offer(outlet, id, &page.bytes) {
+            Sent::Gone => self.end(id, false),
+            Sent::Took(taken) if taken >= page.bytes.len() => {
+                self.stats.bytes_sent += taken as u64;
+                let end_marks = u64::from(page.ends_state());
+                self.stats.events_sent += page.marks.len() as u64 - end_marks;
+                self.stats.bookmarks_sent += end_marks;
+                if !page.marks.is_empty() {
+                    self.table.open(id);
+                }
+                let phase_after_state = self.end_of_state(initial.snapshot.position());
+                if let Some(watcher) = self.table.get_mut(id) {
+                    if complete {
+                        watcher.phase = phase_after_state;
+                    } else {
+                        initial.after = scanned.or(initial.after);
+                        initial.offset = 0;
+                        watcher.phase = Phase::Initial(initial);
+                    }
+                }
+                if ending {
+                    self.finish(id, outlet, now);
+                } else {
+                    self.queue(id);
+                }
+            }
+            Sent::Took(taken) => {
+                self.stats.bytes_sent += taken as u64;
+                self.state_cut_short(id, initial, &page, taken);
+            }
+        }
+        self.page = page;
+    }
+
+    /// The socket is full: the watcher stands inside the page of its initial state.
+    fn state_cut_short(&mut self, id: WatcherId, mut initial: Box<Initial>, page: &Page, taken: usize) {
+        let Some((number, within)) = page.locate(taken) else { return };
+        self.stats.events_sent += number as u64;
+        let before = number.checked_sub(1).map(|before| &page.marks[before].of);
+        let phase_after_state = self.end_of_state(initial.snapshot.position());
+        let at_end = matches!(page.marks[number].of, Of::EndOfState);
+        // The rest of an end mark goes out before anything else: the next frame is not the first.
+        if number > 0 || at_end {
+            self.table.open(id);
+        }
+        let Some(watcher) = self.table.get_mut(id) else { return };
+        if at_end {
+            self.stats.bookmarks_sent += 1;
+            // A bookmark is short: its rest is kept.
+            let bytes = Bytes::copy_from_slice(&page.bytes[taken..]);
+            watcher.rest = Some(Box::new(Rest { bytes, sent: 0 }));
+            watcher.phase = phase_after_state;
+        } else {
+            if let Some(Of::Object(path)) = before {
+                initial.after = Some(Arc::clone(path));
+            }
+            initial.offset = if number == 0 { initial.offset + within } else { within };
+            if planted(Bug::PartialSendRestarted) {
+                initial.offset = 0;
+            }
+            watcher.phase = Phase::Initial(initial);
+        }
+        self.block(id);
+    }
+
+    /// Where a watcher goes on behind a snapshot that stands at `position`.
+    fn end_of_state(&self, position: Position) -> Phase {
+        let cursor = if planted(Bug::GapAfterInitialEvents) {
+            self.dispatched
+        } else if planted(Bug::DoubledFrame) {
+            Position::new(position.get().saturating_sub(1))
+        } else {
+            position
+        };
+        Phase::CatchingUp { cursor, offset: 0 }
+    }
+
+    fn frame_of_state(
+        &self,
+        out: &mut Vec<u8>,
+        object: &Object,
+        key: &ClassKey,
+        first: bool,
+        as_of_seconds: u64,
+    ) {
+        match key.encoding {
+            Encoding::Json => match object.frame(FrameKind::Added) {
+                Some(made) => out.extend_from_slice(made),
+                None => {
+                    frame::event(out, FrameKind::Added, |out| out.extend_from_slice(object.json()));
+                }
+            },
+            Encoding::Other(encoding) => {
+                let resource = key.scope.resource;
+                let view = View { encoding, first, resource, json: object.json(), as_of_seconds };
+                frame::event(out, FrameKind::Added, |out| self.feed.encoder.append(out, view));
+            }
+        }
+    }
+}
+
+fn offer(outlet: &mut impl Outlet, id: WatcherId, bytes: &[u8]) -> Sent {
+    if bytes.is_empty() { Sent::Took(0) } else { outlet.send(id, bytes) }
+}
+
+/// The objects that a class can be interested in, in key order, behind the path `after`.
+fn objects<'a>(
+    snapshot: &'a Snapshot,
+    key: &ClassKey,
+    namespaced: bool,
+    after: Option<&str>,
+) -> impl Iterator<Item = &'a Arc<Object>> + use<'a> {
+    let scope = &key.scope;
+    let one = scope.name.as_deref().and_then(|name| match &scope.namespace {
+        Some(namespace) => Some(format!("{namespace}/{name}")),
+        None => (!namespaced).then(|| name.to_owned()),
+    });
+    let (one, many) = match one {
+        Some(path) => {
+            (snapshot.at_path(scope.resource, &path).filter(|_| after.is_none_or(|a| a < &*path)), None)
+        }
+        None => (None, Some(snapshot.list(scope.resource, scope.namespace.as_deref(), after))),
+    };
+    one.into_iter().chain(many.into_iter().flatten())
+}

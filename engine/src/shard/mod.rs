@@ -1,0 +1,395 @@
+//! All that one core owns: its watchers, and one pass over what is to be done for them.
+//!
+//! A shard is a plain value. Its driver calls [`Shard::turn`] while it says so, tells it what happened
+//! ([`Shard::subscribe`], [`Shard::writable`], [`Shard::forget`], [`Shard::drain`]) and asks what ended
+//! ([`Shard::poll_ended`]). A turn is short: at most [`crate::limits::SENDS_PER_TURN`] deliveries or one page, so
+//! that the driver can look at its sockets and the clock between two. It never waits, and knows no socket: bytes
+//! go to an [`Outlet`].
+//!
+//! One file per concern: `table` holds the watchers, `interest` narrows, `dispatch` serves the live, `catchup`
+//! those behind, `bookmark` the clock, `evict` the ends.
+
+mod bookmark;
+mod budget;
+mod catchup;
+mod dispatch;
+mod evict;
+mod interest;
+mod stats;
+mod table;
+
+use std::collections::{BTreeSet, VecDeque};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::encoding::Encoding;
+use crate::limits;
+use crate::publisher::Feed;
+use crate::revision::{Position, Revision};
+use crate::tick::Tick;
+use crate::watcher::class::ClassKey;
+use crate::watcher::{Initial, Phase, Place, Start, Subscription, Watcher, WatcherId};
+
+use budget::Budget;
+use catchup::Page;
+use dispatch::Round;
+pub use stats::Stats;
+use table::Table;
+
+/// What became of bytes that were offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// So many bytes were taken. Fewer than offered: the socket is full, and the driver calls
+    /// [`Shard::writable`] when it is not any more.
+    Took(usize),
+    /// The peer is gone. The shard forgets the watch and reports its end.
+    Gone,
+}
+
+/// Anything that takes bytes. The driver's sockets in a server, pipes in the simulator.
+pub trait Outlet {
+    /// Offers bytes to one watcher.
+    fn send(&mut self, to: WatcherId, bytes: &[u8]) -> Sent;
+
+    /// Offers the same bytes to several watchers and appends what became of each to `sent`, in order.
+    fn send_each(&mut self, to: &[WatcherId], bytes: &[u8], sent: &mut Vec<Sent>) {
+        for id in to {
+            sent.push(self.send(*id, bytes));
+        }
+    }
+}
+
+/// A watch that is over. Its slot may be used again from now on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// Which one.
+    pub id: WatcherId,
+    /// Whether the last chunk was sent: the connection can carry another request. Otherwise it must be closed.
+    pub clean: bool,
+}
+
+/// What a driver should do after a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// There is more to do now.
+    Again,
+    /// Nothing to do before this moment, or before something happens.
+    Sleep {
+        /// `None`: only when something happens.
+        until: Option<Tick>,
+    },
+}
+
+/// What can be set about a shard.
+#[derive(Clone, Copy, Debug)]
+pub struct ShardConfig {
+    /// Between two bookmarks of one watcher.
+    pub bookmark_interval: Duration,
+}
+
+impl Default for ShardConfig {
+    fn default() -> Self {
+        Self { bookmark_interval: limits::BOOKMARK_INTERVAL_DEFAULT }
+    }
+}
+
+/// All that one core owns.
+pub struct Shard {
+    number: usize,
+    feed: Feed,
+    config: ShardConfig,
+    table: Table,
+    /// Everything before was dispatched (by the round under way, if there is one).
+    dispatched: Position,
+    /// The revision up to which everything was dispatched.
+    revision: Revision,
+    round: Round,
+    budget: Budget,
+    /// Watchers behind that can be sent something.
+    behind: VecDeque<WatcherId>,
+    /// Watchers behind whose sockets are full, by where they stand.
+    blocked: BTreeSet<(Position, WatcherId)>,
+    /// Watchers that wait for a revision.
+    parked: BTreeSet<(Revision, WatcherId)>,
+    /// Watchers that are still to be told that the shard closes.
+    draining: VecDeque<WatcherId>,
+    /// The last turn went to the clock or to draining: the next goes to events, however much is due.
+    tended: bool,
+    ended: VecDeque<Ended>,
+    page: Page,
+    stats: Stats,
+}
+
+impl Shard {
+    /// Shard `number` of those that the feed was made for, with no watcher, at the newest published place.
+    #[must_use]
+    pub fn new(number: usize, feed: Feed, config: ShardConfig) -> Self {
+        let snapshot = feed.snapshot();
+        let shard = Self {
+            number,
+            table: Table::new(feed.schema.len()),
+            dispatched: snapshot.position(),
+            revision: snapshot.revision(),
+            round: Round::default(),
+            budget: Budget::new(),
+            behind: VecDeque::new(),
+            blocked: BTreeSet::new(),
+            parked: BTreeSet::new(),
+            draining: VecDeque::new(),
+            tended: false,
+            ended: VecDeque::new(),
+            page: Page::default(),
+            stats: Stats::default(),
+            config,
+            feed,
+        };
+        shard.feed.report(number, shard.dispatched);
+        shard
+    }
+
+    /// Begins a watch. Its first bytes go out in the turns that follow.
+    pub fn subscribe(&mut self, wish: Subscription, now: Tick) -> WatcherId {
+        let Subscription { scope, selector, encoding, start, bookmarks, deadline, jitter, as_of_seconds } =
+            wish;
+        let opened = match encoding {
+            Encoding::Json => true,
+            Encoding::Other(number) => !self.feed.encoder.first_differs(number),
+        };
+        let class = self.table.class_for(ClassKey { scope, selector, encoding, opened });
+        // Read before the ring is searched: a revision that it covers then has all its events before the head, so
+        // the cursor stands behind them. Read later, events of the start itself could be sent.
+        let progress = self.feed.ring.progress();
+        let (phase, start_revision) = match start {
+            Start::State { end_mark } => {
+                let snapshot = self.feed.snapshot();
+                let revision = snapshot.revision();
+                let initial = Initial { snapshot, after: None, offset: 0, end_mark, as_of_seconds };
+                (Phase::Initial(Box::new(initial)), revision)
+            }
+            Start::Latest => {
+                let snapshot = self.feed.snapshot();
+                (Phase::CatchingUp { cursor: snapshot.position(), offset: 0 }, snapshot.revision())
+            }
+            Start::After(revision) => match self.feed.ring.position_after(revision) {
+                Err(_) => (Phase::Draining, revision),
+                Ok(_) if revision > progress => (Phase::Parked { floor: revision }, revision),
+                Ok(cursor) => (Phase::CatchingUp { cursor, offset: 0 }, revision),
+            },
+        };
+        let expired = matches!(phase, Phase::Draining);
+        let parked = matches!(phase, Phase::Parked { .. });
+        let mut watcher = Watcher {
+            class,
+            member: 0,
+            phase,
+            place: Place::None,
+            rest: None,
+            start: start_revision,
+            bookmarks,
+            ending: false,
+            jitter,
+            deadline,
+            next_bookmark: deadline,
+            due: deadline,
+        };
+        self.plan_bookmark(&mut watcher, now);
+        let id = self.table.insert(watcher);
+        self.stats.watches_started += 1;
+        if expired {
+            self.expire(id, now);
+        } else if parked {
+            self.parked.insert((start_revision, id));
+        } else {
+            self.queue(id);
+        }
+        id
+    }
+
+    /// The socket takes bytes again.
+    pub fn writable(&mut self, id: WatcherId) {
+        if self.table.get(id).is_some_and(|watcher| matches!(watcher.place, Place::Blocked(_))) {
+            self.queue(id);
+        }
+    }
+
+    /// The peer is gone: removes every trace of the watch. No end is reported.
+    pub fn forget(&mut self, id: WatcherId) {
+        if self.remove(id) {
+            self.stats.watches_ended += 1;
+        }
+    }
+
+    /// Ends every watch, a few a turn: a last bookmark where one is welcome, then the last chunk.
+    pub fn drain(&mut self) {
+        self.draining.extend(self.table.ids());
+    }
+
+    /// The next watch that is over.
+    pub fn poll_ended(&mut self) -> Option<Ended> {
+        self.ended.pop_front()
+    }
+
+    /// Does a little of what is to be done: see the module's head.
+    pub fn turn(&mut self, outlet: &mut impl Outlet, now: Tick) -> Turn {
+        self.budget.settle(now);
+        if self.round.active() {
+            self.deliver(outlet, now);
+            return Turn::Again;
+        }
+        self.wake_parked(now);
+        self.evict_lapped(now);
+        self.tended = !self.tended && (self.drain_some(outlet, now) | self.tend_due(outlet, now));
+        if self.tended {
+            return Turn::Again;
+        }
+        let waiting = self.feed.ring.head() > self.dispatched;
+        if waiting {
+            // The newest event goes to the live first; then time is lent to those behind.
+            if self.round.just_ended && !self.behind.is_empty() && self.budget.lend(now) {
+                self.catch_up_next(outlet, now);
+                return Turn::Again;
+            }
+            self.budget.give_back();
+            self.begin_round(now);
+            return Turn::Again;
+        }
+        self.budget.give_back();
+        self.follow_progress();
+        if self.parked.first().is_some_and(|(floor, _)| *floor <= self.revision) {
+            return Turn::Again;
+        }
+        if !self.behind.is_empty() {
+            // Nobody waits for anything newer: catching up costs nobody's time.
+            self.catch_up_next(outlet, now);
+            return Turn::Again;
+        }
+        match self.table.next_due() {
+            Some(due) if due <= now => Turn::Again,
+            _ if !self.draining.is_empty() => Turn::Again,
+            until => Turn::Sleep { until },
+        }
+    }
+
+    /// Whether there is something that a turn would do without waiting for time or the world.
+    #[must_use]
+    pub fn has_work(&self) -> bool {
+        self.feed.ring.head() > self.dispatched
+            || self.feed.ring.progress() > self.revision && !self.parked.is_empty()
+            || self.round.active()
+            || !self.behind.is_empty()
+            || !self.draining.is_empty()
+    }
+
+    /// Whether a watch can be told anything at all any more.
+    #[must_use]
+    pub fn contains(&self, id: WatcherId) -> bool {
+        self.table.get(id).is_some()
+    }
+
+    /// Counts so far, and gauges of now.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        Stats {
+            watchers: self.table.watchers,
+            live: self.table.live,
+            classes: self.table.class_count() as u64,
+            ..self.stats
+        }
+    }
+
+    /// The revision up to which everything was dispatched to the live watchers.
+    #[must_use]
+    pub const fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    /// Puts a watcher at the end of the queue of those behind.
+    fn queue(&mut self, id: WatcherId) {
+        let Some(watcher) = self.table.get_mut(id) else { return };
+        match std::mem::replace(&mut watcher.place, Place::Queued) {
+            Place::Queued => {}
+            Place::None => self.behind.push_back(id),
+            Place::Blocked(position) => {
+                self.blocked.remove(&(position, id));
+                self.behind.push_back(id);
+            }
+        }
+    }
+
+    /// The socket is full: the watcher waits outside the queue, where eviction sees it.
+    fn block(&mut self, id: WatcherId) {
+        self.stats.blocked += 1;
+        let Some(watcher) = self.table.get_mut(id) else { return };
+        let position = match &watcher.phase {
+            Phase::Initial(initial) => initial.snapshot.position(),
+            Phase::CatchingUp { cursor, .. } => *cursor,
+            // These hold no place in the window.
+            Phase::Live | Phase::Parked { .. } | Phase::Draining => Position::new(u64::MAX),
+        };
+        debug_assert!(!matches!(watcher.place, Place::Blocked(_)), "blocked twice");
+        watcher.place = Place::Blocked(position);
+        self.blocked.insert((position, id));
+    }
+
+    /// Takes the watcher out of everything. True when it was there.
+    fn remove(&mut self, id: WatcherId) -> bool {
+        let Some(watcher) = self.table.remove(id) else { return false };
+        if let Place::Blocked(position) = watcher.place {
+            self.blocked.remove(&(position, id));
+        }
+        if let Phase::Parked { floor } = watcher.phase {
+            self.parked.remove(&(floor, id));
+        }
+        // The queues hold names only; one that names nobody is skipped when its turn comes.
+        true
+    }
+
+    /// The watch is over, and the driver is to know.
+    fn end(&mut self, id: WatcherId, clean: bool) {
+        if self.remove(id) {
+            self.stats.watches_ended += 1;
+            self.ended.push_back(Ended { id, clean });
+        }
+    }
+
+    /// Watchers that waited for a revision which has come go on behind it.
+    fn wake_parked(&mut self, now: Tick) {
+        while let Some(&(floor, id)) = self.parked.first() {
+            if floor > self.revision {
+                return;
+            }
+            self.parked.pop_first();
+            let Ok(cursor) = self.feed.ring.position_after(floor) else {
+                self.expire(id, now);
+                continue;
+            };
+            if let Some(watcher) = self.table.get_mut(id) {
+                watcher.phase = Phase::CatchingUp { cursor, offset: 0 };
+                self.queue(id);
+            }
+        }
+    }
+
+    fn feed_frame(
+        &self,
+        event: &Arc<crate::event::Event>,
+        key: &ClassKey,
+        kind: crate::frame::FrameKind,
+        first: bool,
+    ) -> bytes::Bytes {
+        let name = crate::event::FrameName { kind, encoding: key.encoding, first: first && !key.opened };
+        event.frame(name, &*self.feed.encoder, self.feed.frames_counter()).clone()
+    }
+}
+
+impl fmt::Debug for Shard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shard")
+            .field("number", &self.number)
+            .field("dispatched", &self.dispatched)
+            .field("revision", &self.revision)
+            .field("watchers", &self.table.watchers)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,203 @@
+//! The watchers and classes of one shard, by slot.
+//!
+//! It owns allocation, the timers' entries and the counts that follow from them. It never sends.
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::interest::Interest;
+use crate::tick::Tick;
+use crate::watcher::class::{Class, ClassKey, Members, Run};
+use crate::watcher::{Phase, Watcher, WatcherId};
+
+#[derive(Debug)]
+struct Slot {
+    generation: u32,
+    watcher: Option<Watcher>,
+}
+
+/// Watchers by slot, classes by number, and when each watcher wants attention.
+#[derive(Debug)]
+pub(crate) struct Table {
+    slots: Vec<Slot>,
+    free_slots: Vec<u32>,
+    pub(crate) classes: Vec<Option<Class>>,
+    free_classes: Vec<u32>,
+    class_by_key: HashMap<ClassKey, u32>,
+    pub(crate) interest: Interest,
+    timers: BTreeSet<(Tick, u32)>,
+    pub(crate) watchers: u64,
+    pub(crate) live: u64,
+}
+
+impl Table {
+    pub(crate) fn new(resources: usize) -> Self {
+        Self {
+            slots: Vec::new(),
+            free_slots: Vec::new(),
+            classes: Vec::new(),
+            free_classes: Vec::new(),
+            class_by_key: HashMap::new(),
+            interest: Interest::new(resources),
+            timers: BTreeSet::new(),
+            watchers: 0,
+            live: 0,
+        }
+    }
+
+    pub(crate) fn class_count(&self) -> usize {
+        self.class_by_key.len()
+    }
+
+    /// Puts a watcher into a slot of its own.
+    pub(crate) fn insert(&mut self, watcher: Watcher) -> WatcherId {
+        let due = watcher.due;
+        let slot = self.free_slots.pop().unwrap_or_else(|| {
+            self.slots.push(Slot { generation: 0, watcher: None });
+            u32::try_from(self.slots.len() - 1).expect("a shard has fewer than 2^32 watchers")
+        });
+        let entry = &mut self.slots[slot as usize];
+        entry.watcher = Some(watcher);
+        self.timers.insert((due, slot));
+        self.watchers += 1;
+        WatcherId::new(slot, entry.generation)
+    }
+
+    pub(crate) fn get(&self, id: WatcherId) -> Option<&Watcher> {
+        let slot = self.slots.get(id.slot())?;
+        if slot.generation == id.generation() { slot.watcher.as_ref() } else { None }
+    }
+
+    pub(crate) fn get_mut(&mut self, id: WatcherId) -> Option<&mut Watcher> {
+        let slot = self.slots.get_mut(id.slot())?;
+        if slot.generation == id.generation() { slot.watcher.as_mut() } else { None }
+    }
+
+    /// The watcher and its class.
+    pub(crate) fn pair(&mut self, id: WatcherId) -> Option<(&mut Watcher, &mut Class)> {
+        let slot = self.slots.get_mut(id.slot())?;
+        if slot.generation != id.generation() {
+            return None;
+        }
+        let watcher = slot.watcher.as_mut()?;
+        let class = self.classes[watcher.class as usize].as_mut()?;
+        Some((watcher, class))
+    }
+
+    /// Takes a watcher out and frees its slot; its class goes with the last of its watchers.
+    pub(crate) fn remove(&mut self, id: WatcherId) -> Option<Watcher> {
+        self.leave_live(id);
+        let slot = self.slots.get_mut(id.slot())?;
+        if slot.generation != id.generation() {
+            return None;
+        }
+        let watcher = slot.watcher.take()?;
+        slot.generation = slot.generation.wrapping_add(1);
+        let number = u32::try_from(id.slot()).expect("it came from a u32");
+        self.free_slots.push(number);
+        self.timers.remove(&(watcher.due, number));
+        self.watchers -= 1;
+        self.release_class(watcher.class);
+        Some(watcher)
+    }
+
+    /// The class with this key, made if there is none yet, with one more watcher.
+    pub(crate) fn class_for(&mut self, key: ClassKey) -> u32 {
+        if let Some(&number) = self.class_by_key.get(&key) {
+            if let Some(class) = &mut self.classes[number as usize] {
+                class.watchers += 1;
+            }
+            return number;
+        }
+        let number = self.free_classes.pop().unwrap_or_else(|| {
+            self.classes.push(None);
+            u32::try_from(self.classes.len() - 1).expect("no more classes than watchers")
+        });
+        self.interest.add(&key, number);
+        self.class_by_key.insert(key.clone(), number);
+        self.classes[number as usize] = Some(Class {
+            key,
+            watchers: 1,
+            members: Members::default(),
+            run: Run::default(),
+            bookmark: None,
+        });
+        number
+    }
+
+    fn release_class(&mut self, number: u32) {
+        let place = &mut self.classes[number as usize];
+        let Some(class) = place else { return };
+        class.watchers -= 1;
+        if class.watchers == 0
+            && let Some(class) = place.take()
+        {
+            self.interest.remove(&class.key, number);
+            self.class_by_key.remove(&class.key);
+            self.free_classes.push(number);
+        }
+    }
+
+    /// Moves a watcher that is not live to the class of watchers whose first frame was sent.
+    pub(crate) fn open(&mut self, id: WatcherId) {
+        let Some((_, class)) = self.pair(id) else { return };
+        if class.key.opened {
+            return;
+        }
+        let key = ClassKey { opened: true, ..class.key.clone() };
+        let opened = self.class_for(key);
+        let Some(watcher) = self.get_mut(id) else { return };
+        let old = std::mem::replace(&mut watcher.class, opened);
+        self.release_class(old);
+    }
+
+    /// The watcher has seen everything dispatched.
+    pub(crate) fn join_live(&mut self, id: WatcherId) {
+        let Some((watcher, class)) = self.pair(id) else { return };
+        debug_assert!(watcher.rest.is_none(), "a live watcher owes nothing");
+        watcher.member = class.members.join(id);
+        watcher.phase = Phase::Live;
+        self.live += 1;
+    }
+
+    /// Takes a live watcher out of its class's members. The caller gives it its next phase.
+    pub(crate) fn leave_live(&mut self, id: WatcherId) {
+        let Some((watcher, class)) = self.pair(id) else { return };
+        if !matches!(watcher.phase, Phase::Live) {
+            return;
+        }
+        let moved = class.members.leave(watcher.member);
+        self.live -= 1;
+        for (other, at) in moved.into_iter().flatten() {
+            if let Some(other) = self.get_mut(other) {
+                other.member = at;
+            }
+        }
+    }
+
+    /// Sets when the watcher wants attention next.
+    pub(crate) fn schedule(&mut self, id: WatcherId, due: Tick) {
+        let Some(watcher) = self.get_mut(id) else { return };
+        let old = std::mem::replace(&mut watcher.due, due);
+        let number = u32::try_from(id.slot()).expect("it came from a u32");
+        self.timers.remove(&(old, number));
+        self.timers.insert((due, number));
+    }
+
+    /// When the first watcher wants attention.
+    pub(crate) fn next_due(&self) -> Option<Tick> {
+        self.timers.first().map(|(due, _)| *due)
+    }
+
+    /// The watcher that wants attention first, if that is by `now`.
+    pub(crate) fn first_due(&self, now: Tick) -> Option<WatcherId> {
+        let (due, slot) = self.timers.first()?;
+        (*due <= now).then(|| WatcherId::new(*slot, self.slots[*slot as usize].generation))
+    }
+
+    /// Every watcher there is now.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = WatcherId> {
+        self.slots.iter().enumerate().filter(|(_, slot)| slot.watcher.is_some()).map(|(number, slot)| {
+            WatcherId::new(u32::try_from(number).expect("slots are counted in u32"), slot.generation)
+        })
+    }
+}

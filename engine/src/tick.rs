@@ -1,0 +1,42 @@
+//! Monotonic time as a value. The engine reads no clock: whoever drives it says what time it is.
+
+use std::time::Duration;
+
+/// Nanoseconds since some start that the driver chose. Only grows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Tick(u64);
+
+impl Tick {
+    /// The driver's start.
+    pub const ZERO: Self = Self(0);
+
+    /// The moment `ns` nanoseconds after the start.
+    #[must_use]
+    pub const fn from_nanos(ns: u64) -> Self {
+        Self(ns)
+    }
+
+    /// Nanoseconds since the start.
+    #[must_use]
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// The moment `delay` later. Saturates after 584 years.
+    #[must_use]
+    pub fn plus(self, delay: Duration) -> Self {
+        Self(self.0.saturating_add(u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX)))
+    }
+
+    /// The moment `lead` earlier, or the start.
+    #[must_use]
+    pub fn minus(self, lead: Duration) -> Self {
+        Self(self.0.saturating_sub(u64::try_from(lead.as_nanos()).unwrap_or(u64::MAX)))
+    }
+
+    /// The time that passed since `earlier`; zero when it is not earlier.
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}

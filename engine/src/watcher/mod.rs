@@ -1,0 +1,167 @@
+//! One watch: what it covers, where it stands, and how its life goes on.
+//!
+//! It owns the words of a watcher's state. A watcher has a cursor and no queue, no task and no buffer: what it is
+//! still owed stands in the ring or in a snapshot. It never sends anything itself.
+
+pub(crate) mod class;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::encoding::Encoding;
+use crate::index::Snapshot;
+use crate::key::ResourceId;
+use crate::revision::{Position, Revision};
+use crate::selector::Selector;
+use crate::tick::Tick;
+
+/// Names one watch of one shard. A slot is used again; a generation never.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WatcherId {
+    slot: u32,
+    generation: u32,
+}
+
+impl WatcherId {
+    pub(crate) const fn new(slot: u32, generation: u32) -> Self {
+        Self { slot, generation }
+    }
+
+    /// Where a driver may keep what belongs to this watch. Small numbers, used again.
+    #[must_use]
+    pub const fn slot(self) -> usize {
+        self.slot as usize
+    }
+
+    /// Tells the lives of a slot apart.
+    #[must_use]
+    pub const fn generation(self) -> u32 {
+        self.generation
+    }
+}
+
+/// Which objects a watch covers before selectors are asked.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Scope {
+    /// The resource.
+    pub resource: ResourceId,
+    /// One namespace, or all.
+    pub namespace: Option<Box<str>>,
+    /// One name, or all.
+    pub name: Option<Box<str>>,
+}
+
+/// Where a watch begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// With the whole current state as ADDED events, then every change; with a bookmark that marks the end of
+    /// the state when `end_mark` (KEP-3157).
+    State {
+        /// Whether the end is marked.
+        end_mark: bool,
+    },
+    /// With the first change after this revision; one that is not reached yet is waited for.
+    After(Revision),
+    /// With the next change.
+    Latest,
+}
+
+/// A wish to watch.
+#[derive(Clone, Debug)]
+pub struct Subscription {
+    /// Which objects.
+    pub scope: Scope,
+    /// Which of them.
+    pub selector: Selector,
+    /// Shown how.
+    pub encoding: Encoding,
+    /// From where on.
+    pub start: Start,
+    /// Whether bookmarks are welcome.
+    pub bookmarks: bool,
+    /// When the stream ends by itself.
+    pub deadline: Tick,
+    /// Spreads bookmarks over time: 0 = as early as may be, 255 = as late.
+    pub jitter: u8,
+    /// Wall time in seconds since the Unix epoch, for ages in the initial state.
+    pub as_of_seconds: u64,
+}
+
+/// The initial events of one watch: a snapshot, and how far it was sent.
+#[derive(Debug)]
+pub(crate) struct Initial {
+    pub(crate) snapshot: Arc<Snapshot>,
+    /// The path of the last object that was sent whole.
+    pub(crate) after: Option<Arc<str>>,
+    /// Bytes of the next frame that were sent.
+    pub(crate) offset: usize,
+    pub(crate) end_mark: bool,
+    pub(crate) as_of_seconds: u64,
+}
+
+/// Where a watch stands in its life.
+#[derive(Debug)]
+pub(crate) enum Phase {
+    /// The snapshot is being sent.
+    Initial(Box<Initial>),
+    /// Everything before `cursor` was sent, and `offset` bytes of the frame at it.
+    CatchingUp { cursor: Position, offset: u32 },
+    /// Everything that the shard has dispatched was sent (or is being sent by the round under way).
+    Live,
+    /// It asked for changes after a revision that is not reached yet.
+    Parked { floor: Revision },
+    /// It is to end: only the remainder is still owed.
+    Draining,
+}
+
+/// Bytes that must go out before anything else: the rest of a bookmark, an error, the end.
+#[derive(Debug)]
+pub(crate) struct Rest {
+    pub(crate) bytes: Bytes,
+    pub(crate) sent: usize,
+}
+
+/// Where a watcher that is behind waits for its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Nowhere: it is live or parked.
+    None,
+    /// In the queue of those behind.
+    Queued,
+    /// Its socket is full. The position is its place in the set that eviction looks at.
+    Blocked(Position),
+}
+
+/// All that a watch costs the engine.
+#[derive(Debug)]
+pub(crate) struct Watcher {
+    pub(crate) class: u32,
+    /// Its index among the class's live members; only meaningful when live.
+    pub(crate) member: u32,
+    pub(crate) phase: Phase,
+    pub(crate) place: Place,
+    pub(crate) rest: Option<Box<Rest>>,
+    /// Where it began: a bookmark must be newer.
+    pub(crate) start: Revision,
+    pub(crate) bookmarks: bool,
+    /// It ends as soon as the frame under way is out.
+    pub(crate) ending: bool,
+    pub(crate) jitter: u8,
+    pub(crate) deadline: Tick,
+    pub(crate) next_bookmark: Tick,
+    /// The entry it has among the timers.
+    pub(crate) due: Tick,
+}
+
+impl Watcher {
+    /// Whether the last byte sent ended a frame.
+    pub(crate) fn at_boundary(&self) -> bool {
+        self.rest.is_none()
+            && match &self.phase {
+                Phase::Initial(initial) => initial.offset == 0,
+                Phase::CatchingUp { offset, .. } => *offset == 0,
+                Phase::Live | Phase::Parked { .. } | Phase::Draining => true,
+            }
+    }
+}
