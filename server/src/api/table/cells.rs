@@ -1,0 +1,169 @@
+//! Writing cells, and reading objects that may have any shape.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::age;
+
+/// What stands where there is nothing to show.
+pub(super) const NONE: &str = "<none>";
+
+/// Appends cells to a row, with the commas between them.
+#[derive(Debug)]
+pub(super) struct Cells<'a> {
+    out: &'a mut Vec<u8>,
+    first: bool,
+}
+
+impl<'a> Cells<'a> {
+    pub(super) const fn new(out: &'a mut Vec<u8>) -> Self {
+        Self { out, first: true }
+    }
+
+    fn add<T: Serialize + ?Sized>(&mut self, value: &T) {
+        if !self.first {
+            self.out.push(b',');
+        }
+        self.first = false;
+        serde_json::to_writer(&mut *self.out, value).expect("writing to a Vec does not fail");
+    }
+
+    pub(super) fn text(&mut self, value: &str) {
+        self.add(value);
+    }
+
+    pub(super) fn number(&mut self, value: i64) {
+        self.add(&value);
+    }
+
+    pub(super) fn count(&mut self, value: usize) {
+        self.add(&value);
+    }
+
+    /// `metadata.name`.
+    pub(super) fn name(&mut self, object: &Value) {
+        self.text(text(object, "/metadata/name"));
+    }
+
+    /// The time since `metadata.creationTimestamp`.
+    pub(super) fn age(&mut self, object: &Value, now: i64) {
+        self.text(&age::since(text(object, "/metadata/creationTimestamp"), now));
+    }
+}
+
+/// The string at `pointer`; "" when there is none.
+pub(super) fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
+    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The string at `pointer`, or `other` when it is empty or missing.
+pub(super) fn text_or<'a>(value: &'a Value, pointer: &str, other: &'a str) -> &'a str {
+    or(text(value, pointer), other)
+}
+
+/// `text`, or `other` when it is empty.
+pub(super) const fn or<'a>(text: &'a str, other: &'a str) -> &'a str {
+    if text.is_empty() { other } else { text }
+}
+
+/// The whole number at `pointer`; 0 when there is none.
+pub(super) fn number(value: &Value, pointer: &str) -> i64 {
+    number_or(value, pointer, 0)
+}
+
+/// The whole number at `pointer`, or what Kubernetes defaults it to.
+pub(super) fn number_or(value: &Value, pointer: &str, other: i64) -> i64 {
+    value.pointer(pointer).and_then(Value::as_i64).unwrap_or(other)
+}
+
+/// The flag at `pointer`; false when there is none.
+pub(super) fn flag(value: &Value, pointer: &str) -> bool {
+    value.pointer(pointer).and_then(Value::as_bool).unwrap_or_default()
+}
+
+/// The elements of the array at `pointer`; none when there is none.
+pub(super) fn list<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
+    value.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// Whether something other than null stands at `pointer`.
+pub(super) fn present(value: &Value, pointer: &str) -> bool {
+    value.pointer(pointer).is_some_and(|found| !found.is_null())
+}
+
+/// How many members the object at `pointer` has.
+pub(super) fn size(value: &Value, pointer: &str) -> usize {
+    value.pointer(pointer).and_then(Value::as_object).map_or(0, serde_json::Map::len)
+}
+
+/// A quantity, which may be written as a string or a number.
+pub(super) fn quantity(value: &Value, pointer: &str) -> Option<String> {
+    match value.pointer(pointer) {
+        Some(Value::String(text)) => Some(text.clone()),
+        Some(Value::Number(number)) => Some(number.to_string()),
+        Some(Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_)) | None => None,
+    }
+}
+
+/// The strings at `pointer` of each element, those that are not empty.
+pub(super) fn pluck<'a>(items: &'a [Value], pointer: &'a str) -> impl Iterator<Item = &'a str> {
+    items.iter().map(move |item| text(item, pointer)).filter(|found| !found.is_empty())
+}
+
+/// The strings with commas between them.
+pub(super) fn join<'a>(items: impl Iterator<Item = &'a str>) -> String {
+    items.collect::<Vec<_>>().join(",")
+}
+
+/// The first `max` of `items`, and how many more there are.
+pub(super) fn some_of(items: impl Iterator<Item = String>, max: usize, separator: &str) -> String {
+    let mut shown = Vec::with_capacity(max);
+    let mut more = 0_usize;
+    for item in items {
+        if shown.len() < max {
+            shown.push(item);
+        } else {
+            more += 1;
+        }
+    }
+    let shown = shown.join(separator);
+    if more == 0 { shown } else { format!("{shown} + {more} more...") }
+}
+
+/// Labels as `k=v,k=v` by key; `<none>` when there are none.
+pub(super) fn labels(value: &Value, pointer: &str) -> String {
+    let mut pairs: Vec<String> = value
+        .pointer(pointer)
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+        .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
+        .collect();
+    pairs.sort_unstable();
+    if pairs.is_empty() { NONE.to_owned() } else { pairs.join(",") }
+}
+
+/// A `LabelSelector` in the form of the query parameter; `<none>` when it is empty.
+pub(super) fn selector(value: &Value, pointer: &str) -> String {
+    let Some(selector) = value.pointer(pointer) else { return NONE.to_owned() };
+    let equal = selector.pointer("/matchLabels").and_then(Value::as_object).into_iter().flatten();
+    let mut parts: Vec<(String, String)> = equal
+        .map(|(key, value)| (key.clone(), format!("{key}={}", value.as_str().unwrap_or_default())))
+        .collect();
+    for expression in list(selector, "/matchExpressions") {
+        let key = text(expression, "/key");
+        let mut values: Vec<&str> = list(expression, "/values").iter().filter_map(Value::as_str).collect();
+        values.sort_unstable();
+        let values = values.join(",");
+        let part = match text(expression, "/operator") {
+            "In" => format!("{key} in ({values})"),
+            "NotIn" => format!("{key} notin ({values})"),
+            "Exists" => key.to_owned(),
+            "DoesNotExist" => format!("!{key}"),
+            _ => continue,
+        };
+        parts.push((key.to_owned(), part));
+    }
+    parts.sort_by(|a, b| a.0.cmp(&b.0));
+    if parts.is_empty() { NONE.to_owned() } else { join(parts.iter().map(|(_, part)| part.as_str())) }
+}

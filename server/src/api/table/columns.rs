@@ -1,0 +1,208 @@
+//! What the columns of each table are. Columns of priority 1 are for `-o wide`.
+
+use serde::Serialize;
+
+/// One column, as `TableColumnDefinition` of `meta.k8s.io/v1` writes it.
+#[derive(Debug, Serialize)]
+pub(super) struct Column {
+    pub(super) name: &'static str,
+    #[serde(rename = "type")]
+    pub(super) kind: &'static str,
+    pub(super) format: &'static str,
+    pub(super) description: &'static str,
+    pub(super) priority: u8,
+}
+
+const fn text(name: &'static str, description: &'static str) -> Column {
+    Column { name, kind: "string", format: "", description, priority: 0 }
+}
+
+const fn number(name: &'static str, description: &'static str) -> Column {
+    Column { kind: "integer", ..text(name, description) }
+}
+
+impl Column {
+    const fn wide(self) -> Self {
+        Self { priority: 1, ..self }
+    }
+}
+
+const NAME_TEXT: &str = "Name must be unique within a namespace. Is required when creating resources, although some \
+resources may allow a client to request the generation of an appropriate name automatically. Name is primarily \
+intended for creation idempotence and configuration definition. Cannot be updated. More info: \
+https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
+const CREATED_TEXT: &str = "CreationTimestamp is a timestamp representing the server time when this object was \
+created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this \
+value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More \
+info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
+const DATA_TEXT: &str = "Data contains the configuration data. Each key must consist of alphanumeric characters, \
+'-', '_' or '.'. Values with non-UTF-8 byte sequences must use the BinaryData field. The keys stored in Data must \
+not overlap with the keys in the BinaryData field, this is enforced during validation process.";
+
+const NAME: Column = Column { format: "name", ..text("Name", NAME_TEXT) };
+const AGE: Column = text("Age", CREATED_TEXT);
+const CONTAINERS: Column = text("Containers", "Names of the containers of the template.").wide();
+const IMAGES: Column = text("Images", "Images of the containers of the template.").wide();
+const SELECTOR: Column = text("Selector", "Which pods belong to it.").wide();
+const DESIRED: Column = number("Desired", "How many replicas are wanted.");
+const CURRENT: Column = number("Current", "How many replicas there are.");
+
+pub(super) const DEFAULT: &[Column] = &[NAME, Column { kind: "date", ..text("Created At", CREATED_TEXT) }];
+pub(super) const CUSTOM: &[Column] = &[NAME, Column { kind: "date", ..AGE }];
+pub(super) const CONFIG_MAPS: &[Column] = &[NAME, text("Data", DATA_TEXT), AGE];
+pub(super) const SECRETS: &[Column] =
+    &[NAME, text("Type", "What the secret is for."), text("Data", "How many entries it has."), AGE];
+pub(super) const PODS: &[Column] = &[
+    NAME,
+    text("Ready", "Ready containers of all containers."),
+    text("Status", "What the containers of the pod are doing."),
+    text("Restarts", "How often containers were restarted, and when last."),
+    AGE,
+    text("IP", "The pod's address.").wide(),
+    text("Node", "Where the pod runs.").wide(),
+    text("Nominated Node", "Where the pod will run once preempted pods are gone.").wide(),
+    text("Readiness Gates", "True readiness gates of all readiness gates.").wide(),
+];
+pub(super) const NODES: &[Column] = &[
+    NAME,
+    text("Status", "Whether the node is ready and takes pods."),
+    text("Roles", "The roles in the node's labels."),
+    AGE,
+    text("Version", "The kubelet's version."),
+    text("Internal-IP", "The first internal address.").wide(),
+    text("External-IP", "The first external address.").wide(),
+    text("OS-Image", "The operating system.").wide(),
+    text("Kernel-Version", "The kernel.").wide(),
+    text("Container-Runtime", "The container runtime.").wide(),
+];
+pub(super) const NAMESPACES: &[Column] = &[NAME, text("Status", "Active or Terminating."), AGE];
+pub(super) const SERVICES: &[Column] = &[
+    NAME,
+    text("Type", "How the service is exposed."),
+    text("Cluster-IP", "Its address inside the cluster."),
+    text("External-IP", "Its addresses outside the cluster."),
+    text("Port(s)", "Its ports, with the node port and protocol."),
+    AGE,
+    SELECTOR,
+];
+pub(super) const ENDPOINTS: &[Column] = &[NAME, text("Endpoints", "Addresses with ports."), AGE];
+pub(super) const ENDPOINT_SLICES: &[Column] = &[
+    NAME,
+    text("AddressType", "IPv4, IPv6 or FQDN."),
+    text("Ports", "The ports of every endpoint."),
+    text("Endpoints", "The addresses."),
+    AGE,
+];
+pub(super) const DEPLOYMENTS: &[Column] = &[
+    NAME,
+    text("Ready", "Ready replicas of wanted replicas."),
+    number("Up-to-date", "Replicas of the current template."),
+    number("Available", "Replicas that have been ready long enough."),
+    AGE,
+    CONTAINERS,
+    IMAGES,
+    SELECTOR,
+];
+pub(super) const REPLICA_SETS: &[Column] = &[
+    NAME,
+    DESIRED,
+    CURRENT,
+    number("Ready", "How many replicas are ready."),
+    AGE,
+    CONTAINERS,
+    IMAGES,
+    SELECTOR,
+];
+pub(super) const STATEFUL_SETS: &[Column] =
+    &[NAME, text("Ready", "Ready replicas of wanted replicas."), AGE, CONTAINERS, IMAGES];
+pub(super) const DAEMON_SETS: &[Column] = &[
+    NAME,
+    number("Desired", "How many nodes should run it."),
+    number("Current", "How many of these nodes run it."),
+    number("Ready", "On how many nodes it is ready."),
+    number("Up-to-date", "On how many nodes it is of the current template."),
+    number("Available", "On how many nodes it has been ready long enough."),
+    text("Node Selector", "Which nodes should run it."),
+    AGE,
+    CONTAINERS,
+    IMAGES,
+    SELECTOR,
+];
+pub(super) const JOBS: &[Column] = &[
+    NAME,
+    text("Status", "What the job is doing."),
+    text("Completions", "Pods that succeeded of those that must."),
+    text("Duration", "How long it ran, or has been running."),
+    AGE,
+    CONTAINERS,
+    IMAGES,
+    SELECTOR,
+];
+pub(super) const CRON_JOBS: &[Column] = &[
+    NAME,
+    text("Schedule", "When it runs, in cron form."),
+    text("Timezone", "The time zone of the schedule."),
+    Column { kind: "boolean", ..text("Suspend", "Whether it is paused.") },
+    number("Active", "How many jobs run now."),
+    text("Last Schedule", "When a job was last started."),
+    AGE,
+    CONTAINERS,
+    IMAGES,
+    SELECTOR,
+];
+pub(super) const EVENTS: &[Column] = &[
+    text("Last Seen", "When it was seen last."),
+    text("Type", "Normal or Warning."),
+    text("Reason", "Why, in one word."),
+    text("Object", "What it is about."),
+    text("Subobject", "Which part of the object it is about.").wide(),
+    text("Source", "Who reports it.").wide(),
+    text("Message", "What happened."),
+    text("First Seen", "When it was seen first.").wide(),
+    text("Count", "How often it was seen.").wide(),
+    Column { priority: 1, ..NAME },
+];
+pub(super) const PERSISTENT_VOLUMES: &[Column] = &[
+    NAME,
+    text("Capacity", "How much it holds."),
+    text("Access Modes", "How it can be mounted."),
+    text("Reclaim Policy", "What happens to it after its claim."),
+    text("Status", "Whether it is free, bound or released."),
+    text("Claim", "The claim that it is bound to."),
+    text("StorageClass", "The class it belongs to."),
+    text("VolumeAttributesClass", "The class of its attributes."),
+    text("Reason", "Why it failed."),
+    AGE,
+    text("VolumeMode", "Filesystem or Block.").wide(),
+];
+pub(super) const PERSISTENT_VOLUME_CLAIMS: &[Column] = &[
+    NAME,
+    text("Status", "Whether it is pending, bound or lost."),
+    text("Volume", "The volume that it is bound to."),
+    text("Capacity", "How much the volume holds."),
+    text("Access Modes", "How the volume can be mounted."),
+    text("StorageClass", "The class it asks for."),
+    text("VolumeAttributesClass", "The class of its attributes."),
+    AGE,
+    text("VolumeMode", "Filesystem or Block.").wide(),
+];
+pub(super) const SERVICE_ACCOUNTS: &[Column] =
+    &[NAME, text("Secrets", "How many secrets pods of it may use."), AGE];
+pub(super) const INGRESSES: &[Column] = &[
+    NAME,
+    text("Class", "Which controller serves it."),
+    text("Hosts", "Host names that its rules match."),
+    text("Address", "Where the load balancer listens."),
+    text("Ports", "80, and 443 when it has TLS."),
+    AGE,
+];
+pub(super) const LEASES: &[Column] = &[NAME, text("Holder", "Who holds it."), AGE];
+pub(super) const AUTOSCALERS: &[Column] = &[
+    NAME,
+    text("Reference", "What it scales."),
+    text("Targets", "Current value and target of its metrics."),
+    text("MinPods", "The least replicas."),
+    text("MaxPods", "The most replicas."),
+    number("Replicas", "How many replicas there are."),
+    AGE,
+];

@@ -1,0 +1,229 @@
+//! Server-side printing: objects as rows of a `Table`, and as `PartialObjectMetadata`.
+//!
+//! It owns what the columns of a resource are and what stands in them, after kube-apiserver's
+//! `pkg/printers/internalversion`; the frame around the rows (`kind: Table`, `metadata`) belongs to the reply.
+//! `meta.k8s.io/v1` and `v1beta1` differ in their names only. An object is data: one that has not the shape of its
+//! kind gives empty cells, never an error.
+
+mod age;
+mod cells;
+mod columns;
+mod pods;
+mod printers;
+mod workloads;
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use self::cells::Cells;
+use self::columns::Column;
+use super::resources::ApiResource;
+use crate::http::accept::MetaVersion;
+use crate::http::options::IncludeObject;
+
+/// How the objects of a resource are shown. Chosen once, when the registry is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Printer {
+    /// Name and creation time: a resource of Kubernetes without columns of its own.
+    Default,
+    /// Name and age: a declared resource, as kube-apiserver shows custom resources.
+    Custom,
+    ConfigMaps,
+    CronJobs,
+    DaemonSets,
+    Deployments,
+    EndpointSlices,
+    Endpoints,
+    Events,
+    HorizontalPodAutoscalers,
+    Ingresses,
+    Jobs,
+    Leases,
+    Namespaces,
+    Nodes,
+    PersistentVolumeClaims,
+    PersistentVolumes,
+    Pods,
+    ReplicaSets,
+    Secrets,
+    ServiceAccounts,
+    Services,
+    StatefulSets,
+}
+
+impl Printer {
+    /// The printer of a built-in resource.
+    #[must_use]
+    pub fn builtin(group: &str, plural: &str) -> Self {
+        match (group, plural) {
+            ("", "configmaps") => Self::ConfigMaps,
+            ("", "endpoints") => Self::Endpoints,
+            ("", "events") => Self::Events,
+            ("", "namespaces") => Self::Namespaces,
+            ("", "nodes") => Self::Nodes,
+            ("", "persistentvolumeclaims") => Self::PersistentVolumeClaims,
+            ("", "persistentvolumes") => Self::PersistentVolumes,
+            ("", "pods") => Self::Pods,
+            ("", "replicationcontrollers") | ("apps", "replicasets") => Self::ReplicaSets,
+            ("", "secrets") => Self::Secrets,
+            ("", "serviceaccounts") => Self::ServiceAccounts,
+            ("", "services") => Self::Services,
+            ("apps", "daemonsets") => Self::DaemonSets,
+            ("apps", "deployments") => Self::Deployments,
+            ("apps", "statefulsets") => Self::StatefulSets,
+            ("autoscaling", "horizontalpodautoscalers") => Self::HorizontalPodAutoscalers,
+            ("batch", "cronjobs") => Self::CronJobs,
+            ("batch", "jobs") => Self::Jobs,
+            ("coordination.k8s.io", "leases") => Self::Leases,
+            ("discovery.k8s.io", "endpointslices") => Self::EndpointSlices,
+            ("networking.k8s.io", "ingresses") => Self::Ingresses,
+            _ => Self::Default,
+        }
+    }
+
+    const fn columns(self) -> &'static [Column] {
+        match self {
+            Self::Default => columns::DEFAULT,
+            Self::Custom => columns::CUSTOM,
+            Self::ConfigMaps => columns::CONFIG_MAPS,
+            Self::CronJobs => columns::CRON_JOBS,
+            Self::DaemonSets => columns::DAEMON_SETS,
+            Self::Deployments => columns::DEPLOYMENTS,
+            Self::EndpointSlices => columns::ENDPOINT_SLICES,
+            Self::Endpoints => columns::ENDPOINTS,
+            Self::Events => columns::EVENTS,
+            Self::HorizontalPodAutoscalers => columns::AUTOSCALERS,
+            Self::Ingresses => columns::INGRESSES,
+            Self::Jobs => columns::JOBS,
+            Self::Leases => columns::LEASES,
+            Self::Namespaces => columns::NAMESPACES,
+            Self::Nodes => columns::NODES,
+            Self::PersistentVolumeClaims => columns::PERSISTENT_VOLUME_CLAIMS,
+            Self::PersistentVolumes => columns::PERSISTENT_VOLUMES,
+            Self::Pods => columns::PODS,
+            Self::ReplicaSets => columns::REPLICA_SETS,
+            Self::Secrets => columns::SECRETS,
+            Self::ServiceAccounts => columns::SERVICE_ACCOUNTS,
+            Self::Services => columns::SERVICES,
+            Self::StatefulSets => columns::STATEFUL_SETS,
+        }
+    }
+
+    fn print(self, object: &Value, cells: &mut Cells<'_>, now: i64) {
+        match self {
+            Self::Default => printers::default(object, cells),
+            Self::Custom => printers::custom(object, cells, now),
+            Self::ConfigMaps => printers::config_map(object, cells, now),
+            Self::CronJobs => workloads::cron_job(object, cells, now),
+            Self::DaemonSets => workloads::daemon_set(object, cells, now),
+            Self::Deployments => workloads::deployment(object, cells, now),
+            Self::EndpointSlices => printers::endpoint_slice(object, cells, now),
+            Self::Endpoints => printers::endpoints(object, cells, now),
+            Self::Events => printers::event(object, cells, now),
+            Self::HorizontalPodAutoscalers => workloads::autoscaler(object, cells, now),
+            Self::Ingresses => printers::ingress(object, cells, now),
+            Self::Jobs => workloads::job(object, cells, now),
+            Self::Leases => printers::lease(object, cells, now),
+            Self::Namespaces => printers::namespace(object, cells, now),
+            Self::Nodes => printers::node(object, cells, now),
+            Self::PersistentVolumeClaims => printers::persistent_volume_claim(object, cells, now),
+            Self::PersistentVolumes => printers::persistent_volume(object, cells, now),
+            Self::Pods => pods::pod(object, cells, now),
+            Self::ReplicaSets => workloads::replica_set(object, cells, now),
+            Self::Secrets => printers::secret(object, cells, now),
+            Self::ServiceAccounts => printers::service_account(object, cells, now),
+            Self::Services => printers::service(object, cells, now),
+            Self::StatefulSets => workloads::stateful_set(object, cells, now),
+        }
+    }
+}
+
+/// The bytes are no JSON object with `metadata`. What the engine keeps always is one.
+#[derive(Debug)]
+pub struct NotAnObject(serde_json::Error);
+
+impl fmt::Display for NotAnObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a stored value is not a Kubernetes object: {}", self.0)
+    }
+}
+
+impl std::error::Error for NotAnObject {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.0)
+    }
+}
+
+/// The bytes of `metadata`, untouched.
+#[derive(Deserialize)]
+struct Top<'a> {
+    #[serde(borrow)]
+    metadata: &'a RawValue,
+}
+
+/// Appends the value of `columnDefinitions`: `[{"name":"Name",...},...]`.
+pub fn append_column_definitions(out: &mut Vec<u8>, resource: &ApiResource) {
+    serde_json::to_writer(out, resource.printer.columns()).expect("writing to a Vec does not fail");
+}
+
+/// Appends one element of `rows`: `{"cells":[...],"object":...}`.
+///
+/// `object` is the object's JSON, `now` the Unix time in seconds that ages count from. Costs one parse of the
+/// object: once an event and kind, never once a watcher.
+///
+/// # Errors
+/// When `object` is no JSON object with `metadata`; nothing is appended then.
+pub fn append_row(
+    out: &mut Vec<u8>,
+    resource: &ApiResource,
+    object: &[u8],
+    include: IncludeObject,
+    version: MetaVersion,
+    now: i64,
+) -> Result<(), NotAnObject> {
+    let top: Top<'_> = serde_json::from_slice(object).map_err(NotAnObject)?;
+    let value: Value = serde_json::from_slice(object).map_err(NotAnObject)?;
+    out.extend_from_slice(b"{\"cells\":[");
+    let mut cells = Cells::new(out);
+    resource.printer.print(&value, &mut cells, now);
+    out.push(b']');
+    if resource.printer == Printer::Pods {
+        out.extend_from_slice(pods::conditions(&value).as_bytes());
+    }
+    out.extend_from_slice(b",\"object\":");
+    match include {
+        IncludeObject::None => out.extend_from_slice(b"null"),
+        IncludeObject::Metadata => partial_metadata(out, &top, version),
+        IncludeObject::Object => out.extend_from_slice(object.trim_ascii()),
+    }
+    out.push(b'}');
+    Ok(())
+}
+
+/// Appends the object as a `PartialObjectMetadata`.
+///
+/// # Errors
+/// When `object` is no JSON object with `metadata`; nothing is appended then.
+pub fn append_partial_metadata(
+    out: &mut Vec<u8>,
+    object: &[u8],
+    version: MetaVersion,
+) -> Result<(), NotAnObject> {
+    let top: Top<'_> = serde_json::from_slice(object).map_err(NotAnObject)?;
+    partial_metadata(out, &top, version);
+    Ok(())
+}
+
+fn partial_metadata(out: &mut Vec<u8>, top: &Top<'_>, version: MetaVersion) {
+    out.extend_from_slice(br#"{"kind":"PartialObjectMetadata","apiVersion":""#);
+    out.extend_from_slice(version.api_version().as_bytes());
+    out.extend_from_slice(br#"","metadata":"#);
+    out.extend_from_slice(top.metadata.get().as_bytes());
+    out.push(b'}');
+}
+
+#[cfg(test)]
+mod tests;

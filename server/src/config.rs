@@ -1,0 +1,385 @@
+//! What the operator asked for: defaults, then the file, then the environment, then the command line.
+//!
+//! It owns the typed configuration, the order of its origins, the checks of one value against another, and the text
+//! of `revcast config`. It never looks at the machine: the CPUs are an argument, and whether the machine can serve
+//! this is [`crate::doctor`]'s. The options themselves are rows of `table`.
+
+mod error;
+mod file;
+mod resource;
+pub(crate) mod table;
+pub(crate) mod value;
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+pub(crate) use error::one_line;
+pub use error::{ConfigError, Origin, Wrong};
+pub use resource::{ResourceEntry, ResourceForm, ResourceTable};
+pub use value::LogLevel;
+
+use table::{ROWS, Row, Set, Shown, Standard};
+
+/// A slot of the ring is at least a pointer: a ring whose slots alone pass its bytes is a slip.
+const SLOT_BYTES_MIN: u64 = 8;
+/// Below this many bytes a slot the bound of bytes ends the window first: hardly any object is smaller.
+const EVENT_BYTES_SMALL: u64 = 256;
+
+/// What the command line gave: option and value, in its order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Flags {
+    pub(crate) given: Vec<(usize, String)>,
+}
+
+/// Every setting, valid by itself and against the others.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where the API is served.
+    pub listen: SocketAddr,
+    /// Where `/metrics` and `/compact` are served; `None`: nowhere.
+    pub admin_listen: Option<SocketAddr>,
+    /// The CPU of each shard, one item a shard, 1 to 256. CPUs repeat when there are more shards than CPUs.
+    pub cpus: Vec<usize>,
+    /// Where the embedded store lives; `None`: in memory.
+    pub data_dir: Option<PathBuf>,
+    /// Slots of the ring: a power of two from 1,024 to 16,777,216.
+    pub ring_events: usize,
+    /// Bytes of the ring's events: 1 MiB to 1 TiB.
+    pub ring_bytes: u64,
+    /// The file that was read, if any.
+    pub config_file: Option<PathBuf>,
+    /// Between two bookmarks of a watch: 1 s to 1 h.
+    pub bookmark_interval: Duration,
+    /// Between two compactions of the embedded store by itself; `None`: never.
+    pub compact_interval: Option<Duration>,
+    /// A watch without `timeoutSeconds` lives a random time in [T, 2T) (kube-apiserver's `--min-request-timeout`).
+    pub min_watch_timeout: Duration,
+    /// Life of an Event object in the embedded store; `None`: until deleted.
+    pub event_ttl: Option<Duration>,
+    /// From SIGTERM to the end, at most.
+    pub drain_timeout: Duration,
+    /// Watches at once; `None`: [`crate::doctor::Report::watchers_max`].
+    pub max_watchers: Option<usize>,
+    /// Resources beside the built-in ones.
+    pub resources: Vec<ResourceEntry>,
+    /// How much is said.
+    pub log_level: LogLevel,
+    shards_wanted: Option<usize>,
+    pins_wanted: Option<Vec<usize>>,
+    /// One a row of the table.
+    origins: Vec<Origin>,
+}
+
+impl Config {
+    /// Puts the configuration together. `environment` is all of it; what does not start with `REVCAST_` is passed
+    /// over. `cpus` are those this process may use.
+    ///
+    /// # Errors
+    /// The first mistake, weakest origin first: file, environment, flags, then values that contradict each other.
+    pub fn load(
+        flags: &Flags,
+        environment: impl IntoIterator<Item = (OsString, OsString)>,
+        cpus: &[usize],
+    ) -> Result<Self, ConfigError> {
+        let variables = variables(environment)?;
+        let named = table::index_of("config").expect("the table has a row for the file");
+        let path = flags.given.iter().rev().find(|(row, _)| *row == named).map(|(_, path)| path.as_str());
+        let path =
+            path.or_else(|| variables.iter().find(|(row, _)| *row == named).map(|(_, path)| path.as_str()));
+        let file = match path {
+            // The empty path is refused with its flag or variable, below.
+            Some(path) if !path.is_empty() => Some((Path::new(path), file::read(Path::new(path))?)),
+            Some(_) | None => None,
+        };
+        let file = file.as_ref().map(|(path, text)| (*path, text.as_str()));
+        let config = Self::assemble(flags, &variables, file, cpus)?;
+        config.check_data_dir()?;
+        Ok(config)
+    }
+
+    /// [`Self::load`] without touching the disk.
+    fn assemble(
+        flags: &Flags,
+        variables: &[(usize, String)],
+        file: Option<(&Path, &str)>,
+        cpus: &[usize],
+    ) -> Result<Self, ConfigError> {
+        let mut config = Self::blank();
+        for (index, row) in ROWS.iter().enumerate() {
+            if let Standard::Text(text) = row.standard {
+                config.set(index, Origin::Default, text)?;
+            }
+        }
+        for (index, origin, given) in
+            file.map_or_else(|| Ok(Vec::new()), |(path, text)| file::parse(path, text))?
+        {
+            match given {
+                file::Given::Text(text) => config.set(index, origin, &text)?,
+                file::Given::Resources(entries) => {
+                    config.resources = entries;
+                    config.origins[index] = origin;
+                }
+            }
+        }
+        for (index, text) in variables {
+            let row = &ROWS[*index];
+            let origin = Origin::Env(row.variable());
+            match row.set {
+                Set::One(_) => config.set(*index, origin, text)?,
+                Set::Resources => {
+                    text.split(',').try_for_each(|text| config.set(*index, origin.clone(), text))?
+                }
+            }
+        }
+        for (index, text) in &flags.given {
+            config.set(*index, Origin::Flag(ROWS[*index].flag()), text)?;
+        }
+        config.place_shards(cpus)?;
+        config.check_listeners()?;
+        config.check_ring()?;
+        Ok(config)
+    }
+
+    /// Nothing set yet; the rows of the table give every field its default.
+    fn blank() -> Self {
+        let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
+        Self {
+            listen: nowhere,
+            admin_listen: None,
+            cpus: Vec::new(),
+            data_dir: None,
+            ring_events: 0,
+            ring_bytes: 0,
+            config_file: None,
+            bookmark_interval: Duration::ZERO,
+            compact_interval: None,
+            min_watch_timeout: Duration::ZERO,
+            event_ttl: None,
+            drain_timeout: Duration::ZERO,
+            max_watchers: None,
+            resources: Vec::new(),
+            log_level: LogLevel::Error,
+            shards_wanted: None,
+            pins_wanted: None,
+            origins: vec![Origin::Default; ROWS.len()],
+        }
+    }
+
+    fn set(&mut self, index: usize, origin: Origin, text: &str) -> Result<(), ConfigError> {
+        let row = &ROWS[index];
+        let done = match row.set {
+            Set::One(set) => set(self, text),
+            Set::Resources => table::resource_text(text, &origin).map(|entry| {
+                if self.origins[index] != origin {
+                    self.resources.clear();
+                }
+                self.resources.push(entry);
+            }),
+        };
+        done.map_err(|wrong| ConfigError::bad_value(&origin, &row.key(), text, wrong))?;
+        self.origins[index] = origin;
+        Ok(())
+    }
+
+    /// How many shards: 1 to 256.
+    #[must_use]
+    pub fn shards(&self) -> usize {
+        self.cpus.len()
+    }
+
+    /// Who set the option of this name (`ring-events`).
+    ///
+    /// # Panics
+    /// There is no such option.
+    #[must_use]
+    pub fn origin(&self, name: &str) -> &Origin {
+        let index = table::index_of(name).expect("the name of a row");
+        &self.origins[index]
+    }
+
+    /// Whether the operator chose the CPUs.
+    #[must_use]
+    pub fn is_pinned(&self) -> bool {
+        self.pins_wanted.is_some()
+    }
+
+    fn place_shards(&mut self, allowed: &[usize]) -> Result<(), ConfigError> {
+        self.cpus = match (self.shards_wanted, &self.pins_wanted) {
+            (Some(shards), Some(pins)) if shards != pins.len() => {
+                let problem = format!("{} CPUs for {shards} shards", pins.len());
+                let mend = format!("name {shards} CPUs, or leave out shards ({})", self.origin("shards"));
+                let pins = value::show_cpus(pins);
+                return Err(ConfigError::bad_value(
+                    self.origin("pin-cpus"),
+                    "pin_cpus",
+                    &pins,
+                    Wrong::new(problem, mend),
+                ));
+            }
+            (_, Some(pins)) => pins.clone(),
+            (shards, None) => {
+                let allowed = if allowed.is_empty() { &[0] } else { allowed };
+                let shards = shards.unwrap_or_else(|| allowed.len().min(value::CPUS_MAX));
+                allowed.iter().copied().cycle().take(shards).collect()
+            }
+        };
+        Ok(())
+    }
+
+    fn check_listeners(&self) -> Result<(), ConfigError> {
+        let Some(admin) = self.admin_listen else { return Ok(()) };
+        let overlaps = admin.ip() == self.listen.ip()
+            || admin.ip().is_unspecified()
+            || self.listen.ip().is_unspecified();
+        if admin.port() == 0 || admin.port() != self.listen.port() || !overlaps {
+            return Ok(());
+        }
+        // The blame goes to whoever spoke last; a default is never at fault.
+        let (name, value) = if self.origin("listen") > self.origin("admin-listen") {
+            ("listen", self.listen)
+        } else {
+            ("admin-listen", admin)
+        };
+        let wrong = Wrong::new(
+            format!("listen {} and admin-listen {admin} are one address", self.listen),
+            "give them two ports, or --admin-listen none",
+        );
+        Err(ConfigError::bad_value(self.origin(name), &name.replace('-', "_"), &value.to_string(), wrong))
+    }
+
+    fn check_ring(&self) -> Result<(), ConfigError> {
+        let slots = self.ring_events as u64 * SLOT_BYTES_MIN;
+        if self.ring_bytes >= slots {
+            return Ok(());
+        }
+        let wrong = Wrong::new(
+            format!("the slots of {} ring-events alone take {}", self.ring_events, value::show_size(slots)),
+            format!("give ring-bytes {} or more, or fewer ring-events", value::show_size(slots)),
+        );
+        let text = value::show_size(self.ring_bytes);
+        Err(ConfigError::bad_value(self.origin("ring-bytes"), "ring_bytes", &text, wrong))
+    }
+
+    fn check_data_dir(&self) -> Result<(), ConfigError> {
+        match &self.data_dir {
+            Some(path) if path.exists() && !path.is_dir() => {
+                let wrong = Wrong::new("not a folder", "name a folder; it is made if it is not there");
+                Err(ConfigError::bad_value(
+                    self.origin("data-dir"),
+                    "data_dir",
+                    &path.to_string_lossy(),
+                    wrong,
+                ))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// What is allowed and yet looks like a slip; a line each.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        let event = self.ring_bytes / (self.ring_events as u64).max(1);
+        if event < EVENT_BYTES_SMALL {
+            lines.push(format!(
+                "ring-bytes {} leaves {event} bytes for each of {} ring-events: the bytes will end the window first; \
+                 raise ring-bytes or lower ring-events",
+                value::show_size(self.ring_bytes),
+                self.ring_events
+            ));
+        }
+        lines
+    }
+
+    /// The effective configuration as a file that `--config` takes, each value with who set it.
+    #[must_use]
+    pub fn to_toml(&self) -> String {
+        let mut text = format!("# revcast {}: the effective configuration\n", env!("CARGO_PKG_VERSION"));
+        for (row, origin) in ROWS.iter().zip(&self.origins) {
+            let shown = (row.show)(self);
+            if row.in_file {
+                text.push_str(&line(row, &shown, origin));
+            } else if let Shown::Text(value) = shown {
+                text.push_str(&format!("# {}: {} ({origin})\n", row.name, one_line(&value)));
+            }
+        }
+        text
+    }
+}
+
+fn line(row: &Row, shown: &Shown, origin: &Origin) -> String {
+    let key = row.key();
+    match shown {
+        Shown::Unset => format!("# {key} = {}  # {origin}: {}\n", row.value, row.standard_text()),
+        Shown::Number(number) => format!("{key} = {number}  # {origin}\n"),
+        Shown::Text(text) => format!("{key} = {}  # {origin}\n", quoted(text)),
+        Shown::List(items) => format!("{key} = [{}]  # {origin}\n", items.join(", ")),
+    }
+}
+
+/// A TOML string on one line, whatever is in it.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from('"');
+    for letter in text.chars() {
+        match letter {
+            '"' | '\\' => quoted.extend(['\\', letter]),
+            _ if letter.is_control() => quoted.push_str(&format!("\\u{:04X}", u32::from(letter))),
+            _ => quoted.push(letter),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+/// The rows that the environment sets.
+fn variables(
+    environment: impl IntoIterator<Item = (OsString, OsString)>,
+) -> Result<Vec<(usize, String)>, ConfigError> {
+    let mut given = Vec::new();
+    for (name, value) in environment {
+        let Some(name) = name.to_str().filter(|name| name.starts_with("REVCAST_")) else { continue };
+        let Some(index) = ROWS.iter().position(|row| row.variable() == name) else {
+            if is_service_link(name) {
+                continue;
+            }
+            let known: Vec<String> = ROWS.iter().map(Row::variable).collect();
+            let origin = Origin::Env(name.to_owned());
+            return Err(ConfigError::unknown(
+                "variable",
+                &origin,
+                name,
+                Some(&value.to_string_lossy()),
+                &known,
+            ));
+        };
+        let value = value.into_string().map_err(|value| {
+            let origin = Origin::Env(name.to_owned());
+            let wrong = Wrong::new("not UTF-8", "give plain text");
+            ConfigError::bad_value(&origin, &ROWS[index].key(), &value.to_string_lossy(), wrong)
+        })?;
+        given.push((index, value));
+    }
+    // The order of an environment means nothing: the first mistake is the same every time.
+    given.sort_by_key(|(index, _)| *index);
+    Ok(given)
+}
+
+/// What Kubernetes sets in every pod beside a Service whose name starts with `revcast`: `REVCAST_SERVICE_HOST`,
+/// `REVCAST_PORT_8080_TCP_ADDR`, ... (Kubernetes documentation, "Accessing the Service", environment variables).
+fn is_service_link(name: &str) -> bool {
+    let port = |rest: &str| {
+        let mut parts = rest.split('_');
+        let number =
+            parts.next().is_some_and(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()));
+        number && parts.next().is_some_and(|part| matches!(part, "TCP" | "UDP" | "SCTP"))
+    };
+    name.ends_with("_SERVICE_HOST")
+        || name.contains("_SERVICE_PORT")
+        || name.ends_with("_PORT")
+        || name.split_once("_PORT_").is_some_and(|(_, rest)| port(rest))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,324 @@
+//! The one table of options: a row is a flag, a variable, a key of the file, a line of help and a line of
+//! `revcast config`.
+//!
+//! To add an option, add a field to [`Config`] and a row here. It owns names, defaults and bounds; it never reads
+//! the command line, the environment or a file.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::error::{Origin, Wrong};
+use super::resource::{ResourceEntry, ResourceForm};
+use super::{Config, value};
+
+/// One option.
+#[derive(Debug)]
+pub(crate) struct Row {
+    /// In kebab case; the flag without its dashes.
+    pub(crate) name: &'static str,
+    /// What stands for the value in the help.
+    pub(crate) value: &'static str,
+    /// One line, without the default.
+    pub(crate) help: &'static str,
+    pub(crate) standard: Standard,
+    /// Whether the file may have it.
+    pub(crate) in_file: bool,
+    pub(crate) set: Set,
+    pub(crate) show: fn(&Config) -> Shown,
+}
+
+/// What holds when nobody says anything.
+#[derive(Debug)]
+pub(crate) enum Standard {
+    /// This text, parsed as any other.
+    Text(&'static str),
+    /// Nothing is set; the words say what that means.
+    Unset(&'static str),
+}
+
+/// How text becomes a setting.
+#[derive(Debug)]
+pub(crate) enum Set {
+    /// One value.
+    One(fn(&mut Config, &str) -> Result<(), Wrong>),
+    /// A list of resources. A stronger origin replaces the list of a weaker one.
+    Resources,
+}
+
+/// A setting as TOML.
+#[derive(Debug)]
+pub(crate) enum Shown {
+    Unset,
+    Number(usize),
+    Text(String),
+    /// TOML as it stands.
+    List(Vec<String>),
+}
+
+impl Row {
+    /// `--ring-events`
+    pub(crate) fn flag(&self) -> String {
+        format!("--{}", self.name)
+    }
+
+    /// `REVCAST_RING_EVENTS`
+    pub(crate) fn variable(&self) -> String {
+        format!("REVCAST_{}", self.key().to_ascii_uppercase())
+    }
+
+    /// `ring_events`
+    pub(crate) fn key(&self) -> String {
+        self.name.replace('-', "_")
+    }
+
+    /// What the help says of the default.
+    pub(crate) fn standard_text(&self) -> &'static str {
+        match self.standard {
+            Standard::Text(text) | Standard::Unset(text) => text,
+        }
+    }
+}
+
+const fn seconds(count: u64) -> Duration {
+    Duration::from_secs(count)
+}
+
+const HOUR: u64 = 3600;
+const DAY: u64 = 24 * HOUR;
+
+/// In the order of the help.
+pub(crate) static ROWS: [Row; 16] = [
+    Row {
+        name: "listen",
+        value: "ADDR",
+        help: "serve the API here",
+        standard: Standard::Text("127.0.0.1:8080"),
+        in_file: true,
+        set: Set::One(|config, text| {
+            config.listen = value::address(text)?;
+            Ok(())
+        }),
+        show: |config| Shown::Text(config.listen.to_string()),
+    },
+    Row {
+        name: "admin-listen",
+        value: "ADDR",
+        help: "/metrics and /compact; none: off",
+        standard: Standard::Text("127.0.0.1:8081"),
+        in_file: true,
+        set: Set::One(|config, text| {
+            config.admin_listen = match text {
+                "none" => None,
+                _ => Some(value::address(text).map_err(|wrong| {
+                    Wrong::new(wrong.problem, format!("{}, or none to turn it off", wrong.mend))
+                })?),
+            };
+            Ok(())
+        }),
+        show: |config| {
+            Shown::Text(config.admin_listen.map_or_else(|| "none".to_owned(), |address| address.to_string()))
+        },
+    },
+    Row {
+        name: "shards",
+        value: "N",
+        help: "threads that serve watches",
+        standard: Standard::Unset("all CPUs allowed"),
+        in_file: true,
+        set: Set::One(|config, text| {
+            config.shards_wanted = Some(value::whole(text, 1..=value::CPUS_MAX)?);
+            Ok(())
+        }),
+        show: |config| Shown::Number(config.shards()),
+    },
+    Row {
+        name: "pin-cpus",
+        value: "LIST",
+        help: "a CPU for each shard, as 0,1 or 2-5",
+        standard: Standard::Unset("in order"),
+        in_file: true,
+        set: Set::One(|config, text| {
+            config.pins_wanted = Some(value::cpus(text)?);
+            Ok(())
+        }),
+        show: |config| match &config.pins_wanted {
+            Some(list) => Shown::Text(value::show_cpus(list)),
+            None => Shown::Unset,
+        },
+    },
+    Row {
+        name: "data-dir",
+        value: "DIR",
+        help: "keep objects here",
+        standard: Standard::Unset("none: in memory"),
+        in_file: true,
+        set: Set::One(|config, text| {
+            config.data_dir = Some(path(text)?);
+            Ok(())
+        }),
+        show: |config| match &config.data_dir {
+            Some(path) => Shown::Text(path.display().to_string()),
+            None => Shown::Unset,
+        },
+    },
+    Row {
+        name: "ring-events",
+        value: "N",
+        help: "recent events kept, rounded to 2^n",
+        standard: Standard::Text("131072"),
+        in_file: true,
+        set: Set::One(|config, text| {
+            config.ring_events = value::whole(text, 1024..=1 << 24)?.next_power_of_two();
+            Ok(())
+        }),
+        show: |config| Shown::Number(config.ring_events),
+    },
+    Row {
+        name: "ring-bytes",
+        value: "SIZE",
+        help: "and their bytes at most",
+        standard: Standard::Text("256MiB"),
+        in_file: true,
+        set: Set::One(|config, text| {
+            config.ring_bytes = value::size(text, 1 << 20..=1 << 40)?;
+            Ok(())
+        }),
+        show: |config| Shown::Text(value::show_size(config.ring_bytes)),
+    },
+    Row {
+        name: "max-watchers",
+        value: "N",
+        help: "watches at once",
+        standard: Standard::Unset("what nofile allows"),
+        in_file: true,
+        set: Set::One(|config, text| {
+            config.max_watchers = Some(value::whole(text, 1..=1 << 24)?);
+            Ok(())
+        }),
+        show: |config| config.max_watchers.map_or(Shown::Unset, Shown::Number),
+    },
+    Row {
+        name: "resource",
+        value: "SPEC",
+        help: "GROUP/VERSION/PLURAL/KIND/namespaced|cluster",
+        standard: Standard::Unset("none"),
+        in_file: true,
+        set: Set::Resources,
+        show: |config| match config.resources.as_slice() {
+            [] => Shown::Unset,
+            entries => Shown::List(entries.iter().map(|entry| entry.form.to_toml()).collect()),
+        },
+    },
+    Row {
+        name: "bookmark-interval",
+        value: "TIME",
+        help: "from one bookmark of a watch to the next",
+        standard: Standard::Text("60s"),
+        in_file: true,
+        set: Set::One(|config, text| {
+            config.bookmark_interval = value::time(text, seconds(1)..=seconds(HOUR))?;
+            Ok(())
+        }),
+        show: |config| Shown::Text(value::show_time(config.bookmark_interval)),
+    },
+    Row {
+        name: "compact-interval",
+        value: "TIME",
+        help: "between two compactions; 0: never",
+        standard: Standard::Text("5m"),
+        in_file: true,
+        set: Set::One(|config, text| {
+            config.compact_interval = value::time_or_off(text, seconds(1)..=seconds(DAY))?;
+            Ok(())
+        }),
+        show: |config| Shown::Text(show_or_off(config.compact_interval)),
+    },
+    Row {
+        name: "min-watch-timeout",
+        value: "TIME",
+        help: "a watch that names none ends in T to 2T",
+        standard: Standard::Text("30m"),
+        in_file: true,
+        set: Set::One(|config, text| {
+            config.min_watch_timeout = value::time(text, seconds(1)..=seconds(DAY))?;
+            Ok(())
+        }),
+        show: |config| Shown::Text(value::show_time(config.min_watch_timeout)),
+    },
+    Row {
+        name: "event-ttl",
+        value: "TIME",
+        help: "life of Event objects; 0: keep",
+        standard: Standard::Text("1h"),
+        in_file: true,
+        set: Set::One(|config, text| {
+            config.event_ttl = value::time_or_off(text, seconds(1)..=seconds(365 * DAY))?;
+            Ok(())
+        }),
+        show: |config| Shown::Text(show_or_off(config.event_ttl)),
+    },
+    Row {
+        name: "drain-timeout",
+        value: "TIME",
+        help: "from SIGTERM to the end, at most",
+        standard: Standard::Text("10s"),
+        in_file: true,
+        set: Set::One(|config, text| {
+            config.drain_timeout = value::time(text, Duration::ZERO..=seconds(600))?;
+            Ok(())
+        }),
+        show: |config| Shown::Text(value::show_time(config.drain_timeout)),
+    },
+    Row {
+        name: "log-level",
+        value: "LEVEL",
+        help: "error, warn, info or debug",
+        standard: Standard::Text("info"),
+        in_file: true,
+        set: Set::One(|config, text| {
+            config.log_level = value::log_level(text)?;
+            Ok(())
+        }),
+        show: |config| Shown::Text(config.log_level.to_string()),
+    },
+    Row {
+        name: "config",
+        value: "FILE",
+        help: "TOML with the names above, as ring_events",
+        standard: Standard::Unset("none"),
+        in_file: false,
+        set: Set::One(|config, text| {
+            config.config_file = Some(path(text)?);
+            Ok(())
+        }),
+        show: |config| match &config.config_file {
+            Some(path) => Shown::Text(path.display().to_string()),
+            None => Shown::Unset,
+        },
+    },
+];
+
+/// The row of an option, by its name in kebab case.
+pub(crate) fn index_of(name: &str) -> Option<usize> {
+    ROWS.iter().position(|row| row.name == name)
+}
+
+fn path(text: &str) -> Result<PathBuf, Wrong> {
+    if text.is_empty() || text.contains('\0') {
+        return Err(Wrong::new("not a path", "name a file or folder, or leave it out"));
+    }
+    Ok(PathBuf::from(text))
+}
+
+fn show_or_off(time: Option<Duration>) -> String {
+    time.map_or_else(|| "0".to_owned(), value::show_time)
+}
+
+/// A resource as text: only what can hold no declaration at all is refused here.
+pub(super) fn resource_text(text: &str, origin: &Origin) -> Result<ResourceEntry, Wrong> {
+    if text.is_empty() {
+        let mend = "give GROUP/VERSION/PLURAL/KIND/namespaced or .../cluster, or leave it out";
+        return Err(Wrong::new("empty", mend));
+    }
+    Ok(ResourceEntry { origin: origin.clone(), form: ResourceForm::Text(text.to_owned()) })
+}

@@ -1,0 +1,379 @@
+//! Options from every origin: good and bad values, precedence, and errors of one line.
+
+#![allow(clippy::unwrap_used)]
+use super::*;
+
+const CPUS: [usize; 2] = [0, 1];
+const PATH: &str = "/etc/revcast.toml";
+
+/// A configuration from the three origins, each as an operator writes it.
+fn build(flags: &[(&str, &str)], env: &[(&str, &str)], file: &str) -> Result<Config, ConfigError> {
+    let given =
+        flags.iter().map(|(name, value)| (table::index_of(name).expect(name), (*value).to_owned())).collect();
+    let env = env.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
+    Config::assemble(&Flags { given }, &variables(env)?, Some((Path::new(PATH), file)), &CPUS)
+}
+
+/// Every setting but where it came from.
+fn shown(config: &Config) -> Vec<String> {
+    ROWS.iter().map(|row| format!("{}: {:?}", row.name, (row.show)(config))).collect()
+}
+
+#[test]
+fn defaults_are_those_of_the_contract() {
+    let config = build(&[], &[], "").unwrap();
+    assert_eq!(config.listen.to_string(), "127.0.0.1:8080");
+    assert_eq!(config.admin_listen.unwrap().to_string(), "127.0.0.1:8081");
+    assert_eq!(config.cpus, CPUS);
+    assert_eq!(config.data_dir, None);
+    assert_eq!(config.ring_events, 131_072);
+    assert_eq!(config.ring_bytes, 256 << 20);
+    assert_eq!(config.bookmark_interval, Duration::from_secs(60));
+    assert_eq!(config.compact_interval, Some(Duration::from_secs(300)));
+    assert_eq!(config.min_watch_timeout, Duration::from_secs(1800));
+    assert_eq!(config.event_ttl, Some(Duration::from_secs(3600)));
+    assert_eq!(config.drain_timeout, Duration::from_secs(10));
+    assert_eq!(config.max_watchers, None);
+    assert_eq!(config.resources, []);
+    assert_eq!(config.log_level, LogLevel::Info);
+    assert_eq!(config.warnings(), Vec::<String>::new());
+}
+
+#[test]
+fn good_values_are_the_same_from_every_origin() {
+    for (name, value) in [
+        ("listen", "0.0.0.0:9000"),
+        ("admin-listen", "none"),
+        ("shards", "7"),
+        ("pin-cpus", "2-5"),
+        ("data-dir", "/var/lib/a \"b\" \\c"),
+        ("ring-events", "1024"),
+        ("ring-events", "16777216"),
+        ("ring-bytes", "500MB"),
+        ("max-watchers", "10000"),
+        ("resource", "example.com/v1/widgets/Widget/namespaced"),
+        ("bookmark-interval", "1m30s"),
+        ("compact-interval", "0"),
+        ("min-watch-timeout", "1h"),
+        ("event-ttl", "0s"),
+        ("drain-timeout", "500ms"),
+        ("log-level", "debug"),
+    ] {
+        let row = &ROWS[table::index_of(name).unwrap()];
+        let file = format!("{} = {}", row.key(), quoted(value));
+        let flag = build(&[(name, value)], &[], "").unwrap();
+        let env = build(&[], &[(&row.variable(), value)], "").unwrap();
+        let file = build(&[], &[], &file).unwrap();
+        assert_ne!(shown(&flag), shown(&build(&[], &[], "").unwrap()), "{name} {value}");
+        assert_eq!(shown(&flag), shown(&env), "{name} {value}");
+        assert_eq!(shown(&flag), shown(&file), "{name} {value}");
+        assert_eq!(flag.origin(name), &Origin::Flag(row.flag()));
+        assert_eq!(env.origin(name), &Origin::Env(row.variable()));
+        assert_eq!(file.origin(name), &Origin::File { path: PATH.into(), line: 1 });
+    }
+}
+
+#[test]
+fn bad_values_are_one_line_that_names_them_from_every_origin() {
+    for (name, value) in [
+        ("listen", "8080"),
+        ("admin-listen", "off"),
+        ("shards", "0"),
+        ("shards", "257"),
+        ("pin-cpus", "0,0"),
+        ("data-dir", ""),
+        ("ring-events", "1023"),
+        ("ring-events", "16777217"),
+        ("ring-events", "-1"),
+        ("ring-bytes", "1023KiB"),
+        ("ring-bytes", "lots"),
+        ("max-watchers", "0"),
+        ("resource", ""),
+        ("bookmark-interval", "999ms"),
+        ("bookmark-interval", "61m"),
+        ("compact-interval", "1ms"),
+        ("min-watch-timeout", "0"),
+        ("event-ttl", "forever"),
+        ("drain-timeout", "11m"),
+        ("log-level", "trace"),
+        ("listen", "a\nb\r\u{1b}"),
+    ] {
+        let row = &ROWS[table::index_of(name).unwrap()];
+        let file = format!("# a line\n\n{} = {}", row.key(), quoted(value));
+        for (error, place) in [
+            (build(&[(name, value)], &[], ""), row.flag()),
+            (build(&[], &[(&row.variable(), value)], ""), row.variable()),
+            (build(&[], &[], &file), format!("{PATH}:3: {}", row.key())),
+        ] {
+            let line = error.expect_err(name).to_string();
+            assert!(line.starts_with(&place), "{line}");
+            assert!(line.contains(&format!("\"{}\"", one_line(value))), "{line}");
+            assert!(line.contains("; ") && line.split("; ").all(|part| !part.is_empty()), "{line}");
+            assert!(!line.contains(char::is_control), "{line}");
+        }
+    }
+}
+
+#[test]
+fn errors_read_well() {
+    for (error, says) in [
+        (
+            build(&[("ring-events", "12")], &[], ""),
+            "--ring-events \"12\": too small; give a whole number from 1024 to 16777216",
+        ),
+        (
+            build(&[], &[("REVCAST_BOOKMARK_INTERVAL", "60")], ""),
+            "REVCAST_BOOKMARK_INTERVAL=\"60\": a time without a unit; give a time from 1s to 1h such as 500ms, 60s, \
+             5m, 1h or 1m30s",
+        ),
+        (
+            build(&[], &[], "listen = true"),
+            "/etc/revcast.toml:1: listen = \"true\": cannot be a TOML boolean; write listen = \"ADDR\"",
+        ),
+        (
+            build(&[], &[], "\nring-events = 4096"),
+            "/etc/revcast.toml:2: ring-events = \"4096\": no such key; did you mean ring_events?",
+        ),
+        (
+            build(&[], &[("REVCAST_RING_EVENT", "1")], ""),
+            "REVCAST_RING_EVENT=\"1\": no such variable; did you mean REVCAST_RING_EVENTS?",
+        ),
+        (
+            build(&[("shards", "3"), ("pin-cpus", "0,1")], &[], ""),
+            "--pin-cpus \"0,1\": 2 CPUs for 3 shards; name 3 CPUs, or leave out shards (--shards)",
+        ),
+        (
+            build(&[], &[("REVCAST_LISTEN", "0.0.0.0:8081")], ""),
+            "REVCAST_LISTEN=\"0.0.0.0:8081\": listen 0.0.0.0:8081 and admin-listen 127.0.0.1:8081 are one address; \
+             give them two ports, or --admin-listen none",
+        ),
+        (
+            build(&[("ring-bytes", "1MiB"), ("ring-events", "1000000")], &[], ""),
+            "--ring-bytes \"1MiB\": the slots of 1048576 ring-events alone take 8MiB; give ring-bytes 8MiB or more, \
+             or fewer ring-events",
+        ),
+    ] {
+        assert_eq!(error.unwrap_err().to_string(), says);
+    }
+}
+
+#[test]
+fn mistakes_of_the_file_have_their_line() {
+    for (text, place) in [
+        ("listen = ", "/etc/revcast.toml:1: "),
+        ("shards = 1\nshards = 2", "/etc/revcast.toml:2: "),
+        ("a = 1", "/etc/revcast.toml:1: a = \"1\": no such key"),
+        ("config = \"x\"", "/etc/revcast.toml:1: config = \"x\": no such key"),
+        ("\n[server]\nlisten = \"a\"", "/etc/revcast.toml:2: server = \"{...}\": no such key"),
+        ("shards = 99999999999999999999999999999999999999999999", "/etc/revcast.toml:1: "),
+        ("shards = [1]", "/etc/revcast.toml:1: shards = \"[...]\": cannot be a TOML array"),
+        ("ring_events = 1e6", "/etc/revcast.toml:1: ring_events = \"1e6\": cannot be a TOML float"),
+        ("resource = [\n  \"a/b\",\n  7\n]", "/etc/revcast.toml:3: resource = \"7\": cannot be"),
+        ("[[resource]]\nversion = \"v1\"", "/etc/revcast.toml:1: resource: plural is missing; add plural"),
+        (
+            "[[resource]]\nshortNames = []",
+            "/etc/revcast.toml:2: shortNames = \"[...]\": no such key of a resource",
+        ),
+        (
+            "[[resource]]\ncategories = [1]",
+            "/etc/revcast.toml:2: categories = \"1\": cannot be a TOML integer",
+        ),
+        // Two mistakes: the first line is told, not the first name of the alphabet.
+        ("zzz = 1\naaa = 1", "/etc/revcast.toml:1: zzz"),
+    ] {
+        let line = build(&[], &[], text).expect_err(text).to_string();
+        assert!(line.starts_with(place), "{line}");
+        assert!(!line.contains(char::is_control), "{line}");
+    }
+    let near = build(&[], &[], "[[resource]]\nselectableFields = []").unwrap_err().to_string();
+    assert!(near.ends_with("did you mean selectable_fields?"), "{near}");
+}
+
+#[test]
+fn a_stronger_origin_wins() {
+    let file = "shards = 1\nlog_level = \"error\"\nring_events = 0x1000\nresource = [\"f1\", \"f2\"]";
+    let env = [("REVCAST_SHARDS", "2"), ("REVCAST_LOG_LEVEL", "warn"), ("REVCAST_RESOURCE", "e1,e2")];
+    let flags = [("shards", "3"), ("shards", "4"), ("resource", "c1"), ("resource", "c2")];
+    let texts = |config: &Config| -> Vec<String> {
+        config.resources.iter().map(|entry| entry.form.to_string()).collect()
+    };
+
+    let config = build(&[], &[], file).unwrap();
+    assert_eq!((config.shards(), config.log_level, config.ring_events), (1, LogLevel::Error, 4096));
+    assert_eq!(texts(&config), ["f1", "f2"]);
+
+    let config = build(&[], &env, file).unwrap();
+    assert_eq!((config.shards(), config.log_level, config.ring_events), (2, LogLevel::Warn, 4096));
+    assert_eq!(texts(&config), ["e1", "e2"]);
+
+    // The last flag wins; resources of one origin add up.
+    let config = build(&flags, &env, file).unwrap();
+    assert_eq!((config.shards(), config.log_level, config.ring_events), (4, LogLevel::Warn, 4096));
+    assert_eq!(texts(&config), ["c1", "c2"]);
+    assert_eq!(config.origin("ring-events"), &Origin::File { path: PATH.into(), line: 3 });
+    assert_eq!(config.resources[1].origin, Origin::Flag("--resource".to_owned()));
+}
+
+#[test]
+fn a_resource_may_be_a_table() {
+    let config = build(
+        &[],
+        &[],
+        r#"
+[[resource]]
+group = "example.com"
+version = "v1"
+plural = "widgets"
+kind = "Widget"
+scope = "namespaced"
+short_names = ["wd"]
+categories = ["all"]
+selectable_fields = ["spec.color"]
+"#,
+    )
+    .unwrap();
+    let [entry] = config.resources.as_slice() else { panic!("one resource") };
+    assert_eq!(entry.origin, Origin::File { path: PATH.into(), line: 2 });
+    assert_eq!(entry.form.to_string(), "example.com/v1/widgets/Widget/namespaced");
+    let ResourceForm::Table(table) = &entry.form else { panic!("a table") };
+    assert_eq!(table.short_names, ["wd"]);
+    assert_eq!(table.categories, ["all"]);
+    assert_eq!(table.selectable_fields, ["spec.color"]);
+}
+
+#[test]
+fn what_config_prints_is_what_it_reads() {
+    let file = r#"
+data_dir = "/tmp/a \"quoted\" \\ \t folder"
+resource = ["a/v1/bs/B/cluster", { version = "v2", plural = "cs", kind = "C", scope = "cluster", categories = ["x\ny"] }]
+compact_interval = "0"
+ring_bytes = 1048577
+ring_events = 3000
+"#;
+    let env =
+        [("REVCAST_EVENT_TTL", "90s"), ("REVCAST_ADMIN_LISTEN", "none"), ("REVCAST_MAX_WATCHERS", "12")];
+    let flags = [("pin-cpus", "5,1-4"), ("min-watch-timeout", "1h1ms"), ("config", PATH)];
+    for (flags, env, file) in [(&flags[..], &env[..], file), (&[], &[], "")] {
+        let first = build(flags, env, file).unwrap();
+        let printed = first.to_toml();
+        let second = build(&flags[flags.len().min(2)..], &[], &printed)
+            .unwrap_or_else(|error| panic!("{error}\n{printed}"));
+        assert_eq!(shown(&first), shown(&second), "{printed}");
+        assert_eq!(first.cpus, second.cpus);
+        for row in ROWS.iter().filter(|row| row.in_file) {
+            assert!(printed.contains(&format!("{} = ", row.key())), "{} in {printed}", row.name);
+        }
+    }
+    let printed = build(&flags, &env, file).unwrap().to_toml();
+    for line in [
+        "event_ttl = \"1m30s\"  # REVCAST_EVENT_TTL\n",
+        "ring_events = 4096  # /etc/revcast.toml:6\n",
+        "listen = \"127.0.0.1:8080\"  # default\n",
+        "min_watch_timeout = \"1h1ms\"  # --min-watch-timeout\n",
+        "# config: /etc/revcast.toml (--config)\n",
+    ] {
+        assert!(printed.contains(line), "{line} in {printed}");
+    }
+}
+
+#[test]
+fn shards_take_the_allowed_cpus_in_order() {
+    let place = |flags: &[(&str, &str)], cpus: &[usize]| {
+        let given = flags.iter().map(|(n, v)| (table::index_of(n).unwrap(), (*v).to_owned())).collect();
+        Config::assemble(&Flags { given }, &[], None, cpus).unwrap().cpus
+    };
+    assert_eq!(place(&[], &[3, 5]), [3, 5]);
+    assert_eq!(place(&[("shards", "1")], &[3, 5]), [3]);
+    assert_eq!(place(&[("shards", "3")], &[3, 5]), [3, 5, 3]);
+    assert_eq!(place(&[("pin-cpus", "9,7")], &[3, 5]), [9, 7]);
+    assert_eq!(place(&[], &(0..1000).collect::<Vec<_>>()).len(), 256);
+    assert_eq!(place(&[], &[]), [0]);
+}
+
+#[test]
+fn listeners_may_share_a_port_only_on_two_addresses() {
+    let pair = |listen, admin| build(&[("listen", listen), ("admin-listen", admin)], &[], "");
+    assert!(pair("127.0.0.1:80", "127.0.0.1:80").is_err());
+    assert!(pair("127.0.0.1:80", "0.0.0.0:80").is_err());
+    assert!(pair("[::]:80", "127.0.0.1:80").is_err());
+    assert!(pair("127.0.0.1:80", "127.0.0.2:80").is_ok());
+    assert!(pair("127.0.0.1:0", "127.0.0.1:0").is_ok());
+    assert!(pair("127.0.0.1:80", "none").is_ok());
+}
+
+#[test]
+fn a_small_ring_is_a_warning_before_it_is_an_error() {
+    // The least of one with the default of the other stands.
+    for flags in [[("ring-bytes", "1MiB")], [("ring-events", "16777216")]] {
+        let warnings = build(&flags, &[], "").unwrap().warnings();
+        assert_eq!(warnings.len(), 1);
+        assert!(warnings[0].contains("ring-bytes"), "{warnings:?}");
+    }
+    assert_eq!(build(&[("ring-events", "1048576")], &[], "").unwrap().warnings().len(), 0);
+}
+
+#[test]
+fn kubernetes_service_links_are_not_ours() {
+    let links = [
+        ("REVCAST_SERVICE_HOST", "10.0.0.1"),
+        ("REVCAST_SERVICE_PORT", "8080"),
+        ("REVCAST_SERVICE_PORT_HTTP", "8080"),
+        ("REVCAST_PORT", "tcp://10.0.0.1:8080"),
+        ("REVCAST_PORT_8080_TCP", "tcp://10.0.0.1:8080"),
+        ("REVCAST_PORT_8080_TCP_ADDR", "10.0.0.1"),
+        ("REVCAST_ADMIN_PORT_8081_TCP_PROTO", "tcp"),
+    ];
+    assert!(build(&[], &links, "").is_ok());
+    assert!(build(&[], &[("REVCAST_PORTS", "1")], "").is_err());
+    assert!(build(&[], &[("REVCAST_PORT_X", "1")], "").is_err());
+    for row in &ROWS {
+        assert!(!is_service_link(&row.variable()), "{}", row.name);
+    }
+}
+
+#[test]
+fn text_that_is_not_utf8_is_refused() {
+    use std::os::unix::ffi::OsStringExt;
+    let bad = OsString::from_vec(b"127.0.0.1\xff:1".to_vec());
+    let line = variables([("REVCAST_LISTEN".into(), bad.clone())]).unwrap_err().to_string();
+    assert!(line.starts_with("REVCAST_LISTEN=") && line.contains("not UTF-8"), "{line}");
+    // Somebody else's variable may hold anything.
+    assert_eq!(variables([(bad.clone(), bad)]), Ok(Vec::new()));
+}
+
+#[test]
+fn files_and_folders() {
+    let folder = std::env::temp_dir().join(format!("revcast-config-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("revcast.toml");
+    std::fs::write(&file, "shards = 1\n").unwrap();
+    let load = |given: &[(&str, &Path)], env: &[(&str, &Path)]| {
+        let given = given
+            .iter()
+            .map(|(name, path)| (table::index_of(name).unwrap(), path.to_str().unwrap().to_owned()))
+            .collect();
+        let env = env.iter().map(|(name, path)| (OsString::from(name), path.as_os_str().to_owned()));
+        Config::load(&Flags { given }, env, &CPUS)
+    };
+
+    assert_eq!(load(&[("config", &file)], &[]).unwrap().shards(), 1);
+    assert_eq!(load(&[], &[("REVCAST_CONFIG", &file)]).unwrap().shards(), 1);
+    assert!(load(&[("data-dir", &folder)], &[]).is_ok());
+    assert!(load(&[("data-dir", &folder.join("new"))], &[]).is_ok());
+    let missing = folder.join("none.toml");
+    assert!(load(&[("config", &file)], &[("REVCAST_CONFIG", &missing)]).is_ok(), "the flag wins");
+    for (error, says) in [
+        (load(&[("data-dir", &file)], &[]), "not a folder"),
+        (load(&[("config", &missing)], &[]), "cannot be read: No such file"),
+        (load(&[("config", &folder)], &[]), "cannot be read: Is a directory"),
+        (load(&[("config", Path::new(""))], &[]), "--config \"\": not a path"),
+    ] {
+        let line = error.expect_err(says).to_string();
+        assert!(line.contains(says), "{line}");
+    }
+    std::fs::write(&file, b"\xff\xfe").unwrap();
+    assert!(load(&[("config", &file)], &[]).unwrap_err().to_string().contains("not UTF-8 at byte 0"));
+    std::fs::write(&file, vec![b'#'; (1 << 20) + 1]).unwrap();
+    assert!(load(&[("config", &file)], &[]).unwrap_err().to_string().contains("larger than 1 MiB"));
+    std::fs::remove_dir_all(&folder).unwrap();
+}

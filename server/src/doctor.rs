@@ -1,0 +1,245 @@
+//! Looks at the machine before anything starts, and says in one line each what is wrong and how to mend it.
+//!
+//! It owns the questions ([`Facts`], gathered by [`probe`]) and the answers ([`judge`], which is pure). It raises the
+//! soft limits of open files and locked memory to the hard ones, because every answer depends on them; it changes
+//! nothing else, and never ends the process.
+
+mod judge;
+
+use std::fs;
+
+use io_uring::{IoUring, Probe, opcode};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::thread::{CpuSet, sched_getaffinity};
+
+use crate::config::Config;
+pub use judge::judge;
+
+/// Entries of the ring that is tried; glommio's are larger, and fail the same way.
+const TRIED_ENTRIES: u32 = 8;
+/// `CAP_IPC_LOCK` in the mask of `/proc/self/status` (capabilities(7)).
+const CAP_IPC_LOCK: u32 = 14;
+
+/// Operations that the runtime submits, and those that glommio 0.9 looks for: without one it ends the process.
+const NEEDED: [(u8, &str); 24] = [
+    (opcode::Nop::CODE, "nop"),
+    (opcode::Readv::CODE, "readv"),
+    (opcode::Writev::CODE, "writev"),
+    (opcode::Fsync::CODE, "fsync"),
+    (opcode::ReadFixed::CODE, "read_fixed"),
+    (opcode::WriteFixed::CODE, "write_fixed"),
+    (opcode::PollAdd::CODE, "poll_add"),
+    (opcode::PollRemove::CODE, "poll_remove"),
+    (opcode::SendMsg::CODE, "sendmsg"),
+    (opcode::RecvMsg::CODE, "recvmsg"),
+    (opcode::Timeout::CODE, "timeout"),
+    (opcode::TimeoutRemove::CODE, "timeout_remove"),
+    (opcode::Accept::CODE, "accept"),
+    (opcode::AsyncCancel::CODE, "async_cancel"),
+    (opcode::LinkTimeout::CODE, "link_timeout"),
+    (opcode::Connect::CODE, "connect"),
+    (opcode::Fallocate::CODE, "fallocate"),
+    (opcode::OpenAt::CODE, "openat"),
+    (opcode::Close::CODE, "close"),
+    (opcode::Statx::CODE, "statx"),
+    (opcode::Read::CODE, "read"),
+    (opcode::Write::CODE, "write"),
+    (opcode::Send::CODE, "send"),
+    (opcode::Recv::CODE, "recv"),
+];
+
+/// A resource limit; `None` is no limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// What holds.
+    pub soft: Option<u64>,
+    /// What it may be raised to.
+    pub hard: Option<u64>,
+}
+
+/// What came of trying to make a ring.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ring {
+    /// There was one; these operations were missing.
+    Made {
+        /// Names of the needed operations that this kernel has not.
+        missing: Vec<&'static str>,
+    },
+    /// `io_uring_setup` gave this errno.
+    Refused(i32),
+    /// There was one, and `io_uring_register(PROBE)` gave this errno.
+    Unprobed(i32),
+}
+
+/// What the machine is like. Every field is what a system call or a file under `/proc` or `/sys` said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// `6.1.0-18-amd64`; empty when it is not known.
+    pub kernel: String,
+    /// Whether io_uring works.
+    pub ring: Ring,
+    /// `kernel.io_uring_disabled`; kernels before 6.6 have none.
+    pub io_uring_disabled: Option<u32>,
+    /// Whether a seccomp filter holds for this process.
+    pub seccomp: bool,
+    /// Bytes of locked memory.
+    pub memlock: Limit,
+    /// Whether `CAP_IPC_LOCK` lifts that limit.
+    pub ipc_lock: bool,
+    /// Open files.
+    pub nofile: Limit,
+    /// CPUs that this process may use, ascending.
+    pub cpus: Vec<usize>,
+    /// The cgroup's CPU time in thousandths of a CPU; `None`: no quota, or not known.
+    pub cpu_quota_milli: Option<u64>,
+    /// `net.core.somaxconn`.
+    pub somaxconn: Option<u64>,
+}
+
+/// What was found, in lines for an operator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// Why the server cannot start.
+    pub fatal: Vec<String>,
+    /// What will be worse than it could be.
+    pub warnings: Vec<String>,
+    /// What is as it should be.
+    pub fine: Vec<String>,
+    /// Watches that fit: the lesser of `--max-watchers` and what nofile allows less a reserve.
+    pub watchers_max: usize,
+    /// What the lines were concluded from.
+    pub facts: Facts,
+}
+
+impl Report {
+    /// Whether the server may start.
+    #[must_use]
+    pub fn is_fit(&self) -> bool {
+        self.fatal.is_empty()
+    }
+
+    /// For `revcast doctor`: a line for each finding, the worst first.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        [("FAIL", &self.fatal), ("warn", &self.warnings), ("ok  ", &self.fine)]
+            .into_iter()
+            .flat_map(|(verdict, lines)| lines.iter().map(move |line| format!("{verdict}  {line}")))
+            .collect()
+    }
+}
+
+/// Raises the soft limits of open files and locked memory, looks at the machine and judges it for `config`.
+#[must_use]
+pub fn probe(config: &Config) -> Report {
+    judge(config, look())
+}
+
+/// CPUs this process may use, ascending; at least one.
+#[must_use]
+pub fn affinity() -> Vec<usize> {
+    let listed: Vec<usize> = match sched_getaffinity(None) {
+        Ok(set) => (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect(),
+        // A kernel of more CPUs than the set has bits.
+        Err(_) => (0..std::thread::available_parallelism().map_or(1, usize::from)).collect(),
+    };
+    if listed.is_empty() { vec![0] } else { listed }
+}
+
+fn look() -> Facts {
+    let nofile = raise(Resource::Nofile);
+    let memlock = raise(Resource::Memlock);
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let capabilities = status_field(&status, "CapEff:").and_then(|mask| u64::from_str_radix(mask, 16).ok());
+    Facts {
+        kernel: read("/proc/sys/kernel/osrelease").unwrap_or_default(),
+        ring: try_ring(),
+        io_uring_disabled: read_number("/proc/sys/kernel/io_uring_disabled")
+            .and_then(|n| u32::try_from(n).ok()),
+        seccomp: status_field(&status, "Seccomp:").is_some_and(|mode| mode != "0"),
+        memlock,
+        ipc_lock: capabilities.is_some_and(|mask| mask >> CAP_IPC_LOCK & 1 == 1),
+        nofile,
+        cpus: affinity(),
+        cpu_quota_milli: read("/sys/fs/cgroup/cpu.max").as_deref().and_then(quota_milli),
+        somaxconn: read_number("/proc/sys/net/core/somaxconn"),
+    }
+}
+
+/// Raises the soft limit to the hard one; where that is refused the old one holds.
+fn raise(resource: Resource) -> Limit {
+    let now = getrlimit(resource);
+    if now.current != now.maximum {
+        // A refusal shows in what is read back.
+        let _ = setrlimit(resource, Rlimit { current: now.maximum, maximum: now.maximum });
+    }
+    let now = getrlimit(resource);
+    Limit { soft: now.current, hard: now.maximum }
+}
+
+fn try_ring() -> Ring {
+    let errno = |error: std::io::Error| error.raw_os_error().unwrap_or(0);
+    let ring = match IoUring::new(TRIED_ENTRIES) {
+        Ok(ring) => ring,
+        Err(error) => return Ring::Refused(errno(error)),
+    };
+    let mut probe = Probe::new();
+    if let Err(error) = ring.submitter().register_probe(&mut probe) {
+        return Ring::Unprobed(errno(error));
+    }
+    let missing = NEEDED.into_iter().filter(|&(code, _)| !probe.is_supported(code)).map(|(_, name)| name);
+    Ring::Made { missing: missing.collect() }
+}
+
+fn read(path: &str) -> Option<String> {
+    fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
+}
+
+fn read_number(path: &str) -> Option<u64> {
+    read(path)?.parse().ok()
+}
+
+fn status_field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
+    status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
+}
+
+/// `cpu.max` of cgroup v2, `QUOTA PERIOD` in microseconds or `max PERIOD`, in thousandths of a CPU.
+fn quota_milli(text: &str) -> Option<u64> {
+    let (quota, period) = text.split_once(' ')?;
+    let (quota, period): (u64, u64) = (quota.parse().ok()?, period.parse().ok()?);
+    quota.checked_mul(1000)?.checked_div(period)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::config::Flags;
+
+    #[test]
+    fn proc_files_are_read() {
+        let status = "Name:\tx\nCapEff:\t000001ffffffffff\nSeccomp:\t2\nSeccomp_filters:\t1\n";
+        assert_eq!(status_field(status, "CapEff:"), Some("000001ffffffffff"));
+        assert_eq!(status_field(status, "Seccomp:"), Some("2"));
+        assert_eq!(status_field(status, "CapBnd:"), None);
+        assert_eq!(quota_milli("150000 100000"), Some(1500));
+        assert_eq!(quota_milli("max 100000"), None);
+        assert_eq!(quota_milli("1 0"), None);
+        assert_eq!(quota_milli(""), None);
+    }
+
+    #[test]
+    fn this_machine_is_probed() {
+        let cpus = affinity();
+        assert!(!cpus.is_empty() && cpus.is_sorted());
+        let config = Config::load(&Flags::default(), [], &cpus).unwrap();
+        let report = probe(&config);
+        assert_eq!(report.facts.cpus, cpus);
+        let files = getrlimit(Resource::Nofile);
+        assert_eq!(files.current, files.maximum, "the soft limit was raised");
+        assert_eq!(report.facts.nofile, Limit { soft: files.current, hard: files.maximum });
+        // A ring that this test can make is one that the probe made.
+        assert_eq!(IoUring::new(4).is_ok(), !matches!(report.facts.ring, Ring::Refused(_)));
+        assert!(report.lines().iter().all(|line| !line.contains('\n')));
+        assert_eq!(report.is_fit(), !report.lines().iter().any(|line| line.starts_with("FAIL")));
+    }
+}

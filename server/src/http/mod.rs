@@ -1,0 +1,17 @@
+//! HTTP/1.1 and the Kubernetes request, as functions over bytes.
+//!
+//! This module owns what a request means and how a response is spelled. It never reads a socket, a clock or a random
+//! number: bytes, the time and the audit id are arguments. The order of use is [`request`] (head), [`body`],
+//! [`route`] (what is asked), [`accept`] and [`options`] (how), then [`response`] and [`status`] (the answer).
+
+pub mod accept;
+pub mod body;
+pub mod continuation;
+pub mod options;
+pub mod request;
+pub mod response;
+pub mod route;
+pub mod status;
+
+mod base64url;
+mod text;

@@ -1,0 +1,194 @@
+//! What stands behind the `?`: from a query string to typed options.
+//!
+//! Owns the parameters of Kubernetes' list, watch, get, write and delete options, their defaults and the exact errors
+//! (recordings 02, 05, 07, 08; apimachinery `internalversion`). Selectors stay text: the engine's selector part reads
+//! them. Parameters that are not named here are ignored, as upstream does: `timeout` (a client's own deadline),
+//! `shardSelector` (an alpha gate that is off), and whatever else a client sends.
+
+mod read;
+#[cfg(test)]
+mod tests;
+mod write;
+
+use std::fmt;
+
+pub use read::{
+    CollectionRead, Freshness, GetOptions, GetVersion, IncludeObject, ListOptions, ListVersion, Selectors,
+    WatchOptions, WatchStart, WatchTimeout,
+};
+pub use write::{DeleteOptions, FieldValidation, Preconditions, Propagation, WriteKind, WriteOptions};
+
+use super::continuation::ContinueError;
+use super::status::{Cause, Layout, Status};
+use super::text::{NumberError, go_quote, parse_int, parse_uint, percent_decode};
+
+/// A query string, taken apart and decoded. Of a parameter that is sent twice the first counts, as in Kubernetes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Query {
+    pairs: Vec<(String, String)>,
+}
+
+impl Query {
+    /// Takes apart what stands behind the `?`. Empty parts are skipped: a bare `?` and `?&limit=500` are right.
+    ///
+    /// # Errors
+    /// [`OptionsError::Encoding`] when a part does not decode to text; dropping it, as Go does, would widen a selector.
+    pub fn parse(raw: &str) -> Result<Self, OptionsError> {
+        let decode = |text: &str| percent_decode(text, true).map_err(|_| OptionsError::Encoding);
+        let mut pairs = Vec::new();
+        for part in raw.split('&').filter(|part| !part.is_empty()) {
+            let (name, value) = part.split_once('=').unwrap_or((part, ""));
+            pairs.push((decode(name)?, decode(value)?));
+        }
+        Ok(Self { pairs })
+    }
+
+    /// The value of `name`; "" when it is there without one.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.all(name).next()
+    }
+
+    /// Whether `name` is there at all: `?verbose`.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        self.get(name).is_some()
+    }
+
+    /// Every value of `name`: `?exclude=a&exclude=b`.
+    pub fn all<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a str> {
+        self.pairs.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The value of `name`, unless it is empty.
+    fn text(&self, name: &str) -> Option<&str> {
+        self.get(name).filter(|value| !value.is_empty())
+    }
+
+    fn owned(&self, name: &str) -> String {
+        self.get(name).unwrap_or_default().to_owned()
+    }
+
+    /// Absent, `0` and any `false` are false; **everything else is true**, "" and `maybe` too (recording 08).
+    fn flag(&self, name: &str) -> Option<bool> {
+        self.get(name).map(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
+    }
+
+    /// A signed integer; "" is none.
+    fn integer(&self, name: &str) -> Result<Option<i64>, OptionsError> {
+        let Some(text) = self.get(name) else {
+            return Ok(None);
+        };
+        let refused = |error: NumberError| OptionsError::Integer(error.message("ParseInt", text));
+        parse_int(text).map(Some).map_err(refused)
+    }
+
+    /// `resourceVersion`; `Err` is the message of the error.
+    fn resource_version(&self) -> Result<Option<u64>, String> {
+        let Some(text) = self.text("resourceVersion") else {
+            return Ok(None);
+        };
+        parse_uint(text).map(Some).map_err(|error| {
+            let why = error.message("ParseUint", text);
+            format!("resourceVersion: Invalid value: {}: {why}", go_quote(text))
+        })
+    }
+
+    /// How JSON is laid out, but in a watch stream, which is always compact.
+    ///
+    /// `pretty` decides when it is there (Go's `ParseBool`); else it is pretty for people: curl, Wget and browsers
+    /// (apiserver `handlers/negotiation/negotiate.go`).
+    #[must_use]
+    pub fn layout(&self, user_agent: Option<&str>) -> Layout {
+        let pretty = match self.text("pretty") {
+            Some(value) => matches!(value, "1" | "t" | "T" | "true" | "TRUE" | "True"),
+            None => {
+                let agent = user_agent.unwrap_or_default();
+                ["curl", "Wget", "Mozilla/5.0"].iter().any(|person| agent.starts_with(person))
+            }
+        };
+        if pretty { Layout::Pretty } else { Layout::Compact }
+    }
+}
+
+/// What is wrong with a query. The client's fault.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OptionsError {
+    /// A part does not decode to UTF-8 text without control characters: 400.
+    Encoding,
+    /// `limit`, `timeoutSeconds` or `gracePeriodSeconds` is no int64; the message is Go's: 400.
+    Integer(String),
+    /// `resourceVersion` of a LIST is no uint64: 400.
+    ListVersion(String),
+    /// `resourceVersion` of a WATCH or GET is no uint64. Upstream gives **500** without a reason (recording 08).
+    Version(String),
+    /// Options that do not go together: 422, a cause for each.
+    Invalid {
+        /// `ListOptions`, `DeleteOptions`, ...
+        kind: &'static str,
+        /// At least one.
+        causes: Vec<Cause>,
+    },
+    /// `continue` with a `resourceVersion`: 400.
+    ContinueWithVersion,
+    /// `continue` is not a token: 400.
+    Continue(ContinueError),
+    /// `export`: 400.
+    Export,
+    /// `includeObject` is none of its values: 400.
+    IncludeObject(String),
+    /// The body of a DELETE is not `DeleteOptions`; the text says why: 400.
+    DeleteBody(String),
+}
+
+impl OptionsError {
+    /// The response.
+    #[must_use]
+    pub fn status(self) -> Status {
+        let message = self.to_string();
+        match self {
+            Self::Version(_) => Status::other(500, message),
+            Self::Invalid { kind, causes } => Status::invalid("meta.k8s.io", kind, "", causes),
+            Self::Encoding
+            | Self::Integer(_)
+            | Self::ListVersion(_)
+            | Self::ContinueWithVersion
+            | Self::Continue(_)
+            | Self::Export
+            | Self::IncludeObject(_)
+            | Self::DeleteBody(_) => Status::bad_request(message),
+        }
+    }
+}
+
+impl fmt::Display for OptionsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Encoding => {
+                f.write_str("the query does not decode to UTF-8 text: check its percent-encoding")
+            }
+            Self::Integer(why) | Self::Version(why) => f.write_str(why),
+            Self::ListVersion(why) => write!(f, "invalid resource version: {why}"),
+            Self::Invalid { kind, causes } => {
+                write!(f, "{kind} is invalid:")?;
+                causes.iter().try_for_each(|cause| write!(f, " {}: {};", cause.field, cause.message))
+            }
+            Self::ContinueWithVersion => {
+                f.write_str("specifying resource version is not allowed when using continue")
+            }
+            Self::Continue(why) => why.fmt(f),
+            Self::Export => {
+                f.write_str("the export parameter, deprecated since v1.14, is no longer supported")
+            }
+            Self::IncludeObject(value) => write!(
+                f,
+                "Unable to convert to Table as requested: includeObject: Invalid value: {}: \
+                 must be 'Metadata', 'Object', 'None', or empty",
+                go_quote(value)
+            ),
+            Self::DeleteBody(why) => write!(f, "the body of the request is not DeleteOptions: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for OptionsError {}

@@ -1,0 +1,331 @@
+//! Options of LIST, WATCH and GET.
+
+use std::num::NonZeroU64;
+use std::time::Duration;
+
+use revcast_engine::revision::Revision;
+
+use super::{OptionsError, Query};
+use crate::http::continuation::{Continuation, PageRevision};
+use crate::http::status::Cause;
+
+/// Which objects are meant; still text, "" for all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selectors {
+    /// `labelSelector`.
+    pub labels: String,
+    /// `fieldSelector`.
+    pub fields: String,
+}
+
+impl Selectors {
+    fn of(query: &Query) -> Self {
+        Self { labels: query.owned("labelSelector"), fields: query.owned("fieldSelector") }
+    }
+}
+
+/// What a GET on a collection asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CollectionRead {
+    /// The objects, now.
+    List(ListOptions),
+    /// The changes, as they come.
+    Watch(WatchOptions),
+}
+
+impl CollectionRead {
+    /// Reads the options; `forced_watch` on the deprecated `/watch/` paths, which watch whatever `watch` says.
+    ///
+    /// # Errors
+    /// As [`ListOptions::parse`] and [`WatchOptions::parse`].
+    pub fn parse(query: &Query, forced_watch: bool) -> Result<Self, OptionsError> {
+        if forced_watch || query.flag("watch").unwrap_or(false) {
+            WatchOptions::parse(query).map(Self::Watch)
+        } else {
+            ListOptions::parse(query).map(Self::List)
+        }
+    }
+}
+
+/// Which state a LIST shows (`resourceVersion`, `resourceVersionMatch`, `limit` and `continue` together).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListVersion {
+    /// The newest: what was written before the request is seen. Also for a continuation at the newest revision.
+    Unset,
+    /// `0`: whatever is at hand.
+    Any,
+    /// This one or a newer; wait up to 3 s, then 504.
+    NotOlderThan(Revision),
+    /// Exactly this one: `Exact`, a page behind a first one, or `limit` with a bare `resourceVersion`. 410 when gone.
+    Exact(Revision),
+}
+
+/// Options of a LIST.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListOptions {
+    /// Which state.
+    pub version: ListVersion,
+    /// Objects on a page; `None` for all. Zero, negative numbers, and any limit with `resourceVersion=0` mean all.
+    pub limit: Option<NonZeroU64>,
+    /// Where the page starts, when it is not the first. `version` already says at which state.
+    pub continuation: Option<Continuation>,
+    /// Which objects.
+    pub selectors: Selectors,
+}
+
+impl ListOptions {
+    /// Reads the options of a LIST, or those that choose the objects of a deletecollection.
+    ///
+    /// # Errors
+    /// 400 for numbers and tokens, 422 for parameters that do not go together; recordings 02, 05 and 08.
+    pub fn parse(query: &Query) -> Result<Self, OptionsError> {
+        let raw = Raw::read(query)?;
+        let causes = raw.list_causes(query);
+        if !causes.is_empty() {
+            return Err(OptionsError::Invalid { kind: "ListOptions", causes });
+        }
+        let selectors = Selectors::of(query);
+        let limit = u64::try_from(raw.limit).ok().and_then(NonZeroU64::new);
+
+        if let Some(token) = query.text("continue") {
+            let continuation = Continuation::decode(token).map_err(OptionsError::Continue)?;
+            if !matches!(raw.version_text, "" | "0") {
+                return Err(OptionsError::ContinueWithVersion);
+            }
+            let version = match continuation.at {
+                PageRevision::Exact(revision) => ListVersion::Exact(revision),
+                PageRevision::Latest => ListVersion::Unset,
+            };
+            return Ok(Self { version, limit, continuation: Some(continuation), selectors });
+        }
+        let version = match query.resource_version().map_err(OptionsError::ListVersion)? {
+            None => ListVersion::Unset,
+            Some(0) => ListVersion::Any,
+            Some(number) => {
+                let revision = Revision::new(number);
+                match raw.version_match {
+                    "Exact" => ListVersion::Exact(revision),
+                    // Without a match a limit has meant "exactly" since before there were matches.
+                    "" if limit.is_some() => ListVersion::Exact(revision),
+                    _ => ListVersion::NotOlderThan(revision),
+                }
+            }
+        };
+        let limit = if version == ListVersion::Any { None } else { limit };
+        Ok(Self { version, limit, continuation: None, selectors })
+    }
+}
+
+/// The state that initial events show, or that an answer waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Freshness {
+    /// What was written before the request is seen; wait up to 3 s for it.
+    MostRecent,
+    /// Whatever is at hand.
+    Any,
+    /// This revision or a newer; wait up to 3 s, then an ERROR event with 504.
+    NotOlderThan(Revision),
+}
+
+/// Where a WATCH starts: `resourceVersion` and `sendInitialEvents`, after defaulting.
+///
+/// With the gate `WatchList` on (Kubernetes 1.34 and later), a watch from unset or `0` that says nothing of initial
+/// events gets them, and with bookmarks allowed also their end mark (recording 05).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WatchStart {
+    /// The whole state as ADDED events in key order, then the end mark if bookmarks are allowed, then live.
+    State(Freshness),
+    /// Live, from the newest revision: unset, with `sendInitialEvents=false`.
+    MostRecent,
+    /// Live, from whatever is at hand: `0`, with `sendInitialEvents=false`.
+    Any,
+    /// Strictly after this revision; an ERROR event with 410 when it is before the window. A revision that is not
+    /// reached yet is no error: events up to it are dropped (recording 07).
+    After(Revision),
+}
+
+/// When the server ends a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WatchTimeout {
+    /// Unset or `0`: at random between 30 and 60 minutes.
+    ServerChoice,
+    /// Then; a negative number of seconds is none.
+    After(Duration),
+}
+
+/// Options of a WATCH. `limit` and `continue` are ignored on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WatchOptions {
+    /// Where it starts.
+    pub start: WatchStart,
+    /// Whether the server may send BOOKMARK events.
+    pub bookmarks: bool,
+    /// When it ends.
+    pub timeout: WatchTimeout,
+    /// Which objects.
+    pub selectors: Selectors,
+}
+
+impl WatchOptions {
+    /// Reads the options of a WATCH.
+    ///
+    /// # Errors
+    /// 400 for numbers, 422 for parameters that do not go together, 500 for a `resourceVersion` that is no number;
+    /// recordings 05 and 08.
+    pub fn parse(query: &Query) -> Result<Self, OptionsError> {
+        let raw = Raw::read(query)?;
+        let causes = raw.watch_causes(query);
+        if !causes.is_empty() {
+            return Err(OptionsError::Invalid { kind: "ListOptions", causes });
+        }
+        let version = query.resource_version().map_err(OptionsError::Version)?.map(Revision::new);
+        let start = match (version, raw.initial_events) {
+            (None, None | Some(true)) => WatchStart::State(Freshness::MostRecent),
+            (None, Some(false)) => WatchStart::MostRecent,
+            (Some(Revision::ZERO), None | Some(true)) => WatchStart::State(Freshness::Any),
+            (Some(Revision::ZERO), Some(false)) => WatchStart::Any,
+            (Some(revision), None | Some(false)) => WatchStart::After(revision),
+            (Some(revision), Some(true)) => WatchStart::State(Freshness::NotOlderThan(revision)),
+        };
+        let timeout = match raw.timeout_seconds {
+            0 => WatchTimeout::ServerChoice,
+            seconds => WatchTimeout::After(Duration::from_secs(u64::try_from(seconds).unwrap_or(0))),
+        };
+        let bookmarks = query.flag("allowWatchBookmarks").unwrap_or(false);
+        Ok(Self { start, bookmarks, timeout, selectors: Selectors::of(query) })
+    }
+}
+
+/// What LIST and WATCH share: one `ListOptions` upstream.
+struct Raw<'a> {
+    version_text: &'a str,
+    version_match: &'a str,
+    initial_events: Option<bool>,
+    timeout_seconds: i64,
+    limit: i64,
+}
+
+const MATCH: &str = "resourceVersionMatch";
+const MATCH_WITH_CONTINUE: &str = "resourceVersionMatch is forbidden when continue is provided";
+
+impl<'a> Raw<'a> {
+    fn read(query: &'a Query) -> Result<Self, OptionsError> {
+        Ok(Self {
+            version_text: query.get("resourceVersion").unwrap_or_default(),
+            version_match: query.get(MATCH).unwrap_or_default(),
+            initial_events: query.flag("sendInitialEvents"),
+            timeout_seconds: query.integer("timeoutSeconds")?.unwrap_or(0),
+            limit: query.integer("limit")?.unwrap_or(0),
+        })
+    }
+
+    /// Apimachinery `internalversion/validation`: `ValidateListOptions`.
+    fn list_causes(&self, query: &Query) -> Vec<Cause> {
+        let mut causes = Vec::new();
+        if !self.version_match.is_empty() {
+            if self.version_text.is_empty() {
+                let why = "resourceVersionMatch is forbidden unless resourceVersion is provided";
+                causes.push(Cause::forbidden(MATCH, why));
+            }
+            if query.text("continue").is_some() {
+                causes.push(Cause::forbidden(MATCH, MATCH_WITH_CONTINUE));
+            }
+            if !matches!(self.version_match, "Exact" | "NotOlderThan") {
+                causes.push(Cause::not_supported(MATCH, self.version_match, &["Exact", "NotOlderThan", ""]));
+            }
+            if self.version_match == "Exact" && self.version_text == "0" {
+                let why = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
+                causes.push(Cause::forbidden(MATCH, why));
+            }
+        }
+        if self.initial_events.is_some() {
+            causes.push(Cause::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
+        }
+        causes
+    }
+
+    /// Apimachinery `internalversion/validation`: `validateWatchOptions`, gate `WatchList` on.
+    fn watch_causes(&self, query: &Query) -> Vec<Cause> {
+        let mut causes = Vec::new();
+        if self.initial_events.is_some() && self.version_match != "NotOlderThan" {
+            let why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+            causes.push(Cause::forbidden(MATCH, why));
+        }
+        if !self.version_match.is_empty() {
+            if self.initial_events.is_none() {
+                let why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+                causes.push(Cause::forbidden(MATCH, why));
+            }
+            if self.version_match != "NotOlderThan" {
+                causes.push(Cause::not_supported(MATCH, self.version_match, &["NotOlderThan"]));
+            }
+            if query.text("continue").is_some() {
+                causes.push(Cause::forbidden(MATCH, MATCH_WITH_CONTINUE));
+            }
+        }
+        causes
+    }
+}
+
+/// Which state a GET of one object shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GetVersion {
+    /// The newest.
+    Unset,
+    /// `0`: whatever is at hand.
+    Any,
+    /// This one or a newer; wait up to 3 s, then 504.
+    NotOlderThan(Revision),
+}
+
+/// Options of a GET of one object; `watch` is ignored on it (recording 11).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GetOptions {
+    /// Which state.
+    pub version: GetVersion,
+}
+
+impl GetOptions {
+    /// Reads the options of a GET.
+    ///
+    /// # Errors
+    /// 400 for `export`, 500 for a `resourceVersion` that is no number (recording 08).
+    pub fn parse(query: &Query) -> Result<Self, OptionsError> {
+        if query.flag("export").unwrap_or(false) {
+            return Err(OptionsError::Export);
+        }
+        let version = match query.resource_version().map_err(OptionsError::Version)? {
+            None => GetVersion::Unset,
+            Some(0) => GetVersion::Any,
+            Some(number) => GetVersion::NotOlderThan(Revision::new(number)),
+        };
+        Ok(Self { version })
+    }
+}
+
+/// What a row of a Table carries besides its cells (`includeObject`). To be read only when a Table is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IncludeObject {
+    /// Nothing.
+    None,
+    /// The metadata.
+    #[default]
+    Metadata,
+    /// The whole object.
+    Object,
+}
+
+impl IncludeObject {
+    /// Reads `includeObject`.
+    ///
+    /// # Errors
+    /// 400 for any other value (apiserver `handlers/response.go`).
+    pub fn parse(query: &Query) -> Result<Self, OptionsError> {
+        match query.get("includeObject").unwrap_or_default() {
+            "" | "Metadata" => Ok(Self::Metadata),
+            "None" => Ok(Self::None),
+            "Object" => Ok(Self::Object),
+            other => Err(OptionsError::IncludeObject(other.to_owned())),
+        }
+    }
+}

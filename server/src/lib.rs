@@ -1,0 +1,16 @@
+//! The server: moves bytes.
+//!
+//! It owns the sockets, the store, the options and the words of the Kubernetes API. What a watch means is the
+//! engine's business. Modules: `http` and `api` are pure; `serve` says what each request means; `source` is where
+//! changes come from; `runtime` alone knows glommio and io_uring.
+
+pub mod api;
+pub mod args;
+pub mod config;
+pub mod doctor;
+pub mod http;
+pub mod log;
+pub mod runtime;
+pub mod serve;
+pub mod source;
+mod vital;

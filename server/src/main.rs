@@ -1,0 +1,202 @@
+//! `revcast`: reads its options, starts the server, and closes it when it is told to.
+
+use std::io::Write;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use revcast::api::resources::{Declaration, DeclareError, Registry};
+
+use revcast::args::{self, Command};
+use revcast::config::{Config, ConfigError, Flags, ResourceForm, ResourceTable};
+use revcast::serve::App;
+use revcast::source::embedded::{Store, StoreConfig};
+use revcast::source::publishing;
+use revcast::{doctor, log, runtime};
+use revcast_engine::revision::Revision;
+use revcast_engine::{Publisher, RingLimits};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// How a process that is told to stop twice ends: as if by the signal.
+const EXIT_INTERRUPTED: i32 = 130;
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(code) => code,
+        Err(Failure::Usage(line)) => {
+            say_error(&line);
+            ExitCode::from(ConfigError::EXIT_CODE)
+        }
+        Err(Failure::Run(line)) => {
+            say_error(&line);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+enum Failure {
+    /// Options that are wrong: exit code 2.
+    Usage(String),
+    /// Anything else: exit code 1.
+    Run(String),
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        Self::Usage(error.to_string())
+    }
+}
+
+fn run() -> Result<ExitCode, Failure> {
+    match args::parse(std::env::args_os().skip(1))? {
+        Command::Help => print(&args::help()),
+        Command::Version => print(&format!("revcast {}\n", env!("CARGO_PKG_VERSION"))),
+        Command::Config(flags) => print(&load(&flags)?.to_toml()),
+        Command::Doctor(flags) => {
+            let report = doctor::probe(&load(&flags)?);
+            print(&report.lines().into_iter().map(|line| line + "\n").collect::<String>());
+            if !report.is_fit() {
+                return Ok(ExitCode::FAILURE);
+            }
+        }
+        Command::Serve(flags) => serve(&load(&flags)?)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn load(flags: &Flags) -> Result<Config, ConfigError> {
+    Config::load(flags, std::env::vars_os(), &doctor::affinity())
+}
+
+fn serve(config: &Config) -> Result<(), Failure> {
+    log::set_level(config.log_level);
+    let registry = registry(config)?;
+    let report = doctor::probe(config);
+    for line in &report.warnings {
+        log::warn(line);
+    }
+    if !report.is_fit() {
+        return Err(Failure::Run(report.fatal.join("; ")));
+    }
+    let watchers_max = config.max_watchers.unwrap_or(usize::MAX).min(report.watchers_max);
+
+    let names: Vec<String> = registry.iter().map(|resource| resource.storage_name().to_owned()).collect();
+    let store_config = match &config.data_dir {
+        None => StoreConfig::memory(names),
+        Some(dir) => StoreConfig::durable(dir, names),
+    };
+    let (store, recovery) = Store::open(&store_config).map_err(|error| Failure::Run(error.to_string()))?;
+    for undeclared in &recovery.undeclared {
+        log::warn(&format!(
+            "{} objects of {} are kept but not served: declare it with --resource",
+            undeclared.objects, undeclared.resource
+        ));
+    }
+    let limits = RingLimits { events: config.ring_events, bytes: config.ring_bytes };
+    let schema = Arc::new(registry.schema());
+    let registry = Arc::new(registry);
+    let encoder = Arc::new(revcast::serve::Encoder::new(Arc::clone(&registry)));
+    // etcd's clock begins at 1 too; 0 means "any" on the wire.
+    let start = Revision::new(recovery.compacted.get().max(1));
+    let (mut publisher, feed) = Publisher::new(schema, encoder, limits, config.shards(), start);
+    publishing::replay(&recovery, &mut publisher).map_err(Failure::Run)?;
+    let (objects, revision) = (store.len(), recovery.revision);
+    drop(recovery);
+
+    let app = App::new(registry, feed.clone(), &config.listen.to_string(), config.min_watch_timeout);
+    let plan = runtime::Plan {
+        listen: config.listen,
+        admin_listen: config.admin_listen,
+        cpus: config.cpus.clone(),
+        pinned: config.is_pinned(),
+        bookmark_interval: config.bookmark_interval,
+        compact_interval: config.compact_interval,
+        drain_timeout: config.drain_timeout,
+        watchers_max,
+    };
+    // Before any other thread: they all inherit that signals are for this one.
+    let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(|error| Failure::Run(error.to_string()))?;
+    let running = runtime::start(&plan, app, feed, store, publisher)
+        .map_err(|error| Failure::Run(error.to_string()))?;
+    print(&greeting(config, &running, objects, revision));
+
+    let closer = running.closer();
+    let handle = signals.handle();
+    let listener = std::thread::Builder::new().name("signals".into()).spawn(move || {
+        for (count, _) in signals.forever().enumerate() {
+            if count > 0 {
+                std::process::exit(EXIT_INTERRUPTED);
+            }
+            log::info("closing: telling every watch to go on elsewhere");
+            closer.close();
+        }
+    });
+    let listener = listener.map_err(|error| Failure::Run(error.to_string()))?;
+    let result = running.join().map_err(|error| Failure::Run(error.to_string()));
+    handle.close();
+    let _ = listener.join();
+    result
+}
+
+fn registry(config: &Config) -> Result<Registry, Failure> {
+    let mut registry = Registry::builtin();
+    registry.set_event_ttl(config.event_ttl);
+    for entry in &config.resources {
+        let declared = match &entry.form {
+            ResourceForm::Text(text) => registry.declare(text),
+            ResourceForm::Table(table) => declaration(table).and_then(|declared| registry.add(&declared)),
+        };
+        declared.map_err(|error| Failure::Usage(format!("{}: {error}", entry.origin)))?;
+    }
+    Ok(registry)
+}
+
+/// A table of the file as the registry takes it; text is parsed for both ways to write one.
+fn declaration(table: &ResourceTable) -> Result<Declaration, DeclareError> {
+    let ResourceTable { group, version, plural, kind, scope, .. } = table;
+    let parsed = Declaration::parse(&format!("{group}/{version}/{plural}/{kind}/{scope}"))?;
+    Ok(Declaration {
+        short_names: table.short_names.clone(),
+        categories: table.categories.clone(),
+        selectable_fields: table.selectable_fields.clone(),
+        ..parsed
+    })
+}
+
+/// At most ten lines: what runs, and three commands to copy.
+fn greeting(config: &Config, running: &runtime::Running, objects: usize, revision: Revision) -> String {
+    use std::fmt::Write as _;
+    let url = format!("http://{}", running.listen);
+    let store = match &config.data_dir {
+        None => "in memory (lost at exit; --data-dir DIR keeps it)".to_owned(),
+        Some(dir) => format!("{} ({objects} objects at revision {revision})", dir.display()),
+    };
+    let mut text = String::new();
+    // Writing to a String cannot fail.
+    let _ =
+        writeln!(text, "revcast {}: {} shards, store {store}", env!("CARGO_PKG_VERSION"), config.shards());
+    let _ = write!(text, "serving {url}");
+    if let Some(admin) = running.admin_listen {
+        let _ = write!(text, ", metrics http://{admin}/metrics");
+    }
+    let _ = writeln!(text, "\ntry:");
+    let server =
+        if running.listen.to_string() == "127.0.0.1:8080" { String::new() } else { format!(" -s {url}") };
+    let _ = writeln!(text, "  kubectl{server} get configmaps -w");
+    let _ = writeln!(text, "  kubectl{server} create configmap hello --from-literal=a=b");
+    let _ = writeln!(text, "  curl -N '{url}/api/v1/configmaps?watch=1'");
+    text
+}
+
+/// Prints to stdout; a reader that went away is no error of ours.
+fn print(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+fn say_error(line: &str) {
+    let _ = writeln!(std::io::stderr(), "revcast: {line}");
+}

@@ -1,0 +1,114 @@
+//! Accepting: from a listener to a task for each connection, also when descriptors run out.
+
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::panic::AssertUnwindSafe;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use futures_lite::{AsyncWriteExt, FutureExt};
+use glommio::net::{TcpListener, TcpStream};
+use glommio::timer::sleep;
+use rustix::net::sockopt::{
+    set_socket_keepalive, set_socket_reuseaddr, set_socket_reuseport, set_tcp_keepidle, set_tcp_keepintvl,
+};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with};
+
+use super::connection::{Face, STALL, serve};
+use super::local::Local;
+
+/// Connections that the kernel keeps until they are accepted; it caps this at `net.core.somaxconn`.
+const LISTEN_BACKLOG: i32 = 4096;
+/// Between two questions to a silent peer whether it is still there (Go's default, so kube-apiserver's).
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// How long an address that is taken is tried again.
+const BIND_PATIENCE: Duration = Duration::from_secs(1);
+/// After an accept that failed for want of descriptors.
+const BACK_OFF: Duration = Duration::from_millis(50);
+
+const OVERLOADED: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Type: \
+text/plain; charset=utf-8\r\nContent-Length: 71\r\n\r\nno descriptor is left for another connection: raise nofile (ulimit -n)\n\n";
+
+/// `count` listeners on one address, among which the kernel spreads connections (`SO_REUSEPORT`).
+///
+/// The address is bound without sharing first, so that a second server on the same port is told so, not joined.
+pub(super) fn listeners(address: SocketAddr, count: usize) -> std::io::Result<(SocketAddr, Vec<OwnedFd>)> {
+    let alone = bind_alone(address)?;
+    let address = alone.local_addr()?;
+    drop(alone);
+    let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
+    let listeners: std::io::Result<Vec<OwnedFd>> = (0..count)
+        .map(|_| {
+            let fd = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+            set_socket_reuseaddr(&fd, true)?;
+            set_socket_reuseport(&fd, true)?;
+            // Accepted sockets inherit these: a peer that lost its power is noticed within a few minutes.
+            set_socket_keepalive(&fd, true)?;
+            set_tcp_keepidle(&fd, KEEP_ALIVE)?;
+            set_tcp_keepintvl(&fd, KEEP_ALIVE)?;
+            bind(&fd, &address)?;
+            listen(&fd, LISTEN_BACKLOG)?;
+            Ok(fd)
+        })
+        .collect();
+    Ok((address, listeners?))
+}
+
+/// Binds an address that nobody else has. A server that has just ended may hold it a moment longer: its rings let go of
+/// their sockets behind its end.
+fn bind_alone(address: SocketAddr) -> std::io::Result<std::net::TcpListener> {
+    let give_up = Instant::now() + BIND_PATIENCE;
+    loop {
+        match std::net::TcpListener::bind(address) {
+            Err(error) if error.kind() == std::io::ErrorKind::AddrInUse && Instant::now() < give_up => {
+                std::thread::sleep(BACK_OFF);
+            }
+            bound => return bound,
+        }
+    }
+}
+
+/// Accepts for ever.
+pub(super) async fn accept(local: Rc<Local>, listener: TcpListener, face: Face) {
+    let mut spare = spare_descriptor(&local);
+    loop {
+        match listener.accept().await {
+            Ok(stream) => {
+                if local.closing() {
+                    continue;
+                }
+                start(&local, stream, Vec::new(), face);
+            }
+            Err(error) => {
+                let error = std::io::Error::from(error);
+                // ENFILE, EMFILE: the connection waits in the kernel. Give up the spare descriptor to tell it.
+                if matches!(error.raw_os_error(), Some(23 | 24)) && spare.take().is_some() {
+                    if let Ok(mut stream) = listener.accept().await {
+                        let _ = stream.write_all(OVERLOADED).await;
+                    }
+                    spare = spare_descriptor(&local);
+                }
+                sleep(BACK_OFF).await;
+            }
+        }
+    }
+}
+
+/// Starts a task for a connection. A panic in it ends that connection and nothing else.
+pub(super) fn start(local: &Rc<Local>, stream: TcpStream, buffer: Vec<u8>, face: Face) {
+    // Without this every small reply waits for the one before to be acknowledged.
+    let _ = stream.set_nodelay(true);
+    // A peer that takes nothing must not hold a list's snapshot for ever.
+    let _ = stream.set_write_timeout(Some(STALL));
+    let task = AssertUnwindSafe(serve(Rc::clone(local), stream, buffer, face)).catch_unwind();
+    glommio::spawn_local(async move {
+        if task.await.is_err() {
+            crate::log::error("a request panicked; its connection was closed");
+        }
+    })
+    .detach();
+}
+
+fn spare_descriptor(local: &Local) -> Option<OwnedFd> {
+    local.door().wake.descriptor().try_clone_to_owned().ok()
+}

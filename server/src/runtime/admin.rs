@@ -1,0 +1,74 @@
+//! The operators' listener: metrics, compaction, health.
+
+use std::sync::atomic::Ordering;
+
+use revcast_engine::revision::Revision;
+
+use super::local::Local;
+use super::metrics;
+use crate::http::options::Query;
+use crate::http::request::{Method, RequestHead};
+use crate::http::response::{Caching, TEXT};
+use crate::serve::{Reply, Whole};
+use crate::source::publishing::{Answer, Command};
+
+/// The exposition format that Prometheus reads (`text/plain; version=0.0.4`).
+const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+const HELP: &str = "revcast admin: GET /metrics, POST /compact?revision=N, GET /healthz, /livez, /readyz\n";
+
+/// Answers one request of an operator.
+pub(super) async fn handle(local: &Local, head: &RequestHead) -> Reply {
+    let path: Vec<&str> = head.path.iter().map(String::as_str).collect();
+    match (head.method, path.as_slice()) {
+        (Method::Get, ["metrics"]) => whole(200, METRICS, metrics::render(&local.shared)),
+        (Method::Get | Method::Head, ["healthz" | "livez" | "readyz"]) => health(local),
+        (Method::Post, ["compact"]) => compact(local, head).await,
+        (_, ["compact"]) => text(405, "compaction changes what can be read: use POST /compact?revision=N\n"),
+        (Method::Get | Method::Head, []) => text(200, HELP),
+        _ => text(404, HELP),
+    }
+}
+
+fn health(local: &Local) -> Reply {
+    if local.closing() {
+        text(503, "the server is closing\n")
+    } else if local.shared.desk.stats.failed.load(Ordering::Acquire) {
+        text(503, "the store has failed: see the log, mend the disk and restart\n")
+    } else {
+        text(200, "ok")
+    }
+}
+
+async fn compact(local: &Local, head: &RequestHead) -> Reply {
+    const USAGE: &str = "revision must be a number above 0: POST /compact?revision=N\n";
+    let revision = Query::parse(&head.query).ok().and_then(|query| query.get("revision")?.parse().ok());
+    let Some(revision) = revision.filter(|revision| *revision > 0).map(Revision::new) else {
+        return text(400, USAGE);
+    };
+    match local.ask(|asker| Command::Compact(revision, asker)).await {
+        Some(Answer::Compacted(revision)) => text(200, &format!("compacted revision {revision}\n")),
+        Some(Answer::NotCompacted(error)) => text(409, &format!("{error}\n")),
+        Some(Answer::Written(..) | Answer::Refused(_)) | None => {
+            text(429, "too many writes wait: try again\n")
+        }
+    }
+}
+
+fn text(code: u16, body: &str) -> Reply {
+    whole(code, TEXT, body.to_owned())
+}
+
+fn whole(code: u16, content_type: &'static str, body: String) -> Reply {
+    Reply::Whole(Whole {
+        code,
+        content_type,
+        body: body.into(),
+        retry_after_seconds: None,
+        allow: (code == 405).then_some("POST"),
+        vary: None,
+        etag: None,
+        caching: Caching::Private,
+        nosniff: true,
+    })
+}

@@ -1,0 +1,307 @@
+//! One connection while it carries requests: head, body, reply, and again.
+//!
+//! Owns the order of reads and writes on the socket and its time limits. When a request turns out to be a watch, the
+//! socket leaves this task for its shard and the task ends; when the stream is over the socket comes back to a new one.
+
+use std::rc::Rc;
+use std::time::{Duration, Instant, SystemTime};
+
+use bytes::Bytes;
+use futures_lite::{AsyncReadExt, AsyncWriteExt};
+use glommio::net::TcpStream;
+use std::net::Shutdown;
+use uuid::Uuid;
+
+use super::admin;
+use super::descriptor;
+use super::handoff::Arrival;
+use super::local::Local;
+use crate::http::body::{BODY_BYTES_MAX, BodyDecoder, Fed};
+use crate::http::request::{BodyFraming, HEAD_BYTES_MAX, HeadScanner, Parsed, RequestHead};
+use crate::http::response::{
+    CONTINUE, Framing, JSON, LAST_CHUNK, ResponseHead, push_chunk, push_response, push_status,
+};
+use crate::http::status::{Layout, Status};
+use crate::serve::{Host, Pieces, Reply, Whole, Wish, handle};
+
+/// A connection without a request is closed after this (Kubernetes: 90 s).
+const IDLE: Duration = Duration::from_secs(90);
+/// A head must be there this long after its first byte was waited for (Kubernetes: 32 s).
+const HEAD_TIME: Duration = Duration::from_secs(32);
+/// The longest pause within a body, and the longest time that a peer may take no byte of a reply.
+pub(super) const STALL: Duration = Duration::from_secs(30);
+/// Read at once while nothing is there: an idle connection holds no more.
+const FIRST_READ_BYTES: usize = 1 << 10;
+/// What is read and thrown away before a connection is closed behind an error, so that the peer sees the error.
+const LINGER_BYTES: usize = 64 << 10;
+const LINGER: Duration = Duration::from_secs(1);
+const READ_BYTES: usize = 16 << 10;
+
+/// Which of the two listeners a connection came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Face {
+    Public,
+    Admin,
+}
+
+/// Why a connection is over.
+enum Over {
+    /// Nothing is owed: the peer closed, was too slow, or went over to a watch.
+    Quiet,
+    /// A last reply was sent; the peer may still be sending.
+    Linger,
+}
+
+/// Serves a connection until it is over or becomes a watch. `buffer` holds bytes that were read already.
+pub(super) async fn serve(local: Rc<Local>, stream: TcpStream, buffer: Vec<u8>, face: Face) {
+    let mut connection = Connection { local, stream: Some(stream), buffer, face };
+    if matches!(connection.run().await, Over::Linger)
+        && let Some(stream) = connection.stream.take()
+    {
+        linger(stream).await;
+    }
+}
+
+struct Connection {
+    local: Rc<Local>,
+    /// `None` once it went over to a watch.
+    stream: Option<TcpStream>,
+    /// Bytes read and not used yet.
+    buffer: Vec<u8>,
+    face: Face,
+}
+
+impl Connection {
+    async fn run(&mut self) -> Over {
+        loop {
+            let head = match self.read_head().await {
+                Ok(Some(head)) => head,
+                Ok(None) => return Over::Quiet,
+                Err(over) => return over,
+            };
+            let busy = self.local.begin_request();
+            let next = self.exchange(&head).await;
+            drop(busy);
+            if let Some(over) = next {
+                return over;
+            }
+        }
+    }
+
+    /// One request. `None`: the connection goes on.
+    async fn exchange(&mut self, head: &RequestHead) -> Option<Over> {
+        let body = match self.read_body(head).await {
+            Ok(body) => body,
+            Err(over) => return Some(over),
+        };
+        let reply = match self.face {
+            Face::Public => handle(&self.local.shared.app, &*self.local, head, body).await,
+            Face::Admin => admin::handle(&self.local, head).await,
+        };
+        let sent = match reply {
+            Reply::Whole(whole) => self.send_whole(head, &whole).await,
+            Reply::Pieces(pieces) => self.send_pieces(head, pieces).await,
+            Reply::Refused(status) => self.send_refused(head, &status).await,
+            Reply::Watch(wish) => return self.become_watch(head, wish).await,
+        };
+        match sent {
+            Ok(()) if head.keep_alive && !self.local.closing() => None,
+            Ok(()) => Some(Over::Linger),
+            Err(_) => Some(Over::Quiet),
+        }
+    }
+
+    async fn read_head(&mut self) -> Result<Option<RequestHead>, Over> {
+        let mut scanner = HeadScanner::new();
+        let mut deadline = None;
+        loop {
+            match scanner.parse(&self.buffer) {
+                Ok(Parsed::Complete { head, head_len }) => {
+                    self.buffer.drain(..head_len);
+                    return Ok(Some(*head));
+                }
+                Ok(Parsed::Incomplete) => {}
+                Err(error) => {
+                    self.send_status(&error.status(), None).await;
+                    return Err(Over::Linger);
+                }
+            }
+            debug_assert!(
+                self.buffer.len() <= HEAD_BYTES_MAX + READ_BYTES,
+                "the scanner refuses longer heads"
+            );
+            let patience = if self.buffer.is_empty() {
+                IDLE
+            } else {
+                let deadline = *deadline.get_or_insert_with(|| Instant::now() + HEAD_TIME);
+                deadline.saturating_duration_since(Instant::now())
+            };
+            if patience.is_zero() {
+                return Ok(None);
+            }
+            match self.read_some(patience).await {
+                Ok(0) | Err(_) => return Ok(None),
+                Ok(_) => {}
+            }
+        }
+    }
+
+    async fn read_body(&mut self, head: &RequestHead) -> Result<Bytes, Over> {
+        if head.body == BodyFraming::None {
+            return Ok(Bytes::new());
+        }
+        let mut decoder = match BodyDecoder::new(head.body, BODY_BYTES_MAX) {
+            Ok(decoder) => decoder,
+            Err(error) => {
+                self.send_status(&error.status(), Some(head)).await;
+                return Err(Over::Linger);
+            }
+        };
+        if head.expect_continue && self.buffer.is_empty() && self.send(CONTINUE).await.is_err() {
+            return Err(Over::Quiet);
+        }
+        loop {
+            match decoder.feed(&self.buffer) {
+                Ok(Fed::Done { body, consumed }) => {
+                    self.buffer.drain(..consumed);
+                    return Ok(body);
+                }
+                Ok(Fed::NeedMore) => self.buffer.clear(),
+                Err(error) => {
+                    self.send_status(&error.status(), Some(head)).await;
+                    return Err(Over::Linger);
+                }
+            }
+            match self.read_some(STALL).await {
+                Ok(0) | Err(_) => return Err(Over::Quiet),
+                Ok(_) => {}
+            }
+        }
+    }
+
+    async fn read_some(&mut self, patience: Duration) -> std::io::Result<usize> {
+        let Some(stream) = &mut self.stream else { return Ok(0) };
+        stream.set_read_timeout(Some(patience)).map_err(std::io::Error::from)?;
+        let used = self.buffer.len();
+        let more = if used == 0 { FIRST_READ_BYTES } else { READ_BYTES };
+        self.buffer.resize(used + more, 0);
+        let read = stream.read(&mut self.buffer[used..]).await;
+        self.buffer.truncate(used + read.as_ref().copied().unwrap_or(0));
+        read
+    }
+
+    async fn send(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        let Some(stream) = &mut self.stream else { return Ok(()) };
+        stream.write_all(bytes).await
+    }
+
+    async fn send_whole(&mut self, head: &RequestHead, whole: &Whole) -> std::io::Result<()> {
+        let mut out = Vec::with_capacity(whole.body.len() + 512);
+        let mut response = response(whole.code, whole.content_type, Framing::Length(0));
+        response.retry_after_seconds = whole.retry_after_seconds;
+        response.allow = whole.allow;
+        response.vary = whole.vary;
+        response.etag = whole.etag.as_deref();
+        response.caching = whole.caching;
+        response.nosniff = whole.nosniff;
+        response.close = self.local.closing();
+        push_response(&mut out, &response, Some(head), &whole.body);
+        self.send(&out).await
+    }
+
+    async fn send_pieces(&mut self, head: &RequestHead, mut pieces: Box<dyn Pieces>) -> std::io::Result<()> {
+        let mut out = Vec::with_capacity(80 << 10);
+        let framing = Framing::stream_for(head);
+        let mut opening = response(200, JSON, framing);
+        opening.close = !head.keep_alive;
+        opening.push_to(&mut out);
+        let mut piece = Vec::with_capacity(80 << 10);
+        while pieces.next(&mut piece) {
+            if framing == Framing::Chunked {
+                push_chunk(&mut out, &piece);
+            } else {
+                out.extend_from_slice(&piece);
+            }
+            piece.clear();
+            self.send(&out).await?;
+            out.clear();
+            // A long list must not keep the shard from its watches.
+            self.local.breathe().await;
+        }
+        if framing == Framing::Chunked {
+            out.extend_from_slice(LAST_CHUNK);
+        }
+        self.send(&out).await
+    }
+
+    /// A stream that is one ERROR event: how a watch that cannot begin is told (recordings 06 and 07).
+    async fn send_refused(&mut self, head: &RequestHead, status: &Status) -> std::io::Result<()> {
+        let mut out = Vec::with_capacity(1024);
+        let mut opening = response(200, JSON, Framing::stream_for(head));
+        opening.close = !head.keep_alive;
+        opening.push_to(&mut out);
+        revcast_engine::frame::error(&mut out, status.to_json().as_bytes());
+        out.extend_from_slice(LAST_CHUNK);
+        self.send(&out).await
+    }
+
+    async fn become_watch(&mut self, head: &RequestHead, wish: Wish) -> Option<Over> {
+        let shared = &self.local.shared;
+        if shared.doors.watchers() >= shared.watchers_max {
+            let message = format!(
+                "{} watches are open, as many as may be: raise max-watchers or nofile",
+                shared.watchers_max
+            );
+            self.send_status(&Status::too_many_requests(message, 1), Some(head)).await;
+            return if head.keep_alive { None } else { Some(Over::Linger) };
+        }
+        // First of all the second descriptor: behind the head there is no way to say that there is none left.
+        let Some(Ok(socket)) = self.stream.as_ref().map(descriptor::duplicate) else {
+            let message = "no descriptor is left for another watch: raise nofile (ulimit -n)".to_owned();
+            self.send_status(&Status::service_unavailable(message, 1), Some(head)).await;
+            return Some(Over::Linger);
+        };
+        let mut out = Vec::with_capacity(512);
+        let mut opening = response(200, JSON, Framing::Chunked);
+        opening.close = !head.keep_alive;
+        opening.push_to(&mut out);
+        if self.send(&out).await.is_err() {
+            return Some(Over::Quiet);
+        }
+        drop(self.stream.take());
+        let leftover = std::mem::take(&mut self.buffer);
+        self.local.hand_over(Arrival { socket, wish, leftover, keep_alive: head.keep_alive });
+        Some(Over::Quiet)
+    }
+
+    /// Sends an error. The reply that cannot be sent is the peer's loss.
+    async fn send_status(&mut self, status: &Status, head: Option<&RequestHead>) {
+        let mut out = Vec::with_capacity(512);
+        push_status(&mut out, status, Layout::Compact, head, SystemTime::now(), Uuid::new_v4());
+        let _ = self.send(&out).await;
+    }
+}
+
+fn response(code: u16, content_type: &str, framing: Framing) -> ResponseHead<'_> {
+    ResponseHead::new(code, content_type, framing, SystemTime::now(), Uuid::new_v4())
+}
+
+/// Closes a connection so that the peer can read the last reply, even if it is still sending.
+async fn linger(mut stream: TcpStream) {
+    if stream.shutdown(Shutdown::Write).await.is_err() {
+        return;
+    }
+    let mut scrap = vec![0; READ_BYTES];
+    let mut left = LINGER_BYTES;
+    let deadline = Instant::now() + LINGER;
+    while left > 0 {
+        let patience = deadline.saturating_duration_since(Instant::now());
+        if patience.is_zero() || stream.set_read_timeout(Some(patience)).is_err() {
+            return;
+        }
+        match stream.read(&mut scrap).await {
+            Ok(0) | Err(_) => return,
+            Ok(read) => left = left.saturating_sub(read),
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! One core: its executor, and the loop that drives its shard.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::Sender;
+use std::time::{Duration, Instant};
+
+use futures_lite::future;
+use glommio::timer::sleep;
+use glommio::{ExecutorJoinHandle, LocalExecutorBuilder, Placement};
+use revcast_engine::{Shard, ShardConfig, Turn};
+
+use super::accept::{accept, start};
+use super::connection::Face;
+use super::descriptor;
+use super::local::{Local, Shared};
+use super::sockets::{Remains, Sockets};
+use super::uring::Polls;
+use super::{Listening, RunError};
+use crate::vital::Vital;
+
+/// glommio's registered buffers, which only file I/O would use; its floor.
+const IO_MEMORY_BYTES: usize = 512 << 10;
+const RING_DEPTH: usize = 512;
+/// glommio's preemption timer, which never fires: glommio 0.9 parks although tasks are ready when the timer has fired
+/// before it runs the first of them, which a thread that is descheduled at that moment sees; at worst the shard never
+/// begins. Tasks give way by themselves instead, and see to it that the executor looks at its rings.
+const PREEMPT: Duration = Duration::from_secs(24 * 3600);
+/// How often a closing shard looks whether everyone has gone.
+const CLOSING_POLL: Duration = Duration::from_millis(5);
+/// The longest sleep, so that whatever is missed is not missed for long.
+const SLEEP_MAX: Duration = Duration::from_millis(100);
+
+/// Starts the executor of one shard.
+pub(super) fn spawn(
+    number: usize,
+    cpu: Option<usize>,
+    shared: Arc<Shared>,
+    config: ShardConfig,
+    listening: Listening,
+    ready: Sender<Result<(), RunError>>,
+) -> Result<ExecutorJoinHandle<Result<(), RunError>>, RunError> {
+    let placement = cpu.map_or(Placement::Unbound, Placement::Fixed);
+    LocalExecutorBuilder::new(placement)
+        .name(&format!("shard-{number}"))
+        .io_memory(IO_MEMORY_BYTES)
+        .ring_depth(RING_DEPTH)
+        .preempt_timer(PREEMPT)
+        .spawn(move || run(number, shared, config, listening, ready))
+        .map_err(|error| RunError::new(format!("shard {number} cannot start: {error}")))
+}
+
+async fn run(
+    number: usize,
+    shared: Arc<Shared>,
+    config: ShardConfig,
+    listening: Listening,
+    ready: Sender<Result<(), RunError>>,
+) -> Result<(), RunError> {
+    let _vital = Vital("a shard");
+    let prepared = prepare(number, shared, config, listening);
+    // The server waits for this word of every shard.
+    let _ = ready.send(prepared.as_ref().map(|_| ()).map_err(Clone::clone));
+    drop(ready);
+    drive(&prepared?).await;
+    Ok(())
+}
+
+/// Makes all that a shard needs, and the tasks that feed it.
+fn prepare(
+    number: usize,
+    shared: Arc<Shared>,
+    config: ShardConfig,
+    listening: Listening,
+) -> Result<Rc<Local>, RunError> {
+    let broken = |what: &str, error: &dyn std::fmt::Display| {
+        RunError::new(format!("shard {number}: {what}: {error}; run `revcast doctor`"))
+    };
+    let wake = &shared.doors.0[number].wake;
+    let polls = Polls::new(wake.descriptor()).map_err(|error| broken("its own io_uring", &error))?;
+    let bell_rope = wake.descriptor().try_clone_to_owned().map_err(|error| broken("its eventfd", &error))?;
+    let shard = Shard::new(number, shared.feed.clone(), config);
+    let local = Local::new(number, Arc::clone(&shared), shard, Sockets::new(polls));
+
+    let ringer = Rc::clone(&local);
+    glommio::spawn_local(async move {
+        let rope = descriptor::readable(bell_rope);
+        loop {
+            // The counter is read to be reset; what it says does not matter.
+            if let Err(error) = rope.read_at(0, 8).await {
+                crate::log::warn(&format!("shard {number} cannot hear its bell, trying again: {error}"));
+                sleep(SLEEP_MAX).await;
+            }
+            ringer.bell.ring();
+        }
+    })
+    .detach();
+    for (fd, face) in [(listening.public, Face::Public), (listening.admin, Face::Admin)] {
+        if let Some(fd) = fd {
+            glommio::spawn_local(accept(Rc::clone(&local), descriptor::listener(fd), face)).detach();
+        }
+    }
+    Ok(local)
+}
+
+/// Turns the shard until the server has closed and everyone has gone.
+async fn drive(local: &Rc<Local>) {
+    let mut closing_since = None;
+    let mut released = Vec::new();
+    loop {
+        local.absorb();
+        let turn = local.turn(&mut released);
+        // Only now: a task that is started runs at once, and may want the shard itself.
+        for remains in released.drain(..) {
+            resume(local, remains);
+        }
+        local.flush();
+        local.door().heartbeat.fetch_add(1, Ordering::Relaxed);
+        let mut until = match turn {
+            Turn::Again => {
+                future::yield_now().await;
+                if local.is_look_due() {
+                    // By way of the kernel: the executor hears its bell only when it looks at its rings.
+                    local.door().wake.ring();
+                    heard(local, SLEEP_MAX).await;
+                }
+                continue;
+            }
+            Turn::Sleep { until } => until.map_or(SLEEP_MAX, |due| due.since(local.now()).min(SLEEP_MAX)),
+        };
+        if local.closing() {
+            // Shards leave together: one that left could not carry a watch that another still hands over.
+            let since = *closing_since.get_or_insert_with(Instant::now);
+            if local.shared.doors.are_idle() || since.elapsed() >= local.shared.drain_timeout {
+                return;
+            }
+            until = until.min(CLOSING_POLL);
+        }
+        let wake = &local.door().wake;
+        wake.lie_down();
+        if !local.has_work() {
+            heard(local, until).await;
+        }
+        wake.get_up();
+    }
+}
+
+/// Waits for the bell, but not for long.
+async fn heard(local: &Local, patience: Duration) {
+    future::or(local.bell.rung(), async {
+        sleep(patience).await;
+    })
+    .await;
+}
+
+/// A stream is over and its connection goes on.
+fn resume(local: &Rc<Local>, remains: Remains) {
+    if local.closing() {
+        return;
+    }
+    start(local, descriptor::stream(remains.socket), remains.leftover, Face::Public);
+}

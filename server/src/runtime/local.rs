@@ -1,0 +1,325 @@
+//! What lives on one core: the shard, its sockets, and those on this core who wait for something.
+//!
+//! Owns the engine's shard and hands it what happened. Tasks of the same executor share it through one `Rc`; nothing
+//! is borrowed across an await.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use futures_lite::future;
+use glommio::timer::sleep;
+use revcast_engine::revision::Revision;
+use revcast_engine::tick::Tick;
+use revcast_engine::{Ended, Feed, Shard, Subscription, Turn};
+
+use super::handoff::{Arrival, Door, Doors, Letter};
+use super::sockets::{Remains, Sockets};
+use super::uring::Told;
+use super::wake::{Bell, Promise};
+use crate::serve::{App, Host, WriteError, Written};
+use crate::source::Txn;
+use crate::source::publishing::{Answer, Asker, Command, Desk};
+
+/// How long tasks may keep the executor from its rings, where requests arrive.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+/// How long a task that has run for that long sleeps.
+const GIVE_WAY: Duration = Duration::from_micros(20);
+
+/// What all shards of a process share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) app: App,
+    pub(super) feed: Feed,
+    pub(super) desk: Arc<Desk>,
+    pub(super) doors: Doors,
+    pub(super) started: Instant,
+    pub(super) watchers_max: usize,
+    pub(super) drain_timeout: Duration,
+    pub(super) closing: AtomicBool,
+}
+
+/// The shard and its sockets: what a turn needs.
+#[derive(Debug)]
+struct Core {
+    shard: Shard,
+    sockets: Sockets,
+}
+
+/// Someone who waits for a revision.
+#[derive(Debug)]
+struct Waiter {
+    revision: Revision,
+    promise: Rc<Promise<()>>,
+}
+
+/// One core's state.
+#[derive(Debug)]
+pub(super) struct Local {
+    pub(super) number: usize,
+    pub(super) shared: Arc<Shared>,
+    core: RefCell<Core>,
+    /// Rung when the shard has something to do.
+    pub(super) bell: Bell,
+    questions: RefCell<HashMap<u64, Rc<Promise<Answer>>>>,
+    next_ticket: Cell<u64>,
+    waiters: RefCell<Vec<Waiter>>,
+    seen: Cell<Revision>,
+    random: Cell<u64>,
+    /// When the executor was last made to look at its rings.
+    looked: Cell<Tick>,
+    drained: Cell<bool>,
+}
+
+impl Local {
+    pub(super) fn new(number: usize, shared: Arc<Shared>, shard: Shard, sockets: Sockets) -> Rc<Self> {
+        let seed = wall_nanos() ^ (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        Rc::new(Self {
+            number,
+            shared,
+            core: RefCell::new(Core { shard, sockets }),
+            bell: Bell::default(),
+            questions: RefCell::default(),
+            next_ticket: Cell::new(0),
+            waiters: RefCell::default(),
+            seen: Cell::default(),
+            random: Cell::new(seed | 1),
+            looked: Cell::default(),
+            drained: Cell::new(false),
+        })
+    }
+
+    pub(super) fn door(&self) -> &Door {
+        &self.shared.doors.0[self.number]
+    }
+
+    pub(super) fn closing(&self) -> bool {
+        self.shared.closing.load(Ordering::Acquire)
+    }
+
+    pub(super) fn now(&self) -> Tick {
+        Tick::from_nanos(u64::try_from(self.shared.started.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// Whether tasks have run for so long that the executor should look at its rings. Who asks sees to it.
+    pub(super) fn is_look_due(&self) -> bool {
+        let now = self.now();
+        let due = now.since(self.looked.get()) >= LOOK_EVERY;
+        if due {
+            self.looked.set(now);
+        }
+        due
+    }
+
+    /// Sends a watch to the shard that is to carry it.
+    pub(super) fn hand_over(&self, arrival: Arrival) {
+        let home = self.shared.doors.place(&arrival.wish.scope);
+        let door = &self.shared.doors.0[home];
+        door.watchers.fetch_add(1, Ordering::Relaxed);
+        if home == self.number {
+            self.begin(arrival);
+            self.bell.ring();
+        } else {
+            door.post(Letter::Arrival(Box::new(arrival)));
+        }
+    }
+
+    /// Takes what came from other threads and what the sockets told.
+    pub(super) fn absorb(&self) {
+        while let Some(letter) = self.door().inbox.pop() {
+            match letter {
+                Letter::Arrival(arrival) => self.begin(*arrival),
+                Letter::Answer(ticket, answer) => {
+                    if let Some(promise) = self.questions.borrow_mut().remove(&ticket) {
+                        promise.fulfil(answer);
+                    }
+                }
+            }
+        }
+        let mut gone = 0;
+        {
+            let core = &mut *self.core.borrow_mut();
+            let (shard, sockets) = (&mut core.shard, &mut core.sockets);
+            let mut over = Vec::new();
+            sockets.reap(|id, told| match told {
+                Told::Writable => shard.writable(id),
+                Told::Gone => {
+                    shard.forget(id);
+                    over.push(id);
+                }
+            });
+            for id in over {
+                drop(sockets.remove(id));
+                gone += 1;
+            }
+        }
+        self.door().watchers.fetch_sub(gone, Ordering::Relaxed);
+        self.tell_waiters();
+        if self.closing() && !self.drained.replace(true) {
+            self.core.borrow_mut().shard.drain();
+        }
+    }
+
+    /// Does a little for the watches. What ended with its connection still good is appended to `released`.
+    pub(super) fn turn(&self, released: &mut Vec<Remains>) -> Turn {
+        let now = self.now();
+        let core = &mut *self.core.borrow_mut();
+        let turn = core.shard.turn(&mut core.sockets, now);
+        while let Some(Ended { id, clean }) = core.shard.poll_ended() {
+            self.door().watchers.fetch_sub(1, Ordering::Relaxed);
+            let Some(remains) = core.sockets.remove(id) else { continue };
+            if clean && remains.keep_alive {
+                released.push(remains);
+            }
+        }
+        turn
+    }
+
+    /// Hands what is polled for to the kernel, and the counts to whoever reads them.
+    pub(super) fn flush(&self) {
+        let mut core = self.core.borrow_mut();
+        core.sockets.submit();
+        self.door().stats.store(&core.shard.stats());
+    }
+
+    /// Whether there is something to do now; asked between lying down and sleeping.
+    pub(super) fn has_work(&self) -> bool {
+        let mut core = self.core.borrow_mut();
+        !self.door().inbox.is_empty()
+            || core.shard.has_work()
+            || core.sockets.told()
+            || (self.seen.get() < self.shared.feed.revision() && !self.waiters.borrow().is_empty())
+            || (self.closing() && !self.drained.get())
+    }
+
+    /// Counts a request as under way until the guard goes, also when its task panics.
+    pub(super) fn begin_request(self: &Rc<Self>) -> Busy {
+        self.door().requests.fetch_add(1, Ordering::AcqRel);
+        Busy(Rc::clone(self))
+    }
+
+    fn begin(&self, arrival: Arrival) {
+        let Arrival { socket, wish, leftover, keep_alive } = arrival;
+        let now = self.now();
+        let jitter = self.next_random().to_le_bytes()[0];
+        let core = &mut *self.core.borrow_mut();
+        let id = core.shard.subscribe(
+            Subscription {
+                scope: wish.scope,
+                selector: wish.selector,
+                encoding: wish.encoding,
+                start: wish.start,
+                bookmarks: wish.bookmarks,
+                deadline: now.plus(wish.timeout),
+                jitter,
+                as_of_seconds: wall_nanos() / 1_000_000_000,
+            },
+            now,
+        );
+        core.sockets.insert(id, socket, leftover, keep_alive);
+        if self.drained.get() {
+            core.shard.drain();
+        }
+    }
+
+    fn tell_waiters(&self) {
+        let revision = self.shared.feed.revision();
+        if self.seen.replace(revision) == revision {
+            return;
+        }
+        self.waiters.borrow_mut().retain(|waiter| {
+            let reached = waiter.revision <= revision;
+            if reached {
+                waiter.promise.fulfil(());
+            }
+            !reached
+        });
+    }
+
+    /// Asks the publisher's thread and waits for its answer. `None`: too many wait already.
+    pub(super) async fn ask(&self, command: impl FnOnce(Asker) -> Command) -> Option<Answer> {
+        let ticket = self.next_ticket.replace(self.next_ticket.get() + 1);
+        let promise = Rc::new(Promise::new());
+        self.questions.borrow_mut().insert(ticket, Rc::clone(&promise));
+        if self.shared.desk.submit(command(Asker { shard: self.number, ticket })).is_err() {
+            self.questions.borrow_mut().remove(&ticket);
+            return None;
+        }
+        Some(promise.fulfilled().await)
+    }
+
+    fn next_random(&self) -> u64 {
+        // xorshift64*: spreads jitter and names; no secret hangs on it.
+        let mut x = self.random.get();
+        x ^= x >> 12;
+        x ^= x << 25;
+        x ^= x >> 27;
+        self.random.set(x);
+        x.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+}
+
+/// A request under way.
+#[derive(Debug)]
+pub(super) struct Busy(Rc<Local>);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.door().requests.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Host for Local {
+    async fn wait_for(&self, revision: Revision, within: Duration) -> bool {
+        if self.shared.feed.revision() >= revision {
+            return true;
+        }
+        let promise = Rc::new(Promise::new());
+        self.waiters.borrow_mut().push(Waiter { revision, promise: Rc::clone(&promise) });
+        let came = async {
+            promise.fulfilled().await;
+            true
+        };
+        let late = async {
+            sleep(within).await;
+            false
+        };
+        let in_time = future::or(came, late).await;
+        self.waiters.borrow_mut().retain(|waiter| !Rc::ptr_eq(&waiter.promise, &promise));
+        in_time || self.shared.feed.revision() >= revision
+    }
+
+    async fn write(&self, txn: Txn) -> Result<Written, WriteError> {
+        match self.ask(|asker| Command::Write(txn, asker)).await {
+            None => Err(WriteError::Busy),
+            Some(Answer::Written(revision, objects)) => Ok(Written { revision, objects }),
+            Some(Answer::Refused(error)) => Err(WriteError::Refused(error)),
+            Some(Answer::Compacted(_) | Answer::NotCompacted(_)) => Err(WriteError::Closed),
+        }
+    }
+
+    async fn breathe(&self) {
+        if self.is_look_due() {
+            // A sleep, however short, takes the executor to its rings.
+            sleep(GIVE_WAY).await;
+        } else {
+            future::yield_now().await;
+        }
+    }
+
+    fn wall(&self) -> SystemTime {
+        SystemTime::now()
+    }
+
+    fn random(&self) -> u64 {
+        self.next_random()
+    }
+}
+
+fn wall_nanos() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,201 @@
+//! Threads, sockets and time: the only place that names glommio and io_uring.
+//!
+//! Owns one executor a shard, pinned, each with its own listener, and the way in and out of the process. What
+//! requests mean is `serve`'s business; what watches mean is the engine's.
+
+mod accept;
+mod admin;
+mod connection;
+mod descriptor;
+mod executor;
+mod handoff;
+mod local;
+mod metrics;
+mod sockets;
+mod stall;
+mod uring;
+mod wake;
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use glommio::ExecutorJoinHandle;
+use revcast_engine::{Feed, Publisher, ShardConfig};
+
+use crate::serve::{App, Life};
+use crate::source::embedded::Store;
+use crate::source::publishing::{self, Desk};
+use handoff::Doors;
+use local::Shared;
+
+/// What a server is started with.
+#[derive(Debug)]
+pub struct Plan {
+    /// Where clients connect.
+    pub listen: SocketAddr,
+    /// Where operators do.
+    pub admin_listen: Option<SocketAddr>,
+    /// The CPU of each shard; one shard for each entry.
+    pub cpus: Vec<usize>,
+    /// Whether shards stay on their CPUs.
+    pub pinned: bool,
+    /// Between two bookmarks of a watch.
+    pub bookmark_interval: Duration,
+    /// Between two compactions of the store; `None`: never.
+    pub compact_interval: Option<Duration>,
+    /// How long a closing server waits for its watches and requests.
+    pub drain_timeout: Duration,
+    /// Watches at most.
+    pub watchers_max: usize,
+}
+
+/// Why a server does not run. One line.
+#[derive(Clone, Debug)]
+pub struct RunError(String);
+
+impl RunError {
+    fn new(line: String) -> Self {
+        Self(line)
+    }
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for RunError {}
+
+/// The listeners of one shard.
+#[derive(Debug)]
+struct Listening {
+    public: Option<OwnedFd>,
+    admin: Option<OwnedFd>,
+}
+
+/// A server that runs.
+pub struct Running {
+    /// Where clients connect; the port is known even when the plan said 0.
+    pub listen: SocketAddr,
+    /// Where operators do.
+    pub admin_listen: Option<SocketAddr>,
+    shared: Arc<Shared>,
+    shards: Vec<ExecutorJoinHandle<Result<(), RunError>>>,
+    publisher: JoinHandle<()>,
+}
+
+impl fmt::Debug for Running {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Running").field("listen", &self.listen).finish_non_exhaustive()
+    }
+}
+
+/// Lets a running server be closed from another thread.
+#[derive(Clone, Debug)]
+pub struct Closer(Arc<Shared>);
+
+impl Closer {
+    /// Begins to close: no new connection, a last bookmark and the last chunk for every watch.
+    pub fn close(&self) {
+        self.0.closing.store(true, Ordering::Release);
+        self.0.app.advance(Life::Closing);
+        self.0.doors.wake_all();
+    }
+}
+
+/// Starts the publisher's thread and one executor a shard.
+///
+/// # Errors
+/// An address that cannot be bound, or a system that refuses threads or rings; nothing runs then.
+pub fn start(
+    plan: &Plan,
+    app: App,
+    feed: Feed,
+    store: Store,
+    publisher: Publisher,
+) -> Result<Running, RunError> {
+    let bound = |address: SocketAddr, count| {
+        accept::listeners(address, count).map_err(|error| {
+            let mend = if error.kind() == std::io::ErrorKind::AddrInUse {
+                "stop what listens there, or choose another address"
+            } else if error.kind() == std::io::ErrorKind::PermissionDenied {
+                "choose a port above 1023, or give the right to bind it"
+            } else {
+                "choose an address of this machine"
+            };
+            RunError::new(format!("cannot listen on {address}: {error}; {mend}"))
+        })
+    };
+    let (listen, public) = bound(plan.listen, plan.cpus.len())?;
+    let (admin_listen, mut admin) = match plan.admin_listen {
+        None => (None, None),
+        Some(address) => bound(address, 1).map(|(address, fds)| (Some(address), fds.into_iter().next()))?,
+    };
+    app.advance(Life::Serving);
+    let doors = Doors::new(plan.cpus.len()).map_err(|error| RunError::new(format!("no eventfd: {error}")))?;
+    let desk = Desk::new();
+    let shared = Arc::new(Shared {
+        app,
+        feed,
+        desk: Arc::clone(&desk),
+        doors: doors.clone(),
+        started: Instant::now(),
+        watchers_max: plan.watchers_max,
+        drain_timeout: plan.drain_timeout,
+        closing: AtomicBool::new(false),
+    });
+    let config = ShardConfig { bookmark_interval: plan.bookmark_interval };
+    let mut shards = Vec::with_capacity(plan.cpus.len());
+    let (ready, words) = std::sync::mpsc::channel();
+    for (number, (&cpu, fd)) in plan.cpus.iter().zip(public).enumerate() {
+        let listening = Listening { public: Some(fd), admin: admin.take() };
+        let cpu = plan.pinned.then_some(cpu);
+        shards.push(executor::spawn(number, cpu, Arc::clone(&shared), config, listening, ready.clone())?);
+    }
+    drop(ready);
+    // A shard whose executor cannot start says no word at all and drops its end.
+    let words = words.iter().collect::<Result<Vec<()>, RunError>>()?;
+    if words.len() < plan.cpus.len() {
+        return Err(RunError::new("a shard's executor cannot start: run `revcast doctor`".into()));
+    }
+    let publisher = publishing::start(store, publisher, desk, Arc::new(doors), plan.compact_interval)
+        .map_err(|error| {
+            RunError::new(format!("no thread for the publisher: {error}; raise nproc (ulimit -u)"))
+        })?;
+    stall::watch(&shared);
+    Ok(Running { listen, admin_listen, shared, shards, publisher })
+}
+
+impl Running {
+    /// A handle that closes the server.
+    #[must_use]
+    pub fn closer(&self) -> Closer {
+        Closer(Arc::clone(&self.shared))
+    }
+
+    /// Waits until the server has closed.
+    ///
+    /// # Errors
+    /// A shard or the publisher's thread broke.
+    pub fn join(self) -> Result<(), RunError> {
+        let mut result = Ok(());
+        for shard in self.shards {
+            match shard.join() {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => result = Err(error),
+                Err(error) => result = Err(RunError::new(format!("a shard broke: {error}"))),
+            }
+        }
+        self.shared.desk.close();
+        if self.publisher.join().is_err() {
+            result = Err(RunError::new("the publisher's thread broke; its last words are above".into()));
+        }
+        result
+    }
+}

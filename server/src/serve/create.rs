@@ -1,0 +1,68 @@
+//! POST: a new object.
+
+use bytes::Bytes;
+
+use super::object::Draft;
+use super::write::Outcome;
+use super::{Call, Host, Reply, names, payload};
+use crate::http::options::{OptionsError, WriteKind, WriteOptions};
+use crate::http::status::{Cause, Status};
+use crate::source::Expect;
+
+/// How many names are made up before the client is told that all were taken (apiserver `registry/generic`).
+const GENERATE_ATTEMPTS_MAX: usize = 8;
+
+/// Answers a POST on a collection.
+pub(super) async fn handle<H: Host>(call: &Call<'_, H>, body: &Bytes) -> Result<Reply, Status> {
+    let options = WriteOptions::parse(call.query, WriteKind::Create).map_err(OptionsError::status)?;
+    let mut draft = Draft::new(call, payload::object(call, body)?)?;
+    draft.settle_namespace(call)?;
+    if !matches!(draft.meta("resourceVersion"), "" | "0") {
+        let why = "resourceVersion should not be set on objects to be created";
+        return Err(Status::bad_request(why.to_owned()));
+    }
+    let generated = draft.meta("name").is_empty() && !draft.meta("generateName").is_empty();
+    let attempts = if generated { GENERATE_ATTEMPTS_MAX } else { 1 };
+    for _ in 0..attempts {
+        if generated {
+            let name = names::generate(draft.meta("generateName"), call.host.random());
+            draft.set_meta("name", name);
+        }
+        check(call, &draft)?;
+        let mut draft = draft.clone();
+        draft.complete(call);
+        if let Some(reply) = create(call, &draft, options.dry_run).await? {
+            return Ok(reply);
+        }
+    }
+    Err(Status::already_exists(call.group_resource(), draft.meta("name")))
+}
+
+/// Writes the object; `None` when its name is taken.
+async fn create<H: Host>(call: &Call<'_, H>, draft: &Draft, dry_run: bool) -> Result<Option<Reply>, Status> {
+    let key = call.key(draft.meta("name"));
+    let value = draft.to_json(call);
+    if dry_run {
+        let taken = call.consistent().await?.get(&key).is_some();
+        call.put(value.clone())?;
+        return Ok((!taken).then(|| call.show(201, &value)));
+    }
+    match call.write(&key, Expect::Absent, call.put(value)?).await? {
+        Outcome::Made(object) => {
+            let object =
+                object.ok_or_else(|| Status::internal_error("a write told nothing of its object"))?;
+            Ok(Some(call.show(201, object.json())))
+        }
+        Outcome::Lost(_) => Ok(None),
+    }
+}
+
+fn check<H: Host>(call: &Call<'_, H>, draft: &Draft) -> Result<(), Status> {
+    let mut causes = Vec::new();
+    match draft.meta("name") {
+        "" => causes.push(Cause::required("metadata.name", "name or generateName is required")),
+        name => causes.extend(names::name_fault(call.resource, name)),
+    }
+    causes.extend(call.namespace.and_then(names::namespace_fault));
+    draft.validate(call, causes)
+}

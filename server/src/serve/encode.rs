@@ -1,0 +1,185 @@
+//! The shapes that objects are shown in besides themselves: Tables and metadata alone.
+//!
+//! Owns the numbering of the engine's encodings and the frame around a Table's rows (recording 17). What stands in a
+//! row belongs to [`api::table`](crate::api::table). It costs one parse of the object: once an event and shape, never
+//! once a watcher.
+
+use std::sync::Arc;
+
+use revcast_engine::encoding::{Encode, Encoding, View};
+use revcast_engine::limits::ENCODINGS_MAX;
+use serde::Deserialize;
+
+use crate::api::resources::{ApiResource, Registry};
+use crate::api::table;
+use crate::http::accept::{Form, MetaVersion};
+use crate::http::options::IncludeObject;
+
+/// Tables of v1, by `includeObject`.
+const TABLE_V1: u8 = 0;
+/// Tables of v1beta1, by `includeObject`.
+const TABLE_V1BETA1: u8 = 3;
+/// `PartialObjectMetadata` of v1.
+const METADATA_V1: u8 = 6;
+/// `PartialObjectMetadata` of v1beta1.
+const METADATA_V1BETA1: u8 = 7;
+
+const _: () = assert!((METADATA_V1BETA1 as usize) < ENCODINGS_MAX);
+
+/// How one answer shows its objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// As they are.
+    Object,
+    /// As rows.
+    Table(MetaVersion, IncludeObject),
+    /// Their metadata.
+    Metadata(MetaVersion),
+}
+
+impl Shape {
+    /// What was agreed on; `include` is only used by a Table.
+    pub(super) const fn new(form: Form, include: IncludeObject) -> Self {
+        match form {
+            Form::Object => Self::Object,
+            Form::Table(version) => Self::Table(version, include),
+            Form::Metadata(version) => Self::Metadata(version),
+        }
+    }
+
+    /// The engine's name for it.
+    pub(super) const fn encoding(self) -> Encoding {
+        match self {
+            Self::Object => Encoding::Json,
+            Self::Table(version, include) => {
+                let base = match version {
+                    MetaVersion::V1 => TABLE_V1,
+                    MetaVersion::V1beta1 => TABLE_V1BETA1,
+                };
+                Encoding::Other(
+                    base + match include {
+                        IncludeObject::None => 0,
+                        IncludeObject::Metadata => 1,
+                        IncludeObject::Object => 2,
+                    },
+                )
+            }
+            Self::Metadata(MetaVersion::V1) => Encoding::Other(METADATA_V1),
+            Self::Metadata(MetaVersion::V1beta1) => Encoding::Other(METADATA_V1BETA1),
+        }
+    }
+
+    const fn of_number(encoding: u8) -> Self {
+        let (version, base) = match encoding {
+            METADATA_V1 => return Self::Metadata(MetaVersion::V1),
+            METADATA_V1BETA1.. => return Self::Metadata(MetaVersion::V1beta1),
+            TABLE_V1BETA1..METADATA_V1 => (MetaVersion::V1beta1, TABLE_V1BETA1),
+            TABLE_V1..TABLE_V1BETA1 => (MetaVersion::V1, TABLE_V1),
+        };
+        let include = match encoding - base {
+            0 => IncludeObject::None,
+            1 => IncludeObject::Metadata,
+            _ => IncludeObject::Object,
+        };
+        Self::Table(version, include)
+    }
+
+    /// Appends one object that stands alone: a reply, or the object of an event. `with_columns` is for Tables.
+    pub(super) fn append(
+        self,
+        out: &mut Vec<u8>,
+        resource: &ApiResource,
+        json: &[u8],
+        now: i64,
+        with_columns: bool,
+    ) {
+        let start = out.len();
+        let appended = match self {
+            Self::Object => {
+                out.extend_from_slice(json);
+                Ok(())
+            }
+            Self::Metadata(version) => table::append_partial_metadata(out, json, version),
+            Self::Table(version, include) => {
+                open_table(out, version);
+                if let Some(version) = resource_version(json) {
+                    out.extend_from_slice(b"\"resourceVersion\":\"");
+                    out.extend_from_slice(version.as_bytes());
+                    out.push(b'"');
+                }
+                out.extend_from_slice(b"},");
+                open_rows(out, resource, with_columns);
+                let row = table::append_row(out, resource, json, include, version, now);
+                out.extend_from_slice(b"]}");
+                row
+            }
+        };
+        if appended.is_err() {
+            // What the engine keeps always is an object; anything else is shown as it is.
+            out.truncate(start);
+            out.extend_from_slice(json);
+        }
+    }
+}
+
+/// Appends a Table up to the brace of its metadata.
+pub(super) fn open_table(out: &mut Vec<u8>, version: MetaVersion) {
+    out.extend_from_slice(b"{\"kind\":\"Table\",\"apiVersion\":\"");
+    out.extend_from_slice(version.api_version().as_bytes());
+    out.extend_from_slice(b"\",\"metadata\":{");
+}
+
+/// Appends `columnDefinitions` and the bracket of the rows.
+pub(super) fn open_rows(out: &mut Vec<u8>, resource: &ApiResource, with_columns: bool) {
+    out.extend_from_slice(b"\"columnDefinitions\":");
+    if with_columns {
+        table::append_column_definitions(out, resource);
+    } else {
+        out.extend_from_slice(b"null");
+    }
+    out.extend_from_slice(b",\"rows\":[");
+}
+
+/// `metadata.resourceVersion`, which the engine wrote: digits.
+fn resource_version(json: &[u8]) -> Option<&str> {
+    #[derive(Deserialize)]
+    struct Top<'a> {
+        #[serde(borrow)]
+        metadata: Metadata<'a>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Metadata<'a> {
+        resource_version: Option<&'a str>,
+    }
+    serde_json::from_slice::<Top<'_>>(json).ok().and_then(|top| top.metadata.resource_version)
+}
+
+/// The engine's way to the shapes.
+#[derive(Debug)]
+pub struct Encoder {
+    registry: Arc<Registry>,
+}
+
+impl Encoder {
+    /// An encoder for the resources of `registry`, whose schema the engine has.
+    #[must_use]
+    pub const fn new(registry: Arc<Registry>) -> Self {
+        Self { registry }
+    }
+}
+
+impl Encode for Encoder {
+    fn append(&self, out: &mut Vec<u8>, view: View<'_>) {
+        let Some(resource) = self.registry.get(view.resource) else {
+            out.extend_from_slice(view.json);
+            return;
+        };
+        let now = i64::try_from(view.as_of_seconds).unwrap_or(i64::MAX);
+        Shape::of_number(view.encoding).append(out, resource, view.json, now, view.first);
+    }
+
+    fn first_differs(&self, encoding: u8) -> bool {
+        encoding < METADATA_V1
+    }
+}

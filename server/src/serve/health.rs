@@ -1,0 +1,78 @@
+//! `/livez`, `/readyz` and `/healthz`, in the words of kube-apiserver (apiserver `server/healthz`, recording 19).
+
+use super::app::{App, Life};
+use super::host::{Reply, Whole};
+use super::reply;
+use crate::http::options::Query;
+use crate::http::response::TEXT;
+use crate::http::route::Check;
+
+const PING: &str = "ping";
+const STORAGE: &str = "poststarthook/storage-readiness";
+const SHUTDOWN: &str = "shutdown";
+
+/// The parts of a check.
+const fn parts(check: Check) -> &'static [&'static str] {
+    match check {
+        Check::Livez => &[PING],
+        Check::Healthz => &[PING, STORAGE],
+        Check::Readyz => &[PING, STORAGE, SHUTDOWN],
+    }
+}
+
+fn passes(app: &App, part: &str) -> bool {
+    match part {
+        STORAGE => app.life() >= Life::Serving,
+        SHUTDOWN => app.life() < Life::Closing,
+        _ => true,
+    }
+}
+
+/// One part: 200 `ok` or 500. A part that there is not is an unknown path.
+fn one(app: &App, check: Check, part: &str) -> Reply {
+    if !parts(check).contains(&part) {
+        return reply::page_not_found();
+    }
+    if passes(app, part) {
+        Reply::Whole(reply::whole(200, TEXT, "ok".into()))
+    } else {
+        let body = format!("internal server error: {part} has not passed yet\n");
+        Reply::Whole(Whole { nosniff: true, ..reply::whole(500, TEXT, body.into()) })
+    }
+}
+
+/// The answer to a health check: `ok`, or a line a part when asked for or when one fails.
+pub(super) fn handle(app: &App, check: Check, sub: Option<&str>, query: &Query) -> Reply {
+    if let Some(part) = sub {
+        return one(app, check, part);
+    }
+    let name = check.name();
+    let mut lines = String::new();
+    let mut failed = false;
+    for part in parts(check) {
+        let line = if query.all("exclude").any(|excluded| excluded == *part) {
+            format!("[+]{part} excluded: ok\n")
+        } else if passes(app, part) {
+            format!("[+]{part} ok\n")
+        } else {
+            failed = true;
+            format!("[-]{part} failed: reason withheld\n")
+        };
+        lines.push_str(&line);
+    }
+    let unknown: Vec<String> = query
+        .all("exclude")
+        .filter(|excluded| !parts(check).contains(excluded))
+        .map(|excluded| format!("{excluded:?}"))
+        .collect();
+    if !unknown.is_empty() {
+        let list = unknown.join(",");
+        lines.push_str(&format!("warn: some health checks cannot be excluded: no matches for {list}\n"));
+    }
+    let (code, body) = match (failed, query.has("verbose")) {
+        (true, _) => (500, format!("{lines}{name} check failed\n")),
+        (false, true) => (200, format!("{lines}{name} check passed\n")),
+        (false, false) => (200, "ok".to_owned()),
+    };
+    Reply::Whole(Whole { nosniff: true, ..reply::whole(code, TEXT, body.into()) })
+}

@@ -1,0 +1,127 @@
+//! What a request handler asks of the shard that it runs on, and what it gives back.
+//!
+//! Owns the seam between meaning and transport: handlers know no socket and no runtime, the runtime knows no
+//! Kubernetes. A handler is an async function over a [`Host`]; its [`Reply`] is written by whoever called it.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use revcast_engine::encoding::Encoding;
+use revcast_engine::revision::Revision;
+use revcast_engine::selector::Selector;
+use revcast_engine::{Object, Scope, Start};
+
+use crate::http::response::Caching;
+use crate::http::status::Status;
+use crate::source::{Txn, TxnError};
+
+/// What a transaction did.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// The revision of all its changes.
+    pub revision: Revision,
+    /// The new state of each operation's key, in order; `None` where it was deleted.
+    pub objects: Vec<Option<Arc<Object>>>,
+}
+
+/// Why a write was not made, or is not known to have been made.
+#[derive(Clone, Debug)]
+pub enum WriteError {
+    /// The store refused it; nothing changed.
+    Refused(TxnError),
+    /// Too many writes wait already: try again, nothing changed.
+    Busy,
+    /// The server is closing, or its store is gone; nothing is known.
+    Closed,
+}
+
+/// What a shard offers to handlers. All of it is local to one core.
+#[allow(async_fn_in_trait)] // one core: futures need not be Send
+pub trait Host {
+    /// Waits until everything up to `revision` is visible. False when `within` passed before.
+    async fn wait_for(&self, revision: Revision, within: Duration) -> bool;
+
+    /// Makes a transaction durable and visible. What it wrote is in the feed's snapshot when this returns.
+    async fn write(&self, txn: Txn) -> Result<Written, WriteError>;
+
+    /// Lets the other work of the shard go first. A handler that looks at many objects calls it every few thousand.
+    async fn breathe(&self) {}
+
+    /// Wall time.
+    fn wall(&self) -> SystemTime;
+
+    /// 64 random bits, for names, jitter and timeouts; no secret hangs on them.
+    fn random(&self) -> u64;
+}
+
+/// An answer that is there whole.
+#[derive(Clone, Debug)]
+pub struct Whole {
+    /// The status code.
+    pub code: u16,
+    /// `Content-Type`.
+    pub content_type: &'static str,
+    /// The body.
+    pub body: Bytes,
+    /// `Retry-After`, in seconds.
+    pub retry_after_seconds: Option<u32>,
+    /// `Allow`.
+    pub allow: Option<&'static str>,
+    /// `Vary`.
+    pub vary: Option<&'static str>,
+    /// `ETag`, with its quotes.
+    pub etag: Option<String>,
+    /// `Cache-Control`.
+    pub caching: Caching,
+    /// `X-Content-Type-Options: nosniff`.
+    pub nosniff: bool,
+}
+
+/// An answer that is made piece by piece while it is sent: a long list.
+pub trait Pieces {
+    /// Appends the next piece (some tens of KiB) to `out`. False when there is none left and nothing was appended.
+    ///
+    /// A piece may be empty though more follow: a selector that passes over many objects gives way to other work.
+    fn next(&mut self, out: &mut Vec<u8>) -> bool;
+}
+
+/// A watch that is to begin: everything the shard needs but the clock.
+#[derive(Clone, Debug)]
+pub struct Wish {
+    /// Which objects.
+    pub scope: Scope,
+    /// Which of them.
+    pub selector: Selector,
+    /// Shown how.
+    pub encoding: Encoding,
+    /// From where on.
+    pub start: Start,
+    /// Whether bookmarks are welcome.
+    pub bookmarks: bool,
+    /// When the stream ends by itself, from now.
+    pub timeout: Duration,
+}
+
+/// What a handler gives back.
+pub enum Reply {
+    /// Whole.
+    Whole(Whole),
+    /// JSON in pieces: 200.
+    Pieces(Box<dyn Pieces>),
+    /// A stream that is a Status in an ERROR event and the end: 200.
+    Refused(Status),
+    /// A watch.
+    Watch(Wish),
+}
+
+impl std::fmt::Debug for Reply {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Whole(whole) => whole.fmt(f),
+            Self::Pieces(_) => f.write_str("Pieces"),
+            Self::Refused(status) => f.debug_tuple("Refused").field(status).finish(),
+            Self::Watch(wish) => wish.fmt(f),
+        }
+    }
+}

@@ -1,0 +1,362 @@
+//! LIST: pages of objects, written while they are sent.
+//!
+//! Owns which state a list shows, where a page ends, and the frame around the items (recordings 01, 02, 06, 17). A
+//! list holds one snapshot and never its own text: a piece is made when the one before is on its way.
+
+use std::sync::Arc;
+
+use revcast_engine::Object;
+use revcast_engine::index::{Past, Snapshot};
+use revcast_engine::key::ResourceId;
+use revcast_engine::revision::Revision;
+
+use super::encode::{self, Shape};
+use super::select::Choice;
+use super::{Call, Host, Pieces, Reply, reply};
+use crate::api::resources::{ApiResource, Registry};
+use crate::api::table::{self, Printer};
+use crate::http::continuation::{Continuation, PageRevision};
+use crate::http::options::{ListOptions, ListVersion};
+use crate::http::response::JSON;
+use crate::http::status::{Layout, Status};
+
+/// Longest list that is sent whole, with its length (recording 01; Go's `net/http` buffers so much).
+const WHOLE_BYTES_MAX: usize = 2048;
+/// A piece is sent when it has grown to this.
+const PIECE_BYTES: usize = 64 << 10;
+/// Objects that are looked at before other work may go first.
+const SCAN_MAX: usize = 4096;
+/// Remaining objects are counted up to here; beyond, `remainingItemCount` is left out, as the API allows.
+const REMAINING_MAX: usize = 1 << 16;
+
+/// Answers a LIST.
+pub(super) async fn handle<H: Host>(call: &Call<'_, H>, options: &ListOptions) -> Result<Reply, Status> {
+    let choice = Choice::new(call, &options.selectors, None)?;
+    let state = state(call, options).await?;
+    let page = Page::find(call, choice, state, options).await;
+    page.reply(call).await
+}
+
+/// Objects as of one revision.
+#[derive(Debug)]
+pub(super) enum State {
+    /// The newest.
+    Now(Arc<Snapshot>),
+    /// An older one.
+    Then(Box<Past>),
+}
+
+impl State {
+    fn revision(&self) -> Revision {
+        match self {
+            Self::Now(snapshot) => snapshot.revision(),
+            Self::Then(past) => past.revision(),
+        }
+    }
+
+    /// The objects in the choice's resource and namespace behind the path `after`, in key order; only the named one
+    /// where that is found at once. The selector is not asked.
+    fn objects<'a>(
+        &'a self,
+        choice: &'a Choice,
+        after: Option<&'a str>,
+    ) -> Box<dyn Iterator<Item = &'a Arc<Object>> + 'a> {
+        let scope = &choice.scope;
+        let namespace = scope.namespace.as_deref();
+        match self {
+            Self::Now(snapshot) => match &choice.key {
+                Some(key) if after.is_some_and(|after| key.path() <= after) => Box::new(std::iter::empty()),
+                Some(key) => Box::new(snapshot.get(key).into_iter()),
+                None => Box::new(snapshot.list(scope.resource, namespace, after)),
+            },
+            Self::Then(past) => Box::new(past.list(namespace, after)),
+        }
+    }
+}
+
+/// The state that a list shows.
+///
+/// # Errors
+/// 504 when it is not reached in time, 410 when it is forgotten.
+pub(super) async fn state<H: Host>(call: &Call<'_, H>, options: &ListOptions) -> Result<State, Status> {
+    let revision = match options.version {
+        ListVersion::Unset => return call.consistent().await.map(State::Now),
+        ListVersion::Any => return Ok(State::Now(call.app.feed.snapshot())),
+        ListVersion::NotOlderThan(revision) => return call.not_older_than(revision).await.map(State::Now),
+        ListVersion::Exact(revision) => revision,
+    };
+    let newest = call.not_older_than(revision).await?;
+    if newest.revision() == revision {
+        return Ok(State::Now(newest));
+    }
+    match call.app.feed.past(call.resource.row, revision) {
+        Ok(past) => Ok(State::Then(Box::new(past))),
+        Err(_) => Err(match &options.continuation {
+            Some(continuation) => Status::continue_expired(continuation.at_latest().encode()),
+            None => Status::list_expired(),
+        }),
+    }
+}
+
+/// The objects of one page.
+#[derive(Debug)]
+pub(super) struct Page {
+    state: State,
+    choice: Choice,
+    /// Behind which path it starts.
+    after: Option<Arc<str>>,
+    /// The path of its last object; `None`: it goes to the end.
+    last: Option<Arc<str>>,
+    /// The token of the page behind it.
+    token: Option<String>,
+    /// How many objects are behind it, when that is known.
+    remaining: Option<usize>,
+}
+
+impl Page {
+    /// Finds where the page ends.
+    pub(super) async fn find<H: Host>(
+        call: &Call<'_, H>,
+        choice: Choice,
+        state: State,
+        options: &ListOptions,
+    ) -> Self {
+        let after: Option<Arc<str>> = options.continuation.as_ref().map(|continuation| {
+            // Relative to what the path names, as upstream, whatever a selector narrowed it to.
+            match call.namespace {
+                Some(namespace) => format!("{namespace}/{}", continuation.start).into(),
+                None => continuation.start.as_str().into(),
+            }
+        });
+        let mut page = Self { state, choice, after, last: None, token: None, remaining: None };
+        let Some(limit) = options.limit else { return page };
+        let limit = usize::try_from(limit.get()).unwrap_or(usize::MAX);
+
+        let mut cut = None;
+        let mut taken = 0_usize;
+        let mut scanned = 0_usize;
+        let mut more = false;
+        let mut objects = page.state.objects(&page.choice, page.after.as_deref());
+        for object in objects.by_ref() {
+            if taken == limit {
+                more = true;
+                break;
+            }
+            if page.choice.takes(object) {
+                taken += 1;
+                cut = Some(object.key().shared_path());
+            }
+            scanned += 1;
+            if scanned.is_multiple_of(SCAN_MAX) {
+                call.host.breathe().await;
+            }
+        }
+        if !more {
+            drop(objects);
+            return page;
+        }
+        if page.choice.everything {
+            page.remaining = match (&page.state, &page.after, call.namespace) {
+                (State::Now(snapshot), None, None) => Some(snapshot.len(call.resource.row) - taken),
+                _ => {
+                    // One was seen already.
+                    let mut remaining = 1_usize;
+                    for _ in objects.by_ref().take(REMAINING_MAX) {
+                        remaining += 1;
+                        if remaining.is_multiple_of(SCAN_MAX) {
+                            call.host.breathe().await;
+                        }
+                    }
+                    (remaining <= REMAINING_MAX).then_some(remaining)
+                }
+            };
+        }
+        drop(objects);
+        let relative = cut.as_deref().map(|path| match call.namespace {
+            Some(namespace) => path.get(namespace.len() + 1..).unwrap_or_default(),
+            None => path,
+        });
+        let at = PageRevision::Exact(page.state.revision());
+        page.token = relative.map(|key| Continuation::behind(key, at).encode());
+        page.last = cut;
+        page
+    }
+
+    /// Every object of the page that still matches, for those who do something with each.
+    pub(super) fn objects(&self) -> impl Iterator<Item = &Arc<Object>> {
+        self.state
+            .objects(&self.choice, self.after.as_deref())
+            .take_while(|object| self.last.as_deref().is_none_or(|last| object.key().path() <= last))
+            .filter(|object| self.choice.takes(object))
+    }
+
+    /// The list: whole when it is short, must be indented, or goes to a client that knows no chunks.
+    pub(super) async fn reply<H: Host>(self, call: &Call<'_, H>) -> Result<Reply, Status> {
+        let mut writer = ListWriter {
+            registry: Arc::clone(&call.app.registry),
+            resource: call.resource.row,
+            shape: call.shape,
+            now: call.now_seconds(),
+            page: self,
+            stage: Stage::Opening,
+            first: true,
+            ready: Vec::new(),
+        };
+        let in_one = call.layout == Layout::Pretty || !call.head.takes_chunked_reply();
+        let mut body = Vec::new();
+        loop {
+            if !writer.append(&mut body) {
+                break;
+            }
+            if body.len() >= WHOLE_BYTES_MAX && !in_one && writer.stage != Stage::Done {
+                writer.ready = body;
+                return Ok(Reply::Pieces(Box::new(writer)));
+            }
+            call.host.breathe().await;
+        }
+        if body.len() > WHOLE_BYTES_MAX && !in_one {
+            writer.ready = body;
+            return Ok(Reply::Pieces(Box::new(writer)));
+        }
+        if call.layout == Layout::Pretty {
+            body = reply::laid_out(body, Layout::Pretty).into();
+        }
+        Ok(Reply::Whole(reply::whole(200, JSON, body.into())))
+    }
+}
+
+/// How far a list is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Opening,
+    Items,
+    Done,
+}
+
+/// Writes a list piece by piece.
+#[derive(Debug)]
+struct ListWriter {
+    registry: Arc<Registry>,
+    resource: ResourceId,
+    shape: Shape,
+    now: i64,
+    page: Page,
+    stage: Stage,
+    /// Whether no item was written yet.
+    first: bool,
+    /// What was made before the list was known to be long.
+    ready: Vec<u8>,
+}
+
+impl Pieces for ListWriter {
+    fn next(&mut self, out: &mut Vec<u8>) -> bool {
+        if !self.ready.is_empty() {
+            out.append(&mut self.ready);
+            return true;
+        }
+        self.append(out)
+    }
+}
+
+impl ListWriter {
+    /// Appends the next piece; false when nothing is left.
+    fn append(&mut self, out: &mut Vec<u8>) -> bool {
+        let registry = Arc::clone(&self.registry);
+        let Some(resource) = registry.get(self.resource) else { return false };
+        match self.stage {
+            Stage::Done => return false,
+            Stage::Opening => {
+                self.open(out, resource);
+                self.stage = Stage::Items;
+            }
+            Stage::Items => {}
+        }
+        let until = out.len() + PIECE_BYTES;
+        let mut seen: Option<Arc<str>> = None;
+        let mut ended = true;
+        let mut objects = self.page.state.objects(&self.page.choice, self.page.after.as_deref());
+        let mut scanned = 0;
+        for object in objects.by_ref() {
+            if self.page.last.as_deref().is_some_and(|last| object.key().path() > last) {
+                break;
+            }
+            scanned += 1;
+            if self.page.choice.takes(object) {
+                if !self.first {
+                    out.push(b',');
+                }
+                self.first = false;
+                item(out, resource, self.shape, object, self.now);
+            }
+            if out.len() >= until || scanned == SCAN_MAX {
+                seen = Some(object.key().shared_path());
+                ended = false;
+                break;
+            }
+        }
+        drop(objects);
+        if ended {
+            out.extend_from_slice(b"]}");
+            out.push(b'\n');
+            self.stage = Stage::Done;
+        } else {
+            self.page.after = seen;
+        }
+        true
+    }
+
+    fn open(&self, out: &mut Vec<u8>, resource: &ApiResource) {
+        match self.shape {
+            Shape::Object => opening(out, &resource.list_kind, resource.api_version()),
+            Shape::Metadata(version) => opening(out, "PartialObjectMetadataList", version.api_version()),
+            Shape::Table(version, _) => encode::open_table(out, version),
+        }
+        out.extend_from_slice(format!("\"resourceVersion\":\"{}\"", self.page.state.revision()).as_bytes());
+        if let Some(token) = &self.page.token {
+            out.extend_from_slice(format!(",\"continue\":\"{token}\"").as_bytes());
+        }
+        if let Some(remaining) = self.page.remaining {
+            out.extend_from_slice(format!(",\"remainingItemCount\":{remaining}").as_bytes());
+        }
+        out.extend_from_slice(b"},");
+        match self.shape {
+            Shape::Object | Shape::Metadata(_) => out.extend_from_slice(b"\"items\":["),
+            Shape::Table(..) => encode::open_rows(out, resource, true),
+        }
+    }
+}
+
+/// Appends a list up to the brace of its metadata. Kinds and versions need no escapes: the registry checks them.
+fn opening(out: &mut Vec<u8>, kind: &str, api_version: &str) {
+    out.extend_from_slice(
+        format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":{{").as_bytes(),
+    );
+}
+
+/// Appends one element of `items` or `rows`.
+fn item(out: &mut Vec<u8>, resource: &ApiResource, shape: Shape, object: &Object, now: i64) {
+    let start = out.len();
+    let appended = match shape {
+        // Items of built-in lists say neither kind nor apiVersion, those of declared resources do (recording 01).
+        Shape::Object => match object.bare_members() {
+            Some(members) if resource.printer != Printer::Custom => {
+                out.push(b'{');
+                out.extend_from_slice(members);
+                Ok(())
+            }
+            Some(_) | None => {
+                out.extend_from_slice(object.json());
+                Ok(())
+            }
+        },
+        Shape::Metadata(version) => table::append_partial_metadata(out, object.json(), version),
+        Shape::Table(version, include) => {
+            table::append_row(out, resource, object.json(), include, version, now)
+        }
+    };
+    if appended.is_err() {
+        // What the engine keeps always is an object; anything else is shown as it is.
+        out.truncate(start);
+        out.extend_from_slice(object.json());
+    }
+}

@@ -1,0 +1,302 @@
+//! What each request means: from a parsed head and a body to a [`Reply`].
+//!
+//! Owns the verbs of the Kubernetes API over a [`Host`] and the [`App`]. It knows no socket and no runtime, and it
+//! never holds a whole list in memory unless it must be indented. What differs from kube-apiserver, on purpose:
+//!
+//! - Objects are kept as they come: there is no schema, no admission, no conversion and no garbage collection.
+//!   `propagationPolicy` and `gracePeriodSeconds` are accepted and do nothing.
+//! - Namespaces need not exist to be used, and deleting one leaves what is in it.
+//! - A resource with a `status` subresource takes changes of `status` through the main path too; `/status` changes
+//!   nothing else.
+//! - What is filled in stands in a table at the top of the module `object`.
+
+pub mod app;
+mod collection;
+mod create;
+mod delete;
+pub mod encode;
+mod get;
+mod health;
+pub mod host;
+mod list;
+mod names;
+mod object;
+mod patch;
+mod payload;
+mod reply;
+mod select;
+#[cfg(test)]
+mod tests;
+mod update;
+mod watch;
+mod write;
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use revcast_engine::key::Key;
+
+pub use app::{App, Life};
+pub use encode::Encoder;
+pub use host::{Host, Pieces, Reply, Whole, Wish, WriteError, Written};
+
+use crate::api::resources::ApiResource;
+use crate::http::accept::{self, DiscoveryForm, Form};
+use crate::http::options::{CollectionRead, IncludeObject, OptionsError, Query, WatchOptions};
+use crate::http::request::{Method, RequestHead};
+use crate::http::response::JSON;
+use crate::http::route::{self, ResourcePath, Target};
+use crate::http::status::{GroupResource, Layout, Status};
+use encode::Shape;
+
+/// Answers one request. `body` is whole and decoded.
+pub async fn handle<H: Host>(app: &App, host: &H, head: &RequestHead, body: Bytes) -> Reply {
+    let query = match Query::parse(&head.query) {
+        Ok(query) => query,
+        Err(error) => return reply::status(&error.status(), Layout::Compact),
+    };
+    let layout = query.layout(head.user_agent.as_deref());
+    let target = match route::route(head.method, &head.path) {
+        Ok(target) => target,
+        Err(error) => {
+            return match error.allow() {
+                Some(allow) => reply::method_not_allowed(allow, layout),
+                None => reply::status(&error.status(), layout),
+            };
+        }
+    };
+    let request = Request { app, host, head, query: &query, layout };
+    request.answer(target, body).await.unwrap_or_else(|status| reply::status(&status, layout))
+}
+
+/// One request, before it is known what it is about.
+struct Request<'a, H> {
+    app: &'a App,
+    host: &'a H,
+    head: &'a RequestHead,
+    query: &'a Query,
+    layout: Layout,
+}
+
+impl<'a, H: Host> Request<'a, H> {
+    async fn answer(&self, target: Target, body: Bytes) -> Result<Reply, Status> {
+        match target {
+            Target::Root => Ok(Reply::Whole(reply::whole(200, JSON, self.app.root.clone()))),
+            Target::Api => self.discovery("/api"),
+            Target::Apis => self.discovery("/apis"),
+            Target::ApiGroup(group) => self.plain_discovery(&format!("/apis/{group}")),
+            Target::GroupVersion { group, version } if group.is_empty() => {
+                self.plain_discovery(&format!("/api/{version}"))
+            }
+            Target::GroupVersion { group, version } => {
+                self.plain_discovery(&format!("/apis/{group}/{version}"))
+            }
+            Target::Version => self.plain_discovery("/version"),
+            Target::Health { check, sub } => Ok(health::handle(self.app, check, sub.as_deref(), self.query)),
+            // There is no v2 document; clients fall back to v3 or to no validation at all.
+            Target::OpenApiV2 => Err(Status::unknown_resource()),
+            Target::OpenApiV3Index => self.openapi("/openapi/v3"),
+            Target::OpenApiV3 { path } => self.openapi(&format!("/openapi/v3/{path}")),
+            Target::Unknown => Ok(reply::page_not_found()),
+            Target::Collection { of, namespace } => {
+                let Some(resource) = self.resource(&of)? else { return Ok(reply::page_not_found()) };
+                let call = self.call(resource, namespace.as_deref())?;
+                self.collection(&call, &body).await
+            }
+            Target::Object { of, namespace, name } => {
+                let Some(resource) = self.resource(&of)? else { return Ok(reply::page_not_found()) };
+                let call = self.call(resource, namespace.as_deref())?;
+                self.object(&call, &name, Part::All, &body).await
+            }
+            Target::Subresource { of, namespace, name, subresource } => {
+                let Some(resource) = self.resource(&of)? else { return Ok(reply::page_not_found()) };
+                let call = self.call(resource, namespace.as_deref())?;
+                if !resource.subresources.contains(&subresource) {
+                    return Err(Status::unknown_resource());
+                }
+                self.object(&call, &name, Part::Status, &body).await
+            }
+            Target::WatchCollection { of, namespace } => {
+                let Some(resource) = self.resource(&of)? else { return Ok(reply::page_not_found()) };
+                let call = self.call(resource, namespace.as_deref())?;
+                let options = WatchOptions::parse(self.query).map_err(OptionsError::status)?;
+                watch::handle(&call, &options, None).await
+            }
+            Target::WatchObject { of, namespace, name } => {
+                let Some(resource) = self.resource(&of)? else { return Ok(reply::page_not_found()) };
+                let call = self.call(resource, namespace.as_deref())?;
+                if call.is_nowhere() {
+                    return Err(Status::unknown_resource());
+                }
+                let options = WatchOptions::parse(self.query).map_err(OptionsError::status)?;
+                watch::handle(&call, &options, Some(&name)).await
+            }
+        }
+    }
+
+    async fn collection(&self, call: &Call<'a, H>, body: &Bytes) -> Result<Reply, Status> {
+        match self.head.method {
+            Method::Post | Method::Delete if call.is_nowhere() => {
+                // All namespaces together can only be read.
+                Ok(reply::method_not_allowed("GET", self.layout))
+            }
+            Method::Post => create::handle(call, body).await,
+            Method::Delete => collection::delete(call, body).await,
+            Method::Put | Method::Patch | Method::Options | Method::Trace | Method::Other => {
+                Err(Status::method_not_allowed())
+            }
+            Method::Get | Method::Head => {
+                match CollectionRead::parse(self.query, false).map_err(OptionsError::status)? {
+                    CollectionRead::List(options) => list::handle(call, &options).await,
+                    CollectionRead::Watch(options) => watch::handle(call, &options, None).await,
+                }
+            }
+        }
+    }
+
+    async fn object(
+        &self,
+        call: &Call<'a, H>,
+        name: &str,
+        part: Part,
+        body: &Bytes,
+    ) -> Result<Reply, Status> {
+        if call.is_nowhere() {
+            return Err(Status::unknown_resource());
+        }
+        match self.head.method {
+            Method::Put => update::handle(call, name, part, body).await,
+            Method::Patch => patch::handle(call, name, part, body).await,
+            Method::Delete => delete::handle(call, name, body).await,
+            Method::Get | Method::Head => get::handle(call, name).await,
+            Method::Post | Method::Options | Method::Trace | Method::Other => {
+                Err(Status::method_not_allowed())
+            }
+        }
+    }
+
+    fn discovery(&self, path: &str) -> Result<Reply, Status> {
+        let form = accept::negotiate_discovery(self.head.accept.as_deref()).map_err(|e| e.status())?;
+        let document = self.app.discovery.get(path, form).ok_or_else(Status::unknown_resource)?;
+        Ok(reply::document(document, self.head.if_none_match.as_deref(), true))
+    }
+
+    fn plain_discovery(&self, path: &str) -> Result<Reply, Status> {
+        let Some(document) = self.app.discovery.get(path, DiscoveryForm::Plain) else {
+            return Ok(reply::page_not_found());
+        };
+        // What is no list of groups has one form; aggregated ones in the header mean nothing here.
+        accept::negotiate_discovery(self.head.accept.as_deref()).map_err(|e| e.status())?;
+        Ok(reply::document(document, self.head.if_none_match.as_deref(), false))
+    }
+
+    fn openapi(&self, path: &str) -> Result<Reply, Status> {
+        let Some(document) = self.app.openapi.get(path) else { return Ok(reply::page_not_found()) };
+        accept::negotiate(self.head.accept.as_deref()).map_err(|e| e.status())?;
+        Ok(reply::document(document, self.head.if_none_match.as_deref(), false))
+    }
+
+    /// The resource that a path names; `None`: not even its group and version are served (recording 12).
+    fn resource(&self, of: &ResourcePath) -> Result<Option<&'a ApiResource>, Status> {
+        let registry = &self.app.registry;
+        match registry.find(&of.group, &of.version, &of.resource) {
+            Some(resource) => Ok(Some(resource)),
+            None if registry.iter().any(|r| r.group == of.group && r.version == of.version) => {
+                Err(Status::unknown_resource())
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// The request, now that its resource is known and served.
+    fn call<'b>(&self, resource: &'b ApiResource, namespace: Option<&'b str>) -> Result<Call<'b, H>, Status>
+    where
+        'a: 'b,
+    {
+        match self.app.life() {
+            Life::Starting => return Err(Status::initializing(1)),
+            Life::Serving => {}
+            Life::Closing => {
+                let why = "the server is closing: try again, another instance will answer".to_owned();
+                return Err(Status::too_many_requests(why, 5));
+            }
+        }
+        if namespace.is_some() && !resource.namespaced {
+            return Err(Status::unknown_resource());
+        }
+        let agreed = accept::negotiate(self.head.accept.as_deref()).map_err(|e| e.status())?;
+        let include = match agreed.form {
+            Form::Table(_) => IncludeObject::parse(self.query).map_err(OptionsError::status)?,
+            Form::Object | Form::Metadata(_) => IncludeObject::default(),
+        };
+        Ok(Call {
+            app: self.app,
+            host: self.host,
+            head: self.head,
+            query: self.query,
+            layout: if agreed.pretty { Layout::Pretty } else { self.layout },
+            shape: Shape::new(agreed.form, include),
+            resource,
+            namespace,
+        })
+    }
+}
+
+/// Which part of an object a write is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    /// All of it.
+    All,
+    /// Its `status`.
+    Status,
+}
+
+/// A request about objects of one resource.
+struct Call<'a, H> {
+    app: &'a App,
+    host: &'a H,
+    head: &'a RequestHead,
+    query: &'a Query,
+    layout: Layout,
+    shape: Shape,
+    resource: &'a ApiResource,
+    /// The namespace in the path; `None` also when the resource has none.
+    namespace: Option<&'a str>,
+}
+
+impl<H: Host> Call<'_, H> {
+    /// Whether a namespaced resource is named without a namespace: no single object can be meant.
+    const fn is_nowhere(&self) -> bool {
+        self.resource.namespaced && self.namespace.is_none()
+    }
+
+    fn key(&self, name: &str) -> Key {
+        Key::new(self.resource.row, self.namespace, name)
+    }
+
+    fn group_resource(&self) -> GroupResource<'_> {
+        GroupResource { group: &self.resource.group, resource: &self.resource.plural }
+    }
+
+    fn not_found(&self, name: &str) -> Status {
+        Status::not_found(self.group_resource(), name)
+    }
+
+    /// Wall time in seconds since the Unix epoch, for ages.
+    fn now_seconds(&self) -> i64 {
+        seconds(self.host.wall())
+    }
+
+    /// One object, in the shape that was agreed on.
+    fn show(&self, code: u16, json: &[u8]) -> Reply {
+        let mut out = Vec::with_capacity(json.len() + 1);
+        self.shape.append(&mut out, self.resource, json, self.now_seconds(), true);
+        Reply::Whole(reply::whole(code, JSON, reply::laid_out(out, self.layout)))
+    }
+}
+
+/// Seconds since the Unix epoch; zero before it.
+fn seconds(time: SystemTime) -> i64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,67 @@
+//! The body of a write: from bytes and a media type to JSON.
+//!
+//! Owns which media types a body may have. It never looks into the object.
+
+use bytes::Bytes;
+use serde_json::{Map, Value};
+
+use super::{Call, Host};
+use crate::api::protobuf;
+use crate::http::status::Status;
+
+/// The media types that an object may be sent in.
+const ACCEPTED: [&str; 2] = ["application/json", protobuf::MEDIA_TYPE];
+
+/// The media type without its parameters, in small letters; "" when there is none.
+pub(super) fn media_type(content_type: Option<&str>) -> String {
+    let media = content_type.unwrap_or_default();
+    media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
+/// Refuses a body in a coding: the client said the bytes are something else than they seem.
+pub(super) fn check_coding<H: Host>(call: &Call<'_, H>) -> Result<(), Status> {
+    match call.head.content_encoding.as_deref() {
+        None | Some("" | "identity") => Ok(()),
+        Some(coding) => Err(Status::other(
+            415,
+            format!(
+                "the body of the request is in the coding {coding:?}, which is not read here: send it as it is"
+            ),
+        )),
+    }
+}
+
+/// The body as JSON text. An empty body stays empty.
+pub(super) fn json<H: Host>(call: &Call<'_, H>, body: &Bytes) -> Result<Bytes, Status> {
+    check_coding(call)?;
+    match media_type(call.head.content_type.as_deref()).as_str() {
+        "" | "application/json" | "*/*" => Ok(body.clone()),
+        _ if body.is_empty() => Ok(Bytes::new()),
+        protobuf::MEDIA_TYPE => match protobuf::decode(body) {
+            Ok(decoded) => Ok(decoded.json.into()),
+            Err(error) if error.code() == 400 => Err(Status::bad_request(error.to_string())),
+            Err(error) => Err(Status::other(error.code(), error.to_string())),
+        },
+        _ => Err(Status::unsupported_media_type(&ACCEPTED)),
+    }
+}
+
+/// The members of the object in the body of a POST or PUT.
+pub(super) fn object<H: Host>(call: &Call<'_, H>, body: &Bytes) -> Result<Map<String, Value>, Status> {
+    let json = json(call, body)?;
+    if json.is_empty() {
+        let why = format!("the request has no body: send the {} as JSON", call.resource.kind);
+        return Err(Status::bad_request(why));
+    }
+    match serde_json::from_slice(&json) {
+        Ok(Value::Object(members)) => Ok(members),
+        Ok(_) => Err(unreadable(call, "it is no JSON object")),
+        Err(error) => Err(unreadable(call, &error.to_string())),
+    }
+}
+
+/// 400: the body is not what it should be.
+pub(super) fn unreadable<H: Host>(call: &Call<'_, H>, why: &str) -> Status {
+    let kind = &call.resource.kind;
+    Status::bad_request(format!("the object provided is unrecognized (must be of type {kind}): {why}"))
+}

@@ -1,0 +1,154 @@
+//! Making replies: the few shapes in which every answer leaves.
+
+use bytes::Bytes;
+
+use super::host::{Reply, Whole};
+use crate::api::discovery::Document;
+use crate::http::response::{Caching, JSON, PAGE_NOT_FOUND, TEXT};
+use crate::http::status::{Layout, Status};
+
+/// A body with the headers that all have.
+pub(super) const fn whole(code: u16, content_type: &'static str, body: Bytes) -> Whole {
+    Whole {
+        code,
+        content_type,
+        body,
+        retry_after_seconds: None,
+        allow: None,
+        vary: None,
+        etag: None,
+        caching: Caching::Private,
+        nosniff: false,
+    }
+}
+
+/// A `Status` and its code.
+pub(super) fn status(status: &Status, layout: Layout) -> Reply {
+    Reply::Whole(Whole {
+        retry_after_seconds: status.retry_after_seconds(),
+        ..whole(status.code(), JSON, status.to_body(layout).into())
+    })
+}
+
+/// 405, with the methods that would do.
+pub(super) fn method_not_allowed(allow: &'static str, layout: Layout) -> Reply {
+    let status = Status::method_not_allowed();
+    Reply::Whole(Whole { allow: Some(allow), ..whole(status.code(), JSON, status.to_body(layout).into()) })
+}
+
+/// 404 for a path that means nothing (recording 12).
+pub(super) fn page_not_found() -> Reply {
+    Reply::Whole(Whole { nosniff: true, ..whole(404, TEXT, Bytes::from_static(PAGE_NOT_FOUND)) })
+}
+
+/// A document that never changes; 304 when the client has it already.
+///
+/// `varies` when the same path has other forms for other `Accept` headers.
+pub(super) fn document(document: &Document, if_none_match: Option<&str>, varies: bool) -> Reply {
+    let fresh = document.etag.as_deref().is_some_and(|etag| holds(if_none_match.unwrap_or_default(), etag));
+    let body = if fresh { Bytes::new() } else { document.body.clone() };
+    let caching = if document.etag.is_some() { Caching::Public } else { Caching::Private };
+    Reply::Whole(Whole {
+        vary: varies.then_some("Accept"),
+        etag: document.etag.clone(),
+        caching,
+        ..whole(if fresh { 304 } else { 200 }, document.content_type, body)
+    })
+}
+
+/// Whether an `If-None-Match` names `etag` (RFC 9110, section 13.1.2; the comparison is weak).
+fn holds(if_none_match: &str, etag: &str) -> bool {
+    if_none_match.split(',').map(str::trim).any(|one| one == "*" || one.trim_start_matches("W/") == etag)
+}
+
+/// JSON (one line, no line feed) as the client wants it laid out.
+pub(super) fn laid_out(mut json: Vec<u8>, layout: Layout) -> Bytes {
+    match layout {
+        Layout::Compact => {
+            json.push(b'\n');
+            json.into()
+        }
+        Layout::Pretty => indented(&json).into(),
+    }
+}
+
+/// Indents JSON by two spaces a level, as Go's `json.Indent` does; scalars stay byte for byte.
+fn indented(json: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(json.len() + json.len() / 2);
+    let mut depth = 0_usize;
+    let mut in_string = false;
+    let mut escaped = false;
+    // An opening bracket whose line break waits for the first thing inside: `{}` and `[]` stay closed.
+    let mut opened = false;
+    let line = |out: &mut Vec<u8>, depth: usize| {
+        out.push(b'\n');
+        out.resize(out.len() + depth * 2, b' ');
+    };
+    for &byte in json {
+        if in_string {
+            in_string = escaped || byte != b'"';
+            escaped = byte == b'\\' && !escaped;
+            out.push(byte);
+            continue;
+        }
+        match byte {
+            b' ' | b'\t' | b'\r' | b'\n' => continue,
+            b'}' | b']' => {
+                depth = depth.saturating_sub(1);
+                if !opened {
+                    line(&mut out, depth);
+                }
+                opened = false;
+                out.push(byte);
+                continue;
+            }
+            _ => {}
+        }
+        if opened {
+            line(&mut out, depth);
+            opened = false;
+        }
+        match byte {
+            b'{' | b'[' => {
+                depth += 1;
+                opened = true;
+                out.push(byte);
+            }
+            b',' => {
+                out.push(byte);
+                line(&mut out, depth);
+            }
+            b':' => out.extend_from_slice(b": "),
+            _ => {
+                in_string = byte == b'"';
+                out.push(byte);
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn indenting_is_that_of_go() {
+        let json = br#"{"a":{},"b":[],"c":[1,{"d":"x{,:\"}\\"}],"e":1.50,"f":null}"#;
+        let expected = "{\n  \"a\": {},\n  \"b\": [],\n  \"c\": [\n    1,\n    {\n      \"d\": \"x{,:\\\"}\\\\\"\n    }\n  ],\n  \"e\": 1.50,\n  \"f\": null\n}";
+        assert_eq!(String::from_utf8_lossy(&indented(json)), expected);
+        let value: serde_json::Value =
+            serde_json::from_str(r#"{"k":[{"x":1},[],{}],"s":"a b"}"#).expect("JSON");
+        assert_eq!(indented(value.to_string().as_bytes()), serde_json::to_vec_pretty(&value).expect("JSON"));
+    }
+
+    #[test]
+    fn etags_compare_weakly() {
+        for held in ["\"a\"", "W/\"a\"", "\"b\", \"a\"", "*"] {
+            assert!(holds(held, "\"a\""), "{held}");
+        }
+        for other in ["", "a", "\"b\""] {
+            assert!(!holds(other, "\"a\""), "{other}");
+        }
+    }
+}

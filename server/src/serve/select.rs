@@ -1,0 +1,78 @@
+//! Which objects a list, a watch or a deletecollection means.
+//!
+//! Owns the narrowing of a scope by `metadata.name` and `metadata.namespace`. The grammar is the engine's.
+
+use revcast_engine::key::Key;
+use revcast_engine::resource::FieldId;
+use revcast_engine::selector::{FieldSelector, LabelSelector, Selector};
+use revcast_engine::{Object, Scope};
+
+use super::{Call, Host};
+use crate::http::options::Selectors;
+use crate::http::status::Status;
+
+/// Which objects are meant.
+#[derive(Clone, Debug)]
+pub(super) struct Choice {
+    pub(super) scope: Scope,
+    /// The one key that can be meant, when the scope names it whole.
+    pub(super) key: Option<Key>,
+    pub(super) selector: Selector,
+    /// Whether the client gave no selector at all; only then are remaining objects counted.
+    pub(super) everything: bool,
+}
+
+impl Choice {
+    /// The objects that the path and the selectors mean; `name` when the path has one (the deprecated watch).
+    pub(super) fn new<H: Host>(
+        call: &Call<'_, H>,
+        selectors: &Selectors,
+        name: Option<&str>,
+    ) -> Result<Self, Status> {
+        let bad = |error: revcast_engine::selector::SelectorError| Status::bad_request(error.to_string());
+        let schema = call.app.feed.schema().get(call.resource.row);
+        let labels = LabelSelector::parse(&selectors.labels).map_err(bad)?;
+        let fields = FieldSelector::parse(&selectors.fields, schema).map_err(bad)?;
+        let everything = name.is_none() && labels.is_everything() && fields.is_everything();
+
+        let (fields, name) = narrow(fields, FieldId::NAME, name);
+        let (fields, namespace) = if call.resource.namespaced {
+            narrow(fields, FieldId::NAMESPACE, call.namespace)
+        } else {
+            (fields, None)
+        };
+        let scope = Scope { resource: call.resource.row, namespace, name };
+        let key = scope
+            .name
+            .as_deref()
+            .filter(|_| !call.resource.namespaced || scope.namespace.is_some())
+            .map(|name| Key::new(scope.resource, scope.namespace.as_deref(), name));
+        Ok(Self { scope, key, selector: Selector::new(labels, fields), everything })
+    }
+
+    /// Whether an object in the scope's resource and namespace is meant.
+    pub(super) fn takes(&self, object: &Object) -> bool {
+        self.scope.name.as_deref().is_none_or(|name| name == object.key().name())
+            && self.selector.matches(object.attributes())
+    }
+}
+
+/// Takes `field=value` out of the selector when it says no more than the scope can. A term that contradicts the path
+/// stays, and selects nothing.
+fn narrow(fields: FieldSelector, field: FieldId, path: Option<&str>) -> (FieldSelector, Option<Box<str>>) {
+    let mut rest = fields.clone();
+    match (rest.take_equal(field), path) {
+        (Some(value), None) if !value.is_empty() => (rest, Some(value.into())),
+        (Some(value), Some(path)) if value == path => (rest, Some(value.into())),
+        (_, path) => (fields, path.map(Into::into)),
+    }
+}
+
+/// Whether `fieldSelector` names another object than the path does (apiserver `handlers/get.go`).
+pub(super) fn contradicts<H: Host>(call: &Call<'_, H>, selectors: &Selectors, name: &str) -> bool {
+    let schema = call.app.feed.schema().get(call.resource.row);
+    FieldSelector::parse(&selectors.fields, schema)
+        .ok()
+        .and_then(|mut fields| fields.take_equal(FieldId::NAME))
+        .is_some_and(|selected| selected != name)
+}

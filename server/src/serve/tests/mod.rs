@@ -1,0 +1,284 @@
+//! What requests get, over a real store in memory.
+//!
+//! A write is applied, flushed and published before it is answered, as the runtime does it; futures run on the
+//! test's own thread and are never left waiting.
+#![allow(clippy::unwrap_used)]
+
+mod deletes;
+mod lists;
+mod recorded;
+mod surroundings;
+mod watches;
+mod writes;
+
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use revcast_engine::change::{Batch, Change};
+use revcast_engine::key::Key;
+use revcast_engine::revision::Revision;
+use revcast_engine::{Publisher, RingLimits};
+use serde_json::Value;
+
+use super::app::{App, Life};
+use super::encode::Encoder;
+use super::host::{Host, Reply, Wish, WriteError, Written};
+use crate::api::resources::{Declaration, Registry};
+use crate::http::request::{Parsed, parse_head};
+use crate::source::embedded::{Store, StoreConfig};
+use crate::source::{Txn, WallTime};
+
+/// 2026-11-21T05:38:13Z, when the recorded tables were made.
+const NOW: u64 = 1_795_239_493;
+
+/// A shard with nobody else on it.
+struct FakeHost {
+    store: RefCell<Store>,
+    publisher: RefCell<Publisher>,
+    random: Cell<u64>,
+    waits: RefCell<Vec<(Revision, Duration)>>,
+    /// Writes of somebody else, each made right before one of ours.
+    rivals: RefCell<Vec<Txn>>,
+    refuse: RefCell<Option<WriteError>>,
+    writes: Cell<usize>,
+}
+
+impl FakeHost {
+    fn commit(&self, txn: &Txn) -> Result<Written, WriteError> {
+        let now = WallTime::from_millis(NOW * 1000);
+        let batch = self.store.borrow_mut().apply(txn, now).map_err(WriteError::Refused)?;
+        self.store.borrow_mut().flush().unwrap();
+        let mut publisher = self.publisher.borrow_mut();
+        publisher.handle_batch(&batch, NOW).expect("what a handler writes can be published");
+        publisher.publish();
+        let objects = batch.changes.iter().map(|change| publisher.get(&change.key).cloned()).collect();
+        Ok(Written { revision: batch.revision, objects })
+    }
+}
+
+impl Host for FakeHost {
+    async fn wait_for(&self, revision: Revision, within: Duration) -> bool {
+        self.waits.borrow_mut().push((revision, within));
+        revision <= self.publisher.borrow().revision()
+    }
+
+    async fn write(&self, txn: Txn) -> Result<Written, WriteError> {
+        if let Some(error) = self.refuse.borrow().clone() {
+            return Err(error);
+        }
+        let rival = self.rivals.borrow_mut().pop();
+        if let Some(rival) = rival {
+            self.commit(&rival).expect("the rival writes");
+        }
+        let written = self.commit(&txn)?;
+        self.writes.set(self.writes.get() + 1);
+        Ok(written)
+    }
+
+    fn wall(&self) -> SystemTime {
+        UNIX_EPOCH + Duration::from_secs(NOW)
+    }
+
+    fn random(&self) -> u64 {
+        self.random.set(self.random.get().wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
+        self.random.get()
+    }
+}
+
+/// A server without sockets.
+struct World {
+    app: App,
+    host: FakeHost,
+}
+
+/// What a client gets.
+#[derive(Debug)]
+struct Got {
+    code: u16,
+    body: String,
+    reply: Reply,
+}
+
+impl Got {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
+    }
+
+    fn wish(self) -> Wish {
+        let Reply::Watch(wish) = self.reply else { panic!("no watch but {:?} {}", self.reply, self.body) };
+        wish
+    }
+
+    fn whole(&self) -> &super::Whole {
+        let Reply::Whole(whole) = &self.reply else { panic!("not whole: {:?}", self.reply) };
+        whole
+    }
+
+    fn message(&self) -> String {
+        self.json()["message"].as_str().unwrap_or_default().to_owned()
+    }
+}
+
+/// A request, as text.
+#[derive(Clone, Debug)]
+struct Ask<'a> {
+    method: &'a str,
+    target: &'a str,
+    headers: Vec<(&'a str, &'a str)>,
+    body: Bytes,
+    http: &'a str,
+}
+
+impl World {
+    fn new() -> Self {
+        Self::with_ring(1024)
+    }
+
+    fn with_ring(events: usize) -> Self {
+        let mut registry = Registry::builtin();
+        let widgets = r#"{"group":"example.com","version":"v1","plural":"widgets","kind":"Widget",
+            "scope":"namespaced","selectableFields":["spec.color"],"status":true}"#;
+        registry.add(&serde_json::from_str::<Declaration>(widgets).unwrap()).unwrap();
+        let registry = Arc::new(registry);
+        let names = registry.iter().map(|resource| resource.storage_name().to_owned()).collect();
+        let (store, recovery) = Store::open(&StoreConfig::memory(names)).unwrap();
+        drop(recovery);
+        let limits = RingLimits { events, bytes: 1 << 20 };
+        let encoder = Arc::new(Encoder::new(Arc::clone(&registry)));
+        let schema = Arc::new(registry.schema());
+        let (mut publisher, feed) = Publisher::with_small_ring(schema, encoder, limits, 1, store.revision());
+        publisher.publish();
+        let app = App::new(registry, feed, "192.0.2.1:26443", Duration::from_secs(1800));
+        app.advance(Life::Serving);
+        let host = FakeHost {
+            store: RefCell::new(store),
+            publisher: RefCell::new(publisher),
+            random: Cell::new(1),
+            waits: RefCell::default(),
+            rivals: RefCell::default(),
+            refuse: RefCell::default(),
+            writes: Cell::new(0),
+        };
+        Self { app, host }
+    }
+
+    /// A world in which a source elsewhere wrote the five config maps of the recordings, at revisions 70 to 74.
+    fn recorded() -> Self {
+        let world = Self::new();
+        let list: Value = serde_json::from_str(&recorded::exchanges(recorded::LISTS)[0].body).unwrap();
+        for item in list["items"].as_array().unwrap() {
+            let mut item = item.clone();
+            let revision = item["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
+            item["metadata"].as_object_mut().unwrap().shift_remove("resourceVersion");
+            let members = item.to_string();
+            world.publish(
+                revision,
+                &format!("{{\"kind\":\"ConfigMap\",\"apiVersion\":\"v1\",{}", &members[1..]),
+            );
+        }
+        world
+    }
+
+    /// A change that a source elsewhere made.
+    fn publish(&self, revision: u64, object: &str) {
+        let value: Value = serde_json::from_str(object).unwrap();
+        let text = |member: &str| value["metadata"][member].as_str();
+        let key = self.key("configmaps", text("namespace").unwrap(), text("name").unwrap());
+        let change = Change { key, value: Some(object.to_owned().into()) };
+        let batch = Batch { revision: Revision::new(revision), changes: vec![change] };
+        let mut publisher = self.host.publisher.borrow_mut();
+        publisher.handle_batch(&batch, NOW).unwrap();
+        publisher.publish();
+    }
+
+    fn key(&self, plural: &str, namespace: &str, name: &str) -> Key {
+        let resource = self.app.registry.find("", "v1", plural).unwrap();
+        Key::new(resource.row, Some(namespace), name)
+    }
+
+    fn revision(&self) -> u64 {
+        self.app.feed.revision().get()
+    }
+
+    fn ask(&self, ask: &Ask<'_>) -> Got {
+        let mut head = format!("{} {} {}\r\nHost: x\r\n", ask.method, ask.target, ask.http);
+        for (name, value) in &ask.headers {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        head.push_str("\r\n");
+        let Ok(Parsed::Complete { head, .. }) = parse_head(head.as_bytes()) else { panic!("{head}") };
+        let mut reply = run(super::handle(&self.app, &self.host, &head, ask.body.clone()));
+        let (code, body) = match &mut reply {
+            Reply::Whole(whole) => (whole.code, whole.body.to_vec()),
+            Reply::Pieces(pieces) => {
+                let mut out = Vec::new();
+                while pieces.next(&mut out) {}
+                (200, out)
+            }
+            Reply::Refused(status) => {
+                (200, format!("{{\"type\":\"ERROR\",\"object\":{}}}\n", status.to_json()).into())
+            }
+            Reply::Watch(_) => (200, Vec::new()),
+        };
+        Got { code, body: String::from_utf8(body).unwrap(), reply }
+    }
+
+    fn get(&self, target: &str) -> Got {
+        self.ask(&Ask::new("GET", target))
+    }
+
+    fn get_as(&self, target: &str, accept: &str) -> Got {
+        self.ask(&Ask::new("GET", target).with("Accept", accept))
+    }
+
+    fn send(&self, method: &str, target: &str, body: &Value) -> Got {
+        self.ask(&Ask::new(method, target).with("Content-Type", "application/json").json(body))
+    }
+
+    fn patch(&self, target: &str, media: &str, body: &Value) -> Got {
+        self.ask(&Ask::new("PATCH", target).with("Content-Type", media).json(body))
+    }
+
+    /// Creates a config map in `t1` and gives it back.
+    fn config_map(&self, name: &str, value: &str) -> Value {
+        let body =
+            serde_json::json!({"metadata": {"name": name, "labels": {"app": "a"}}, "data": {"k": value}});
+        let got = self.send("POST", CONFIG_MAPS, &body);
+        assert_eq!(got.code, 201, "{}", got.body);
+        got.json()
+    }
+}
+
+const CONFIG_MAPS: &str = "/api/v1/namespaces/t1/configmaps";
+
+impl<'a> Ask<'a> {
+    fn new(method: &'a str, target: &'a str) -> Self {
+        Self { method, target, headers: Vec::new(), body: Bytes::new(), http: "HTTP/1.1" }
+    }
+
+    fn with(mut self, name: &'a str, value: &'a str) -> Self {
+        self.headers.push((name, value));
+        self
+    }
+
+    fn json(mut self, body: &Value) -> Self {
+        self.body = body.to_string().into();
+        self
+    }
+}
+
+/// Runs a future that never has to wait for anybody.
+fn run<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    for _ in 0..10_000 {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            return output;
+        }
+    }
+    panic!("the handler waits for something that never comes");
+}

@@ -1,0 +1,352 @@
+//! POST, PUT and PATCH.
+
+use revcast_engine::revision::Revision;
+use serde_json::{Value, json};
+
+use super::{Ask, CONFIG_MAPS, World, WriteError};
+use crate::source::{Action, Expect, StorageError, Txn, TxnError};
+
+const MERGE: &str = "application/merge-patch+json";
+const OPERATIONS: &str = "application/json-patch+json";
+
+fn number(object: &Value) -> u64 {
+    object["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_new_object_is_completed() {
+    let world = World::new();
+    let body = json!({"data": {"k": "v"}, "metadata": {"labels": {"a": "b"}, "name": "cm1", "creationTimestamp": null,
+        "uid": "mine", "generation": 7, "selfLink": "/x", "x": 1}});
+    let got = world.send("POST", CONFIG_MAPS, &body);
+    assert_eq!(got.code, 201);
+    let uid = got.json()["metadata"]["uid"].as_str().unwrap().to_owned();
+    assert_eq!((uid.len(), &uid[14..15]), (36, "4"));
+    let expected = format!(
+        "{{\"kind\":\"ConfigMap\",\"apiVersion\":\"v1\",\"metadata\":{{\"name\":\"cm1\",\"namespace\":\"t1\",\"uid\":\"{uid}\",\
+         \"resourceVersion\":\"2\",\"creationTimestamp\":\"2026-11-21T05:38:13Z\",\"labels\":{{\"a\":\"b\"}},\"x\":1}},\
+         \"data\":{{\"k\":\"v\"}}}}\n"
+    );
+    assert_eq!(got.body, expected);
+    let again = world.send("POST", CONFIG_MAPS, &body);
+    assert_eq!((again.code, again.message().as_str()), (409, "configmaps \"cm1\" already exists"));
+    assert_eq!(again.json()["reason"], "AlreadyExists");
+    let pretty = world.send("POST", &format!("{CONFIG_MAPS}?pretty=1"), &json!({"metadata": {"name": "p"}}));
+    assert!(pretty.body.starts_with("{\n  \"kind\": \"ConfigMap\",\n"));
+}
+
+#[test]
+fn what_kubectl_shows_is_filled_in() {
+    let world = World::new();
+    let made = |target: &str, body: Value| {
+        let got = world.send("POST", target, &body);
+        assert_eq!(got.code, 201, "{}", got.body);
+        got.json()
+    };
+    let pod = made("/api/v1/namespaces/a/pods", json!({"metadata": {"name": "p"}, "spec": {}}));
+    assert_eq!((&pod["status"]["phase"], &pod["metadata"]["generation"]), (&json!("Pending"), &json!(1)));
+    let space = made("/api/v1/namespaces", json!({"metadata": {"name": "a"}}));
+    assert_eq!(space["metadata"]["labels"], json!({"kubernetes.io/metadata.name": "a"}));
+    assert_eq!(space["spec"], json!({"finalizers": ["kubernetes"]}));
+    assert_eq!(space["status"], json!({"phase": "Active"}));
+    assert_eq!(made("/api/v1/namespaces/a/secrets", json!({"metadata": {"name": "s"}}))["type"], "Opaque");
+    let running =
+        made("/api/v1/namespaces/a/pods", json!({"metadata": {"name": "q"}, "status": {"phase": "Running"}}));
+    assert_eq!(running["status"]["phase"], "Running");
+}
+
+#[test]
+fn names_are_made_up() {
+    let world = World::new();
+    let body = json!({"metadata": {"generateName": "job-"}});
+    let names: Vec<String> = (0..3)
+        .map(|_| {
+            world.send("POST", CONFIG_MAPS, &body).json()["metadata"]["name"].as_str().unwrap().to_owned()
+        })
+        .collect();
+    assert!(names.iter().all(|name| name.len() == 9 && name.starts_with("job-")), "{names:?}");
+    assert!(names[0] != names[1] && names[1] != names[2]);
+    // A name that is taken is not the end.
+    world.host.random.set(1);
+    let next = world.send("POST", CONFIG_MAPS, &body);
+    assert_eq!(next.code, 201, "{}", next.body);
+}
+
+#[test]
+fn what_is_not_right_is_refused() {
+    let world = World::new();
+    let post = |body: Value| world.send("POST", CONFIG_MAPS, &body);
+    for (body, code, part) in [
+        (json!([]), 400, "no JSON object"),
+        (json!({"kind": "Pod", "metadata": {"name": "a"}}), 400, "cannot be handled as a ConfigMap"),
+        (json!({"apiVersion": "v2", "metadata": {"name": "a"}}), 400, "expected API version (v1)"),
+        (json!({"metadata": {"name": "a", "namespace": "t2"}}), 400, "does not match the namespace"),
+        (json!({"metadata": {"name": "a", "resourceVersion": "5"}}), 400, "should not be set"),
+        (json!({"metadata": {"name": "a", "labels": {"k": 1}}}), 400, "metadata.labels must be"),
+        (json!({"metadata": {"name": "a", "finalizers": "x"}}), 400, "metadata.finalizers must be"),
+        (json!({"metadata": {"name": 1}}), 400, "metadata.name must be text"),
+        (json!({"metadata": "x"}), 400, "metadata is no object"),
+        (json!({"kind": 1}), 400, "kind must be text"),
+        (json!({}), 422, "name or generateName is required"),
+        (json!({"metadata": {"name": "Bad_Name"}}), 422, "a lowercase RFC 1123 subdomain"),
+        (json!({"metadata": {"name": "a", "labels": {"k ey": "v"}}}), 422, "metadata.labels"),
+        (json!({"metadata": {"name": "a", "labels": {"k": "-"}}}), 422, "a valid label must be"),
+        (json!({"metadata": {"name": "a", "annotations": {"k": "v".repeat(300_000)}}}), 422, "262144"),
+    ] {
+        let got = post(body.clone());
+        assert_eq!(got.code, code, "{body} {}", got.body);
+        assert!(got.message().contains(part), "{body} {}", got.message());
+    }
+    let causes =
+        post(json!({"metadata": {"name": "B", "labels": {"k": "-"}}})).json()["details"]["causes"].clone();
+    assert_eq!(causes.as_array().map(Vec::len), Some(2));
+    let media = |media: &str, body: &str| {
+        let mut ask = Ask::new("POST", CONFIG_MAPS).with("Content-Type", media);
+        ask.body = body.to_owned().into();
+        world.ask(&ask)
+    };
+    assert_eq!(media("application/yaml", "kind: ConfigMap").code, 415);
+    assert_eq!(media("application/json", "").code, 400);
+    assert_eq!(media("application/json", "{\"metadata\":").code, 400);
+    assert_eq!(media("application/json", &"[".repeat(100_000)).code, 400);
+    assert_eq!(media("Application/JSON; charset=utf-8", r#"{"metadata":{"name":"ok"}}"#).code, 201);
+    let coded = Ask::new("POST", CONFIG_MAPS).with("Content-Encoding", "gzip").json(&json!({}));
+    assert_eq!(world.ask(&coded).code, 415);
+    let everywhere = world.send("POST", "/api/v1/configmaps", &json!({"metadata": {"name": "a"}}));
+    assert_eq!((everywhere.code, everywhere.whole().allow), (405, Some("GET")));
+    assert_eq!(world.host.writes.get(), 1);
+}
+
+#[test]
+fn dry_runs_write_nothing() {
+    let world = World::new();
+    let target = format!("{CONFIG_MAPS}?dryRun=All");
+    let body = json!({"metadata": {"name": "cm1"}, "data": {"k": "1"}});
+    let got = world.send("POST", &target, &body);
+    assert_eq!((got.code, &got.json()["metadata"]["resourceVersion"]), (201, &Value::Null));
+    assert_eq!(world.get(&format!("{CONFIG_MAPS}/cm1")).code, 404);
+    world.config_map("cm1", "old");
+    assert_eq!(world.send("POST", &target, &body).code, 409);
+    let one = format!("{CONFIG_MAPS}/cm1?dryRun=All");
+    let put = world.send("PUT", &one, &body);
+    assert_eq!((put.code, &put.json()["data"]["k"]), (200, &json!("1")));
+    assert_eq!(world.patch(&one, MERGE, &json!({"data": {"k": "2"}})).json()["data"]["k"], "2");
+    assert_eq!(world.ask(&Ask::new("DELETE", &one)).code, 200);
+    assert_eq!(world.send("DELETE", &format!("{CONFIG_MAPS}/cm1"), &json!({"dryRun": ["All"]})).code, 200);
+    assert_eq!(world.get(&format!("{CONFIG_MAPS}/cm1")).json()["data"]["k"], "old");
+    assert_eq!(world.send("POST", &format!("{CONFIG_MAPS}?dryRun=Some"), &body).code, 422);
+    assert_eq!(world.host.writes.get(), 1);
+}
+
+#[test]
+fn an_update_keeps_what_a_client_cannot_change() {
+    let world = World::new();
+    let target = "/api/v1/namespaces/t1/pods";
+    let old = world.send("POST", target, &json!({"metadata": {"name": "p"}, "spec": {"a": 1}})).json();
+    let one = format!("{target}/p");
+    let body = json!({"metadata": {"name": "p", "creationTimestamp": "2000-01-01T00:00:00Z", "generation": 9,
+        "deletionTimestamp": "2000-01-01T00:00:00Z", "labels": {"x": "y"}}, "spec": {"a": 2}, "status": {"phase": "Running"}});
+    let got = world.send("PUT", &one, &body);
+    assert_eq!(got.code, 200, "{}", got.body);
+    let new = got.json();
+    for member in ["uid", "creationTimestamp", "namespace"] {
+        assert_eq!(new["metadata"][member], old["metadata"][member]);
+    }
+    assert_eq!(new["metadata"]["deletionTimestamp"], Value::Null);
+    assert_eq!((&new["metadata"]["generation"], number(&new)), (&json!(2), number(&old) + 1));
+    assert_eq!(new["status"]["phase"], "Running");
+    // Only metadata and status: the same generation.
+    let mut next = new.clone();
+    next["metadata"]["labels"]["x"] = json!("z");
+    next["status"]["phase"] = json!("Failed");
+    let next = world.send("PUT", &one, &next).json();
+    assert_eq!(next["metadata"]["generation"], 2);
+    // The same again, in another order and without a revision: nothing is written.
+    let writes = world.host.writes.get();
+    let same = json!({"status": {"phase": "Failed"}, "spec": {"a": 2}, "metadata": {"labels": {"x": "z"}, "name": "p"}});
+    let got = world.send("PUT", &one, &same);
+    assert_eq!((got.code, got.json()), (200, next));
+    assert_eq!(world.host.writes.get(), writes);
+}
+
+#[test]
+fn updates_that_cannot_be() {
+    let world = World::new();
+    let one = format!("{CONFIG_MAPS}/cm1");
+    let body = json!({"metadata": {"name": "cm1"}});
+    let got = world.send("PUT", &one, &body);
+    assert_eq!((got.code, got.message().as_str()), (404, "configmaps \"cm1\" not found"));
+    let old = world.config_map("cm1", "x");
+    assert_eq!(world.send("PUT", &one, &json!({"metadata": {"name": "cm2"}})).code, 400);
+    assert_eq!(world.send("PUT", &one, &json!({"metadata": {"name": "cm1", "namespace": "t2"}})).code, 400);
+    let uid = world.send("PUT", &one, &json!({"metadata": {"name": "cm1", "uid": "other"}}));
+    assert_eq!(uid.code, 409);
+    let real = old["metadata"]["uid"].as_str().unwrap();
+    let text = format!(
+        "Operation cannot be fulfilled on configmaps \"cm1\": Precondition failed: UID in precondition: other, UID in object meta: {real}"
+    );
+    assert_eq!(uid.message(), text);
+    assert_eq!(world.send("PUT", &one, &json!({"metadata": {"resourceVersion": "abc"}})).code, 400);
+    let stale = world.send("PUT", &one, &json!({"metadata": {"resourceVersion": "1"}}));
+    assert_eq!(stale.code, 409);
+    assert_eq!(
+        stale.message(),
+        "Operation cannot be fulfilled on configmaps \"cm1\": the object has been modified; please apply your changes \
+         to the latest version and try again"
+    );
+    let fresh =
+        json!({"metadata": {"resourceVersion": old["metadata"]["resourceVersion"]}, "data": {"k": "y"}});
+    assert_eq!(world.send("PUT", &one, &fresh).code, 200);
+    assert_eq!(world.send("PUT", &one, &fresh).code, 409, "it is stale now");
+}
+
+/// Somebody else's write of `cm1`.
+fn rival(world: &World, value: &str) -> Txn {
+    let json = format!(
+        r#"{{"kind":"ConfigMap","apiVersion":"v1","metadata":{{"name":"cm1","namespace":"t1"}},"data":{{"rival":"{value}"}}}}"#
+    );
+    let action = Action::Put { value: json.into(), ttl: None };
+    Txn::one(world.key("configmaps", "t1", "cm1"), Expect::Any, action)
+}
+
+#[test]
+fn races_are_run_again_unless_a_revision_was_named() {
+    let world = World::new();
+    let one = format!("{CONFIG_MAPS}/cm1");
+    let old = world.config_map("cm1", "x");
+    world.host.rivals.borrow_mut().push(rival(&world, "1"));
+    let got = world.patch(&one, MERGE, &json!({"data": {"mine": "1"}}));
+    assert_eq!((got.code, &got.json()["data"]), (200, &json!({"rival": "1", "mine": "1"})));
+    world.host.rivals.borrow_mut().push(rival(&world, "2"));
+    assert_eq!(world.send("PUT", &one, &json!({"data": {"mine": "2"}})).json()["data"], json!({"mine": "2"}));
+
+    let version = world.get(&one).json()["metadata"]["resourceVersion"].clone();
+    for (method, media) in [("PUT", "application/json"), ("PATCH", MERGE)] {
+        world.host.rivals.borrow_mut().push(rival(&world, "3"));
+        let body = json!({"metadata": {"resourceVersion": version}, "data": {"mine": method}});
+        let got = world.ask(&Ask::new(method, &one).with("Content-Type", media).json(&body));
+        assert_eq!(got.code, 409, "{method} {}", got.body);
+        world.host.rivals.borrow_mut().clear();
+    }
+    for attempt in 0..5 {
+        world.host.rivals.borrow_mut().push(rival(&world, &format!("again{attempt}")));
+    }
+    assert_eq!(world.patch(&one, MERGE, &json!({"data": {"mine": "4"}})).code, 409, "after five attempts");
+    assert!(world.host.rivals.borrow().is_empty());
+    let gone = Txn::one(world.key("configmaps", "t1", "cm1"), Expect::Any, Action::Delete);
+    world.host.rivals.borrow_mut().push(gone);
+    assert_eq!(world.patch(&one, MERGE, &json!({"data": {"mine": "5"}})).code, 404);
+    assert_ne!(old["metadata"]["uid"], world.config_map("cm1", "x")["metadata"]["uid"]);
+}
+
+#[test]
+fn patches() {
+    let world = World::new();
+    let one = format!("{CONFIG_MAPS}/cm1");
+    assert_eq!(world.patch(&one, MERGE, &json!({})).code, 404);
+    world.config_map("cm1", "x");
+    let merged = world.patch(
+        &one,
+        MERGE,
+        &json!({"metadata": {"labels": {"app": null, "b": "c"}}, "data": {"n": "1"}}),
+    );
+    assert_eq!(merged.json()["metadata"]["labels"], json!({"b": "c"}));
+    assert_eq!(merged.json()["data"], json!({"k": "x", "n": "1"}));
+    let done = world.patch(
+        &one,
+        OPERATIONS,
+        &json!([{"op": "test", "path": "/data/k", "value": "x"}, {"op": "replace", "path": "/data/k", "value": "y"},
+            {"op": "remove", "path": "/data/n"}]),
+    );
+    assert_eq!(done.json()["data"], json!({"k": "y"}), "{}", done.body);
+    let writes = world.host.writes.get();
+    let failed = world.patch(&one, OPERATIONS, &json!([{"op": "test", "path": "/data/k", "value": "x"}]));
+    assert_eq!(failed.code, 422);
+    assert!(failed.message().contains("testing path /data/k failed"), "{}", failed.message());
+    for (media, body, code) in [
+        (OPERATIONS, json!([{"op": "remove", "path": "/data/none"}]), 422),
+        (OPERATIONS, json!([{"op": "what", "path": "/"}]), 400),
+        (OPERATIONS, json!({}), 400),
+        (OPERATIONS, json!([{"op": "replace", "path": "", "value": 3}]), 422),
+        (MERGE, json!(3), 422),
+        (MERGE, json!({"metadata": {"name": "other"}}), 400),
+        (MERGE, json!({"metadata": null, "kind": "Pod"}), 400),
+        (MERGE, json!({"metadata": {"uid": "other"}}), 409),
+        (MERGE, json!({"metadata": {"labels": {"a": "!"}}}), 422),
+        (MERGE, json!({"data": {"k": "y"}}), 200),
+        ("application/strategic-merge-patch+json", json!({}), 415),
+        ("application/apply-patch+yaml", json!({}), 415),
+        ("application/json", json!({}), 415),
+    ] {
+        let got = world.patch(&one, media, &body);
+        assert_eq!(got.code, code, "{media} {body} {}", got.body);
+        if code == 415 {
+            assert!(got.message().ends_with(": application/json-patch+json, application/merge-patch+json"));
+        }
+    }
+    // A copy of a copy of a copy: refused long before it fills the memory.
+    let mut bomb = vec![json!({"op": "add", "path": "/data/b", "value": ["0123456789"]})];
+    bomb.extend((0..64).map(|_| json!({"op": "copy", "from": "/data/b", "path": "/data/b/-"})));
+    assert_eq!(world.patch(&one, OPERATIONS, &json!(bomb)).code, 413);
+    let many: Vec<Value> = (0..10_001).map(|_| json!({"op": "test", "path": "", "value": 1})).collect();
+    assert_eq!(world.patch(&one, OPERATIONS, &json!(many)).code, 413);
+    assert_eq!(world.host.writes.get(), writes, "none of these wrote");
+}
+
+#[test]
+fn the_status_path_changes_status_alone() {
+    let world = World::new();
+    let target = "/apis/example.com/v1/namespaces/t1/widgets";
+    world.send(
+        "POST",
+        target,
+        &json!({"metadata": {"name": "w"}, "spec": {"color": "red"}, "status": {"n": 1}}),
+    );
+    let one = format!("{target}/w/status");
+    assert_eq!(world.get(&one).json()["status"], json!({"n": 1}));
+    let body = json!({"metadata": {"name": "w", "labels": {"a": "b"}}, "spec": {"color": "blue"}, "status": {"n": 2}});
+    let got = world.send("PUT", &one, &body).json();
+    assert_eq!((&got["spec"]["color"], &got["status"]), (&json!("red"), &json!({"n": 2})));
+    assert_eq!((&got["metadata"]["labels"], &got["metadata"]["generation"]), (&Value::Null, &json!(1)));
+    let got = world.patch(&one, MERGE, &json!({"spec": {"color": "blue"}, "status": {"m": 3}})).json();
+    assert_eq!((&got["spec"]["color"], &got["status"]), (&json!("red"), &json!({"n": 2, "m": 3})));
+    assert_eq!(
+        world.patch(&format!("{target}/w"), MERGE, &json!({"status": null})).json()["status"],
+        Value::Null
+    );
+    assert_eq!(world.send("DELETE", &one, &json!({})).code, 405);
+    assert_eq!(world.get("/apis/apps/v1/namespaces/t1/deployments/d/scale").code, 404);
+}
+
+#[test]
+fn a_store_that_cannot_write_says_why() {
+    let world = World::new();
+    let body = json!({"metadata": {"name": "cm1"}});
+    let storage = StorageError::new(std::path::Path::new("store.redb"), "No space left on device");
+    for (error, code, retry, part) in [
+        (WriteError::Busy, 429, Some(1), "try again"),
+        (WriteError::Closed, 503, Some(1), "closing"),
+        (WriteError::Refused(TxnError::Storage(storage)), 500, None, "No space left"),
+        (WriteError::Refused(TxnError::ValueTooLarge { op: 0, bytes: 1 }), 413, None, "limit is"),
+    ] {
+        *world.host.refuse.borrow_mut() = Some(error);
+        let got = world.send("POST", CONFIG_MAPS, &body);
+        assert_eq!((got.code, got.whole().retry_after_seconds), (code, retry), "{}", got.body);
+        assert!(got.message().contains(part), "{}", got.message());
+    }
+}
+
+#[test]
+fn events_have_a_lease() {
+    let world = World::new();
+    let got = world.send(
+        "POST",
+        "/api/v1/namespaces/t1/events",
+        &json!({"metadata": {"name": "e"}, "reason": "x"}),
+    );
+    assert_eq!(got.code, 201);
+    assert!(world.host.store.borrow().next_expiry().is_some());
+    world.config_map("cm1", "x");
+    let due = world.host.store.borrow_mut().expire(crate::source::WallTime::from_millis(u64::MAX), 10);
+    assert_eq!((due.len(), due[0].revision), (1, Revision::new(4)));
+}

@@ -1,0 +1,170 @@
+//! PUT, and the way from a changed object to the store that PATCH shares with it.
+//!
+//! Owns what an update cannot change, when it is no change at all, and when it ends an object that waits for its
+//! finalizers.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use revcast_engine::Object;
+use revcast_engine::revision::Revision;
+use serde_json::Value;
+
+use super::object::Draft;
+use super::write::{ATTEMPTS_MAX, Outcome};
+use super::{Call, Host, Part, Reply, payload};
+use crate::http::options::{OptionsError, WriteKind, WriteOptions};
+use crate::http::status::{Cause, Status};
+use crate::source::{Action, Expect};
+
+/// Answers a PUT on an object or its status.
+pub(super) async fn handle<H: Host>(
+    call: &Call<'_, H>,
+    name: &str,
+    part: Part,
+    body: &Bytes,
+) -> Result<Reply, Status> {
+    let options = WriteOptions::parse(call.query, WriteKind::Update).map_err(OptionsError::status)?;
+    let draft = Draft::new(call, payload::object(call, body)?)?;
+    run(call, name, part, options.dry_run, |_| Ok(draft.clone())).await
+}
+
+/// Changes an object: `change` makes the new state of the old one, again for every attempt.
+///
+/// A `resourceVersion` in the new state that is not the old one's is what the client believes to have read: 409. With
+/// none the update is tried again when others are faster, at most [`ATTEMPTS_MAX`] times.
+pub(super) async fn run<H: Host>(
+    call: &Call<'_, H>,
+    name: &str,
+    part: Part,
+    dry_run: bool,
+    change: impl Fn(&Object) -> Result<Draft, Status>,
+) -> Result<Reply, Status> {
+    let key = call.key(name);
+    for _ in 0..ATTEMPTS_MAX {
+        let snapshot = call.consistent().await?;
+        let current = Arc::clone(snapshot.get(&key).ok_or_else(|| call.not_found(name))?);
+        let old = Draft::stored(current.json())?;
+        let mut new = change(&current)?;
+        settle_name(call, &mut new, name)?;
+        check_preconditions(call, &new, &old, current.revision(), name)?;
+        let new = merge(&old, new, part);
+        check(call, &old, &new)?;
+        if old.is_the_same(&new) {
+            return Ok(call.show(200, current.json()));
+        }
+        let value = new.to_json(call);
+        let ends = new.is_terminating() && new.finalizers().is_empty();
+        let action = call.put(value)?;
+        if dry_run {
+            return Ok(call.show(200, &new.to_json_at(call, &current.revision().to_string())));
+        }
+        let action = if ends { Action::Delete } else { action };
+        match call.write(&key, Expect::At(current.revision()), action).await? {
+            Outcome::Made(Some(object)) => return Ok(call.show(200, object.json())),
+            Outcome::Made(None) => {
+                return Ok(call.show(200, &new.to_json_at(call, &current.revision().to_string())));
+            }
+            Outcome::Lost(None) => return Err(call.not_found(name)),
+            // A client that named a revision gets its 409 when the next attempt finds another one.
+            Outcome::Lost(Some(winner)) => call.see(winner).await,
+        }
+    }
+    Err(call.conflict(name))
+}
+
+/// Fills in the name of the path, or finds it in the object already.
+fn settle_name<H: Host>(call: &Call<'_, H>, new: &mut Draft, name: &str) -> Result<(), Status> {
+    match new.meta("name") {
+        "" => new.set_meta("name", name),
+        found if found == name => {}
+        found => {
+            return Err(Status::bad_request(format!(
+                "the name of the object ({found}) does not match the name on the URL ({name})"
+            )));
+        }
+    }
+    new.settle_namespace(call)
+}
+
+/// What the client believes of the object holds (apiserver `registry/generic/registry/store.go`).
+fn check_preconditions<H: Host>(
+    call: &Call<'_, H>,
+    new: &Draft,
+    old: &Draft,
+    revision: Revision,
+    name: &str,
+) -> Result<(), Status> {
+    let (believed, uid) = (new.meta("uid"), old.meta("uid"));
+    if !believed.is_empty() && believed != uid {
+        return Err(wrong_uid(call, name, believed, uid));
+    }
+    match new.meta("resourceVersion") {
+        "" | "0" => Ok(()),
+        text => match text.parse() {
+            Ok(number) if Revision::new(number) == revision => Ok(()),
+            Ok(_) => Err(call.conflict(name)),
+            Err(_) => Err(Status::bad_request(format!(
+                "metadata.resourceVersion {text:?} is no number: send the one that was read, or none"
+            ))),
+        },
+    }
+}
+
+/// 409: the object of that name is another one than the client means.
+pub(super) fn wrong_uid<H: Host>(call: &Call<'_, H>, name: &str, believed: &str, uid: &str) -> Status {
+    let why = format!("Precondition failed: UID in precondition: {believed}, UID in object meta: {uid}");
+    Status::conflict_because(call.group_resource(), name, &why)
+}
+
+/// The new state: what was sent, or its status alone, with what no client can change taken from the old one.
+fn merge(old: &Draft, mut new: Draft, part: Part) -> Draft {
+    if part == Part::Status {
+        let mut merged = old.clone();
+        match new.rest.shift_remove("status") {
+            Some(status) => drop(merged.rest.insert("status".to_owned(), status)),
+            None => drop(merged.rest.shift_remove("status")),
+        }
+        return merged;
+    }
+    const FIXED: [&str; 6] = [
+        "uid",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generateName",
+        "generation",
+    ];
+    for member in FIXED {
+        match old.metadata.get(member) {
+            Some(value) => drop(new.metadata.insert(member.to_owned(), value.clone())),
+            None => drop(new.metadata.shift_remove(member)),
+        }
+    }
+    if let Some(generation) = old.metadata.get("generation").and_then(Value::as_i64)
+        && !old.wants_the_same(&new)
+    {
+        new.set_meta("generation", generation.saturating_add(1));
+    }
+    new
+}
+
+/// What is wrong with the new state.
+fn check<H: Host>(call: &Call<'_, H>, old: &Draft, new: &Draft) -> Result<(), Status> {
+    let mut causes = Vec::new();
+    if old.is_terminating() {
+        let added: Vec<&str> = new
+            .finalizers()
+            .iter()
+            .filter(|finalizer| !old.finalizers().contains(finalizer))
+            .filter_map(Value::as_str)
+            .collect();
+        if !added.is_empty() {
+            let why = format!(
+                "no new finalizers can be added if the object is being deleted, found new finalizers {added:?}"
+            );
+            causes.push(Cause::forbidden("metadata.finalizers", &why));
+        }
+    }
+    new.validate(call, causes)
+}

@@ -1,0 +1,72 @@
+//! WATCH: what the client wishes, in the engine's words.
+//!
+//! It never sends anything: the stream belongs to the shard.
+
+use std::time::Duration;
+
+use revcast_engine::Start;
+
+use super::select::{self, Choice};
+use super::{Call, Host, Reply, Wish};
+use crate::http::options::{Freshness, WatchOptions, WatchStart, WatchTimeout};
+use crate::http::status::Status;
+
+/// Answers a watch; `name` when the path has one.
+pub(super) async fn handle<H: Host>(
+    call: &Call<'_, H>,
+    options: &WatchOptions,
+    name: Option<&str>,
+) -> Result<Reply, Status> {
+    if !call.head.takes_chunked_reply() {
+        let why = "a watch is sent in chunks, which HTTP/1.0 does not have: use HTTP/1.1".to_owned();
+        return Err(Status::bad_request(why));
+    }
+    if name.is_some_and(|name| select::contradicts(call, &options.selectors, name)) {
+        let why = "fieldSelector metadata.name doesn't match requested name".to_owned();
+        return Err(Status::bad_request(why));
+    }
+    let choice = Choice::new(call, &options.selectors, name)?;
+    let start = match options.start {
+        WatchStart::State(freshness) => {
+            let reached = match freshness {
+                Freshness::MostRecent => call.consistent().await,
+                Freshness::Any => Ok(call.app.feed.snapshot()),
+                Freshness::NotOlderThan(revision) => call.not_older_than(revision).await,
+            };
+            if let Err(status) = reached {
+                // The stream has begun as far as the client knows: the error is an event (recording 07).
+                return Ok(Reply::Refused(status));
+            }
+            Start::State { end_mark: options.bookmarks }
+        }
+        // Settled here, not when the shard takes the watch: what is written once the client has the head of the reply
+        // must be told, and the shard may take the watch after that.
+        WatchStart::MostRecent => match call.consistent().await {
+            Ok(snapshot) => Start::After(snapshot.revision()),
+            Err(status) => return Ok(Reply::Refused(status)),
+        },
+        WatchStart::Any => Start::After(call.app.feed.revision()),
+        WatchStart::After(revision) => Start::After(revision),
+    };
+    Ok(Reply::Watch(Wish {
+        scope: choice.scope,
+        selector: choice.selector,
+        encoding: call.shape.encoding(),
+        start,
+        bookmarks: options.bookmarks,
+        timeout: timeout(call, options.timeout),
+    }))
+}
+
+/// When the stream ends: as asked, or at random between the least time and twice that, so that clients which began
+/// together do not come back together.
+fn timeout<H: Host>(call: &Call<'_, H>, asked: WatchTimeout) -> Duration {
+    match asked {
+        WatchTimeout::After(timeout) => timeout,
+        WatchTimeout::ServerChoice => {
+            let least = call.app.min_watch_timeout;
+            let span_ms = u64::try_from(least.as_millis()).unwrap_or(u64::MAX).max(1);
+            least.saturating_add(Duration::from_millis(call.host.random() % span_ms))
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! The store on a disk that fails: refused writes, and power cuts that lose or tear what was not synced.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use redb::StorageBackend;
+use revcast_engine::change::Batch;
+use revcast_engine::key::{Key, ResourceId};
+use revcast_engine::revision::Revision;
+
+use super::log::Log;
+use super::record::Names;
+use super::{CompactError, Progress, Recovery, Store, StoreConfig, open};
+use crate::source::{Action, Expect, Txn, TxnError, WallTime};
+
+/// What the disk was told since the last sync.
+#[derive(Clone, Debug)]
+enum Told {
+    Length(usize),
+    Write(usize, Vec<u8>),
+}
+
+#[derive(Default)]
+struct Platter {
+    /// What a power cut leaves for certain.
+    synced: Vec<u8>,
+    /// What a reader sees.
+    seen: Vec<u8>,
+    unsynced: Vec<Told>,
+    /// Changing calls until the disk fails. `None`: it does not.
+    calls_left: Option<u32>,
+}
+
+/// A disk in memory. Its clones are the same disk.
+#[derive(Clone, Default)]
+struct Disk(Arc<Mutex<Platter>>);
+
+impl fmt::Debug for Disk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Disk")
+    }
+}
+
+impl Disk {
+    fn platter(&self) -> MutexGuard<'_, Platter> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The disk fails for good after this many changing calls.
+    fn fail_after(&self, calls: u32) {
+        self.platter().calls_left = Some(calls);
+    }
+
+    fn changing(&self) -> Result<MutexGuard<'_, Platter>, io::Error> {
+        let mut platter = self.platter();
+        match &mut platter.calls_left {
+            Some(0) => Err(io::Error::from(io::ErrorKind::StorageFull)),
+            Some(left) => {
+                *left -= 1;
+                Ok(platter)
+            }
+            None => Ok(platter),
+        }
+    }
+
+    /// The disk after a power cut: of what was not synced, any part may be there.
+    fn after_power_cut(&self, random: &mut Random) -> Self {
+        let platter = self.platter();
+        let mut image = platter.synced.clone();
+        for told in &platter.unsynced {
+            if random.below(3) == 0 {
+                continue;
+            }
+            match told {
+                Told::Length(length) => image.resize(*length, 0),
+                Told::Write(at, data) => {
+                    // Disks are atomic by the sector, not by the write.
+                    let torn = random.below(4) == 0;
+                    let end = if torn { random.below(data.len() / 512 + 1) * 512 } else { data.len() };
+                    if image.len() < at + end {
+                        image.resize(at + end, 0);
+                    }
+                    image[*at..at + end].copy_from_slice(&data[..end]);
+                }
+            }
+        }
+        Self(Arc::new(Mutex::new(Platter { synced: image.clone(), seen: image, ..Platter::default() })))
+    }
+}
+
+fn place(offset: u64) -> usize {
+    usize::try_from(offset).expect("a test's disk is small")
+}
+
+impl StorageBackend for Disk {
+    fn len(&self) -> Result<u64, io::Error> {
+        Ok(self.platter().seen.len() as u64)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> Result<(), io::Error> {
+        let platter = self.platter();
+        let from = platter.seen.get(place(offset)..place(offset) + out.len());
+        out.copy_from_slice(from.ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))?);
+        Ok(())
+    }
+
+    fn set_len(&self, len: u64) -> Result<(), io::Error> {
+        let mut platter = self.changing()?;
+        platter.seen.resize(place(len), 0);
+        platter.unsynced.push(Told::Length(place(len)));
+        Ok(())
+    }
+
+    fn sync_data(&self) -> Result<(), io::Error> {
+        let mut platter = self.changing()?;
+        platter.synced = platter.seen.clone();
+        platter.unsynced.clear();
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> Result<(), io::Error> {
+        let mut platter = self.changing()?;
+        let at = place(offset);
+        platter.seen[at..at + data.len()].copy_from_slice(data);
+        platter.unsynced.push(Told::Write(at, data.to_vec()));
+        Ok(())
+    }
+}
+
+/// splitmix64.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        usize::try_from((z ^ (z >> 31)) % n as u64).expect("less than a usize")
+    }
+}
+
+fn store_on(disk: &Disk) -> (Store, Recovery) {
+    let path = PathBuf::from("/disk");
+    let new = disk.platter().seen.is_empty();
+    let db = redb::Builder::new().create_with_backend(disk.clone()).expect("the disk holds a database");
+    if new {
+        open::write_empty(&db).expect("the disk works");
+    }
+    let marks = open::read_marks(Path::new("/disk"), &db).expect("the marks are there");
+    let lock = std::fs::File::open("/dev/null").expect("any file will do as a lock");
+    let config = StoreConfig { fold_revisions_max: 5, ..StoreConfig::memory(vec!["v1/nodes".to_owned()]) };
+    let names = Names::new(&config.resources).expect("a good name");
+    Store::with_log(&config, names, Some(Log::new(path, db, marks, lock))).expect("the store is whole")
+}
+
+fn put(n: usize, size: usize, ttl: Option<Duration>) -> Txn {
+    let key = Key::new(ResourceId::new(0), None, &format!("node-{n}"));
+    Txn::one(key, Expect::Any, Action::Put { value: Bytes::from(vec![b'x'; size]), ttl })
+}
+
+#[test]
+fn after_the_disk_failed_nothing_is_promised_any_more() {
+    let disk = Disk::default();
+    let (mut store, _) = store_on(&disk);
+    let second = Some(Duration::from_secs(1));
+    store.apply(&put(1, 10, second), WallTime::default()).expect("applied");
+    store.flush().expect("the disk works");
+    assert!(store.next_expiry().is_some());
+
+    store.apply(&put(2, 10, None), WallTime::default()).expect("applied");
+    disk.fail_after(0);
+    let error = store.flush().expect_err("the disk fails");
+    assert!(error.to_string().starts_with("the store /disk failed: "), "{error}");
+    disk.platter().calls_left = None;
+
+    assert_eq!(store.flush(), Err(error.clone()), "a disk that works again changes nothing");
+    assert_eq!(store.apply(&put(3, 10, None), WallTime::default()), Err(TxnError::Storage(error.clone())));
+    assert_eq!(store.compact(Revision::new(2)), Err(CompactError::Storage(error.clone())));
+    assert_eq!(store.compact_step(), Err(error));
+    assert_eq!(store.next_expiry(), None);
+    assert_eq!(store.expire(WallTime::from_millis(u64::MAX), 9), []);
+    drop(store);
+
+    let (store, recovery) = store_on(&disk.after_power_cut(&mut Random(0)));
+    assert_eq!(store.revision(), Revision::new(2), "the acknowledged write is there");
+    assert_eq!(recovery.history().count(), 1);
+}
+
+/// Writes, compacts and closes until the disk fails. Every batch, the newest acknowledged revision, and where the
+/// newest finished step of a compaction ended.
+fn live(disk: &Disk, random: &mut Random) -> (Vec<Batch>, Revision, Revision) {
+    let (mut store, _) = store_on(disk);
+    disk.fail_after(u32::try_from(random.below(400)).expect("small"));
+    let (mut all, mut acknowledged, mut compacted) = (Vec::new(), Revision::ZERO, Revision::ZERO);
+    for _ in 0..200 {
+        for _ in 0..random.below(4) {
+            let txn = put(random.below(20), random.below(6000), None);
+            all.push(store.apply(&txn, WallTime::default()).expect("the disk did not fail yet"));
+        }
+        let flushed = store.flush();
+        if flushed.is_err() {
+            break;
+        }
+        acknowledged = store.revision();
+        if random.below(10) == 0 && store.begin_compact(store.revision()).is_err() {
+            continue;
+        }
+        match store.compact_step() {
+            Ok(Progress::Done | Progress::More) => compacted = store.compacted(),
+            Err(_) => break,
+        }
+    }
+    (all, acknowledged, compacted)
+}
+
+#[test]
+fn a_power_cut_at_any_moment_keeps_what_was_acknowledged() {
+    let (mut failed, mut unfinished) = (0, 0);
+    for seed in 0..300 {
+        let mut random = Random(seed);
+        let disk = Disk::default();
+        let (all, acknowledged, compacted) = live(&disk, &mut random);
+        failed += u32::from(disk.platter().calls_left == Some(0));
+
+        let (store, recovery) = store_on(&disk.after_power_cut(&mut random));
+        let revision = store.revision();
+        let newest = all.last().map_or(Revision::new(1), |batch| batch.revision);
+        assert!(revision >= acknowledged && revision <= newest, "seed {seed}: {revision} of {acknowledged}");
+        assert!(store.compacted() >= compacted, "seed {seed}");
+        unfinished += u32::from(revision < newest);
+
+        let history: Vec<Batch> = recovery.history().map(|batch| batch.expect("whole")).collect();
+        let kept = |batch: &&Batch| batch.revision > store.compacted() && batch.revision <= revision;
+        let expected: Vec<Batch> = all.iter().filter(kept).cloned().collect();
+        assert_eq!(history, expected, "seed {seed}");
+        for object in recovery.base() {
+            let object = object.expect("whole");
+            let wrote = all
+                .iter()
+                .rfind(|batch| batch.revision <= store.compacted() && batch.changes[0].key == object.key);
+            let wrote = wrote.expect("something wrote it");
+            assert_eq!(
+                (object.revision, Some(object.value)),
+                (wrote.revision, wrote.changes[0].value.clone())
+            );
+        }
+    }
+    assert!(
+        failed > 200 && unfinished > 20,
+        "the disk failed {failed} times, {unfinished} with writes to lose"
+    );
+}

@@ -1,0 +1,92 @@
+//! Which keys expire, and when.
+//!
+//! Owns the order of expiry and nothing else: it neither deletes a key nor knows what time it is. Exact, not lazy: a
+//! lease renewed a million times takes the room of one.
+
+use std::collections::{BTreeSet, HashMap};
+
+use revcast_engine::key::Key;
+
+use crate::source::WallTime;
+
+/// The keys that have a lease.
+#[derive(Debug, Default)]
+pub(super) struct Leases {
+    /// Soonest first; keys that are due together leave in key order.
+    due: BTreeSet<(WallTime, Key)>,
+    /// The same pairs by key.
+    of: HashMap<Key, WallTime>,
+}
+
+impl Leases {
+    /// Replaces whatever lease `key` had; `None` leaves it without one.
+    pub(super) fn set(&mut self, key: &Key, expires: Option<WallTime>) {
+        let before = match expires {
+            Some(at) => self.of.insert(key.clone(), at),
+            None => self.of.remove(key),
+        };
+        if before == expires {
+            return;
+        }
+        if let Some(before) = before {
+            self.due.remove(&(before, key.clone()));
+        }
+        if let Some(at) = expires {
+            self.due.insert((at, key.clone()));
+        }
+    }
+
+    /// Takes out the key that is due first, if one is due at `now`.
+    pub(super) fn pop_due(&mut self, now: WallTime) -> Option<Key> {
+        if self.next()? > now {
+            return None;
+        }
+        let (_, key) = self.due.pop_first()?;
+        self.of.remove(&key);
+        Some(key)
+    }
+
+    /// When the next key is due.
+    pub(super) fn next(&self) -> Option<WallTime> {
+        self.due.first().map(|(at, _)| *at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use revcast_engine::key::ResourceId;
+
+    fn key(name: &str) -> Key {
+        Key::new(ResourceId::new(0), None, name)
+    }
+
+    fn at(ms: u64) -> WallTime {
+        WallTime::from_millis(ms)
+    }
+
+    #[test]
+    fn the_soonest_is_due_first_and_a_new_lease_replaces_the_old() {
+        let mut leases = Leases::default();
+        leases.set(&key("a"), Some(at(30)));
+        leases.set(&key("b"), Some(at(20)));
+        leases.set(&key("c"), Some(at(20)));
+        leases.set(&key("b"), Some(at(40)));
+        assert_eq!(leases.next(), Some(at(20)));
+        assert_eq!(leases.pop_due(at(19)), None);
+        assert_eq!(leases.pop_due(at(40)), Some(key("c")));
+        assert_eq!(leases.pop_due(at(40)), Some(key("a")));
+        assert_eq!(leases.pop_due(at(40)), Some(key("b")));
+        assert_eq!((leases.pop_due(at(40)), leases.next()), (None, None));
+    }
+
+    #[test]
+    fn a_key_without_a_lease_takes_no_room() {
+        let mut leases = Leases::default();
+        leases.set(&key("a"), Some(at(1)));
+        leases.set(&key("a"), Some(at(1)));
+        leases.set(&key("a"), None);
+        leases.set(&key("a"), None);
+        assert!(leases.due.is_empty() && leases.of.is_empty());
+    }
+}

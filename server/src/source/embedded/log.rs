@@ -1,0 +1,268 @@
+//! The database file: a checkpoint of the state at the compacted revision, and the log of every revision after it.
+//!
+//! Owns the tables, what waits for the next group commit, and the folding of log into checkpoint. Never judges a
+//! write and never knows the newest state: that is the store's.
+//!
+//! ```text
+//! meta      format, cluster, revision (newest), compacted    u64 each
+//! objects   key -> object record                             the state at `compacted`
+//! history   revision -> revision record                      every revision after `compacted`, without a gap
+//! ```
+//!
+//! Each redb transaction takes the file from one consistent state to another; there is no step between two of them
+//! that recovery would have to finish.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::File;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
+use revcast_engine::change::Batch;
+use revcast_engine::revision::Revision;
+
+use super::record::{self, Names, Object, RecordError, State};
+use crate::source::{StorageError, WallTime};
+
+pub(super) const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
+pub(super) const OBJECTS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("objects");
+pub(super) const HISTORY: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("history");
+
+/// The layout described above. A higher one was written by a later revcast.
+pub(super) const FORMAT: u64 = 1;
+/// A folding step ends early once it read this much, so that a writer never waits long behind it.
+const FOLD_BYTES_MAX: usize = 4 << 20;
+
+/// The numbers in `meta`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Marks {
+    pub(super) cluster: u64,
+    pub(super) revision: Revision,
+    pub(super) compacted: Revision,
+}
+
+impl Marks {
+    /// The first revision that `history` must have, if any was written.
+    pub(super) fn history_start(&self) -> Revision {
+        // A fresh store is at revision 1, which wrote nothing.
+        self.compacted.max(super::FRESH).next()
+    }
+}
+
+/// What the file, or the disk under it, did wrong.
+#[derive(Debug)]
+pub(super) enum Fault {
+    Redb(redb::Error),
+    Record {
+        place: String,
+        error: RecordError,
+    },
+    Gap {
+        expected: Revision,
+        found: Option<Revision>,
+    },
+    Mark(&'static str),
+    /// redb gave up in its own way.
+    Panic(String),
+}
+
+impl<E: Into<redb::Error>> From<E> for Fault {
+    fn from(error: E) -> Self {
+        Self::Redb(error.into())
+    }
+}
+
+impl Fault {
+    pub(super) fn history(revision: u64) -> impl FnOnce(RecordError) -> Self {
+        move |error| Self::Record { place: format!("revision {revision}"), error }
+    }
+
+    pub(super) fn object(key: &[u8]) -> impl FnOnce(RecordError) -> Self + '_ {
+        move |error| Self::Record { place: format!("object {:?}", String::from_utf8_lossy(key)), error }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Redb(error) => error.fmt(f),
+            Self::Record { place, error } => write!(f, "{place}: {error}"),
+            Self::Gap { expected, found: Some(found) } => {
+                write!(f, "the log has revision {found} where {expected} belongs")
+            }
+            Self::Gap { expected, found: None } => write!(f, "the log ends before revision {expected}"),
+            Self::Panic(said) => write!(f, "redb panicked: {said}"),
+            Self::Mark(name) => write!(f, "the mark {name:?} is missing or wrong"),
+        }
+    }
+}
+
+/// Revisions encoded and not yet committed. The buffer is reused from group to group.
+#[derive(Debug, Default)]
+struct Pending {
+    bytes: Vec<u8>,
+    revisions: Vec<(Revision, Range<usize>)>,
+}
+
+/// The open database file.
+pub(super) struct Log {
+    path: PathBuf,
+    db: Database,
+    pending: Pending,
+    durable: Marks,
+    /// Dropped, and so released, after the database.
+    _lock: File,
+}
+
+impl fmt::Debug for Log {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Log")
+            .field("path", &self.path)
+            .field("durable", &self.durable)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Log {
+    pub(super) fn new(path: PathBuf, db: Database, durable: Marks, lock: File) -> Self {
+        Self { path, db, pending: Pending::default(), durable, _lock: lock }
+    }
+
+    /// What the file holds for certain.
+    pub(super) const fn durable(&self) -> Marks {
+        self.durable
+    }
+
+    /// The database file.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Revisions that wait for the next commit.
+    pub(super) const fn pending(&self) -> usize {
+        self.pending.revisions.len()
+    }
+
+    /// A view of the file as it is now; later writes do not change it.
+    pub(super) fn view(&self) -> Result<View, Fault> {
+        let txn = self.db.begin_read()?;
+        Ok(View { objects: txn.open_table(OBJECTS)?, history: txn.open_table(HISTORY)? })
+    }
+
+    /// Adds a revision to the group; `expires` tells of each change, in order, when its value expires.
+    pub(super) fn append(
+        &mut self,
+        names: &Names,
+        batch: &Batch,
+        mut expires: impl FnMut(usize) -> Option<WallTime>,
+    ) {
+        let start = self.pending.bytes.len();
+        record::write_revision(&mut self.pending.bytes, batch.changes.len());
+        for (index, change) in batch.changes.iter().enumerate() {
+            let state = change.value.as_ref().map(|value| State { expires: expires(index), value });
+            record::write_change(&mut self.pending.bytes, names, &change.key, state);
+        }
+        self.pending.revisions.push((batch.revision, start..self.pending.bytes.len()));
+    }
+
+    /// Commits the group: when this returns it has reached the disk.
+    pub(super) fn flush(&mut self) -> Result<(), Fault> {
+        let Some(&(revision, _)) = self.pending.revisions.last() else { return Ok(()) };
+        let txn = self.db.begin_write()?;
+        {
+            let mut history = txn.open_table(HISTORY)?;
+            for (revision, range) in &self.pending.revisions {
+                history.insert(revision.get(), &self.pending.bytes[range.clone()])?;
+            }
+            txn.open_table(META)?.insert("revision", revision.get())?;
+        }
+        // redb's default durability is Immediate: the commit ends with an fsync.
+        txn.commit()?;
+        self.durable.revision = revision;
+        self.pending.revisions.clear();
+        self.pending.bytes.clear();
+        // One huge group must not cost its memory for ever.
+        self.pending.bytes.shrink_to(FOLD_BYTES_MAX);
+        Ok(())
+    }
+
+    /// Moves the oldest revisions, none after `upto` and at most `revisions_max`, from the log into the checkpoint, in
+    /// one transaction. `upto` must be durable and after the compacted revision.
+    pub(super) fn fold(&mut self, upto: Revision, revisions_max: usize) -> Result<u64, Fault> {
+        // Revision 1 of a fresh store wrote nothing: there may be nothing to move.
+        let start = self.durable.history_start();
+        let mut compacted = upto;
+        let mut folded = 0;
+        let txn = self.db.begin_write()?;
+        {
+            let mut history = txn.open_table(HISTORY)?;
+            let mut newest = Newest::default();
+            let mut expected = start;
+            let mut bytes = 0;
+            while expected <= upto {
+                if folded >= revisions_max.max(1) as u64 || bytes >= FOLD_BYTES_MAX {
+                    compacted = Revision::new(expected.get() - 1);
+                    break;
+                }
+                let entry = history.get(expected.get())?.ok_or(Fault::Gap { expected, found: None })?;
+                bytes += entry.value().len();
+                newest.take(expected, entry.value())?;
+                folded += 1;
+                expected = expected.next();
+            }
+            newest.write(&mut txn.open_table(OBJECTS)?)?;
+            history.retain_in(..=compacted.get(), |_, _| false)?;
+            txn.open_table(META)?.insert("compacted", compacted.get())?;
+        }
+        txn.commit()?;
+        self.durable.compacted = compacted;
+        Ok(folded)
+    }
+
+    /// This error, said about this file.
+    pub(super) fn error(&self, fault: &Fault) -> StorageError {
+        StorageError::new(&self.path, fault)
+    }
+}
+
+/// The last change of each key in a run of revisions: the checkpoint sees each key once, in order.
+#[derive(Default)]
+struct Newest(BTreeMap<Vec<u8>, Option<Vec<u8>>>);
+
+impl Newest {
+    fn take(&mut self, revision: Revision, bytes: &[u8]) -> Result<(), Fault> {
+        for change in record::read_revision(bytes).map_err(Fault::history(revision.get()))? {
+            let object = change.state.map(|state| {
+                let mut out = Vec::with_capacity(state.value.len() + 24);
+                let namespace_len = change.namespace_len;
+                record::write_object(&mut out, &Object { modified: revision, namespace_len, state });
+                out
+            });
+            self.0.insert(change.key.to_vec(), object);
+        }
+        Ok(())
+    }
+
+    fn write(self, objects: &mut redb::Table<'_, &[u8], &[u8]>) -> Result<(), Fault> {
+        for (key, object) in self.0 {
+            match object {
+                Some(object) => drop(objects.insert(key.as_slice(), object.as_slice())?),
+                None => drop(objects.remove(key.as_slice())?),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The tables as they were at one moment.
+pub(super) struct View {
+    pub(super) objects: redb::ReadOnlyTable<&'static [u8], &'static [u8]>,
+    pub(super) history: redb::ReadOnlyTable<u64, &'static [u8]>,
+}
+
+impl fmt::Debug for View {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("View").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,438 @@
+//! The embedded store: revisions, expectations, leases and compaction, in memory or in one file.
+//!
+//! Owns which revision wrote each key, when it expires, and the next revision. Keeps no value in memory: values go
+//! through to the engine's index and, if there is a data directory, to the file. It lives on the publisher's thread; it
+//! never waits for anything but the disk, starts no thread and reads no clock.
+//!
+//! A write is applied at once and durable after the next [`Store::flush`], which commits everything that was applied
+//! since the one before (group commit). Answer a writer only after the flush: an acknowledged write is never lost.
+//!
+//! Revisions are numbered as etcd does it: an empty store is at 1, the first write is 2.
+
+#[cfg(test)]
+mod faults;
+mod lease;
+mod log;
+mod open;
+mod record;
+mod recovery;
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use revcast_engine::change::{Batch, Change};
+use revcast_engine::key::Key;
+use revcast_engine::revision::Revision;
+
+pub use self::open::OpenError;
+pub use self::recovery::{BaseObject, Recovery, Undeclared};
+
+use self::lease::Leases;
+use self::log::Log;
+use self::record::Names;
+use self::recovery::Presence;
+use super::{
+    Action, Expect, KEY_BYTES_MAX, Op, StorageError, TXN_OPS_MAX, Txn, TxnError, VALUE_BYTES_MAX, WallTime,
+};
+
+/// The revision of an empty store.
+const FRESH: Revision = Revision::new(1);
+
+/// How to open a store.
+#[derive(Clone, Debug)]
+pub struct StoreConfig {
+    /// Where the file lives; made if missing. `None`: in memory, gone at the end of the process.
+    pub dir: Option<PathBuf>,
+    /// The stable name of each row of the schema, in row order: `v1/configmaps`, `apps/v1/deployments`. Names, not
+    /// rows, are written to disk.
+    pub resources: Vec<String>,
+    /// Memory for pages of the file, in bytes.
+    pub cache_bytes: usize,
+    /// Revisions that one step of compaction folds at most.
+    pub fold_revisions_max: usize,
+}
+
+impl StoreConfig {
+    /// A store in memory.
+    #[must_use]
+    pub const fn memory(resources: Vec<String>) -> Self {
+        Self { dir: None, resources, cache_bytes: 64 << 20, fold_revisions_max: 256 }
+    }
+
+    /// A store in `dir`.
+    #[must_use]
+    pub fn durable(dir: impl Into<PathBuf>, resources: Vec<String>) -> Self {
+        Self { dir: Some(dir.into()), ..Self::memory(resources) }
+    }
+}
+
+/// The embedded store.
+#[derive(Debug)]
+pub struct Store {
+    names: Arc<Names>,
+    cluster: u64,
+    revision: Revision,
+    compacted: Revision,
+    /// Where the compaction that runs step by step ends.
+    folding: Option<Revision>,
+    fold_revisions_max: usize,
+    /// Which revision wrote each key that has a value.
+    modified: HashMap<Key, Revision>,
+    leases: Leases,
+    log: Option<Log>,
+    /// The disk failed once: nothing is applied or acknowledged any more.
+    failed: Option<StorageError>,
+}
+
+/// A finished compaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Compacted {
+    /// History up to here is forgotten.
+    pub revision: Revision,
+    /// How many revisions were folded into the checkpoint; none in memory.
+    pub folded: u64,
+}
+
+/// How far a compaction is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// Nothing is left to do.
+    Done,
+    /// Call [`Store::compact_step`] again.
+    More,
+}
+
+/// Why a compaction did not happen. The first lines are etcd's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CompactError {
+    /// The revision asked for is compacted already, or about to be.
+    Compacted {
+        /// What was asked for.
+        asked: Revision,
+        /// Up to where history is forgotten.
+        compacted: Revision,
+    },
+    /// The revision asked for is not written yet.
+    Future {
+        /// What was asked for.
+        asked: Revision,
+        /// The newest revision.
+        newest: Revision,
+    },
+    /// The disk failed.
+    Storage(StorageError),
+}
+
+impl fmt::Display for CompactError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Compacted { asked, compacted } => write!(
+                f,
+                "mvcc: required revision has been compacted: the request asks for {asked}, ask for more than \
+                 {compacted}"
+            ),
+            Self::Future { asked, newest } => write!(
+                f,
+                "mvcc: required revision is a future revision: the request asks for {asked}, ask for at most {newest}"
+            ),
+            Self::Storage(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for CompactError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Storage(error) => Some(error),
+            Self::Compacted { .. } | Self::Future { .. } => None,
+        }
+    }
+}
+
+impl From<StorageError> for CompactError {
+    fn from(error: StorageError) -> Self {
+        Self::Storage(error)
+    }
+}
+
+impl Store {
+    /// Opens the store, reads it once, and hands out its past for the caller to replay.
+    ///
+    /// # Errors
+    /// See [`OpenError`]; nothing was changed then.
+    pub fn open(config: &StoreConfig) -> Result<(Self, Recovery), OpenError> {
+        let names = Names::new(&config.resources).map_err(OpenError::Resources)?;
+        let log = config.dir.as_deref().map(|dir| open::open(dir, config.cache_bytes)).transpose()?;
+        Self::with_log(config, names, log)
+    }
+
+    /// Reads what `log` holds, if there is one.
+    fn with_log(config: &StoreConfig, names: Names, log: Option<Log>) -> Result<(Self, Recovery), OpenError> {
+        let names = Arc::new(names);
+        let mut store = Self {
+            names,
+            cluster: new_cluster(),
+            revision: FRESH,
+            compacted: Revision::ZERO,
+            folding: None,
+            fold_revisions_max: config.fold_revisions_max,
+            modified: HashMap::new(),
+            leases: Leases::default(),
+            log: None,
+            failed: None,
+        };
+        let Some(log) = log else { return Ok((store, Recovery::none(FRESH))) };
+        let recovery = Recovery::read(&log, &store.names, |key, revision, presence| match presence {
+            Presence::There { expires } => {
+                store.leases.set(&key, expires);
+                store.modified.insert(key, revision);
+            }
+            Presence::Gone => {
+                store.leases.set(&key, None);
+                store.modified.remove(&key);
+            }
+        })
+        .map_err(|fault| OpenError::fault(log.path(), &fault))?;
+        let marks = log.durable();
+        (store.cluster, store.revision, store.compacted) = (marks.cluster, marks.revision, marks.compacted);
+        store.log = Some(log);
+        Ok((store, recovery))
+    }
+
+    /// Applies all of `txn` in the next revision, or nothing. Not durable before the next [`Store::flush`].
+    ///
+    /// A key whose lease ran out is there until [`Store::expire`] deletes it.
+    ///
+    /// # Errors
+    /// The first fault of the request, or that the disk failed before.
+    ///
+    /// # Panics
+    /// When a key's resource is no row of [`StoreConfig::resources`].
+    pub fn apply(&mut self, txn: &Txn, now: WallTime) -> Result<Batch, TxnError> {
+        self.healthy().map_err(TxnError::Storage)?;
+        self.check(&txn.ops)?;
+        let mut changes = Vec::with_capacity(txn.ops.len());
+        let mut expiries = Vec::with_capacity(txn.ops.len());
+        for Op { key, action, .. } in &txn.ops {
+            let (value, expires) = match action {
+                Action::Put { value, ttl } => (Some(value.clone()), ttl.map(|ttl| now.plus(ttl))),
+                Action::Delete => (None, None),
+            };
+            changes.push(Change { key: key.clone(), value });
+            expiries.push(expires);
+        }
+        Ok(self.commit(changes, &expiries))
+    }
+
+    /// Makes everything that was applied durable, in one commit. Does nothing in memory.
+    ///
+    /// # Errors
+    /// The disk failed. What was applied since the last flush may be lost, and every later `apply`, `flush` and
+    /// `compact` gives the same error: only a restart knows what reached the disk.
+    pub fn flush(&mut self) -> Result<(), StorageError> {
+        self.healthy()?;
+        let Some(log) = &mut self.log else { return Ok(()) };
+        let done = log.flush().map_err(|fault| log.error(&fault));
+        self.remember(done)
+    }
+
+    /// When the next key expires. `None` also after the disk failed: nothing expires then.
+    #[must_use]
+    pub fn next_expiry(&self) -> Option<WallTime> {
+        if self.failed.is_some() { None } else { self.leases.next() }
+    }
+
+    /// Deletes up to `max` keys whose lease ran out at `now`, soonest first, each in a revision of its own. Not durable
+    /// before the next [`Store::flush`].
+    pub fn expire(&mut self, now: WallTime, max: usize) -> Vec<Batch> {
+        let mut batches = Vec::new();
+        while self.failed.is_none() && batches.len() < max {
+            let Some(key) = self.leases.pop_due(now) else { break };
+            batches.push(self.commit(vec![Change { key, value: None }], &[None]));
+        }
+        batches
+    }
+
+    /// Forgets history up to and including `upto`, all steps at once.
+    ///
+    /// # Errors
+    /// See [`CompactError`].
+    pub fn compact(&mut self, upto: Revision) -> Result<Compacted, CompactError> {
+        self.begin_compact(upto)?;
+        let mut folded = 0;
+        loop {
+            let (progress, step) = self.step()?;
+            folded += step;
+            if progress == Progress::Done {
+                return Ok(Compacted { revision: self.compacted, folded });
+            }
+        }
+    }
+
+    /// Begins to forget history up to `upto`; [`Store::compact_step`] does it, a bounded part at a time, so that writes
+    /// can go on between. Replaces the target of a compaction that runs.
+    ///
+    /// # Errors
+    /// See [`CompactError`].
+    pub fn begin_compact(&mut self, upto: Revision) -> Result<(), CompactError> {
+        self.healthy()?;
+        let compacted = self.folding.unwrap_or(self.compacted);
+        if upto <= compacted {
+            return Err(CompactError::Compacted { asked: upto, compacted });
+        }
+        if upto > self.revision {
+            return Err(CompactError::Future { asked: upto, newest: self.revision });
+        }
+        self.folding = Some(upto);
+        Ok(())
+    }
+
+    /// Does one step of the compaction that was begun: one commit, which takes the file from one consistent state to
+    /// the next. A crash between two steps leaves a store that is compacted less far.
+    ///
+    /// # Errors
+    /// The disk failed; as for [`Store::flush`].
+    pub fn compact_step(&mut self) -> Result<Progress, StorageError> {
+        self.step().map(|(progress, _)| progress)
+    }
+
+    /// Up to where history is forgotten. While a compaction runs, as far as it came.
+    #[must_use]
+    pub const fn compacted(&self) -> Revision {
+        self.compacted
+    }
+
+    /// The newest revision.
+    #[must_use]
+    pub const fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    /// The revision that wrote the value of `key`; `None`: it has no value.
+    #[must_use]
+    pub fn modified(&self, key: &Key) -> Option<Revision> {
+        self.modified.get(key).copied()
+    }
+
+    /// How many keys have a value; those of undeclared resources are not counted.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.modified.len()
+    }
+
+    /// Whether no key has a value.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.modified.is_empty()
+    }
+
+    /// Revisions that are applied and not yet durable; always none in memory.
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        self.log.as_ref().map_or(0, Log::pending)
+    }
+
+    /// Names this store's line of revisions: drawn at birth, kept for life.
+    #[must_use]
+    pub const fn cluster(&self) -> u64 {
+        self.cluster
+    }
+
+    /// Everything that can be wrong with a transaction, in the order of its operations.
+    fn check(&self, ops: &[Op]) -> Result<(), TxnError> {
+        match ops.len() {
+            0 => return Err(TxnError::NoOps),
+            1..=TXN_OPS_MAX => {}
+            ops => return Err(TxnError::TooManyOps { ops }),
+        }
+        let mut seen = HashSet::with_capacity(if ops.len() > 1 { ops.len() } else { 0 });
+        for (op, Op { key, action, .. }) in ops.iter().enumerate() {
+            assert!(key.resource().row() < self.names.len(), "a key's resource is a row of the schema");
+            let bytes = key.path().len();
+            if bytes > KEY_BYTES_MAX {
+                return Err(TxnError::KeyTooLong { op, bytes });
+            }
+            match action {
+                Action::Put { value, .. } if value.len() > VALUE_BYTES_MAX => {
+                    return Err(TxnError::ValueTooLarge { op, bytes: value.len() });
+                }
+                Action::Put { .. } | Action::Delete => {}
+            }
+            if ops.len() > 1 && !seen.insert(key) {
+                return Err(TxnError::DuplicateKey { op });
+            }
+        }
+        for (op, Op { key, expect, action }) in ops.iter().enumerate() {
+            let found = self.modified(key);
+            let holds = match expect {
+                Expect::Any => true,
+                Expect::Absent => found.is_none(),
+                Expect::Exists => found.is_some(),
+                Expect::At(revision) => found == Some(*revision),
+            };
+            if !holds {
+                return Err(TxnError::Conflict { op, found });
+            }
+            if found.is_none() && *action == Action::Delete {
+                return Err(TxnError::NotFound { op });
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes `changes` the next revision. They were checked.
+    fn commit(&mut self, changes: Vec<Change>, expiries: &[Option<WallTime>]) -> Batch {
+        self.revision = self.revision.next();
+        let batch = Batch { revision: self.revision, changes };
+        for (Change { key, value }, expires) in batch.changes.iter().zip(expiries) {
+            self.leases.set(key, *expires);
+            match value {
+                Some(_) => self.modified.insert(key.clone(), self.revision),
+                None => self.modified.remove(key),
+            };
+        }
+        if let Some(log) = &mut self.log {
+            log.append(&self.names, &batch, |index| expiries[index]);
+        }
+        batch
+    }
+
+    /// One step of a compaction, and how many revisions it folded.
+    fn step(&mut self) -> Result<(Progress, u64), StorageError> {
+        self.healthy()?;
+        let Some(upto) = self.folding else { return Ok((Progress::Done, 0)) };
+        let Some(log) = &mut self.log else {
+            (self.compacted, self.folding) = (upto, None);
+            return Ok((Progress::Done, 0));
+        };
+        let ready = if upto > log.durable().revision { log.flush() } else { Ok(()) };
+        let done = ready.and_then(|()| log.fold(upto, self.fold_revisions_max));
+        self.compacted = log.durable().compacted;
+        let done = done.map_err(|fault| log.error(&fault));
+        let folded = self.remember(done)?;
+        if self.compacted >= upto {
+            self.folding = None;
+            return Ok((Progress::Done, folded));
+        }
+        Ok((Progress::More, folded))
+    }
+
+    /// The first error of the disk is the answer to everything after it.
+    fn remember<T>(&mut self, done: Result<T, StorageError>) -> Result<T, StorageError> {
+        if let Err(error) = &done {
+            self.failed = Some(error.clone());
+        }
+        done
+    }
+
+    fn healthy(&self) -> Result<(), StorageError> {
+        self.failed.clone().map_or(Ok(()), Err)
+    }
+}
+
+/// A number that no other store has, for all practical purposes.
+fn new_cluster() -> u64 {
+    uuid::Uuid::new_v4().as_u64_pair().0
+}

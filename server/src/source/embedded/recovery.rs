@@ -1,0 +1,211 @@
+//! What a store hands to its caller at the start: the state at the compacted revision, and every revision after it.
+//!
+//! Owns reading the file back, in a stream: neither the values nor the log are ever in memory as a whole. Never
+//! changes anything.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, HashSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use revcast_engine::change::{Batch, Change};
+use revcast_engine::key::Key;
+use revcast_engine::revision::Revision;
+
+use super::log::{Fault, Log, Marks, View};
+use super::record::{self, Named, Names};
+use crate::source::{StorageError, WallTime};
+
+/// A store's past. Replay [`Recovery::base`], then [`Recovery::history`], then drop it: while it lives the file
+/// cannot reuse the room of what is compacted.
+#[derive(Debug)]
+pub struct Recovery {
+    /// The newest revision: the next write gets the one after it.
+    pub revision: Revision,
+    /// The revision of the base; history begins after it. Zero when nothing was compacted ever.
+    pub compacted: Revision,
+    /// Objects that stay on disk but are not served, because nobody declares their resource any more.
+    pub undeclared: Vec<Undeclared>,
+    file: Option<Contents>,
+}
+
+/// Objects of a resource that nobody declares. They are kept, unseen and unexpired, until somebody does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Undeclared {
+    /// The name under which it was declared.
+    pub resource: String,
+    /// How many objects it has.
+    pub objects: usize,
+}
+
+/// One object of the base.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BaseObject {
+    /// Which object.
+    pub key: Key,
+    /// The revision that wrote it.
+    pub revision: Revision,
+    /// The object as JSON.
+    pub value: Bytes,
+}
+
+#[derive(Debug)]
+struct Contents {
+    view: View,
+    names: Arc<Names>,
+    path: PathBuf,
+}
+
+impl Recovery {
+    /// The past of a store that has none.
+    pub(super) const fn none(revision: Revision) -> Self {
+        Self { revision, compacted: Revision::ZERO, undeclared: Vec::new(), file: None }
+    }
+
+    /// Reads the whole file once, checks every record, and tells `visit` of every change, oldest first.
+    pub(super) fn read(
+        log: &Log,
+        names: &Arc<Names>,
+        visit: impl FnMut(Key, Revision, Presence),
+    ) -> Result<Self, Fault> {
+        let Marks { revision, compacted, .. } = log.durable();
+        let view = log.view()?;
+        let undeclared = scan(&view, names, log.durable(), visit)?;
+        let file = Contents { view, names: Arc::clone(names), path: log.path().to_owned() };
+        Ok(Self { revision, compacted, undeclared, file: Some(file) })
+    }
+
+    /// The state at the compacted revision, in the order of the stored keys.
+    pub fn base(&self) -> impl Iterator<Item = Result<BaseObject, StorageError>> + '_ {
+        self.file.iter().flat_map(|file| {
+            let (range, fault) = opened(file.view.objects.range::<&[u8]>(..));
+            let objects = range.into_iter().flatten().filter_map(|entry| {
+                let (key, value) = match entry {
+                    Ok(entry) => entry,
+                    Err(error) => return Some(Err(error.into())),
+                };
+                base_object(&file.names, key.value(), value.value()).transpose()
+            });
+            objects.chain(fault.into_iter().map(Err)).map(|item| file.said(item))
+        })
+    }
+
+    /// Every revision after the compacted one, in order. A revision that changed only what is not declared now is
+    /// left out.
+    pub fn history(&self) -> impl Iterator<Item = Result<Batch, StorageError>> + '_ {
+        self.file.iter().flat_map(|file| {
+            let (range, fault) = opened(file.view.history.range::<u64>(..));
+            let batches = range.into_iter().flatten().filter_map(|entry| {
+                let (revision, value) = match entry {
+                    Ok(entry) => entry,
+                    Err(error) => return Some(Err(error.into())),
+                };
+                match batch(&file.names, revision.value(), value.value()) {
+                    Ok(batch) if batch.changes.is_empty() => None,
+                    read => Some(read),
+                }
+            });
+            batches.chain(fault.into_iter().map(Err)).map(|item| file.said(item))
+        })
+    }
+}
+
+impl Contents {
+    fn said<T>(&self, item: Result<T, Fault>) -> Result<T, StorageError> {
+        item.map_err(|fault| StorageError::new(&self.path, fault))
+    }
+}
+
+/// What a change left of its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Presence {
+    There { expires: Option<WallTime> },
+    Gone,
+}
+
+fn opened<T>(range: Result<T, redb::StorageError>) -> (Option<T>, Option<Fault>) {
+    match range {
+        Ok(range) => (Some(range), None),
+        Err(error) => (None, Some(error.into())),
+    }
+}
+
+fn base_object(names: &Names, key: &[u8], value: &[u8]) -> Result<Option<BaseObject>, Fault> {
+    let object = record::read_object(value).map_err(Fault::object(key))?;
+    Ok(match names.key(key, object.namespace_len).map_err(Fault::object(key))? {
+        Named::Declared(key) => {
+            let value = Bytes::copy_from_slice(object.state.value);
+            Some(BaseObject { key, revision: object.modified, value })
+        }
+        Named::Undeclared { .. } => None,
+    })
+}
+
+fn batch(names: &Names, revision: u64, value: &[u8]) -> Result<Batch, Fault> {
+    let mut changes = Vec::new();
+    for change in record::read_revision(value).map_err(Fault::history(revision))? {
+        match names.key(change.key, change.namespace_len).map_err(Fault::history(revision))? {
+            Named::Declared(key) => {
+                let value = change.state.map(|state| Bytes::copy_from_slice(state.value));
+                changes.push(Change { key, value });
+            }
+            Named::Undeclared { .. } => {}
+        }
+    }
+    Ok(Batch { revision: Revision::new(revision), changes })
+}
+
+/// Reads everything once: the marks must agree with the tables, and every record must be whole.
+fn scan(
+    view: &View,
+    names: &Names,
+    marks: Marks,
+    mut visit: impl FnMut(Key, Revision, Presence),
+) -> Result<Vec<Undeclared>, Fault> {
+    let mut undeclared: BTreeMap<String, HashSet<Vec<u8>>> = BTreeMap::new();
+    let mut change = |named: Named<'_>, bytes: &[u8], revision: Revision, presence: Presence| match named {
+        Named::Declared(key) => visit(key, revision, presence),
+        Named::Undeclared { resource } => {
+            let keys = undeclared.entry(resource.to_owned()).or_default();
+            match presence {
+                Presence::There { .. } => keys.insert(bytes.to_vec()),
+                Presence::Gone => keys.remove(bytes),
+            };
+        }
+    };
+    for entry in view.objects.range::<&[u8]>(..)? {
+        let (key, value) = entry?;
+        let bytes = key.value();
+        let object = record::read_object(value.value()).map_err(Fault::object(bytes))?;
+        let named = names.key(bytes, object.namespace_len).map_err(Fault::object(bytes))?;
+        if object.modified > marks.compacted {
+            return Err(Fault::Mark("compacted"));
+        }
+        change(named, bytes, object.modified, Presence::There { expires: object.state.expires });
+    }
+    let mut expected = marks.history_start();
+    for entry in view.history.range::<u64>(..)? {
+        let (number, value) = entry?;
+        let number = number.value();
+        let revision = Revision::new(number);
+        if revision != expected {
+            return Err(Fault::Gap { expected, found: Some(revision) });
+        }
+        for record::Change { key, namespace_len, state } in
+            record::read_revision(value.value()).map_err(Fault::history(number))?
+        {
+            let named = names.key(key, namespace_len).map_err(Fault::history(number))?;
+            let presence = state.map_or(Presence::Gone, |state| Presence::There { expires: state.expires });
+            change(named, key, revision, presence);
+        }
+        expected = expected.next();
+    }
+    match expected.cmp(&marks.revision.next()) {
+        Ordering::Less => return Err(Fault::Gap { expected, found: None }),
+        Ordering::Greater => return Err(Fault::Mark("revision")),
+        Ordering::Equal => {}
+    }
+    let kept = undeclared.into_iter().filter(|(_, keys)| !keys.is_empty());
+    Ok(kept.map(|(resource, keys)| Undeclared { resource, objects: keys.len() }).collect())
+}

@@ -1,0 +1,415 @@
+//! The publisher's thread over the embedded store: commands in, durable and visible revisions out.
+//!
+//! Owns the store and the engine's publisher, and the order between them: apply, flush, publish, answer. A group of
+//! waiting writes shares one flush. It never touches a socket; shards learn of news through [`Shards`].
+
+use std::sync::Arc;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{JoinHandle, Thread};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use crossbeam_queue::ArrayQueue;
+use revcast_engine::change::Batch;
+use revcast_engine::key::Key;
+use revcast_engine::revision::Revision;
+use revcast_engine::{Object, Publisher};
+
+use super::embedded::{CompactError, Progress, Recovery, Store};
+use super::{StorageError, Txn, TxnError, WallTime};
+use crate::vital::Vital;
+
+/// Commands that may wait; more are told to come back.
+const COMMANDS_MAX: usize = 4096;
+/// Writes that share one flush.
+const GROUP_MAX: usize = 256;
+/// Keys that one pass expires.
+const EXPIRE_MAX: usize = 256;
+/// Share of the ring that a shard may be behind before the source waits for it.
+const BACKLOG_MAX: f64 = 0.5;
+/// How often the source looks whether such a shard has caught up.
+const BACKLOG_POLL: Duration = Duration::from_micros(200);
+
+/// Who asked: a shard, and its own number for the question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asker {
+    /// The shard.
+    pub shard: usize,
+    /// Its number for the question.
+    pub ticket: u64,
+}
+
+/// What can be asked of the publisher's thread.
+#[derive(Debug)]
+pub enum Command {
+    /// Make this transaction.
+    Write(Txn, Asker),
+    /// Forget history up to this revision.
+    Compact(Revision, Asker),
+}
+
+/// What is answered.
+#[derive(Clone, Debug)]
+pub enum Answer {
+    /// The transaction is durable and visible; the new states of its keys in the order of its operations.
+    Written(Revision, Vec<Option<Arc<Object>>>),
+    /// Nothing was changed.
+    Refused(TxnError),
+    /// History is forgotten up to here.
+    Compacted(Revision),
+    /// It was not forgotten.
+    NotCompacted(CompactError),
+}
+
+/// The shards, as the publisher's thread sees them.
+pub trait Shards: Send + Sync {
+    /// Something new is visible.
+    fn published(&self);
+    /// An answer for one of them.
+    fn answer(&self, to: Asker, answer: Answer);
+}
+
+/// Counts of the source, for metrics.
+#[derive(Debug, Default)]
+pub struct SourceStats {
+    /// Transactions made.
+    pub writes: AtomicU64,
+    /// Transactions refused.
+    pub refused: AtomicU64,
+    /// Keys deleted because their time was over.
+    pub expired: AtomicU64,
+    /// Flushes of a group to disk (or to nothing, in memory).
+    pub flushes: AtomicU64,
+    /// Times that the source waited for a shard that was half a ring behind.
+    pub backlogged: AtomicU64,
+    /// Up to where the store has forgotten history.
+    pub compacted: AtomicU64,
+    /// Bytes of frames in the window.
+    pub window_bytes: AtomicU64,
+    /// The disk failed: every write is refused.
+    pub failed: AtomicBool,
+}
+
+/// Where shards leave commands.
+#[derive(Debug)]
+pub struct Desk {
+    commands: ArrayQueue<Command>,
+    thread: OnceLock<Thread>,
+    closing: AtomicBool,
+    /// Counts of the source.
+    pub stats: SourceStats,
+}
+
+/// Too many commands wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full;
+
+impl Desk {
+    /// An empty desk; nobody sits at it yet.
+    #[must_use]
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self {
+            commands: ArrayQueue::new(COMMANDS_MAX),
+            thread: OnceLock::new(),
+            closing: AtomicBool::new(false),
+            stats: SourceStats::default(),
+        })
+    }
+
+    /// Leaves a command; its answer comes through [`Shards::answer`].
+    ///
+    /// # Errors
+    /// [`Full`]: nothing was taken.
+    pub fn submit(&self, command: Command) -> Result<(), Full> {
+        self.commands.push(command).map_err(|_| Full)?;
+        if let Some(thread) = self.thread.get() {
+            thread.unpark();
+        }
+        Ok(())
+    }
+
+    /// Asks the thread to make what is waiting and to end.
+    pub fn close(&self) {
+        self.closing.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.get() {
+            thread.unpark();
+        }
+    }
+}
+
+/// Replays what the store remembers through the publisher, so that the window survives a restart.
+///
+/// # Errors
+/// The file cannot be read, or a stored value cannot be served any more; one line either way.
+pub fn replay(recovery: &Recovery, publisher: &mut Publisher) -> Result<(), String> {
+    let now = seconds(wall_now());
+    for object in recovery.base() {
+        let object = object.map_err(|error| error.to_string())?;
+        let path = object.key.path().to_owned();
+        publisher
+            .load(object.key, object.revision, &object.value)
+            .map_err(|error| format!("the stored object {path} cannot be served: {error}"))?;
+    }
+    publisher.loaded(recovery.compacted);
+    for (count, batch) in recovery.history().enumerate() {
+        let batch = batch.map_err(|error| error.to_string())?;
+        publisher
+            .handle_batch(&batch, now)
+            .map_err(|error| format!("the stored revision {} cannot be served: {error}", batch.revision))?;
+        if count % 1024 == 1023 {
+            publisher.publish();
+        }
+    }
+    publisher.handle_progress(recovery.revision);
+    publisher.publish();
+    Ok(())
+}
+
+/// Starts the publisher's thread.
+///
+/// # Errors
+/// The system refuses another thread.
+pub fn start(
+    store: Store,
+    publisher: Publisher,
+    desk: Arc<Desk>,
+    shards: Arc<dyn Shards>,
+    compact_interval: Option<Duration>,
+) -> std::io::Result<JoinHandle<()>> {
+    std::thread::Builder::new().name("publisher".into()).spawn(move || {
+        let _vital = Vital("the publisher's thread");
+        let _ = desk.thread.set(std::thread::current());
+        let next_compaction = compact_interval.map(|interval| Instant::now() + interval);
+        let mut thread = Publishing {
+            store,
+            publisher,
+            desk,
+            shards,
+            compact_interval,
+            next_compaction,
+            compacting: false,
+            group: Vec::new(),
+        };
+        thread.run();
+    })
+}
+
+/// One write of the group under way: whom to answer, and what happened.
+struct Pending {
+    asker: Asker,
+    outcome: Result<(Revision, Vec<Key>), TxnError>,
+}
+
+struct Publishing {
+    store: Store,
+    publisher: Publisher,
+    desk: Arc<Desk>,
+    shards: Arc<dyn Shards>,
+    compact_interval: Option<Duration>,
+    next_compaction: Option<Instant>,
+    compacting: bool,
+    group: Vec<Command>,
+}
+
+impl Publishing {
+    fn run(&mut self) {
+        loop {
+            let closing = self.desk.closing.load(Ordering::Acquire);
+            self.wait_for_shards();
+            while self.group.len() < GROUP_MAX
+                && let Some(command) = self.desk.commands.pop()
+            {
+                self.group.push(command);
+            }
+            let expired = self.due_leases();
+            let worked = !self.group.is_empty() || !expired.is_empty();
+            if worked {
+                self.commit(expired);
+            }
+            let compacted = self.compact_some();
+            if worked || compacted {
+                continue;
+            }
+            if closing {
+                return;
+            }
+            self.sleep();
+        }
+    }
+
+    /// Backpressure: holds the source back while a shard is half a ring behind.
+    fn wait_for_shards(&self) {
+        if self.publisher.backlog() < BACKLOG_MAX {
+            return;
+        }
+        self.desk.stats.backlogged.fetch_add(1, Ordering::Relaxed);
+        while self.publisher.backlog() >= BACKLOG_MAX && !self.desk.closing.load(Ordering::Acquire) {
+            std::thread::park_timeout(BACKLOG_POLL);
+        }
+    }
+
+    fn due_leases(&mut self) -> Vec<Batch> {
+        let now = wall_now();
+        match self.store.next_expiry() {
+            Some(due) if due <= now => self.store.expire(now, EXPIRE_MAX),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Applies the group, makes it durable, makes it visible, and answers: in this order.
+    fn commit(&mut self, expired: Vec<Batch>) {
+        let now = wall_now();
+        let stats = &self.desk.stats;
+        stats.expired.fetch_add(expired.len() as u64, Ordering::Relaxed);
+        let mut batches = expired;
+        let mut pending = Vec::new();
+        let mut compactions = Vec::new();
+        for command in self.group.drain(..) {
+            match command {
+                Command::Write(txn, asker) => {
+                    let outcome = self.store.apply(&txn, now).map(|batch| {
+                        let revision = batch.revision;
+                        batches.push(batch);
+                        (revision, txn.ops.into_iter().map(|op| op.key).collect())
+                    });
+                    pending.push(Pending { asker, outcome });
+                }
+                Command::Compact(revision, asker) => compactions.push((revision, asker)),
+            }
+        }
+        let flushed = self.store.flush();
+        stats.flushes.fetch_add(1, Ordering::Relaxed);
+        if flushed.is_err() {
+            stats.failed.store(true, Ordering::Release);
+        }
+        let answers = match flushed {
+            Ok(()) => self.publish(&batches, pending, seconds(now)),
+            Err(error) => refuse_all(&pending, &error),
+        };
+        for (asker, answer) in answers {
+            self.shards.answer(asker, answer);
+        }
+        for (revision, asker) in compactions {
+            let answer = self.compact(revision);
+            self.shards.answer(asker, answer);
+        }
+    }
+
+    /// Publishes durable batches in order. The states for the answers are picked up as of each write, so a writer
+    /// sees what it wrote itself, not what came after it in the group.
+    fn publish(
+        &mut self,
+        batches: &[Batch],
+        pending: Vec<Pending>,
+        as_of_seconds: u64,
+    ) -> Vec<(Asker, Answer)> {
+        let mut answers = Vec::with_capacity(pending.len());
+        let mut pending = pending.into_iter().peekable();
+        let mut take_refused = |answers: &mut Vec<_>, until: Option<Revision>| {
+            while let Some(next) = pending.peek() {
+                if matches!(&next.outcome, Ok((revision, _)) if Some(*revision) != until) {
+                    break;
+                }
+                let Some(Pending { asker, outcome }) = pending.next() else { break };
+                match outcome {
+                    Ok((revision, keys)) => return Some((asker, revision, keys)),
+                    Err(error) => answers.push((asker, Answer::Refused(error))),
+                }
+            }
+            None
+        };
+        for batch in batches {
+            // The edge decodes every value before it writes it, with the same decoder.
+            if let Err(error) = self.publisher.handle_batch(batch, as_of_seconds) {
+                panic!("revision {} was accepted and cannot be published: {error}", batch.revision);
+            }
+            if let Some((asker, revision, keys)) = take_refused(&mut answers, Some(batch.revision)) {
+                let objects = keys.iter().map(|key| self.publisher.get(key).cloned()).collect();
+                answers.push((asker, Answer::Written(revision, objects)));
+            }
+        }
+        let unanswered = take_refused(&mut answers, None);
+        debug_assert!(unanswered.is_none(), "every batch was published");
+        self.publisher.publish();
+        self.shards.published();
+        let stats = &self.desk.stats;
+        let written = answers.iter().filter(|(_, answer)| matches!(answer, Answer::Written(..))).count();
+        stats.writes.fetch_add(written as u64, Ordering::Relaxed);
+        stats.refused.fetch_add((answers.len() - written) as u64, Ordering::Relaxed);
+        stats.window_bytes.store(self.publisher.window_bytes(), Ordering::Relaxed);
+        answers
+    }
+
+    fn compact(&mut self, revision: Revision) -> Answer {
+        match self.store.begin_compact(revision) {
+            Ok(()) => {
+                self.publisher.compact(revision);
+                self.publisher.publish();
+                self.shards.published();
+                self.compacting = true;
+                Answer::Compacted(revision)
+            }
+            Err(error) => Answer::NotCompacted(error),
+        }
+    }
+
+    /// One step of a compaction, if one runs or is due. True when there is more to do at once.
+    fn compact_some(&mut self) -> bool {
+        if let (Some(due), Some(interval)) = (self.next_compaction, self.compact_interval)
+            && Instant::now() >= due
+        {
+            self.next_compaction = Some(Instant::now() + interval);
+            // What the ring can replay is kept, so that it can after a restart.
+            self.compacting |= self.store.begin_compact(self.publisher.forgotten()).is_ok();
+        }
+        if !self.compacting {
+            return false;
+        }
+        match self.store.compact_step() {
+            Ok(Progress::More) => {}
+            Ok(Progress::Done) => self.compacting = false,
+            Err(_) => {
+                self.desk.stats.failed.store(true, Ordering::Release);
+                self.compacting = false;
+            }
+        }
+        self.desk.stats.compacted.store(self.store.compacted().get(), Ordering::Relaxed);
+        self.compacting
+    }
+
+    /// Until a command comes, a lease ends or a compaction is due.
+    fn sleep(&self) {
+        let now = wall_now();
+        let lease = self
+            .store
+            .next_expiry()
+            .map(|due| Duration::from_millis(due.as_millis().saturating_sub(now.as_millis()).max(1)));
+        let compaction = self.next_compaction.map(|due| due.saturating_duration_since(Instant::now()));
+        match [lease, compaction].into_iter().flatten().min() {
+            Some(time) => std::thread::park_timeout(time),
+            None => std::thread::park(),
+        }
+    }
+}
+
+fn refuse_all(pending: &[Pending], error: &StorageError) -> Vec<(Asker, Answer)> {
+    pending
+        .iter()
+        .map(|write| {
+            let error = match &write.outcome {
+                Ok(_) => TxnError::Storage(error.clone()),
+                Err(own) => own.clone(),
+            };
+            (write.asker, Answer::Refused(error))
+        })
+        .collect()
+}
+
+fn wall_now() -> WallTime {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    WallTime::from_millis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
+const fn seconds(time: WallTime) -> u64 {
+    time.as_millis() / 1000
+}
