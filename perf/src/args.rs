@@ -1,0 +1,447 @@
+//! The command line, parsed once into values that cannot be wrong. A bad option is one line that names the option, the
+//! value and the mend.
+
+use crate::stamp::OBJECTS_MAX;
+use crate::target::{Resource, Server};
+use crate::units::{parse_duration, parse_size};
+use std::ffi::OsString;
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub(crate) const HELP: &str = "\
+revcast-perf measures a Kubernetes-style watch server from outside, over plain HTTP.
+
+Usage: revcast-perf fanout [OPTIONS]
+
+Creates objects, opens watches, writes updates, and checks that every watcher sees every write exactly once and in
+order. Exit code 0: nothing was lost, duplicated or out of order; 1: something was; 2: a bad option.
+
+What is loaded
+  --server URL            http://HOST:PORT                              [http://127.0.0.1:8080]
+  --i-own-this-server     allow a server that is not on this machine
+  --token-file FILE       send the file's content as bearer token
+  --resource NAME         configmaps, v1/PLURAL/KIND or GROUP/VERSION/PLURAL/KIND   [configmaps]
+  --namespace NAME        where the objects live                        [fanout]
+  --namespaces N          spread over N namespaces NAME-0, NAME-1, ...
+  --objects N             objects in each namespace                     [10]
+  --size SIZE             stored size of an object: 512B, 1KiB, 64KiB   [1KiB]
+
+Watchers
+  --watchers N            watches to open                               [1000]
+  --label-selector TEXT   as in Kubernetes; labels: app=revcast-perf, half=even|odd, object=NAME.
+  --field-selector TEXT   {object} stands for another object's name in each watch: metadata.name={object}
+  --bookmarks             ask for bookmarks
+  --connect-rate N        watches opened a second                       [5000]
+  --threads N             receiving threads in each process             [1]
+  --processes N           receiving processes; one holds about 19,000 watches   [1]
+  --sources N             connect from N addresses 127.0.0.2, 127.0.0.3, ...    [1 up to 28,000 watches]
+  --client-cpu LIST       run on these CPUs only: 1, 1,3 or 2-5
+
+Writes
+  --rate N|max            writes a second in all, or as fast as the writers go  [20]
+  --writers N             connections that write                        [1]
+  --pipeline N            requests under way on each of them            [16]
+  --warmup TIME           written and checked, but not measured         [3s]
+  --duration TIME         measured                                      [30s]
+  --drain TIME            longest wait for what is on its way at the end        [10s]
+  --seed N                the order in which objects are written        [a new one, reported]
+
+Report
+  --server-pid PID        whose CPU time and memory to report           [found by its loopback port]
+  --json                  one JSON object on stdout
+  --help, --version
+";
+
+/// How fast to write.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Rate {
+    /// Writes a second, all writers together.
+    PerSecond(f64),
+    Max,
+}
+
+/// Everything that `fanout` was asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Fanout {
+    pub(crate) server: Server,
+    pub(crate) anywhere: bool,
+    pub(crate) token_file: Option<PathBuf>,
+    pub(crate) resource: Resource,
+    pub(crate) namespaces: Vec<String>,
+    pub(crate) objects: u32,
+    pub(crate) size_bytes: usize,
+    pub(crate) watchers: u32,
+    pub(crate) label_selector: Option<String>,
+    pub(crate) field_selector: Option<String>,
+    pub(crate) bookmarks: bool,
+    pub(crate) connect_rate: u32,
+    pub(crate) threads: u32,
+    pub(crate) processes: u32,
+    pub(crate) sources: Option<u32>,
+    pub(crate) client_cpus: Vec<usize>,
+    pub(crate) rate: Rate,
+    pub(crate) writers: u32,
+    pub(crate) pipeline: usize,
+    pub(crate) warmup: Duration,
+    pub(crate) duration: Duration,
+    pub(crate) drain: Duration,
+    pub(crate) seed: Option<u64>,
+    pub(crate) server_pid: Option<u32>,
+    pub(crate) json: bool,
+}
+
+/// What to do.
+#[derive(Clone, Debug)]
+pub(crate) enum Job {
+    Help,
+    Version,
+    Fanout(Box<Fanout>),
+    /// A receiving process that `fanout` started.
+    Worker,
+}
+
+/// A bad option: what, its value, and how to mend it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct BadOption {
+    option: String,
+    value: Option<String>,
+    mend: String,
+}
+
+impl BadOption {
+    pub(crate) fn new(option: &str, value: &str, mend: impl Into<String>) -> Self {
+        Self { option: option.to_owned(), value: Some(value.to_owned()), mend: mend.into() }
+    }
+}
+
+impl fmt::Display for BadOption {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.value {
+            Some(value) => write!(out, "{} {value:?}: {}", self.option, self.mend),
+            None => write!(out, "{}: {}", self.option, self.mend),
+        }
+    }
+}
+
+impl Default for Fanout {
+    fn default() -> Self {
+        Self {
+            server: Server { host: "127.0.0.1".to_owned(), port: 8080 },
+            anywhere: false,
+            token_file: None,
+            resource: Resource {
+                api_version: "v1".to_owned(),
+                plural: "configmaps".to_owned(),
+                kind: "ConfigMap".to_owned(),
+            },
+            namespaces: vec!["fanout".to_owned()],
+            objects: 10,
+            size_bytes: 1024,
+            watchers: 1000,
+            label_selector: None,
+            field_selector: None,
+            bookmarks: false,
+            connect_rate: 5000,
+            threads: 1,
+            processes: 1,
+            sources: None,
+            client_cpus: Vec::new(),
+            rate: Rate::PerSecond(20.0),
+            writers: 1,
+            pipeline: 16,
+            warmup: Duration::from_secs(3),
+            duration: Duration::from_secs(30),
+            drain: Duration::from_secs(10),
+            seed: None,
+            server_pid: None,
+            json: false,
+        }
+    }
+}
+
+/// Reads the command line, without the program's name.
+pub(crate) fn parse(args: impl IntoIterator<Item = impl Into<OsString>>) -> Result<Job, BadOption> {
+    let mut parser = lexopt::Parser::from_args(args);
+    let next = |parser: &mut lexopt::Parser| match parser.next() {
+        Ok(Some(lexopt::Arg::Long(name))) => Ok(Some(format!("--{name}"))),
+        Ok(Some(lexopt::Arg::Short(letter))) => Ok(Some(format!("-{letter}"))),
+        Ok(Some(lexopt::Arg::Value(value))) => Ok(Some(value.to_string_lossy().into_owned())),
+        Ok(None) => Ok(None),
+        Err(fault) => Err(bare("the command line", &format!("{fault}; see --help"))),
+    };
+    match next(&mut parser)?.as_deref() {
+        None | Some("help" | "--help" | "-h") => return Ok(Job::Help),
+        Some("--version" | "-V") => return Ok(Job::Version),
+        Some("worker") => return Ok(Job::Worker),
+        Some("fanout") => {}
+        Some(other) => return Err(bare(other, "not a command; use `revcast-perf fanout`")),
+    }
+    let mut fanout = Fanout::default();
+    let mut count = None;
+    while let Some(option) = next(&mut parser)? {
+        match option.as_str() {
+            "--help" | "-h" => return Ok(Job::Help),
+            "--version" | "-V" => return Ok(Job::Version),
+            "--i-own-this-server" => fanout.anywhere = true,
+            "--bookmarks" => fanout.bookmarks = true,
+            "--json" => fanout.json = true,
+            "--namespaces" => count = Some(whole(&option, &value(&mut parser, &option)?, 1, 100_000)?),
+            _ => {
+                let text = if OPTIONS.contains(&option.as_str()) {
+                    value(&mut parser, &option)?
+                } else {
+                    String::new()
+                };
+                set(&mut fanout, &option, text)?;
+            }
+        }
+    }
+    if let Some(count) = count {
+        let name = fanout.namespaces.concat();
+        fanout.namespaces = (0..count).map(|number| format!("{name}-{number}")).collect();
+    }
+    check(&fanout)?;
+    Ok(Job::Fanout(Box::new(fanout)))
+}
+
+/// The options that take a value and are set by [`set`].
+const OPTIONS: [&str; 22] = [
+    "--server",
+    "--token-file",
+    "--resource",
+    "--namespace",
+    "--objects",
+    "--size",
+    "--watchers",
+    "--label-selector",
+    "--field-selector",
+    "--connect-rate",
+    "--threads",
+    "--processes",
+    "--sources",
+    "--client-cpu",
+    "--rate",
+    "--writers",
+    "--pipeline",
+    "--warmup",
+    "--duration",
+    "--drain",
+    "--seed",
+    "--server-pid",
+];
+
+fn set(fanout: &mut Fanout, option: &str, text: String) -> Result<(), BadOption> {
+    match option {
+        "--server" => {
+            fanout.server = Server::parse(&text).map_err(|mend| BadOption::new(option, &text, mend))?
+        }
+        "--token-file" => fanout.token_file = Some(PathBuf::from(text)),
+        "--resource" => {
+            let mend = "give configmaps, v1/PLURAL/KIND or GROUP/VERSION/PLURAL/KIND";
+            fanout.resource = Resource::parse(&text).ok_or_else(|| BadOption::new(option, &text, mend))?;
+        }
+        "--namespace" => fanout.namespaces = vec![dns_label(option, text)?],
+        "--objects" => fanout.objects = whole(option, &text, 1, OBJECTS_MAX)?,
+        "--size" => {
+            let mend = "give bytes, KiB or MiB, for example 1KiB, at most 16MiB";
+            let size = parse_size(&text).filter(|&bytes| bytes <= 16 * 1024 * 1024);
+            fanout.size_bytes = size.ok_or_else(|| BadOption::new(option, &text, mend))?;
+        }
+        "--watchers" => fanout.watchers = whole(option, &text, 1, 10_000_000)?,
+        "--label-selector" => fanout.label_selector = Some(text),
+        "--field-selector" => fanout.field_selector = Some(text),
+        "--connect-rate" => fanout.connect_rate = whole(option, &text, 1, 1_000_000)?,
+        "--threads" => fanout.threads = whole(option, &text, 1, 1024)?,
+        "--processes" => fanout.processes = whole(option, &text, 1, 1024)?,
+        "--sources" => fanout.sources = Some(whole(option, &text, 1, 65_000)?),
+        "--client-cpu" => {
+            let mend = "give CPU numbers, for example 1 or 1,3 or 2-5";
+            fanout.client_cpus = cpu_list(&text).ok_or_else(|| BadOption::new(option, &text, mend))?;
+        }
+        "--rate" => fanout.rate = rate(option, &text)?,
+        "--writers" => fanout.writers = whole(option, &text, 1, 1000)?,
+        "--pipeline" => fanout.pipeline = whole(option, &text, 1, 10_000)? as usize,
+        "--warmup" => fanout.warmup = duration(option, &text, Duration::ZERO)?,
+        "--duration" => fanout.duration = duration(option, &text, Duration::from_millis(100))?,
+        "--drain" => fanout.drain = duration(option, &text, Duration::ZERO)?,
+        "--seed" => {
+            let seed =
+                text.parse().map_err(|_| BadOption::new(option, &text, "give a whole number below 2^64"))?;
+            fanout.seed = Some(seed);
+        }
+        "--server-pid" => fanout.server_pid = Some(whole(option, &text, 1, u32::MAX)?),
+        _ => return Err(bare(option, "not an option of fanout; see revcast-perf --help")),
+    }
+    Ok(())
+}
+
+/// What options mean together.
+fn check(fanout: &Fanout) -> Result<(), BadOption> {
+    let namespaces = u32::try_from(fanout.namespaces.len()).unwrap_or(u32::MAX);
+    let objects = fanout.objects.saturating_mul(namespaces);
+    if objects > OBJECTS_MAX {
+        let mend = format!("{namespaces} namespaces have {objects} objects; {OBJECTS_MAX} is the most");
+        return Err(BadOption::new("--objects", &fanout.objects.to_string(), mend));
+    }
+    if fanout.writers > objects {
+        let mend = format!("every writer needs an object of its own, there are {objects}: raise --objects");
+        return Err(BadOption::new("--writers", &fanout.writers.to_string(), mend));
+    }
+    if namespaces > fanout.watchers {
+        let mend = format!("{} watchers cannot cover them all: raise --watchers", fanout.watchers);
+        return Err(BadOption::new("--namespaces", &namespaces.to_string(), mend));
+    }
+    if fanout.processes > fanout.watchers {
+        let mend = "more than there are --watchers";
+        return Err(BadOption::new("--processes", &fanout.processes.to_string(), mend));
+    }
+    Ok(())
+}
+
+fn bare(option: &str, mend: &str) -> BadOption {
+    BadOption { option: option.to_owned(), value: None, mend: mend.to_owned() }
+}
+
+fn value(parser: &mut lexopt::Parser, option: &str) -> Result<String, BadOption> {
+    let value = parser.value().map_err(|_| bare(option, "a value is missing; see revcast-perf --help"))?;
+    value.into_string().map_err(|raw| BadOption::new(option, &raw.to_string_lossy(), "write it in UTF-8"))
+}
+
+fn whole(option: &str, text: &str, least: u32, most: u32) -> Result<u32, BadOption> {
+    let number = text.parse().ok().filter(|number| (least..=most).contains(number));
+    number.ok_or_else(|| BadOption::new(option, text, format!("give a whole number from {least} to {most}")))
+}
+
+fn duration(option: &str, text: &str, least: Duration) -> Result<Duration, BadOption> {
+    let duration =
+        parse_duration(text).filter(|&duration| duration >= least && duration.as_secs() <= 30 * 86_400);
+    let mend = if least.is_zero() {
+        "give a time, for example 10s, 500ms or 2m, at most 30 days"
+    } else {
+        "give a time, for example 30s or 2m, from 100ms to 30 days"
+    };
+    duration.ok_or_else(|| BadOption::new(option, text, mend))
+}
+
+fn rate(option: &str, text: &str) -> Result<Rate, BadOption> {
+    if text == "max" {
+        return Ok(Rate::Max);
+    }
+    let per_second = text.parse().ok().filter(|rate: &f64| (0.001..=10_000_000.0).contains(rate));
+    let mend = "give writes a second, for example 20 or 0.5, or max";
+    per_second.map(Rate::PerSecond).ok_or_else(|| BadOption::new(option, text, mend))
+}
+
+fn dns_label(option: &str, text: String) -> Result<String, BadOption> {
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let valid = (1..=50).contains(&text.len())
+        && text.bytes().all(inner)
+        && !text.starts_with('-')
+        && !text.ends_with('-');
+    if valid {
+        Ok(text)
+    } else {
+        Err(BadOption::new(option, &text, "give a-z, 0-9 and - inside, at most 50 characters"))
+    }
+}
+
+fn cpu_list(text: &str) -> Option<Vec<usize>> {
+    let mut cpus = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
+        if first > last || last >= rustix::thread::CpuSet::MAX_CPU {
+            return None;
+        }
+        cpus.extend(first..=last);
+    }
+    Some(cpus)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fanout(args: &str) -> Result<Fanout, String> {
+        match parse(["fanout"].into_iter().chain(args.split_ascii_whitespace())) {
+            Ok(Job::Fanout(fanout)) => Ok(*fanout),
+            Ok(other) => Err(format!("{other:?}")),
+            Err(bad) => Err(bad.to_string()),
+        }
+    }
+
+    #[test]
+    fn defaults_and_every_option() {
+        let plain = fanout("").expect("no option is needed");
+        assert_eq!((plain.watchers, plain.rate, plain.size_bytes), (1000, Rate::PerSecond(20.0), 1024));
+        let full = fanout(
+            "--server http://localhost:9 --watchers 40000 --rate max --duration 1m --warmup 0 --drain=2s --size 4KiB \
+             --resource v1/pods/Pod --namespace load --namespaces 3 --objects 7 --label-selector half=odd \
+             --field-selector metadata.name={object} --threads 2 --processes 4 --client-cpu 1,3-5 --sources 2 \
+             --server-pid 12 --json --seed 9 --bookmarks --connect-rate 100 --token-file /t --writers 3 --pipeline 1 \
+             --i-own-this-server",
+        )
+        .expect("all are valid");
+        assert_eq!(full.namespaces, ["load-0", "load-1", "load-2"]);
+        assert_eq!(full.client_cpus, [1, 3, 4, 5]);
+        assert_eq!(
+            (full.rate, full.duration, full.drain),
+            (Rate::Max, Duration::from_secs(60), Duration::from_secs(2))
+        );
+        assert_eq!(
+            (full.watchers, full.objects, full.threads, full.processes, full.connect_rate),
+            (40_000, 7, 2, 4, 100)
+        );
+        assert_eq!(
+            (full.sources, full.server_pid, full.seed, full.writers, full.pipeline),
+            (Some(2), Some(12), Some(9), 3, 1)
+        );
+        assert_eq!(full.label_selector.as_deref(), Some("half=odd"));
+        assert!(full.json && full.bookmarks && full.anywhere);
+    }
+
+    #[test]
+    fn every_option_with_a_value_is_known() {
+        for option in OPTIONS {
+            let outcome = set(&mut Fanout::default(), option, "1".to_owned());
+            assert!(outcome.is_ok() || outcome.is_err_and(|bad| bad.value.is_some()), "{option}");
+        }
+    }
+
+    #[test]
+    fn a_bad_option_is_one_line_with_name_value_and_mend() {
+        for (args, expected) in [
+            ("--watchers many", r#"--watchers "many": give a whole number from 1 to 10000000"#),
+            ("--watchers 0", r#"--watchers "0": give a whole number from 1 to 10000000"#),
+            ("--rate -1", r#"--rate "-1": give writes a second, for example 20 or 0.5, or max"#),
+            (
+                "--duration 5d",
+                r#"--duration "5d": give a time, for example 30s or 2m, from 100ms to 30 days"#,
+            ),
+            ("--size big", r#"--size "big": give bytes, KiB or MiB, for example 1KiB, at most 16MiB"#),
+            ("--client-cpu 5-2", r#"--client-cpu "5-2": give CPU numbers, for example 1 or 1,3 or 2-5"#),
+            ("--watcher 5", "--watcher: not an option of fanout; see revcast-perf --help"),
+            ("--watchers", "--watchers: a value is missing; see revcast-perf --help"),
+            (
+                "--writers 11",
+                r#"--writers "11": every writer needs an object of its own, there are 10: raise --objects"#,
+            ),
+        ] {
+            assert_eq!(fanout(args).expect_err(args), expected);
+        }
+        for args in [
+            "--server https://x",
+            "--resource pods",
+            "--namespace A",
+            "--seed -1",
+            "--namespaces 2000",
+            "stray",
+        ] {
+            let line = fanout(args).expect_err(args);
+            assert_eq!(line.lines().count(), 1, "{line}");
+        }
+        assert!(matches!(parse(["--help"]), Ok(Job::Help)));
+        assert!(parse(["load"]).is_err_and(|bad| bad.to_string().contains("load")));
+    }
+}

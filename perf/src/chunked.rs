@@ -1,0 +1,174 @@
+//! Decoder of `Transfer-Encoding: chunked` (RFC 9112, 7.1) for bytes that arrive in any pieces. It gives out slices of
+//! the input and copies nothing. A chunk boundary says nothing about event boundaries.
+
+use std::fmt;
+
+/// What the decoder found next in the input.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Step<'a> {
+    /// Bytes of the body.
+    Data(&'a [u8]),
+    /// The input is used up; the body goes on.
+    More,
+    /// The terminating chunk and its trailer are complete. What is left of the input belongs to the next message.
+    End,
+}
+
+/// The server broke the chunk format.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ChunkFault {
+    expected: &'static str,
+    found: u8,
+}
+
+impl fmt::Display for ChunkFault {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            out,
+            "the server broke the chunked encoding: {} expected, found {:?}",
+            self.expected,
+            char::from(self.found)
+        )
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// In the hexadecimal size; the number of digits so far.
+    Size(u8),
+    Extension,
+    SizeNewline,
+    Data,
+    DataReturn,
+    DataNewline,
+    /// At the start of a line after the terminating chunk.
+    Trailer,
+    TrailerLine,
+    EndNewline,
+    End,
+}
+
+/// Where in a chunked body the connection is: 16 bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ChunkDecoder {
+    remaining: u64,
+    phase: Phase,
+}
+
+impl ChunkDecoder {
+    pub(crate) const fn new() -> Self {
+        Self { remaining: 0, phase: Phase::Size(0) }
+    }
+
+    /// Advances `input` past what was decoded and says what it was. Call until it answers `More` or `End`.
+    pub(crate) fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<Step<'a>, ChunkFault> {
+        loop {
+            if self.phase == Phase::End {
+                return Ok(Step::End);
+            }
+            let Some((&byte, rest)) = input.split_first() else { return Ok(Step::More) };
+            if self.phase == Phase::Data {
+                let whole = usize::try_from(self.remaining).unwrap_or(usize::MAX);
+                let (data, rest) = input.split_at(whole.min(input.len()));
+                *input = rest;
+                self.remaining -= data.len() as u64;
+                if self.remaining == 0 {
+                    self.phase = Phase::DataReturn;
+                }
+                return Ok(Step::Data(data));
+            }
+            *input = rest;
+            self.phase = self.after(byte)?;
+        }
+    }
+
+    /// The phase that follows when `byte`, which is no body data, was read.
+    fn after(&mut self, byte: u8) -> Result<Phase, ChunkFault> {
+        let wants = |expected: &'static str| Err(ChunkFault { expected, found: byte });
+        Ok(match self.phase {
+            Phase::Size(digits) => match (byte, digits) {
+                (b'\r', 1..) => Phase::SizeNewline,
+                (b';' | b' ' | b'\t', 1..) => Phase::Extension,
+                (b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F', 0..16) => {
+                    let digit = char::from(byte).to_digit(16).unwrap_or(0);
+                    self.remaining = self.remaining << 4 | u64::from(digit);
+                    Phase::Size(digits + 1)
+                }
+                _ => return wants("a hexadecimal chunk size"),
+            },
+            Phase::Extension if byte == b'\r' => Phase::SizeNewline,
+            Phase::Extension => Phase::Extension,
+            Phase::SizeNewline if byte != b'\n' => return wants("a newline after the chunk size"),
+            Phase::SizeNewline if self.remaining == 0 => Phase::Trailer,
+            Phase::SizeNewline => Phase::Data,
+            Phase::DataReturn if byte == b'\r' => Phase::DataNewline,
+            Phase::DataNewline if byte == b'\n' => Phase::Size(0),
+            Phase::DataReturn | Phase::DataNewline => return wants("CRLF after the chunk"),
+            Phase::Trailer if byte == b'\r' => Phase::EndNewline,
+            Phase::TrailerLine if byte == b'\n' => Phase::Trailer,
+            Phase::Trailer | Phase::TrailerLine => Phase::TrailerLine,
+            Phase::EndNewline if byte == b'\n' => Phase::End,
+            Phase::EndNewline => return wants("the newline of the last empty line"),
+            Phase::Data | Phase::End => self.phase,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decode(pieces: &[&[u8]]) -> Result<(Vec<u8>, bool), ChunkFault> {
+        let mut decoder = ChunkDecoder::new();
+        let mut body = Vec::new();
+        for piece in pieces {
+            let mut input = *piece;
+            loop {
+                match decoder.next(&mut input)? {
+                    Step::Data(data) => body.extend_from_slice(data),
+                    Step::More => break,
+                    Step::End => return Ok((body, true)),
+                }
+            }
+        }
+        Ok((body, false))
+    }
+
+    #[test]
+    fn every_split_in_three_gives_the_same_body() {
+        let stream =
+            b"5\r\nhello\r\nB;name=value\r\n, chunked w\r\n00004\r\norld\r\n0\r\nExpires: never\r\n\r\n";
+        for first in 0..=stream.len() {
+            for second in first..=stream.len() {
+                let pieces = [&stream[..first], &stream[first..second], &stream[second..]];
+                let (body, ended) = decode(&pieces).expect("the stream is valid");
+                assert_eq!(body, b"hello, chunked world", "split at {first} and {second}");
+                assert!(ended);
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_after_the_end_are_left_alone() {
+        let mut decoder = ChunkDecoder::new();
+        let mut input: &[u8] = b"1\r\nx\r\n0\r\n\r\nHTTP/1.1 200 OK";
+        assert_eq!(decoder.next(&mut input), Ok(Step::Data(b"x")));
+        assert_eq!(decoder.next(&mut input), Ok(Step::End));
+        assert_eq!(input, b"HTTP/1.1 200 OK");
+    }
+
+    #[test]
+    fn broken_framing_is_a_fault_not_data() {
+        for broken in [
+            &b"x\r\n"[..],
+            b"\r\n",
+            b"3\nabc",
+            b"3\r\nabcd",
+            b"1\r\na\rb",
+            b"11111111111111111\r\n",
+            b"0\r\n\rx",
+        ] {
+            assert!(decode(&[broken]).is_err(), "{:?}", String::from_utf8_lossy(broken));
+        }
+    }
+}

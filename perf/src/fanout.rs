@@ -1,0 +1,429 @@
+//! One run: prepare the server, open the watches, write, wait for the rest, report.
+
+use crate::args::{BadOption, Fanout, Rate};
+use crate::clock::{nanos, now_ns};
+use crate::fleet::Fleet;
+use crate::http::{Caller, Connection};
+use crate::latency::Latency;
+use crate::message::{Command, Finish, Plan};
+use crate::object::Recipe;
+use crate::procfs;
+use crate::random::Random;
+use crate::report::Report;
+use crate::scope::Scope;
+use crate::stock;
+use crate::units::{show_count, show_ns, show_rate};
+use crate::writer::{Order, Writer, Written};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::thread::{CpuSet, sched_setaffinity};
+use std::fs;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// Descriptors of a process that are not watches: epolls, pipes, the writers, what the runtime holds.
+const SPARE_DESCRIPTORS: u64 = 256;
+/// One source address has 28,232 ports by default (net.ipv4.ip_local_port_range).
+const WATCHERS_PER_SOURCE: u32 = 28_000;
+/// After the last watch is open: how long the server may settle before its memory is read.
+const SETTLE: Duration = Duration::from_millis(500);
+/// Between the word "measure from" and the first write.
+const LEAD_NS: u64 = 200_000_000;
+const SECOND_NS: u64 = 1_000_000_000;
+/// Without one more established watch for so long the opening has failed.
+const OPENING_STALL_NS: u64 = 30_000_000_000;
+
+/// Why there is no report.
+#[derive(Debug)]
+pub(crate) enum Trouble {
+    /// An option asks for what cannot be.
+    Option(BadOption),
+    /// The server or the machine did not do its part.
+    Run(String),
+}
+
+impl From<BadOption> for Trouble {
+    fn from(bad: BadOption) -> Self {
+        Self::Option(bad)
+    }
+}
+
+impl From<String> for Trouble {
+    fn from(why: String) -> Self {
+        Self::Run(why)
+    }
+}
+
+/// CPU time used so far, ns, by the server and by this generator.
+#[derive(Clone, Copy, Debug)]
+struct CpuMark {
+    server_ns: Option<u64>,
+    client_ns: Option<u64>,
+}
+
+/// One run under way.
+#[derive(Debug)]
+struct Run<'a> {
+    args: &'a Fanout,
+    address: SocketAddr,
+    caller: Caller,
+    recipe: Recipe,
+    server_pid: Option<u32>,
+    began_ns: u64,
+    acknowledged: Arc<AtomicU64>,
+    next_line_ns: u64,
+    delivered_before: u64,
+}
+
+/// Raises the soft limit of open files to the hard one, and gives it.
+pub(crate) fn raise_nofile() -> u64 {
+    let limit = getrlimit(Resource::Nofile);
+    // Refused: the soft limit holds, and is what counts.
+    let _refused = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// Does the whole run.
+pub(crate) fn run(args: &Fanout) -> Result<Report, Trouble> {
+    check_descriptors(args.watchers, args.processes, raise_nofile())?;
+    pin(&args.client_cpus)?;
+    let address = args.server.resolve(args.anywhere).map_err(|fault| {
+        BadOption::new("--server", &format!("http://{}", args.server.authority()), fault.to_string())
+    })?;
+    if args.sources.is_some() && !(address.is_ipv4() && address.ip().is_loopback()) {
+        let sources = args.sources.unwrap_or(0).to_string();
+        return Err(
+            BadOption::new("--sources", &sources, "only for a server on 127.0.0.1; leave it away").into()
+        );
+    }
+    let caller = Caller { host: args.server.authority(), token: read_token(args)? };
+    let run_id = Random::new(now_ns() ^ u64::from(std::process::id()) << 48).next();
+    let recipe = Recipe {
+        resource: args.resource.clone(),
+        namespaces: args.namespaces.clone(),
+        per_namespace: args.objects,
+        run: run_id,
+        seed: args.seed.unwrap_or(run_id >> 32),
+        pad_bytes: 0,
+    };
+    let server_pid =
+        args.server_pid.or_else(|| procfs::listener(address).filter(|_| address.ip().is_loopback()));
+    if let Some(pid) = args.server_pid.filter(|&pid| procfs::cpu_time(pid).is_none()) {
+        return Err(BadOption::new("--server-pid", &pid.to_string(), "there is no such process").into());
+    }
+    let run = Run {
+        args,
+        address,
+        caller,
+        recipe,
+        server_pid,
+        began_ns: now_ns(),
+        acknowledged: Arc::new(AtomicU64::new(0)),
+        next_line_ns: now_ns() + SECOND_NS,
+        delivered_before: 0,
+    };
+    Ok(run.go()?)
+}
+
+/// Says when more watchers are asked for than fit into so many processes.
+fn check_descriptors(watchers: u32, processes: u32, limit: u64) -> Result<(), BadOption> {
+    let room = limit.saturating_sub(SPARE_DESCRIPTORS);
+    let each = u64::from(watchers.div_ceil(processes));
+    if each <= room {
+        return Ok(());
+    }
+    let mend = if room == 0 {
+        format!("the limit of open files is {limit}: raise it (ulimit -n)")
+    } else {
+        let enough = u64::from(watchers).div_ceil(room);
+        let needed = each + SPARE_DESCRIPTORS;
+        format!(
+            "{each} watchers need {needed} open files in a process, {limit} are allowed: use --processes {enough}"
+        )
+    };
+    Err(BadOption::new("--watchers", &watchers.to_string(), mend))
+}
+
+/// Binds this thread, and all that it starts from here on, to some CPUs.
+fn pin(cpus: &[usize]) -> Result<(), BadOption> {
+    if cpus.is_empty() {
+        return Ok(());
+    }
+    let mut set = CpuSet::new();
+    cpus.iter().for_each(|&cpu| set.set(cpu));
+    let shown = cpus.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+    sched_setaffinity(None, &set)
+        .map_err(|fault| BadOption::new("--client-cpu", &shown, format!("not allowed: {fault}")))
+}
+
+fn read_token(args: &Fanout) -> Result<Option<String>, BadOption> {
+    let Some(path) = &args.token_file else { return Ok(None) };
+    let bad = |mend: String| BadOption::new("--token-file", &path.to_string_lossy(), mend);
+    let token = fs::read_to_string(path).map_err(|fault| bad(format!("cannot be read: {fault}")))?;
+    let token = token.trim().to_owned();
+    if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(bad("give a file with one bearer token in it".to_owned()));
+    }
+    Ok(Some(token))
+}
+
+impl Run<'_> {
+    fn go(mut self) -> Result<Report, String> {
+        let mut server = Connection::new(self.address, self.caller.clone());
+        let object_bytes = stock::create_objects(&mut server, &mut self.recipe, self.args.size_bytes)?;
+        let (labels, fields) = (self.args.label_selector.as_deref(), self.args.field_selector.as_deref());
+        let scopes = stock::list_scopes(&mut server, &self.recipe, labels, fields)?;
+        drop(server);
+
+        let rss_before = self.server_pid.and_then(procfs::rss_bytes);
+        let mut fleet = Fleet::start(&self.plans(&scopes))?;
+        self.await_open(&mut fleet)?;
+        self.wait_until(&mut fleet, now_ns() + nanos(SETTLE))?;
+        let rss_idle = self.server_pid.and_then(procfs::rss_bytes);
+
+        let start_ns = now_ns() + LEAD_NS;
+        let measure_from_ns = start_ns + nanos(self.args.warmup);
+        let end_ns = measure_from_ns + nanos(self.args.duration);
+        fleet.tell_all(&Command::Measure { from_ns: measure_from_ns })?;
+        let writers = self.start_writers(start_ns, measure_from_ns, end_ns);
+        self.wait_until(&mut fleet, measure_from_ns)?;
+        let mark = self.cpu_mark(&fleet);
+        while !writers.iter().all(JoinHandle::is_finished) {
+            self.wait_until(&mut fleet, now_ns() + 20_000_000)?;
+        }
+        let written =
+            writers.into_iter().map(|writer| writer.join().map_err(|_| "a writer panicked".to_owned()));
+        let written: Vec<Written> = written.collect::<Result<_, _>>()?;
+        fleet.tell_all(&Command::Finish(self.finish(&written)))?;
+        while !fleet.is_done() {
+            self.step(&mut fleet, now_ns() + SECOND_NS)?;
+        }
+        let used = self.cpu_mark(&fleet);
+
+        let mut report = self.report(&fleet, &written, measure_from_ns);
+        report.object_bytes = object_bytes;
+        report.server_rss_before_bytes = rss_before;
+        report.server_rss_idle_bytes = rss_idle;
+        report.server_rss_end_bytes = self.server_pid.and_then(procfs::rss_bytes);
+        report.rss_bytes_per_watcher = rss_before
+            .zip(rss_idle)
+            .map(|(before, idle)| (idle as f64 - before as f64) / f64::from(self.args.watchers));
+        let window_ns = fleet.tally.last_delivery_ns.max(end_ns).saturating_sub(measure_from_ns);
+        report.server_cpu_ns =
+            used.server_ns.zip(mark.server_ns).map(|(after, before)| after.saturating_sub(before));
+        let received = fleet.tally.received_in_window;
+        report.server_cpu_ns_per_delivery =
+            report.server_cpu_ns.filter(|_| received > 0).map(|ns| ns as f64 / received as f64);
+        report.server_cpu_share = report.server_cpu_ns.map(|ns| ns as f64 / window_ns as f64);
+        let client_ns =
+            used.client_ns.zip(mark.client_ns).map(|(after, before)| after.saturating_sub(before));
+        report.client_cpu_share = client_ns.map(|ns| ns as f64 / window_ns as f64);
+        report.judge();
+        Ok(report)
+    }
+
+    /// One plan for each receiving process.
+    fn plans(&self, scopes: &[Scope]) -> Vec<Plan> {
+        let args = self.args;
+        let opening = Duration::from_secs(u64::from(args.watchers / args.connect_rate));
+        let lasts = opening + args.warmup + args.duration + args.drain + Duration::from_secs(600);
+        let several =
+            self.address.is_ipv4() && self.address.ip().is_loopback() && args.watchers > WATCHERS_PER_SOURCE;
+        let needed = if several { args.watchers.div_ceil(20_000) } else { 0 };
+        let sources = args.sources.unwrap_or(needed);
+        let share = |number: u32| {
+            let edge = |number: u32| u64::from(args.watchers) * u64::from(number) / u64::from(args.processes);
+            let (first, next) = (edge(number), edge(number + 1));
+            (u32::try_from(first).unwrap_or(u32::MAX), u32::try_from(next - first).unwrap_or(u32::MAX))
+        };
+        let plan = |number: u32| {
+            let (first_watcher, watchers) = share(number);
+            Plan {
+                address: self.address,
+                host: self.caller.host.clone(),
+                token: self.caller.token.clone(),
+                run: self.recipe.run,
+                scopes: scopes.to_vec(),
+                first_watcher,
+                watchers,
+                threads: args.threads.min(watchers),
+                sources,
+                connect_interval_ns: SECOND_NS * u64::from(args.processes) / u64::from(args.connect_rate),
+                timeout_seconds: lasts.as_secs(),
+                bookmarks: args.bookmarks,
+            }
+        };
+        (0..args.processes).map(plan).collect()
+    }
+
+    fn start_writers(&self, start_ns: u64, measure_from_ns: u64, end_ns: u64) -> Vec<JoinHandle<Written>> {
+        let interval_ns = match self.args.rate {
+            Rate::Max => 0,
+            Rate::PerSecond(rate) => {
+                nanos(Duration::from_secs_f64(f64::from(self.args.writers) / rate)).max(1)
+            }
+        };
+        let start = |number| {
+            let order = Order {
+                address: self.address,
+                caller: self.caller.clone(),
+                recipe: self.recipe.clone(),
+                number,
+                writers: self.args.writers,
+                start_ns,
+                end_ns,
+                measure_from_ns,
+                interval_ns,
+                depth: self.args.pipeline,
+            };
+            let writer = Writer::new(order, Arc::clone(&self.acknowledged));
+            thread::spawn(move || writer.run())
+        };
+        (0..self.args.writers).map(start).collect()
+    }
+
+    /// Waits until every watch is established. Fails when no more come.
+    fn await_open(&mut self, fleet: &mut Fleet) -> Result<(), String> {
+        let (mut open, mut moved_ns) = (0, now_ns());
+        while !fleet.is_ready() {
+            self.step(fleet, now_ns() + SECOND_NS)?;
+            let now_open = fleet.totals().0;
+            if now_open > open {
+                (open, moved_ns) = (now_open, now_ns());
+            }
+            if now_ns() > moved_ns + OPENING_STALL_NS {
+                return Err(format!(
+                    "only {open} of {} watches were answered, and none for 30 s",
+                    self.args.watchers
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn wait_until(&mut self, fleet: &mut Fleet, until_ns: u64) -> Result<(), String> {
+        while now_ns() < until_ns {
+            self.step(fleet, until_ns)?;
+        }
+        Ok(())
+    }
+
+    /// Listens to the fleet until `until_ns` at most, and prints the progress line when it is due.
+    fn step(&mut self, fleet: &mut Fleet, until_ns: u64) -> Result<(), String> {
+        let wait_ns = until_ns.min(self.next_line_ns).saturating_sub(now_ns());
+        fleet.listen(Duration::from_nanos(wait_ns))?;
+        let now = now_ns();
+        if now >= self.next_line_ns {
+            self.next_line_ns = now + SECOND_NS;
+            let (open, delivered) = fleet.totals();
+            let per_second = delivered.saturating_sub(self.delivered_before);
+            self.delivered_before = delivered;
+            let p99 = if fleet.recent.is_empty() { "-".to_owned() } else { show_ns(fleet.recent.at(0.99)) };
+            fleet.recent.clear();
+            eprintln!(
+                "{:6.1} s  watchers {}  writes {}  deliveries {}  {}  p99 {p99}",
+                (now - self.began_ns) as f64 / 1e9,
+                show_count(open),
+                show_count(self.acknowledged.load(Ordering::Relaxed)),
+                show_count(delivered),
+                show_rate(per_second as f64),
+            );
+        }
+        Ok(())
+    }
+
+    fn cpu_mark(&self, fleet: &Fleet) -> CpuMark {
+        let server_ns = self.server_pid.and_then(procfs::cpu_time).map(nanos);
+        let own = fleet.pids().into_iter().chain([std::process::id()]);
+        let client_ns = own.map(|pid| procfs::cpu_time(pid).map(nanos)).sum();
+        CpuMark { server_ns, client_ns }
+    }
+
+    fn finish(&self, written: &[Written]) -> Finish {
+        let mut finals = vec![0; self.recipe.objects() as usize];
+        for &(object, seq) in written.iter().flat_map(|writer| &writer.finals) {
+            finals[object as usize] = seq;
+        }
+        let failed = written.iter().flat_map(|writer| writer.failed.iter().copied()).collect();
+        Finish { finals, failed, drain_ns: nanos(self.args.drain) }
+    }
+
+    fn report(&self, fleet: &Fleet, written: &[Written], measure_from_ns: u64) -> Report {
+        let (mut latency, mut lateness) = (Latency::new(), Latency::new());
+        for writer in written {
+            latency.add(&writer.latency.pairs());
+            lateness.add(&writer.lateness.pairs());
+        }
+        let tally = &fleet.tally;
+        let seconds_until = |end_ns: u64| (end_ns.saturating_sub(measure_from_ns)).max(1) as f64 / 1e9;
+        let writes = written.iter().map(|writer| writer.measured).sum();
+        let last_reply_ns = written.iter().map(|writer| writer.last_reply_ns).max().unwrap_or(0);
+        // An open loop lasts as long as it was asked to; only a server that falls behind makes it longer.
+        let writing_seconds = seconds_until(last_reply_ns).max(self.args.duration.as_secs_f64());
+        let delivering_seconds = seconds_until(tally.last_delivery_ns);
+        let opening_ns = fleet.last_established_ns.saturating_sub(fleet.first_connect_ns).max(1);
+        let opening_seconds = opening_ns as f64 / 1e9;
+        let write_fault = written.iter().find_map(|writer| writer.first_fault.clone());
+        let mut report = Report {
+            server: format!("http://{}", self.caller.host),
+            resource: self.recipe.resource.plural.clone(),
+            namespaces: self.recipe.namespaces.len(),
+            objects: self.recipe.objects(),
+            watchers: self.args.watchers,
+            seed: self.recipe.seed,
+            watch_open_rate_per_second: f64::from(self.args.watchers) / opening_seconds,
+            watch_open_seconds: opening_seconds,
+            writes,
+            writes_failed: written.iter().map(|writer| writer.failed.len() as u64).sum(),
+            write_rate_wanted_per_second: match self.args.rate {
+                Rate::PerSecond(rate) => Some(rate),
+                Rate::Max => None,
+            },
+            write_rate_per_second: writes as f64 / writing_seconds,
+            write_send_delay_p99_ns: lateness.at(0.99),
+            deliveries: tally.measured,
+            deliveries_per_second: tally.measured as f64 / delivering_seconds,
+            stream_bytes_per_second: tally.bytes_in_window as f64 / delivering_seconds,
+            deliveries_checked: tally.delivered,
+            deliveries_expected: tally.expected,
+            lost: tally.lost,
+            duplicated: tally.duplicated,
+            out_of_order: tally.out_of_order,
+            disconnected: tally.disconnected,
+            malformed: tally.malformed,
+            unexpected: tally.unexpected,
+            foreign: tally.foreign,
+            bookmarks: tally.bookmarks,
+            error_events: tally.errors,
+            first_fault: tally.first_fault.clone().or(write_fault),
+            server_pid: self.server_pid,
+            client_cpus: match self.args.client_cpus.len() {
+                0 => thread::available_parallelism().map_or(1, Into::into),
+                pinned => pinned,
+            },
+            ..Report::default()
+        };
+        report.set_latency(&fleet.latency);
+        report.set_write_latency(&latency);
+        report
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_many_watchers_are_told_how_many_processes_they_need() {
+        assert!(check_descriptors(19_000, 1, 20_000).is_ok());
+        let bad = check_descriptors(50_000, 1, 20_000).expect_err("over the limit").to_string();
+        assert_eq!(
+            bad,
+            r#"--watchers "50000": 50000 watchers need 50256 open files in a process, 20000 are allowed: use --processes 3"#
+        );
+        assert!(check_descriptors(50_000, 3, 20_000).is_ok());
+        assert!(check_descriptors(1, 1, 100).is_err_and(|bad| bad.to_string().contains("ulimit")));
+    }
+}

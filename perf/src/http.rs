@@ -1,0 +1,325 @@
+//! HTTP/1.1 as a client needs it: response heads, response bodies that arrive in pieces, and a blocking connection for
+//! the few calls that prepare a run. The watchers use the same parts without the connection.
+
+use crate::chunked::{ChunkDecoder, ChunkFault, Step};
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// A response head above this is refused.
+pub(crate) const HEAD_BYTES_MAX: usize = 16 * 1024;
+const HEADERS_MAX: usize = 64;
+
+/// What a server did wrong on the HTTP level.
+#[derive(Debug)]
+pub(crate) enum HttpFault {
+    Head(httparse::Error),
+    HeadTooLong,
+    Length,
+    Chunk(ChunkFault),
+    /// The connection ended inside a response.
+    Cut,
+    Io(io::Error),
+}
+
+impl fmt::Display for HttpFault {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Head(fault) => write!(out, "the server's response head is not HTTP/1.1: {fault}"),
+            Self::HeadTooLong => write!(out, "the server's response head is over {HEAD_BYTES_MAX} bytes"),
+            Self::Length => write!(out, "the server's Content-Length is not a number"),
+            Self::Chunk(fault) => write!(out, "{fault}"),
+            Self::Cut => write!(out, "the server closed the connection inside a response"),
+            Self::Io(fault) => write!(out, "{fault}"),
+        }
+    }
+}
+
+impl From<ChunkFault> for HttpFault {
+    fn from(fault: ChunkFault) -> Self {
+        Self::Chunk(fault)
+    }
+}
+
+impl From<io::Error> for HttpFault {
+    fn from(fault: io::Error) -> Self {
+        Self::Io(fault)
+    }
+}
+
+/// How the end of a body is found, and how far it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Body {
+    /// This many bytes are left.
+    Length(u64),
+    Chunked(ChunkDecoder),
+    /// It ends with the connection.
+    UntilClose,
+}
+
+impl Body {
+    /// Advances `input` past what was taken and says what it was. Call until it answers `More` or `End`.
+    pub(crate) fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<Step<'a>, ChunkFault> {
+        match self {
+            Self::Chunked(decoder) => decoder.next(input),
+            Self::Length(0) => Ok(Step::End),
+            Self::Length(_) | Self::UntilClose if input.is_empty() => Ok(Step::More),
+            Self::Length(left) => {
+                let (data, rest) =
+                    input.split_at(usize::try_from(*left).unwrap_or(usize::MAX).min(input.len()));
+                *left -= data.len() as u64;
+                *input = rest;
+                Ok(Step::Data(data))
+            }
+            Self::UntilClose => Ok(Step::Data(std::mem::take(input))),
+        }
+    }
+}
+
+/// Status and framing of a response.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Head {
+    pub(crate) status: u16,
+    pub(crate) body: Body,
+    /// The server will close the connection after this response.
+    pub(crate) closes: bool,
+}
+
+impl Head {
+    /// Parses the head at the start of `bytes`; with it the number of bytes it took. `None`: not complete yet.
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(Self, usize)>, HttpFault> {
+        let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+        let mut response = httparse::Response::new(&mut headers);
+        let taken = match response.parse(bytes).map_err(HttpFault::Head)? {
+            httparse::Status::Complete(taken) => taken,
+            httparse::Status::Partial if bytes.len() > HEAD_BYTES_MAX => return Err(HttpFault::HeadTooLong),
+            httparse::Status::Partial => return Ok(None),
+        };
+        let status = response.code.unwrap_or(0);
+        let mut head = Self { status, body: Body::UntilClose, closes: response.version == Some(0) };
+        for header in response.headers.iter() {
+            let value = header.value.trim_ascii();
+            if header.name.eq_ignore_ascii_case("transfer-encoding") && value.eq_ignore_ascii_case(b"chunked")
+            {
+                head.body = Body::Chunked(ChunkDecoder::new());
+            } else if header.name.eq_ignore_ascii_case("content-length")
+                && matches!(head.body, Body::UntilClose)
+            {
+                head.body = Body::Length(crate::stamp::decimal(value).ok_or(HttpFault::Length)?);
+            } else if header.name.eq_ignore_ascii_case("connection") && value.eq_ignore_ascii_case(b"close") {
+                head.closes = true;
+            }
+        }
+        if matches!(status, 100..200 | 204 | 304) {
+            head.body = Body::Length(0);
+        }
+        Ok(Some((head, taken)))
+    }
+}
+
+/// Responses of one connection, taken apart as their bytes arrive.
+#[derive(Debug, Default)]
+pub(crate) struct Replies {
+    /// Bytes of a head that is not complete.
+    head_bytes: Vec<u8>,
+    head: Option<Head>,
+    /// The body of the response that was completed last, or what there is of the next one.
+    body: Vec<u8>,
+    complete: bool,
+}
+
+impl Replies {
+    /// Takes bytes from `input` until one response is complete; gives its status. `None`: `input` is used up.
+    pub(crate) fn next(&mut self, input: &mut &[u8]) -> Result<Option<Head>, HttpFault> {
+        if std::mem::take(&mut self.complete) {
+            self.body.clear();
+        }
+        loop {
+            let Some(head) = self.head.as_mut() else {
+                if input.is_empty() {
+                    return Ok(None);
+                }
+                let before = self.head_bytes.len();
+                self.head_bytes.extend_from_slice(input);
+                let Some((head, taken)) = Head::parse(&self.head_bytes)? else {
+                    *input = &[];
+                    return Ok(None);
+                };
+                *input = &input[taken - before..];
+                self.head_bytes.clear();
+                if !(100..200).contains(&head.status) {
+                    self.head = Some(head);
+                }
+                continue;
+            };
+            match head.body.next(input)? {
+                Step::Data(data) => self.body.extend_from_slice(data),
+                Step::More => return Ok(None),
+                Step::End => {
+                    self.complete = true;
+                    return Ok(self.head.take());
+                }
+            }
+        }
+    }
+
+    /// The body of the response that [`Self::next`] completed.
+    pub(crate) fn body(&self) -> &[u8] {
+        &self.body
+    }
+
+    /// The connection ended. A body that ends with the connection is complete now.
+    pub(crate) fn end(&mut self) -> Result<Head, HttpFault> {
+        match self.head.take() {
+            Some(head) if matches!(head.body, Body::UntilClose) => Ok(head),
+            Some(_) | None => Err(HttpFault::Cut),
+        }
+    }
+}
+
+/// What every request says about its sender.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller {
+    /// The Host header.
+    pub(crate) host: String,
+    /// A bearer token.
+    pub(crate) token: Option<String>,
+}
+
+impl Caller {
+    /// The head of a request. `body_bytes`: `None` for a request without a body.
+    pub(crate) fn head(&self, method: &str, path: &str, body_bytes: Option<usize>) -> String {
+        let mut head = format!(
+            "{method} {path} HTTP/1.1\r\nHost: {}\r\nUser-Agent: revcast-perf/{}\r\nAccept: application/json\r\n",
+            self.host,
+            env!("CARGO_PKG_VERSION")
+        );
+        if let Some(token) = &self.token {
+            head.push_str(&format!("Authorization: Bearer {token}\r\n"));
+        }
+        if let Some(bytes) = body_bytes {
+            head.push_str(&format!("Content-Type: application/json\r\nContent-Length: {bytes}\r\n"));
+        }
+        head.push_str("\r\n");
+        head
+    }
+}
+
+/// A blocking connection: one call at a time, kept alive between calls, opened again when the server closed it.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    address: SocketAddr,
+    caller: Caller,
+    stream: Option<TcpStream>,
+    replies: Replies,
+}
+
+impl Connection {
+    pub(crate) fn new(address: SocketAddr, caller: Caller) -> Self {
+        Self { address, caller, stream: None, replies: Replies::default() }
+    }
+
+    /// Sends one request and waits for its response, at most 60 s. Gives its status and body.
+    pub(crate) fn call(
+        &mut self,
+        method: &str,
+        path: &str,
+        body: Option<&[u8]>,
+    ) -> Result<(u16, &[u8]), HttpFault> {
+        let kept = self.stream.is_some();
+        match self.attempt(method, path, body) {
+            // The server may have closed an idle connection just now: that says nothing about this call.
+            Err(HttpFault::Cut | HttpFault::Io(_)) if kept => {
+                self.stream = None;
+                self.replies = Replies::default();
+                let status = self.attempt(method, path, body)?;
+                Ok((status, self.replies.body()))
+            }
+            other => other.map(|status| (status, self.replies.body())),
+        }
+    }
+
+    fn attempt(&mut self, method: &str, path: &str, body: Option<&[u8]>) -> Result<u16, HttpFault> {
+        let mut stream = match self.stream.take() {
+            Some(stream) => stream,
+            None => {
+                let stream = TcpStream::connect(self.address)?;
+                stream.set_nodelay(true)?;
+                stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+                stream
+            }
+        };
+        let mut request = self.caller.head(method, path, body.map(<[u8]>::len)).into_bytes();
+        request.extend_from_slice(body.unwrap_or_default());
+        stream.write_all(&request)?;
+        let mut buffer = [0; 16 * 1024];
+        loop {
+            let count = stream.read(&mut buffer)?;
+            if count == 0 {
+                return Ok(self.replies.end()?.status);
+            }
+            if let Some(head) = self.replies.next(&mut &buffer[..count])? {
+                if !head.closes {
+                    self.stream = Some(stream);
+                }
+                return Ok(head.status);
+            }
+        }
+    }
+}
+
+/// The first 200 characters of a body, on one line, for a message.
+pub(crate) fn excerpt(body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(body);
+    let message = serde_json::from_slice::<serde_json::Value>(body)
+        .ok()
+        .and_then(|status| Some(status.get("message")?.as_str()?.to_owned()));
+    let text = message.as_deref().unwrap_or(&text);
+    text.chars().take(200).map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pipelined_replies_at_every_split() {
+        let stream = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}\
+            HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n\
+            HTTP/1.1 204 No Content\r\n\r\nHTTP/1.0 409 Conflict\r\ncontent-length: 1\r\nConnection: close\r\n\r\n!";
+        for split in 0..=stream.len() {
+            let mut replies = Replies::default();
+            let mut seen = Vec::new();
+            for mut piece in [&stream[..split], &stream[split..]] {
+                while let Some(head) = replies.next(&mut piece).expect("valid responses") {
+                    seen.push((head.status, replies.body().to_vec(), head.closes));
+                }
+                assert!(piece.is_empty());
+            }
+            let expected: [(u16, &[u8], bool); 4] =
+                [(201, b"{}", false), (200, b"abc", false), (204, b"", false), (409, b"!", true)];
+            let expected = expected.map(|(status, body, closes)| (status, body.to_vec(), closes));
+            assert_eq!(seen, expected, "split at {split}");
+        }
+    }
+
+    #[test]
+    fn a_body_until_close() {
+        let mut replies = Replies::default();
+        let mut input: &[u8] = b"HTTP/1.1 200 OK\r\n\r\nall of this";
+        assert!(replies.next(&mut input).expect("valid").is_none());
+        assert_eq!(replies.end().expect("complete").status, 200);
+        assert_eq!(replies.body(), b"all of this");
+        assert!(matches!(Replies::default().end(), Err(HttpFault::Cut)));
+    }
+
+    #[test]
+    fn nonsense_is_a_fault() {
+        assert!(Head::parse(b"SSH-2.0-OpenSSH\r\n\r\n").is_err());
+        assert!(Head::parse(b"HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n").is_err());
+        assert!(matches!(Head::parse(&[b'H'; 1]), Ok(None)));
+        let long = [b"HTTP/1.1 200 OK\r\nX: ".as_slice(), &[b'x'; HEAD_BYTES_MAX]].concat();
+        assert!(matches!(Head::parse(&long), Err(HttpFault::HeadTooLong)));
+    }
+}

@@ -1,0 +1,76 @@
+//! revcast-perf: load from outside. It knows a TCP port and nothing else: it never links the server, so what it measures
+//! is what any client of a Kubernetes-style list/watch server gets.
+//!
+//! A run reads from the top: [`args`] → [`fanout`] (the run) → [`stock`] (objects and scopes on the server) →
+//! [`fleet`] and [`worker`] (processes) → [`lane`] (a thread with its watchers) → [`watcher`] (one watch) →
+//! [`report`]. [`writer`] writes meanwhile. Exactness lives in [`stamp`], [`frame`] and [`ledger`].
+
+mod args;
+mod chunked;
+mod clock;
+mod fanout;
+mod fleet;
+mod frame;
+mod http;
+mod lane;
+mod latency;
+mod ledger;
+mod message;
+mod object;
+mod procfs;
+mod random;
+mod report;
+mod scope;
+mod stamp;
+mod stock;
+mod tally;
+mod target;
+mod units;
+mod watcher;
+mod worker;
+mod writer;
+
+use args::{HELP, Job};
+use fanout::Trouble;
+use std::io::{Write, stdin, stdout};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match args::parse(std::env::args_os().skip(1)) {
+        Ok(Job::Help) => print(HELP),
+        Ok(Job::Version) => print(&format!("revcast-perf {}\n", env!("CARGO_PKG_VERSION"))),
+        Ok(Job::Worker) => {
+            fanout::raise_nofile();
+            worker::run(stdin(), stdout());
+            ExitCode::SUCCESS
+        }
+        Ok(Job::Fanout(args)) => match fanout::run(&args) {
+            Ok(report) => {
+                let text = if args.json {
+                    serde_json::to_string(&report).unwrap_or_default() + "\n"
+                } else {
+                    report.to_string()
+                };
+                print(&text);
+                if report.clean { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+            }
+            Err(Trouble::Option(bad)) => refuse(&bad),
+            Err(Trouble::Run(why)) => {
+                eprintln!("revcast-perf: {why}");
+                ExitCode::FAILURE
+            }
+        },
+        Err(bad) => refuse(&bad),
+    }
+}
+
+fn refuse(bad: &args::BadOption) -> ExitCode {
+    eprintln!("revcast-perf: {bad}");
+    ExitCode::from(2)
+}
+
+/// A reader that went away needs no text.
+fn print(text: &str) -> ExitCode {
+    let _gone = stdout().write_all(text.as_bytes());
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,127 @@
+//! The objects of a run as JSON: one body a object, made once, whose stamp is patched in place before each write.
+
+use crate::random::Random;
+use crate::stamp::{STAMP_BYTES, Stamp};
+use crate::target::Resource;
+
+/// How the objects of a run are named and what they contain. Objects are numbered over all namespaces:
+/// `namespace * per_namespace + place`.
+#[derive(Clone, Debug)]
+pub(crate) struct Recipe {
+    pub(crate) resource: Resource,
+    pub(crate) namespaces: Vec<String>,
+    pub(crate) per_namespace: u32,
+    pub(crate) run: u64,
+    pub(crate) seed: u64,
+    /// Bytes of padding in `data.pad`.
+    pub(crate) pad_bytes: usize,
+}
+
+/// The name of the object at one place of its namespace.
+pub(crate) fn name_of(place: u32) -> String {
+    format!("object-{place}")
+}
+
+/// The place that a name stands for, if it is one of ours.
+pub(crate) fn place_of(name: &str, per_namespace: u32) -> Option<u32> {
+    let place = name.strip_prefix("object-")?.parse().ok()?;
+    (place < per_namespace && name == name_of(place)).then_some(place)
+}
+
+impl Recipe {
+    /// The number of objects in all namespaces.
+    pub(crate) fn objects(&self) -> u32 {
+        u32::try_from(self.namespaces.len()).unwrap_or(u32::MAX).saturating_mul(self.per_namespace)
+    }
+
+    /// The namespace of object number `object`.
+    pub(crate) fn namespace_of(&self, object: u32) -> &str {
+        &self.namespaces[(object / self.per_namespace) as usize]
+    }
+
+    /// The path of object number `object`.
+    pub(crate) fn path_of(&self, object: u32) -> String {
+        let collection = self.resource.collection(self.namespace_of(object));
+        format!("{collection}/{}", name_of(object % self.per_namespace))
+    }
+
+    /// The body of object number `object`, stamped as its creation.
+    pub(crate) fn body_of(&self, object: u32) -> Body {
+        let place = object % self.per_namespace;
+        let half = if place.is_multiple_of(2) { "even" } else { "odd" };
+        let (name, namespace) = (name_of(place), self.namespace_of(object));
+        let head = format!(
+            r#"{{"apiVersion":"{}","kind":"{}","metadata":{{"name":"{name}","namespace":"{namespace}","labels":{{"app":"revcast-perf","half":"{half}","object":"{name}"}}}},"data":{{"pad":""#,
+            self.resource.api_version, self.resource.kind
+        );
+        let mut bytes = head.into_bytes();
+        let mut random = Random::new(self.seed ^ u64::from(object));
+        bytes
+            .extend((0..self.pad_bytes).map(|_| {
+                b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"[random.below(62)]
+            }));
+        bytes.extend_from_slice(br#"","stamp":""#);
+        let stamp_at = bytes.len();
+        bytes.resize(stamp_at + STAMP_BYTES, b'0');
+        bytes.extend_from_slice(br#""}}"#);
+        let mut body = Body { bytes, stamp_at };
+        body.stamp(Stamp { run: self.run, object, seq: 0, intended_ns: 0 });
+        body
+    }
+}
+
+/// The JSON of one object.
+#[derive(Debug)]
+pub(crate) struct Body {
+    bytes: Vec<u8>,
+    stamp_at: usize,
+}
+
+impl Body {
+    pub(crate) fn stamp(&mut self, stamp: Stamp) {
+        stamp.write(&mut self.bytes[self.stamp_at..self.stamp_at + STAMP_BYTES]);
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_is_json_and_keeps_its_size() {
+        let recipe = Recipe {
+            resource: Resource::parse("configmaps").expect("built in"),
+            namespaces: vec!["a".to_owned(), "b".to_owned()],
+            per_namespace: 3,
+            run: 7,
+            seed: 1,
+            pad_bytes: 100,
+        };
+        assert_eq!(recipe.path_of(4), "/api/v1/namespaces/b/configmaps/object-1");
+        let mut body = recipe.body_of(4);
+        let bytes = body.bytes().len();
+        let stamp = Stamp { run: 7, object: 4, seq: 9, intended_ns: u64::MAX };
+        body.stamp(stamp);
+        assert_eq!(body.bytes().len(), bytes);
+        let json: serde_json::Value = serde_json::from_slice(body.bytes()).expect("JSON");
+        assert_eq!(
+            json["data"]["stamp"].as_str().and_then(|text| Stamp::parse(text.as_bytes())),
+            Some(stamp)
+        );
+        assert_eq!(json["data"]["pad"].as_str().map(str::len), Some(100));
+        assert_eq!(json["metadata"]["labels"]["half"], "odd");
+        assert_eq!(recipe.body_of(4).bytes()[..200], recipe.body_of(4).bytes()[..200], "the seed decides");
+    }
+
+    #[test]
+    fn names_and_places() {
+        assert_eq!(place_of("object-2", 3), Some(2));
+        for other in ["object-3", "object-02", "object-", "kube-root-ca.crt"] {
+            assert_eq!(place_of(other, 3), None, "{other}");
+        }
+    }
+}

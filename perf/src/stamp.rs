@@ -1,0 +1,94 @@
+//! The stamp that every written object carries in `data.stamp`: which run, which object, the how-many-eth write of that
+//! object, and when that write was meant to be sent. Its text has a fixed width, so the writer patches it in place and
+//! every object of a run has the same size.
+
+/// `RRRRRRRRRRRRRRRR.OOOOOOOO.SSSSSSSSSS.TTTTTTTTTTTTTTTTTTTT`: run in hex, the rest in decimal.
+pub(crate) const STAMP_BYTES: usize = 16 + 1 + 8 + 1 + 10 + 1 + 20;
+/// Objects of a run are numbered below this.
+pub(crate) const OBJECTS_MAX: u32 = 100_000_000;
+
+/// Identity and time of one write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    /// Tells this run's writes from those of another.
+    pub(crate) run: u64,
+    /// Number of the object among all objects of the run, from 0, below [`OBJECTS_MAX`].
+    pub(crate) object: u32,
+    /// Number of the write of this object; 0 is its creation.
+    pub(crate) seq: u32,
+    /// CLOCK_MONOTONIC when the write was meant to be sent, ns.
+    pub(crate) intended_ns: u64,
+}
+
+impl Stamp {
+    /// The text, which fills `place` exactly ([`STAMP_BYTES`]).
+    pub(crate) fn write(&self, place: &mut [u8]) {
+        let text =
+            format_args!("{:016x}.{:08}.{:010}.{:020}", self.run, self.object, self.seq, self.intended_ns)
+                .to_string();
+        place.copy_from_slice(text.as_bytes());
+    }
+
+    /// Reads the text back. `None`: not a stamp of ours.
+    pub(crate) fn parse(text: &[u8]) -> Option<Self> {
+        if text.len() != STAMP_BYTES || text[16] != b'.' || text[25] != b'.' || text[36] != b'.' {
+            return None;
+        }
+        let mut run = 0;
+        for &byte in &text[..16] {
+            run = run << 4 | u64::from(char::from(byte).to_digit(16)?);
+        }
+        Some(Self {
+            run,
+            object: u32::try_from(decimal(&text[17..25])?).ok()?,
+            seq: u32::try_from(decimal(&text[26..36])?).ok()?,
+            intended_ns: decimal(&text[37..])?,
+        })
+    }
+}
+
+/// A number of decimal digits only. `None`: empty, another character, or over 64 bits.
+pub(crate) fn decimal(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() {
+        return None;
+    }
+    let mut number: u64 = 0;
+    for &byte in digits {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        number = number.checked_mul(10)?.checked_add(u64::from(digit))?;
+    }
+    Some(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_and_back() {
+        for stamp in [
+            Stamp { run: 0, object: 0, seq: 0, intended_ns: 0 },
+            Stamp { run: u64::MAX, object: OBJECTS_MAX - 1, seq: u32::MAX, intended_ns: u64::MAX },
+            Stamp { run: 0xabc, object: 17, seq: 123, intended_ns: 9_876_543_210 },
+        ] {
+            let mut place = [0; STAMP_BYTES];
+            stamp.write(&mut place);
+            assert_eq!(Stamp::parse(&place), Some(stamp));
+        }
+    }
+
+    #[test]
+    fn other_text_is_no_stamp() {
+        let mut place = [0; STAMP_BYTES];
+        Stamp { run: 1, object: 2, seq: 3, intended_ns: 4 }.write(&mut place);
+        assert_eq!(Stamp::parse(&place[1..]), None);
+        for spot in 0..STAMP_BYTES {
+            let mut broken = place;
+            broken[spot] = b'?';
+            assert_eq!(Stamp::parse(&broken), None, "byte {spot}");
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! One watch from the client's side: a socket, how far its response is, and its account. No thread, no buffer while no
+//! event is half received, no allocation per event; about 120 bytes and four bytes an object.
+
+use crate::chunked::Step;
+use crate::frame::{Frame, Kind};
+use crate::http::{Body, HEAD_BYTES_MAX, Head, HttpFault, excerpt};
+use crate::latency::Latency;
+use crate::ledger::{Account, Verdict};
+use crate::scope::Scope;
+use crate::stamp::Stamp;
+use crate::tally::Tally;
+use memchr::memchr;
+use rustix::fd::OwnedFd;
+use std::ops::Range;
+
+/// A line of a watch stream above this ends the watch.
+const LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Where a watch is in its life.
+#[derive(Debug)]
+pub(crate) enum Phase {
+    /// The connect is on its way.
+    Connecting,
+    /// This much of the request was sent.
+    Asking(usize),
+    /// Waiting for the response head.
+    Heading,
+    /// Events may come.
+    Streaming(Body),
+    /// Refused: the rest of the body says why.
+    Refused(u16, Body),
+    /// Ended, by whom ever.
+    Closed,
+}
+
+/// What a lane keeps for all its watchers together.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    pub(crate) run: u64,
+    pub(crate) tally: Tally,
+    /// Latencies of the measured deliveries.
+    pub(crate) latency: Latency,
+    /// Latencies since the last progress report.
+    pub(crate) recent: Latency,
+    /// Newest write seen, by object's rank: one row a watcher.
+    pub(crate) rows: Vec<u32>,
+    /// When the bytes at hand were read, ns.
+    pub(crate) now_ns: u64,
+    /// From when on deliveries count.
+    pub(crate) measure_from_ns: u64,
+    /// Buffers for events that arrive in pieces, lent to watchers.
+    pub(crate) spare: Vec<Vec<u8>>,
+}
+
+/// Why bytes could not be taken.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    /// The server answered the watch with another status than 200.
+    Status(u16, String),
+    Fault(HttpFault),
+    LineTooLong,
+}
+
+/// One watch.
+#[derive(Debug)]
+pub(crate) struct Watcher {
+    pub(crate) socket: Option<OwnedFd>,
+    pub(crate) phase: Phase,
+    /// Index of its scope.
+    pub(crate) scope: u32,
+    row_at: usize,
+    account: Account,
+    /// The beginning of something that is not complete: the response head, or an event.
+    part: Vec<u8>,
+    /// Its first event was compared with what a JSON parser reads.
+    compared: bool,
+}
+
+impl Watcher {
+    pub(crate) fn new(socket: OwnedFd, scope: u32, start_revision: u64, row_at: usize) -> Self {
+        Self {
+            socket: Some(socket),
+            phase: Phase::Connecting,
+            scope,
+            row_at,
+            account: Account::new(start_revision),
+            part: Vec::new(),
+            compared: false,
+        }
+    }
+
+    /// Its row in [`Desk::rows`].
+    pub(crate) fn row(&self, scope: &Scope) -> Range<usize> {
+        self.row_at..self.row_at + scope.objects.len()
+    }
+
+    pub(crate) fn account(&self) -> &Account {
+        &self.account
+    }
+
+    /// Takes what was read from the socket. True: the response is complete, no more events will come.
+    pub(crate) fn take(&mut self, mut input: &[u8], scope: &Scope, desk: &mut Desk) -> Result<bool, Refusal> {
+        loop {
+            match &mut self.phase {
+                Phase::Connecting | Phase::Asking(_) | Phase::Closed => return Ok(false),
+                Phase::Heading => {
+                    self.part.extend_from_slice(input);
+                    let Some((head, taken)) = Head::parse(&self.part).map_err(Refusal::Fault)? else {
+                        return Ok(false);
+                    };
+                    let rest = input.len() - (self.part.len() - taken);
+                    input = &input[rest..];
+                    self.part.clear();
+                    self.phase = match head.status {
+                        100..200 => Phase::Heading,
+                        200 => Phase::Streaming(head.body),
+                        status => Phase::Refused(status, head.body),
+                    };
+                    self.give_back(desk);
+                }
+                Phase::Refused(status, body) => {
+                    let status = *status;
+                    match body.next(&mut input).map_err(|fault| Refusal::Fault(fault.into()))? {
+                        Step::Data(data) if self.part.len() < HEAD_BYTES_MAX => {
+                            self.part.extend_from_slice(data)
+                        }
+                        Step::Data(_) => {}
+                        Step::More => return Ok(false),
+                        Step::End => return Err(Refusal::Status(status, excerpt(&self.part))),
+                    }
+                }
+                Phase::Streaming(body) => {
+                    match body.next(&mut input).map_err(|fault| Refusal::Fault(fault.into()))? {
+                        Step::Data(data) => self.take_lines(data, scope, desk)?,
+                        Step::More => return Ok(false),
+                        Step::End => return Ok(true),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Cuts body data into lines. An event that lies whole in `data` is read where it is.
+    fn take_lines(&mut self, mut data: &[u8], scope: &Scope, desk: &mut Desk) -> Result<(), Refusal> {
+        while let Some(end) = memchr(b'\n', data) {
+            let line = &data[..end];
+            data = &data[end + 1..];
+            if self.part.is_empty() {
+                self.on_line(line, scope, desk);
+            } else {
+                let mut part = std::mem::take(&mut self.part);
+                part.extend_from_slice(line);
+                self.on_line(&part, scope, desk);
+                part.clear();
+                self.part = part;
+                self.give_back(desk);
+            }
+        }
+        if !data.is_empty() {
+            if self.part.capacity() == 0 {
+                self.part = desk.spare.pop().unwrap_or_default();
+            }
+            if self.part.len() + data.len() > LINE_BYTES_MAX {
+                return Err(Refusal::LineTooLong);
+            }
+            self.part.extend_from_slice(data);
+        }
+        Ok(())
+    }
+
+    fn give_back(&mut self, desk: &mut Desk) {
+        debug_assert!(self.part.is_empty(), "only an empty buffer is lent on");
+        if self.part.capacity() > 0 {
+            desk.spare.push(std::mem::take(&mut self.part));
+        }
+    }
+
+    fn on_line(&mut self, line: &[u8], scope: &Scope, desk: &mut Desk) {
+        let Some(frame) = Frame::scan(line) else {
+            desk.tally.malformed += 1;
+            desk.tally.note(|| format!("a line that is no watch event: {}", excerpt(line)));
+            return;
+        };
+        if !self.compared {
+            self.compared = true;
+            if !frame.agrees_with_parser(line) {
+                desk.tally.malformed += 1;
+                desk.tally
+                    .note(|| format!("an event that a JSON parser reads differently: {}", excerpt(line)));
+            }
+        }
+        match frame.kind {
+            Kind::Bookmark => {
+                desk.tally.bookmarks += 1;
+                if !self.account.bookmark(frame.revision.unwrap_or(0)) {
+                    desk.tally.out_of_order += 1;
+                    desk.tally.note(|| format!("a bookmark that goes back: {}", excerpt(line)));
+                }
+            }
+            Kind::Error => {
+                desk.tally.errors += 1;
+                desk.tally.note(|| format!("an ERROR event: {}", excerpt(line)));
+            }
+            Kind::Added | Kind::Modified | Kind::Deleted => self.on_change(frame, line, scope, desk),
+        }
+    }
+
+    fn on_change(&mut self, frame: Frame<'_>, line: &[u8], scope: &Scope, desk: &mut Desk) {
+        let tally = &mut desk.tally;
+        let Some(revision) = frame.revision else {
+            tally.malformed += 1;
+            tally.note(|| format!("an event without resourceVersion: {}", excerpt(line)));
+            return;
+        };
+        let Some(stamp) = frame.stamp.and_then(Stamp::parse).filter(|stamp| stamp.run == desk.run) else {
+            tally.foreign += 1;
+            if !self.account.pass(revision) {
+                tally.out_of_order += 1;
+                tally.note(|| format!("an event of another writer out of order: {}", excerpt(line)));
+            }
+            return;
+        };
+        let rank = scope.rank(stamp.object).filter(|_| frame.kind == Kind::Modified);
+        let Some(rank) = rank else {
+            self.account.pass(revision);
+            tally.unexpected += 1;
+            tally.note(|| format!("an event that this watch should not get: {}", excerpt(line)));
+            return;
+        };
+        let before = self.account.revision();
+        let range = self.row(scope);
+        match self.account.deliver(&mut desk.rows[range], rank, stamp.seq, revision) {
+            Verdict::Duplicated => {
+                tally.duplicated += 1;
+                tally.note(|| format!("write {} of object {} came again", stamp.seq, stamp.object));
+                return;
+            }
+            Verdict::OutOfOrder => {
+                tally.out_of_order += 1;
+                tally.note(|| {
+                    format!(
+                        "write {} of object {} at revision {revision} after {before}",
+                        stamp.seq, stamp.object
+                    )
+                });
+            }
+            Verdict::InOrder => {}
+        }
+        tally.delivered += 1;
+        tally.last_delivery_ns = desk.now_ns;
+        let latency_ns = desk.now_ns.saturating_sub(stamp.intended_ns);
+        desk.recent.record(latency_ns);
+        if desk.now_ns >= desk.measure_from_ns {
+            tally.received_in_window += 1;
+        }
+        if stamp.intended_ns >= desk.measure_from_ns {
+            tally.measured += 1;
+            desk.latency.record(latency_ns);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

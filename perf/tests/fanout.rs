@@ -1,0 +1,165 @@
+//! The program as a user starts it, against a server that is right and against servers that are wrong in one way each:
+//! a check that cannot fail checks nothing.
+#![allow(clippy::unwrap_used, unreachable_pub)]
+
+mod mock;
+
+use mock::Mischief;
+use serde_json::Value;
+use std::process::{Command, Output};
+
+fn perf(mischief: Mischief, options: &str) -> Output {
+    let address = mock::start(mischief);
+    Command::new(env!("CARGO_BIN_EXE_revcast-perf"))
+        .args(["fanout", "--server", &format!("http://{address}"), "--drain", "3s"])
+        .args(options.split_ascii_whitespace())
+        .output()
+        .expect("the program was just built")
+}
+
+/// Runs 6 watchers and about 60 writes; gives the JSON report and the exit code.
+fn report(mischief: Mischief, options: &str) -> (Value, Option<i32>) {
+    let usual = "--watchers 6 --rate 100 --warmup 100ms --duration 500ms --objects 4 --json --seed 5";
+    let output = perf(mischief, &format!("{usual} {options}"));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let report = serde_json::from_slice(&output.stdout).unwrap_or_else(|fault| panic!("{fault}: {said}"));
+    (report, output.status.code())
+}
+
+/// lost, duplicated, out of order, disconnected
+fn wrongs(report: &Value) -> [u64; 4] {
+    ["lost", "duplicated", "out_of_order", "disconnected"].map(|field| report[field].as_u64().unwrap())
+}
+
+#[test]
+fn a_right_server_is_found_right() {
+    let (report, code) = report(Mischief::None, "");
+    assert_eq!(wrongs(&report), [0, 0, 0, 0], "{report}");
+    assert_eq!(code, Some(0));
+    assert_eq!(report["deliveries_checked"], 6 * 60);
+    assert_eq!(report["deliveries_expected"], 6 * 60);
+    assert_eq!(report["deliveries"], 6 * 50, "the warm-up is not measured");
+    assert_eq!(report["writes"], 50);
+    assert_eq!(report["clean"], true);
+    assert_eq!(report["object_bytes"], 1024);
+    assert_eq!(report["malformed"], 0);
+    let p50 = report["latency_p50_ns"].as_u64().unwrap();
+    let max = report["latency_max_ns"].as_u64().unwrap();
+    assert!(0 < p50 && p50 <= max && max < 10_000_000_000, "{p50} {max}");
+    // The mock lives in this very process: so that is whose port was found.
+    assert_eq!(report["server_pid"], std::process::id());
+    assert!(report["server_cpu_ns_per_delivery"].is_number() && report["rss_bytes_per_watcher"].is_number());
+}
+
+#[test]
+fn processes_threads_namespaces_and_sources_change_nothing() {
+    let options = "--watchers 9 --processes 2 --threads 2 --namespaces 3 --writers 2 --sources 2 --size 3KiB";
+    let (report, code) = report(Mischief::None, options);
+    assert_eq!(wrongs(&report), [0, 0, 0, 0], "{report}");
+    assert_eq!(code, Some(0));
+    // Each namespace has 3 of the 9 watchers, and each write goes to one namespace.
+    assert_eq!(report["deliveries_checked"], 3 * 60);
+    assert_eq!(report["object_bytes"], 3 * 1024);
+}
+
+#[test]
+fn as_fast_as_it_goes() {
+    let (report, code) = report(Mischief::None, "--rate max --pipeline 8");
+    assert_eq!(wrongs(&report), [0, 0, 0, 0], "{report}");
+    assert_eq!(code, Some(0));
+    assert!(report["writes"].as_u64().unwrap() > 100, "{report}");
+}
+
+#[test]
+fn objects_larger_than_one_read() {
+    let (report, code) = report(Mischief::None, "--size 600KiB --rate 20 --watchers 2 --bookmarks");
+    assert_eq!((wrongs(&report), code), ([0, 0, 0, 0], Some(0)), "{report}");
+    assert_eq!(report["deliveries_checked"], 2 * 12);
+}
+
+#[test]
+fn selectors_narrow_what_is_expected() {
+    let (labelled, code) = report(Mischief::None, "--label-selector half=odd");
+    assert_eq!((wrongs(&labelled), code), ([0, 0, 0, 0], Some(0)), "{labelled}");
+    let half = labelled["deliveries_checked"].as_u64().unwrap();
+    assert!(0 < half && half < 6 * 60 && half % 6 == 0, "{half}");
+    let (named, code) = report(Mischief::None, "--field-selector metadata.name={object} --watchers 4");
+    assert_eq!((wrongs(&named), code), ([0, 0, 0, 0], Some(0)), "{named}");
+    assert_eq!(named["deliveries_checked"], 60, "every object has one of the four watchers");
+}
+
+#[test]
+fn a_dropped_event_is_lost() {
+    let (report, code) = report(Mischief::Drop, "");
+    assert_eq!((wrongs(&report), code), ([1, 0, 0, 0], Some(1)), "{report}");
+}
+
+#[test]
+fn a_repeated_event_is_duplicated() {
+    let (report, code) = report(Mischief::Duplicate, "");
+    assert_eq!((wrongs(&report), code), ([0, 1, 0, 0], Some(1)), "{report}");
+    assert_eq!(report["deliveries_checked"], 6 * 60);
+}
+
+#[test]
+fn swapped_events_are_out_of_order() {
+    let (report, code) = report(Mischief::Reorder, "");
+    assert_eq!((wrongs(&report), code), ([0, 0, 1, 0], Some(1)), "{report}");
+}
+
+#[test]
+fn a_watch_that_ends_early_loses_the_rest() {
+    let (report, code) = report(Mischief::HangUp, "--processes 2");
+    assert_eq!((wrongs(&report), code), ([51, 0, 0, 1], Some(1)), "{report}");
+}
+
+#[test]
+fn events_that_do_not_belong_are_told() {
+    let (wrong, code) = report(Mischief::WrongType, "");
+    assert_eq!((&wrong["unexpected"], code), (&Value::from(1), Some(1)), "{wrong}");
+    let (garbage, code) = report(Mischief::Garbage, "");
+    assert_eq!((&garbage["malformed"], code), (&Value::from(1), Some(1)), "{garbage}");
+    assert!(garbage["first_fault"].as_str().unwrap().contains("nonsense"));
+}
+
+#[test]
+fn writes_that_the_server_refused_are_not_lost() {
+    let (report, code) = report(Mischief::RefuseWrites, "");
+    assert_eq!((wrongs(&report), code), ([0, 0, 0, 0], Some(0)), "{report}");
+    assert_eq!(report["deliveries_checked"], report["deliveries_expected"]);
+    assert!(report["writes_failed"].as_u64().unwrap() >= 25, "{report}");
+}
+
+#[test]
+fn a_refused_watch_says_why() {
+    let output = perf(Mischief::RefuseWatches, "--watchers 3");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said.contains("answered a watch with 429: storage is (re)initializing"), "{said}");
+}
+
+#[test]
+fn a_bad_option_is_exit_code_2_and_one_line() {
+    let output = perf(Mischief::None, "--watchers none");
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(said.contains("--watchers") && said.contains("none"), "{said}");
+    let far = Command::new(env!("CARGO_BIN_EXE_revcast-perf"))
+        .args(["fanout", "--server", "http://192.0.2.1:80"])
+        .output()
+        .unwrap();
+    assert_eq!(far.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&far.stderr).contains("--i-own-this-server"));
+}
+
+#[test]
+fn a_person_gets_a_report_and_progress() {
+    let output = perf(Mischief::None, "--watchers 5 --rate 50 --duration 1500ms --warmup 0");
+    let (screen, progress) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{progress}");
+    assert!(screen.contains("lost 0  duplicated 0  out of order 0  disconnected 0"), "{screen}");
+    assert!(screen.contains("µs a delivery") && screen.contains("KiB a watcher"), "{screen}");
+    assert!(progress.contains("watchers 5") && progress.contains("p99"), "{progress}");
+}

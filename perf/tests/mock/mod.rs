@@ -1,0 +1,226 @@
+//! A small list/watch server of its own, with none of the real server's code: a thread a connection, one lock. It can
+//! misbehave towards one watcher, to prove that the check catches it.
+
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+/// What the server does wrong to the first watcher, at its tenth event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mischief {
+    None,
+    Drop,
+    Duplicate,
+    /// The tenth and the eleventh event change places.
+    Reorder,
+    HangUp,
+    /// An event of an object that the watch does not cover, or of a type that does not fit.
+    WrongType,
+    /// A line that is no JSON.
+    Garbage,
+    /// Every second write is answered with 500 and not done.
+    RefuseWrites,
+    /// All watches are refused.
+    RefuseWatches,
+}
+
+struct Watch {
+    stream: TcpStream,
+    collection: String,
+    query: BTreeMap<String, String>,
+    events: usize,
+    kept_back: Option<String>,
+}
+
+struct State {
+    mischief: Mischief,
+    revision: u64,
+    writes: u64,
+    /// By path of the object.
+    objects: BTreeMap<String, Value>,
+    watches: Vec<Watch>,
+}
+
+/// Starts a server that lives as long as the test; gives its address.
+pub fn start(mischief: Mischief) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("bound");
+    let state = State { mischief, revision: 100, writes: 0, objects: BTreeMap::new(), watches: Vec::new() };
+    let state = Arc::new(Mutex::new(state));
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let state = Arc::clone(&state);
+            thread::spawn(move || serve(stream, &state));
+        }
+    });
+    address
+}
+
+/// Reads requests, also pipelined ones, until the client leaves or the connection becomes a watch.
+fn serve(stream: TcpStream, state: &Mutex<State>) -> Option<()> {
+    stream.set_nodelay(true).ok()?;
+    let mut input = BufReader::new(stream.try_clone().ok()?);
+    let mut output = stream;
+    loop {
+        let mut line = String::new();
+        input.read_line(&mut line).ok().filter(|&count| count > 0)?;
+        let mut words = line.split(' ');
+        let (method, target) = (words.next()?.to_owned(), words.next()?.to_owned());
+        let mut length = 0;
+        loop {
+            let mut header = String::new();
+            input.read_line(&mut header).ok()?;
+            if header.trim().is_empty() {
+                break;
+            }
+            if let Some(value) = header.to_ascii_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().ok()?;
+            }
+        }
+        let mut body = vec![0; length];
+        input.read_exact(&mut body).ok()?;
+        let (path, query) = target.split_once('?').unwrap_or((&target, ""));
+        let query = parse_query(query);
+        let mut state = lock(state);
+        if query.contains_key("watch") {
+            if state.mischief == Mischief::RefuseWatches {
+                reply(
+                    &mut output,
+                    429,
+                    &json!({"kind": "Status", "message": "storage is (re)initializing"}),
+                )?;
+                continue;
+            }
+            output.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n").ok()?;
+            let collection = path.to_owned();
+            state.watches.push(Watch { stream: output, collection, query, events: 0, kept_back: None });
+            drop(state);
+            // Whoever watches sends no more: this is the end of the connection.
+            let _end = input.read(&mut [0]);
+            return None;
+        }
+        let (status, answer) = state.answer(&method, path, &query, &body);
+        drop(state);
+        reply(&mut output, status, &answer)?;
+    }
+}
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn reply(output: &mut TcpStream, status: u16, body: &Value) -> Option<()> {
+    let body = body.to_string();
+    let head = format!(
+        "HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    output.write_all(format!("{head}{body}").as_bytes()).ok()
+}
+
+fn parse_query(query: &str) -> BTreeMap<String, String> {
+    let pair = |pair: &str| {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        (key.to_owned(), value.replace("%3D", "="))
+    };
+    query.split('&').filter(|text| !text.is_empty()).map(pair).collect()
+}
+
+/// `half=odd` on labels and `metadata.name=x` on fields: as much as the tests need.
+fn selects(query: &BTreeMap<String, String>, object: &Value) -> bool {
+    let label = query.get("labelSelector").and_then(|text| text.split_once('='));
+    let field = query.get("fieldSelector").and_then(|text| text.strip_prefix("metadata.name="));
+    label.is_none_or(|(key, value)| object["metadata"]["labels"][key] == value)
+        && field.is_none_or(|name| object["metadata"]["name"] == name)
+}
+
+impl State {
+    fn answer(
+        &mut self,
+        method: &str,
+        path: &str,
+        query: &BTreeMap<String, String>,
+        body: &[u8],
+    ) -> (u16, Value) {
+        match method {
+            "GET" => {
+                let prefix = format!("{path}/");
+                let all = self.objects.iter().filter(|(path, _)| path.starts_with(&prefix));
+                let items: Vec<&Value> =
+                    all.map(|(_, object)| object).filter(|object| selects(query, object)).collect();
+                (200, json!({"metadata": {"resourceVersion": self.revision.to_string()}, "items": items}))
+            }
+            "POST" | "PUT" => {
+                let mut object: Value = serde_json::from_slice(body).expect("the client sends JSON");
+                let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+                let path = if method == "POST" { format!("{path}/{name}") } else { path.to_owned() };
+                if method == "POST" && self.objects.contains_key(&path) {
+                    return (409, json!({"kind": "Status", "message": "already exists"}));
+                }
+                if method == "PUT" {
+                    self.writes += 1;
+                    if self.mischief == Mischief::RefuseWrites && self.writes.is_multiple_of(2) {
+                        return (500, json!({"kind": "Status", "message": "no"}));
+                    }
+                }
+                self.revision += 1;
+                object["metadata"]["resourceVersion"] = json!(self.revision.to_string());
+                let kind = if method == "POST" { "ADDED" } else { "MODIFIED" };
+                self.objects.insert(path.clone(), object.clone());
+                self.publish(kind, &path, &object);
+                (if method == "POST" { 201 } else { 200 }, object)
+            }
+            _ => (405, json!({"kind": "Status"})),
+        }
+    }
+
+    fn publish(&mut self, kind: &str, path: &str, object: &Value) {
+        let line = format!("{}\n", json!({"type": kind, "object": object}));
+        let mischief = self.mischief;
+        for (number, watch) in self.watches.iter_mut().enumerate() {
+            let covered = path.rsplit_once('/').is_some_and(|(collection, _)| collection == watch.collection);
+            if !covered || !selects(&watch.query, object) {
+                continue;
+            }
+            watch.events += 1;
+            if number != 0 || !(10..=11).contains(&watch.events) {
+                watch.send(&line);
+                continue;
+            }
+            match (mischief, watch.events) {
+                (Mischief::Drop, 10) => {}
+                (Mischief::Duplicate, 10) => [&line, &line].into_iter().for_each(|line| watch.send(line)),
+                (Mischief::Reorder, 10) => watch.kept_back = Some(line.clone()),
+                (Mischief::HangUp, 10) => {
+                    let _gone = watch.stream.shutdown(std::net::Shutdown::Both);
+                }
+                (Mischief::WrongType, 10) => watch.send(&line.replacen("MODIFIED", "DELETED", 1)),
+                (Mischief::Garbage, 10) => {
+                    ["} nonsense {\n", &line].into_iter().for_each(|line| watch.send(line))
+                }
+                _ => {
+                    watch.send(&line);
+                    if let Some(late) = watch.kept_back.take() {
+                        watch.send(&late);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Watch {
+    /// In chunks that end in the middle of events, as a busy server cuts them.
+    fn send(&mut self, line: &str) {
+        let mut bytes = Vec::new();
+        for piece in line.as_bytes().chunks(700) {
+            bytes.extend_from_slice(format!("{:x}\r\n", piece.len()).as_bytes());
+            bytes.extend_from_slice(piece);
+            bytes.extend_from_slice(b"\r\n");
+        }
+        let _gone = self.stream.write_all(&bytes);
+    }
+}
