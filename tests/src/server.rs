@@ -1,0 +1,265 @@
+//! A real server in a process of its own: built, started on free ports, stopped by its id.
+
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use crate::client::Client;
+
+/// The binary under test: `REVCAST_BIN`, or one that cargo builds now.
+///
+/// # Panics
+/// When it cannot be built.
+pub fn binary() -> &'static PathBuf {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(|| {
+        if let Some(path) = std::env::var_os("REVCAST_BIN") {
+            return path.into();
+        }
+        let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..");
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let output = Command::new(cargo)
+            .args(["build", "-p", "revcast", "--message-format=json-render-diagnostics"])
+            .current_dir(&root)
+            .stderr(Stdio::inherit())
+            .output()
+            .expect("cargo runs");
+        assert!(output.status.success(), "cargo build -p revcast failed: see above");
+        let text = String::from_utf8_lossy(&output.stdout);
+        let executable = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+        let executable = executable
+            .filter(|message| message["target"]["name"] == "revcast")
+            .find_map(|message| message["executable"].as_str().map(PathBuf::from));
+        executable.expect("cargo names the executable it built")
+    })
+}
+
+/// A server that runs. Killed when it goes out of scope.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    /// `127.0.0.1:PORT`.
+    pub address: String,
+    /// The operators' address.
+    pub admin: String,
+    /// What it printed at start.
+    pub greeting: Vec<String>,
+}
+
+impl Server {
+    /// Starts one on free ports with more options, and waits until it serves.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub fn start(options: &[&str]) -> Self {
+        Self::start_with(Command::new(binary()), options)
+    }
+
+    /// As [`Server::start`], with at most `nofile` descriptors.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub fn start_with_nofile(nofile: u32, options: &[&str]) -> Self {
+        let mut shell = Command::new("sh");
+        shell.arg("-c").arg(format!("ulimit -n {nofile}; exec \"$0\" \"$@\"")).arg(binary());
+        Self::start_with(shell, options)
+    }
+
+    fn start_with(mut command: Command, options: &[&str]) -> Self {
+        // The server refuses REVCAST_ variables that it does not know, and ours are for the tests.
+        for (name, _) in
+            std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("REVCAST_"))
+        {
+            command.env_remove(name);
+        }
+        let mut child = command
+            .args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"])
+            .args(options)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the server starts");
+        let stdout = child.stdout.take().expect("stdout is piped");
+        let mut lines = BufReader::new(stdout).lines();
+        let mut greeting = Vec::new();
+        let mut addresses = None;
+        while addresses.is_none() {
+            let Some(Ok(line)) = lines.next() else {
+                panic!("the server ended at its start: {:?}, it said {greeting:?}", child.wait())
+            };
+            addresses = parse_addresses(&line);
+            greeting.push(line);
+        }
+        greeting.extend(lines.by_ref().take(4).map_while(Result::ok));
+        let (address, admin) = addresses.expect("the loop ends with them");
+        let server = Self { child, address, admin, greeting };
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while server.client().get("/readyz").status != 200 {
+            assert!(Instant::now() < deadline, "the server does not become ready");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        server
+    }
+
+    /// A client of it.
+    #[must_use]
+    pub fn client(&self) -> Client {
+        Client::new(&self.address)
+    }
+
+    /// A client of its operators' side.
+    #[must_use]
+    pub fn admin_client(&self) -> Client {
+        Client::new(&self.admin)
+    }
+
+    /// Its process id.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Ends it at once, as a crash would.
+    ///
+    /// # Panics
+    /// When it is gone already.
+    pub fn kill(mut self) {
+        self.child.kill().expect("it runs");
+        self.child.wait().expect("it is ours");
+    }
+
+    /// Tells it to close, waits, and gives back its exit code.
+    ///
+    /// # Panics
+    /// When it does not end in 20 s.
+    pub fn terminate(mut self) -> Option<i32> {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("kill runs").success());
+        let deadline = Instant::now() + Duration::from_secs(20);
+        loop {
+            if let Some(status) = self.child.try_wait().expect("it is ours") {
+                return status.code();
+            }
+            assert!(Instant::now() < deadline, "the server does not end");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Waits until a metric has this value.
+    ///
+    /// # Panics
+    /// When it has not in 20 s.
+    pub fn wait_for_metric(&self, name: &str, value: u64) {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        loop {
+            let found = self.metric(name);
+            if found == value {
+                return;
+            }
+            assert!(Instant::now() < deadline, "{name} is {found}, not {value}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Kilobytes of memory that it has in RAM.
+    ///
+    /// # Panics
+    /// When it is gone.
+    #[must_use]
+    pub fn resident_kb(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a running process");
+        line.trim().trim_end_matches(" kB").parse().expect("a number")
+    }
+
+    /// CPU time that it used so far.
+    ///
+    /// # Panics
+    /// When it is gone.
+    #[must_use]
+    pub fn cpu_time(&self) -> Duration {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid())).expect("it runs");
+        let fields = stat.rsplit(')').next().expect("behind the name");
+        // utime and stime, in hundredths of a second on every Linux.
+        let ticks: u64 =
+            fields.split(' ').skip(12).take(2).map(|n| n.parse::<u64>().expect("a number")).sum();
+        Duration::from_millis(ticks * 10)
+    }
+
+    /// The values of a metric, one for each set of labels.
+    ///
+    /// # Panics
+    /// When there is none of this name.
+    #[must_use]
+    pub fn metrics(&self, name: &str) -> Vec<u64> {
+        let text = self.admin_client().get("/metrics").text();
+        let of_name = |line: &&str| line.split([' ', '{']).next() == Some(name);
+        let values: Vec<u64> = text
+            .lines()
+            .filter(of_name)
+            .map(|line| line.rsplit(' ').next().and_then(|value| value.parse().ok()).expect("a number"))
+            .collect();
+        assert!(!values.is_empty(), "no metric {name} in:\n{text}");
+        values
+    }
+
+    /// The value of a metric, added up over its labels.
+    ///
+    /// # Panics
+    /// When there is none of this name.
+    #[must_use]
+    pub fn metric(&self, name: &str) -> u64 {
+        self.metrics(name).into_iter().sum()
+    }
+}
+
+/// A folder of its own under the system's one for such things, removed at the end.
+#[derive(Debug)]
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    /// An empty folder; `name` tells whose.
+    ///
+    /// # Panics
+    /// When it cannot be made.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("revcast-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).expect("a folder for scratch files");
+        Self(path)
+    }
+
+    /// Where it is.
+    ///
+    /// # Panics
+    /// When the path is not UTF-8.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        self.0.to_str().expect("UTF-8")
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What stays behind is scratch.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// From `serving http://127.0.0.1:8080, metrics http://127.0.0.1:8081/metrics`.
+fn parse_addresses(line: &str) -> Option<(String, String)> {
+    let rest = line.strip_prefix("serving http://")?;
+    let (address, rest) = rest.split_once(", metrics http://")?;
+    Some((address.to_owned(), rest.strip_suffix("/metrics")?.to_owned()))
+}

@@ -1,0 +1,44 @@
+//! Clients: what each asks for, where it begins, and how it goes on when a watch ends.
+//!
+//! Informers keep a copy of the state and go on as client-go does: after a clean end behind the last version that
+//! they saw, after 410 with a new list. Others begin anywhere.
+
+use super::watch::{Copy, Watch};
+use super::wish::Wish;
+
+/// Where an informer goes on.
+#[derive(Debug)]
+pub(crate) enum Resume {
+    /// With a list, or the whole state.
+    Anew,
+    /// Behind this revision, with what it knows.
+    Behind(u64, Copy),
+}
+
+#[derive(Debug)]
+pub(crate) struct Client {
+    pub(crate) wish: Wish,
+    pub(crate) informer: bool,
+    pub(crate) resume: Resume,
+    /// The watch that is open.
+    pub(crate) current: Option<usize>,
+    pub(crate) watches: usize,
+}
+
+impl Client {
+    pub(crate) const fn new(wish: Wish, informer: bool) -> Self {
+        Self { wish, informer, resume: Resume::Anew, current: None, watches: 0 }
+    }
+
+    /// Its watch is over; `clean` when the last chunk came.
+    pub(crate) fn ended(&mut self, watch: &mut Watch, clean: bool) {
+        self.current = None;
+        self.resume = match watch.copy.take() {
+            Some(copy) if !watch.expired && watch.initial.is_none() => {
+                // A stream that broke off may have lost events of the last revision that it saw.
+                Resume::Behind(if clean { watch.seen } else { watch.proved }, copy)
+            }
+            _ => Resume::Anew,
+        };
+    }
+}

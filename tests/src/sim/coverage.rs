@@ -1,0 +1,138 @@
+//! What a run exercised. A simulator that stops exercising something must fail, so every count is asserted.
+
+use std::fmt;
+
+macro_rules! coverage {
+    ($($(#[doc = $doc:literal])* $name:ident,)*) => {
+        /// Counts of one run, or the sum of many.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Coverage {
+            $($(#[doc = $doc])* pub $name: u64,)*
+        }
+
+        impl Coverage {
+            /// Adds the counts of another run.
+            pub fn add(&mut self, other: &Self) {
+                $(self.$name = self.$name.wrapping_add(other.$name);)*
+            }
+
+            /// All counts with their names.
+            #[must_use]
+            pub fn rows(&self) -> Vec<(&'static str, u64)> {
+                vec![$((stringify!($name), self.$name)),*]
+            }
+        }
+    };
+}
+
+coverage! {
+    /// Steps of the driver.
+    steps,
+    /// Turns of shards.
+    turns,
+    /// Turns that found nothing to do.
+    sleeps,
+    /// Events that were published.
+    events,
+    /// Batches with several events.
+    batches_of_many,
+    /// Batches that were refused whole.
+    batches_refused,
+    /// Progress without events.
+    progress,
+    /// Compactions.
+    compactions,
+    /// Objects larger than a page.
+    large_objects,
+    /// Batches that waited for a slow shard.
+    backpressure,
+    /// Events forgotten for want of slots or bytes, or by compaction.
+    forgotten,
+    /// Watches that began.
+    watches,
+    /// ... with the whole state.
+    starts_with_state,
+    /// ... with the state and its end marked.
+    starts_with_mark,
+    /// ... after a revision.
+    starts_after,
+    /// ... after a revision that is forgotten.
+    starts_expired,
+    /// ... after a revision that is not reached.
+    starts_parked,
+    /// ... with the next change.
+    starts_latest,
+    /// Watches that went on where an earlier one of the client ended.
+    resumes,
+    /// Watches that began again with a list.
+    relists,
+    /// Event frames that were received whole.
+    deliveries,
+    /// Objects of initial states.
+    initial_objects,
+    /// Marks of an initial state's end.
+    initial_marks,
+    /// Bookmarks.
+    bookmarks,
+    /// ADDED of an object that was there before.
+    transitions_in,
+    /// DELETED of an object that is still there.
+    transitions_out,
+    /// Frames in another encoding.
+    encoded_frames,
+    /// First frames in an encoding where they differ.
+    first_frames,
+    /// Sends that took a part.
+    partial_sends,
+    /// ... and ended exactly at a frame's end.
+    partial_at_boundary,
+    /// Sends that took nothing.
+    refused_sends,
+    /// Peers that went away in a send.
+    gone_sends,
+    /// Watches that the driver took back.
+    forgotten_watches,
+    /// Ends with 410.
+    expirations,
+    /// Watches that fell out of the window.
+    evictions,
+    /// Streams that were cut off inside a frame.
+    cut_offs,
+    /// Clean ends.
+    clean_ends,
+    /// Ends by time.
+    deadlines,
+    /// Shards that were lapped.
+    lapped_shards,
+    /// Shards that were drained.
+    drains,
+    /// Lists of the newest state.
+    lists_newest,
+    /// Lists of a past state.
+    lists_past,
+    /// Lists that were refused because their revision is forgotten.
+    lists_expired,
+    /// Rounds that did not reach the newest event.
+    rounds_split,
+    /// Runs that were too long to be joined.
+    long_runs,
+    /// Initial states of more objects than one page looks at.
+    long_states,
+    /// Rounds that served more members of one class than a turn does.
+    crowds,
+    /// Frames made besides the publisher's own.
+    frames_shared,
+    /// Clients whose copy of the state was compared at the end.
+    copies_compared,
+    /// Mixes of all bytes that were sent: equal for equal runs.
+    digest,
+}
+
+impl fmt::Display for Coverage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, count) in self.rows() {
+            writeln!(f, "{name:>20} {count}")?;
+        }
+        Ok(())
+    }
+}

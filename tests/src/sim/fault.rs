@@ -1,0 +1,73 @@
+//! What a run can find: which promise was broken, how, and how to see it again.
+
+use std::fmt;
+
+/// The promises that the simulator holds the engine to. The numbered ones are those of the architecture page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Promise {
+    /// 1: every matching event once, in revision order, or 410; and the whole initial state.
+    ExactlyOnce,
+    /// 2: nothing comes between two events of one revision.
+    RevisionWhole,
+    /// 3: a bookmark speaks only of what was sent.
+    Bookmark,
+    /// 4: DELETED carries the last matching state at the right version.
+    Deleted,
+    /// 5: a frame is made once.
+    FrameOnce,
+    /// 7: the ring keeps within its limits, and forgets no more than it must.
+    Window,
+    /// The bytes of the stream: chunks, lines, the end.
+    Stream,
+    /// A watch ends for a reason, and its end is told truly.
+    End,
+    /// What can be done is done: nobody waits for ever, no turn spins.
+    Progress,
+    /// Lists show the state of their revision, and expire only when they must.
+    List,
+    /// Counts and gauges add up.
+    Counts,
+}
+
+/// One broken promise, without the seed.
+#[derive(Clone, Debug)]
+pub(crate) struct Fault {
+    pub(crate) promise: Promise,
+    pub(crate) what: String,
+}
+
+pub(crate) type Checked = Result<(), Fault>;
+
+/// A fault of `promise`.
+pub(crate) fn broken<T>(promise: Promise, what: impl Into<String>) -> Result<T, Fault> {
+    Err(Fault { promise, what: what.into() })
+}
+
+/// A run that found something: everything that is needed to see it again.
+#[derive(Clone, Debug)]
+pub struct Violation {
+    /// The number the whole run follows from.
+    pub seed: u64,
+    /// Which promise was broken.
+    pub promise: Promise,
+    /// How.
+    pub what: String,
+    /// The last steps before it, oldest first.
+    pub trace: Vec<String>,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "seed {} broke {:?}: {}", self.seed, self.promise, self.what)?;
+        for step in &self.trace {
+            writeln!(f, "    {step}")?;
+        }
+        write!(
+            f,
+            "replay: REVCAST_SIM_SEED={} cargo test -p revcast-tests --test simulation -- one_seed --nocapture",
+            self.seed
+        )
+    }
+}
+
+impl std::error::Error for Violation {}

@@ -1,0 +1,237 @@
+//! The end of a world: everything comes to rest, bookmarks come, every watch ends, and all counts add up.
+
+use std::time::Duration;
+
+use revcast_engine::Turn;
+use revcast_engine::encoding::Encoding;
+use revcast_engine::limits::{BOOKMARK_BEFORE_DEADLINE, DRAIN_GRACE};
+
+use super::fault::{Checked, Promise, broken};
+use super::pipe::Nature;
+use super::shown::{first_differs, number};
+use super::watch::Copy;
+use super::world::World;
+
+/// Turns in which a shard must come to rest when nothing new happens.
+const TURNS_TO_REST_MAX: usize = 20_000;
+
+impl World {
+    pub(crate) fn finale(&mut self) -> Checked {
+        self.net.note(|_| "the writer stops and all sockets heal".to_owned());
+        self.publish()?;
+        // Or bookmarks would be due again for ever, where they are due as often as shards turn.
+        self.plan.turn_cost = Duration::ZERO;
+        for watch in self.net.watches.iter_mut().filter(|watch| watch.open()) {
+            watch.pipe.heal();
+        }
+        self.rest()?;
+        self.check_copies()?;
+        self.check_bookmarks_come()?;
+        self.end_all()?;
+        self.check_counts()?;
+        self.check_frames()
+    }
+
+    /// Turns until nobody has anything to do.
+    fn rest(&mut self) -> Checked {
+        let mut turns = 0;
+        loop {
+            self.wake_sockets();
+            let mut busy = false;
+            for shard in 0..self.shards.len() {
+                while self.turn(shard)? == Turn::Again {
+                    busy = true;
+                    turns += 1;
+                    if turns > TURNS_TO_REST_MAX {
+                        return broken(Promise::Progress, "the shards never come to rest");
+                    }
+                }
+            }
+            if !busy {
+                return Ok(());
+            }
+        }
+    }
+
+    fn wake_sockets(&mut self) {
+        for shard in 0..self.shards.len() {
+            let open: Vec<usize> = self.net.open(shard).collect();
+            for at in open {
+                let now = self.net.now;
+                let watch = &mut self.net.watches[at];
+                if watch.pipe.full && watch.pipe.has_room(now) {
+                    watch.pipe.free(now);
+                    self.shards[shard].shard.writable(watch.id);
+                }
+            }
+        }
+    }
+
+    /// What every informer knows is what there is.
+    fn check_copies(&mut self) -> Checked {
+        let oracle = &self.net.oracle;
+        let mut compared = 0;
+        for client in &self.clients {
+            let Some(watch) = client.current.map(|at| &self.net.watches[at]) else { continue };
+            let Some(copy) = &watch.copy else { continue };
+            if watch.pipe.full || watch.parked(oracle) {
+                continue;
+            }
+            let there = oracle.list(client.wish.kind, oracle.visible);
+            let there = there.filter(|state| client.wish.matches(&oracle.names, state));
+            let there: Copy = there.map(|state| (state.name, state.revision)).collect();
+            if *copy != there {
+                let at = client.current;
+                return broken(
+                    Promise::ExactlyOnce,
+                    format!("the client of watch {at:?} knows {copy:?}, there is {there:?}"),
+                );
+            }
+            compared += 1;
+        }
+        self.net.coverage.copies_compared += compared;
+        Ok(())
+    }
+
+    /// An interval later every healthy watch that asked for bookmarks has one of the newest revision.
+    fn check_bookmarks_come(&mut self) -> Checked {
+        let interval = self.plan.bookmark_interval;
+        let late = self.net.now.plus(interval * 2).plus(BOOKMARK_BEFORE_DEADLINE + Duration::from_secs(30));
+        let watches = self.net.watches.iter().enumerate().filter(|(at, watch)| {
+            watch.open()
+                && watch.bookmarks
+                && !watch.pipe.full
+                && watch.deadline > late
+                && watch.start < self.net.oracle.visible
+                && !matches!(watch.pipe.nature, Nature::Dead { .. })
+                && !self.drained[*at]
+        });
+        let watches: Vec<usize> = watches.map(|(at, _)| at).collect();
+        self.advance(interval);
+        self.rest()?;
+        let newest = self.net.oracle.visible;
+        for at in watches {
+            let watch = &self.net.watches[at];
+            if watch.last_bookmark != newest {
+                return broken(
+                    Promise::Bookmark,
+                    format!(
+                        "watch {at} got {} and nothing since, {newest} is the newest",
+                        watch.last_bookmark
+                    ),
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// By closing the shards, or by time.
+    fn end_all(&mut self) -> Checked {
+        let newest = self.net.oracle.visible;
+        let closing = self.rng.percent(60);
+        let watches =
+            self.net.watches.iter().enumerate().filter(|(_, watch)| watch.open() && !watch.pipe.full);
+        let watches: Vec<usize> = watches.map(|(at, _)| at).collect();
+        if closing {
+            for shard in 0..self.shards.len() {
+                self.drain(shard);
+            }
+        } else {
+            let last = self.net.watches.iter().filter(|watch| watch.open()).map(|watch| watch.deadline).max();
+            if let Some(last) = last {
+                let wait = last.since(self.net.now);
+                self.advance(wait);
+            }
+        }
+        self.rest()?;
+        for at in watches {
+            let watch = &self.net.watches[at];
+            if matches!(watch.pipe.nature, Nature::Dead { .. }) {
+                continue;
+            }
+            if watch.open() || !watch.stream.finished() {
+                return broken(Promise::End, format!("watch {at} did not end cleanly"));
+            }
+            if closing && watch.bookmarks && watch.start < newest && watch.last_bookmark != newest {
+                return broken(Promise::Bookmark, format!("watch {at} was closed without a last bookmark"));
+            }
+        }
+        // Those who do not take their end lose it.
+        self.advance(DRAIN_GRACE);
+        self.rest()?;
+        match self.net.watches.iter().position(super::watch::Watch::open) {
+            Some(at) => broken(Promise::End, format!("watch {at} never ended")),
+            None => Ok(()),
+        }
+    }
+
+    fn check_counts(&self) -> Checked {
+        for (at, driven) in self.shards.iter().enumerate() {
+            let stats = driven.shard.stats();
+            let watches = self.net.watches.iter().filter(|watch| watch.shard == at);
+            let (mut started, mut events, mut bookmarks, mut evicted) = (0, 0, 0, 0);
+            for watch in watches {
+                started += 1;
+                events += watch.events;
+                bookmarks += watch.marks;
+                evicted += u64::from(watch.evicted);
+            }
+            if stats.watches_started != started
+                || stats.watches_ended != started
+                || (stats.watchers, stats.live, stats.classes) != (0, 0, 0)
+                || stats.bytes_sent != self.net.bytes[at]
+                || stats.events_sent != events
+                || stats.bookmarks_sent < bookmarks
+                || stats.evicted < evicted
+            {
+                return broken(
+                    Promise::Counts,
+                    format!(
+                        "shard {at}: {started} watches, {events} events and {bookmarks} bookmarks in {} bytes, \
+                         but it says {stats:?}",
+                        self.net.bytes[at]
+                    ),
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// No more frames were made than there are different ones that anybody was owed.
+    fn check_frames(&mut self) -> Checked {
+        let oracle = &self.net.oracle;
+        let mut wanted = vec![0_u32; oracle.events.len()];
+        for watch in &self.net.watches {
+            let encoding = number(watch.wish.encoding);
+            let differs = first_differs(watch.wish.encoding);
+            let mut first = differs && !watch.opens_with_state;
+            let from = watch.from.max(oracle.after(watch.start));
+            let events = oracle.events.iter().zip(&mut wanted);
+            for (event, wanted) in events.take(watch.until.unwrap_or(oracle.published)).skip(from) {
+                let Some(kind) = oracle.verdict(&watch.wish, event) else { continue };
+                if watch.wish.encoding == Encoding::Json && kind == event.own_kind() {
+                    continue;
+                }
+                let bit = (encoding * 3 + kind.number()) * 2;
+                if first {
+                    *wanted |= 1 << (bit + 1);
+                }
+                // A bookmark may have been the first frame.
+                if !first || watch.bookmarks {
+                    *wanted |= 1 << bit;
+                }
+                first = false;
+            }
+        }
+        let shared: u64 = wanted.iter().map(|bits| u64::from(bits.count_ones())).sum();
+        let (own, made) = (oracle.frames_own, self.feed.frames_made());
+        if made < own || made > own + shared {
+            return broken(
+                Promise::FrameOnce,
+                format!("{made} frames were made: {own} by the publisher, at most {shared} more were wanted"),
+            );
+        }
+        self.net.coverage.frames_shared += made - own;
+        Ok(())
+    }
+}

@@ -1,0 +1,69 @@
+//! Lists: the newest state and past ones, against the state that the history says.
+
+use revcast_engine::revision::Revision;
+
+use super::fault::{Checked, Promise, broken};
+use super::object::{KINDS, NAMESPACES, row};
+use super::world::World;
+
+impl World {
+    /// A list of any kind at any revision.
+    pub(crate) fn list(&mut self) -> Checked {
+        let kind = self.rng.below(KINDS.len());
+        if self.rng.percent(30) {
+            return self.check_newest(kind);
+        }
+        let oracle = &self.net.oracle;
+        let low = if self.rng.percent(30) { oracle.forgotten.saturating_sub(8) } else { oracle.forgotten };
+        let revision = self.rng.range_u64(low.min(oracle.visible), oracle.visible);
+        let past = self.feed.past(row(kind), Revision::new(revision));
+        let forgotten = revision < oracle.visible && revision < oracle.forgotten;
+        let past = match past {
+            Err(expired) if forgotten && expired.oldest.get() == oracle.forgotten => {
+                self.net.coverage.lists_expired += 1;
+                return Ok(());
+            }
+            Ok(past) if !forgotten => past,
+            other => {
+                return broken(
+                    Promise::List,
+                    format!("at {revision}, {} is forgotten: {:?}", oracle.forgotten, other.map(|_| ())),
+                );
+            }
+        };
+        self.net.coverage.lists_past += 1;
+        let namespace = (KINDS[kind].namespaced && self.rng.percent(50)).then(|| *self.rng.pick(&NAMESPACES));
+        let all: Vec<_> = oracle
+            .list(kind, revision)
+            .filter(|state| namespace.is_none_or(|it| oracle.names[state.name].namespace == Some(it)))
+            .collect();
+        let from = if all.is_empty() || self.rng.percent(60) { 0 } else { self.rng.below(all.len()) };
+        let after = from.checked_sub(1).map(|last| oracle.names[all[last].name].key.path());
+        let got = past.list(namespace, after).map(|object| object.json());
+        if !got.eq(all[from..].iter().map(|state| &state.text[..])) {
+            return broken(
+                Promise::List,
+                format!("kind {kind} at {revision}, namespace {namespace:?}, after {after:?}"),
+            );
+        }
+        Ok(())
+    }
+
+    /// The newest state of one kind.
+    pub(crate) fn check_newest(&mut self, kind: usize) -> Checked {
+        self.net.coverage.lists_newest += 1;
+        let oracle = &self.net.oracle;
+        let snapshot = self.feed.snapshot();
+        if snapshot.revision().get() != oracle.visible {
+            return broken(
+                Promise::List,
+                format!("a snapshot of {}, not {}", snapshot.revision(), oracle.visible),
+            );
+        }
+        let got = snapshot.list(row(kind), None, None).map(|object| object.json());
+        if !got.eq(oracle.list(kind, oracle.visible).map(|state| &state.text[..])) {
+            return broken(Promise::List, format!("the newest state of kind {kind} at {}", oracle.visible));
+        }
+        Ok(())
+    }
+}

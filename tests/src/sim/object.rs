@@ -1,0 +1,193 @@
+//! The objects of the simulated store: what is written, and what must be served of it.
+//!
+//! It builds both texts from the same parts and never asks the engine: the served text is the written one with
+//! the version and the missing type members put where the engine's decode says that they go.
+
+use std::fmt::Write as _;
+use std::ops::Range;
+
+use bytes::Bytes;
+use revcast_engine::key::{Key, ResourceId};
+use revcast_engine::resource::{Field, Resource, Schema};
+
+use super::rng::Rng;
+
+/// One kind of object.
+#[derive(Debug)]
+pub(crate) struct Kind {
+    pub(crate) name: &'static str,
+    pub(crate) version: &'static str,
+    pub(crate) namespaced: bool,
+    /// Own selectable fields, with the values that they take.
+    pub(crate) fields: &'static [(&'static str, &'static [&'static str])],
+}
+
+pub(crate) const KINDS: [Kind; 3] = [
+    Kind { name: "ConfigMap", version: "v1", namespaced: true, fields: &[] },
+    Kind {
+        name: "Pod",
+        version: "v1",
+        namespaced: true,
+        fields: &[("spec.nodeName", &["", "n1", "n2", "n3"]), ("status.phase", &["", "Pending", "Running"])],
+    },
+    Kind {
+        name: "Gadget",
+        version: "toys.example.com/v1",
+        namespaced: false,
+        fields: &[("spec.sealed", &["", "true", "false"]), ("status.phase", &["", "Ready"])],
+    },
+];
+
+/// `a-b` sorts before the objects of `a`: `-` is less than `/`.
+pub(crate) const NAMESPACES: [&str; 3] = ["a", "a-b", "b"];
+
+/// Labels, with the values that they take; "" is a value, absence is not.
+pub(crate) const LABELS: [(&str, &[&str]); 3] =
+    [("app", &["web", "db", ""]), ("tier.x/y", &["front", "back"]), ("num", &["1", "5", "12"])];
+
+pub(crate) fn schema() -> Schema {
+    let mut schema = Schema::new();
+    for kind in &KINDS {
+        let own = kind.fields.iter().map(|(label, _)| Field::at(label)).collect();
+        schema.add(Resource::new(kind.version, kind.name, kind.namespaced, own));
+    }
+    schema
+}
+
+/// What an object is called.
+#[derive(Debug)]
+pub(crate) struct Name {
+    pub(crate) kind: usize,
+    pub(crate) namespace: Option<&'static str>,
+    pub(crate) name: String,
+    pub(crate) key: Key,
+}
+
+impl Name {
+    pub(crate) fn new(kind: usize, namespace: Option<&'static str>, name: String) -> Self {
+        let key = Key::new(row(kind), namespace, &name);
+        Self { kind, namespace, name, key }
+    }
+}
+
+pub(crate) fn row(kind: usize) -> ResourceId {
+    ResourceId::new(u16::try_from(kind).expect("three kinds"))
+}
+
+/// One state of one object.
+#[derive(Debug)]
+pub(crate) struct State {
+    /// Which name.
+    pub(crate) name: usize,
+    pub(crate) revision: u64,
+    /// By place in [`LABELS`].
+    pub(crate) labels: [Option<&'static str>; 3],
+    /// By place in the kind's fields.
+    pub(crate) fields: Vec<&'static str>,
+    /// The object as it must be served.
+    pub(crate) text: Vec<u8>,
+    version: Range<usize>,
+    /// Bytes of the frame that announces it.
+    pub(crate) weight: u64,
+}
+
+impl State {
+    /// The object with another version.
+    pub(crate) fn at(&self, revision: u64) -> Vec<u8> {
+        [&self.text[..self.version.start], revision.to_string().as_bytes(), &self.text[self.version.end..]]
+            .concat()
+    }
+}
+
+/// Bytes of a chunk around a watch event of `kind` that shows `object` bytes.
+fn weight(kind: &str, object: usize) -> u64 {
+    let line = format!("{{\"type\":\"{kind}\",\"object\":").len() + object + 2;
+    (format!("{line:x}").len() + 2 + line + 2) as u64
+}
+
+/// Makes up a state of `names[name]`: the bytes to store and the state that must follow.
+pub(crate) fn draft(
+    rng: &mut Rng,
+    (at, name): (usize, &Name),
+    revision: u64,
+    exists: bool,
+    pad: usize,
+) -> (Bytes, State) {
+    let kind = &KINDS[name.kind];
+    let labels = LABELS.map(|(_, values)| rng.percent(60).then(|| *rng.pick(values)));
+    let fields: Vec<&'static str> = kind.fields.iter().map(|(_, values)| *rng.pick(values)).collect();
+
+    let mut identity = format!("\"metadata\":{{\"name\":\"{}\"", name.name);
+    if let Some(namespace) = name.namespace {
+        let _ = write!(identity, ",\"namespace\":\"{namespace}\"");
+    }
+    if rng.percent(50) {
+        let _ = write!(identity, ",\"uid\":\"u-{at}\"");
+    }
+    let mut marks = String::new();
+    let present = LABELS.iter().zip(labels).filter_map(|((key, _), value)| value.map(|value| (*key, value)));
+    for (number, (key, value)) in present.enumerate() {
+        marks.push_str(if number == 0 { ",\"labels\":{" } else { "," });
+        let _ = write!(marks, "\"{key}\":\"{value}\"");
+    }
+    if !marks.is_empty() {
+        marks.push('}');
+    }
+    let version = "\"resourceVersion\":";
+    // What is stored, and what stands before and behind the digits that are served.
+    let (stored, before, behind) = match rng.below(4) {
+        0 => (
+            format!("{identity}{marks},{version}\"77777\"}}"),
+            format!("{identity}{marks},{version}\""),
+            "\"}".to_owned(),
+        ),
+        1 => (
+            format!("{identity},{version}5{marks}}}"),
+            format!("{identity},{version}\""),
+            format!("\"{marks}}}"),
+        ),
+        _ => (format!("{identity}{marks}}}"), format!("{identity},{version}\""), format!("\"{marks}}}")),
+    };
+    let mut tail = String::new();
+    for (place, group) in ["spec", "status"].into_iter().enumerate() {
+        let members = kind.fields.iter().zip(&fields).filter(|((label, _), value)| {
+            !value.is_empty() && label.split('.').next() == Some(["spec", "status"][place])
+        });
+        let members: Vec<String> = members
+            .map(|((label, _), value)| {
+                let member = label.rsplit('.').next().unwrap_or(label);
+                let bare = matches!(*value, "true" | "false");
+                if bare { format!("\"{member}\":{value}") } else { format!("\"{member}\":\"{value}\"") }
+            })
+            .collect();
+        if !members.is_empty() || rng.percent(20) {
+            let _ = write!(tail, ",\"{group}\":{{{}}}", members.join(","));
+        }
+    }
+    let _ = write!(tail, ",\"data\":{{\"trap\":\"}}\\\"{{\\n\",\"pad\":\"{}\"}}}}", "x".repeat(pad));
+
+    let types = format!("\"kind\":\"{}\",\"apiVersion\":\"{}\"", kind.name, kind.version);
+    let (stored_head, served_head, stored_types, served_types) = match rng.below(4) {
+        0 => ("{".to_owned(), format!("{{{types},"), String::new(), String::new()),
+        1 => (
+            format!("{{\"kind\":\"{}\",", kind.name),
+            format!("{{\"apiVersion\":\"{}\",\"kind\":\"{}\",", kind.version, kind.name),
+            String::new(),
+            String::new(),
+        ),
+        2 => ("{".to_owned(), "{".to_owned(), format!(",{types}"), format!(",{types}")),
+        _ => (format!("{{{types},"), format!("{{{types},"), String::new(), String::new()),
+    };
+    let mut value = format!("{stored_head}{stored}{stored_types}{tail}");
+    if rng.percent(10) {
+        // The engine must put it on one line again.
+        value = format!("\n{} \r\n", value.replacen("\"metadata\":{", "\"metadata\" :\n { \t", 1));
+    }
+    let mut text = format!("{served_head}{before}").into_bytes();
+    let start = text.len();
+    text.extend_from_slice(revision.to_string().as_bytes());
+    let version = start..text.len();
+    text.extend_from_slice(format!("{behind}{served_types}{tail}").as_bytes());
+    let weight = weight(if exists { "MODIFIED" } else { "ADDED" }, text.len());
+    (Bytes::from(value), State { name: at, revision, labels, fields, text, version, weight })
+}

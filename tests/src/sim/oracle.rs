@@ -1,0 +1,220 @@
+//! All that ever happened: every event, every state of every key, and a model of the window.
+//!
+//! It forgets nothing, so it can say what any watch must see and what any list must show. Its window is a model
+//! of the ring in plain numbers: what the real one may forget, and when.
+
+use std::rc::Rc;
+
+use super::object::{Name, State};
+use super::wish::Wish;
+
+/// One change of one key.
+#[derive(Debug)]
+pub(crate) struct Happened {
+    pub(crate) revision: u64,
+    pub(crate) name: usize,
+    pub(crate) before: Option<Rc<State>>,
+    pub(crate) now: Option<Rc<State>>,
+    /// Wall seconds.
+    pub(crate) at: u64,
+    /// Bytes of this and all events before.
+    bytes_through: u64,
+}
+
+/// What an event means to a wish.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Added,
+    Modified,
+    Deleted,
+}
+
+impl Kind {
+    pub(crate) const fn text(self) -> &'static str {
+        match self {
+            Self::Added => "ADDED",
+            Self::Modified => "MODIFIED",
+            Self::Deleted => "DELETED",
+        }
+    }
+
+    pub(crate) const fn number(self) -> usize {
+        match self {
+            Self::Added => 0,
+            Self::Modified => 1,
+            Self::Deleted => 2,
+        }
+    }
+}
+
+impl Happened {
+    /// The kind of the frame that the publisher makes.
+    pub(crate) fn own_kind(&self) -> Kind {
+        match (&self.before, &self.now) {
+            (_, None) => Kind::Deleted,
+            (None, Some(_)) => Kind::Added,
+            (Some(_), Some(_)) => Kind::Modified,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Oracle {
+    pub(crate) names: Vec<Name>,
+    /// Places in `names`, in key order.
+    sorted: Vec<usize>,
+    /// By name: revision and state from then on.
+    states: Vec<Vec<(u64, Option<Rc<State>>)>>,
+    pub(crate) events: Vec<Happened>,
+    /// The newest revision taken by the publisher.
+    pub(crate) taken: u64,
+    /// The newest revision that is visible.
+    pub(crate) visible: u64,
+    /// Events that are visible.
+    pub(crate) published: usize,
+    /// Events that are forgotten.
+    pub(crate) oldest: usize,
+    /// The newest revision that cannot be replayed.
+    pub(crate) forgotten: u64,
+    slots: usize,
+    bytes_max: u64,
+    /// Frames that the publisher made.
+    pub(crate) frames_own: u64,
+}
+
+impl Oracle {
+    pub(crate) fn new(names: Vec<Name>, revision: u64, slots: usize, bytes_max: u64) -> Self {
+        let mut sorted: Vec<usize> = (0..names.len()).collect();
+        sorted.sort_by(|a, b| names[*a].key.path().cmp(names[*b].key.path()));
+        Self {
+            sorted,
+            states: names.iter().map(|_| Vec::new()).collect(),
+            names,
+            events: Vec::new(),
+            taken: revision,
+            visible: revision,
+            published: 0,
+            oldest: 0,
+            forgotten: revision,
+            slots: slots.max(2).next_power_of_two(),
+            bytes_max,
+            frames_own: 0,
+        }
+    }
+
+    pub(crate) fn newest(&self, name: usize) -> Option<&Rc<State>> {
+        self.states[name].last().and_then(|(_, state)| state.as_ref())
+    }
+
+    /// A state that was there before the first event.
+    pub(crate) fn load(&mut self, state: State) {
+        self.frames_own += 1;
+        self.states[state.name].push((state.revision, Some(Rc::new(state))));
+    }
+
+    /// The loaded state is that of `revision`, and visible.
+    pub(crate) fn loaded(&mut self, revision: u64) {
+        self.taken = self.taken.max(revision);
+        self.forgotten = self.forgotten.max(revision);
+        self.publish();
+    }
+
+    /// The publisher took a batch.
+    pub(crate) fn take(&mut self, revision: u64, at: u64, changes: Vec<(usize, Option<State>)>) {
+        for (name, state) in changes {
+            let before = self.newest(name).cloned();
+            let now = state.map(Rc::new);
+            let Some(weight) = now.as_ref().or(before.as_ref()).map(|state| state.weight) else { continue };
+            self.frames_own += 1;
+            self.states[name].push((revision, now.clone()));
+            let bytes_through = self.bytes_before(self.events.len()) + weight;
+            if self.events.len() - self.oldest >= self.slots {
+                self.forget_oldest();
+            }
+            self.events.push(Happened { revision, name, before, now, at, bytes_through });
+        }
+        self.taken = revision;
+    }
+
+    pub(crate) fn progress(&mut self, revision: u64) {
+        self.taken = self.taken.max(revision);
+    }
+
+    pub(crate) fn publish(&mut self) {
+        self.published = self.events.len();
+        self.visible = self.taken;
+        while self.oldest + 1 < self.events.len() && self.window_bytes() > self.bytes_max {
+            self.forget_oldest();
+        }
+    }
+
+    pub(crate) fn compact(&mut self, revision: u64) {
+        let revision = revision.min(self.taken);
+        self.forgotten = self.forgotten.max(revision);
+        while self.events.get(self.oldest).is_some_and(|event| event.revision <= revision) {
+            self.oldest += 1;
+        }
+    }
+
+    fn forget_oldest(&mut self) {
+        self.forgotten = self.forgotten.max(self.events[self.oldest].revision);
+        self.oldest += 1;
+    }
+
+    fn bytes_before(&self, event: usize) -> u64 {
+        event.checked_sub(1).map_or(0, |last| self.events[last].bytes_through)
+    }
+
+    pub(crate) fn window_bytes(&self) -> u64 {
+        self.bytes_since(self.oldest)
+    }
+
+    fn bytes_since(&self, event: usize) -> u64 {
+        self.bytes_before(self.events.len()) - self.bytes_before(event)
+    }
+
+    /// Whether the events from place `from` on fill more than half of the window by themselves.
+    pub(crate) fn more_than_half(&self, from: usize) -> bool {
+        (self.events.len() - from) * 2 > self.slots || self.bytes_since(from) * 2 > self.bytes_max
+    }
+
+    /// Visible events in the window.
+    pub(crate) fn window(&self) -> usize {
+        self.published.saturating_sub(self.oldest)
+    }
+
+    /// The first event that is newer than `revision`.
+    pub(crate) fn after(&self, revision: u64) -> usize {
+        self.events.partition_point(|event| event.revision <= revision)
+    }
+
+    /// The state of one name at a revision.
+    fn state_at(&self, name: usize, revision: u64) -> Option<&Rc<State>> {
+        let states = &self.states[name];
+        let at = states.partition_point(|(since, _)| *since <= revision);
+        at.checked_sub(1).and_then(|at| states[at].1.as_ref())
+    }
+
+    /// What there was at a revision, in key order.
+    pub(crate) fn list(&self, kind: usize, revision: u64) -> impl Iterator<Item = &Rc<State>> {
+        let names = self.sorted.iter().filter(move |name| self.names[**name].kind == kind);
+        names.filter_map(move |name| self.state_at(*name, revision))
+    }
+
+    pub(crate) fn verdict(&self, wish: &Wish, event: &Happened) -> Option<Kind> {
+        let matches =
+            |state: &Option<Rc<State>>| state.as_ref().is_some_and(|it| wish.matches(&self.names, it));
+        match (matches(&event.before), matches(&event.now)) {
+            (false, false) => None,
+            (false, true) => Some(Kind::Added),
+            (true, true) => Some(Kind::Modified),
+            (true, false) => Some(Kind::Deleted),
+        }
+    }
+
+    /// The first visible event from place `from` on, newer than `start`, that means something to a wish.
+    pub(crate) fn next_for(&self, wish: &Wish, from: usize, start: u64) -> Option<(usize, Kind)> {
+        let from = from.max(self.after(start));
+        (from..self.published).find_map(|at| Some((at, self.verdict(wish, &self.events[at])?)))
+    }
+}

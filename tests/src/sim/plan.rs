@@ -1,0 +1,154 @@
+//! What kind of world a seed makes: every seed turns some dangers up and others off.
+
+use std::time::Duration;
+
+use revcast_engine::tick::Tick;
+
+use super::pipe::Nature;
+use super::rng::Rng;
+
+/// What the driver can do in one step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    Write,
+    Publish,
+    Progress,
+    Compact,
+    Turn,
+    Clock,
+    Subscribe,
+    Sockets,
+    Spurious,
+    Forget,
+    List,
+    Drain,
+}
+
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) steps: usize,
+    pub(crate) shards: usize,
+    pub(crate) names: usize,
+    pub(crate) clients: usize,
+    /// All clients ask for one of so few things; 0: each for its own.
+    pub(crate) alike: usize,
+    pub(crate) slots: usize,
+    pub(crate) bytes_max: u64,
+    pub(crate) start: u64,
+    pub(crate) loaded: usize,
+    /// Whether the writer waits for slow shards.
+    pub(crate) waits: bool,
+    /// Batches in one go, at most.
+    pub(crate) burst: usize,
+    /// In a hundred objects, so many are larger than a page.
+    pub(crate) large: usize,
+    pub(crate) bookmark_interval: Duration,
+    pub(crate) turn_cost: Duration,
+    pub(crate) encodings: bool,
+    weights: Vec<(Action, usize)>,
+    natures: [usize; 6],
+}
+
+impl Plan {
+    pub(crate) fn new(rng: &mut Rng) -> Self {
+        let crowd = rng.percent(4);
+        let large = if !crowd && rng.percent(5) { *rng.pick(&[5, 20, 40, 80]) } else { 0 };
+        let waits = rng.percent(75);
+        let slots = *rng.pick(&[8, 8, 16, 16, 32, 64, 128, 256, if large > 0 { 64 } else { 1024 }]);
+        let bytes_max = if large > 0 {
+            *rng.pick(&[150_000, 600_000, 2_000_000, 4_000_000])
+        } else {
+            *rng.pick(&[2_000, 6_000, 20_000, 100_000, 1_000_000])
+        };
+        let mut weights = vec![
+            (Action::Write, rng.range(5, 30)),
+            (Action::Publish, rng.range(0, 6)),
+            (Action::Progress, rng.range(0, 5)),
+            (Action::Compact, if rng.percent(40) { rng.range(0, 3) } else { 0 }),
+            (Action::Turn, rng.range(20, 120)),
+            (Action::Clock, rng.range(1, 12)),
+            (Action::Subscribe, rng.range(3, 15)),
+            (Action::Sockets, rng.range(5, 25)),
+            (Action::Spurious, rng.range(0, 2)),
+            (Action::Forget, rng.range(0, 2)),
+            (Action::List, rng.range(0, 4)),
+            (Action::Drain, 0),
+        ];
+        if crowd {
+            // Enough of them for several turns a round.
+            weights[6].1 = 60;
+        }
+        if rng.percent(10) {
+            weights[11].1 = 1;
+        }
+        let mut natures = [0; 6];
+        for (at, most) in [40, 30, 40, 15, 8, 8].into_iter().enumerate() {
+            natures[at] = if rng.percent(70) { rng.range(1, most) } else { 0 };
+        }
+        if rng.percent(15) {
+            natures = [1, 0, 0, 0, 0, 0];
+        }
+        Self {
+            steps: if crowd { rng.range(300, 700) } else { rng.range(200, 1_000) },
+            shards: rng.range(1, 4),
+            names: if rng.percent(3) { 1_300 } else { rng.range(3, 24) },
+            clients: if crowd { rng.range(70, 160) } else { rng.range(1, 14) },
+            alike: if crowd { rng.range(1, 2) } else { *rng.pick(&[0, 0, 0, 1, 3]) },
+            slots,
+            bytes_max,
+            start: *rng.pick(&[0, 1, 7, 99, 1_000_000_000_000]),
+            loaded: if rng.percent(40) { 100 } else { 0 },
+            waits,
+            burst: if waits { *rng.pick(&[1, 1, 2, 4]) } else { *rng.pick(&[1, 4, 16, 40]) },
+            large,
+            bookmark_interval: Duration::from_millis(*rng.pick(&[1, 5, 30, 200, 1_000, 60_000])),
+            turn_cost: Duration::from_micros(*rng.pick(&[0, 1, 10, 100, 1_000])),
+            encodings: rng.percent(60),
+            weights,
+            natures,
+        }
+    }
+
+    pub(crate) fn action(&self, rng: &mut Rng) -> Action {
+        let total = self.weights.iter().map(|(_, weight)| weight).sum();
+        let mut at = rng.below(total);
+        for (action, weight) in &self.weights {
+            if at < *weight {
+                return *action;
+            }
+            at -= weight;
+        }
+        Action::Turn
+    }
+
+    /// How long the clock is moved in one go.
+    pub(crate) fn clock(&self, rng: &mut Rng) -> Duration {
+        match rng.below(20) {
+            0..=9 => Duration::from_micros(rng.range_u64(1, 5_000)),
+            10..=14 => Duration::from_millis(rng.range_u64(1, 60)),
+            15..=17 => self.bookmark_interval.min(Duration::from_secs(2)),
+            18 => Duration::from_millis(rng.range_u64(100, 3_000)),
+            _ => Duration::from_millis(rng.range_u64(100, 9_000)),
+        }
+    }
+
+    pub(crate) fn nature(&self, rng: &mut Rng, now: Tick) -> Nature {
+        let mut at = rng.below(self.natures.iter().sum());
+        let mut kind = 0;
+        while kind < 5 && at >= self.natures[kind] {
+            at -= self.natures[kind];
+            kind += 1;
+        }
+        match kind {
+            0 => Nature::Perfect,
+            1 => Nature::Slow { capacity: rng.range(1, 4_000), drained_per_ms: rng.range(1, 2_000) },
+            2 => Nature::Partial,
+            3 => {
+                let from = now.plus(Duration::from_micros(rng.range_u64(0, 100_000)));
+                Nature::Stalled { from, until: from.plus(Duration::from_millis(rng.range_u64(1, 8_000))) }
+            }
+            4 => Nature::Dead { after: rng.range(0, 3_000) },
+            _ => Nature::Gone { after: rng.range(0, 6_000) },
+        }
+    }
+}

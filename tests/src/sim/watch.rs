@@ -1,0 +1,417 @@
+//! One watch as the oracle sees it: what must come next, and whether what came was that.
+//!
+//! Every line is compared byte by byte with the one that the history demands, the moment it arrives.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use revcast_engine::encoding::Encoding;
+use revcast_engine::limits::PAGE_SCAN;
+use revcast_engine::tick::Tick;
+use revcast_engine::{Start, WatcherId};
+
+use super::coverage::Coverage;
+use super::fault::{Checked, Promise, broken};
+use super::object::{KINDS, State};
+use super::oracle::{Kind, Oracle};
+use super::pipe::Pipe;
+use super::shown::{first_differs, shown};
+use super::stream::Stream;
+use super::wish::Wish;
+
+/// How a watch began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Began {
+    State { end_mark: bool },
+    After,
+    Latest,
+}
+
+/// The initial events that are still to come.
+#[derive(Debug)]
+pub(crate) struct Initial {
+    pub(crate) objects: Vec<Rc<State>>,
+    pub(crate) next: usize,
+    pub(crate) end_mark: bool,
+}
+
+/// What a client knows of the objects it asked for: the revision of each, by name.
+pub(crate) type Copy = BTreeMap<usize, u64>;
+
+#[derive(Debug)]
+pub(crate) struct Watch {
+    pub(crate) shard: usize,
+    pub(crate) id: WatcherId,
+    pub(crate) client: usize,
+    pub(crate) wish: Wish,
+    pub(crate) began: Began,
+    /// Nothing of this revision or before is an event of the watch.
+    pub(crate) start: u64,
+    pub(crate) bookmarks: bool,
+    pub(crate) deadline: Tick,
+    /// Wall seconds, for the initial state.
+    pub(crate) at: u64,
+    /// Whether initial events or their mark come before all others.
+    pub(crate) opens_with_state: bool,
+    pub(crate) initial: Option<Initial>,
+    /// Every event before this place was sent, or means nothing to the watch.
+    pub(crate) next: usize,
+    /// Where the first event of the stream can stand: for counting frames.
+    pub(crate) from: usize,
+    /// The published events when it ended.
+    pub(crate) until: Option<usize>,
+    /// The revision of the last event or bookmark.
+    pub(crate) seen: u64,
+    /// Everything up to here was sent, and a newer event or a bookmark proved it.
+    pub(crate) proved: u64,
+    pub(crate) last_bookmark: u64,
+    /// Frames with objects that arrived, bookmarks included.
+    pub(crate) frames: u64,
+    pub(crate) events: u64,
+    /// Marks of the initial state's end included.
+    pub(crate) marks: u64,
+    /// 410 arrived.
+    pub(crate) expired: bool,
+    /// ... because the window left it behind.
+    pub(crate) evicted: bool,
+    pub(crate) copy: Option<Copy>,
+    pub(crate) stream: Stream,
+    pub(crate) pipe: Pipe,
+}
+
+impl Watch {
+    /// A watch that begins now: without bookmarks, copy or end, until somebody says otherwise.
+    pub(crate) fn new(
+        oracle: &Oracle,
+        (shard, id, client): (usize, WatcherId, usize),
+        wish: Wish,
+        start: Start,
+        pipe: Pipe,
+    ) -> Self {
+        let (began, start) = match start {
+            Start::State { end_mark } => (Began::State { end_mark }, oracle.visible),
+            Start::Latest => (Began::Latest, oracle.visible),
+            Start::After(revision) => (Began::After, revision.get()),
+        };
+        let initial = match began {
+            Began::State { end_mark } => {
+                let objects = oracle.list(wish.kind, start).filter(|it| wish.matches(&oracle.names, it));
+                Some(Initial { objects: objects.cloned().collect(), next: 0, end_mark })
+            }
+            Began::After | Began::Latest => None,
+        };
+        let initial = initial.filter(|initial| initial.end_mark || !initial.objects.is_empty());
+        let next = oracle.after(start);
+        Self {
+            shard,
+            id,
+            client,
+            wish,
+            began,
+            start,
+            bookmarks: false,
+            deadline: Tick::ZERO,
+            at: 0,
+            opens_with_state: initial.is_some(),
+            initial,
+            next,
+            from: next,
+            until: None,
+            seen: start,
+            proved: start,
+            last_bookmark: 0,
+            frames: 0,
+            events: 0,
+            marks: 0,
+            expired: false,
+            evicted: false,
+            copy: None,
+            stream: Stream::default(),
+            pipe,
+        }
+    }
+
+    pub(crate) fn count_start(&self, oracle: &Oracle, coverage: &mut Coverage) {
+        coverage.watches += 1;
+        match self.began {
+            Began::State { end_mark: true } => coverage.starts_with_mark += 1,
+            Began::State { end_mark: false } => coverage.starts_with_state += 1,
+            Began::Latest => coverage.starts_latest += 1,
+            Began::After => {
+                coverage.starts_after += 1;
+                coverage.starts_expired += u64::from(self.start < oracle.forgotten);
+                coverage.starts_parked += u64::from(self.parked(oracle));
+            }
+        }
+        let long = self.initial.as_ref().is_some_and(|initial| initial.objects.len() > PAGE_SCAN);
+        coverage.long_states += u64::from(long);
+    }
+
+    pub(crate) const fn open(&self) -> bool {
+        self.until.is_none()
+    }
+
+    /// Takes one line of the stream.
+    pub(crate) fn line(&mut self, oracle: &Oracle, coverage: &mut Coverage, line: &[u8]) -> Checked {
+        if self.expired {
+            return broken(Promise::Stream, "a line behind the 410");
+        }
+        let first = self.frames == 0 && first_differs(self.wish.encoding);
+        for (opening, kind) in [
+            (&b"{\"type\":\"ADDED\",\"object\":"[..], Kind::Added),
+            (b"{\"type\":\"MODIFIED\",\"object\":", Kind::Modified),
+            (b"{\"type\":\"DELETED\",\"object\":", Kind::Deleted),
+        ] {
+            if let Some(object) = inner(line, opening) {
+                self.event(oracle, coverage, kind, object, first)?;
+                self.arrived(coverage, first);
+                self.events += 1;
+                return Ok(());
+            }
+        }
+        if let Some(object) = inner(line, b"{\"type\":\"BOOKMARK\",\"object\":") {
+            self.bookmark(oracle, coverage, object, first)?;
+            self.arrived(coverage, first);
+            self.marks += 1;
+            return Ok(());
+        }
+        if let Some(status) = inner(line, b"{\"type\":\"ERROR\",\"object\":") {
+            return self.error(oracle, coverage, status);
+        }
+        broken(Promise::Stream, format!("no watch event: {}", brief(line)))
+    }
+
+    fn arrived(&mut self, coverage: &mut Coverage, first: bool) {
+        self.frames += 1;
+        coverage.first_frames += u64::from(first);
+        coverage.encoded_frames += u64::from(self.wish.encoding != Encoding::Json);
+    }
+
+    fn event(
+        &mut self,
+        oracle: &Oracle,
+        coverage: &mut Coverage,
+        kind: Kind,
+        object: &[u8],
+        first: bool,
+    ) -> Checked {
+        if let Some(initial) = &mut self.initial {
+            let Some(state) = initial.objects.get(initial.next) else {
+                return broken(Promise::ExactlyOnce, format!("{} before the end mark", kind.text()));
+            };
+            let expected = shown(self.wish.encoding, first, self.wish.kind, self.at, &state.text);
+            if kind != Kind::Added || object != expected {
+                return broken(
+                    Promise::ExactlyOnce,
+                    format!(
+                        "initial object {}: {}",
+                        initial.next,
+                        difference(&expected, kind.text(), object)
+                    ),
+                );
+            }
+            initial.next += 1;
+            coverage.initial_objects += 1;
+            if let Some(copy) = &mut self.copy {
+                copy.insert(state.name, state.revision);
+            }
+            if initial.next == initial.objects.len() && !initial.end_mark {
+                self.initial = None;
+            }
+            return Ok(());
+        }
+        let Some((at, due)) = oracle.next_for(&self.wish, self.next, self.start) else {
+            return broken(
+                Promise::ExactlyOnce,
+                format!("{} that nothing caused: {}", kind.text(), brief(object)),
+            );
+        };
+        let event = &oracle.events[at];
+        let json = match (due, &event.before, &event.now) {
+            (Kind::Deleted, Some(before), _) => before.at(event.revision),
+            (_, _, Some(now)) => now.text.clone(),
+            (_, _, None) => Vec::new(),
+        };
+        let expected = shown(self.wish.encoding, first, self.wish.kind, event.at, &json);
+        if kind != due || object != expected {
+            let promise = if kind == Kind::Deleted && due == Kind::Deleted {
+                Promise::Deleted
+            } else {
+                Promise::ExactlyOnce
+            };
+            let place = format!("event {at} of revision {} is {}", event.revision, due.text());
+            return broken(promise, format!("{place}: {}", difference(&expected, kind.text(), object)));
+        }
+        coverage.deliveries += 1;
+        coverage.transitions_in += u64::from(due == Kind::Added && event.before.is_some());
+        coverage.transitions_out += u64::from(due == Kind::Deleted && event.now.is_some());
+        if let Some(copy) = &mut self.copy {
+            if due == Kind::Deleted {
+                copy.remove(&event.name);
+            } else {
+                copy.insert(event.name, event.revision);
+            }
+        }
+        self.next = at + 1;
+        if event.revision > self.seen {
+            self.proved = self.proved.max(self.seen);
+            self.seen = event.revision;
+        }
+        Ok(())
+    }
+
+    fn bookmark(&mut self, oracle: &Oracle, coverage: &mut Coverage, object: &[u8], first: bool) -> Checked {
+        let text = String::from_utf8_lossy(object);
+        let digits = text.split_once("\"resourceVersion\":\"").and_then(|(_, rest)| rest.split_once('"'));
+        let Some(revision) = digits.and_then(|(digits, _)| digits.parse::<u64>().ok()) else {
+            return broken(Promise::Bookmark, format!("no version: {text}"));
+        };
+        let ends_state = self.initial.is_some();
+        let kind = &KINDS[self.wish.kind];
+        let mark = ",\"annotations\":{\"k8s.io/initial-events-end\":\"true\"}";
+        let json = format!(
+            "{{\"kind\":\"{}\",\"apiVersion\":\"{}\",\"metadata\":{{\"resourceVersion\":\"{revision}\"{}}}}}",
+            kind.name,
+            kind.version,
+            if ends_state { mark } else { "" },
+        );
+        let expected = shown(self.wish.encoding, first, self.wish.kind, 0, json.as_bytes());
+        if object != expected {
+            return broken(Promise::Bookmark, difference(&expected, "BOOKMARK", object));
+        }
+        if let Some(initial) = &self.initial {
+            if initial.next < initial.objects.len() || !initial.end_mark {
+                return broken(Promise::Bookmark, "a bookmark within the initial state");
+            }
+            if revision != self.start {
+                return broken(
+                    Promise::Bookmark,
+                    format!("the state of {} was marked as that of {revision}", self.start),
+                );
+            }
+            self.initial = None;
+            coverage.initial_marks += 1;
+            return Ok(());
+        }
+        if !self.bookmarks {
+            return broken(Promise::Bookmark, "nobody asked for bookmarks");
+        }
+        if revision <= self.start || revision < self.last_bookmark || revision < self.seen {
+            return broken(
+                Promise::Bookmark,
+                format!("{revision} goes back: start {}, seen {}", self.start, self.seen),
+            );
+        }
+        if revision > oracle.visible {
+            return broken(Promise::Bookmark, format!("{revision} is newer than {}", oracle.visible));
+        }
+        if let Some((at, _)) = oracle.next_for(&self.wish, self.next, self.start)
+            && oracle.events[at].revision <= revision
+        {
+            let due = oracle.events[at].revision;
+            let promise = if due == self.seen { Promise::RevisionWhole } else { Promise::Bookmark };
+            return broken(promise, format!("{revision}, but event {at} of revision {due} was not sent"));
+        }
+        self.next = self.next.max(oracle.after(revision));
+        self.seen = self.seen.max(revision);
+        self.proved = revision;
+        self.last_bookmark = revision;
+        coverage.bookmarks += 1;
+        Ok(())
+    }
+
+    fn error(&mut self, oracle: &Oracle, coverage: &mut Coverage, status: &[u8]) -> Checked {
+        let text = String::from_utf8_lossy(status);
+        let oldest = text.split_once(" (").and_then(|(_, rest)| rest.split_once(')'));
+        let oldest = oldest.and_then(|(digits, _)| digits.parse::<u64>().ok()).unwrap_or(0);
+        let expected = format!(
+            "{{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{{}},\"status\":\"Failure\",\"message\":\
+             \"too old resource version: {} ({oldest})\",\"reason\":\"Expired\",\"code\":410}}",
+            self.start
+        );
+        if text != expected {
+            return broken(Promise::End, difference(expected.as_bytes(), "ERROR", status));
+        }
+        if oldest > oracle.forgotten {
+            return broken(Promise::End, format!("410 claims that {oldest} is forgotten"));
+        }
+        let too_old = self.began == Began::After && self.frames == 0 && self.start < oldest;
+        let behind = self.left_behind(oracle) && oracle.events[self.next].revision <= oldest;
+        if !too_old && !behind {
+            return broken(
+                Promise::End,
+                format!("410 for nothing: at event {}, the window begins at {}", self.next, oracle.oldest),
+            );
+        }
+        coverage.expirations += 1;
+        coverage.evictions += u64::from(!too_old);
+        self.expired = true;
+        self.evicted = !too_old;
+        Ok(())
+    }
+
+    /// Whether the window has forgotten an event that the watch has not passed.
+    pub(crate) const fn left_behind(&self, oracle: &Oracle) -> bool {
+        oracle.oldest > self.next
+    }
+
+    /// Whether it waits for a revision that is not reached yet.
+    pub(crate) fn parked(&self, oracle: &Oracle) -> bool {
+        self.began == Began::After && self.start > oracle.visible
+    }
+
+    /// Nothing is left to be done for it: it must have everything. Notes that it has.
+    pub(crate) fn settle(&mut self, oracle: &Oracle) -> Checked {
+        if self.expired {
+            return broken(Promise::End, "410 was sent, but not the end");
+        }
+        if !self.stream.at_boundary() {
+            return broken(Promise::Progress, "the socket has room and a frame is half sent");
+        }
+        if let Some(initial) = &self.initial {
+            return broken(
+                Promise::Progress,
+                format!("{} of {} initial objects were sent", initial.next, initial.objects.len()),
+            );
+        }
+        if let Some((at, kind)) = oracle.next_for(&self.wish, self.next, self.start) {
+            let revision = oracle.events[at].revision;
+            return broken(
+                Promise::ExactlyOnce,
+                format!("event {at} of revision {revision}, {}, never came", kind.text()),
+            );
+        }
+        self.next = self.next.max(oracle.published);
+        Ok(())
+    }
+
+    /// The stream ended with its last chunk and without 410: what was sent must end where a revision ends, or
+    /// the client would go on behind events that it never saw.
+    pub(crate) fn check_clean_end(&self, oracle: &Oracle) -> Checked {
+        if self.expired || self.initial.is_some() {
+            return Ok(());
+        }
+        if let Some((at, _)) = oracle.next_for(&self.wish, self.next, self.start)
+            && oracle.events[at].revision == self.seen
+        {
+            return broken(
+                Promise::RevisionWhole,
+                format!("a clean end inside revision {}: event {at} was not sent", self.seen),
+            );
+        }
+        Ok(())
+    }
+}
+
+fn inner<'a>(line: &'a [u8], opening: &[u8]) -> Option<&'a [u8]> {
+    line.strip_prefix(opening)?.strip_suffix(b"}")
+}
+
+fn brief(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(&bytes[..bytes.len().min(300)]).into_owned()
+}
+
+fn difference(expected: &[u8], kind: &str, got: &[u8]) -> String {
+    let at = expected.iter().zip(got).take_while(|(a, b)| a == b).count();
+    format!("expected {}, got {kind} {} (they differ at byte {at})", brief(expected), brief(got))
+}

@@ -1,0 +1,148 @@
+//! What a client asks for, and its own reading of which objects that means.
+//!
+//! The selector goes to the engine as text. Whether a state matches is decided here again, from the terms, so that
+//! the oracle owes nothing to the engine's selectors.
+
+use revcast_engine::Scope;
+use revcast_engine::encoding::Encoding;
+use revcast_engine::resource::Schema;
+use revcast_engine::selector::{FieldSelector, LabelSelector, Selector};
+
+use super::object::{KINDS, LABELS, NAMESPACES, Name, State, row};
+use super::rng::Rng;
+
+#[derive(Clone, Debug)]
+enum LabelTerm {
+    In(usize, Vec<&'static str>),
+    NotIn(usize, Vec<&'static str>),
+    Has(usize),
+    Lacks(usize),
+    Above(usize, i64),
+    Below(usize, i64),
+}
+
+#[derive(Clone, Debug)]
+struct FieldTerm {
+    label: &'static str,
+    value: String,
+    equal: bool,
+}
+
+/// Which objects of one kind, shown how.
+#[derive(Clone, Debug)]
+pub(crate) struct Wish {
+    pub(crate) kind: usize,
+    pub(crate) namespace: Option<&'static str>,
+    pub(crate) name: Option<String>,
+    labels: Vec<LabelTerm>,
+    fields: Vec<FieldTerm>,
+    pub(crate) encoding: Encoding,
+}
+
+impl Wish {
+    pub(crate) fn random(rng: &mut Rng, names: &[Name], encoding: Encoding) -> Self {
+        let example = rng.pick(names);
+        let kind = example.kind;
+        let namespace = if rng.percent(35) { example.namespace } else { None };
+        let name = rng.percent(15).then(|| example.name.clone());
+        let labels = (0..[0, 0, 1, 1, 2][rng.below(5)]).map(|_| label_term(rng)).collect();
+        let fields = (0..[0, 0, 0, 1, 1, 2][rng.below(6)]).map(|_| field_term(rng, kind, example)).collect();
+        Self { kind, namespace, name, labels, fields, encoding }
+    }
+
+    pub(crate) fn scope(&self) -> Scope {
+        Scope {
+            resource: row(self.kind),
+            namespace: self.namespace.map(Into::into),
+            name: self.name.as_deref().map(Into::into),
+        }
+    }
+
+    pub(crate) fn selector(&self, schema: &Schema) -> Selector {
+        let labels: Vec<String> = self.labels.iter().map(LabelTerm::text).collect();
+        let fields = self
+            .fields
+            .iter()
+            .map(|term| format!("{}{}{}", term.label, if term.equal { "=" } else { "!=" }, term.value));
+        let fields: Vec<String> = fields.collect();
+        let labels = LabelSelector::parse(&labels.join(",")).expect("a well-formed label selector");
+        let fields = FieldSelector::parse(&fields.join(","), schema.get(row(self.kind)))
+            .expect("a well-formed field selector");
+        Selector::new(labels, fields)
+    }
+
+    /// Whether a state is one of those asked for.
+    pub(crate) fn matches(&self, names: &[Name], state: &State) -> bool {
+        let name = &names[state.name];
+        name.kind == self.kind
+            && self.namespace.is_none_or(|namespace| name.namespace == Some(namespace))
+            && self.name.as_ref().is_none_or(|wanted| *wanted == name.name)
+            && self.labels.iter().all(|term| term.admits(state))
+            && self.fields.iter().all(|term| (field(name, state, term.label) == term.value) == term.equal)
+    }
+}
+
+fn field<'a>(name: &'a Name, state: &'a State, label: &str) -> &'a str {
+    match label {
+        "metadata.name" => &name.name,
+        "metadata.namespace" => name.namespace.unwrap_or(""),
+        _ => {
+            let at = KINDS[name.kind].fields.iter().position(|(known, _)| *known == label);
+            at.map_or("", |at| state.fields[at])
+        }
+    }
+}
+
+fn label_term(rng: &mut Rng) -> LabelTerm {
+    let at = rng.below(LABELS.len());
+    let values = LABELS[at].1;
+    match rng.below(8) {
+        0..=2 => LabelTerm::In(at, vec![*rng.pick(values)]),
+        3 => LabelTerm::In(at, values[..2].to_vec()),
+        4 => LabelTerm::NotIn(at, vec![*rng.pick(values)]),
+        5 => LabelTerm::Has(at),
+        6 => LabelTerm::Lacks(at),
+        _ if rng.percent(50) => LabelTerm::Above(2, 4),
+        _ => LabelTerm::Below(2, 12),
+    }
+}
+
+fn field_term(rng: &mut Rng, kind: usize, example: &Name) -> FieldTerm {
+    let equal = rng.percent(70);
+    let own = KINDS[kind].fields;
+    if !own.is_empty() && rng.percent(75) {
+        let (label, values) = rng.pick(own);
+        return FieldTerm { label, value: (*rng.pick(values)).to_owned(), equal };
+    }
+    if KINDS[kind].namespaced && rng.percent(50) {
+        return FieldTerm { label: "metadata.namespace", value: (*rng.pick(&NAMESPACES)).to_owned(), equal };
+    }
+    FieldTerm { label: "metadata.name", value: example.name.clone(), equal }
+}
+
+impl LabelTerm {
+    fn text(&self) -> String {
+        match self {
+            Self::In(at, values) if values.len() == 1 => format!("{}={}", LABELS[*at].0, values[0]),
+            Self::In(at, values) => format!("{} in ({})", LABELS[*at].0, values.join(",")),
+            Self::NotIn(at, values) if values.len() == 1 => format!("{}!={}", LABELS[*at].0, values[0]),
+            Self::NotIn(at, values) => format!("{} notin ({})", LABELS[*at].0, values.join(",")),
+            Self::Has(at) => LABELS[*at].0.to_owned(),
+            Self::Lacks(at) => format!("!{}", LABELS[*at].0),
+            Self::Above(at, bound) => format!("{}>{bound}", LABELS[*at].0),
+            Self::Below(at, bound) => format!("{}<{bound}", LABELS[*at].0),
+        }
+    }
+
+    fn admits(&self, state: &State) -> bool {
+        let number = |at: usize| state.labels[at].and_then(|value| value.parse::<i64>().ok());
+        match self {
+            Self::In(at, values) => state.labels[*at].is_some_and(|value| values.contains(&value)),
+            Self::NotIn(at, values) => state.labels[*at].is_none_or(|value| !values.contains(&value)),
+            Self::Has(at) => state.labels[*at].is_some(),
+            Self::Lacks(at) => state.labels[*at].is_none(),
+            Self::Above(at, bound) => number(*at).is_some_and(|value| value > *bound),
+            Self::Below(at, bound) => number(*at).is_some_and(|value| value < *bound),
+        }
+    }
+}

@@ -1,0 +1,395 @@
+//! One world: a publisher, shards, clients and a clock that only moves when told to, driven by one seed.
+//!
+//! It does what a server would do, in an order that a server would rarely hit, and checks what can be checked
+//! from outside after every turn.
+
+use std::collections::VecDeque;
+use std::hash::{DefaultHasher, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+
+use revcast_engine::encoding::Encoding;
+use revcast_engine::limits::{DRAIN_GRACE, SENDS_PER_TURN};
+use revcast_engine::revision::Revision;
+use revcast_engine::tick::Tick;
+use revcast_engine::{Ended, Feed, Publisher, RingLimits, Shard, ShardConfig, Stats, Turn};
+
+use super::client::Client;
+use super::coverage::Coverage;
+use super::fault::{Checked, Fault, Promise, broken};
+use super::net::{Net, Port};
+use super::object::{KINDS, NAMESPACES, Name, draft, schema};
+use super::oracle::Oracle;
+use super::plan::{Action, Plan};
+use super::rng::Rng;
+use super::shown::{ROWS, WRAPPED, Wrapper};
+use super::wish::Wish;
+
+/// Turns in a row in which nothing visible happened, before somebody must be turning in circles: a page looks
+/// at 1,024 events or objects, and a name may stand in a queue twice.
+const IDLE_TURNS_MAX: usize = 300;
+
+/// One shard and what its driver remembers of it.
+#[derive(Debug)]
+pub(crate) struct Driven {
+    pub(crate) shard: Shard,
+    /// When it last had nothing to do.
+    slept: Tick,
+    /// Turns in which nothing visible happened.
+    useless: usize,
+}
+
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) plan: Plan,
+    pub(crate) rng: Rng,
+    pub(crate) publisher: Publisher,
+    pub(crate) feed: Feed,
+    pub(crate) shards: Vec<Driven>,
+    pub(crate) clients: Vec<Client>,
+    pub(crate) net: Net,
+    /// The writer went on when it should have waited, or the window was cut: shards may be lapped.
+    pub(crate) overrun: bool,
+    /// By watch: the shard was told to close.
+    pub(crate) drained: Vec<bool>,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64, tracing: bool) -> Self {
+        let mut rng = Rng::new(seed);
+        let plan = Plan::new(&mut rng);
+        let names = names(&mut rng, plan.names);
+        let limits = RingLimits { events: plan.slots, bytes: plan.bytes_max };
+        let start = Revision::new(plan.start);
+        let (mut publisher, feed) =
+            Publisher::with_small_ring(Arc::new(schema()), Arc::new(Wrapper), limits, plan.shards, start);
+        let mut oracle = Oracle::new(names, plan.start, plan.slots, plan.bytes_max);
+        if plan.loaded > 0 {
+            for at in 0..oracle.names.len() {
+                if rng.percent(60) {
+                    let revision = plan.start + rng.range_u64(1, 20);
+                    let (value, state) = draft(&mut rng, (at, &oracle.names[at]), revision, false, 10);
+                    let key = oracle.names[at].key.clone();
+                    publisher.load(key, Revision::new(revision), &value).expect("a good object");
+                    oracle.load(state);
+                }
+            }
+            publisher.loaded(Revision::new(plan.start + 25));
+            oracle.loaded(plan.start + 25);
+        }
+        let config = ShardConfig { bookmark_interval: plan.bookmark_interval };
+        let shards = (0..plan.shards).map(|number| Driven {
+            shard: Shard::new(number, feed.clone(), config),
+            slept: Tick::ZERO,
+            useless: 0,
+        });
+        let shards = shards.collect();
+        let wishes: Vec<Wish> = (0..plan.alike).map(|_| wish(&mut rng, &plan, &oracle.names)).collect();
+        let clients = (0..plan.clients).map(|_| {
+            let wish = if wishes.is_empty() {
+                wish(&mut rng, &plan, &oracle.names)
+            } else {
+                rng.pick(&wishes).clone()
+            };
+            Client::new(wish, rng.percent(60))
+        });
+        let clients = clients.collect();
+        let net = Net {
+            oracle,
+            watches: Vec::new(),
+            slots: vec![Vec::new(); plan.shards],
+            now: Tick::from_nanos(rng.range_u64(0, 1_000_000)),
+            coverage: Coverage::default(),
+            fault: None,
+            bytes: vec![0; plan.shards],
+            rng: rng.fork(),
+            hasher: DefaultHasher::new(),
+            trace: tracing.then(VecDeque::new),
+        };
+        Self { plan, rng, publisher, feed, shards, clients, net, overrun: false, drained: Vec::new() }
+    }
+
+    /// The whole life of the world.
+    pub(crate) fn run(&mut self) -> Checked {
+        for _ in 0..self.plan.steps {
+            self.net.coverage.steps += 1;
+            match self.plan.action(&mut self.rng) {
+                Action::Write => self.write()?,
+                Action::Publish => self.publish()?,
+                Action::Progress => self.progress()?,
+                Action::Compact => self.compact()?,
+                Action::Turn => {
+                    let shard = self.rng.below(self.shards.len());
+                    for _ in 0..self.rng.range(1, 6) {
+                        if self.turn(shard)? != Turn::Again {
+                            break;
+                        }
+                    }
+                }
+                Action::Clock => {
+                    let delay = self.plan.clock(&mut self.rng);
+                    self.advance(delay);
+                }
+                Action::Subscribe => self.subscribe_some()?,
+                Action::Sockets => self.sockets(),
+                Action::Spurious => self.spurious(),
+                Action::Forget => self.forget(),
+                Action::List => self.list()?,
+                Action::Drain => {
+                    let shard = self.rng.below(self.shards.len());
+                    self.drain(shard);
+                }
+            }
+        }
+        self.finale()?;
+        self.net.coverage.forgotten = self.net.oracle.oldest as u64;
+        self.net.coverage.digest = self.net.hasher.finish();
+        Ok(())
+    }
+
+    pub(crate) fn advance(&mut self, delay: Duration) {
+        self.net.now = self.net.now.plus(delay);
+        self.net.note(|_| format!("the clock moves by {delay:?}"));
+    }
+
+    /// Wall time, for ages.
+    pub(crate) fn seconds(&self) -> u64 {
+        1_700_000_000 + self.net.now.as_nanos() / 1_000_000_000
+    }
+
+    /// One turn of a shard, and every check that it allows.
+    pub(crate) fn turn(&mut self, at: usize) -> Result<Turn, Fault> {
+        self.net.now = self.net.now.plus(self.plan.turn_cost);
+        let now = self.net.now;
+        let driven = &mut self.shards[at];
+        let (before, revision) = (driven.shard.stats(), driven.shard.revision());
+        let mut port = Port { net: &mut self.net, shard: at, sends: 0 };
+        let turn = driven.shard.turn(&mut port, now);
+        let sends = port.sends;
+        let reached = driven.shard.revision();
+        self.net.note(|_| format!("shard {at} turned: {turn:?}, revision {reached}"));
+        if let Some(fault) = self.net.fault.take() {
+            return Err(fault);
+        }
+        self.note_turn(at, (before, revision), turn, sends)?;
+        while let Some(ended) = self.shards[at].shard.poll_ended() {
+            self.ended(at, ended)?;
+        }
+        if let Turn::Sleep { until } = turn {
+            self.net.coverage.sleeps += 1;
+            self.check_asleep(at, until)?;
+            self.shards[at].slept = now;
+        }
+        Ok(turn)
+    }
+
+    /// What a turn did, seen from its counts.
+    fn note_turn(&mut self, at: usize, was: (Stats, Revision), turn: Turn, sends: u64) -> Checked {
+        let driven = &mut self.shards[at];
+        let (before, revision) = was;
+        let (mut after, reached) = (driven.shard.stats(), driven.shard.revision());
+        let oracle = &self.net.oracle;
+        let lapped = reached > revision
+            && after.rounds == before.rounds
+            && oracle.after(revision.get()) < oracle.published;
+        if lapped && !self.overrun {
+            return broken(Promise::Window, format!("shard {at} was lapped although the writer waited"));
+        }
+        let split = after.rounds > before.rounds && reached.get() < oracle.visible;
+        let long = sends == 0 && after.live < before.live && after.evicted == before.evicted;
+        let coverage = &mut self.net.coverage;
+        coverage.turns += 1;
+        coverage.crowds += u64::from(sends >= SENDS_PER_TURN as u64);
+        coverage.lapped_shards += u64::from(lapped);
+        coverage.rounds_split += u64::from(split);
+        coverage.long_runs += u64::from(long);
+        // A watch that changes its class is no sign of progress by itself.
+        after.classes = before.classes;
+        let useless = turn == Turn::Again && before == after;
+        driven.useless = if useless { driven.useless + 1 } else { 0 };
+        if driven.useless > IDLE_TURNS_MAX {
+            return broken(Promise::Progress, format!("shard {at} turns in circles"));
+        }
+        Ok(())
+    }
+
+    /// A shard says that there is nothing to do: everybody must have everything.
+    fn check_asleep(&mut self, at: usize, until: Option<Tick>) -> Checked {
+        let shard = &self.shards[at].shard;
+        let now = self.net.now;
+        if shard.has_work() || until.is_some_and(|until| until <= now) {
+            return broken(Promise::Progress, format!("shard {at} sleeps until {until:?} and has work"));
+        }
+        if shard.revision().get() != self.net.oracle.visible {
+            return broken(
+                Promise::Progress,
+                format!("shard {at} sleeps at {}, {} is visible", shard.revision(), self.net.oracle.visible),
+            );
+        }
+        let mut live = 0;
+        let mut open = 0;
+        let Net { watches, slots, oracle, .. } = &mut self.net;
+        for number in slots[at].iter().filter_map(|slot| *slot) {
+            let watch = &mut watches[number];
+            open += 1;
+            if watch.pipe.full {
+                continue;
+            }
+            if watch.deadline <= now || self.drained[number] {
+                return broken(Promise::Progress, format!("watch {number} should have ended"));
+            }
+            if watch.parked(oracle) {
+                continue;
+            }
+            live += 1;
+            watch.settle(oracle).map_err(|fault| Fault {
+                what: format!("shard {at} sleeps, watch {number}: {}", fault.what),
+                ..fault
+            })?;
+        }
+        let stats = shard.stats();
+        if (stats.watchers, stats.live) != (open, live) {
+            return broken(
+                Promise::Counts,
+                format!("shard {at}: {open} watchers, {live} live, but it says {stats:?}"),
+            );
+        }
+        if stats.watches_started != stats.watches_ended + stats.watchers || stats.classes > open {
+            return broken(Promise::Counts, format!("shard {at}: {stats:?}"));
+        }
+        Ok(())
+    }
+
+    /// A shard says that a watch is over.
+    fn ended(&mut self, shard: usize, ended: Ended) -> Checked {
+        let Ended { id, clean } = ended;
+        let Some(at) = self.net.find(shard, id) else {
+            return broken(Promise::End, format!("{id:?} of shard {shard} ended twice"));
+        };
+        let now = self.net.now;
+        let watch = &self.net.watches[at];
+        let finished = watch.stream.finished();
+        self.net.note(|_| format!("shard {shard} watch {at} ended, clean {clean}"));
+        let watch = &self.net.watches[at];
+        let timely = watch.deadline <= now || self.drained[at];
+        if clean != finished && !watch.pipe.gone {
+            return broken(
+                Promise::End,
+                format!("watch {at}: the last chunk was sent: {finished}, but clean is {clean}"),
+            );
+        }
+        if clean {
+            if !watch.expired && !timely {
+                return broken(Promise::End, format!("watch {at} ended for no reason"));
+            }
+            watch.check_clean_end(&self.net.oracle)?;
+            self.net.coverage.clean_ends += u64::from(!watch.expired);
+            self.net.coverage.deadlines += u64::from(!watch.expired && watch.deadline <= now);
+        } else {
+            let behind = watch.left_behind(&self.net.oracle) && !watch.stream.at_boundary();
+            let slept = self.shards[shard].slept;
+            // Full until a moment ago, or the shard had no turn while the grace ran out.
+            let slow = watch.pipe.full || watch.pipe.freed >= slept || now.since(slept) >= DRAIN_GRACE;
+            if !watch.pipe.gone && !slow && !behind {
+                return broken(Promise::End, format!("watch {at} was cut off for no reason"));
+            }
+            self.net.coverage.cut_offs += u64::from(!watch.pipe.gone && !watch.stream.at_boundary());
+        }
+        self.over(at, clean);
+        Ok(())
+    }
+
+    /// The driver's part of an end.
+    fn over(&mut self, at: usize, clean: bool) {
+        let published = self.net.oracle.published;
+        let watch = &mut self.net.watches[at];
+        watch.until = Some(published);
+        self.net.slots[watch.shard][watch.id.slot()] = None;
+        self.clients[watch.client].ended(watch, clean);
+    }
+
+    /// Sockets that have room again say so: all of them, or some.
+    pub(crate) fn sockets(&mut self) {
+        let all = self.rng.percent(60);
+        for shard in 0..self.shards.len() {
+            let open: Vec<usize> = self.net.open(shard).collect();
+            for at in open {
+                let now = self.net.now;
+                let watch = &mut self.net.watches[at];
+                if watch.pipe.full && watch.pipe.has_room(now) && (all || self.rng.percent(50)) {
+                    watch.pipe.free(now);
+                    self.shards[shard].shard.writable(watch.id);
+                    self.net.note(|_| format!("shard {shard} watch {at} is writable"));
+                }
+            }
+        }
+    }
+
+    /// A socket is said to be writable that may not be, or belongs to nobody any more.
+    fn spurious(&mut self) {
+        if self.net.watches.is_empty() {
+            return;
+        }
+        let (at, now) = (self.rng.below(self.net.watches.len()), self.net.now);
+        let watch = &mut self.net.watches[at];
+        if watch.open() {
+            watch.pipe.free(now);
+        }
+        self.shards[watch.shard].shard.writable(watch.id);
+        self.net.note(|_| format!("watch {at} is said to be writable"));
+    }
+
+    fn forget(&mut self) {
+        if self.net.watches.is_empty() {
+            return;
+        }
+        let at = self.rng.below(self.net.watches.len());
+        let watch = &self.net.watches[at];
+        let (open, shard, id) = (watch.open(), watch.shard, watch.id);
+        // Forgetting what has ended already must do nothing.
+        self.shards[shard].shard.forget(id);
+        self.net.note(|_| format!("shard {shard} forgets watch {at} (open: {open})"));
+        if open {
+            self.net.coverage.forgotten_watches += 1;
+            self.over(at, false);
+        }
+    }
+
+    pub(crate) fn drain(&mut self, shard: usize) {
+        self.net.coverage.drains += 1;
+        self.net.note(|_| format!("shard {shard} is drained"));
+        self.shards[shard].shard.drain();
+        let open: Vec<usize> = self.net.open(shard).collect();
+        for at in open {
+            self.drained[at] = true;
+        }
+    }
+}
+
+fn wish(rng: &mut Rng, plan: &Plan, names: &[Name]) -> Wish {
+    let encoding = if plan.encodings {
+        *rng.pick(&[Encoding::Json, Encoding::Json, ROWS, WRAPPED])
+    } else {
+        Encoding::Json
+    };
+    Wish::random(rng, names, encoding)
+}
+
+fn names(rng: &mut Rng, count: usize) -> Vec<Name> {
+    let kinds = rng.range(1, KINDS.len());
+    let mut names: Vec<Name> = Vec::new();
+    while names.len() < count {
+        let kind = if count > 1_000 { 0 } else { rng.below(kinds) };
+        let namespace = KINDS[kind].namespaced.then(|| *rng.pick(&NAMESPACES));
+        let name = if rng.percent(50) {
+            format!("n{}", names.len())
+        } else {
+            format!("{}-{}", rng.pick(&["x", "y.z", "0"]), names.len() / 2)
+        };
+        let candidate = Name::new(kind, namespace, name);
+        if names.iter().rev().take(30).all(|known| known.key != candidate.key) {
+            names.push(candidate);
+        }
+    }
+    names
+}

@@ -1,0 +1,173 @@
+//! The store behind the publisher: random changes, batches, progress and compaction.
+
+use bytes::Bytes;
+use revcast_engine::BatchError;
+use revcast_engine::change::{Batch, Change};
+use revcast_engine::revision::Revision;
+
+use super::fault::{Checked, Promise, broken};
+use super::object::draft;
+use super::world::World;
+
+impl World {
+    /// Some batches, and mostly their publication.
+    pub(crate) fn write(&mut self) -> Checked {
+        for _ in 0..self.rng.range(1, self.plan.burst) {
+            if self.plan.waits && self.publisher.backlog() >= 0.5 {
+                self.net.coverage.backpressure += 1;
+                break;
+            }
+            self.batch()?;
+        }
+        if self.rng.percent(85) { self.publish() } else { Ok(()) }
+    }
+
+    fn batch(&mut self) -> Checked {
+        let gap = if self.rng.percent(20) { self.rng.range_u64(2, 5) } else { 1 };
+        let revision = self.net.oracle.taken + gap;
+        let seconds = self.seconds();
+        let size = if self.rng.percent(50) { 1 } else { self.rng.range(2, 6) };
+        let mut changes = Vec::new();
+        let mut states = Vec::new();
+        for _ in 0..size {
+            let at = self.rng.below(self.net.oracle.names.len());
+            if states.iter().any(|(name, _)| *name == at) {
+                continue;
+            }
+            let exists = self.net.oracle.newest(at).is_some();
+            let name = &self.net.oracle.names[at];
+            let key = name.key.clone();
+            let delete = if exists { self.rng.percent(25) } else { self.rng.percent(3) };
+            if delete {
+                changes.push(Change { key, value: None });
+                states.push((at, None));
+                continue;
+            }
+            let large = self.plan.large > 0 && self.rng.percent(self.plan.large);
+            self.net.coverage.large_objects += u64::from(large);
+            let pad = if large {
+                self.rng.range(66_000, 200_000)
+            } else if self.rng.percent(4) {
+                1_500
+            } else {
+                self.rng.below(80)
+            };
+            let (value, state) = draft(&mut self.rng, (at, name), revision, exists, pad);
+            changes.push(Change { key, value: Some(value) });
+            states.push((at, Some(state)));
+        }
+        if self.rng.percent(2) {
+            return self.refused(revision, changes, &states);
+        }
+        let count = states.len();
+        let batch = Batch { revision: Revision::new(revision), changes };
+        let pressed = self.publisher.backlog() >= 0.5;
+        if let Err(error) = self.publisher.handle_batch(&batch, seconds) {
+            return broken(Promise::ExactlyOnce, format!("a good batch was refused: {error}"));
+        }
+        let events = self.net.oracle.events.len();
+        self.net.oracle.take(revision, seconds, states);
+        self.overrun |= pressed || self.net.oracle.more_than_half(events);
+        self.net.coverage.batches_of_many += u64::from(self.net.oracle.events.len() - events > 1);
+        self.net.note(|_| format!("batch of {count} at revision {revision}"));
+        Ok(())
+    }
+
+    /// A batch that cannot be published: nothing of it may show.
+    fn refused(
+        &mut self,
+        revision: u64,
+        mut changes: Vec<Change>,
+        states: &[(usize, Option<super::object::State>)],
+    ) -> Checked {
+        let taken = self.net.oracle.taken;
+        let (revision, stale) = if self.rng.percent(30) { (taken, true) } else { (revision, false) };
+        if !stale {
+            let bad: &[&[u8]] =
+                &[b"", b"{", b"[]", b"{\"metadata\":3}", b"{\"metadata\":{\"n\\u0061me\":1}}"];
+            let bad = Bytes::from_static(bad[self.rng.below(bad.len())]);
+            let Some(last) = changes.last_mut() else { return Ok(()) };
+            last.value = Some(bad);
+            // What stood before the bad one was serialized for nothing.
+            let before = &states[..states.len() - 1];
+            let made =
+                before.iter().filter(|(at, state)| state.is_some() || self.net.oracle.newest(*at).is_some());
+            self.net.oracle.frames_own += made.count() as u64;
+        }
+        self.net.coverage.batches_refused += 1;
+        let batch = Batch { revision: Revision::new(revision), changes };
+        match self.publisher.handle_batch(&batch, 0) {
+            Err(BatchError::NotNewer { .. }) if stale => Ok(()),
+            Err(BatchError::Undecodable { .. }) if !stale => Ok(()),
+            other => broken(Promise::ExactlyOnce, format!("a bad batch gave {other:?}")),
+        }
+    }
+
+    pub(crate) fn publish(&mut self) -> Checked {
+        self.publisher.publish();
+        let before = self.net.oracle.published;
+        self.net.oracle.publish();
+        self.net.coverage.events += (self.net.oracle.published - before) as u64;
+        self.net.note(|net| {
+            let oracle = &net.oracle;
+            format!(
+                "publish: {} events, revision {}, window from {}",
+                oracle.published, oracle.visible, oracle.oldest
+            )
+        });
+        self.check_window()
+    }
+
+    pub(crate) fn progress(&mut self) -> Checked {
+        let taken = self.net.oracle.taken;
+        // Now and then an old word.
+        let revision =
+            if self.rng.percent(20) { taken.saturating_sub(1) } else { taken + self.rng.range_u64(1, 4) };
+        self.publisher.handle_progress(Revision::new(revision));
+        self.net.oracle.progress(revision);
+        self.net.coverage.progress += 1;
+        self.net.note(|_| format!("progress to revision {revision}"));
+        if self.rng.percent(70) { self.publish() } else { Ok(()) }
+    }
+
+    pub(crate) fn compact(&mut self) -> Checked {
+        let oracle = &self.net.oracle;
+        let revision = if self.rng.percent(10) {
+            oracle.taken + 5
+        } else {
+            self.rng.range_u64(oracle.forgotten.min(oracle.taken), oracle.taken)
+        };
+        self.publisher.compact(Revision::new(revision));
+        self.net.oracle.compact(revision);
+        self.overrun = true;
+        self.net.coverage.compactions += 1;
+        self.net.note(|net| format!("compact to {revision}: window from {}", net.oracle.oldest));
+        if self.net.oracle.published == self.net.oracle.events.len() { self.check_window() } else { Ok(()) }
+    }
+
+    /// The real window against the model of it. Only when nothing is staged: what is, is not counted yet.
+    fn check_window(&self) -> Checked {
+        let oracle = &self.net.oracle;
+        let real = (
+            self.feed.window(),
+            self.publisher.window_bytes(),
+            self.feed.forgotten().get(),
+            self.feed.revision().get(),
+            self.feed.head().get(),
+        );
+        let model = (
+            oracle.window() as u64,
+            oracle.window_bytes(),
+            oracle.forgotten,
+            oracle.visible,
+            oracle.published as u64,
+        );
+        if real != model {
+            return broken(
+                Promise::Window,
+                format!("window, bytes, forgotten, revision, head: {model:?} expected, got {real:?}"),
+            );
+        }
+        Ok(())
+    }
+}

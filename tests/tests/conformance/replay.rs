@@ -1,0 +1,181 @@
+//! The recordings in their order, on the same history.
+
+use std::time::Instant;
+
+use crate::recording::{History, normal, one};
+
+const CM_WATCH: &str = "/api/v1/namespaces/t1/configmaps?watch=true";
+
+/// A history up to the recordings' revision 74: cm1 to cm5.
+fn five(options: &[&str]) -> History {
+    let history = History::new(70, options);
+    for number in 1..=5 {
+        history.create(&format!("cm{number}"), "a", &format!("v{number}"));
+    }
+    history
+}
+
+#[test]
+fn lists_and_pages() {
+    let history = five(&[]);
+    history.replay_all("01-list.txt", |_| true);
+    history.replay("02-list-limit-continue.txt", "page 1");
+    history.create("cm2b", "a", "inserted-between-pages");
+    history.replay("02-list-limit-continue.txt", "page 2");
+    history.replay("02-list-limit-continue.txt", "page 3");
+    history.replay_all("02-list-limit-continue.txt", |title| !title.starts_with("page"));
+}
+
+#[test]
+fn a_watch_from_a_revision_is_one_chunk_an_event() {
+    let history = five(&[]);
+    history.next_is(77);
+    let recorded = one("03-watch-from-rv.txt", "watch from RV");
+    let mut watch = history.client.watch(&history.target(&recorded)).unwrap();
+    let mut theirs = recorded.body.lines();
+    let mut expect = |chunk: &str| {
+        // In the recording: the size, the event, an empty line.
+        let size = usize::from_str_radix(theirs.next().unwrap(), 16).unwrap();
+        let event = theirs.next().unwrap();
+        assert_eq!(size, event.len() + 1, "theirs is one chunk of its exact size");
+        assert_eq!(theirs.next(), Some(""));
+        assert_eq!(normal(chunk, history.offset), normal(event, 0));
+        assert!(chunk.ends_with("}}\n") && chunk.matches('\n').count() == 1, "one line: {chunk:?}");
+    };
+    history.create("w1", "a", "one");
+    expect(&watch.next_chunk().unwrap().unwrap());
+    history.update("w1", "a", "two");
+    expect(&watch.next_chunk().unwrap().unwrap());
+    history.delete("w1");
+    expect(&watch.next_chunk().unwrap().unwrap());
+    assert_eq!(watch.next_chunk().unwrap(), None);
+    assert_eq!(theirs.next(), Some("0"), "theirs ends so too");
+    // The connection is as good as new.
+    let reply = watch.into_connection().request("GET", "/version", &[], &[]).unwrap();
+    assert_eq!(reply.status, 200);
+    history.replay("03-watch-from-rv.txt", "the same, replayed from history");
+}
+
+#[test]
+fn initial_events() {
+    let history = five(&[]);
+    // Their end marks carry revisions of background writers: the writes before each are made here too.
+    for (theirs, title) in [
+        (80, "sendInitialEvents=true&"),
+        (80, "the same without"),
+        (81, "sendInitialEvents=true, RV=0"),
+        (81, "sendInitialEvents=false"),
+        (81, "LEGACY: watch with RV unset (server"),
+    ] {
+        history.next_is(theirs + 1);
+        history.replay("05-watch-send-initial-events.txt", title);
+    }
+    let legacy = one("05-watch-send-initial-events.txt", "LEGACY: watch with RV unset and allow");
+    let mark = legacy.body.lines().last().unwrap();
+    let mark: serde_json::Value = serde_json::from_str(mark).unwrap();
+    let at: i64 = mark["object"]["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
+    history.next_is(at + 1);
+    history.replay("05-watch-send-initial-events.txt", "LEGACY: watch with RV unset and allow");
+    history.replay("05-watch-send-initial-events.txt", "LEGACY: watch with RV=0");
+    history.replay_all("05-watch-send-initial-events.txt", |title| {
+        [
+            "sendInitialEvents without",
+            "sendInitialEvents with r",
+            "resourceVersionMatch on",
+            "sendInitialEvents on",
+        ]
+        .iter()
+        .any(|wanted| title.starts_with(wanted))
+    });
+}
+
+#[test]
+fn too_large_revisions_wait_three_seconds() {
+    let history = five(&[]);
+    std::thread::scope(|scope| {
+        for (title, recorded) in crate::recording::file("07-too-large-rv.txt") {
+            let history = &history;
+            scope.spawn(move || {
+                let begun = Instant::now();
+                history.replay("07-too-large-rv.txt", &title);
+                let took = begun.elapsed().as_secs_f32();
+                let least = if recorded.target.contains("timeoutSeconds=4") { 3.9 } else { 2.9 };
+                assert!((least..20.0).contains(&took), "{title}: {took} s");
+            });
+        }
+    });
+}
+
+#[test]
+fn bad_options_and_selectors() {
+    let history = five(&[]);
+    history.next_is(88);
+    history.replay_all("08-invalid-rv.txt", |_| true);
+    history.replay_all("09-bad-selector.txt", |_| true);
+}
+
+#[test]
+fn selector_transitions() {
+    let history = five(&[]);
+    history.next_is(88);
+    let recorded = one("10-selector-transitions.txt", "labelSelector app=a");
+    let mut live = history.client.watch(&history.target(&recorded)).unwrap();
+    history.create("tr1", "b", "one");
+    history.update("tr1", "a", "two");
+    history.update("tr1", "a", "three");
+    history.update("tr1", "b", "four");
+    history.update("tr1", "b", "five");
+    history.update("tr1", "a", "six");
+    history.delete("tr1");
+    let mut lines = String::new();
+    while let Some(line) = live.next_line().unwrap() {
+        lines += &line;
+    }
+    assert_eq!(normal(&lines, history.offset), normal(&recorded.body, 0), "live");
+    // And out of the ring.
+    history.replay("10-selector-transitions.txt", "labelSelector app=a");
+    history.replay("10-selector-transitions.txt", "the same history for app=b");
+    history.replay("10-selector-transitions.txt", "set-based");
+}
+
+#[test]
+fn single_names_deletes_and_errors() {
+    let history = five(&[]);
+    history.next_is(99);
+    history.update("cm1", "a", "upd-15925");
+    history.update("cm2", "a", "upd-27983");
+    history.next_is(103);
+    history.replay_all("11-single-name-watch.txt", |_| true);
+    // Nobody is asked who they are, so that who shows a bad token is served too, as there.
+    let here_otherwise =
+        |title: &str| title.contains("406") || title.contains("cbor") || title.contains("tokenreviews");
+    history.replay_all("12-http-errors.txt", |title| !here_otherwise(title));
+    for title in ["406 not acceptable", "406 on watch", "cbor"] {
+        let mut recorded = one("12-http-errors.txt", title);
+        // We have fewer representations.
+        recorded.body = recorded
+            .body
+            .replace("application/yaml, application/vnd.kubernetes.protobuf, ", "")
+            .replace(", application/vnd.kubernetes.protobuf;stream=watch", "");
+        history.compare(&recorded, title);
+    }
+    history.create("del1", "a", "last-state");
+    history.delete("del1");
+    history.replay("13-deleted-event.txt", "DELETED carries");
+    let recorded = one("14-timeout-end-of-stream.txt", "timeoutSeconds=1");
+    assert_eq!(recorded.body.trim(), "0", "theirs is the last chunk and nothing else");
+    assert_eq!(history.client.watch(&history.target(&recorded)).unwrap().next_chunk().unwrap(), None);
+    let table = "17-table-partial-protobuf.txt";
+    history.replay(table, "Table list (kubectl get)");
+    history.replay(table, "Table list includeObject=None");
+    history.replay(table, "Table watch");
+    history.replay(table, "PartialObjectMetadata watch");
+    history.next_is(107);
+    history.replay(table, "PartialObjectMetadataList");
+    // Reviews are no stored objects: there is no such resource here.
+    let reviews = history.client.get("/apis/authentication.k8s.io/v1/tokenreviews");
+    assert_eq!(reviews.status, 404);
+    // The timeout of 0 is the server's choice: nothing ends in three seconds.
+    let open = format!("{CM_WATCH}&resourceVersion={}&timeoutSeconds=0", history.revision());
+    assert!(history.client.watch(&open).unwrap().is_quiet_for(std::time::Duration::from_secs(3)));
+}

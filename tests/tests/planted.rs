@@ -1,0 +1,75 @@
+//! The simulator against bugs on purpose: each must be found, or the simulator proves nothing.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use revcast_engine::planted::{Bug, plant};
+use revcast_tests::sim::{self, Promise};
+
+/// Seeds that may be needed to find a bug.
+const SEEDS_MAX: u64 = 2_000;
+
+const BUGS: [Bug; 13] = [
+    Bug::SkippedEvent,
+    Bug::DoubledFrame,
+    Bug::BookmarkTooEarly,
+    Bug::WrongDeletedObject,
+    Bug::StaleDeletedVersion,
+    Bug::LappedReaderUnnoticed,
+    Bug::SplitRevision,
+    Bug::PartialSendRestarted,
+    Bug::ExpiredStartServed,
+    Bug::TransitionIgnored,
+    Bug::GapAfterInitialEvents,
+    Bug::OldValueNotLookedUp,
+    Bug::FrameMadeTwice,
+];
+
+/// The place of a bug in [`BUGS`]. A new bug does not compile before it stands there.
+const fn place(bug: Bug) -> usize {
+    match bug {
+        Bug::SkippedEvent => 0,
+        Bug::DoubledFrame => 1,
+        Bug::BookmarkTooEarly => 2,
+        Bug::WrongDeletedObject => 3,
+        Bug::StaleDeletedVersion => 4,
+        Bug::LappedReaderUnnoticed => 5,
+        Bug::SplitRevision => 6,
+        Bug::PartialSendRestarted => 7,
+        Bug::ExpiredStartServed => 8,
+        Bug::TransitionIgnored => 9,
+        Bug::GapAfterInitialEvents => 10,
+        Bug::OldValueNotLookedUp => 11,
+        Bug::FrameMadeTwice => 12,
+    }
+}
+
+/// How a seed caught a bug: the promise that was broken (`None`: an assertion of the engine's own) and the words.
+type Caught = (Option<Promise>, String);
+
+fn caught(seed: u64) -> Option<Caught> {
+    match catch_unwind(AssertUnwindSafe(|| sim::run(seed))) {
+        Ok(Ok(_)) => None,
+        Ok(Err(violation)) => Some((Some(violation.promise), violation.what)),
+        Err(_) => Some((None, "a panic".to_owned())),
+    }
+}
+
+#[test]
+fn every_planted_bug_is_caught() {
+    let mut missed = Vec::new();
+    for (number, bug) in BUGS.into_iter().enumerate() {
+        assert_eq!(place(bug), number, "{bug:?} stands in another place");
+        plant(Some(bug));
+        let found = (1..=SEEDS_MAX).find_map(|seed| Some((seed, caught(seed)?)));
+        plant(None);
+        let Some((seed, (promise, what))) = found else {
+            missed.push(bug);
+            continue;
+        };
+        let what: String = what.chars().take(160).collect();
+        eprintln!("{bug:?}: seed {seed} broke {promise:?}: {what}");
+        let sound = catch_unwind(AssertUnwindSafe(|| sim::run(seed)));
+        assert!(matches!(sound, Ok(Ok(_))), "seed {seed} fails without {bug:?} too: {sound:?}");
+    }
+    assert!(missed.is_empty(), "{missed:?} went unnoticed for {SEEDS_MAX} seeds");
+}

@@ -1,0 +1,95 @@
+//! Many seeds of the simulator, on all cores.
+//!
+//! `REVCAST_SIM_SEEDS` says how many, `REVCAST_SIM_BASE` which is the first, `REVCAST_SIM_SEED` names the one that
+//! `one_seed` replays.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use revcast_tests::sim::{self, Coverage};
+
+const SEEDS_DEFAULT: u64 = 10_000;
+
+fn setting(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    let text = text.trim();
+    let number = text.strip_prefix("0x").map_or_else(|| text.parse(), |hex| u64::from_str_radix(hex, 16));
+    Some(number.unwrap_or_else(|_| {
+        panic!("{name}={text} is no number: set it to one (0x... for hexadecimal), or not at all")
+    }))
+}
+
+/// A run, or the story of its failure.
+fn story(seed: u64) -> Result<Coverage, String> {
+    match catch_unwind(AssertUnwindSafe(|| sim::run(seed))) {
+        Ok(Ok(coverage)) => Ok(coverage),
+        Ok(Err(violation)) => Err(violation.to_string()),
+        Err(_) => Err(format!(
+            "seed {seed} panicked (the message stands above)\nreplay: REVCAST_SIM_SEED={seed} cargo test -p \
+             revcast-tests --test simulation -- one_seed --nocapture"
+        )),
+    }
+}
+
+#[test]
+fn many_seeds() {
+    let seeds = setting("REVCAST_SIM_SEEDS").unwrap_or(SEEDS_DEFAULT);
+    let base = setting("REVCAST_SIM_BASE").unwrap_or(1);
+    let next = AtomicU64::new(0);
+    let stop = AtomicBool::new(false);
+    let total = Mutex::new((Coverage::default(), Vec::new()));
+    let started = std::time::Instant::now();
+    let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
+    std::thread::scope(|scope| {
+        for _ in 0..cores {
+            scope.spawn(|| {
+                let mut sum = Coverage::default();
+                let mut failures = Vec::new();
+                while !stop.load(Ordering::Relaxed) {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= seeds {
+                        break;
+                    }
+                    match story(base.wrapping_add(number)) {
+                        Ok(coverage) => sum.add(&coverage),
+                        Err(failure) => {
+                            failures.push(failure);
+                            stop.store(true, Ordering::Relaxed);
+                        }
+                    }
+                }
+                let mut total = total.lock().expect("no thread panics with the lock");
+                total.0.add(&sum);
+                total.1.append(&mut failures);
+            });
+        }
+    });
+    let (coverage, failures) = total.into_inner().expect("no thread panics with the lock");
+    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+    eprintln!("{seeds} seeds from {base} in {:?}:\n{coverage}", started.elapsed());
+    // A run of a few seeds cannot exercise everything.
+    if seeds >= SEEDS_DEFAULT {
+        for (what, count) in coverage.rows() {
+            assert!(count > 0, "{seeds} seeds exercised no {what}: the simulator lost its teeth");
+        }
+    }
+}
+
+#[test]
+fn a_seed_is_one_run() {
+    for seed in [1, 77, 123_456_789] {
+        let first = story(seed).unwrap_or_else(|failure| panic!("{failure}"));
+        let again = story(seed).unwrap_or_else(|failure| panic!("{failure}"));
+        assert_eq!(first, again, "the run of seed {seed} depends on more than its seed");
+    }
+}
+
+#[test]
+fn one_seed() {
+    let seed = setting("REVCAST_SIM_SEED").unwrap_or(42);
+    match story(seed) {
+        Ok(coverage) => eprintln!("seed {seed}:\n{coverage}"),
+        Err(failure) => panic!("{failure}"),
+    }
+}

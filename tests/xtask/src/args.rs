@@ -1,0 +1,125 @@
+//! The command line of `cargo xtask`.
+
+use crate::steps;
+
+/// What to do.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Task {
+    /// Every step, or those named, in the order of the list.
+    Ci { only: Vec<String> },
+    /// The simulator over `seeds` seeds from `base`; without a base, from the commit's.
+    Sim { seeds: u64, base: Option<u64> },
+    /// Real clients against a real server.
+    Clients,
+    /// The steps of `ci`.
+    List,
+    /// [`HELP`].
+    Help,
+}
+
+pub(crate) const HELP: &str = "\
+usage: cargo xtask COMMAND
+
+  ci [--only STEP]...            every check, in order; stops at the first failure
+  list                           the steps of ci and their commands
+  sim --seeds N [--base N]       the simulator over N seeds; base: first seed [from the commit]
+  clients                        Python's and Node's Kubernetes clients against target/release/revcast";
+
+/// Reads the arguments after the program's name.
+///
+/// # Errors
+/// One line that names the argument and the mend.
+pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Task, String> {
+    let mut arguments = arguments.into_iter();
+    let command = arguments.next().unwrap_or_else(|| "help".to_owned());
+    let mut options = Vec::new();
+    while let Some(name) = arguments.next() {
+        let (name, value) = match name.split_once('=') {
+            Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
+            None => (name, None),
+        };
+        if !["--only", "--seeds", "--base"].contains(&name.as_str()) {
+            return Err(format!("{name}: unknown option; see cargo xtask help"));
+        }
+        let Some(value) = value.or_else(|| arguments.next()) else {
+            return Err(format!("{name}: its value is missing; see cargo xtask help"));
+        };
+        options.push((name, value));
+    }
+    let allowed: &[&str] = match command.as_str() {
+        "ci" => &["--only"],
+        "sim" => &["--seeds", "--base"],
+        "clients" | "list" | "help" | "--help" | "-h" => &[],
+        _ => return Err(format!("{command}: unknown command; see cargo xtask help")),
+    };
+    if let Some((name, _)) = options.iter().find(|(name, _)| !allowed.contains(&name.as_str())) {
+        return Err(format!("{name}: not an option of {command}; see cargo xtask help"));
+    }
+    match command.as_str() {
+        "ci" => {
+            let only: Vec<String> = options.into_iter().map(|(_, value)| value).collect();
+            match only.iter().find(|name| steps::find(name).is_none()) {
+                Some(name) => Err(format!("--only {name}: no such step; see cargo xtask list")),
+                None => Ok(Task::Ci { only }),
+            }
+        }
+        "sim" => {
+            let number = |wanted: &str| {
+                let value = options.iter().rev().find(|(name, _)| name == wanted);
+                value.map(|(name, value)| decimal(name, value)).transpose()
+            };
+            let Some(seeds) = number("--seeds")? else {
+                return Err("sim: how many seeds? write --seeds N".to_owned());
+            };
+            if seeds == 0 {
+                return Err("--seeds 0: nothing would be checked; write at least 1".to_owned());
+            }
+            Ok(Task::Sim { seeds, base: number("--base")? })
+        }
+        "clients" => Ok(Task::Clients),
+        "list" => Ok(Task::List),
+        _ => Ok(Task::Help),
+    }
+}
+
+fn decimal(name: &str, value: &str) -> Result<u64, String> {
+    value.parse().map_err(|_| format!("{name} {value}: not a number; write decimal digits"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Task, parse};
+
+    fn read(line: &str) -> Result<Task, String> {
+        parse(line.split_whitespace().map(str::to_owned))
+    }
+
+    #[test]
+    fn commands_are_read() {
+        assert_eq!(read("ci"), Ok(Task::Ci { only: vec![] }));
+        assert_eq!(read("ci --only fmt --only=doc"), Ok(Task::Ci { only: vec!["fmt".into(), "doc".into()] }));
+        assert_eq!(read("sim --seeds 7"), Ok(Task::Sim { seeds: 7, base: None }));
+        assert_eq!(read("sim --base=9 --seeds 7"), Ok(Task::Sim { seeds: 7, base: Some(9) }));
+        assert_eq!(
+            (read("clients"), read("list"), read("")),
+            (Ok(Task::Clients), Ok(Task::List), Ok(Task::Help))
+        );
+    }
+
+    #[test]
+    fn refusals_name_the_argument() {
+        for (line, named) in [
+            ("frob", "frob: unknown command"),
+            ("ci --only frob", "--only frob: no such step"),
+            ("ci --only", "--only: its value is missing"),
+            ("ci --seeds 3", "--seeds: not an option of ci"),
+            ("sim", "--seeds N"),
+            ("sim --seeds 0", "--seeds 0"),
+            ("sim --seeds x", "--seeds x: not a number"),
+            ("list all", "all: unknown option"),
+        ] {
+            let said = read(line).expect_err(line);
+            assert!(said.contains(named), "{line}: {said}");
+        }
+    }
+}

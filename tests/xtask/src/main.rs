@@ -1,0 +1,45 @@
+//! `cargo xtask`: every check of this repository behind one command.
+//!
+//! It owns the order of the checks, what counts as a pass, and the words that say how to repeat one. It never skips
+//! a step because something is missing: a test target that is not there is a failure. It has no dependencies, so
+//! that it starts in seconds on a machine that has built nothing yet.
+#![allow(clippy::print_stdout, reason = "a command that talks to whoever ran it")]
+
+mod args;
+mod clients;
+mod place;
+mod run;
+mod server;
+mod sim;
+mod steps;
+mod tally;
+
+use std::process::ExitCode;
+
+use args::Task;
+
+fn main() -> ExitCode {
+    let task = match args::parse(std::env::args().skip(1)) {
+        Ok(task) => task,
+        Err(problem) => {
+            println!("xtask: {problem}");
+            return ExitCode::from(2);
+        }
+    };
+    let passed = match task {
+        Task::Ci { only } => run::ci(&only),
+        Task::Sim { seeds, base } => sim::explore(seeds, base),
+        Task::Clients => clients::check(),
+        Task::List => {
+            for step in steps::STEPS {
+                println!("{:<16}{}\n{:<16}{}", step.name, step.purpose, "", step.shown());
+            }
+            true
+        }
+        Task::Help => {
+            println!("{}", args::HELP);
+            true
+        }
+    };
+    if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

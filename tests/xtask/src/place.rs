@@ -1,0 +1,72 @@
+//! Where things are: the repository, cargo, its target folder, and the seed that the commit gives.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The repository's top folder.
+pub(crate) fn root() -> PathBuf {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+    own.ancestors().nth(2).unwrap_or(own).to_path_buf()
+}
+
+/// The folder that cargo builds into: this program lies in its `debug` folder, whatever the configuration says.
+pub(crate) fn target() -> PathBuf {
+    let usual = root().join("target");
+    match std::env::current_exe() {
+        Ok(program) => program.ancestors().nth(2).map_or(usual, Path::to_path_buf),
+        Err(_) => usual,
+    }
+}
+
+/// A call of the cargo that started this program, from the top folder, without what `cargo run` told this program of
+/// itself: build scripts of others would see it, and build again.
+pub(crate) fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root()).stdin(Stdio::null());
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        let own = text.starts_with("CARGO_PKG_")
+            || text.starts_with("CARGO_MANIFEST_")
+            || ["CARGO_BIN_NAME", "CARGO_CRATE_NAME", "CARGO_PRIMARY_PACKAGE"].contains(&text.as_ref());
+        if own {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+/// A program that a release build makes, or the one that `variable` names.
+pub(crate) fn binary(name: &str, variable: &str) -> PathBuf {
+    std::env::var_os(variable).map_or_else(|| target().join("release").join(name), PathBuf::from)
+}
+
+/// The simulator's first seed: `REVCAST_SIM_BASE`, else the first 8 hex digits of the commit, else 0.
+pub(crate) fn seed_base() -> u64 {
+    let told = std::env::var("REVCAST_SIM_BASE").ok().and_then(|text| text.parse().ok());
+    told.or_else(commit_seed).unwrap_or(0)
+}
+
+fn commit_seed() -> Option<u64> {
+    let git = Command::new("git").args(["rev-parse", "HEAD"]).current_dir(root()).output().ok()?;
+    seed_of(&String::from_utf8(git.stdout).ok()?)
+}
+
+fn seed_of(commit: &str) -> Option<u64> {
+    u64::from_str_radix(commit.get(..8)?, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{root, seed_of};
+
+    #[test]
+    fn the_seed_comes_from_the_commit() {
+        assert_eq!(seed_of("deadbeef00112233\n"), Some(0xdead_beef));
+        assert_eq!((seed_of(""), seed_of("fatal: not a git repository")), (None, None));
+    }
+
+    #[test]
+    fn the_top_folder_holds_the_workspace() {
+        assert!(root().join("engine/Cargo.toml").is_file());
+    }
+}

@@ -1,0 +1,81 @@
+//! A served revcast for the time of a check: started on free ports, awaited, and ended with its owner.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::place;
+
+/// How long a server may take to become ready.
+const READY_WITHIN: Duration = Duration::from_secs(20);
+
+/// A running server; dropping it ends it. Its store is in memory, so that nothing is left behind.
+#[derive(Debug)]
+pub(crate) struct Server {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Server {
+    /// Starts the release binary, or the one that `REVCAST_BIN` names.
+    ///
+    /// # Errors
+    /// One line: it does not start, it ended by itself, or it is not ready in time.
+    pub(crate) fn start() -> Result<Self, String> {
+        let program = place::binary("revcast", "REVCAST_BIN");
+        let (address, admin) = (free_address()?, free_address()?);
+        let child = Command::new(&program)
+            .args(["serve", "--listen", &address.to_string(), "--admin-listen", &admin.to_string()])
+            .args(["--shards", "1"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .map_err(|error| format!("{} does not start: {error}", program.display()))?;
+        let mut server = Self { child, address };
+        server.await_ready()?;
+        Ok(server)
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    fn await_ready(&mut self) -> Result<(), String> {
+        let began = Instant::now();
+        while began.elapsed() < READY_WITHIN {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return Err(format!("the server ended by itself ({status}) before it was ready"));
+            }
+            if ready(self.address).unwrap_or(false) {
+                return Ok(());
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+        Err(format!("the server at {} was not ready within {} s", self.url(), READY_WITHIN.as_secs()))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended already, which is what is wanted.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn ready(address: SocketAddr) -> std::io::Result<bool> {
+    let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(1))?;
+    stream.set_read_timeout(Some(Duration::from_secs(1)))?;
+    stream.write_all(b"GET /readyz HTTP/1.1\r\nHost: revcast\r\nConnection: close\r\n\r\n")?;
+    let mut head = [0; 12];
+    stream.read_exact(&mut head)?;
+    Ok(&head == b"HTTP/1.1 200")
+}
+
+/// An address that nobody listens on now.
+fn free_address() -> Result<SocketAddr, String> {
+    let taken = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    taken.map_err(|error| format!("no free port on 127.0.0.1: {error}"))
+}

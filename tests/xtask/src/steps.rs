@@ -1,0 +1,174 @@
+//! The checks: which commands, in which order, and what proves that they did something.
+//!
+//! Every step but `loom` shares one target folder. Cargo keeps builds with other features apart by itself: after all
+//! steps `cargo test --workspace` has nothing to build. Where it can, a step asks for the whole workspace: cargo
+//! then picks one set of features for the dependencies, and builds them once a profile; with `-p` it picks another.
+//! Measured cold, in seconds of CPU: `planted` 6 (with `-p revcast-tests` 12); `bench` 3 under the dev profile (with
+//! `-p revcast-benches` and the bench profile 73: criterion again, then LTO for every binary).
+
+/// One check: one call of cargo.
+#[derive(Debug)]
+pub(crate) struct Step {
+    pub(crate) name: &'static str,
+    pub(crate) purpose: &'static str,
+    pub(crate) arguments: &'static [&'static str],
+    pub(crate) environment: &'static [(&'static str, &'static str)],
+    pub(crate) proof: Proof,
+    /// Whether the build goes to a folder of its own below the target folder, of this name.
+    pub(crate) folder: Option<&'static str>,
+}
+
+/// What a step must show besides success: a filter that matches nothing also succeeds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Proof {
+    /// It ended with success.
+    Success,
+    /// At least one test ran. Such steps are told the simulator's first seed and where the binaries are.
+    Tests,
+    /// At least one benchmark ran.
+    Benchmarks,
+}
+
+const PLAIN: Step =
+    Step { name: "", purpose: "", arguments: &[], environment: &[], proof: Proof::Success, folder: None };
+
+/// The steps of `cargo xtask ci`, cheap ones first.
+pub(crate) const STEPS: &[Step] = &[
+    Step { name: "fmt", purpose: "the code is formatted", arguments: &["fmt", "--all", "--check"], ..PLAIN },
+    Step {
+        name: "clippy",
+        purpose: "no lint has anything to say",
+        arguments: &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"],
+        ..PLAIN
+    },
+    Step {
+        name: "clippy-planted",
+        purpose: "nor with the planted bugs compiled in",
+        arguments: &[
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--features",
+            "revcast-tests/planted-bugs",
+            "--",
+            "-D",
+            "warnings",
+        ],
+        ..PLAIN
+    },
+    Step {
+        name: "release",
+        purpose: "the binaries that are served and that the end-to-end tests run",
+        arguments: &["build", "--release", "-p", "revcast", "-p", "revcast-perf"],
+        ..PLAIN
+    },
+    Step {
+        name: "test",
+        purpose: "unit, property, conformance, simulator, tidy and end-to-end tests",
+        arguments: &["test", "--workspace"],
+        proof: Proof::Tests,
+        ..PLAIN
+    },
+    Step {
+        name: "planted",
+        purpose: "the simulator finds every planted bug",
+        arguments: &["test", "--workspace", "--features", "revcast-tests/planted-bugs", "--test", "planted"],
+        proof: Proof::Tests,
+        ..PLAIN
+    },
+    Step {
+        name: "loom",
+        purpose: "the ring under every interleaving that loom finds",
+        arguments: &["test", "-p", "revcast-engine", "--release", "--test", "ring_loom"],
+        environment: &[("RUSTFLAGS", "--cfg loom")],
+        proof: Proof::Tests,
+        folder: Some("loom"),
+    },
+    Step {
+        name: "bench",
+        purpose: "every benchmark runs once; nothing is measured",
+        arguments: &["bench", "--workspace", "--profile", "dev", "--bench", "*", "--", "--test"],
+        proof: Proof::Benchmarks,
+        ..PLAIN
+    },
+    Step {
+        name: "doc",
+        purpose: "the documentation has no broken link",
+        arguments: &["doc", "--workspace", "--no-deps"],
+        environment: &[("RUSTDOCFLAGS", "-D warnings")],
+        ..PLAIN
+    },
+    Step {
+        name: "example",
+        purpose: "the newcomer's example runs",
+        arguments: &["run", "-p", "revcast-engine", "--example", "one_shard"],
+        ..PLAIN
+    },
+];
+
+/// The step of this name.
+pub(crate) fn find(name: &str) -> Option<&'static Step> {
+    STEPS.iter().find(|step| step.name == name)
+}
+
+impl Step {
+    /// The command as one would type it in the repository's top folder.
+    pub(crate) fn shown(&self) -> String {
+        let mut words: Vec<String> =
+            self.environment.iter().map(|(name, value)| format!("{name}={}", quoted(value))).collect();
+        words.push("cargo".to_owned());
+        let own_folder = self.folder.map(|folder| format!("target/{folder}"));
+        let (before, after) = self.split();
+        words.extend(before.iter().map(|word| quoted(word)));
+        words.extend(own_folder.into_iter().flat_map(|folder| ["--target-dir".to_owned(), folder]));
+        words.extend(after.iter().map(|word| quoted(word)));
+        words.join(" ")
+    }
+
+    /// The arguments for cargo, and those for what it runs (with the `--` that parts them).
+    pub(crate) fn split(&self) -> (&'static [&'static str], &'static [&'static str]) {
+        let end = self.arguments.iter().position(|word| *word == "--").unwrap_or(self.arguments.len());
+        self.arguments.split_at(end)
+    }
+}
+
+/// A word as a shell reads it back.
+pub(crate) fn quoted(word: &str) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./=:,@".contains(letter);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{STEPS, find, quoted};
+
+    #[test]
+    fn names_are_unique() {
+        for (index, step) in STEPS.iter().enumerate() {
+            assert!(STEPS[..index].iter().all(|other| other.name != step.name), "{} twice", step.name);
+        }
+    }
+
+    #[test]
+    fn a_command_is_shown_as_it_is_typed() {
+        let loom = find("loom").expect("a step");
+        assert_eq!(
+            loom.shown(),
+            "RUSTFLAGS='--cfg loom' cargo test -p revcast-engine --release --test ring_loom --target-dir target/loom"
+        );
+        let bench = find("bench").expect("a step");
+        assert_eq!(bench.shown(), "cargo bench --workspace --profile dev --bench '*' -- --test");
+    }
+
+    #[test]
+    fn odd_words_are_quoted() {
+        assert_eq!(
+            (quoted("a-b"), quoted(""), quoted("it's")),
+            ("a-b".into(), "''".into(), r"'it'\''s'".into())
+        );
+    }
+}

@@ -1,0 +1,57 @@
+//! How many tests ran, read from what the test programs print.
+
+/// Tests and benchmarks seen so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) passed: u64,
+    pub(crate) failed: u64,
+    /// Benchmarks that criterion ran once.
+    pub(crate) benchmarks: u64,
+}
+
+impl Tally {
+    /// Takes one line: `test result: ok. 12 passed; 0 failed; ...` of a test program, or criterion's `Testing NAME`.
+    pub(crate) fn read(&mut self, line: &str) {
+        if let Some(result) = line.strip_prefix("test result: ") {
+            self.passed += counted(result, "passed");
+            self.failed += counted(result, "failed");
+        } else if line.starts_with("Testing ") {
+            self.benchmarks += 1;
+        }
+    }
+
+    pub(crate) fn add(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.benchmarks += other.benchmarks;
+    }
+}
+
+/// The number before `word` in `ok. 12 passed; 0 failed; 0 ignored`.
+fn counted(result: &str, word: &str) -> u64 {
+    let words: Vec<&str> = result.split([' ', ';', '.']).filter(|word| !word.is_empty()).collect();
+    let pair = words.windows(2).find(|pair| pair[1] == word);
+    pair.and_then(|pair| pair[0].parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Tally;
+
+    #[test]
+    fn results_add_up() {
+        let mut tally = Tally::default();
+        for line in [
+            "running 14 tests",
+            "test ring::tests::a ... ok",
+            "test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 3 filtered out; finished in 0.02s",
+            "test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s",
+            "Testing ring/push",
+            "Success",
+            "not a test result: ok. 5 passed; 0 failed",
+        ] {
+            tally.read(line);
+        }
+        assert_eq!(tally, Tally { passed: 13, failed: 2, benchmarks: 1 });
+    }
+}
