@@ -35,6 +35,7 @@ pub(crate) struct Plan {
     pub(crate) slots: usize,
     pub(crate) bytes_max: u64,
     pub(crate) start: u64,
+    /// In a hundred names, so many have an object before the first watch.
     pub(crate) loaded: usize,
     /// Whether the writer waits for slow shards.
     pub(crate) waits: bool,
@@ -53,6 +54,7 @@ impl Plan {
     pub(crate) fn new(rng: &mut Rng) -> Self {
         let crowd = rng.percent(4);
         let large = if !crowd && rng.percent(5) { *rng.pick(&[5, 20, 40, 80]) } else { 0 };
+        let many = rng.percent(3);
         let waits = rng.percent(75);
         let slots = *rng.pick(&[8, 8, 16, 16, 32, 64, 128, 256, if large > 0 { 64 } else { 1024 }]);
         let bytes_max = if large > 0 {
@@ -91,13 +93,14 @@ impl Plan {
         Self {
             steps: if crowd { rng.range(300, 700) } else { rng.range(200, 1_000) },
             shards: rng.range(1, 4),
-            names: if rng.percent(3) { 1_300 } else { rng.range(3, 24) },
+            names: if many { 1_300 } else { rng.range(3, 24) },
             clients: if crowd { rng.range(70, 160) } else { rng.range(1, 14) },
             alike: if crowd { rng.range(1, 2) } else { *rng.pick(&[0, 0, 0, 1, 3]) },
             slots,
             bytes_max,
             start: *rng.pick(&[0, 1, 7, 99, 1_000_000_000_000]),
-            loaded: if rng.percent(40) { 100 } else { 0 },
+            // Of many names nearly all: a state of more objects than a page looks at.
+            loaded: if rng.percent(40) { if many { 97 } else { 60 } } else { 0 },
             waits,
             burst: if waits { *rng.pick(&[1, 1, 2, 4]) } else { *rng.pick(&[1, 4, 16, 40]) },
             large,

@@ -66,7 +66,7 @@ impl World {
         let mut oracle = Oracle::new(names, plan.start, plan.slots, plan.bytes_max);
         if plan.loaded > 0 {
             for at in 0..oracle.names.len() {
-                if rng.percent(60) {
+                if rng.percent(plan.loaded) {
                     let revision = plan.start + rng.range_u64(1, 20);
                     let (value, state) = draft(&mut rng, (at, &oracle.names[at]), revision, false, 10);
                     let key = oracle.names[at].key.clone();
