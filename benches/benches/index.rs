@@ -36,9 +36,8 @@ fn writing(c: &mut Criterion) {
     group.bench_function("load_and_publish_while_held", |b| {
         b.iter(|| {
             at = (at + 7919) % OBJECTS;
-            let done = engine.publisher.load(keys[at].clone(), Revision::new(1), &value);
+            engine.publisher.load(keys[at].clone(), Revision::new(1), &value);
             engine.publisher.publish();
-            done
         });
     });
     drop(held);

@@ -113,7 +113,7 @@ fn main() {
     let (mut publisher, feed) =
         Publisher::new(Arc::new(schema), Arc::new(JsonOnly), RingLimits::default(), 1, Revision::ZERO);
     let key = |name| Key::new(maps, Some("shop"), name);
-    publisher.load(key("door"), Revision::new(10), &stored("door", "front")).expect("it is an object");
+    publisher.load(key("door"), Revision::new(10), &stored("door", "front"));
     publisher.loaded(Revision::new(10));
     // Loading serialized it, inside the frame that announces it. Nobody will serialize it again.
     assert_eq!(feed.frames_made(), 1);

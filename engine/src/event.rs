@@ -72,6 +72,11 @@ impl Event {
         self.now.as_ref().or(self.before.as_ref()).map(|object| object.key()).expect("an event has a state")
     }
 
+    /// What every watch that covers the key is told instead of this event, when the new value is unreadable.
+    pub(crate) fn refusal(&self) -> Option<&Bytes> {
+        self.now.as_ref().and_then(|now| now.refusal())
+    }
+
     /// Bytes that it adds to the ring.
     pub(crate) fn weight(&self) -> usize {
         self.now.as_ref().or(self.before.as_ref()).map_or(0, |object| object.weight())

@@ -26,7 +26,7 @@ pub mod tick;
 mod watcher;
 
 pub use event::Event;
-pub use object::Object;
+pub use object::{Object, Unreadable};
 pub use publisher::{BatchError, Feed, Publisher, RingLimits};
 pub use shard::{Ended, Outlet, Sent, Shard, ShardConfig, Stats, Turn};
 pub use watcher::{Scope, Start, Subscription, WatcherId};

@@ -12,26 +12,73 @@ use crate::key::Key;
 use crate::resource::Resource;
 use crate::revision::Revision;
 
+/// Why a stored value cannot be served, and since when its key holds such values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreadable {
+    error: DecodeError,
+    since: Revision,
+}
+
+impl Unreadable {
+    /// What is wrong with the value.
+    #[must_use]
+    pub const fn error(&self) -> &DecodeError {
+        &self.error
+    }
+
+    /// The key held a value that could be served, or none, until this revision.
+    #[must_use]
+    pub const fn since(&self) -> Revision {
+        self.since
+    }
+}
+
 /// One state of one object. Immutable and shared: the index, the ring and snapshots hold the same one.
 ///
 /// The bytes are serialized once, inside the frame of the event that made this state; everything else refers
 /// into them.
+///
+/// A stored value that cannot be decoded is a state too: its JSON is the Status that says so, it has no attributes
+/// and matches no selector, and its frame tells a watch the Status and ends it.
 pub struct Object {
     key: Key,
     revision: Revision,
     frame: Bytes,
-    frame_kind: FrameKind,
+    /// `None`: the frame is an ERROR and the end of the stream.
+    frame_kind: Option<FrameKind>,
     place: Range<u32>,
     version: Range<u32>,
     bare: u32,
     attributes: Attributes,
+    unreadable: Option<Box<Unreadable>>,
 }
 
 impl Object {
+    /// The state that `value` makes of a key that held `before`.
     pub(crate) fn new(
         decoder: &mut Decoder,
         resource: &Resource,
         key: Key,
+        value: &[u8],
+        revision: Revision,
+        before: Option<&Self>,
+    ) -> Self {
+        // To whom watches, a value that could not be served was none.
+        let known = before.is_some_and(|before| before.unreadable.is_none());
+        let kind = if known { FrameKind::Modified } else { FrameKind::Added };
+        match Self::readable(decoder, resource, &key, value, revision, kind) {
+            Ok(object) => object,
+            Err(error) => {
+                let since = before.and_then(Self::unreadable).map_or(revision, Unreadable::since);
+                Self::undecodable(resource, key, revision, Unreadable { error, since })
+            }
+        }
+    }
+
+    fn readable(
+        decoder: &mut Decoder,
+        resource: &Resource,
+        key: &Key,
         value: &[u8],
         revision: Revision,
         frame_kind: FrameKind,
@@ -46,15 +93,62 @@ impl Object {
         out.shrink_to_fit();
         let offset = |at: usize| u32::try_from(at).map_err(|_| DecodeError::TooLarge(value.len()));
         Ok(Self {
-            key,
+            key: key.clone(),
             revision,
             frame: out.into(),
-            frame_kind,
+            frame_kind: Some(frame_kind),
             place: offset(place.start)?..offset(place.end)?,
             version: decoded.version,
             bare: decoded.bare,
             attributes: decoded.attributes,
+            unreadable: None,
         })
+    }
+
+    /// A state as its writer sees it: `value`, written by `revision`.
+    #[must_use]
+    pub fn read(
+        decoder: &mut Decoder,
+        resource: &Resource,
+        key: Key,
+        value: &[u8],
+        revision: Revision,
+    ) -> Self {
+        Self::new(decoder, resource, key, value, revision, None)
+    }
+
+    fn undecodable(resource: &Resource, key: Key, revision: Revision, unreadable: Unreadable) -> Self {
+        let why = unreadable.error.to_string();
+        let status = frame::unreadable_status(&resource.qualified_plural(), key.path(), &why);
+        let mut out = Vec::with_capacity(status.len() + 64);
+        let place = frame::error(&mut out, &status);
+        out.extend_from_slice(frame::END);
+        out.shrink_to_fit();
+        // A path has some hundred bytes, and so has a reason.
+        let offset = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+        Self {
+            key,
+            revision,
+            frame: out.into(),
+            frame_kind: None,
+            place: offset(place.start)..offset(place.end),
+            version: 0..0,
+            bare: 0,
+            attributes: Attributes::default(),
+            unreadable: Some(Box::new(unreadable)),
+        }
+    }
+
+    /// Why the stored value cannot be served, if it cannot: then [`Object::json`] is a Status (500
+    /// `StorageReadError`), and nothing else here is the object's.
+    #[must_use]
+    pub fn unreadable(&self) -> Option<&Unreadable> {
+        self.unreadable.as_deref()
+    }
+
+    /// What a watch that covers the key of an unreadable state is told: the ERROR frame and the end.
+    pub(crate) fn refusal(&self) -> Option<&Bytes> {
+        self.frame_kind.is_none().then_some(&self.frame)
     }
 
     /// What it is called.
@@ -75,7 +169,7 @@ impl Object {
         &self.attributes
     }
 
-    /// The object as JSON on one line, `metadata.resourceVersion` included.
+    /// The object as JSON on one line, `metadata.resourceVersion` included; a Status when it is unreadable.
     #[must_use]
     pub fn json(&self) -> &[u8] {
         &self.frame[self.place.start as usize..self.place.end as usize]
@@ -102,7 +196,7 @@ impl Object {
 
     /// The frame of the event that made this state, when that is the kind asked for.
     pub(crate) fn frame(&self, kind: FrameKind) -> Option<&Bytes> {
-        (self.frame_kind == kind).then_some(&self.frame)
+        (self.frame_kind == Some(kind)).then_some(&self.frame)
     }
 
     /// Appends the object as it was, with another version: the last state of something that is gone.

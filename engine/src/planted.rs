@@ -32,6 +32,16 @@ pub enum Bug {
     OldValueNotLookedUp,
     /// A frame is made again for everyone who asks.
     FrameMadeTwice,
+    /// An event whose value is unreadable is passed over.
+    UnreadableSkipped,
+    /// Of an unreadable value only those are told whose selector matched what was there before.
+    UnreadableToldBySelector,
+    /// A start after a revision does not ask whether something it covers was unreadable by then.
+    UnreadableStartServed,
+    /// In one revision the events of unreadable values stand where the source put them.
+    UnreadableAmongOthers,
+    /// A shard that is given up forgets to tell its live watchers.
+    LiveWatchKept,
 }
 
 #[cfg(feature = "planted-bugs")]

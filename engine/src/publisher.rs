@@ -6,13 +6,13 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 
 use crate::change::{Batch, Change};
-use crate::decode::{DecodeError, Decoder};
+use crate::decode::Decoder;
 use crate::encoding::{Encode, Encoding};
 use crate::event::{Event, FrameName};
 use crate::frame::FrameKind;
@@ -20,6 +20,7 @@ use crate::index::{Expired, Past, Snapshot};
 use crate::key::{Key, ResourceId};
 use crate::limits;
 use crate::object::Object;
+use crate::planted::{Bug, planted};
 use crate::resource::Schema;
 use crate::revision::{Position, Revision};
 use crate::ring::{self, Entry, Reader, Writer};
@@ -57,13 +58,6 @@ pub enum BatchError {
         /// The newest published revision.
         newest: Revision,
     },
-    /// A value that cannot be served.
-    Undecodable {
-        /// Whose value it is.
-        key: Key,
-        /// What is wrong with it.
-        error: DecodeError,
-    },
 }
 
 impl fmt::Display for BatchError {
@@ -72,7 +66,6 @@ impl fmt::Display for BatchError {
             Self::NotNewer { newest } => {
                 write!(f, "the source sent a revision that is not newer than {newest}")
             }
-            Self::Undecodable { key, error } => write!(f, "{}: {error}", key.path()),
         }
     }
 }
@@ -90,6 +83,9 @@ pub struct Feed {
     shards: Arc<[AtomicU64]>,
     /// Frames that were serialized, by anyone.
     frames_made: Arc<AtomicU64>,
+    /// At least as many keys are unreadable in the state that the ring tells of: raised before the events that make
+    /// one unreadable are visible, lowered behind the snapshot in which one is not any more.
+    unreadable: Arc<AtomicUsize>,
 }
 
 impl Feed {
@@ -136,6 +132,23 @@ impl Feed {
     #[must_use]
     pub fn frames_made(&self) -> u64 {
         self.frames_made.load(Ordering::Relaxed)
+    }
+
+    /// How many objects of a resource are unreadable now.
+    #[must_use]
+    pub fn unreadable(&self, resource: ResourceId) -> usize {
+        self.snapshot.load().unreadable(resource)
+    }
+
+    /// How many objects are unreadable now, in all.
+    #[must_use]
+    pub fn unreadable_total(&self) -> usize {
+        self.snapshot.load().unreadable_total()
+    }
+
+    /// Whether an object may be unreadable in the state at a ring's progress that was read before. If not, none is.
+    pub(crate) fn may_be_unreadable(&self) -> bool {
+        self.unreadable.load(Ordering::Acquire) > 0
     }
 
     /// All resources.
@@ -204,6 +217,7 @@ impl Publisher {
             snapshot: Arc::new(ArcSwap::from_pointee(index.clone())),
             shards: (0..shards).map(|_| AtomicU64::new(0)).collect(),
             frames_made: Arc::new(AtomicU64::new(0)),
+            unreadable: Arc::new(AtomicUsize::new(0)),
         };
         let publisher = Self {
             feed: feed.clone(),
@@ -219,14 +233,10 @@ impl Publisher {
     }
 
     /// Puts an object into the index without an event: part of the state that the source began with.
-    /// Visible with the next [`Publisher::publish`].
-    ///
-    /// # Errors
-    /// When the value cannot be served; the index is as before.
-    pub fn load(&mut self, key: Key, revision: Revision, value: &[u8]) -> Result<(), DecodeError> {
-        let object = self.decode(key, revision, value, FrameKind::Added)?;
-        self.index.put(Arc::new(object));
-        Ok(())
+    /// Visible with the next [`Publisher::publish`]. A value that cannot be served becomes an unreadable object.
+    pub fn load(&mut self, key: Key, revision: Revision, value: &[u8]) {
+        let object = self.decode(key, revision, value);
+        self.index.put(object);
     }
 
     /// The state is loaded: it is that of `revision`, and nothing before can be replayed. Publishes it.
@@ -236,7 +246,9 @@ impl Publisher {
         self.publish();
     }
 
-    /// Takes what one revision changed: whole, or not at all. Visible with the next [`Publisher::publish`].
+    /// Takes what one revision changed: whole, or not at all. Visible with the next [`Publisher::publish`]. A value
+    /// that cannot be served becomes an unreadable object. Of one revision the events of such values come first, so
+    /// that a watch which ends there has seen all of the revisions before and nothing of this one.
     ///
     /// `as_of_seconds` is the wall time since the Unix epoch, for ages shown in Tables.
     ///
@@ -247,11 +259,12 @@ impl Publisher {
             return Err(BatchError::NotNewer { newest: self.index.revision });
         }
         debug_assert!(self.staged.is_empty(), "a batch left its events behind");
+        let mut unreadable = false;
         for change in &batch.changes {
-            if let Err(error) = self.stage(change, batch.revision, as_of_seconds) {
-                self.unstage();
-                return Err(BatchError::Undecodable { key: change.key.clone(), error });
-            }
+            unreadable |= self.stage(change, batch.revision, as_of_seconds);
+        }
+        if unreadable && !planted(Bug::UnreadableAmongOthers) {
+            self.order_staged();
         }
         if let Some(last) = self.staged.last_mut() {
             last.ends_revision = true;
@@ -272,14 +285,27 @@ impl Publisher {
 
     /// Makes everything taken so far visible to all shards, and keeps the window within its bytes.
     pub fn publish(&mut self) {
-        self.ring.publish(self.index.revision);
-        self.feed.snapshot.store(Arc::new(self.index.clone()));
+        self.publish_events();
+        self.publish_state();
         self.count_forgotten();
         // The newest event always stays, however large.
         while self.window_bytes() > self.bytes_max && self.ring.oldest().next() < self.ring.next() {
             self.ring.forget_oldest();
             self.count_forgotten();
         }
+    }
+
+    /// Half of [`Publisher::publish`]: the ring runs ahead of the snapshot until the other half is done.
+    pub(crate) fn publish_events(&mut self) {
+        // Before the ring: who sees the events must not miss that somebody's value is unreadable.
+        self.feed.unreadable.fetch_max(self.index.unreadable_total(), Ordering::Release);
+        self.ring.publish(self.index.revision);
+    }
+
+    /// The other half.
+    pub(crate) fn publish_state(&mut self) {
+        self.feed.snapshot.store(Arc::new(self.index.clone()));
+        self.feed.unreadable.store(self.index.unreadable_total(), Ordering::Release);
     }
 
     /// Forgets the window up to `revision`: watches and exact lists from before it get 410.
@@ -339,39 +365,30 @@ impl Publisher {
             oldest.map_or(self.bytes_published, |oldest| oldest.bytes_through - oldest.weight() as u64);
     }
 
-    fn decode(
-        &mut self,
-        key: Key,
-        revision: Revision,
-        value: &[u8],
-        kind: FrameKind,
-    ) -> Result<Object, DecodeError> {
+    fn decode(&mut self, key: Key, revision: Revision, value: &[u8]) -> Arc<Object> {
         let resource = self.feed.schema.get(key.resource());
-        let object = Object::new(&mut self.decoder, resource, key, value, revision, kind)?;
+        let before = self.index.get(&key).map(|before| &**before);
+        let object = Object::new(&mut self.decoder, resource, key.clone(), value, revision, before);
         self.feed.frames_made.fetch_add(1, Ordering::Relaxed);
-        Ok(object)
+        Arc::new(object)
     }
 
-    fn stage(&mut self, change: &Change, revision: Revision, as_of_seconds: u64) -> Result<(), DecodeError> {
+    /// Puts one change into the index and among the staged events. True when its value is unreadable.
+    fn stage(&mut self, change: &Change, revision: Revision, as_of_seconds: u64) -> bool {
         let (before, now) = match &change.value {
             Some(value) => {
-                let kind = if self.index.get(&change.key).is_some() {
-                    FrameKind::Modified
-                } else {
-                    FrameKind::Added
-                };
-                let object = Arc::new(self.decode(change.key.clone(), revision, value, kind)?);
+                let object = self.decode(change.key.clone(), revision, value);
                 (self.index.put(Arc::clone(&object)), Some(object))
             }
             None => match self.index.remove(&change.key) {
                 Some(before) => (Some(before), None),
                 // Nothing was there: nothing happened.
-                None => return Ok(()),
+                None => return false,
             },
         };
         let position = Position::new(self.ring.next().get() + self.staged.len() as u64);
         let bytes_before = self.staged.last().map_or(self.bytes_published, |event| event.bytes_through);
-        let deleted = now.is_none();
+        let deleted = now.is_none() && before.as_ref().is_some_and(|before| before.unreadable().is_none());
         let mut event = Event::new(position, revision, before, now, as_of_seconds, bytes_before);
         event.ends_revision = false;
         if deleted {
@@ -379,17 +396,139 @@ impl Publisher {
             let name = FrameName { kind: FrameKind::Deleted, encoding: Encoding::Json, first: false };
             let _: &Bytes = event.frame(name, &*self.feed.encoder, &self.feed.frames_made);
         }
+        let unreadable = event.refusal().is_some();
         self.staged.push(event);
-        Ok(())
+        unreadable
     }
 
-    /// Takes the staged events back out of the index, newest first.
-    fn unstage(&mut self) {
-        while let Some(event) = self.staged.pop() {
-            match event.before.clone() {
-                Some(before) => drop(self.index.put(before)),
-                None => drop(self.index.remove(event.key())),
-            }
+    /// Brings the staged events of values that cannot be read to the front.
+    fn order_staged(&mut self) {
+        self.staged.sort_by_key(|event| event.refusal().is_none());
+        let mut position = self.ring.next();
+        let mut bytes = self.bytes_published;
+        for event in &mut self.staged {
+            bytes += event.weight() as u64;
+            event.position = position;
+            event.bytes_through = bytes;
+            position = position.next();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::encoding::JsonOnly;
+    use crate::resource::Resource;
+
+    const MAPS: ResourceId = ResourceId::new(0);
+
+    fn publisher() -> (Publisher, Feed) {
+        let mut schema = Schema::new();
+        schema.add(Resource::new("v1", "ConfigMap", true, vec![]));
+        schema.add(Resource::new("v1", "Node", false, vec![]));
+        let limits = RingLimits { events: 64, bytes: 1 << 20 };
+        Publisher::with_small_ring(Arc::new(schema), Arc::new(JsonOnly), limits, 1, Revision::ZERO)
+    }
+
+    fn key(path: &str) -> Key {
+        let (namespace, name) = path.split_once('/').expect("namespace/name");
+        Key::new(MAPS, Some(namespace), name)
+    }
+
+    const GOOD: &str = "{\"metadata\":{}}";
+    const BAD: &str = "k8s\0";
+
+    fn batch(publisher: &mut Publisher, revision: u64, changes: &[(&str, Option<&str>)]) {
+        let changes = changes.iter().map(|(path, value)| {
+            let value = value.map(|value| Bytes::copy_from_slice(value.as_bytes()));
+            Change { key: key(path), value }
+        });
+        let batch = Batch { revision: Revision::new(revision), changes: changes.collect() };
+        publisher.handle_batch(&batch, 0).expect("it is newer");
+        publisher.publish();
+    }
+
+    fn paths<'a>(objects: impl Iterator<Item = &'a Arc<Object>>) -> Vec<&'a str> {
+        objects.map(|object| object.key().path()).collect()
+    }
+
+    #[test]
+    fn an_unreadable_value_is_an_object_that_says_so() {
+        let (mut publisher, feed) = publisher();
+        publisher.load(key("a/x"), Revision::new(3), BAD.as_bytes());
+        publisher.loaded(Revision::new(4));
+        let snapshot = feed.snapshot();
+        let object = snapshot.get(&key("a/x")).expect("loaded");
+        let why = object.unreadable().expect("it is in protobuf");
+        assert_eq!((why.error(), why.since()), (&crate::decode::DecodeError::Protobuf, Revision::new(3)));
+        let status = "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\
+                      \"configmaps \\\"a/x\\\" cannot be served: the stored value is not JSON (Kubernetes protobuf \
+                      envelope): store it as JSON (kube-apiserver --storage-media-type=application/json), or delete \
+                      it\",\"reason\":\"StorageReadError\",\"code\":500}";
+        assert_eq!(object.json(), status.as_bytes());
+        let line = format!("{{\"type\":\"ERROR\",\"object\":{status}}}\n");
+        let frame = format!("{:x}\r\n{line}\r\n0\r\n\r\n", line.len());
+        assert_eq!(object.refusal().map(|refusal| &refusal[..]), Some(frame.as_bytes()));
+        assert_eq!(object.weight(), frame.len());
+        assert!(object.frame(FrameKind::Added).is_none() && object.bare_members().is_none());
+        // Written again, it is unreadable since the same revision; behind a good value it is so anew.
+        let since = |publisher: &Publisher| {
+            publisher.get(&key("a/x")).and_then(|it| it.unreadable()).map(|why| why.since().get())
+        };
+        batch(&mut publisher, 5, &[("a/x", Some("[]"))]);
+        assert_eq!(since(&publisher), Some(3));
+        batch(&mut publisher, 6, &[("a/x", Some(GOOD))]);
+        assert_eq!((since(&publisher), feed.unreadable_total()), (None, 0));
+        batch(&mut publisher, 7, &[("a/x", Some(BAD))]);
+        assert_eq!((since(&publisher), feed.unreadable(MAPS)), (Some(7), 1));
+        batch(&mut publisher, 8, &[("a/x", None)]);
+        assert_eq!((since(&publisher), feed.unreadable(MAPS), feed.unreadable_total()), (None, 0, 0));
+    }
+
+    #[test]
+    fn what_is_unreadable_is_found_by_scope_now_and_then() {
+        let (mut publisher, feed) = publisher();
+        batch(&mut publisher, 1, &[("a/x", Some(BAD)), ("a-b/x", Some(BAD)), ("a/xy", Some(GOOD))]);
+        batch(&mut publisher, 2, &[("a/x", Some(GOOD)), ("b/y", Some(BAD))]);
+        batch(&mut publisher, 3, &[("a-b/x", None), ("a/xy", Some(BAD))]);
+        let snapshot = feed.snapshot();
+        let find = |namespace, name| paths(snapshot.unreadable_in(MAPS, namespace, name));
+        assert_eq!(find(None, None), ["a/xy", "b/y"]);
+        assert_eq!((find(Some("a"), None), find(Some("b"), Some("y"))), (vec!["a/xy"], vec!["b/y"]));
+        assert_eq!((find(None, Some("y")), find(Some("b"), Some("x"))), (vec!["b/y"], vec![]));
+        // `x` is the beginning of `xy`, not its name.
+        assert_eq!((find(Some("a"), Some("x")), find(Some("c"), None)), (vec![], vec![]));
+        assert_eq!(paths(snapshot.unreadable_in(ResourceId::new(1), None, None)), [""; 0]);
+        let past = |revision, namespace, name| {
+            let past = feed.past(MAPS, Revision::new(revision)).expect("in the window");
+            past.first_unreadable(namespace, name).map(|object| object.key().path().to_owned())
+        };
+        assert_eq!(past(0, None, None), None);
+        assert_eq!(past(1, None, None).as_deref(), Some("a-b/x"));
+        assert_eq!(past(1, Some("a"), None).as_deref(), Some("a/x"));
+        assert_eq!(past(2, Some("a"), None), None);
+        assert_eq!(past(2, None, Some("y")).as_deref(), Some("b/y"));
+        assert_eq!(past(3, None, None).as_deref(), Some("a/xy"));
+    }
+
+    #[test]
+    fn of_one_revision_unreadable_values_come_first() {
+        let (mut publisher, feed) = publisher();
+        batch(&mut publisher, 1, &[("a/0", Some(GOOD))]);
+        let changes = [("a/1", Some(GOOD)), ("a/2", Some(BAD)), ("a/0", None), ("a/3", Some("[]"))];
+        batch(&mut publisher, 2, &changes);
+        let events: Vec<_> = (1..5).map(|at| feed.ring.get(Position::new(at)).expect("published")).collect();
+        let order: Vec<_> = events.iter().map(|event| event.key().path()).collect();
+        assert_eq!(order, ["a/2", "a/3", "a/1", "a/0"]);
+        assert!(events.iter().zip(1..).all(|(event, at)| event.position == Position::new(at)));
+        assert_eq!(
+            events.iter().map(|event| event.ends_revision).collect::<Vec<_>>(),
+            [false, false, false, true]
+        );
+        let bytes: Vec<_> =
+            events.windows(2).map(|two| two[1].bytes_through - two[0].bytes_through).collect();
+        assert_eq!(bytes, events[1..].iter().map(|event| event.weight() as u64).collect::<Vec<_>>());
+        assert_eq!(events[3].bytes_through, publisher.window_bytes());
     }
 }

@@ -49,6 +49,8 @@ pub struct Resource {
     pub api_version: String,
     /// `ConfigMap`.
     pub kind: String,
+    /// `configmaps`, for messages.
+    pub plural: String,
     /// Whether its keys have a namespace.
     pub namespaced: bool,
     /// `metadata.name`, then `metadata.namespace` when namespaced, then the resource's own.
@@ -65,7 +67,23 @@ impl Resource {
             fields.push(Field::at("metadata.namespace"));
         }
         fields.extend(own);
-        Self { api_version: api_version.to_owned(), kind: kind.to_owned(), namespaced, fields }
+        let plural = format!("{}s", kind.to_ascii_lowercase());
+        Self { api_version: api_version.to_owned(), kind: kind.to_owned(), plural, namespaced, fields }
+    }
+
+    /// The same under another plural than the kind in small letters with an `s`.
+    #[must_use]
+    pub fn with_plural(self, plural: &str) -> Self {
+        Self { plural: plural.to_owned(), ..self }
+    }
+
+    /// What messages call it, as Kubernetes does: `configmaps`, `deployments.apps`.
+    #[must_use]
+    pub fn qualified_plural(&self) -> String {
+        match self.api_version.split_once('/') {
+            Some((group, _)) => format!("{}.{group}", self.plural),
+            None => self.plural.clone(),
+        }
     }
 
     /// All selectable fields; a [`FieldId`] is an index into them.

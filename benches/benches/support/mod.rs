@@ -93,7 +93,7 @@ impl Engine {
         for number in 0..count {
             let name = format!("pod-{number:06}");
             let (key, value) = (self.key(&name), value(&name, "node-1", bytes));
-            self.publisher.load(key, Revision::new(1), &value).expect("the bench's objects are objects");
+            self.publisher.load(key, Revision::new(1), &value);
         }
         self.revision = 1;
         self.publisher.loaded(Revision::new(1));

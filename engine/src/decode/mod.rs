@@ -19,8 +19,19 @@ use crate::revision::Revision;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DecodeError {
-    /// Not JSON at all: protobuf, encrypted, truncated.
+    /// In the envelope that Kubernetes puts around protobuf.
+    Protobuf,
+    /// Encrypted at rest by a Kubernetes API server.
+    Encrypted,
+    /// Not JSON at all: truncated, or something else.
     NotJson(String),
+    /// An object of another kind or apiVersion than the resource's.
+    OtherType {
+        /// What it says that it is, as `apiVersion kind`.
+        stored: String,
+        /// What the resource holds.
+        expected: String,
+    },
     /// JSON, but not an object with an object as `metadata`.
     NotAnObject,
     /// A member name written with `\u` escapes, which the engine does not compare.
@@ -32,6 +43,19 @@ pub enum DecodeError {
 impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Protobuf => f.write_str(
+                "the stored value is not JSON (Kubernetes protobuf envelope): store it as JSON \
+                 (kube-apiserver --storage-media-type=application/json), or delete it",
+            ),
+            Self::Encrypted => f.write_str(
+                "the stored value is not JSON (encrypted at rest, k8s:enc:): store it as JSON without \
+                 encryption, or delete it",
+            ),
+            Self::OtherType { stored, expected } => write!(
+                f,
+                "the stored value is of type {stored}, this resource holds {expected}: store it as \
+                 {expected}, or under a key of its own resource"
+            ),
             Self::NotJson(why) => write!(f, "the stored value is not JSON ({why}): store it as JSON"),
             Self::NotAnObject => f.write_str(
                 "the stored value is not an object with metadata: store a Kubernetes-style object",
@@ -45,6 +69,13 @@ impl fmt::Display for DecodeError {
 }
 
 impl std::error::Error for DecodeError {}
+
+/// What Kubernetes writes before a value in protobuf (`runtime/serializer/protobuf`).
+const PROTOBUF_PREFIX: &[u8] = b"k8s\0";
+/// What Kubernetes writes before a value that it encrypted (`storage/value/encrypt`), then the provider's name.
+const ENCRYPTED_PREFIX: &[u8] = b"k8s:enc:";
+/// Characters of a stored kind or apiVersion that an error repeats.
+const TYPE_SHOWN_MAX: usize = 80;
 
 /// What decode learned, and the bytes to serve.
 #[derive(Clone, Debug)]
@@ -101,6 +132,12 @@ impl Decoder {
         if u32::try_from(value.len() + 4096).is_err() {
             return Err(DecodeError::TooLarge(value.len()));
         }
+        if value.starts_with(PROTOBUF_PREFIX) {
+            return Err(DecodeError::Protobuf);
+        }
+        if value.starts_with(ENCRYPTED_PREFIX) {
+            return Err(DecodeError::Encrypted);
+        }
         let attributes = self.attributes(resource, value)?;
         let compacted;
         let mut text = value.trim_ascii();
@@ -119,6 +156,7 @@ impl Decoder {
             .map_err(|error| DecodeError::NotJson(error.to_string()))?;
         let top = tape.as_value();
         let object = top.as_object().ok_or(DecodeError::NotAnObject)?;
+        check_type(resource, &object)?;
         let metadata = object.get("metadata");
         let metadata =
             metadata.as_ref().and_then(simd_json::tape::Value::as_object).ok_or(DecodeError::NotAnObject)?;
@@ -141,6 +179,34 @@ impl Decoder {
         let fields: Vec<Box<str>> = fields.collect();
         Ok(Attributes::new(labels, fields))
     }
+}
+
+/// Whether the type members that are there, each time that they are, are those of the resource.
+fn check_type(resource: &Resource, object: &simd_json::tape::Object<'_, '_>) -> Result<(), DecodeError> {
+    let (mut api_version, mut kind) = (None, None);
+    for (name, value) in object.iter() {
+        let (found, expected) = match name {
+            "apiVersion" => (&mut api_version, &resource.api_version),
+            "kind" => (&mut kind, &resource.kind),
+            _ => continue,
+        };
+        let text = value.as_str().unwrap_or("(not text)");
+        if text != expected {
+            *found = Some(text.chars().take(TYPE_SHOWN_MAX).collect::<String>());
+        }
+    }
+    if api_version.is_none() && kind.is_none() {
+        return Ok(());
+    }
+    let name = |api_version: &str, kind: &str| format!("{api_version} {kind}");
+    Err(DecodeError::OtherType {
+        // A member that is missing, or right, is what the resource says.
+        stored: name(
+            api_version.as_ref().unwrap_or(&resource.api_version),
+            kind.as_ref().unwrap_or(&resource.kind),
+        ),
+        expected: name(&resource.api_version, &resource.kind),
+    })
 }
 
 /// A field's value as a selector compares it: text as it is, numbers and booleans as written, others "".
@@ -316,6 +382,48 @@ mod tests {
             assert!(decode(bad).is_err(), "{bad:?}");
         }
         assert_eq!(decode(r#"{"metadata":{"n\u0061me":"x"}}"#).err(), Some(DecodeError::EscapedName));
+    }
+
+    #[test]
+    fn prefixes_of_kubernetes_are_known() {
+        assert_eq!(decode("k8s\0\n\u{b}").err(), Some(DecodeError::Protobuf));
+        assert_eq!(decode("k8s:enc:aescbc:v1:key1:\u{7f}").err(), Some(DecodeError::Encrypted));
+        assert!(matches!(decode("k8s"), Err(DecodeError::NotJson(_))));
+        assert!(
+            DecodeError::Protobuf.to_string().contains("(Kubernetes protobuf envelope): store it as JSON")
+        );
+        assert!(DecodeError::Encrypted.to_string().contains("encrypted at rest"));
+    }
+
+    #[test]
+    fn another_type_is_refused_by_name() {
+        let other = |value: &str| match decode(value) {
+            Err(DecodeError::OtherType { stored, expected }) => (stored, expected),
+            other => panic!("{value}: {other:?}"),
+        };
+        for (value, stored) in [
+            (r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{}}"#, "v1 ConfigMap"),
+            (r#"{"metadata":{},"kind":"ConfigMap"}"#, "v1 ConfigMap"),
+            (r#"{"apiVersion":"v2","metadata":{}}"#, "v2 Pod"),
+            (r#"{"kind":"Pods","apiVersion":"apps/v1","metadata":{}}"#, "apps/v1 Pods"),
+            // Go's decoder takes the last of two members, others the first: neither may be another type.
+            (r#"{"kind":"Pod","kind":"Secret","metadata":{}}"#, "v1 Secret"),
+            (r#"{"kind":"Secret","kind":"Pod","metadata":{}}"#, "v1 Secret"),
+            (r#"{"kind":"","metadata":{}}"#, "v1 "),
+            (r#"{"kind":null,"metadata":{}}"#, "v1 (not text)"),
+        ] {
+            assert_eq!(other(value), (stored.to_owned(), "v1 Pod".to_owned()), "{value}");
+        }
+        let error = decode(r#"{"apiVersion":"v2","metadata":{}}"#).expect_err("another apiVersion");
+        assert_eq!(
+            error.to_string(),
+            "the stored value is of type v2 Pod, this resource holds v1 Pod: store it as v1 Pod, or under a \
+             key of its own resource"
+        );
+        let long = other(&format!(r#"{{"kind":"{}","metadata":{{}}}}"#, "x".repeat(10_000)));
+        assert_eq!(long.0.len(), "v1 ".len() + TYPE_SHOWN_MAX);
+        // Written in another way it is the same.
+        assert!(decode(r#"{"kind":"P\u006fd","apiVersion":"v1","metadata":{}}"#).is_ok());
     }
 
     #[test]

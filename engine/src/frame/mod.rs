@@ -82,9 +82,9 @@ pub(crate) fn bookmark(out: &mut Vec<u8>, write_object: impl FnOnce(&mut Vec<u8>
     framed(out, BOOKMARK_OPENING, write_object);
 }
 
-/// An ERROR event around a Status object. Never converted to another encoding.
-pub fn error(out: &mut Vec<u8>, status: &[u8]) {
-    framed(out, ERROR_OPENING, |out| out.extend_from_slice(status));
+/// An ERROR event around a Status object. Never converted to another encoding. Returns the Status' place.
+pub fn error(out: &mut Vec<u8>, status: &[u8]) -> Range<usize> {
+    framed(out, ERROR_OPENING, |out| out.extend_from_slice(status))
 }
 
 /// The Status of a start that the window no longer reaches (recorded from kube-apiserver: transcript 06).
@@ -96,6 +96,32 @@ pub fn expired_status(asked: Revision, oldest: Revision) -> Vec<u8> {
          resource version: {asked} ({oldest})\",\"reason\":\"Expired\",\"code\":410}}"
     )
     .into_bytes()
+}
+
+/// The Status of a value that is stored and cannot be served: of a resource, at a path of it, for a reason that says
+/// what to do. The reason and code are Kubernetes' `StatusReasonStoreReadError`.
+#[must_use]
+pub fn unreadable_status(resource: &str, path: &str, why: &str) -> Vec<u8> {
+    let mut out =
+        b"{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\""
+            .to_vec();
+    escape(&mut out, &format!("{resource} \"{path}\" cannot be served: {why}"));
+    out.extend_from_slice(b"\",\"reason\":\"StorageReadError\",\"code\":500}");
+    out
+}
+
+/// Appends what stands between the quotes of a JSON string (RFC 8259 section 7).
+fn escape(out: &mut Vec<u8>, text: &str) {
+    for &byte in text.as_bytes() {
+        match byte {
+            b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
+            0..0x20 => {
+                out.extend_from_slice(b"\\u00");
+                out.extend([byte >> 4, byte & 15].map(|digit| b"0123456789abcdef"[usize::from(digit)]));
+            }
+            _ => out.push(byte),
+        }
+    }
 }
 
 fn framed(out: &mut Vec<u8>, opening: &[u8], write_object: impl FnOnce(&mut Vec<u8>)) -> Range<usize> {
@@ -164,6 +190,17 @@ mod tests {
         error(&mut out, &expired_status(Revision::new(1), Revision::new(132)));
         let line = br#"{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"too old resource version: 1 (132)","reason":"Expired","code":410}}"#;
         assert_eq!(out, [b"ab\r\n", &line[..], b"\n\r\n"].concat());
+    }
+
+    #[test]
+    fn an_unreadable_value_has_a_status_on_one_line() {
+        let status = unreadable_status("configmaps", "a/b\"\\\n\u{e9}", "it is \u{1}");
+        assert_eq!(
+            String::from_utf8(status).expect("text"),
+            "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\
+             \"configmaps \\\"a/b\\\"\\\\\\u000a\u{e9}\\\" cannot be served: it is \\u0001\",\
+             \"reason\":\"StorageReadError\",\"code\":500}"
+        );
     }
 
     #[test]

@@ -25,12 +25,17 @@ pub struct Snapshot {
     pub(crate) position: Position,
     /// By row of the schema.
     resources: Vec<Objects>,
+    /// Those of them whose values are unreadable, by row; shared by all snapshots between which none came or went.
+    unreadable: Arc<Vec<Objects>>,
+    unreadable_total: usize,
 }
 
 impl Snapshot {
     /// Nothing, as of `revision`.
     pub(crate) fn empty(resources: usize, revision: Revision) -> Self {
-        Self { revision, position: Position::ZERO, resources: vec![Objects::new(); resources] }
+        let resources = vec![Objects::new(); resources];
+        let unreadable = Arc::new(resources.clone());
+        Self { revision, position: Position::ZERO, resources, unreadable, unreadable_total: 0 }
     }
 
     /// Everything up to this revision is in it.
@@ -45,7 +50,7 @@ impl Snapshot {
         self.position
     }
 
-    /// The newest state of `key`.
+    /// The newest state of `key`, which may be [unreadable](Object::unreadable).
     #[must_use]
     pub fn get(&self, key: &Key) -> Option<&Arc<Object>> {
         self.resources.get(key.resource().row())?.get(key.path())
@@ -69,6 +74,7 @@ impl Snapshot {
     }
 
     /// The objects of a resource, of one namespace when given, in key order, behind the path `after` when given.
+    /// Unreadable ones stand among them: ask [`Snapshot::first_unreadable`] whether there is one.
     pub fn list<'a>(
         &'a self,
         resource: ResourceId,
@@ -90,13 +96,80 @@ impl Snapshot {
             .map(|(_, object)| object)
     }
 
+    /// How many objects of a resource are unreadable.
+    #[must_use]
+    pub fn unreadable(&self, resource: ResourceId) -> usize {
+        self.unreadable.get(resource.row()).map_or(0, OrdMap::len)
+    }
+
+    /// How many objects are unreadable in all.
+    #[must_use]
+    pub const fn unreadable_total(&self) -> usize {
+        self.unreadable_total
+    }
+
+    /// The unreadable objects of a resource, of one namespace and one name when given, in key order. Costs a look
+    /// at each unreadable one of that namespace, and nothing when there are none.
+    pub fn unreadable_in<'a, 'b>(
+        &'a self,
+        resource: ResourceId,
+        namespace: Option<&'b str>,
+        name: Option<&'b str>,
+    ) -> impl Iterator<Item = &'a Arc<Object>> + use<'a, 'b> {
+        let objects = self.unreadable.get(resource.row()).filter(|objects| !objects.is_empty());
+        let range = objects.map(|objects| {
+            let prefix = namespace.map(|namespace| format!("{namespace}/{}", name.unwrap_or("")));
+            let prefix = prefix.unwrap_or_default();
+            let from = std::ops::Bound::Included(&*prefix);
+            objects
+                .range::<_, str>((from, std::ops::Bound::Unbounded))
+                .take_while(move |(path, _)| path.starts_with(&prefix))
+        });
+        let objects = range.into_iter().flatten().map(|(_, object)| object);
+        objects.filter(move |object| name.is_none_or(|name| object.key().name() == name))
+    }
+
+    /// The first unreadable object of a resource, of one namespace and one name when given.
+    #[must_use]
+    pub fn first_unreadable(
+        &self,
+        resource: ResourceId,
+        namespace: Option<&str>,
+        name: Option<&str>,
+    ) -> Option<&Arc<Object>> {
+        self.unreadable_in(resource, namespace, name).next()
+    }
+
     pub(crate) fn put(&mut self, object: Arc<Object>) -> Option<Arc<Object>> {
         let row = object.key().resource().row();
         let path = object.key().shared_path();
-        self.resources[row].insert(path, object)
+        let unreadable = object.unreadable().is_some().then(|| Arc::clone(&object));
+        let before = self.resources[row].insert(path, object);
+        self.note(row, before.as_ref(), unreadable);
+        before
     }
 
     pub(crate) fn remove(&mut self, key: &Key) -> Option<Arc<Object>> {
-        self.resources[key.resource().row()].remove(key.path())
+        let row = key.resource().row();
+        let before = self.resources[row].remove(key.path());
+        self.note(row, before.as_ref(), None);
+        before
+    }
+
+    /// Keeps what is unreadable up to date behind a change of one key.
+    fn note(&mut self, row: usize, before: Option<&Arc<Object>>, now: Option<Arc<Object>>) {
+        let before = before.filter(|before| before.unreadable().is_some());
+        if before.is_none() && now.is_none() {
+            return;
+        }
+        let objects = &mut Arc::make_mut(&mut self.unreadable)[row];
+        if let Some(before) = before {
+            objects.remove(before.key().path());
+            self.unreadable_total -= 1;
+        }
+        if let Some(now) = now {
+            objects.insert(now.key().shared_path(), now);
+            self.unreadable_total += 1;
+        }
     }
 }

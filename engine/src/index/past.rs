@@ -25,6 +25,8 @@ pub struct Past {
     revision: Revision,
     /// By path: the state at the revision, for every key that changed since.
     undone: BTreeMap<Arc<str>, Option<Arc<Object>>>,
+    /// How many of those were unreadable.
+    undone_unreadable: usize,
 }
 
 impl Past {
@@ -50,7 +52,27 @@ impl Past {
                 at = at.next();
             }
         }
-        Ok(Self { snapshot, resource, revision, undone })
+        let unreadable =
+            |was: &&Option<Arc<Object>>| was.as_ref().is_some_and(|was| was.unreadable().is_some());
+        let undone_unreadable = undone.values().filter(unreadable).count();
+        Ok(Self { snapshot, resource, revision, undone, undone_unreadable })
+    }
+
+    /// The first object that was unreadable then, of one namespace and one name when given. Costs nothing when
+    /// none was and none is.
+    #[must_use]
+    pub fn first_unreadable(&self, namespace: Option<&str>, name: Option<&str>) -> Option<&Arc<Object>> {
+        let still = self
+            .snapshot
+            .unreadable_in(self.resource, namespace, name)
+            .find(|object| !self.undone.contains_key(object.key().path()));
+        let undone = (self.undone_unreadable > 0).then(|| self.undone.values().flatten());
+        let was = undone.into_iter().flatten().find(|object| {
+            object.unreadable().is_some()
+                && namespace.is_none_or(|namespace| object.key().namespace() == Some(namespace))
+                && name.is_none_or(|name| object.key().name() == name)
+        });
+        still.into_iter().chain(was).min_by(|a, b| a.key().path().cmp(b.key().path()))
     }
 
     /// The revision whose state this is.
@@ -65,7 +87,8 @@ impl Past {
         self.snapshot.position()
     }
 
-    /// The objects, of one namespace when given, in key order, behind the path `after` when given.
+    /// The objects, of one namespace when given, in key order, behind the path `after` when given. Unreadable ones
+    /// stand among them: ask [`Past::first_unreadable`] whether there is one.
     pub fn list(&self, namespace: Option<&str>, after: Option<&str>) -> impl Iterator<Item = &Arc<Object>> {
         let prefix: Box<str> = namespace.map_or_else(|| "".into(), |ns| format!("{ns}/").into());
         let start = match after {

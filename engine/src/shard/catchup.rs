@@ -30,6 +30,8 @@ struct Mark {
 #[derive(Debug)]
 enum Of {
     Event(Position),
+    /// The word that a value is unreadable, and the end.
+    Refusal(Bytes),
     Object(Arc<str>),
     EndOfState,
 }
@@ -49,6 +51,19 @@ impl Page {
 
     fn mark(&mut self, of: Of) {
         self.marks.push(Mark { end: self.bytes.len(), of });
+    }
+
+    /// How many of the frames are events of the ring.
+    fn events(&self) -> u64 {
+        self.marks.len() as u64 - u64::from(self.refusal().is_some())
+    }
+
+    /// The last frame, when it ends the watch.
+    fn refusal(&self) -> Option<&Bytes> {
+        match self.marks.last() {
+            Some(Mark { of: Of::Refusal(last), .. }) => Some(last),
+            _ => None,
+        }
     }
 
     /// Whether the last frame is the mark behind the initial events.
@@ -164,7 +179,15 @@ impl Shard {
                 }
                 Err(Missing::NotYet) => break,
             };
-            if key.covers(event.key())
+            if let Some(refusal) = event.refusal()
+                && !planted(Bug::UnreadableSkipped)
+            {
+                if key.covers(event.key()) {
+                    page.bytes.extend_from_slice(refusal);
+                    page.mark(Of::Refusal(refusal.clone()));
+                    break;
+                }
+            } else if key.covers(event.key())
                 && let Some(kind) = key.verdict(&event)
             {
                 let name = crate::event::FrameName { kind, encoding: key.encoding, first: !opened };
@@ -200,10 +223,10 @@ impl Shard {
             Sent::Took(taken) => {
                 self.stats.bytes_sent += taken as u64;
                 if taken >= bytes.len() {
-                    self.stats.events_sent += page.marks.len() as u64;
+                    self.stats.events_sent += page.events();
                     self.page_taken(id, &page, at, outlet, now);
                 } else {
-                    self.page_cut_short(id, &page, taken, offset);
+                    self.page_cut_short(id, &page, taken, offset, now);
                 }
             }
         }
@@ -212,6 +235,11 @@ impl Shard {
 
     /// The whole page went out: the watcher stands at `at`.
     fn page_taken(&mut self, id: WatcherId, page: &Page, at: Position, outlet: &mut impl Outlet, now: Tick) {
+        if page.refusal().is_some() {
+            self.stats.refused += 1;
+            self.end(id, true);
+            return;
+        }
         let Some(watcher) = self.table.get_mut(id) else { return };
         watcher.phase = Phase::CatchingUp { cursor: at, offset: 0 };
         let ending = watcher.ending;
@@ -228,9 +256,18 @@ impl Shard {
     }
 
     /// The socket is full: the watcher stands inside the page. `offset` bytes of its first frame had gone before.
-    fn page_cut_short(&mut self, id: WatcherId, page: &Page, taken: usize, offset: usize) {
+    fn page_cut_short(&mut self, id: WatcherId, page: &Page, taken: usize, offset: usize, now: Tick) {
         let Some((number, within)) = page.locate(taken) else { return };
-        let Of::Event(cursor) = page.marks[number].of else { return };
+        let cursor = match &page.marks[number].of {
+            Of::Event(cursor) => *cursor,
+            Of::Refusal(last) => {
+                self.stats.events_sent += number as u64;
+                self.refuse_within(id, last.clone(), within, now);
+                return;
+            }
+            // Not of the ring.
+            Of::Object(_) | Of::EndOfState => return,
+        };
         let offset = if number == 0 { offset + within } else { within };
         let offset = if planted(Bug::PartialSendRestarted) { 0 } else { offset };
         self.stats.events_sent += number as u64;
@@ -342,8 +379,8 @@ impl Shard {
         if at_end {
             self.stats.bookmarks_sent += 1;
             // A bookmark is short: its rest is kept.
-            let bytes = Bytes::copy_from_slice(&page.bytes[taken..]);
-            watcher.rest = Some(Box::new(Rest { bytes, sent: 0 }));
+            let bytes = Bytes::copy_from_slice(&page.bytes[taken - within..]);
+            watcher.rest = Some(Box::new(Rest { bytes, sent: within }));
             watcher.phase = phase_after_state;
         } else {
             if let Some(Of::Object(path)) = before {

@@ -4,9 +4,15 @@
 //! joined once a class, and a delivery is one call of the outlet. A round ends where a revision ends, so nothing
 //! can come between two events of one revision.
 
+use std::sync::Arc;
+
+use bytes::Bytes;
+
 use super::{Outlet, Sent, Shard};
+use crate::event::Event;
 use crate::limits::{ROUND_BYTES, ROUND_EVENTS, RUN_BYTES, SENDS_PER_TURN};
 use crate::planted::{Bug, planted};
+use crate::revision::Position;
 use crate::ring::Missing;
 use crate::tick::Tick;
 use crate::watcher::{Phase, WatcherId};
@@ -39,7 +45,6 @@ impl Round {
 impl Shard {
     /// Takes events from the ring and sorts them into runs.
     pub(super) fn begin_round(&mut self, now: Tick) {
-        let mut candidates = std::mem::take(&mut self.round.candidates);
         // The progress is read before the head: its events are before the head.
         let progress = self.feed.ring.progress();
         let head = self.feed.ring.head();
@@ -47,12 +52,12 @@ impl Shard {
         let mut revision = self.revision;
         let mut events = 0;
         let mut bytes = 0;
+        let mut unreadable = false;
         while at < head {
             let event = match self.feed.ring.get(at) {
                 Ok(event) => event,
                 Err(Missing::NotYet) => break,
                 Err(Missing::Lapped) => {
-                    self.round.candidates = candidates;
                     self.lapped(now);
                     return;
                 }
@@ -61,22 +66,11 @@ impl Shard {
             revision = event.revision;
             events += 1;
             bytes += event.weight();
-            if !(planted(Bug::SkippedEvent) && event.position.get() % 17 == 3) {
-                self.table.interest.candidates(&event, &mut candidates);
-                for &number in &candidates {
-                    let Some(class) = &self.table.classes[number as usize] else { continue };
-                    if class.members.is_empty() {
-                        continue;
-                    }
-                    let Some(kind) = class.key.verdict(&event) else { continue };
-                    let frame = self.feed_frame(&event, &class.key, kind, class.run.frames.is_empty());
-                    if let Some(class) = &mut self.table.classes[number as usize] {
-                        if class.run.frames.is_empty() {
-                            self.round.classes.push(number);
-                        }
-                        class.run.push(frame, event.position);
-                    }
-                }
+            if let Some(refusal) = event.refusal() {
+                unreadable = true;
+                self.add_refusal(&event, refusal);
+            } else if !(planted(Bug::SkippedEvent) && event.position.get() % 17 == 3) {
+                self.add_event(&event);
             }
             let full = events >= ROUND_EVENTS || bytes >= ROUND_BYTES;
             if (event.ends_revision && full) || planted(Bug::SplitRevision) {
@@ -87,15 +81,66 @@ impl Shard {
         self.stats.rounds += 1;
         self.dispatched = at;
         self.revision = if at == head { revision.max(progress) } else { revision };
-        self.round.candidates = candidates;
         self.round.active = true;
         self.round.just_ended = false;
         self.round.at = 0;
         self.round.begun = false;
+        if unreadable {
+            self.refuse_parked(now);
+        }
+    }
+
+    /// Puts an event's frames into the runs of the classes that it means something to.
+    fn add_event(&mut self, event: &Arc<Event>) {
+        let mut candidates = std::mem::take(&mut self.round.candidates);
+        self.table.interest.candidates(event, &mut candidates);
+        for &number in &candidates {
+            let Some(class) = &self.table.classes[number as usize] else { continue };
+            if class.members.is_empty() || class.run.ends {
+                continue;
+            }
+            let Some(kind) = class.key.verdict(event) else { continue };
+            let frame = self.feed_frame(event, &class.key, kind, class.run.frames.is_empty());
+            self.add_frame(number, frame, event.position);
+        }
+        self.round.candidates = candidates;
+    }
+
+    /// A value became unreadable: every class that covers its key is told so, and gets nothing more.
+    fn add_refusal(&mut self, event: &Event, refusal: &Bytes) {
+        if planted(Bug::UnreadableSkipped) {
+            return;
+        }
+        let mut candidates = std::mem::take(&mut self.round.candidates);
+        self.table.interest.covering(event.key(), &mut candidates);
+        for &number in &candidates {
+            let Some(class) = &self.table.classes[number as usize] else { continue };
+            let known = || event.before.as_ref().is_some_and(|before| class.key.matches_object(before));
+            if class.members.is_empty()
+                || class.run.ends
+                || planted(Bug::UnreadableToldBySelector) && !known()
+            {
+                continue;
+            }
+            self.add_frame(number, refusal.clone(), event.position);
+            if let Some(class) = &mut self.table.classes[number as usize] {
+                class.run.ends = true;
+            }
+        }
+        self.round.candidates = candidates;
+    }
+
+    fn add_frame(&mut self, number: u32, frame: Bytes, position: Position) {
+        if let Some(class) = &mut self.table.classes[number as usize] {
+            if class.run.frames.is_empty() {
+                self.round.classes.push(number);
+            }
+            class.run.push(frame, position);
+        }
     }
 
     /// Serves members of the round under way, at most [`SENDS_PER_TURN`] of them.
-    pub(super) fn deliver(&mut self, outlet: &mut impl Outlet, _now: Tick) {
+    pub(super) fn deliver(&mut self, outlet: &mut impl Outlet, now: Tick) {
         let mut sends = 0;
         while sends < SENDS_PER_TURN {
             let Some(&number) = self.round.classes.get(self.round.at) else {
@@ -106,7 +151,7 @@ impl Shard {
                 self.round.at += 1;
                 continue;
             }
-            sends += self.serve_class(number, SENDS_PER_TURN - sends, outlet);
+            sends += self.serve_class(number, SENDS_PER_TURN - sends, outlet, now);
         }
     }
 
@@ -146,7 +191,7 @@ impl Shard {
     }
 
     /// Serves up to `max` members. How many were served.
-    fn serve_class(&mut self, number: u32, max: usize, outlet: &mut impl Outlet) -> usize {
+    fn serve_class(&mut self, number: u32, max: usize, outlet: &mut impl Outlet, now: Tick) -> usize {
         let Some(class) = &mut self.table.classes[number as usize] else {
             self.next_class();
             return 0;
@@ -156,6 +201,7 @@ impl Shard {
         sent.clear();
         class.members.serve(max, &mut ids);
         let frames = class.run.frames.len();
+        let (events, ends) = (class.run.events() as u64, class.run.ends);
         let opened = class.key.opened;
         let total = class.run.bytes;
         match class.run.frames.first() {
@@ -168,15 +214,18 @@ impl Shard {
         for (&id, &what) in ids.iter().zip(&sent).rev() {
             match what {
                 Sent::Took(taken) if taken >= total => {
-                    self.stats.events_sent += frames as u64;
+                    self.stats.events_sent += events;
                     self.stats.bytes_sent += taken as u64;
-                    if !opened {
+                    if ends {
+                        self.stats.refused += 1;
+                        self.end(id, true);
+                    } else if !opened {
                         self.fall_behind(id, Phase::CatchingUp { cursor: self.dispatched, offset: 0 });
                         self.table.open(id);
                         self.queue(id);
                     }
                 }
-                Sent::Took(taken) => self.cut_short(id, number, taken),
+                Sent::Took(taken) => self.cut_short(id, number, taken, now),
                 Sent::Gone => self.end(id, false),
             }
         }
@@ -200,13 +249,17 @@ impl Shard {
     }
 
     /// A member took only part of its run: it goes on from there by itself.
-    fn cut_short(&mut self, id: WatcherId, number: u32, taken: usize) {
+    fn cut_short(&mut self, id: WatcherId, number: u32, taken: usize, now: Tick) {
         self.stats.bytes_sent += taken as u64;
         let Some(class) = &self.table.classes[number as usize] else { return };
         let Some((cursor, offset)) = class.run.locate(taken) else { return };
         let whole = class.run.frames.iter().take_while(|(_, position)| *position < cursor).count();
         let opened = class.key.opened || whole > 0;
         self.stats.events_sent += whole as u64;
+        if let Some(last) = class.run.refusal(cursor).cloned() {
+            self.refuse_within(id, last, offset, now);
+            return;
+        }
         let offset = if planted(Bug::PartialSendRestarted) { 0 } else { offset };
         let offset = u32::try_from(offset).expect("a frame is shorter than 4 GiB");
         self.fall_behind(id, Phase::CatchingUp { cursor, offset });
@@ -224,13 +277,21 @@ impl Shard {
         }
     }
 
-    /// The shard itself was lapped: nobody knows what the live ones missed, so all of them are told 410.
-    fn lapped(&mut self, now: Tick) {
+    /// Forgets what the round under way has still to deliver: its members are to be told 410.
+    pub(super) fn break_off_round(&mut self) {
         for number in std::mem::take(&mut self.round.classes) {
             if let Some(class) = &mut self.table.classes[number as usize] {
                 class.run.clear();
             }
         }
+        if self.round.active {
+            self.end_round();
+        }
+    }
+
+    /// The shard itself was lapped: nobody knows what the live ones missed, so all of them are told 410.
+    fn lapped(&mut self, now: Tick) {
+        self.break_off_round();
         for number in 0..self.table.classes.len() {
             while let Some(id) = self.table.classes[number].as_ref().and_then(|class| class.members.newest())
             {
@@ -241,6 +302,8 @@ impl Shard {
         self.dispatched = self.feed.ring.head();
         self.revision = self.revision.max(progress);
         self.feed.report(self.number, self.dispatched);
+        // Among what was missed a value may have become unreadable.
+        self.refuse_parked(now);
     }
 
     /// Without new events the store's progress is the shard's.

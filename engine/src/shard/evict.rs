@@ -1,4 +1,4 @@
-//! The ends of a watch: out of the window, or with the shard.
+//! The ends of a watch: out of the window, at a value that nobody can read, with the source's history, or with the shard.
 //!
 //! A watcher that the window has left behind is told 410 if it stands between two frames, and is cut off if it
 //! stands inside one: it never sees a gap as if nothing were missing.
@@ -8,6 +8,8 @@ use bytes::Bytes;
 use super::{Outlet, Shard};
 use crate::frame;
 use crate::limits::SENDS_PER_TURN;
+use crate::object::Object;
+use crate::revision::Revision;
 use crate::tick::Tick;
 use crate::watcher::{Phase, WatcherId};
 
@@ -26,17 +28,49 @@ impl Shard {
     pub(super) fn evict(&mut self, id: WatcherId, now: Tick) {
         self.stats.evicted += 1;
         let Some(watcher) = self.table.get(id) else { return };
-        if watcher.at_boundary() {
+        if watcher.between_frames() {
             self.expire(id, now);
         } else {
             self.end(id, false);
         }
     }
 
+    /// Ends a watch of a shard that is given up. One that has begun to take its last bytes may take the rest.
+    pub(super) fn give_up(&mut self, id: WatcherId, now: Tick) {
+        let Some(watcher) = self.table.get(id) else { return };
+        if watcher.between_frames() || !matches!(watcher.phase, Phase::Draining) {
+            self.evict(id, now);
+        }
+    }
+
+    /// Leaves a watch only the word that a value which it covers is unreadable, and the end.
+    pub(super) fn refuse(&mut self, id: WatcherId, object: &Object, now: Tick) {
+        let Some(last) = object.refusal() else { return };
+        self.stats.refused += 1;
+        if self.conclude(id, last.clone(), now) {
+            self.queue(id);
+        }
+    }
+
+    /// The same, when the socket took `sent` bytes of it and is full.
+    pub(super) fn refuse_within(&mut self, id: WatcherId, last: Bytes, sent: usize, now: Tick) {
+        self.stats.refused += 1;
+        if !self.conclude(id, last, now) {
+            return;
+        }
+        if let Some(rest) = self.table.get_mut(id).and_then(|watcher| watcher.rest.as_mut()) {
+            rest.sent = sent;
+        }
+        self.block(id);
+    }
+
     /// Leaves a watch only the 410 and the end to send.
     pub(super) fn expire(&mut self, id: WatcherId, now: Tick) {
         let Some(watcher) = self.table.get(id) else { return };
-        let status = frame::expired_status(watcher.start, self.feed.ring.forgotten());
+        let ring = &self.feed.ring;
+        // Of a history that is gone nothing can be replayed, whatever the ring still holds.
+        let gone = if self.abandoned { ring.progress() } else { Revision::ZERO };
+        let status = frame::expired_status(watcher.start, ring.forgotten().max(gone));
         let mut last = Vec::with_capacity(256);
         frame::error(&mut last, &status);
         last.extend_from_slice(frame::END);

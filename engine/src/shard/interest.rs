@@ -7,6 +7,7 @@ use std::collections::HashMap;
 
 use crate::attributes::Attributes;
 use crate::event::Event;
+use crate::key::Key;
 use crate::planted::{Bug, planted};
 use crate::resource::FieldId;
 use crate::selector::Equality;
@@ -90,6 +91,15 @@ impl Bucket {
             }
         }
     }
+
+    fn all(&self, out: &mut Vec<u32>) {
+        out.extend_from_slice(&self.plain);
+        for (_, values) in &self.by_value {
+            for classes in values.values() {
+                out.extend_from_slice(classes);
+            }
+        }
+    }
 }
 
 /// The equality that a class is looked up by: a field before a label, since fields tell objects apart better.
@@ -160,19 +170,30 @@ impl Interest {
     /// Replaces `out` by the classes that may care, each once.
     pub(crate) fn candidates(&self, event: &Event, out: &mut Vec<u32>) {
         out.clear();
-        let key = event.key();
-        let Some(scopes) = self.resources.get(key.resource().row()) else { return };
-        scopes.all.candidates(event, out);
-        if let Some(bucket) = key.namespace().and_then(|namespace| scopes.by_namespace.get(namespace)) {
+        for bucket in self.buckets(event.key()) {
             bucket.candidates(event, out);
         }
-        if let Some(bucket) = scopes.by_name.get(key.name()) {
-            bucket.candidates(event, out);
+    }
+
+    /// Replaces `out` by all classes whose scope covers a key, whatever they select, each once.
+    pub(crate) fn covering(&self, key: &Key, out: &mut Vec<u32>) {
+        out.clear();
+        for bucket in self.buckets(key) {
+            bucket.all(out);
         }
-        if key.namespace().is_some()
-            && let Some(bucket) = scopes.by_path.get(key.path())
-        {
-            bucket.candidates(event, out);
-        }
+    }
+
+    /// The scopes that cover a key.
+    fn buckets(&self, key: &Key) -> impl Iterator<Item = &Bucket> {
+        let found = self.resources.get(key.resource().row()).map(|scopes| {
+            let namespace = key.namespace();
+            [
+                Some(&scopes.all),
+                namespace.and_then(|namespace| scopes.by_namespace.get(namespace)),
+                scopes.by_name.get(key.name()),
+                namespace.and_then(|_| scopes.by_path.get(key.path())),
+            ]
+        });
+        found.into_iter().flatten().flatten()
     }
 }

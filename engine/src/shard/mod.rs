@@ -6,8 +6,8 @@
 //! that the driver can look at its sockets and the clock between two. It never waits, and knows no socket: bytes
 //! go to an [`Outlet`].
 //!
-//! One file per concern: `table` holds the watchers, `interest` narrows, `dispatch` serves the live, `catchup`
-//! those behind, `bookmark` the clock, `evict` the ends.
+//! One file per concern: `table` holds the watchers, `interest` narrows, `start` lets watches begin, `dispatch`
+//! serves the live, `catchup` those behind, `bookmark` the clock, `evict` the ends.
 
 mod bookmark;
 mod budget;
@@ -15,6 +15,7 @@ mod catchup;
 mod dispatch;
 mod evict;
 mod interest;
+mod start;
 mod stats;
 mod table;
 
@@ -23,13 +24,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::encoding::Encoding;
 use crate::limits;
+use crate::planted::{Bug, planted};
 use crate::publisher::Feed;
 use crate::revision::{Position, Revision};
 use crate::tick::Tick;
 use crate::watcher::class::ClassKey;
-use crate::watcher::{Initial, Phase, Place, Start, Subscription, Watcher, WatcherId};
+use crate::watcher::{Phase, Place, WatcherId};
 
 use budget::Budget;
 use catchup::Page;
@@ -116,6 +117,8 @@ pub struct Shard {
     draining: VecDeque<WatcherId>,
     /// The last turn went to the clock or to draining: the next goes to events, however much is due.
     tended: bool,
+    /// The source's history is gone: see [`Shard::abandon`].
+    abandoned: bool,
     ended: VecDeque<Ended>,
     page: Page,
     stats: Stats,
@@ -138,6 +141,7 @@ impl Shard {
             parked: BTreeSet::new(),
             draining: VecDeque::new(),
             tended: false,
+            abandoned: false,
             ended: VecDeque::new(),
             page: Page::default(),
             stats: Stats::default(),
@@ -146,64 +150,6 @@ impl Shard {
         };
         shard.feed.report(number, shard.dispatched);
         shard
-    }
-
-    /// Begins a watch. Its first bytes go out in the turns that follow.
-    pub fn subscribe(&mut self, wish: Subscription, now: Tick) -> WatcherId {
-        let Subscription { scope, selector, encoding, start, bookmarks, deadline, jitter, as_of_seconds } =
-            wish;
-        let opened = match encoding {
-            Encoding::Json => true,
-            Encoding::Other(number) => !self.feed.encoder.first_differs(number),
-        };
-        let class = self.table.class_for(ClassKey { scope, selector, encoding, opened });
-        // Read before the ring is searched: a revision that it covers then has all its events before the head, so
-        // the cursor stands behind them. Read later, events of the start itself could be sent.
-        let progress = self.feed.ring.progress();
-        let (phase, start_revision) = match start {
-            Start::State { end_mark } => {
-                let snapshot = self.feed.snapshot();
-                let revision = snapshot.revision();
-                let initial = Initial { snapshot, after: None, offset: 0, end_mark, as_of_seconds };
-                (Phase::Initial(Box::new(initial)), revision)
-            }
-            Start::Latest => {
-                let snapshot = self.feed.snapshot();
-                (Phase::CatchingUp { cursor: snapshot.position(), offset: 0 }, snapshot.revision())
-            }
-            Start::After(revision) => match self.feed.ring.position_after(revision) {
-                Err(_) => (Phase::Draining, revision),
-                Ok(_) if revision > progress => (Phase::Parked { floor: revision }, revision),
-                Ok(cursor) => (Phase::CatchingUp { cursor, offset: 0 }, revision),
-            },
-        };
-        let expired = matches!(phase, Phase::Draining);
-        let parked = matches!(phase, Phase::Parked { .. });
-        let mut watcher = Watcher {
-            class,
-            member: 0,
-            phase,
-            place: Place::None,
-            rest: None,
-            start: start_revision,
-            bookmarks,
-            ending: false,
-            jitter,
-            deadline,
-            next_bookmark: deadline,
-            due: deadline,
-        };
-        self.plan_bookmark(&mut watcher, now);
-        let id = self.table.insert(watcher);
-        self.stats.watches_started += 1;
-        if expired {
-            self.expire(id, now);
-        } else if parked {
-            self.parked.insert((start_revision, id));
-        } else {
-            self.queue(id);
-        }
-        id
     }
 
     /// The socket takes bytes again.
@@ -223,6 +169,29 @@ impl Shard {
     /// Ends every watch, a few a turn: a last bookmark where one is welcome, then the last chunk.
     pub fn drain(&mut self) {
         self.draining.extend(self.table.ids());
+    }
+
+    /// Gives the shard up: the source's history is gone (another cluster, a restore, a gap), so nothing that was
+    /// published can be gone on from. Every watch is told 410 if it stands between two frames and is cut off
+    /// otherwise, and every later [`Shard::subscribe`] gets 410 at once. Turn it until all ends are sent; ask
+    /// [`Shard::poll_ended`] before the next watch begins, since a watch that is cut off frees its slot here.
+    ///
+    /// Costs a little for every watch, at once: no watch gets another event or bookmark.
+    pub fn abandon(&mut self, now: Tick) {
+        if self.abandoned {
+            return;
+        }
+        self.abandoned = true;
+        self.break_off_round();
+        let ids: Vec<WatcherId> = self.table.ids().collect();
+        for id in ids {
+            if planted(Bug::LiveWatchKept)
+                && self.table.get(id).is_some_and(|watcher| matches!(watcher.phase, Phase::Live))
+            {
+                continue;
+            }
+            self.give_up(id, now);
+        }
     }
 
     /// The next watch that is over.
@@ -256,12 +225,12 @@ impl Shard {
         }
         self.budget.give_back();
         self.follow_progress();
-        if self.parked.first().is_some_and(|(floor, _)| *floor <= self.revision) {
-            return Turn::Again;
-        }
         if !self.behind.is_empty() {
             // Nobody waits for anything newer: catching up costs nobody's time.
             self.catch_up_next(outlet, now);
+            return Turn::Again;
+        }
+        if self.parked.first().is_some_and(|(floor, _)| *floor <= self.revision) {
             return Turn::Again;
         }
         match self.table.next_due() {
@@ -276,6 +245,7 @@ impl Shard {
     pub fn has_work(&self) -> bool {
         self.feed.ring.head() > self.dispatched
             || self.feed.ring.progress() > self.revision && !self.parked.is_empty()
+            || self.parked.first().is_some_and(|(floor, _)| *floor <= self.revision)
             || self.round.active()
             || !self.behind.is_empty()
             || !self.draining.is_empty()
@@ -350,24 +320,6 @@ impl Shard {
         if self.remove(id) {
             self.stats.watches_ended += 1;
             self.ended.push_back(Ended { id, clean });
-        }
-    }
-
-    /// Watchers that waited for a revision which has come go on behind it.
-    fn wake_parked(&mut self, now: Tick) {
-        while let Some(&(floor, id)) = self.parked.first() {
-            if floor > self.revision {
-                return;
-            }
-            self.parked.pop_first();
-            let Ok(cursor) = self.feed.ring.position_after(floor) else {
-                self.expire(id, now);
-                continue;
-            };
-            if let Some(watcher) = self.table.get_mut(id) {
-                watcher.phase = Phase::CatchingUp { cursor, offset: 0 };
-                self.queue(id);
-            }
         }
     }
 

@@ -17,8 +17,10 @@ pub struct Stats {
     pub watches_started: u64,
     /// Watches that ended, however.
     pub watches_ended: u64,
-    /// Watches that fell out of the window and were told 410 or cut off.
+    /// Watches that fell out of the window, or whose history is gone, and were told 410 or cut off.
     pub evicted: u64,
+    /// Watches that were told that a value which they cover is unreadable.
+    pub refused: u64,
     /// Sends that the socket did not take whole.
     pub blocked: u64,
     /// Watches now.
@@ -27,4 +29,26 @@ pub struct Stats {
     pub live: u64,
     /// Classes now.
     pub classes: u64,
+}
+
+impl Stats {
+    /// Both together: what a shard counted, and one that came after it.
+    #[must_use]
+    pub const fn plus(&self, other: &Self) -> Self {
+        Self {
+            events_sent: self.events_sent + other.events_sent,
+            bytes_sent: self.bytes_sent + other.bytes_sent,
+            bookmarks_sent: self.bookmarks_sent + other.bookmarks_sent,
+            events_dispatched: self.events_dispatched + other.events_dispatched,
+            rounds: self.rounds + other.rounds,
+            watches_started: self.watches_started + other.watches_started,
+            watches_ended: self.watches_ended + other.watches_ended,
+            evicted: self.evicted + other.evicted,
+            refused: self.refused + other.refused,
+            blocked: self.blocked + other.blocked,
+            watchers: self.watchers + other.watchers,
+            live: self.live + other.live,
+            classes: self.classes + other.classes,
+        }
+    }
 }

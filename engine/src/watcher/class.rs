@@ -47,7 +47,7 @@ impl ClassKey {
     }
 
     pub(crate) fn matches_object(&self, object: &Object) -> bool {
-        self.selector.matches(object.attributes())
+        object.unreadable().is_none() && self.selector.matches(object.attributes())
     }
 
     /// Whether an object of this key can be of interest.
@@ -63,6 +63,8 @@ impl ClassKey {
 pub(crate) struct Run {
     pub(crate) frames: Vec<(Bytes, Position)>,
     pub(crate) bytes: usize,
+    /// The last frame ends the watch.
+    pub(crate) ends: bool,
 }
 
 impl Run {
@@ -74,6 +76,18 @@ impl Run {
     pub(crate) fn clear(&mut self) {
         self.frames.clear();
         self.bytes = 0;
+        self.ends = false;
+    }
+
+    /// How many of the frames are events.
+    pub(crate) fn events(&self) -> usize {
+        self.frames.len() - usize::from(self.ends)
+    }
+
+    /// The frame that ends the watch, when it stands at `position`.
+    pub(crate) fn refusal(&self, position: Position) -> Option<&Bytes> {
+        let (last, at) = self.frames.last()?;
+        (self.ends && *at == position).then_some(last)
     }
 
     /// Which frame the byte `taken` falls into, and how many bytes of it come before.

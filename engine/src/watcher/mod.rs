@@ -118,6 +118,7 @@ pub(crate) enum Phase {
 /// Bytes that must go out before anything else: the rest of a bookmark, an error, the end.
 #[derive(Debug)]
 pub(crate) struct Rest {
+    /// Whole frames.
     pub(crate) bytes: Bytes,
     pub(crate) sent: usize,
 }
@@ -155,9 +156,14 @@ pub(crate) struct Watcher {
 }
 
 impl Watcher {
-    /// Whether the last byte sent ended a frame.
+    /// Whether the last byte sent ended a frame, and nothing must go out before the next one.
     pub(crate) fn at_boundary(&self) -> bool {
-        self.rest.is_none()
+        self.rest.is_none() && self.between_frames()
+    }
+
+    /// Whether the last byte sent ended a frame: other bytes may go out now than those that it is owed.
+    pub(crate) fn between_frames(&self) -> bool {
+        self.rest.as_ref().is_none_or(|rest| rest.sent == 0)
             && match &self.phase {
                 Phase::Initial(initial) => initial.offset == 0,
                 Phase::CatchingUp { offset, .. } => *offset == 0,

@@ -1,0 +1,288 @@
+//! How watches begin: at the state, at a revision, or refused at once.
+//!
+//! It owns the judgement of a start, now or when the revision that it waits for has come. It never sends: what a
+//! watch is owed goes out in the turns that follow.
+
+use std::sync::Arc;
+
+use super::Shard;
+use crate::encoding::Encoding;
+use crate::index::Snapshot;
+use crate::object::Object;
+use crate::planted::{Bug, planted};
+use crate::revision::{Position, Revision};
+use crate::tick::Tick;
+use crate::watcher::class::ClassKey;
+use crate::watcher::{Initial, Phase, Place, Scope, Start, Subscription, Watcher, WatcherId};
+
+/// What becomes of a wish to see what comes after a revision.
+enum After {
+    /// The window does not reach back to it.
+    Expired,
+    /// This value, which the watch covers, is unreadable and was so at the revision.
+    Refused(Arc<Object>),
+    /// It is not reached yet, or nobody can say yet what was unreadable then.
+    Wait,
+    /// It goes on here.
+    From(Position),
+}
+
+/// How a watch begins.
+enum Opening {
+    Expired,
+    Refused(Arc<Object>),
+    At(Phase),
+}
+
+impl Shard {
+    /// Begins a watch. Its first bytes go out in the turns that follow.
+    pub fn subscribe(&mut self, wish: Subscription, now: Tick) -> WatcherId {
+        let Subscription { scope, selector, encoding, start, bookmarks, deadline, jitter, as_of_seconds } =
+            wish;
+        let opened = match encoding {
+            Encoding::Json => true,
+            Encoding::Other(number) => !self.feed.encoder.first_differs(number),
+        };
+        let (opening, start_revision) = self.opening(&scope, start, as_of_seconds);
+        let class = self.table.class_for(ClassKey { scope, selector, encoding, opened });
+        let (phase, end) = match opening {
+            Opening::At(phase) => (phase, None),
+            Opening::Expired => (Phase::Draining, Some(None)),
+            Opening::Refused(object) => (Phase::Draining, Some(Some(object))),
+        };
+        let parked = matches!(phase, Phase::Parked { .. });
+        let mut watcher = Watcher {
+            class,
+            member: 0,
+            phase,
+            place: Place::None,
+            rest: None,
+            start: start_revision,
+            bookmarks,
+            ending: false,
+            jitter,
+            deadline,
+            next_bookmark: deadline,
+            due: deadline,
+        };
+        self.plan_bookmark(&mut watcher, now);
+        let id = self.table.insert(watcher);
+        self.stats.watches_started += 1;
+        match end {
+            Some(None) => self.expire(id, now),
+            Some(Some(object)) => self.refuse(id, &object, now),
+            None if parked => drop(self.parked.insert((start_revision, id))),
+            None => self.queue(id),
+        }
+        id
+    }
+
+    fn opening(&self, scope: &Scope, start: Start, as_of_seconds: u64) -> (Opening, Revision) {
+        if self.abandoned {
+            let asked = if let Start::After(revision) = start { revision } else { self.feed.revision() };
+            return (Opening::Expired, asked);
+        }
+        if let Start::After(revision) = start {
+            let opening = match self.after(scope, revision) {
+                After::Expired => Opening::Expired,
+                After::Refused(object) => Opening::Refused(object),
+                After::Wait => Opening::At(Phase::Parked { floor: revision }),
+                After::From(cursor) => Opening::At(Phase::CatchingUp { cursor, offset: 0 }),
+            };
+            return (opening, revision);
+        }
+        let snapshot = self.feed.snapshot();
+        let revision = snapshot.revision();
+        if let Some(object) = unreadable_since(&snapshot, scope, revision) {
+            return (Opening::Refused(object), revision);
+        }
+        let phase = if let Start::State { end_mark } = start {
+            let initial = Initial { snapshot, after: None, offset: 0, end_mark, as_of_seconds };
+            Phase::Initial(Box::new(initial))
+        } else {
+            Phase::CatchingUp { cursor: snapshot.position(), offset: 0 }
+        };
+        (Opening::At(phase), revision)
+    }
+
+    /// Judges a start after `revision`.
+    fn after(&self, scope: &Scope, revision: Revision) -> After {
+        // Read before the ring is searched: a revision that it covers then has all its events before the head, so
+        // the cursor stands behind them. Read later, events of the start itself could be sent.
+        let progress = self.feed.ring.progress();
+        let Ok(cursor) = self.feed.ring.position_after(revision) else { return After::Expired };
+        if self.feed.may_be_unreadable() && !planted(Bug::UnreadableStartServed) {
+            let snapshot = self.feed.snapshot();
+            if let Some(object) = unreadable_since(&snapshot, scope, revision) {
+                return After::Refused(object);
+            }
+            // The ring is visible a moment before the snapshot: what became unreadable in between, the cursor has
+            // passed, and the snapshot does not know. The publisher is about to store the one that does.
+            if snapshot.revision() < revision {
+                return After::Wait;
+            }
+        }
+        if revision > progress { After::Wait } else { After::From(cursor) }
+    }
+
+    /// Watchers that waited for a revision which has come go on behind it.
+    pub(super) fn wake_parked(&mut self, now: Tick) {
+        while let Some(&(floor, id)) = self.parked.first() {
+            if floor > self.revision {
+                return;
+            }
+            let Some((_, class)) = self.table.pair(id) else {
+                self.parked.pop_first();
+                continue;
+            };
+            let scope = class.key.scope.clone();
+            match self.after(&scope, floor) {
+                // Those that follow would wait for the same snapshot.
+                After::Wait => return,
+                After::Expired => self.expire(id, now),
+                After::Refused(object) => self.refuse(id, &object, now),
+                After::From(cursor) => {
+                    self.parked.pop_first();
+                    if let Some((watcher, _)) = self.table.pair(id) {
+                        watcher.phase = Phase::CatchingUp { cursor, offset: 0 };
+                    }
+                    self.queue(id);
+                }
+            }
+        }
+    }
+
+    /// Something may have become unreadable: tells those that wait for a later revision and cover it.
+    pub(super) fn refuse_parked(&mut self, now: Tick) {
+        if self.parked.is_empty() || !self.feed.may_be_unreadable() {
+            return;
+        }
+        let snapshot = self.feed.snapshot();
+        let parked: Vec<(Revision, WatcherId)> = self.parked.iter().copied().collect();
+        for (floor, id) in parked {
+            let Some((_, class)) = self.table.pair(id) else { continue };
+            if let Some(object) = unreadable_since(&snapshot, &class.key.scope, floor) {
+                self.refuse(id, &object, now);
+            }
+        }
+    }
+}
+
+/// The first object in a scope that has been unreadable since `revision` or before.
+fn unreadable_since(snapshot: &Snapshot, scope: &Scope, revision: Revision) -> Option<Arc<Object>> {
+    let mut objects =
+        snapshot.unreadable_in(scope.resource, scope.namespace.as_deref(), scope.name.as_deref());
+    let found = objects.find(|object| object.unreadable().is_some_and(|why| why.since() <= revision));
+    found.cloned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::change::{Batch, Change};
+    use crate::encoding::JsonOnly;
+    use crate::key::{Key, ResourceId};
+    use crate::publisher::{Publisher, RingLimits};
+    use crate::resource::{Resource, Schema};
+    use crate::selector::Selector;
+    use crate::shard::{Outlet, Sent, ShardConfig, Turn};
+
+    #[derive(Default)]
+    struct Socket(Vec<u8>);
+
+    impl Outlet for Socket {
+        fn send(&mut self, _: WatcherId, bytes: &[u8]) -> Sent {
+            self.0.extend_from_slice(bytes);
+            Sent::Took(bytes.len())
+        }
+    }
+
+    const MAPS: ResourceId = ResourceId::new(0);
+
+    fn write(publisher: &mut Publisher, revision: u64, value: &'static str) {
+        let value = Some(Bytes::from_static(value.as_bytes()));
+        let changes = vec![Change { key: Key::new(MAPS, Some("a"), "x"), value }];
+        publisher
+            .handle_batch(&Batch { revision: Revision::new(revision), changes }, 0)
+            .expect("it is newer");
+    }
+
+    fn world() -> (Publisher, Shard) {
+        let mut schema = Schema::new();
+        schema.add(Resource::new("v1", "ConfigMap", true, vec![]));
+        let limits = RingLimits { events: 64, bytes: 1 << 20 };
+        let (publisher, feed) =
+            Publisher::with_small_ring(Arc::new(schema), Arc::new(JsonOnly), limits, 1, Revision::ZERO);
+        (publisher, Shard::new(0, feed, ShardConfig::default()))
+    }
+
+    fn after(shard: &mut Shard, revision: u64) -> WatcherId {
+        let wish = Subscription {
+            scope: Scope { resource: MAPS, namespace: None, name: None },
+            selector: Selector::everything(),
+            encoding: Encoding::Json,
+            start: Start::After(Revision::new(revision)),
+            bookmarks: false,
+            deadline: Tick::from_nanos(1 << 50),
+            jitter: 0,
+            as_of_seconds: 0,
+        };
+        shard.subscribe(wish, Tick::ZERO)
+    }
+
+    fn settle(shard: &mut Shard, socket: &mut Socket) {
+        let mut turns = 0;
+        while shard.turn(socket, Tick::ZERO) == Turn::Again {
+            turns += 1;
+            assert!(turns < 100, "the shard turns in circles");
+        }
+    }
+
+    /// The ring tells of a revision before the snapshot of it is there: a start after it waits for that.
+    #[test]
+    fn a_start_between_ring_and_snapshot_misses_no_unreadable_value() {
+        let (mut publisher, mut shard) = world();
+        write(&mut publisher, 1, "k8s\0");
+        publisher.publish_events();
+        let mut socket = Socket::default();
+        let id = after(&mut shard, 1);
+        for _ in 0..20 {
+            assert_eq!(shard.turn(&mut socket, Tick::ZERO), Turn::Again, "the snapshot comes at once");
+            assert!(shard.has_work());
+        }
+        assert!(socket.0.is_empty() && shard.contains(id));
+        publisher.publish_state();
+        settle(&mut shard, &mut socket);
+        let told = String::from_utf8(socket.0).expect("text");
+        assert!(told.contains("StorageReadError") && told.ends_with("0\r\n\r\n"), "{told}");
+        assert!(!shard.contains(id));
+        assert_eq!((shard.stats().refused, shard.poll_ended().map(|ended| ended.clean)), (1, Some(true)));
+    }
+
+    /// The same moment when the value is mended: the count is lowered behind the snapshot.
+    #[test]
+    fn a_start_at_a_mended_value_waits_for_its_snapshot_and_goes_on() {
+        let (mut publisher, mut shard) = world();
+        write(&mut publisher, 1, "k8s\0");
+        publisher.publish();
+        write(&mut publisher, 2, "{\"metadata\":{}}");
+        publisher.publish_events();
+        // As of the snapshot, which a list would show, it is unreadable: whoever comes now is told so.
+        let mut socket = Socket::default();
+        let early = after(&mut shard, 2);
+        publisher.publish_state();
+        let late = after(&mut shard, 1);
+        settle(&mut shard, &mut socket);
+        let told = String::from_utf8(socket.0).expect("text");
+        assert_eq!(
+            (told.matches("StorageReadError").count(), told.matches("ADDED").count()),
+            (1, 1),
+            "{told}"
+        );
+        assert_eq!((shard.contains(early), shard.contains(late)), (false, true));
+    }
+}
