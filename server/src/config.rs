@@ -5,6 +5,7 @@
 //! this is [`crate::doctor`]'s. The options themselves are rows of `table`.
 
 mod error;
+mod etcd;
 mod file;
 mod resource;
 pub(crate) mod table;
@@ -20,6 +21,8 @@ pub use error::{ConfigError, Origin, Wrong};
 pub use resource::{ResourceEntry, ResourceForm, ResourceTable};
 pub use value::LogLevel;
 
+use crate::source::etcd::EtcdOptions;
+use etcd::EtcdWanted;
 use table::{ROWS, Row, Set, Shown, Standard};
 
 /// A slot of the ring is at least a pointer: a ring whose slots alone pass its bytes is a slip.
@@ -64,8 +67,11 @@ pub struct Config {
     pub max_watchers: Option<usize>,
     /// Resources beside the built-in ones.
     pub resources: Vec<ResourceEntry>,
+    /// The etcd cluster that is served; `None`: the embedded store.
+    pub etcd: Option<EtcdOptions>,
     /// How much is said.
     pub log_level: LogLevel,
+    etcd_wanted: EtcdWanted,
     shards_wanted: Option<usize>,
     pins_wanted: Option<Vec<usize>>,
     /// One a row of the table.
@@ -139,6 +145,7 @@ impl Config {
         config.place_shards(cpus)?;
         config.check_listeners()?;
         config.check_ring()?;
+        config.settle_etcd()?;
         Ok(config)
     }
 
@@ -160,7 +167,9 @@ impl Config {
             drain_timeout: Duration::ZERO,
             max_watchers: None,
             resources: Vec::new(),
+            etcd: None,
             log_level: LogLevel::Error,
+            etcd_wanted: EtcdWanted::default(),
             shards_wanted: None,
             pins_wanted: None,
             origins: vec![Origin::Default; ROWS.len()],

@@ -8,12 +8,16 @@ use revcast::api::resources::{Declaration, DeclareError, Registry};
 
 use revcast::args::{self, Command};
 use revcast::config::{Config, ConfigError, Flags, ResourceForm, ResourceTable};
-use revcast::serve::App;
+use revcast::serve::{App, Freshness};
+use revcast::source::desk::Desk;
 use revcast::source::embedded::{Store, StoreConfig};
+use revcast::source::engine::Engine;
+use revcast::source::epoch::{Epoch, Epochs};
+use revcast::source::etcd::{self, EtcdOptions, Layout};
 use revcast::source::publishing;
 use revcast::{doctor, log, runtime};
+use revcast_engine::RingLimits;
 use revcast_engine::revision::Revision;
-use revcast_engine::{Publisher, RingLimits};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -83,45 +87,22 @@ fn serve(config: &Config) -> Result<(), Failure> {
     }
     let watchers_max = config.max_watchers.unwrap_or(usize::MAX).min(report.watchers_max);
 
-    let names: Vec<String> = registry.iter().map(|resource| resource.storage_name().to_owned()).collect();
-    let store_config = match &config.data_dir {
-        None => StoreConfig::memory(names),
-        Some(dir) => StoreConfig::durable(dir, names),
-    };
-    let (store, recovery) = Store::open(&store_config).map_err(|error| Failure::Run(error.to_string()))?;
-    for undeclared in &recovery.undeclared {
-        log::warn(&format!(
-            "{} objects of {} are kept but not served: declare it with --resource",
-            undeclared.objects, undeclared.resource
-        ));
-    }
     let limits = RingLimits { events: config.ring_events, bytes: config.ring_bytes };
-    let schema = Arc::new(registry.schema());
     let registry = Arc::new(registry);
-    let encoder = Arc::new(revcast::serve::Encoder::new(Arc::clone(&registry)));
-    // etcd's clock begins at 1 too; 0 means "any" on the wire.
-    let start = Revision::new(recovery.compacted.get().max(1));
-    let (mut publisher, feed) = Publisher::new(schema, encoder, limits, config.shards(), start);
-    publishing::replay(&recovery, &mut publisher).map_err(Failure::Run)?;
-    let (objects, revision) = (store.len(), recovery.revision);
-    drop(recovery);
-
-    let app = App::new(registry, feed.clone(), &config.listen.to_string(), config.min_watch_timeout);
-    let plan = runtime::Plan {
-        listen: config.listen,
-        admin_listen: config.admin_listen,
-        cpus: config.cpus.clone(),
-        pinned: config.is_pinned(),
-        bookmark_interval: config.bookmark_interval,
-        compact_interval: config.compact_interval,
-        drain_timeout: config.drain_timeout,
-        watchers_max,
+    let engine = Engine {
+        schema: Arc::new(registry.schema()),
+        encoder: Arc::new(revcast::serve::Encoder::new(Arc::clone(&registry))),
+        limits,
+        shards: config.shards(),
     };
     // Before any other thread: they all inherit that signals are for this one.
     let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(|error| Failure::Run(error.to_string()))?;
-    let running = runtime::start(&plan, app, feed, store, publisher)
-        .map_err(|error| Failure::Run(error.to_string()))?;
-    print(&greeting(config, &running, objects, revision));
+    let desk = Desk::new();
+    let (running, store) = match &config.etcd {
+        None => start_embedded(config, registry, &engine, desk, watchers_max)?,
+        Some(etcd) => start_etcd(config, etcd, registry, engine, desk, watchers_max)?,
+    };
+    print(&greeting(config, &running, &store));
 
     let closer = running.closer();
     let handle = signals.handle();
@@ -139,6 +120,85 @@ fn serve(config: &Config) -> Result<(), Failure> {
     handle.close();
     let _ = listener.join();
     result
+}
+
+fn plan(config: &Config, watchers_max: usize) -> runtime::Plan {
+    runtime::Plan {
+        listen: config.listen,
+        admin_listen: config.admin_listen,
+        cpus: config.cpus.clone(),
+        pinned: config.is_pinned(),
+        bookmark_interval: config.bookmark_interval,
+        drain_timeout: config.drain_timeout,
+        watchers_max,
+        remote: config.etcd.is_some(),
+    }
+}
+
+/// Serves from the store in this process. Says what that store is.
+fn start_embedded(
+    config: &Config,
+    registry: Arc<Registry>,
+    engine: &Engine,
+    desk: Arc<Desk>,
+    watchers_max: usize,
+) -> Result<(runtime::Running, String), Failure> {
+    let names: Vec<String> = registry.iter().map(|resource| resource.storage_name().to_owned()).collect();
+    let store_config = match &config.data_dir {
+        None => StoreConfig::memory(names),
+        Some(dir) => StoreConfig::durable(dir, names),
+    };
+    let (store, recovery) = Store::open(&store_config).map_err(|error| Failure::Run(error.to_string()))?;
+    for undeclared in &recovery.undeclared {
+        log::warn(&format!(
+            "{} objects of {} are kept but not served: declare it with --resource",
+            undeclared.objects, undeclared.resource
+        ));
+    }
+    // etcd's clock begins at 1 too; 0 means "any" on the wire.
+    let start = Revision::new(recovery.compacted.get().max(1));
+    let (mut publisher, feed) = engine.start(start);
+    publishing::replay(&recovery, &mut publisher).map_err(Failure::Run)?;
+    let store_is = match &config.data_dir {
+        None => "in memory (lost at exit; --data-dir DIR keeps it)".to_owned(),
+        Some(dir) => {
+            format!("{} ({} objects at revision {})", dir.display(), store.len(), recovery.revision)
+        }
+    };
+    drop(recovery);
+    let epochs = Epochs::new(Epoch::loaded(0, 0, Revision::ZERO, feed));
+    let app = App::new(registry, epochs, &config.listen.to_string(), config.min_watch_timeout);
+    let running = runtime::start(&plan(config, watchers_max), app, Arc::clone(&desk), |shards| {
+        publishing::start(store, publisher, desk, shards, config.compact_interval)
+    });
+    Ok((running.map_err(|error| Failure::Run(error.to_string()))?, store_is))
+}
+
+/// Serves what an etcd cluster holds.
+fn start_etcd(
+    config: &Config,
+    options: &EtcdOptions,
+    registry: Arc<Registry>,
+    engine: Engine,
+    desk: Arc<Desk>,
+    watchers_max: usize,
+) -> Result<(runtime::Running, String), Failure> {
+    let (_, feed) = engine.start(Revision::ZERO);
+    let epochs = Epochs::new(Epoch::new(0, 0, Revision::ZERO, feed));
+    let layout = Layout::new(
+        &options.prefix,
+        registry.iter().map(|resource| (resource.row, resource.namespaced, resource.etcd_folder())),
+    );
+    let layout = layout.map_err(Failure::Usage)?;
+    let freshness = Freshness { desk: Arc::clone(&desk), limit: options.stale_limit };
+    let app = App::new(registry, Arc::clone(&epochs), &config.listen.to_string(), config.min_watch_timeout)
+        .with_freshness(freshness);
+    let options_of_source = options.clone();
+    let running = runtime::start(&plan(config, watchers_max), app, Arc::clone(&desk), |shards| {
+        etcd::start(options_of_source, layout, engine, epochs, desk, shards)
+    });
+    let store_is = format!("etcd {} (keys under {})", options.endpoints.join(","), options.prefix);
+    Ok((running.map_err(|error| Failure::Run(error.to_string()))?, store_is))
 }
 
 fn registry(config: &Config) -> Result<Registry, Failure> {
@@ -167,13 +227,9 @@ fn declaration(table: &ResourceTable) -> Result<Declaration, DeclareError> {
 }
 
 /// At most ten lines: what runs, and three commands to copy.
-fn greeting(config: &Config, running: &runtime::Running, objects: usize, revision: Revision) -> String {
+fn greeting(config: &Config, running: &runtime::Running, store: &str) -> String {
     use std::fmt::Write as _;
     let url = format!("http://{}", running.listen);
-    let store = match &config.data_dir {
-        None => "in memory (lost at exit; --data-dir DIR keeps it)".to_owned(),
-        Some(dir) => format!("{} ({objects} objects at revision {revision})", dir.display()),
-    };
     let mut text = String::new();
     // Writing to a String cannot fail.
     let _ =

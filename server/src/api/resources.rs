@@ -70,6 +70,29 @@ impl ApiResource {
         &self.storage_name
     }
 
+    /// Where Kubernetes keeps its objects in etcd, below the prefix: `configmaps`, `services/specs`,
+    /// `example.com/widgets`. Groups that Kubernetes itself brings are not named there, but for two; some of its
+    /// oldest resources keep the names that they had at first (recording 21).
+    #[must_use]
+    pub fn etcd_folder(&self) -> String {
+        let historic = match (self.printer == Printer::Custom, self.group.as_str(), self.plural.as_str()) {
+            (false, "", "services") => "services/specs",
+            (false, "", "endpoints") => "services/endpoints",
+            (false, "", "nodes") => "minions",
+            (false, "", "replicationcontrollers") => "controllers",
+            (false, "networking.k8s.io", "ingresses") => "ingress",
+            (false, "apiregistration.k8s.io" | "apiextensions.k8s.io", _) | (true, _, _) => {
+                return if self.group.is_empty() {
+                    self.plural.clone()
+                } else {
+                    format!("{}/{}", self.group, self.plural)
+                };
+            }
+            (false, _, plural) => plural,
+        };
+        historic.to_owned()
+    }
+
     /// Whether `/status` is served.
     #[must_use]
     pub fn has_status(&self) -> bool {
@@ -398,12 +421,9 @@ impl Registry {
     pub fn schema(&self) -> Schema {
         let mut schema = Schema::new();
         for resource in &self.resources {
-            let row = schema.add(Resource::new(
-                &resource.api_version,
-                &resource.kind,
-                resource.namespaced,
-                resource.fields.clone(),
-            ));
+            let fields = resource.fields.clone();
+            let row = Resource::new(&resource.api_version, &resource.kind, resource.namespaced, fields);
+            let row = schema.add(row.with_plural(&resource.plural));
             debug_assert_eq!(row, resource.row);
         }
         schema
@@ -509,6 +529,24 @@ mod tests {
         let get = |group, plural| registry.find(group, "v1", plural).expect("a built-in resource");
         assert_eq!(get("", "configmaps").storage_name(), "v1/configmaps");
         assert_eq!(get("apps", "deployments").storage_name(), "apps/v1/deployments");
+        for (group, plural, folder) in [
+            ("", "configmaps", "configmaps"),
+            ("apps", "deployments", "deployments"),
+            ("", "services", "services/specs"),
+            ("", "endpoints", "services/endpoints"),
+            ("", "nodes", "minions"),
+            ("", "replicationcontrollers", "controllers"),
+            ("networking.k8s.io", "ingresses", "ingress"),
+            ("apiregistration.k8s.io", "apiservices", "apiregistration.k8s.io/apiservices"),
+            (
+                "apiextensions.k8s.io",
+                "customresourcedefinitions",
+                "apiextensions.k8s.io/customresourcedefinitions",
+            ),
+            ("flowcontrol.apiserver.k8s.io", "flowschemas", "flowschemas"),
+        ] {
+            assert_eq!(get(group, plural).etcd_folder(), folder);
+        }
         let schema = registry.schema();
         let pods = schema.get(get("", "pods").row);
         let host = pods.field("spec.host").expect("an alias");
@@ -539,6 +577,7 @@ mod tests {
         let widget = registry.find("example.com", "v1", "widgets").expect("declared just now");
         assert_eq!((widget.singular.as_str(), widget.list_kind.as_str()), ("widget", "WidgetList"));
         assert_eq!(widget.storage_name(), "example.com/v1/widgets");
+        assert_eq!(widget.etcd_folder(), "example.com/widgets");
         registry.declare("core/v1/gadgets/Gadget/cluster").expect("core is a word for the core group");
         assert!(registry.find("", "v1", "gadgets").is_some_and(|g| !g.namespaced));
         registry.declare("/v1/gizmos/Gizmo/cluster").expect("nothing is a word for it too");

@@ -4,12 +4,12 @@
 //! To add an option, add a field to [`Config`] and a row here. It owns names, defaults and bounds; it never reads
 //! the command line, the environment or a file.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::error::{Origin, Wrong};
 use super::resource::{ResourceEntry, ResourceForm};
-use super::{Config, value};
+use super::{Config, etcd, value};
 
 /// One option.
 #[derive(Debug)]
@@ -87,7 +87,7 @@ const HOUR: u64 = 3600;
 const DAY: u64 = 24 * HOUR;
 
 /// In the order of the help.
-pub(crate) static ROWS: [Row; 16] = [
+pub(crate) static ROWS: [Row; 26] = [
     Row {
         name: "listen",
         value: "ADDR",
@@ -156,10 +156,7 @@ pub(crate) static ROWS: [Row; 16] = [
             config.data_dir = Some(path(text)?);
             Ok(())
         }),
-        show: |config| match &config.data_dir {
-            Some(path) => Shown::Text(path.display().to_string()),
-            None => Shown::Unset,
-        },
+        show: |config| show_path(config.data_dir.as_deref()),
     },
     Row {
         name: "ring-events",
@@ -246,6 +243,129 @@ pub(crate) static ROWS: [Row; 16] = [
         show: |config| Shown::Text(value::show_time(config.min_watch_timeout)),
     },
     Row {
+        name: "etcd-endpoints",
+        value: "URL,URL",
+        help: "serve this etcd cluster",
+        standard: Standard::Unset("embedded store"),
+        in_file: true,
+        set: Set::One(|config, text| {
+            config.etcd_wanted.endpoints = etcd::endpoints(text)?;
+            Ok(())
+        }),
+        show: |config| match config.etcd_wanted.endpoints.as_slice() {
+            [] => Shown::Unset,
+            endpoints => Shown::Text(endpoints.join(",")),
+        },
+    },
+    Row {
+        name: "etcd-prefix",
+        value: "PATH",
+        help: "where its Kubernetes-style keys begin",
+        standard: Standard::Text("/registry"),
+        in_file: true,
+        set: Set::One(|config, text| {
+            config.etcd_wanted.prefix = etcd::prefix(text)?;
+            Ok(())
+        }),
+        show: |config| Shown::Text(config.etcd_wanted.prefix.clone()),
+    },
+    Row {
+        name: "etcd-user",
+        value: "NAME",
+        help: "log in to etcd as this user",
+        standard: Standard::Unset("no login"),
+        in_file: true,
+        set: Set::One(|config, text| {
+            config.etcd_wanted.user = Some(etcd::user(text)?);
+            Ok(())
+        }),
+        show: |config| config.etcd_wanted.user.clone().map_or(Shown::Unset, Shown::Text),
+    },
+    Row {
+        name: "etcd-password-file",
+        value: "FILE",
+        help: "the user's password",
+        standard: Standard::Unset("none"),
+        in_file: true,
+        set: Set::One(|config, text| {
+            config.etcd_wanted.password_file = Some(path(text)?);
+            Ok(())
+        }),
+        show: |config| show_path(config.etcd_wanted.password_file.as_deref()),
+    },
+    Row {
+        name: "etcd-ca",
+        value: "FILE",
+        help: "PEM: who vouches for https endpoints",
+        standard: Standard::Unset("none"),
+        in_file: true,
+        set: Set::One(|config, text| {
+            config.etcd_wanted.ca = Some(path(text)?);
+            Ok(())
+        }),
+        show: |config| show_path(config.etcd_wanted.ca.as_deref()),
+    },
+    Row {
+        name: "etcd-cert",
+        value: "FILE",
+        help: "PEM: the certificate shown to etcd",
+        standard: Standard::Unset("none"),
+        in_file: true,
+        set: Set::One(|config, text| {
+            config.etcd_wanted.cert = Some(path(text)?);
+            Ok(())
+        }),
+        show: |config| show_path(config.etcd_wanted.cert.as_deref()),
+    },
+    Row {
+        name: "etcd-key",
+        value: "FILE",
+        help: "PEM: its key",
+        standard: Standard::Unset("none"),
+        in_file: true,
+        set: Set::One(|config, text| {
+            config.etcd_wanted.key = Some(path(text)?);
+            Ok(())
+        }),
+        show: |config| show_path(config.etcd_wanted.key.as_deref()),
+    },
+    Row {
+        name: "etcd-cluster-id",
+        value: "HEX",
+        help: "serve no other cluster than this",
+        standard: Standard::Unset("any"),
+        in_file: true,
+        set: Set::One(|config, text| {
+            config.etcd_wanted.cluster = Some(etcd::cluster(text)?);
+            Ok(())
+        }),
+        show: |config| config.etcd_wanted.cluster.map_or(Shown::Unset, |id| Shown::Text(format!("{id:x}"))),
+    },
+    Row {
+        name: "etcd-watch",
+        value: "KEYS",
+        help: "all, prefix, or what its version needs: auto",
+        standard: Standard::Text("auto"),
+        in_file: true,
+        set: Set::One(|config, text| {
+            config.etcd_wanted.watch = Some(etcd::watch(text)?);
+            Ok(())
+        }),
+        show: |config| Shown::Text(etcd::show_watch(config.etcd_wanted.watch).to_owned()),
+    },
+    Row {
+        name: "etcd-stale-limit",
+        value: "TIME",
+        help: "not ready when nothing newer is proven",
+        standard: Standard::Text("5s"),
+        in_file: true,
+        set: Set::One(|config, text| {
+            config.etcd_wanted.stale_limit = value::time(text, seconds(2)..=seconds(HOUR))?;
+            Ok(())
+        }),
+        show: |config| Shown::Text(value::show_time(config.etcd_wanted.stale_limit)),
+    },
+    Row {
         name: "event-ttl",
         value: "TIME",
         help: "life of Event objects; 0: keep",
@@ -291,10 +411,7 @@ pub(crate) static ROWS: [Row; 16] = [
             config.config_file = Some(path(text)?);
             Ok(())
         }),
-        show: |config| match &config.config_file {
-            Some(path) => Shown::Text(path.display().to_string()),
-            None => Shown::Unset,
-        },
+        show: |config| show_path(config.config_file.as_deref()),
     },
 ];
 
@@ -308,6 +425,10 @@ fn path(text: &str) -> Result<PathBuf, Wrong> {
         return Err(Wrong::new("not a path", "name a file or folder, or leave it out"));
     }
     Ok(PathBuf::from(text))
+}
+
+fn show_path(path: Option<&Path>) -> Shown {
+    path.map_or(Shown::Unset, |path| Shown::Text(path.display().to_string()))
 }
 
 fn show_or_off(time: Option<Duration>) -> String {

@@ -377,3 +377,33 @@ fn files_and_folders() {
     assert!(load(&[("config", &file)], &[]).unwrap_err().to_string().contains("larger than 1 MiB"));
     std::fs::remove_dir_all(&folder).unwrap();
 }
+
+#[test]
+fn options_of_etcd_that_contradict_each_other_are_refused() {
+    const HTTP: (&str, &str) = ("etcd-endpoints", "http://127.0.0.1:2379");
+    const HTTPS: (&str, &str) = ("etcd-endpoints", "https://127.0.0.1:2379");
+    for (flags, name) in [
+        (&[("etcd-user", "u")][..], "etcd_user"),
+        (&[("etcd-ca", "/ca")], "etcd_ca"),
+        (&[HTTP, ("data-dir", "/tmp/x")], "data_dir"),
+        (&[HTTP, ("etcd-user", "u")], "etcd_user"),
+        (&[HTTP, ("etcd-password-file", "/p")], "etcd_password_file"),
+        (&[HTTP, ("etcd-ca", "/ca")], "etcd_ca"),
+        (&[HTTPS], "etcd_endpoints"),
+        (&[HTTPS, ("etcd-ca", "/ca"), ("etcd-cert", "/c")], "etcd_cert"),
+        (&[HTTPS, ("etcd-ca", "/ca"), ("etcd-key", "/k")], "etcd_key"),
+        (&[("etcd-endpoints", "127.0.0.1:2379")], "etcd_endpoints"),
+        (&[HTTP, ("etcd-prefix", "registry")], "etcd_prefix"),
+        (&[HTTP, ("etcd-watch", "some")], "etcd_watch"),
+        (&[HTTP, ("etcd-cluster-id", "xyz")], "etcd_cluster_id"),
+    ] {
+        let error = build(flags, &[], "").unwrap_err().to_string();
+        let name_or_flag = error.contains(name) || error.contains(&name.replace('_', "-"));
+        assert!(name_or_flag && !error.contains('\n'), "{flags:?}: {error}");
+    }
+    let flags = [HTTPS, ("etcd-ca", "/ca"), ("etcd-cert", "/c"), ("etcd-key", "/k"), ("etcd-prefix", "/a/")];
+    let config = build(&flags, &[], "").unwrap();
+    let etcd = config.etcd.as_ref().unwrap();
+    assert_eq!((etcd.prefix.as_str(), etcd.endpoints.as_slice()), ("/a", &[HTTPS.1.to_owned()][..]));
+    assert!(build(&[], &[], "").unwrap().etcd.is_none());
+}

@@ -22,6 +22,8 @@ pub struct Continuation {
     /// The first key of the page, relative to the list's prefix and without a leading slash. Behind key `cm2` comes
     /// `cm2\0`.
     pub start: String,
+    /// Which line of revisions `at` belongs to ([`crate::source::epoch::Epoch::line`]); 0: the token does not say.
+    pub line: u64,
 }
 
 /// Which state of the store a page shows.
@@ -36,14 +38,14 @@ pub enum PageRevision {
 impl Continuation {
     /// The page that starts right behind `key`, which is relative to the list's prefix.
     #[must_use]
-    pub fn behind(key: &str, at: PageRevision) -> Self {
-        Self { at, start: format!("{key}\0") }
+    pub fn behind(key: &str, at: PageRevision, line: u64) -> Self {
+        Self { at, start: format!("{key}\0"), line }
     }
 
     /// The same place at the newest revision: what a 410 offers instead of an expired token.
     #[must_use]
     pub fn at_latest(&self) -> Self {
-        Self { at: PageRevision::Latest, start: self.start.clone() }
+        Self { at: PageRevision::Latest, start: self.start.clone(), line: 0 }
     }
 
     /// The token: base64url, without padding, of `{"v":"meta.k8s.io/v1","rv":74,"start":"/cm2\u0000"}`.
@@ -64,6 +66,9 @@ impl Continuation {
         };
         json.push_str(",\"start\":");
         push_json_string(&mut json, &format!("{slash}{}", self.start));
+        if self.line != 0 {
+            push_formatted(&mut json, format_args!(",\"line\":\"{:x}\"", self.line));
+        }
         json.push('}');
         base64url::encode(json.as_bytes())
     }
@@ -93,7 +98,10 @@ impl Continuation {
         if !is_clean(start) {
             return Err(ContinueError::Start(wire.start));
         }
-        Ok(Self { at, start: start.to_owned() })
+        // What is no number of ours is no line of ours.
+        let line =
+            if wire.line.is_empty() { 0 } else { u64::from_str_radix(&wire.line, 16).unwrap_or(u64::MAX) };
+        Ok(Self { at, start: start.to_owned(), line })
     }
 }
 
@@ -106,6 +114,9 @@ struct Wire {
     revision: i64,
     #[serde(default)]
     start: String,
+    /// Ours; upstream ignores it.
+    #[serde(default)]
+    line: String,
 }
 
 /// Whether Go's `path.Clean` would leave `/path` as it is: no `.`, `..`, `//` and no trailing slash.
@@ -194,7 +205,7 @@ mod tests {
     use super::*;
 
     fn exact(revision: u64, start: &str) -> Continuation {
-        Continuation { at: PageRevision::Exact(Revision::new(revision)), start: start.to_owned() }
+        Continuation { at: PageRevision::Exact(Revision::new(revision)), start: start.to_owned(), line: 0 }
     }
 
     #[test]
@@ -205,7 +216,7 @@ mod tests {
             ("eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MTA0LCJzdGFydCI6Ii9jbTFcdTAwMDAifQ", 104, "cm1"),
             ("eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MTM1LCJzdGFydCI6Ii9jbTRcdTAwMDAifQ", 135, "cm4"),
         ] {
-            let page = Continuation::behind(key, PageRevision::Exact(Revision::new(revision)));
+            let page = Continuation::behind(key, PageRevision::Exact(Revision::new(revision)), 0);
             assert_eq!(page, exact(revision, &format!("{key}\0")));
             assert_eq!(page.encode(), token);
             assert_eq!(Continuation::decode(token), Ok(page));
@@ -285,7 +296,8 @@ mod tests {
     fn any_key_survives_the_round_trip() {
         for key in ["a", "ns/name", "a<b>&\"\\", "\u{2028}é", "a\r\n"] {
             for at in [PageRevision::Exact(Revision::new(u64::from(u32::MAX))), PageRevision::Latest] {
-                let page = Continuation::behind(key, at);
+                let line = if at == PageRevision::Latest { 0 } else { 0xab };
+                let page = Continuation::behind(key, at, line);
                 assert_eq!(Continuation::decode(&page.encode()), Ok(page));
             }
         }

@@ -308,6 +308,12 @@ impl Status {
         Self::failure(500, "InternalError", format!("Internal error occurred: {why}")).with_details(details)
     }
 
+    /// 500: a stored value cannot be read (apimachinery `StatusReasonStoreReadError`).
+    #[must_use]
+    pub fn unreadable(message: String) -> Self {
+        Self::failure(500, "StorageReadError", message)
+    }
+
     /// Any code, without reason: 500 of an error that has no type (recording 08), 414, 431, 505, ...
     #[must_use]
     pub fn other(code: u16, message: String) -> Self {
@@ -344,6 +350,13 @@ impl Status {
                        inconsistent list - objects that were created, modified, or deleted between the time the \
                        first chunk was returned and now may show up in the list.";
         Self { continue_token: token, ..Self::failure(410, "Expired", message.to_owned()) }
+    }
+
+    /// 504: the source did not answer in time (apimachinery `NewTimeoutError`).
+    #[must_use]
+    pub fn source_timeout(why: &str, retry_after_seconds: u32) -> Self {
+        let details = Details { retry_after_seconds, ..Details::default() };
+        Self::failure(504, "Timeout", format!("Timeout: {why}")).with_details(details)
     }
 
     /// 504: `asked` was not reached in time (recordings 06, 07). `retry_after_seconds` when waiting was tried.

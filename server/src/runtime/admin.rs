@@ -9,8 +9,8 @@ use super::metrics;
 use crate::http::options::Query;
 use crate::http::request::{Method, RequestHead};
 use crate::http::response::{Caching, TEXT};
-use crate::serve::{Reply, Whole};
-use crate::source::publishing::{Answer, Command};
+use crate::serve::{Life, Reply, Whole};
+use crate::source::desk::{Answer, Command};
 
 /// The exposition format that Prometheus reads (`text/plain; version=0.0.4`).
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -22,7 +22,8 @@ pub(super) async fn handle(local: &Local, head: &RequestHead) -> Reply {
     let path: Vec<&str> = head.path.iter().map(String::as_str).collect();
     match (head.method, path.as_slice()) {
         (Method::Get, ["metrics"]) => whole(200, METRICS, metrics::render(&local.shared)),
-        (Method::Get | Method::Head, ["healthz" | "livez" | "readyz"]) => health(local),
+        (Method::Get | Method::Head, ["livez"]) => text(200, "ok"),
+        (Method::Get | Method::Head, ["healthz" | "readyz"]) => health(local),
         (Method::Post, ["compact"]) => compact(local, head).await,
         (_, ["compact"]) => text(405, "compaction changes what can be read: use POST /compact?revision=N\n"),
         (Method::Get | Method::Head, []) => text(200, HELP),
@@ -35,6 +36,13 @@ fn health(local: &Local) -> Reply {
         text(503, "the server is closing\n")
     } else if local.shared.desk.stats.failed.load(Ordering::Acquire) {
         text(503, "the store has failed: see the log, mend the disk and restart\n")
+    } else if local.shared.app.life() < Life::Serving {
+        text(503, "the state of the source is not loaded\n")
+    } else if local.shared.app.is_fresh() == Some(false) {
+        text(
+            503,
+            "nothing newer than --etcd-stale-limit is proven: see revcast_source_stale_seconds and the log\n",
+        )
     } else {
         text(200, "ok")
     }
@@ -49,9 +57,8 @@ async fn compact(local: &Local, head: &RequestHead) -> Reply {
     match local.ask(|asker| Command::Compact(revision, asker)).await {
         Some(Answer::Compacted(revision)) => text(200, &format!("compacted revision {revision}\n")),
         Some(Answer::NotCompacted(error)) => text(409, &format!("{error}\n")),
-        Some(Answer::Written(..) | Answer::Refused(_)) | None => {
-            text(429, "too many writes wait: try again\n")
-        }
+        Some(Answer::Unanswered(error)) => text(503, &format!("{error}\n")),
+        Some(_) | None => text(429, "too many writes wait: try again\n"),
     }
 }
 

@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 use futures_lite::future;
 use glommio::timer::sleep;
 use glommio::{ExecutorJoinHandle, LocalExecutorBuilder, Placement};
-use revcast_engine::{Shard, ShardConfig, Turn};
+use revcast_engine::Turn;
 
 use super::accept::{accept, start};
 use super::connection::Face;
 use super::descriptor;
 use super::local::{Local, Shared};
-use super::sockets::{Remains, Sockets};
+use super::sockets::Remains;
 use super::uring::Polls;
 use super::{Listening, RunError};
 use crate::vital::Vital;
@@ -37,7 +37,6 @@ pub(super) fn spawn(
     number: usize,
     cpu: Option<usize>,
     shared: Arc<Shared>,
-    config: ShardConfig,
     listening: Listening,
     ready: Sender<Result<(), RunError>>,
 ) -> Result<ExecutorJoinHandle<Result<(), RunError>>, RunError> {
@@ -47,19 +46,18 @@ pub(super) fn spawn(
         .io_memory(IO_MEMORY_BYTES)
         .ring_depth(RING_DEPTH)
         .preempt_timer(PREEMPT)
-        .spawn(move || run(number, shared, config, listening, ready))
+        .spawn(move || run(number, shared, listening, ready))
         .map_err(|error| RunError::new(format!("shard {number} cannot start: {error}")))
 }
 
 async fn run(
     number: usize,
     shared: Arc<Shared>,
-    config: ShardConfig,
     listening: Listening,
     ready: Sender<Result<(), RunError>>,
 ) -> Result<(), RunError> {
     let _vital = Vital("a shard");
-    let prepared = prepare(number, shared, config, listening);
+    let prepared = prepare(number, shared, listening);
     // The server waits for this word of every shard.
     let _ = ready.send(prepared.as_ref().map(|_| ()).map_err(Clone::clone));
     drop(ready);
@@ -68,20 +66,14 @@ async fn run(
 }
 
 /// Makes all that a shard needs, and the tasks that feed it.
-fn prepare(
-    number: usize,
-    shared: Arc<Shared>,
-    config: ShardConfig,
-    listening: Listening,
-) -> Result<Rc<Local>, RunError> {
+fn prepare(number: usize, shared: Arc<Shared>, listening: Listening) -> Result<Rc<Local>, RunError> {
     let broken = |what: &str, error: &dyn std::fmt::Display| {
         RunError::new(format!("shard {number}: {what}: {error}; run `revcast doctor`"))
     };
     let wake = &shared.doors.0[number].wake;
     let polls = Polls::new(wake.descriptor()).map_err(|error| broken("its own io_uring", &error))?;
     let bell_rope = wake.descriptor().try_clone_to_owned().map_err(|error| broken("its eventfd", &error))?;
-    let shard = Shard::new(number, shared.feed.clone(), config);
-    let local = Local::new(number, Arc::clone(&shared), shard, Sockets::new(polls));
+    let local = Local::new(number, Arc::clone(&shared), polls);
 
     let ringer = Rc::clone(&local);
     glommio::spawn_local(async move {
@@ -109,7 +101,7 @@ async fn drive(local: &Rc<Local>) {
     let mut closing_since = None;
     let mut released = Vec::new();
     loop {
-        local.absorb();
+        local.absorb(&mut released);
         let turn = local.turn(&mut released);
         // Only now: a task that is started runs at once, and may want the shard itself.
         for remains in released.drain(..) {

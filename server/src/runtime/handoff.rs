@@ -14,7 +14,7 @@ use revcast_engine::{Scope, Stats};
 
 use super::wake::Wake;
 use crate::serve::Wish;
-use crate::source::publishing::{Answer, Asker, Shards};
+use crate::source::desk::{Answer, Asker, Shards};
 
 /// How many more watches than the emptiest shard a home shard may have before its prefix spreads.
 const SPREAD_MARGIN: usize = 64;
@@ -61,7 +61,7 @@ impl Door {
 
 /// A shard's counts where any thread can read them. Each is right; together they may be some turns apart.
 #[derive(Debug, Default)]
-pub(super) struct Published([AtomicU64; 12]);
+pub(super) struct Published([AtomicU64; 13]);
 
 impl Published {
     pub(super) fn store(&self, stats: &Stats) {
@@ -78,6 +78,7 @@ impl Published {
             stats.watchers,
             stats.live,
             stats.classes,
+            stats.refused,
         ];
         for (slot, value) in self.0.iter().zip(values) {
             slot.store(value, Ordering::Relaxed);
@@ -99,6 +100,7 @@ impl Published {
             watchers: at(9),
             live: at(10),
             classes: at(11),
+            refused: at(12),
         }
     }
 }

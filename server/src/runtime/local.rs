@@ -12,48 +12,70 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use futures_lite::future;
 use glommio::timer::sleep;
+use revcast_engine::key::Key;
 use revcast_engine::revision::Revision;
 use revcast_engine::tick::Tick;
-use revcast_engine::{Ended, Feed, Shard, Subscription, Turn};
+use revcast_engine::{Ended, Object, Shard, ShardConfig, Start, Stats, Subscription, Turn};
 
 use super::handoff::{Arrival, Door, Doors, Letter};
 use super::sockets::{Remains, Sockets};
-use super::uring::Told;
+use super::uring::{Polls, Told};
 use super::wake::{Bell, Promise};
-use crate::serve::{App, Host, WriteError, Written};
-use crate::source::Txn;
-use crate::source::publishing::{Answer, Asker, Command, Desk};
+use crate::serve::{App, Host, Newest, WriteError, Written};
+use crate::source::desk::{Answer, Asker, Command, Desk};
+use crate::source::epoch::Epoch;
+use crate::source::{Fault, SourceError, Txn};
 
 /// How long tasks may keep the executor from its rings, where requests arrive.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 /// How long a task that has run for that long sleeps.
 const GIVE_WAY: Duration = Duration::from_micros(20);
 
+/// The number of the question for the newest revision; those of other commands count from zero.
+const QUESTION: u64 = u64::MAX;
+
 /// What all shards of a process share.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) app: App,
-    pub(super) feed: Feed,
     pub(super) desk: Arc<Desk>,
     pub(super) doors: Doors,
     pub(super) started: Instant,
     pub(super) watchers_max: usize,
     pub(super) drain_timeout: Duration,
     pub(super) closing: AtomicBool,
+    pub(super) shard_config: ShardConfig,
+    /// Whether the source is elsewhere, and must be asked what is newest.
+    pub(super) remote: bool,
 }
 
 /// The shard and its sockets: what a turn needs.
 #[derive(Debug)]
 struct Core {
+    epoch: Arc<Epoch>,
     shard: Shard,
     sockets: Sockets,
+    /// Counts of the shards of earlier epochs.
+    before: Stats,
 }
 
 /// Someone who waits for a revision.
 #[derive(Debug)]
 struct Waiter {
     revision: Revision,
-    promise: Rc<Promise<()>>,
+    /// Whether it came.
+    promise: Rc<Promise<bool>>,
+}
+
+type NewestPromise = Rc<Promise<Result<Newest, SourceError>>>;
+
+/// The question for the source's newest revision, which readers of this shard share.
+#[derive(Debug, Default)]
+struct Question {
+    /// Who waits for the one under way.
+    asked: Option<Vec<NewestPromise>>,
+    /// Who came since, and waits for the next.
+    next: Vec<NewestPromise>,
 }
 
 /// One core's state.
@@ -67,6 +89,7 @@ pub(super) struct Local {
     questions: RefCell<HashMap<u64, Rc<Promise<Answer>>>>,
     next_ticket: Cell<u64>,
     waiters: RefCell<Vec<Waiter>>,
+    question: RefCell<Question>,
     seen: Cell<Revision>,
     random: Cell<u64>,
     /// When the executor was last made to look at its rings.
@@ -75,16 +98,20 @@ pub(super) struct Local {
 }
 
 impl Local {
-    pub(super) fn new(number: usize, shared: Arc<Shared>, shard: Shard, sockets: Sockets) -> Rc<Self> {
+    pub(super) fn new(number: usize, shared: Arc<Shared>, polls: Polls) -> Rc<Self> {
+        let epoch = shared.app.epoch();
+        let shard = Shard::new(number, epoch.feed.clone(), shared.shard_config);
+        let core = Core { epoch, shard, sockets: Sockets::new(polls), before: Stats::default() };
         let seed = wall_nanos() ^ (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         Rc::new(Self {
             number,
             shared,
-            core: RefCell::new(Core { shard, sockets }),
+            core: RefCell::new(core),
             bell: Bell::default(),
             questions: RefCell::default(),
             next_ticket: Cell::new(0),
             waiters: RefCell::default(),
+            question: RefCell::default(),
             seen: Cell::default(),
             random: Cell::new(seed | 1),
             looked: Cell::default(),
@@ -127,11 +154,16 @@ impl Local {
         }
     }
 
-    /// Takes what came from other threads and what the sockets told.
-    pub(super) fn absorb(&self) {
+    /// Takes what came from other threads and what the sockets told. What ended with its connection still good is
+    /// appended to `released`.
+    pub(super) fn absorb(&self, released: &mut Vec<Remains>) {
+        if self.core.borrow().epoch.number != self.shared.app.epochs().number() {
+            self.turn_over(released);
+        }
         while let Some(letter) = self.door().inbox.pop() {
             match letter {
                 Letter::Arrival(arrival) => self.begin(*arrival),
+                Letter::Answer(QUESTION, answer) => self.newest_is(answer),
                 Letter::Answer(ticket, answer) => {
                     if let Some(promise) = self.questions.borrow_mut().remove(&ticket) {
                         promise.fulfil(answer);
@@ -182,16 +214,17 @@ impl Local {
     pub(super) fn flush(&self) {
         let mut core = self.core.borrow_mut();
         core.sockets.submit();
-        self.door().stats.store(&core.shard.stats());
+        self.door().stats.store(&core.before.plus(&core.shard.stats()));
     }
 
     /// Whether there is something to do now; asked between lying down and sleeping.
     pub(super) fn has_work(&self) -> bool {
         let mut core = self.core.borrow_mut();
         !self.door().inbox.is_empty()
+            || core.epoch.number != self.shared.app.epochs().number()
             || core.shard.has_work()
             || core.sockets.told()
-            || (self.seen.get() < self.shared.feed.revision() && !self.waiters.borrow().is_empty())
+            || (self.seen.get() < core.epoch.feed.revision() && !self.waiters.borrow().is_empty())
             || (self.closing() && !self.drained.get())
     }
 
@@ -206,12 +239,14 @@ impl Local {
         let now = self.now();
         let jitter = self.next_random().to_le_bytes()[0];
         let core = &mut *self.core.borrow_mut();
+        // What was asked in another epoch is answered as from before the window of this one.
+        let start = if wish.epoch == core.epoch.number { wish.start } else { Start::After(Revision::ZERO) };
         let id = core.shard.subscribe(
             Subscription {
                 scope: wish.scope,
                 selector: wish.selector,
                 encoding: wish.encoding,
-                start: wish.start,
+                start,
                 bookmarks: wish.bookmarks,
                 deadline: now.plus(wish.timeout),
                 jitter,
@@ -225,15 +260,56 @@ impl Local {
         }
     }
 
+    /// Ends every watch of the old epoch with a 410 and begins the new one. A watch whose socket is full, or that is
+    /// inside a frame, is cut off instead: it never sees the new epoch as if it were the old one's.
+    fn turn_over(&self, released: &mut Vec<Remains>) {
+        let now = self.now();
+        let epoch = self.shared.app.epoch();
+        let mut core = self.core.borrow_mut();
+        let core = &mut *core;
+        core.shard.abandon(now);
+        while core.shard.turn(&mut core.sockets, now) == Turn::Again {}
+        let watchers = usize::try_from(core.shard.stats().watchers).unwrap_or(usize::MAX);
+        let mut gone = 0;
+        while let Some(Ended { id, clean }) = core.shard.poll_ended() {
+            gone += 1;
+            let Some(remains) = core.sockets.remove(id) else { continue };
+            if clean && remains.keep_alive {
+                released.push(remains);
+            }
+        }
+        self.door().watchers.fetch_sub(gone + watchers, Ordering::Relaxed);
+        let mut stats = core.shard.stats();
+        (stats.watchers, stats.live, stats.classes) = (0, 0, 0);
+        core.before = core.before.plus(&stats);
+        // The old sockets are closed first: the new ring needs a descriptor. Polls of the old ring can never be taken for
+        // polls of new watches.
+        core.sockets.close();
+        let polls = Polls::new(self.door().wake.descriptor());
+        let polls = polls.unwrap_or_else(|error| {
+            panic!(
+                "shard {} cannot go on in a new epoch without an io_uring: {error}; run `revcast doctor`",
+                self.number
+            )
+        });
+        core.sockets = Sockets::new(polls);
+        core.shard = Shard::new(self.number, epoch.feed.clone(), self.shared.shard_config);
+        core.epoch = epoch;
+        self.seen.set(Revision::ZERO);
+        for waiter in self.waiters.borrow_mut().drain(..) {
+            waiter.promise.fulfil(false);
+        }
+    }
+
     fn tell_waiters(&self) {
-        let revision = self.shared.feed.revision();
+        let revision = self.core.borrow().epoch.feed.revision();
         if self.seen.replace(revision) == revision {
             return;
         }
         self.waiters.borrow_mut().retain(|waiter| {
             let reached = waiter.revision <= revision;
             if reached {
-                waiter.promise.fulfil(());
+                waiter.promise.fulfil(true);
             }
             !reached
         });
@@ -249,6 +325,41 @@ impl Local {
             return None;
         }
         Some(promise.fulfilled().await)
+    }
+
+    /// Asks for the newest revision on behalf of all who wait, unless that is under way: a question serves only those
+    /// who were there when it was asked.
+    fn put_question(&self) {
+        let mut question = self.question.borrow_mut();
+        if question.asked.is_some() || question.next.is_empty() {
+            return;
+        }
+        let waiting = std::mem::take(&mut question.next);
+        let asker = Asker { shard: self.number, ticket: QUESTION };
+        if self.shared.desk.submit(Command::Newest(asker)).is_ok() {
+            question.asked = Some(waiting);
+        } else {
+            for promise in waiting {
+                promise.fulfil(Err(too_many()));
+            }
+        }
+    }
+
+    /// The question was answered.
+    fn newest_is(&self, answer: Answer) {
+        let answer = match answer {
+            Answer::Newest { epoch, revision } => Ok(Newest { epoch, revision }),
+            Answer::Unanswered(error) => Err(error),
+            Answer::Written(..)
+            | Answer::Refused(_)
+            | Answer::Compacted(_)
+            | Answer::NotCompacted(_)
+            | Answer::Found(_) => Err(something_else()),
+        };
+        for promise in self.question.borrow_mut().asked.take().unwrap_or_default() {
+            promise.fulfil(answer.clone());
+        }
+        self.put_question();
     }
 
     fn next_random(&self) -> u64 {
@@ -274,22 +385,19 @@ impl Drop for Busy {
 
 impl Host for Local {
     async fn wait_for(&self, revision: Revision, within: Duration) -> bool {
-        if self.shared.feed.revision() >= revision {
+        if self.core.borrow().epoch.feed.revision() >= revision {
             return true;
         }
         let promise = Rc::new(Promise::new());
         self.waiters.borrow_mut().push(Waiter { revision, promise: Rc::clone(&promise) });
-        let came = async {
-            promise.fulfilled().await;
-            true
-        };
+        let came = promise.fulfilled();
         let late = async {
             sleep(within).await;
             false
         };
         let in_time = future::or(came, late).await;
         self.waiters.borrow_mut().retain(|waiter| !Rc::ptr_eq(&waiter.promise, &promise));
-        in_time || self.shared.feed.revision() >= revision
+        in_time
     }
 
     async fn write(&self, txn: Txn) -> Result<Written, WriteError> {
@@ -297,7 +405,39 @@ impl Host for Local {
             None => Err(WriteError::Busy),
             Some(Answer::Written(revision, objects)) => Ok(Written { revision, objects }),
             Some(Answer::Refused(error)) => Err(WriteError::Refused(error)),
-            Some(Answer::Compacted(_) | Answer::NotCompacted(_)) => Err(WriteError::Closed),
+            Some(_) => Err(WriteError::Closed),
+        }
+    }
+
+    async fn newest(&self, within: Duration) -> Result<Newest, SourceError> {
+        if !self.shared.remote {
+            // The embedded store publishes before it answers a writer.
+            let epoch = &self.core.borrow().epoch;
+            return Ok(Newest { epoch: epoch.number, revision: epoch.feed.revision() });
+        }
+        let promise = Rc::new(Promise::new());
+        self.question.borrow_mut().next.push(Rc::clone(&promise));
+        self.put_question();
+        let late = async {
+            sleep(within).await;
+            let why = format!("the source did not say its revision within {} s", within.as_secs());
+            Err(SourceError::new(Fault::Unavailable, why))
+        };
+        let answer = future::or(promise.fulfilled(), late).await;
+        // Who gave up is not kept.
+        self.question.borrow_mut().next.retain(|waiting| !Rc::ptr_eq(waiting, &promise));
+        answer
+    }
+
+    async fn get(&self, key: &Key) -> Result<Option<Arc<Object>>, SourceError> {
+        if !self.shared.remote {
+            return Ok(self.core.borrow().epoch.feed.snapshot().get(key).cloned());
+        }
+        match self.ask(|asker| Command::Get(key.clone(), asker)).await {
+            Some(Answer::Found(object)) => Ok(object),
+            Some(Answer::Unanswered(error)) => Err(error),
+            Some(_) => Err(something_else()),
+            None => Err(too_many()),
         }
     }
 
@@ -317,6 +457,14 @@ impl Host for Local {
     fn random(&self) -> u64 {
         self.next_random()
     }
+}
+
+fn too_many() -> SourceError {
+    SourceError::new(Fault::Unavailable, "too many requests wait for the source: try again")
+}
+
+fn something_else() -> SourceError {
+    SourceError::new(Fault::Broken, "the source answered another question than was asked: this is a bug")
 }
 
 fn wall_nanos() -> u64 {

@@ -12,7 +12,8 @@ pub(super) fn render(shared: &Shared) -> String {
     let mut out = String::with_capacity(8 << 10);
     let shards: Vec<Stats> = shared.doors.0.iter().map(|door| door.stats.load()).collect();
     let source = &shared.desk.stats;
-    let feed = &shared.feed;
+    let epoch = shared.app.epoch();
+    let feed = &epoch.feed;
     let read = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
 
     per_shard(&mut out, &shards, "revcast_watchers", "gauge", "Watches that are open.", |s| s.watchers);
@@ -98,7 +99,7 @@ pub(super) fn render(shared: &Shared) -> String {
         "revcast_frames_serialized_total",
         "counter",
         "Frames serialized: at most one an event, kind and encoding.",
-        feed.frames_made(),
+        shared.app.epochs().frames_made(),
     );
     one(&mut out, "revcast_revision", "gauge", "The newest visible revision.", feed.revision().get());
     one(
@@ -115,6 +116,13 @@ pub(super) fn render(shared: &Shared) -> String {
         "gauge",
         "Bytes of frames that the ring keeps.",
         read(&source.window_bytes),
+    );
+    one(
+        &mut out,
+        "revcast_objects_unreadable",
+        "gauge",
+        "Objects whose stored value is none that revcast understands.",
+        feed.unreadable_total() as u64,
     );
     one(&mut out, "revcast_objects", "gauge", "Objects in the index.", feed.snapshot().total() as u64);
     one(&mut out, "revcast_writes_total", "counter", "Transactions made.", read(&source.writes));
@@ -154,6 +162,9 @@ pub(super) fn render(shared: &Shared) -> String {
         "1 when the store has failed and refuses writes.",
         u64::from(source.failed.load(Ordering::Relaxed)),
     );
+    if shared.remote {
+        remote(&mut out, shared);
+    }
     one(&mut out, "revcast_watchers_max", "gauge", "Watches that may be open.", shared.watchers_max as u64);
     one(
         &mut out,
@@ -163,6 +174,67 @@ pub(super) fn render(shared: &Shared) -> String {
         shared.started.elapsed().as_secs(),
     );
     out
+}
+
+/// What there is to tell of a source elsewhere.
+fn remote(out: &mut String, shared: &Shared) {
+    let epoch = shared.app.epoch();
+    let stats = &shared.desk.stats.remote;
+    let name = "revcast_source_stale_seconds";
+    head(
+        out,
+        name,
+        "gauge",
+        "How long ago everything then written was last proven to be visible here; NaN: never.",
+    );
+    let stale = stats.stale().map_or(f64::NAN, |age| age.as_secs_f64());
+    let _ = writeln!(out, "{name} {stale}");
+    one(
+        out,
+        "revcast_source_epoch",
+        "gauge",
+        "Which line of revisions is served, counted from the start.",
+        epoch.number,
+    );
+    one(
+        out,
+        "revcast_source_ready",
+        "gauge",
+        "1 when a state of etcd is loaded and holds.",
+        epoch.is_ready().into(),
+    );
+    let read = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+    for (name, help, counter) in [
+        ("revcast_source_watches_total", "Watch streams that were opened.", &stats.watches),
+        ("revcast_source_breaks_total", "Watch streams and attempts at one that ended.", &stats.breaks),
+        ("revcast_source_loads_total", "Times that the whole state was loaded.", &stats.loads),
+        ("revcast_source_loaded_objects_total", "Objects that were loaded.", &stats.loaded_objects),
+        (
+            "revcast_source_questions_total",
+            "Times that etcd was asked for its newest revision.",
+            &stats.questions,
+        ),
+        ("revcast_source_answered_total", "Shards whose readers were answered by those.", &stats.answered),
+        (
+            "revcast_source_progress_requests_total",
+            "Times that a watch was asked how far it is.",
+            &stats.progress_requests,
+        ),
+        ("revcast_source_events_repeated_total", "Events that came again and were dropped.", &stats.repeated),
+        (
+            "revcast_source_events_foreign_total",
+            "Events of keys that belong to no served resource.",
+            &stats.foreign,
+        ),
+        (
+            "revcast_source_failures_total",
+            "Requests to etcd that failed for want of a connection.",
+            &stats.failures,
+        ),
+        ("revcast_source_leases_total", "Leases that were granted.", &stats.leases),
+    ] {
+        one(out, name, "counter", help, read(counter));
+    }
 }
 
 fn head(out: &mut String, name: &str, kind: &str, help: &str) {

@@ -25,11 +25,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use glommio::ExecutorJoinHandle;
-use revcast_engine::{Feed, Publisher, ShardConfig};
+use revcast_engine::ShardConfig;
 
 use crate::serve::{App, Life};
-use crate::source::embedded::Store;
-use crate::source::publishing::{self, Desk};
+use crate::source::desk::{Desk, Shards};
 use handoff::Doors;
 use local::Shared;
 
@@ -46,12 +45,12 @@ pub struct Plan {
     pub pinned: bool,
     /// Between two bookmarks of a watch.
     pub bookmark_interval: Duration,
-    /// Between two compactions of the store; `None`: never.
-    pub compact_interval: Option<Duration>,
     /// How long a closing server waits for its watches and requests.
     pub drain_timeout: Duration,
     /// Watches at most.
     pub watchers_max: usize,
+    /// Whether the source is elsewhere, and must be asked what is newest.
+    pub remote: bool,
 }
 
 /// Why a server does not run. One line.
@@ -87,7 +86,7 @@ pub struct Running {
     pub admin_listen: Option<SocketAddr>,
     shared: Arc<Shared>,
     shards: Vec<ExecutorJoinHandle<Result<(), RunError>>>,
-    publisher: JoinHandle<()>,
+    source: JoinHandle<()>,
 }
 
 impl fmt::Debug for Running {
@@ -109,16 +108,16 @@ impl Closer {
     }
 }
 
-/// Starts the publisher's thread and one executor a shard.
+/// Starts one executor a shard, and behind them the thread of the source, which `source` starts with the shards that it
+/// is to tell of news.
 ///
 /// # Errors
 /// An address that cannot be bound, or a system that refuses threads or rings; nothing runs then.
 pub fn start(
     plan: &Plan,
     app: App,
-    feed: Feed,
-    store: Store,
-    publisher: Publisher,
+    desk: Arc<Desk>,
+    source: impl FnOnce(Arc<dyn Shards>) -> std::io::Result<JoinHandle<()>>,
 ) -> Result<Running, RunError> {
     let bound = |address: SocketAddr, count| {
         accept::listeners(address, count).map_err(|error| {
@@ -139,24 +138,23 @@ pub fn start(
     };
     app.advance(Life::Serving);
     let doors = Doors::new(plan.cpus.len()).map_err(|error| RunError::new(format!("no eventfd: {error}")))?;
-    let desk = Desk::new();
     let shared = Arc::new(Shared {
         app,
-        feed,
-        desk: Arc::clone(&desk),
+        desk,
         doors: doors.clone(),
         started: Instant::now(),
         watchers_max: plan.watchers_max,
         drain_timeout: plan.drain_timeout,
         closing: AtomicBool::new(false),
+        shard_config: ShardConfig { bookmark_interval: plan.bookmark_interval },
+        remote: plan.remote,
     });
-    let config = ShardConfig { bookmark_interval: plan.bookmark_interval };
     let mut shards = Vec::with_capacity(plan.cpus.len());
     let (ready, words) = std::sync::mpsc::channel();
     for (number, (&cpu, fd)) in plan.cpus.iter().zip(public).enumerate() {
         let listening = Listening { public: Some(fd), admin: admin.take() };
         let cpu = plan.pinned.then_some(cpu);
-        shards.push(executor::spawn(number, cpu, Arc::clone(&shared), config, listening, ready.clone())?);
+        shards.push(executor::spawn(number, cpu, Arc::clone(&shared), listening, ready.clone())?);
     }
     drop(ready);
     // A shard whose executor cannot start says no word at all and drops its end.
@@ -164,12 +162,11 @@ pub fn start(
     if words.len() < plan.cpus.len() {
         return Err(RunError::new("a shard's executor cannot start: run `revcast doctor`".into()));
     }
-    let publisher = publishing::start(store, publisher, desk, Arc::new(doors), plan.compact_interval)
-        .map_err(|error| {
-            RunError::new(format!("no thread for the publisher: {error}; raise nproc (ulimit -u)"))
-        })?;
+    let source = source(Arc::new(doors)).map_err(|error| {
+        RunError::new(format!("no thread for the source: {error}; raise nproc (ulimit -u)"))
+    })?;
     stall::watch(&shared);
-    Ok(Running { listen, admin_listen, shared, shards, publisher })
+    Ok(Running { listen, admin_listen, shared, shards, source })
 }
 
 impl Running {
@@ -193,8 +190,8 @@ impl Running {
             }
         }
         self.shared.desk.close();
-        if self.publisher.join().is_err() {
-            result = Err(RunError::new("the publisher's thread broke; its last words are above".into()));
+        if self.source.join().is_err() {
+            result = Err(RunError::new("the thread of the source broke; its last words are above".into()));
         }
         result
     }

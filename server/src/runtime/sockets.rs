@@ -45,6 +45,14 @@ impl Sockets {
         Self { by_slot: Vec::new(), polls }
     }
 
+    /// Closes every socket.
+    pub(super) fn close(&mut self) {
+        let ids: Vec<WatcherId> = self.by_slot.iter().flatten().map(|socket| socket.id).collect();
+        for id in ids {
+            drop(self.remove(id));
+        }
+    }
+
     /// Takes the socket of a watch that begins.
     pub(super) fn insert(&mut self, id: WatcherId, fd: OwnedFd, leftover: Vec<u8>, keep_alive: bool) {
         if self.by_slot.len() <= id.slot() {

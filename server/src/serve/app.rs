@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
-use revcast_engine::Feed;
-
 use crate::api::discovery::Discovery;
 use crate::api::openapi::OpenApi;
 use crate::api::resources::Registry;
+use crate::source::desk::Desk;
+use crate::source::epoch::{Epoch, Epochs};
+use bytes::Bytes;
+use revcast_engine::resource::Schema;
 
 /// The stages of a server's life, in order; it never goes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,27 +26,45 @@ pub enum Life {
     Closing,
 }
 
+/// How old the word of a source elsewhere may be.
+#[derive(Clone, Debug)]
+pub struct Freshness {
+    /// Tells how old it is.
+    pub desk: Arc<Desk>,
+    /// Older than this the server is not ready.
+    pub limit: Duration,
+}
+
+impl Freshness {
+    fn holds(&self) -> bool {
+        self.desk.stats.remote.stale().is_some_and(|age| age <= self.limit)
+    }
+}
+
 /// What all shards share.
 #[derive(Debug)]
 pub struct App {
     pub(super) registry: Arc<Registry>,
     pub(super) discovery: Discovery,
     pub(super) openapi: OpenApi,
-    pub(super) feed: Feed,
+    epochs: Arc<Epochs>,
+    schema: Schema,
+    /// How old the source's word may be before the server says that it is not ready; `None`: it is never old.
+    freshness: Option<Freshness>,
     pub(super) min_watch_timeout: Duration,
     pub(super) root: Bytes,
     life: AtomicU8,
 }
 
 impl App {
-    /// Makes all documents. `feed` has the schema of `registry`.
+    /// Makes all documents. The feeds of `epochs` have the schema of `registry`.
     ///
     /// `server_address` (`host:port`) stands in plain discovery. A watch that names no timeout ends between
     /// `min_watch_timeout` and twice that. The server is [`Life::Starting`].
     #[must_use]
     pub fn new(
         registry: Arc<Registry>,
-        feed: Feed,
+        epochs: Arc<Epochs>,
         server_address: &str,
         min_watch_timeout: Duration,
     ) -> Self {
@@ -54,10 +73,18 @@ impl App {
             openapi: OpenApi::new(&registry),
             root: root(&registry),
             life: AtomicU8::new(Life::Starting as u8),
+            schema: registry.schema(),
             registry,
-            feed,
+            epochs,
+            freshness: None,
             min_watch_timeout,
         }
+    }
+
+    /// With a source elsewhere, whose word can be old.
+    #[must_use]
+    pub fn with_freshness(self, freshness: Freshness) -> Self {
+        Self { freshness: Some(freshness), ..self }
     }
 
     /// Where the server is in its life.
@@ -65,6 +92,8 @@ impl App {
     pub fn life(&self) -> Life {
         match self.life.load(Ordering::Acquire) {
             0 => Life::Starting,
+            // Between two epochs it is as at the start.
+            1 if !self.epochs.current().is_ready() => Life::Starting,
             1 => Life::Serving,
             _ => Life::Closing,
         }
@@ -75,10 +104,28 @@ impl App {
         self.life.fetch_max(life as u8, Ordering::AcqRel);
     }
 
-    /// The feed.
+    /// What is served from now.
     #[must_use]
-    pub const fn feed(&self) -> &Feed {
-        &self.feed
+    pub fn epoch(&self) -> Arc<Epoch> {
+        self.epochs.current()
+    }
+
+    /// Where epochs follow each other.
+    #[must_use]
+    pub const fn epochs(&self) -> &Arc<Epochs> {
+        &self.epochs
+    }
+
+    /// All resources, as the engine sees them.
+    #[must_use]
+    pub const fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    /// Whether the source's word is as fresh as it should be; `None`: the source is this process.
+    #[must_use]
+    pub fn is_fresh(&self) -> Option<bool> {
+        self.freshness.as_ref().map(Freshness::holds)
     }
 
     /// The resources.

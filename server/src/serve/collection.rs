@@ -25,7 +25,7 @@ pub(super) async fn delete<H: Host>(call: &Call<'_, H>, body: &Bytes) -> Result<
     let options = delete::options(call, body)?;
     let which = ListOptions::parse(call.query).map_err(OptionsError::status)?;
     let choice = Choice::new(call, &which.selectors, None)?;
-    let state = list::state(call, &which).await?;
+    let state = list::state(call, &which, &choice).await?;
     let page = Page::find(call, choice, state, &which).await;
     // Keys are pointers into the snapshot that the page holds anyway.
     let keys: Vec<Key> = page.objects().map(|object| object.key().clone()).collect();

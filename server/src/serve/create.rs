@@ -43,7 +43,11 @@ async fn create<H: Host>(call: &Call<'_, H>, draft: &Draft, dry_run: bool) -> Re
     let key = call.key(draft.meta("name"));
     let value = draft.to_json(call);
     if dry_run {
-        let taken = call.consistent().await?.get(&key).is_some();
+        let taken = match call.current(&key).await {
+            Ok(_) => true,
+            Err(status) if status.code() == 404 => false,
+            Err(status) => return Err(status),
+        };
         call.put(value.clone())?;
         return Ok((!taken).then(|| call.show(201, &value)));
     }

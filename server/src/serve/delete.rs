@@ -1,7 +1,5 @@
 //! DELETE of one object: at once, or when its finalizers are gone.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use revcast_engine::Object;
 use revcast_engine::key::Key;
@@ -53,8 +51,7 @@ pub(super) async fn delete<H: Host>(
 ) -> Result<Fate, Status> {
     let name = key.name();
     for _ in 0..ATTEMPTS_MAX {
-        let snapshot = call.consistent().await?;
-        let current = Arc::clone(snapshot.get(key).ok_or_else(|| call.not_found(name))?);
+        let current = call.current(key).await?;
         let old = Draft::stored(current.json())?;
         check_preconditions(call, name, &current, &old, options)?;
         let (fate, action) = if old.finalizers().is_empty() {
@@ -79,7 +76,7 @@ pub(super) async fn delete<H: Host>(
             Outcome::Made(Some(object)) => return Ok(Fate::Waits(object.json().to_vec())),
             Outcome::Made(None) => return Ok(fate),
             Outcome::Lost(None) => return Err(call.not_found(name)),
-            Outcome::Lost(Some(winner)) => call.see(winner).await,
+            Outcome::Lost(Some(_)) => {}
         }
     }
     Err(call.conflict(name))

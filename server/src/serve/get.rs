@@ -1,14 +1,19 @@
 //! GET of one object.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use revcast_engine::Object;
 use revcast_engine::index::Snapshot;
+use revcast_engine::key::Key;
 use revcast_engine::revision::Revision;
+
+use serde_json::Value;
 
 use super::{Call, Host, Reply};
 use crate::http::options::{GetOptions, GetVersion, OptionsError};
 use crate::http::status::Status;
+use crate::source::SourceError;
 
 /// How long a reader waits for a revision that is not reached yet (apiserver `cacher/watch_cache.go`).
 const FRESH_WAIT: Duration = Duration::from_secs(3);
@@ -16,12 +21,30 @@ const FRESH_WAIT: Duration = Duration::from_secs(3);
 const FRESH_RETRY_SECONDS: u32 = 1;
 
 impl<H: Host> Call<'_, H> {
-    /// The state that everybody whose write was answered before this request can expect to see.
+    /// The state that everybody whose write was answered before this request, by whomever, can expect to see: the source
+    /// is asked for its newest revision, and what is visible here is waited for until it is that new.
     ///
-    /// The embedded store publishes before it answers a writer, so what is visible is that state already. A source
-    /// that runs elsewhere would be asked for its revision here, and waited for.
+    /// # Errors
+    /// 504 when either takes too long, 429 when the source begins another epoch meanwhile.
     pub(super) async fn consistent(&self) -> Result<Arc<Snapshot>, Status> {
-        Ok(self.app.feed.snapshot())
+        let began = Instant::now();
+        let newest = self.host.newest(FRESH_WAIT).await.map_err(|error| unanswered(&error))?;
+        if newest.epoch != self.epoch.number {
+            return Err(Status::initializing(FRESH_RETRY_SECONDS));
+        }
+        self.reached(newest.revision, FRESH_WAIT.saturating_sub(began.elapsed())).await
+    }
+
+    /// The newest state of an object, as the source itself has it: for a write, which must not wait for what is visible
+    /// here.
+    ///
+    /// # Errors
+    /// 404 when there is none; 504 when the source does not say.
+    pub(super) async fn current(&self, key: &Key) -> Result<Arc<Object>, Status> {
+        let found = self.host.get(key).await.map_err(|error| unanswered(&error))?;
+        let object = found.ok_or_else(|| self.not_found(key.name()))?;
+        readable(&object)?;
+        Ok(object)
     }
 
     /// A state that is not older than `revision`.
@@ -29,16 +52,44 @@ impl<H: Host> Call<'_, H> {
     /// # Errors
     /// 504 when it is not reached in time (recording 07).
     pub(super) async fn not_older_than(&self, revision: Revision) -> Result<Arc<Snapshot>, Status> {
-        let snapshot = self.app.feed.snapshot();
+        self.reached(revision, FRESH_WAIT).await
+    }
+
+    async fn reached(&self, revision: Revision, within: Duration) -> Result<Arc<Snapshot>, Status> {
+        let feed = &self.epoch.feed;
+        let snapshot = feed.snapshot();
         if snapshot.revision() >= revision {
             return Ok(snapshot);
         }
-        if self.host.wait_for(revision, FRESH_WAIT).await {
-            return Ok(self.app.feed.snapshot());
+        self.host.wait_for(revision, within).await;
+        if self.app.epochs().number() != self.epoch.number {
+            return Err(Status::initializing(FRESH_RETRY_SECONDS));
         }
-        let current = self.app.feed.revision();
+        let snapshot = feed.snapshot();
+        let current = snapshot.revision();
+        if current >= revision {
+            return Ok(snapshot);
+        }
         Err(Status::version_too_large(revision, current, Some(FRESH_RETRY_SECONDS)))
     }
+}
+
+/// Refuses what cannot be shown.
+///
+/// # Errors
+/// 500: the stored value is none that revcast understands, and it says why.
+pub(super) fn readable(object: &Object) -> Result<(), Status> {
+    if object.unreadable().is_none() {
+        return Ok(());
+    }
+    // Its JSON is a Status already, which a watch is told as it is.
+    let status: Value = serde_json::from_slice(object.json()).unwrap_or_default();
+    Err(Status::unreadable(status["message"].as_str().unwrap_or_default().to_owned()))
+}
+
+/// 504: the source did not answer in time, or at all.
+fn unanswered(error: &SourceError) -> Status {
+    Status::source_timeout(&error.detail, FRESH_RETRY_SECONDS)
 }
 
 /// Answers a GET of one object or of its status.
@@ -46,9 +97,10 @@ pub(super) async fn handle<H: Host>(call: &Call<'_, H>, name: &str) -> Result<Re
     let options = GetOptions::parse(call.query).map_err(OptionsError::status)?;
     let snapshot = match options.version {
         GetVersion::Unset => call.consistent().await?,
-        GetVersion::Any => call.app.feed.snapshot(),
+        GetVersion::Any => call.epoch.feed.snapshot(),
         GetVersion::NotOlderThan(revision) => call.not_older_than(revision).await?,
     };
     let object = snapshot.get(&call.key(name)).ok_or_else(|| call.not_found(name))?;
+    readable(object)?;
     Ok(call.show(200, object.json()))
 }

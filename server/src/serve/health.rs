@@ -10,19 +10,24 @@ use crate::http::route::Check;
 const PING: &str = "ping";
 const STORAGE: &str = "poststarthook/storage-readiness";
 const SHUTDOWN: &str = "shutdown";
+/// Whether the word of a source elsewhere is fresh; no part where the source is this process.
+const ETCD: &str = "etcd";
 
 /// The parts of a check.
-const fn parts(check: Check) -> &'static [&'static str] {
-    match check {
-        Check::Livez => &[PING],
-        Check::Healthz => &[PING, STORAGE],
-        Check::Readyz => &[PING, STORAGE, SHUTDOWN],
+fn parts(app: &App, check: Check) -> &'static [&'static str] {
+    match (check, app.is_fresh()) {
+        (Check::Livez, _) => &[PING],
+        (Check::Healthz, None) => &[PING, STORAGE],
+        (Check::Healthz, Some(_)) => &[PING, ETCD, STORAGE],
+        (Check::Readyz, None) => &[PING, STORAGE, SHUTDOWN],
+        (Check::Readyz, Some(_)) => &[PING, ETCD, STORAGE, SHUTDOWN],
     }
 }
 
 fn passes(app: &App, part: &str) -> bool {
     match part {
         STORAGE => app.life() >= Life::Serving,
+        ETCD => app.is_fresh().unwrap_or(true),
         SHUTDOWN => app.life() < Life::Closing,
         _ => true,
     }
@@ -30,7 +35,7 @@ fn passes(app: &App, part: &str) -> bool {
 
 /// One part: 200 `ok` or 500. A part that there is not is an unknown path.
 fn one(app: &App, check: Check, part: &str) -> Reply {
-    if !parts(check).contains(&part) {
+    if !parts(app, check).contains(&part) {
         return reply::page_not_found();
     }
     if passes(app, part) {
@@ -49,7 +54,7 @@ pub(super) fn handle(app: &App, check: Check, sub: Option<&str>, query: &Query) 
     let name = check.name();
     let mut lines = String::new();
     let mut failed = false;
-    for part in parts(check) {
+    for part in parts(app, check) {
         let line = if query.all("exclude").any(|excluded| excluded == *part) {
             format!("[+]{part} excluded: ok\n")
         } else if passes(app, part) {
@@ -62,7 +67,7 @@ pub(super) fn handle(app: &App, check: Check, sub: Option<&str>, query: &Query) 
     }
     let unknown: Vec<String> = query
         .all("exclude")
-        .filter(|excluded| !parts(check).contains(excluded))
+        .filter(|excluded| !parts(app, check).contains(excluded))
         .map(|excluded| format!("{excluded:?}"))
         .collect();
     if !unknown.is_empty() {

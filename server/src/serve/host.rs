@@ -8,13 +8,14 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use revcast_engine::encoding::Encoding;
+use revcast_engine::key::Key;
 use revcast_engine::revision::Revision;
 use revcast_engine::selector::Selector;
 use revcast_engine::{Object, Scope, Start};
 
 use crate::http::response::Caching;
 use crate::http::status::Status;
-use crate::source::{Txn, TxnError};
+use crate::source::{SourceError, Txn, TxnError};
 
 /// What a transaction did.
 #[derive(Clone, Debug)]
@@ -23,6 +24,15 @@ pub struct Written {
     pub revision: Revision,
     /// The new state of each operation's key, in order; `None` where it was deleted.
     pub objects: Vec<Option<Arc<Object>>>,
+}
+
+/// The source's newest revision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Newest {
+    /// The number of the epoch it belongs to.
+    pub epoch: u64,
+    /// The revision.
+    pub revision: Revision,
 }
 
 /// Why a write was not made, or is not known to have been made.
@@ -39,11 +49,23 @@ pub enum WriteError {
 /// What a shard offers to handlers. All of it is local to one core.
 #[allow(async_fn_in_trait)] // one core: futures need not be Send
 pub trait Host {
-    /// Waits until everything up to `revision` is visible. False when `within` passed before.
+    /// Waits until everything up to `revision` is visible. False when `within` passed before, or another epoch began.
     async fn wait_for(&self, revision: Revision, within: Duration) -> bool;
 
-    /// Makes a transaction durable and visible. What it wrote is in the feed's snapshot when this returns.
+    /// Makes a transaction durable. Who then asks for the newest revision gets one that it is in.
     async fn write(&self, txn: Txn) -> Result<Written, WriteError>;
+
+    /// The newest revision of all that were acknowledged to anybody before this question.
+    ///
+    /// # Errors
+    /// The source did not say within the time.
+    async fn newest(&self, within: Duration) -> Result<Newest, SourceError>;
+
+    /// The newest state of a key, as the source itself has it; `None`: there is none.
+    ///
+    /// # Errors
+    /// The source did not say.
+    async fn get(&self, key: &Key) -> Result<Option<Arc<Object>>, SourceError>;
 
     /// Lets the other work of the shard go first. A handler that looks at many objects calls it every few thousand.
     async fn breathe(&self) {}
@@ -99,6 +121,8 @@ pub struct Wish {
     pub start: Start,
     /// Whether bookmarks are welcome.
     pub bookmarks: bool,
+    /// The epoch that `start` belongs to: in another one the watch is told 410.
+    pub epoch: u64,
     /// When the stream ends by itself, from now.
     pub timeout: Duration,
 }

@@ -5,14 +5,14 @@
 
 use std::sync::Arc;
 
-use revcast_engine::Object;
 use revcast_engine::index::{Past, Snapshot};
 use revcast_engine::key::ResourceId;
 use revcast_engine::revision::Revision;
+use revcast_engine::{Object, Scope};
 
 use super::encode::{self, Shape};
 use super::select::Choice;
-use super::{Call, Host, Pieces, Reply, reply};
+use super::{Call, Host, Pieces, Reply, get, reply};
 use crate::api::resources::{ApiResource, Registry};
 use crate::api::table::{self, Printer};
 use crate::http::continuation::{Continuation, PageRevision};
@@ -32,7 +32,7 @@ const REMAINING_MAX: usize = 1 << 16;
 /// Answers a LIST.
 pub(super) async fn handle<H: Host>(call: &Call<'_, H>, options: &ListOptions) -> Result<Reply, Status> {
     let choice = Choice::new(call, &options.selectors, None)?;
-    let state = state(call, options).await?;
+    let state = state(call, options, &choice).await?;
     let page = Page::find(call, choice, state, options).await;
     page.reply(call).await
 }
@@ -51,6 +51,15 @@ impl State {
         match self {
             Self::Now(snapshot) => snapshot.revision(),
             Self::Then(past) => past.revision(),
+        }
+    }
+
+    /// The first object in the scope that cannot be read.
+    fn first_unreadable(&self, scope: &Scope) -> Option<&Arc<Object>> {
+        let (namespace, name) = (scope.namespace.as_deref(), scope.name.as_deref());
+        match self {
+            Self::Now(snapshot) => snapshot.first_unreadable(scope.resource, namespace, name),
+            Self::Then(past) => past.first_unreadable(namespace, name),
         }
     }
 
@@ -77,19 +86,38 @@ impl State {
 /// The state that a list shows.
 ///
 /// # Errors
-/// 504 when it is not reached in time, 410 when it is forgotten.
-pub(super) async fn state<H: Host>(call: &Call<'_, H>, options: &ListOptions) -> Result<State, Status> {
+/// 504 when it is not reached in time, 410 when it is forgotten, 500 when something in the choice's scope cannot be read:
+/// whether a selector means it nobody can tell.
+pub(super) async fn state<H: Host>(
+    call: &Call<'_, H>,
+    options: &ListOptions,
+    choice: &Choice,
+) -> Result<State, Status> {
+    let state = reached(call, options).await?;
+    match state.first_unreadable(&choice.scope) {
+        None => Ok(state),
+        Some(object) => Err(get::readable(object).err().unwrap_or_else(|| Status::unreadable(String::new()))),
+    }
+}
+
+async fn reached<H: Host>(call: &Call<'_, H>, options: &ListOptions) -> Result<State, Status> {
     let revision = match options.version {
         ListVersion::Unset => return call.consistent().await.map(State::Now),
-        ListVersion::Any => return Ok(State::Now(call.app.feed.snapshot())),
+        ListVersion::Any => return Ok(State::Now(call.epoch.feed.snapshot())),
         ListVersion::NotOlderThan(revision) => return call.not_older_than(revision).await.map(State::Now),
         ListVersion::Exact(revision) => revision,
     };
+    if let Some(continuation) = &options.continuation
+        && ![0, call.epoch.line].contains(&continuation.line)
+    {
+        // The page before showed a state that never was in this line of revisions.
+        return Err(Status::continue_expired(continuation.at_latest().encode()));
+    }
     let newest = call.not_older_than(revision).await?;
     if newest.revision() == revision {
         return Ok(State::Now(newest));
     }
-    match call.app.feed.past(call.resource.row, revision) {
+    match call.epoch.feed.past(call.resource.row, revision) {
         Ok(past) => Ok(State::Then(Box::new(past))),
         Err(_) => Err(match &options.continuation {
             Some(continuation) => Status::continue_expired(continuation.at_latest().encode()),
@@ -177,7 +205,7 @@ impl Page {
             None => path,
         });
         let at = PageRevision::Exact(page.state.revision());
-        page.token = relative.map(|key| Continuation::behind(key, at).encode());
+        page.token = relative.map(|key| Continuation::behind(key, at, call.epoch.line).encode());
         page.last = cut;
         page
     }

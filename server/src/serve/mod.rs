@@ -31,14 +31,15 @@ mod update;
 mod watch;
 mod write;
 
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use revcast_engine::key::Key;
 
-pub use app::{App, Life};
+pub use app::{App, Freshness, Life};
 pub use encode::Encoder;
-pub use host::{Host, Pieces, Reply, Whole, Wish, WriteError, Written};
+pub use host::{Host, Newest, Pieces, Reply, Whole, Wish, WriteError, Written};
 
 use crate::api::resources::ApiResource;
 use crate::http::accept::{self, DiscoveryForm, Form};
@@ -47,6 +48,7 @@ use crate::http::request::{Method, RequestHead};
 use crate::http::response::JSON;
 use crate::http::route::{self, ResourcePath, Target};
 use crate::http::status::{GroupResource, Layout, Status};
+use crate::source::epoch::Epoch;
 use encode::Shape;
 
 /// Answers one request. `body` is whole and decoded.
@@ -213,8 +215,11 @@ impl<'a, H: Host> Request<'a, H> {
     where
         'a: 'b,
     {
+        // One look: what is answered from is what was found ready.
+        let epoch = self.app.epoch();
         match self.app.life() {
             Life::Starting => return Err(Status::initializing(1)),
+            Life::Serving if !epoch.is_ready() => return Err(Status::initializing(1)),
             Life::Serving => {}
             Life::Closing => {
                 let why = "the server is closing: try again, another instance will answer".to_owned();
@@ -231,6 +236,7 @@ impl<'a, H: Host> Request<'a, H> {
         };
         Ok(Call {
             app: self.app,
+            epoch,
             host: self.host,
             head: self.head,
             query: self.query,
@@ -254,6 +260,8 @@ enum Part {
 /// A request about objects of one resource.
 struct Call<'a, H> {
     app: &'a App,
+    /// What the request is answered from, also when another epoch begins meanwhile.
+    epoch: Arc<Epoch>,
     host: &'a H,
     head: &'a RequestHead,
     query: &'a Query,

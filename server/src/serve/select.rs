@@ -30,7 +30,7 @@ impl Choice {
         name: Option<&str>,
     ) -> Result<Self, Status> {
         let bad = |error: revcast_engine::selector::SelectorError| Status::bad_request(error.to_string());
-        let schema = call.app.feed.schema().get(call.resource.row);
+        let schema = call.app.schema().get(call.resource.row);
         let labels = LabelSelector::parse(&selectors.labels).map_err(bad)?;
         let fields = FieldSelector::parse(&selectors.fields, schema).map_err(bad)?;
         let everything = name.is_none() && labels.is_everything() && fields.is_everything();
@@ -70,7 +70,7 @@ fn narrow(fields: FieldSelector, field: FieldId, path: Option<&str>) -> (FieldSe
 
 /// Whether `fieldSelector` names another object than the path does (apiserver `handlers/get.go`).
 pub(super) fn contradicts<H: Host>(call: &Call<'_, H>, selectors: &Selectors, name: &str) -> bool {
-    let schema = call.app.feed.schema().get(call.resource.row);
+    let schema = call.app.schema().get(call.resource.row);
     FieldSelector::parse(&selectors.fields, schema)
         .ok()
         .and_then(|mut fields| fields.take_equal(FieldId::NAME))

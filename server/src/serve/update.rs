@@ -3,8 +3,6 @@
 //! Owns what an update cannot change, when it is no change at all, and when it ends an object that waits for its
 //! finalizers.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use revcast_engine::Object;
 use revcast_engine::revision::Revision;
@@ -42,8 +40,7 @@ pub(super) async fn run<H: Host>(
 ) -> Result<Reply, Status> {
     let key = call.key(name);
     for _ in 0..ATTEMPTS_MAX {
-        let snapshot = call.consistent().await?;
-        let current = Arc::clone(snapshot.get(&key).ok_or_else(|| call.not_found(name))?);
+        let current = call.current(&key).await?;
         let old = Draft::stored(current.json())?;
         let mut new = change(&current)?;
         settle_name(call, &mut new, name)?;
@@ -67,7 +64,7 @@ pub(super) async fn run<H: Host>(
             }
             Outcome::Lost(None) => return Err(call.not_found(name)),
             // A client that named a revision gets its 409 when the next attempt finds another one.
-            Outcome::Lost(Some(winner)) => call.see(winner).await,
+            Outcome::Lost(Some(_)) => {}
         }
     }
     Err(call.conflict(name))

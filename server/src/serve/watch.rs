@@ -30,7 +30,7 @@ pub(super) async fn handle<H: Host>(
         WatchStart::State(freshness) => {
             let reached = match freshness {
                 Freshness::MostRecent => call.consistent().await,
-                Freshness::Any => Ok(call.app.feed.snapshot()),
+                Freshness::Any => Ok(call.epoch.feed.snapshot()),
                 Freshness::NotOlderThan(revision) => call.not_older_than(revision).await,
             };
             if let Err(status) = reached {
@@ -45,8 +45,15 @@ pub(super) async fn handle<H: Host>(
             Ok(snapshot) => Start::After(snapshot.revision()),
             Err(status) => return Ok(Reply::Refused(status)),
         },
-        WatchStart::Any => Start::After(call.app.feed.revision()),
-        WatchStart::After(revision) => Start::After(revision),
+        WatchStart::Any => Start::After(call.epoch.feed.revision()),
+        WatchStart::After(revision) => {
+            let newest = call.epoch.feed.revision();
+            if revision > newest && revision <= call.epoch.abandoned {
+                // It was reached, but in a line of revisions that is no more.
+                return Ok(Reply::Refused(Status::watch_expired(revision, newest.next())));
+            }
+            Start::After(revision)
+        }
     };
     Ok(Reply::Watch(Wish {
         scope: choice.scope,
@@ -54,6 +61,7 @@ pub(super) async fn handle<H: Host>(
         encoding: call.shape.encoding(),
         start,
         bookmarks: options.bookmarks,
+        epoch: call.epoch.number,
         timeout: timeout(call, options.timeout),
     }))
 }

@@ -3,7 +3,6 @@
 //! Owns the way from what a handler wants stored to the store, and from the store's errors to a [`Status`].
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use revcast_engine::Object;
@@ -14,12 +13,10 @@ use revcast_engine::revision::Revision;
 use super::host::WriteError;
 use super::{Call, Host};
 use crate::http::status::Status;
-use crate::source::{Action, Expect, Txn, TxnError, VALUE_BYTES_MAX};
+use crate::source::{Action, Expect, Fault, Txn, TxnError, VALUE_BYTES_MAX};
 
 /// How often a write that requires no revision is tried again when others are faster.
 pub(super) const ATTEMPTS_MAX: usize = 5;
-/// How long a writer that lost a race waits to see what the winner wrote.
-const SEE_WINNER: Duration = Duration::from_secs(1);
 /// What `Retry-After` says when the store takes no write now.
 const BUSY_RETRY_SECONDS: u32 = 1;
 
@@ -54,16 +51,11 @@ impl<H: Host> Call<'_, H> {
         if value.len() > VALUE_BYTES_MAX {
             return Err(Status::request_entity_too_large(VALUE_BYTES_MAX));
         }
-        let schema = self.app.feed.schema().get(self.resource.row);
+        let schema = self.app.schema().get(self.resource.row);
         Decoder::new()
             .check(schema, &value)
             .map_err(|error| Status::bad_request(format!("the object cannot be stored: {error}")))?;
         Ok(Action::Put { value: Bytes::from(value), ttl: self.resource.ttl })
-    }
-
-    /// Waits until what won a race is visible, so that another attempt sees it.
-    pub(super) async fn see(&self, winner: Revision) {
-        self.host.wait_for(winner, SEE_WINNER).await;
     }
 
     /// 409: somebody else was faster.
@@ -87,6 +79,13 @@ fn refusal(error: &WriteError) -> Status {
         }
         WriteError::Refused(error) => match error {
             TxnError::Storage(error) => Status::internal_error(&error.to_string()),
+            TxnError::Source(error) => match error.fault {
+                Fault::Unavailable => Status::service_unavailable(error.detail.clone(), BUSY_RETRY_SECONDS),
+                Fault::Unknown => Status::source_timeout(&error.detail, BUSY_RETRY_SECONDS),
+                Fault::Full => Status::other(507, error.detail.clone()),
+                Fault::TooLarge => Status::other(413, error.detail.clone()),
+                Fault::Denied | Fault::Broken => Status::internal_error(&error.detail),
+            },
             TxnError::ValueTooLarge { .. } => Status::request_entity_too_large(VALUE_BYTES_MAX),
             TxnError::KeyTooLong { .. } => Status::bad_request(error.to_string()),
             TxnError::NoOps

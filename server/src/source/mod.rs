@@ -3,7 +3,11 @@
 //! Owns the types of a write and its answers, shared by every source. Never decodes an object, never waits and reads
 //! no clock: wall time is an argument, because a lease must outlive the process that granted it.
 
+pub mod desk;
 pub mod embedded;
+pub mod engine;
+pub mod epoch;
+pub mod etcd;
 pub mod publishing;
 
 use std::fmt;
@@ -147,7 +151,51 @@ pub enum TxnError {
     },
     /// The store cannot write.
     Storage(StorageError),
+    /// The source did not make it, or does not say whether it did.
+    Source(SourceError),
 }
+
+/// Why a source elsewhere did not do what it was asked. Cheap enough to give to everyone who waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceError {
+    /// What kind of failure it is.
+    pub fault: Fault,
+    /// What went wrong, and how to mend it, on one line.
+    pub detail: String,
+}
+
+/// The kinds of failure that a client is told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It surely did nothing; it may later.
+    Unavailable,
+    /// It may have done it, or not.
+    Unknown,
+    /// It has no room for more.
+    Full,
+    /// The request is larger than it takes.
+    TooLarge,
+    /// This server may not ask that of it.
+    Denied,
+    /// It does not understand, or answers nonsense.
+    Broken,
+}
+
+impl SourceError {
+    /// A failure of this kind.
+    #[must_use]
+    pub fn new(fault: Fault, detail: impl Into<String>) -> Self {
+        Self { fault, detail: detail.into() }
+    }
+}
+
+impl fmt::Display for SourceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.detail)
+    }
+}
+
+impl std::error::Error for SourceError {}
 
 impl fmt::Display for TxnError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -187,6 +235,7 @@ impl fmt::Display for TxnError {
                 write!(f, "the request's operation {op} deletes an object that does not exist: nothing to do")
             }
             Self::Storage(error) => error.fmt(f),
+            Self::Source(error) => error.fmt(f),
         }
     }
 }
@@ -195,6 +244,7 @@ impl std::error::Error for TxnError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Storage(error) => Some(error),
+            Self::Source(error) => Some(error),
             Self::NoOps
             | Self::TooManyOps { .. }
             | Self::DuplicateKey { .. }

@@ -4,23 +4,20 @@
 //! waiting writes shares one flush. It never touches a socket; shards learn of news through [`Shards`].
 
 use std::sync::Arc;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::{JoinHandle, Thread};
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crossbeam_queue::ArrayQueue;
+use revcast_engine::Publisher;
 use revcast_engine::change::Batch;
 use revcast_engine::key::Key;
 use revcast_engine::revision::Revision;
-use revcast_engine::{Object, Publisher};
 
-use super::embedded::{CompactError, Progress, Recovery, Store};
-use super::{StorageError, Txn, TxnError, WallTime};
+use super::desk::{Answer, Asker, Command, Desk, Shards};
+use super::embedded::{Progress, Recovery, Store};
+use super::{StorageError, TxnError, WallTime};
 use crate::vital::Vital;
 
-/// Commands that may wait; more are told to come back.
-const COMMANDS_MAX: usize = 4096;
 /// Writes that share one flush.
 const GROUP_MAX: usize = 256;
 /// Keys that one pass expires.
@@ -30,125 +27,15 @@ const BACKLOG_MAX: f64 = 0.5;
 /// How often the source looks whether such a shard has caught up.
 const BACKLOG_POLL: Duration = Duration::from_micros(200);
 
-/// Who asked: a shard, and its own number for the question.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asker {
-    /// The shard.
-    pub shard: usize,
-    /// Its number for the question.
-    pub ticket: u64,
-}
-
-/// What can be asked of the publisher's thread.
-#[derive(Debug)]
-pub enum Command {
-    /// Make this transaction.
-    Write(Txn, Asker),
-    /// Forget history up to this revision.
-    Compact(Revision, Asker),
-}
-
-/// What is answered.
-#[derive(Clone, Debug)]
-pub enum Answer {
-    /// The transaction is durable and visible; the new states of its keys in the order of its operations.
-    Written(Revision, Vec<Option<Arc<Object>>>),
-    /// Nothing was changed.
-    Refused(TxnError),
-    /// History is forgotten up to here.
-    Compacted(Revision),
-    /// It was not forgotten.
-    NotCompacted(CompactError),
-}
-
-/// The shards, as the publisher's thread sees them.
-pub trait Shards: Send + Sync {
-    /// Something new is visible.
-    fn published(&self);
-    /// An answer for one of them.
-    fn answer(&self, to: Asker, answer: Answer);
-}
-
-/// Counts of the source, for metrics.
-#[derive(Debug, Default)]
-pub struct SourceStats {
-    /// Transactions made.
-    pub writes: AtomicU64,
-    /// Transactions refused.
-    pub refused: AtomicU64,
-    /// Keys deleted because their time was over.
-    pub expired: AtomicU64,
-    /// Flushes of a group to disk (or to nothing, in memory).
-    pub flushes: AtomicU64,
-    /// Times that the source waited for a shard that was half a ring behind.
-    pub backlogged: AtomicU64,
-    /// Up to where the store has forgotten history.
-    pub compacted: AtomicU64,
-    /// Bytes of frames in the window.
-    pub window_bytes: AtomicU64,
-    /// The disk failed: every write is refused.
-    pub failed: AtomicBool,
-}
-
-/// Where shards leave commands.
-#[derive(Debug)]
-pub struct Desk {
-    commands: ArrayQueue<Command>,
-    thread: OnceLock<Thread>,
-    closing: AtomicBool,
-    /// Counts of the source.
-    pub stats: SourceStats,
-}
-
-/// Too many commands wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Full;
-
-impl Desk {
-    /// An empty desk; nobody sits at it yet.
-    #[must_use]
-    pub fn new() -> Arc<Self> {
-        Arc::new(Self {
-            commands: ArrayQueue::new(COMMANDS_MAX),
-            thread: OnceLock::new(),
-            closing: AtomicBool::new(false),
-            stats: SourceStats::default(),
-        })
-    }
-
-    /// Leaves a command; its answer comes through [`Shards::answer`].
-    ///
-    /// # Errors
-    /// [`Full`]: nothing was taken.
-    pub fn submit(&self, command: Command) -> Result<(), Full> {
-        self.commands.push(command).map_err(|_| Full)?;
-        if let Some(thread) = self.thread.get() {
-            thread.unpark();
-        }
-        Ok(())
-    }
-
-    /// Asks the thread to make what is waiting and to end.
-    pub fn close(&self) {
-        self.closing.store(true, Ordering::Release);
-        if let Some(thread) = self.thread.get() {
-            thread.unpark();
-        }
-    }
-}
-
 /// Replays what the store remembers through the publisher, so that the window survives a restart.
 ///
 /// # Errors
-/// The file cannot be read, or a stored value cannot be served any more; one line either way.
+/// The file cannot be read, or its revisions do not grow; one line either way.
 pub fn replay(recovery: &Recovery, publisher: &mut Publisher) -> Result<(), String> {
     let now = seconds(wall_now());
     for object in recovery.base() {
         let object = object.map_err(|error| error.to_string())?;
-        let path = object.key.path().to_owned();
-        publisher
-            .load(object.key, object.revision, &object.value)
-            .map_err(|error| format!("the stored object {path} cannot be served: {error}"))?;
+        publisher.load(object.key, object.revision, &object.value);
     }
     publisher.loaded(recovery.compacted);
     for (count, batch) in recovery.history().enumerate() {
@@ -178,7 +65,8 @@ pub fn start(
 ) -> std::io::Result<JoinHandle<()>> {
     std::thread::Builder::new().name("publisher".into()).spawn(move || {
         let _vital = Vital("the publisher's thread");
-        let _ = desk.thread.set(std::thread::current());
+        let thread = std::thread::current();
+        desk.sit(move || thread.unpark());
         let next_compaction = compact_interval.map(|interval| Instant::now() + interval);
         let mut thread = Publishing {
             store,
@@ -214,10 +102,10 @@ struct Publishing {
 impl Publishing {
     fn run(&mut self) {
         loop {
-            let closing = self.desk.closing.load(Ordering::Acquire);
+            let closing = self.desk.is_closing();
             self.wait_for_shards();
             while self.group.len() < GROUP_MAX
-                && let Some(command) = self.desk.commands.pop()
+                && let Some(command) = self.desk.take()
             {
                 self.group.push(command);
             }
@@ -243,7 +131,7 @@ impl Publishing {
             return;
         }
         self.desk.stats.backlogged.fetch_add(1, Ordering::Relaxed);
-        while self.publisher.backlog() >= BACKLOG_MAX && !self.desk.closing.load(Ordering::Acquire) {
+        while self.publisher.backlog() >= BACKLOG_MAX && !self.desk.is_closing() {
             std::thread::park_timeout(BACKLOG_POLL);
         }
     }
@@ -264,6 +152,7 @@ impl Publishing {
         let mut batches = expired;
         let mut pending = Vec::new();
         let mut compactions = Vec::new();
+        let mut questions = Vec::new();
         for command in self.group.drain(..) {
             match command {
                 Command::Write(txn, asker) => {
@@ -275,6 +164,8 @@ impl Publishing {
                     pending.push(Pending { asker, outcome });
                 }
                 Command::Compact(revision, asker) => compactions.push((revision, asker)),
+                Command::Newest(asker) => questions.push((None, asker)),
+                Command::Get(key, asker) => questions.push((Some(key), asker)),
             }
         }
         let flushed = self.store.flush();
@@ -287,6 +178,14 @@ impl Publishing {
             Err(error) => refuse_all(&pending, &error),
         };
         for (asker, answer) in answers {
+            self.shards.answer(asker, answer);
+        }
+        // What is visible now holds everything that was acknowledged before the question.
+        for (key, asker) in questions {
+            let answer = match key {
+                None => Answer::Newest { epoch: 0, revision: self.publisher.revision() },
+                Some(key) => Answer::Found(self.publisher.get(&key).cloned()),
+            };
             self.shards.answer(asker, answer);
         }
         for (revision, asker) in compactions {
@@ -349,7 +248,7 @@ impl Publishing {
                 self.compacting = true;
                 Answer::Compacted(revision)
             }
-            Err(error) => Answer::NotCompacted(error),
+            Err(error) => Answer::NotCompacted(error.to_string()),
         }
     }
 

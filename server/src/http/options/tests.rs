@@ -191,7 +191,8 @@ fn the_state_that_a_list_shows() {
     }
     let page = list(&format!("limit=2&continue={TOKEN_74}"));
     assert_eq!((page.version, page.limit), (exact(74), limit(2)));
-    let expected = Continuation { at: PageRevision::Exact(Revision::new(74)), start: "cm2\0".to_owned() };
+    let expected =
+        Continuation { at: PageRevision::Exact(Revision::new(74)), start: "cm2\0".to_owned(), line: 0 };
     assert_eq!(page.continuation, Some(expected));
     assert_eq!(
         list(&format!("resourceVersion=0&limit=2&continue={TOKEN_74}")),

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod deletes;
+mod elsewhere;
 mod lists;
 mod recorded;
 mod surroundings;
@@ -22,16 +23,17 @@ use bytes::Bytes;
 use revcast_engine::change::{Batch, Change};
 use revcast_engine::key::Key;
 use revcast_engine::revision::Revision;
-use revcast_engine::{Publisher, RingLimits};
+use revcast_engine::{Object, Publisher, RingLimits};
 use serde_json::Value;
 
 use super::app::{App, Life};
 use super::encode::Encoder;
-use super::host::{Host, Reply, Wish, WriteError, Written};
+use super::host::{Host, Newest, Reply, Wish, WriteError, Written};
 use crate::api::resources::{Declaration, Registry};
 use crate::http::request::{Parsed, parse_head};
 use crate::source::embedded::{Store, StoreConfig};
-use crate::source::{Txn, WallTime};
+use crate::source::epoch::{Epoch, Epochs};
+use crate::source::{SourceError, Txn, WallTime};
 
 /// 2026-11-21T05:38:13Z, when the recorded tables were made.
 const NOW: u64 = 1_795_239_493;
@@ -46,6 +48,10 @@ struct FakeHost {
     rivals: RefCell<Vec<Txn>>,
     refuse: RefCell<Option<WriteError>>,
     writes: Cell<usize>,
+    /// What the source says is newest; `None`: what is visible.
+    newest: Cell<Option<Newest>>,
+    /// The source does not answer.
+    unanswered: RefCell<Option<SourceError>>,
 }
 
 impl FakeHost {
@@ -78,6 +84,23 @@ impl Host for FakeHost {
         let written = self.commit(&txn)?;
         self.writes.set(self.writes.get() + 1);
         Ok(written)
+    }
+
+    async fn newest(&self, _within: Duration) -> Result<Newest, SourceError> {
+        match self.unanswered.borrow().clone() {
+            Some(error) => Err(error),
+            None => Ok(self
+                .newest
+                .get()
+                .unwrap_or_else(|| Newest { epoch: 0, revision: self.publisher.borrow().revision() })),
+        }
+    }
+
+    async fn get(&self, key: &Key) -> Result<Option<Arc<Object>>, SourceError> {
+        match self.unanswered.borrow().clone() {
+            Some(error) => Err(error),
+            None => Ok(self.publisher.borrow().get(key).cloned()),
+        }
     }
 
     fn wall(&self) -> SystemTime {
@@ -153,7 +176,8 @@ impl World {
         let schema = Arc::new(registry.schema());
         let (mut publisher, feed) = Publisher::with_small_ring(schema, encoder, limits, 1, store.revision());
         publisher.publish();
-        let app = App::new(registry, feed, "192.0.2.1:26443", Duration::from_secs(1800));
+        let epochs = Epochs::new(Epoch::loaded(0, 0, Revision::ZERO, feed));
+        let app = App::new(registry, epochs, "192.0.2.1:26443", Duration::from_secs(1800));
         app.advance(Life::Serving);
         let host = FakeHost {
             store: RefCell::new(store),
@@ -163,6 +187,8 @@ impl World {
             rivals: RefCell::default(),
             refuse: RefCell::default(),
             writes: Cell::new(0),
+            newest: Cell::new(None),
+            unanswered: RefCell::default(),
         };
         Self { app, host }
     }
@@ -202,7 +228,7 @@ impl World {
     }
 
     fn revision(&self) -> u64 {
-        self.app.feed.revision().get()
+        self.app.epoch().feed.revision().get()
     }
 
     fn ask(&self, ask: &Ask<'_>) -> Got {

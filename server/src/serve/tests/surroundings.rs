@@ -92,7 +92,7 @@ fn nothing_is_served_before_the_first_state() {
     let world = World::new();
     let app = super::App::new(
         std::sync::Arc::clone(&world.app.registry),
-        world.app.feed.clone(),
+        std::sync::Arc::clone(world.app.epochs()),
         "192.0.2.1:1",
         std::time::Duration::from_secs(1),
     );

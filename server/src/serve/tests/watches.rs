@@ -15,7 +15,7 @@ fn where_it_starts() {
     let watch = |query: &str| world.get(&format!("{CONFIG_MAPS}?watch=true&{query}")).wish();
     let state = |end_mark| Start::State { end_mark };
     // The newest revision at the time of the request, not at the time the shard takes the watch.
-    let now = Start::After(world.app.feed.revision());
+    let now = Start::After(world.app.epoch().feed.revision());
     for (query, start, bookmarks) in [
         ("", state(false), false),
         ("resourceVersion=0", state(false), false),

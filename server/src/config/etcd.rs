@@ -1,0 +1,224 @@
+//! Options of the etcd source: their text, and what they must be together.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::error::Wrong;
+use super::table::{self, ROWS, Shown};
+use super::{Config, ConfigError};
+use crate::source::etcd::{EtcdOptions, WatchWish};
+
+/// What was asked for, one by one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct EtcdWanted {
+    pub(super) endpoints: Vec<String>,
+    pub(super) prefix: String,
+    pub(super) user: Option<String>,
+    pub(super) password_file: Option<PathBuf>,
+    pub(super) ca: Option<PathBuf>,
+    pub(super) cert: Option<PathBuf>,
+    pub(super) key: Option<PathBuf>,
+    pub(super) cluster: Option<u64>,
+    pub(super) watch: Option<WatchWish>,
+    pub(super) stale_limit: Duration,
+}
+
+/// `http://a:2379,http://b:2379`
+pub(super) fn endpoints(text: &str) -> Result<Vec<String>, Wrong> {
+    const MEND: &str = "give client URLs with their ports, as http://127.0.0.1:2379, separated by commas";
+    let endpoints: Vec<String> =
+        text.split(',').map(|part| part.trim().trim_end_matches('/').to_owned()).collect();
+    for endpoint in &endpoints {
+        let authority = endpoint.strip_prefix("http://").or_else(|| endpoint.strip_prefix("https://"));
+        let Some((host, port)) = authority.and_then(|authority| authority.rsplit_once(':')) else {
+            return Err(Wrong::new("not a URL with scheme and port", MEND));
+        };
+        let odd = |c: char| !(c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':' | '[' | ']'));
+        if host.is_empty() || host.contains(odd) || port.parse::<u16>().is_err() {
+            return Err(Wrong::new("not a URL of a host and a port", MEND));
+        }
+    }
+    let secure = endpoints.iter().filter(|endpoint| endpoint.starts_with("https://")).count();
+    if secure != 0 && secure != endpoints.len() {
+        return Err(Wrong::new("http and https mixed", "give all members the same scheme"));
+    }
+    Ok(endpoints)
+}
+
+/// `/registry`
+pub(super) fn prefix(text: &str) -> Result<String, Wrong> {
+    let prefix = text.trim_end_matches('/');
+    if !prefix.starts_with('/')
+        || prefix.contains("//")
+        || prefix.contains(|c: char| c.is_control())
+        || text.len() > 1024
+    {
+        return Err(Wrong::new("not a prefix of keys", "give a path that begins with a slash, as /registry"));
+    }
+    Ok(prefix.to_owned())
+}
+
+/// A user's name.
+pub(super) fn user(text: &str) -> Result<String, Wrong> {
+    if text.is_empty() {
+        return Err(Wrong::new("empty", "give the name of a user of etcd, or leave it out"));
+    }
+    Ok(text.to_owned())
+}
+
+/// A cluster id as etcd's logs and `etcdctl --hex` write it.
+pub(super) fn cluster(text: &str) -> Result<u64, Wrong> {
+    u64::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).map_err(|_| {
+        Wrong::new(
+            "not a hexadecimal number",
+            "give the cluster id as `etcdctl endpoint status -w json --hex` prints it",
+        )
+    })
+}
+
+/// `auto`, `all` or `prefix`.
+pub(super) fn watch(text: &str) -> Result<WatchWish, Wrong> {
+    match text {
+        "auto" => Ok(WatchWish::Auto),
+        "all" => Ok(WatchWish::All),
+        "prefix" => Ok(WatchWish::Prefix),
+        _ => Err(Wrong::new("not a way to watch", "give auto, all or prefix")),
+    }
+}
+
+pub(super) const fn show_watch(wish: Option<WatchWish>) -> &'static str {
+    match wish {
+        None | Some(WatchWish::Auto) => "auto",
+        Some(WatchWish::All) => "all",
+        Some(WatchWish::Prefix) => "prefix",
+    }
+}
+
+impl Config {
+    /// Puts the options together, and refuses those that contradict each other.
+    pub(super) fn settle_etcd(&mut self) -> Result<(), ConfigError> {
+        let wanted = &self.etcd_wanted;
+        let given = |name: &str, is: bool| is.then(|| name.to_owned());
+        let refuse = |config: &Self, name: &str, problem: &str, mend: &str| {
+            let value = match table::index_of(name).map(|index| (ROWS[index].show)(config)) {
+                Some(Shown::Text(text)) => text,
+                _ => String::new(),
+            };
+            Err(ConfigError::bad_value(
+                config.origin(name),
+                &name.replace('-', "_"),
+                &value,
+                Wrong::new(problem, mend),
+            ))
+        };
+        if wanted.endpoints.is_empty() {
+            let alone = [
+                given("etcd-user", wanted.user.is_some()),
+                given("etcd-password-file", wanted.password_file.is_some()),
+                given("etcd-ca", wanted.ca.is_some()),
+                given("etcd-cert", wanted.cert.is_some()),
+                given("etcd-key", wanted.key.is_some()),
+                given("etcd-cluster-id", wanted.cluster.is_some()),
+            ];
+            return match alone.into_iter().flatten().next() {
+                None => Ok(()),
+                Some(name) => {
+                    refuse(self, &name, "says nothing without etcd", "add --etcd-endpoints, or leave it out")
+                }
+            };
+        }
+        if self.data_dir.is_some() {
+            let problem = "there are two stores, this one and --etcd-endpoints";
+            return refuse(self, "data-dir", problem, "leave out one of the two");
+        }
+        let secure = wanted.endpoints.iter().all(|endpoint| endpoint.starts_with("https://"));
+        if secure && wanted.ca.is_none() {
+            let mend = "add --etcd-ca FILE with the certificates that vouch for the members";
+            return refuse(self, "etcd-endpoints", "https without a certificate authority", mend);
+        }
+        if !secure && wanted.ca.is_some() {
+            return refuse(self, "etcd-ca", "the endpoints are http", "use https endpoints, or leave it out");
+        }
+        if !secure && wanted.cert.is_some() {
+            return refuse(
+                self,
+                "etcd-cert",
+                "the endpoints are http",
+                "use https endpoints, or leave it out",
+            );
+        }
+        if wanted.cert.is_some() != wanted.key.is_some() {
+            let (name, mend) = if wanted.cert.is_some() {
+                ("etcd-cert", "add --etcd-key FILE")
+            } else {
+                ("etcd-key", "add --etcd-cert FILE")
+            };
+            return refuse(self, name, "a certificate and its key go together", mend);
+        }
+        if wanted.user.is_some() != wanted.password_file.is_some() {
+            let (name, mend) = if wanted.user.is_some() {
+                ("etcd-user", "add --etcd-password-file FILE")
+            } else {
+                ("etcd-password-file", "add --etcd-user NAME")
+            };
+            return refuse(self, name, "a user and a password go together", mend);
+        }
+        self.etcd = Some(EtcdOptions {
+            endpoints: wanted.endpoints.clone(),
+            prefix: wanted.prefix.clone(),
+            user: wanted.user.clone(),
+            password_file: wanted.password_file.clone(),
+            ca: wanted.ca.clone(),
+            cert: wanted.cert.clone(),
+            key: wanted.key.clone(),
+            cluster: wanted.cluster,
+            watch: wanted.watch.unwrap_or(WatchWish::Auto),
+            stale_limit: wanted.stale_limit,
+        });
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn endpoints_are_read() {
+        assert_eq!(
+            endpoints("http://a:2379, http://[::1]:2380/").unwrap(),
+            ["http://a:2379", "http://[::1]:2380"]
+        );
+        for bad in [
+            "",
+            "a:2379",
+            "http://a",
+            "http://:1",
+            "http://a:b",
+            "http://a:1,https://b:1",
+            "ftp://a:1",
+            "http://a b:1",
+            "http://a:1,,http://b:1",
+        ] {
+            assert!(endpoints(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn prefixes_and_ids_are_read() {
+        assert_eq!(prefix("/registry/").unwrap(), "/registry");
+        assert_eq!(prefix("/a/b").unwrap(), "/a/b");
+        for bad in ["", "/", "registry", "/a//b", "/a\n"] {
+            assert!(prefix(bad).is_err(), "{bad:?}");
+        }
+        assert_eq!(
+            (cluster("cdf818194e3a8c32").unwrap(), cluster("0x1f").unwrap()),
+            (0xcdf8_1819_4e3a_8c32, 31)
+        );
+        assert!(cluster("12g").is_err() && cluster("").is_err());
+        assert_eq!(watch("all").unwrap(), WatchWish::All);
+        assert!(watch("some").is_err());
+    }
+}

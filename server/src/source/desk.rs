@@ -1,0 +1,240 @@
+//! Between the shards and the thread of the source: commands there, answers back.
+//!
+//! Owns the queue of commands and what the source counts of itself. Any thread may leave a command; one takes them. It
+//! never waits.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use crossbeam_queue::ArrayQueue;
+use revcast_engine::Object;
+use revcast_engine::key::Key;
+use revcast_engine::revision::Revision;
+
+use super::{SourceError, Txn, TxnError};
+
+/// Commands that may wait; more are told to come back.
+const COMMANDS_MAX: usize = 4096;
+
+/// Who asked: a shard, and its own number for the question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asker {
+    /// The shard.
+    pub shard: usize,
+    /// Its number for the question.
+    pub ticket: u64,
+}
+
+/// What can be asked of the publisher's thread.
+#[derive(Debug)]
+pub enum Command {
+    /// Make this transaction.
+    Write(Txn, Asker),
+    /// Forget history up to this revision.
+    Compact(Revision, Asker),
+    /// Say which revision is the newest of all that were acknowledged before this question.
+    Newest(Asker),
+    /// Give the newest state of a key, as the store itself has it.
+    Get(Key, Asker),
+}
+
+/// What is answered.
+#[derive(Clone, Debug)]
+pub enum Answer {
+    /// The transaction is durable; the new states of its keys in the order of its operations.
+    Written(Revision, Vec<Option<Arc<Object>>>),
+    /// Nothing was changed.
+    Refused(TxnError),
+    /// History is forgotten up to here.
+    Compacted(Revision),
+    /// It was not forgotten, and why not.
+    NotCompacted(String),
+    /// The newest revision, and the number of the epoch that it belongs to.
+    Newest {
+        /// See [`super::epoch::Epoch::number`].
+        epoch: u64,
+        /// Everything that was acknowledged before the question is in it.
+        revision: Revision,
+    },
+    /// The newest state of a key; `None`: it has no value.
+    Found(Option<Arc<Object>>),
+    /// The source did not answer a question.
+    Unanswered(SourceError),
+}
+
+/// The shards, as the publisher's thread sees them.
+pub trait Shards: Send + Sync {
+    /// Something new is visible.
+    fn published(&self);
+    /// An answer for one of them.
+    fn answer(&self, to: Asker, answer: Answer);
+}
+
+/// Counts of the source, for metrics.
+#[derive(Debug, Default)]
+pub struct SourceStats {
+    /// Transactions made.
+    pub writes: AtomicU64,
+    /// Transactions refused.
+    pub refused: AtomicU64,
+    /// Keys deleted because their time was over.
+    pub expired: AtomicU64,
+    /// Flushes of a group to disk (or to nothing, in memory).
+    pub flushes: AtomicU64,
+    /// Times that the source waited for a shard that was half a ring behind.
+    pub backlogged: AtomicU64,
+    /// Up to where the store has forgotten history.
+    pub compacted: AtomicU64,
+    /// Bytes of frames in the window.
+    pub window_bytes: AtomicU64,
+    /// The disk failed: every write is refused.
+    pub failed: AtomicBool,
+    /// Counts of a source elsewhere.
+    pub remote: RemoteStats,
+}
+
+/// Counts of a source elsewhere, for metrics and readiness.
+#[derive(Debug)]
+pub struct RemoteStats {
+    born: Instant,
+    /// Nanoseconds from `born` to the last moment of which is proven that everything then written is visible here; 0:
+    /// none is.
+    proven: AtomicU64,
+    /// Watch streams that were opened.
+    pub watches: AtomicU64,
+    /// Loads of the whole state.
+    pub loads: AtomicU64,
+    /// Objects that were loaded.
+    pub loaded_objects: AtomicU64,
+    /// Times that the source's newest revision was asked for.
+    pub questions: AtomicU64,
+    /// Readers that were answered by them.
+    pub answered: AtomicU64,
+    /// Progress that was asked for on a watch stream.
+    pub progress_requests: AtomicU64,
+    /// Events that were sent a second time, or from before the place asked for; they were dropped.
+    pub repeated: AtomicU64,
+    /// Events of keys that belong to no resource that is served.
+    pub foreign: AtomicU64,
+    /// Watch streams that broke, or were ended because they said what cannot be.
+    pub breaks: AtomicU64,
+    /// Requests that failed.
+    pub failures: AtomicU64,
+    /// Leases that were granted.
+    pub leases: AtomicU64,
+}
+
+impl Default for RemoteStats {
+    fn default() -> Self {
+        Self {
+            born: Instant::now(),
+            proven: AtomicU64::new(0),
+            watches: AtomicU64::new(0),
+            loads: AtomicU64::new(0),
+            loaded_objects: AtomicU64::new(0),
+            questions: AtomicU64::new(0),
+            answered: AtomicU64::new(0),
+            progress_requests: AtomicU64::new(0),
+            repeated: AtomicU64::new(0),
+            foreign: AtomicU64::new(0),
+            breaks: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
+            leases: AtomicU64::new(0),
+        }
+    }
+}
+
+impl RemoteStats {
+    /// Everything that was written before `moment` is visible here.
+    pub fn prove(&self, moment: Instant) {
+        let since = moment.saturating_duration_since(self.born).as_nanos();
+        self.proven.fetch_max(u64::try_from(since).unwrap_or(u64::MAX).max(1), Ordering::AcqRel);
+    }
+
+    /// Nothing is proven any more: another epoch begins.
+    pub fn disprove(&self) {
+        self.proven.store(0, Ordering::Release);
+    }
+
+    /// How long ago the last moment of which that is proven was; `None`: there is none.
+    #[must_use]
+    pub fn stale(&self) -> Option<Duration> {
+        match self.proven.load(Ordering::Acquire) {
+            0 => None,
+            proven => Some(self.born.elapsed().saturating_sub(Duration::from_nanos(proven))),
+        }
+    }
+}
+
+/// Where shards leave commands.
+pub struct Desk {
+    commands: ArrayQueue<Command>,
+    sitter: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    closing: AtomicBool,
+    /// Counts of the source.
+    pub stats: SourceStats,
+}
+
+/// Too many commands wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full;
+
+impl Desk {
+    /// An empty desk; nobody sits at it yet.
+    #[must_use]
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self {
+            commands: ArrayQueue::new(COMMANDS_MAX),
+            sitter: OnceLock::new(),
+            closing: AtomicBool::new(false),
+            stats: SourceStats::default(),
+        })
+    }
+
+    /// Leaves a command; its answer comes through [`Shards::answer`].
+    ///
+    /// # Errors
+    /// [`Full`]: nothing was taken.
+    pub fn submit(&self, command: Command) -> Result<(), Full> {
+        self.commands.push(command).map_err(|_| Full)?;
+        self.knock();
+        Ok(())
+    }
+
+    /// Asks the thread to make what is waiting and to end.
+    pub fn close(&self) {
+        self.closing.store(true, Ordering::Release);
+        self.knock();
+    }
+
+    /// Sits down: `knock` is called from other threads when there is something to do. Only the first who does sits.
+    pub fn sit(&self, knock: impl Fn() + Send + Sync + 'static) {
+        let _ = self.sitter.set(Box::new(knock));
+    }
+
+    /// The next command.
+    #[must_use]
+    pub fn take(&self) -> Option<Command> {
+        self.commands.pop()
+    }
+
+    /// Whether [`Desk::close`] was called.
+    #[must_use]
+    pub fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Acquire)
+    }
+
+    fn knock(&self) {
+        if let Some(knock) = self.sitter.get() {
+            knock();
+        }
+    }
+}
+
+impl fmt::Debug for Desk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Desk").field("waiting", &self.commands.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,653 @@
+//! The watch, and what is done when it breaks.
+//!
+//! Owns the publisher and the order of things: verify, load if there is a reason to, watch from the revision behind the
+//! last, publish what passes the gate; after any break the same again. What a break means:
+//!
+//! | what happened | what is done |
+//! |---|---|
+//! | connection lost, no leader, refused, cancelled | go on from the last revision; streams stay open |
+//! | a revision did not come | ask again from there; when it does not come again, the state at that one revision tells what it was |
+//! | history is compacted beyond the next revision | load anew while the old state is served, then a new epoch: every watch gets 410 |
+//! | another cluster, revisions that went back, or other revisions for the last changes than before | nothing is served until it is loaded anew; a new epoch: every watch gets 410 |
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use etcd_client::{Client, GetOptions, Txn, TxnOp, TxnOpResponse, WatchOptions, WatchStream};
+use revcast_engine::change::{Batch, Change};
+use revcast_engine::key::Key;
+use revcast_engine::revision::Revision;
+use revcast_engine::{Feed, Publisher};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::{interval, sleep, timeout};
+
+use super::backoff::Backoff;
+use super::ground::{Ground, Known};
+use super::ingest::{Break, Coverage, Ingest, Proof, RawEvent, Response};
+use super::link::{Purpose, explain};
+use super::newest::{head, revision};
+use super::options::WatchWish;
+use super::{load, version};
+use crate::log;
+use crate::source::epoch::Epoch;
+use crate::source::{Fault, SourceError};
+
+/// Messages of a watch that may wait to be published while a shard is behind.
+const WAITING_MAX: usize = 256;
+/// Share of the ring that a shard may be behind before publishing waits.
+const BACKLOG_MAX: f64 = 0.5;
+/// How often it is looked whether such a shard has caught up.
+const BACKLOG_POLL: Duration = Duration::from_millis(1);
+/// Events that become visible together at most.
+const PUBLISH_EVENTS: usize = 512;
+/// Changes that etcd is asked for again after a break; one transaction, which may have 128 operations.
+const RECENT_MAX: usize = 64;
+/// Between two looks at a watch: requests for progress, as kube-apiserver sends them, and whether it lags.
+const LOOK: Duration = Duration::from_millis(100);
+/// How long a watch may lag behind what the cluster says before it is made anew.
+const LAG_MAX: Duration = Duration::from_secs(3);
+/// How long etcd may take to say its version, and to make a watch: a member that is paused is left soon.
+const STATUS_WITHIN: Duration = Duration::from_secs(1);
+const CREATE_WITHIN: Duration = Duration::from_secs(3);
+/// How long the check before a watch may take.
+const VERIFY_WITHIN: Duration = Duration::from_secs(5);
+/// A watch that lived so long was a good one: the next attempt comes at once.
+const GOOD: Duration = Duration::from_secs(5);
+
+/// Everything that is kept from one watch to the next.
+struct State {
+    publisher: Publisher,
+    feed: Feed,
+    cluster: u64,
+    /// The last changes that were published, newest last: what etcd must still say after a break.
+    recent: VecDeque<(Key, Option<Revision>)>,
+    /// The revision behind which one did not come, when the last watch broke there.
+    missing: Option<Revision>,
+}
+
+/// Why following stopped.
+enum Stop {
+    /// The connection, or a call.
+    Failed(SourceError),
+    /// The stream.
+    Broke(Break),
+    /// Nothing came though something was written.
+    Lags,
+    /// An answer contradicted what is known.
+    Doubt,
+    /// etcd closed the stream.
+    Ended,
+}
+
+impl From<SourceError> for Stop {
+    fn from(error: SourceError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl std::fmt::Display for Stop {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Failed(error) => error.fmt(f),
+            Self::Broke(broke) => broke.fmt(f),
+            Self::Lags => f.write_str("the watch lags behind what etcd says"),
+            Self::Doubt => f.write_str("etcd's answers contradict what was seen"),
+            Self::Ended => f.write_str("etcd closed the watch"),
+        }
+    }
+}
+
+/// Keeps the engine fed as long as the thread lives.
+pub(super) async fn follow(ground: Rc<Ground>) {
+    let mut follower = Follower {
+        ground,
+        state: None,
+        abandoned: Revision::ZERO,
+        breaks_of_line: 0,
+        refusals: 0,
+        refused: Instant::now(),
+        seen: Revision::ZERO,
+        warned: None,
+    };
+    let mut backoff = Backoff::new();
+    loop {
+        let began = Instant::now();
+        let stop = follower.run().await;
+        follower.note(&stop);
+        if began.elapsed() >= GOOD || follower.advanced() {
+            backoff.reset();
+        }
+        // The next attempt is with the next member.
+        follower.ground.links.rotate();
+        sleep(backoff.next()).await;
+    }
+}
+
+struct Follower {
+    ground: Rc<Ground>,
+    state: Option<State>,
+    /// The newest revision of all lines that were given up.
+    abandoned: Revision,
+    /// How often the revisions of one cluster went back.
+    breaks_of_line: u64,
+    /// How often in a row a watch of the whole keyspace was refused, and when last.
+    refusals: u32,
+    refused: Instant,
+    /// How far the last attempt came.
+    seen: Revision,
+    /// When a warning was last written, so that a long outage is one line every few seconds.
+    warned: Option<Instant>,
+}
+
+impl Follower {
+    /// Whether something passed since this was last asked.
+    fn advanced(&mut self) -> bool {
+        let now = self.state.as_ref().map_or(Revision::ZERO, |state| state.publisher.revision());
+        let advanced = now != self.seen;
+        self.seen = now;
+        advanced
+    }
+
+    /// One attempt: from the connection to the break.
+    async fn run(&mut self) -> Stop {
+        match self.attempt().await {
+            Ok(never) => match never {},
+            Err(stop) => stop,
+        }
+    }
+
+    async fn attempt(&mut self) -> Result<std::convert::Infallible, Stop> {
+        let ground = Rc::clone(&self.ground);
+        let mut client = Box::pin(ground.links.open(Purpose::Watch)).await?;
+        self.verify().await?;
+        if self.state.is_none() {
+            self.load().await?;
+        }
+        let coverage = self.coverage(&mut client).await?;
+        loop {
+            let stop = self.watch(&client, coverage).await;
+            match stop {
+                Stop::Broke(Break::Missing { after, .. }) => self.look_for_missing(after, coverage).await?,
+                Stop::Broke(Break::Compacted { revision }) => {
+                    log::warn(&format!(
+                        "etcd has compacted history up to {revision}, beyond what was seen: loading anew; every watch is \
+                         told to list again"
+                    ));
+                    self.load().await?;
+                }
+                Stop::Failed(_) | Stop::Broke(_) | Stop::Lags | Stop::Doubt | Stop::Ended => {
+                    return Err(stop);
+                }
+            }
+        }
+    }
+
+    /// Whether the cluster is the one that is served, and has all that is.
+    async fn verify(&mut self) -> Result<(), SourceError> {
+        let head = head(&self.ground, VERIFY_WITHIN).await?;
+        if let Some(wanted) = self.ground.options.cluster
+            && wanted != head.cluster
+        {
+            self.give_up(head.cluster);
+            // Another endpoint may be the right one.
+            self.ground.calls.leave();
+            return Err(SourceError::new(
+                Fault::Denied,
+                format!(
+                    "etcd's cluster is {:x}, not {wanted:x} as --etcd-cluster-id wants: name the right endpoints",
+                    head.cluster
+                ),
+            ));
+        }
+        let Some(state) = &self.state else { return Ok(()) };
+        let seen = state.publisher.revision();
+        if head.cluster != state.cluster {
+            log::warn(&format!(
+                "etcd is another cluster now ({:x}, it was {:x}): nothing is served until its state is loaded; every watch \
+                 is told to list again",
+                head.cluster, state.cluster
+            ));
+            self.give_up(head.cluster);
+        } else if head.revision < seen {
+            log::warn(&format!(
+                "etcd went back from revision {seen} to {}: nothing is served until its state is loaded; every watch is told \
+                 to list again",
+                head.revision
+            ));
+            self.give_up(head.cluster);
+        } else if let Some(key) = self.rewritten().await? {
+            log::warn(&format!(
+                "etcd tells its history otherwise than before ({} at revision {seen}): it lost or repeated writes when it \
+                 broke; nothing is served until its state is loaded; every watch is told to list again",
+                key.path()
+            ));
+            self.give_up(head.cluster);
+        }
+        Ok(())
+    }
+
+    /// The newest change that etcd does not know any more as it told it, if there is one. A crash of etcd 3.5.0 to 3.5.2
+    /// can apply writes anew under other revisions (#13766), which neither the cluster's id nor its revision shows.
+    async fn rewritten(&self) -> Result<Option<Key>, SourceError> {
+        let Some(state) = &self.state else { return Ok(None) };
+        let mut wanted: Vec<(&Key, Option<Revision>)> = Vec::new();
+        for (key, written) in state.recent.iter().rev() {
+            if !wanted.iter().any(|(known, _)| *known == key) {
+                wanted.push((key, *written));
+            }
+        }
+        if wanted.is_empty() {
+            return Ok(None);
+        }
+        let at = i64::try_from(state.publisher.revision().get()).unwrap_or(i64::MAX);
+        let get = GetOptions::new().with_keys_only().with_revision(at);
+        let gets: Vec<TxnOp> = wanted
+            .iter()
+            .map(|(key, _)| TxnOp::get(self.ground.layout.to_etcd(key), Some(get.clone())))
+            .collect();
+        let answer = self
+            .ground
+            .calls
+            .read(VERIFY_WITHIN, |mut client| {
+                let gets = gets.clone();
+                async move { client.txn(Txn::new().and_then(gets)).await }
+            })
+            .await;
+        let answer = match answer {
+            Ok(answer) => answer,
+            // That revision is compacted: the watch will say what is left.
+            Err(error) if error.fault == Fault::Broken => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        for ((key, written), found) in wanted.iter().zip(answer.op_responses()) {
+            let TxnOpResponse::Get(found) = found else { continue };
+            let found = found.kvs().first().map(|key_value| revision(key_value.mod_revision()));
+            if found != *written {
+                return Ok(Some((*key).clone()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// What is served does not hold any more: ends it at once, before anything of the new state is known.
+    fn give_up(&mut self, cluster: u64) {
+        let Some(state) = self.state.take() else { return };
+        self.abandoned = self.abandoned.max(state.publisher.revision());
+        if cluster == state.cluster {
+            self.breaks_of_line += 1;
+        }
+        self.ground.know(None);
+        let number = self.ground.epochs.number() + 1;
+        // An engine without a state, that is not ready: readers wait, watches end.
+        let (_, feed) = self.ground.engine.start(Revision::ZERO);
+        self.ground.epochs.begin(Epoch::new(number, 0, self.abandoned, feed));
+        self.ground.shards.published();
+    }
+
+    /// Loads the whole state into a new engine, and serves that. The old one is served meanwhile, if there is one.
+    async fn load(&mut self) -> Result<(), SourceError> {
+        let began = Instant::now();
+        let loaded = load::load(&self.ground).await?;
+        // What is loaded may be another line of revisions than what was verified.
+        let wanted = self.ground.options.cluster;
+        let went_back = self.state.as_ref().is_some_and(|state| {
+            loaded.cluster != state.cluster || loaded.revision < state.publisher.revision()
+        });
+        if went_back || wanted.is_some_and(|wanted| wanted != loaded.cluster) {
+            self.ground.calls.leave();
+            return Err(SourceError::new(
+                Fault::Unavailable,
+                "etcd changed while its state was loaded: trying again",
+            ));
+        }
+        // The same on all nodes over this cluster, as long as its revisions never went back.
+        let line = (loaded.cluster ^ self.breaks_of_line.wrapping_mul(0x9e37_79b9_7f4a_7c15)).max(1);
+        let number = self.ground.epochs.number() + 1;
+        self.ground.epochs.begin(Epoch::loaded(number, line, self.abandoned, loaded.feed.clone()));
+        self.ground.know(Some(Known { cluster: loaded.cluster, last: loaded.revision, epoch: number }));
+        self.ground.shards.published();
+        let unreadable = loaded.feed.unreadable_total();
+        if unreadable > 0 {
+            log::warn(&format!(
+                "{unreadable} values in etcd are none that revcast understands (it reads JSON): lists and watches that \
+                 cover them say so; see revcast_objects_unreadable"
+            ));
+        }
+        log::info(&format!(
+            "loaded {} objects of etcd cluster {:x} at revision {} in {:.1?}",
+            loaded.feed.snapshot().total(),
+            loaded.cluster,
+            loaded.revision,
+            began.elapsed()
+        ));
+        self.state = Some(State {
+            publisher: loaded.publisher,
+            feed: loaded.feed,
+            cluster: loaded.cluster,
+            recent: VecDeque::new(),
+            missing: None,
+        });
+        Ok(())
+    }
+
+    /// A revision did not come. The first time the watch is made anew from there. The second time the state at that
+    /// revision tells what it was; when that is gone too, or it is not known which revision it was, everything is loaded
+    /// anew.
+    async fn look_for_missing(&mut self, after: Revision, coverage: Coverage) -> Result<(), SourceError> {
+        let Some(state) = &mut self.state else { return Ok(()) };
+        if state.missing.replace(after) != Some(after) {
+            log::warn(&format!("etcd's watch passed over revision {}: asking for it again", after.next()));
+            return Ok(());
+        }
+        state.missing = None;
+        if coverage != Coverage::All {
+            log::warn("etcd's watch lost an event: loading anew; every watch is told to list again");
+            return self.load().await;
+        }
+        show(&self.ground, state);
+        match load::difference(&self.ground, &state.publisher, &state.feed, state.cluster).await {
+            Ok(batch) => {
+                log::warn(&format!(
+                    "etcd does not tell what revision {} was: found {} changes by comparing states",
+                    batch.revision,
+                    batch.changes.len()
+                ));
+                publish_batch(state, &batch);
+                state.publisher.publish();
+                self.ground.reached(batch.revision);
+                self.ground.shards.published();
+                Ok(())
+            }
+            Err(error) if error.fault == Fault::Broken => {
+                log::warn(&format!(
+                    "revision {} is lost ({error}): loading anew; every watch is told to list again",
+                    after.next()
+                ));
+                self.load().await
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Which keys to watch on this connection.
+    async fn coverage(&self, client: &mut Client) -> Result<Coverage, Stop> {
+        /// After so long rights may have been given that were not there.
+        const FORGIVEN: Duration = Duration::from_secs(60);
+        let version = match timeout(STATUS_WITHIN, Box::pin(client.status())).await {
+            Ok(Ok(status)) => status.version().to_owned(),
+            Ok(Err(error)) => {
+                let failure = explain(&error, false);
+                if failure.fault == Fault::Unavailable {
+                    return Err(Stop::Failed(failure));
+                }
+                String::new()
+            }
+            Err(_) => return Err(Stop::Lags),
+        };
+        let progress_on_request = version::tells_progress(&version);
+        let refused = self.refusals >= 2 && self.refused.elapsed() < FORGIVEN;
+        Ok(match self.ground.options.watch {
+            WatchWish::All => Coverage::All,
+            WatchWish::Auto if !progress_on_request && !refused => Coverage::All,
+            WatchWish::Auto | WatchWish::Prefix => Coverage::Prefix { progress_on_request },
+        })
+    }
+
+    /// Watches until something ends it.
+    async fn watch(&mut self, client: &Client, coverage: Coverage) -> Stop {
+        let ground = Rc::clone(&self.ground);
+        let Some(state) = &mut self.state else { return Stop::Doubt };
+        let last = state.publisher.revision();
+        let prefix = ground.layout.prefix();
+        let mut options = WatchOptions::new()
+            .with_start_revision(i64::try_from(last.next().get()).unwrap_or(i64::MAX))
+            .with_progress_notify()
+            .with_fragment();
+        let key = match coverage {
+            Coverage::All => {
+                options = options.with_all_keys();
+                ""
+            }
+            Coverage::Prefix { .. } => {
+                options = options.with_prefix().with_prev_key();
+                prefix
+            }
+        };
+        let mut watches = client.watch_client().max_decoding_message_size(usize::MAX);
+        let stream = match timeout(CREATE_WITHIN, watches.watch(key, Some(options))).await {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(error)) => return Stop::Failed(explain(&error, false)),
+            Err(_) => return Stop::Lags,
+        };
+        ground.desk.stats.remote.watches.fetch_add(1, Ordering::Relaxed);
+        let mut gate = Ingest::new(state.cluster, coverage, last);
+        let (mut ask, mut messages, _reader) = read(stream);
+        let began = Instant::now();
+        let mut advanced = began;
+        let mut look = interval(LOOK);
+        let proves = coverage != Coverage::Prefix { progress_on_request: false };
+        loop {
+            tokio::select! {
+                biased;
+                () = ground.doubt.notified() => return Stop::Doubt,
+                message = messages.recv() => {
+                    let response = match message {
+                        Some(Ok(response)) => response,
+                        Some(Err(stop)) => return stop,
+                        None => return Stop::Ended,
+                    };
+                    let mut proof = Proof::default();
+                    let passed = gate.handle(response, &mut proof);
+                    if proof.progress.is_some() {
+                        advanced = Instant::now();
+                    }
+                    if let Err(stop) = publish(&ground, state, proof).await {
+                        return stop;
+                    }
+                    match passed {
+                        Ok(()) => {
+                            if gate.is_created() {
+                                self.refusals = 0;
+                            }
+                        }
+                        Err(Break::Refused(why)) if coverage == Coverage::All => {
+                            // Old etcds say this of a login that has ended, too: only the second time in a row, each
+                            // after a new login, it is believed.
+                            if why.contains("permission denied") {
+                                self.refusals += 1;
+                                self.refused = Instant::now();
+                            }
+                            if self.refusals == 2 && ground.options.watch == WatchWish::Auto {
+                                log::warn(
+                                    "this etcd cannot be asked how far a watch is, and its user may not read all keys: \
+                                     consistent reads will time out after writes outside the prefix; upgrade etcd to \
+                                     3.4.31, 3.5.13 or later, or let the user read all keys",
+                                );
+                            }
+                            return Stop::Broke(Break::Refused(why));
+                        }
+                        Err(broke) => return Stop::Broke(broke),
+                    }
+                }
+                () = ground.wanted.notified() => {
+                    forget(&ground, state);
+                    if ground.behind_since().is_some() && coverage == (Coverage::Prefix { progress_on_request: true }) {
+                        ground.desk.stats.remote.progress_requests.fetch_add(1, Ordering::Relaxed);
+                        if ask.request_progress().await.is_err() {
+                            return Stop::Ended;
+                        }
+                    }
+                }
+                _ = look.tick() => {
+                    if !gate.is_created() && began.elapsed() > CREATE_WITHIN {
+                        return Stop::Lags;
+                    }
+                    if let Some(since) = ground.behind_since() {
+                        // One that catches up is left to it.
+                        if proves && since.elapsed() > LAG_MAX && advanced.elapsed() > LAG_MAX {
+                            return Stop::Lags;
+                        }
+                        ground.wanted.notify_one();
+                    }
+                }
+            }
+        }
+    }
+
+    /// Says why following stopped: each kind at most once in a few seconds.
+    fn note(&mut self, stop: &Stop) {
+        const EVERY: Duration = Duration::from_secs(5);
+        self.ground.desk.stats.remote.breaks.fetch_add(1, Ordering::Relaxed);
+        if self.warned.is_some_and(|at| at.elapsed() < EVERY) {
+            return;
+        }
+        self.warned = Some(Instant::now());
+        log::warn(&format!("following etcd was interrupted, going on from the last revision: {stop}"));
+    }
+}
+
+/// Ends the reader of a stream when the watch is over.
+struct Reader(JoinHandle<()>);
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Reads a stream beside the publishing: etcd never waits for a shard, up to a bound.
+fn read(
+    stream: WatchStream,
+) -> (etcd_client::WatchRequestSender, mpsc::Receiver<Result<Response, Stop>>, Reader) {
+    let (ask, mut stream) = stream.split();
+    let (sender, messages) = mpsc::channel(WAITING_MAX);
+    let reader = tokio::task::spawn_local(async move {
+        loop {
+            let message = match stream.message().await {
+                Ok(Some(message)) => response(message).map_err(Stop::Broke),
+                Ok(None) => return,
+                Err(error) => Err(Stop::Failed(explain(&error, false))),
+            };
+            let over = message.is_err();
+            if sender.send(message).await.is_err() || over {
+                return;
+            }
+        }
+    });
+    (ask, messages, Reader(reader))
+}
+
+/// A message in the gate's words; values change hands without being copied.
+fn response(message: etcd_client::WatchResponse) -> Result<Response, Break> {
+    let message = message.0;
+    let header = message.header.ok_or_else(|| Break::Nonsense("a message has no header".to_owned()))?;
+    let mut events = Vec::with_capacity(message.events.len());
+    for event in message.events {
+        let key_value = event.kv.ok_or_else(|| Break::Nonsense("an event has no key".to_owned()))?;
+        let value = match event.r#type {
+            0 => Some(key_value.value.into()),
+            1 => None,
+            kind => return Err(Break::Nonsense(format!("an event is of the unknown kind {kind}"))),
+        };
+        events.push(RawEvent {
+            key: key_value.key,
+            value,
+            revision: revision(key_value.mod_revision),
+            version: key_value.version,
+            before: event.prev_kv.map(|before| revision(before.mod_revision)),
+        });
+    }
+    Ok(Response {
+        cluster: header.cluster_id,
+        revision: revision(header.revision),
+        watch: message.watch_id,
+        created: message.created,
+        canceled: message.canceled,
+        compacted: revision(message.compact_revision),
+        reason: message.cancel_reason,
+        fragment: message.fragment,
+        events,
+    })
+}
+
+/// Makes visible what passed the gate.
+async fn publish(ground: &Ground, state: &mut State, proof: Proof) -> Result<(), Stop> {
+    let remote = &ground.desk.stats.remote;
+    remote.repeated.fetch_add(proof.repeated, Ordering::Relaxed);
+    let mut unseen = 0;
+    for raw in proof.batches {
+        let mut changes = Vec::with_capacity(raw.events.len());
+        for event in raw.events {
+            let Some(key) = ground.layout.to_key(&event.key) else {
+                remote.foreign.fetch_add(1, Ordering::Relaxed);
+                continue;
+            };
+            let ours = state.publisher.get(&key).map(|object| object.revision());
+            let missed = match event.before {
+                Some(before) => ours != Some(before),
+                // A key that was just created was not there before, so its end was missed.
+                None => event.version == 1 && ours.is_some(),
+            };
+            if missed {
+                let after = state.publisher.revision();
+                return Err(Stop::Broke(Break::Missing { after, found: raw.revision }));
+            }
+            changes.push(Change { key, value: event.value });
+        }
+        while state.publisher.backlog() >= BACKLOG_MAX {
+            ground.desk.stats.backlogged.fetch_add(1, Ordering::Relaxed);
+            show(ground, state);
+            sleep(BACKLOG_POLL).await;
+        }
+        unseen += changes.len();
+        publish_batch(state, &Batch { revision: raw.revision, changes });
+        if unseen >= PUBLISH_EVENTS {
+            unseen = 0;
+            show(ground, state);
+            tokio::task::yield_now().await;
+        }
+    }
+    if let Some(progress) = proof.progress {
+        state.missing = None;
+        state.publisher.handle_progress(progress);
+        show(ground, state);
+    }
+    Ok(())
+}
+
+/// Forgets history that etcd has forgotten at an operator's word.
+fn forget(ground: &Ground, state: &mut State) {
+    let forgets = std::mem::take(&mut *ground.forgets.borrow_mut());
+    for (upto, done) in forgets {
+        state.publisher.compact(upto);
+        show(ground, state);
+        // Who waited may have given up.
+        let _ = done.send(());
+    }
+}
+
+/// Makes what the publisher took visible.
+fn show(ground: &Ground, state: &mut State) {
+    state.publisher.publish();
+    ground.desk.stats.window_bytes.store(state.publisher.window_bytes(), Ordering::Relaxed);
+    ground.reached(state.publisher.revision());
+    ground.shards.published();
+}
+
+fn publish_batch(state: &mut State, batch: &Batch) {
+    for change in &batch.changes {
+        if state.recent.len() == RECENT_MAX {
+            state.recent.pop_front();
+        }
+        state.recent.push_back((change.key.clone(), change.value.as_ref().map(|_| batch.revision)));
+    }
+    if batch.changes.is_empty() {
+        state.publisher.handle_progress(batch.revision);
+    } else if let Err(error) = state.publisher.handle_batch(batch, load::wall_seconds()) {
+        // The gate lets each revision pass once, in order.
+        panic!("revision {} passed the gate and cannot be published: {error}", batch.revision);
+    }
+}

@@ -1,0 +1,175 @@
+//! What the tasks of the etcd thread share.
+//!
+//! Owns what is known of the cluster and how far the engine is, and the proofs that wait for it. All of it lives on one
+//! thread; nothing is borrowed across an await.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
+
+use revcast_engine::revision::Revision;
+use tokio::sync::{Notify, oneshot};
+
+use super::layout::Layout;
+use super::lease::Leases;
+use super::link::{Calls, Links};
+use super::options::EtcdOptions;
+use crate::source::desk::{Asker, Desk, Shards};
+use crate::source::engine::Engine;
+use crate::source::epoch::Epochs;
+
+/// Proofs that may wait. A later one stands for those before it.
+const PENDING_MAX: usize = 64;
+
+/// A proof that waits: everything written before `latest` is visible once `revision` is, and it has not been since `first`.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    revision: Revision,
+    first: Instant,
+    latest: Instant,
+}
+
+/// What is served now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Known {
+    /// The cluster.
+    pub(super) cluster: u64,
+    /// Everything up to here is visible.
+    pub(super) last: Revision,
+    /// The epoch's number.
+    pub(super) epoch: u64,
+}
+
+/// What the tasks share.
+pub(super) struct Ground {
+    pub(super) options: Rc<EtcdOptions>,
+    pub(super) layout: Layout,
+    pub(super) engine: Engine,
+    pub(super) epochs: Arc<Epochs>,
+    pub(super) desk: Arc<Desk>,
+    pub(super) shards: Arc<dyn Shards>,
+    pub(super) links: Rc<Links>,
+    pub(super) calls: Calls,
+    pub(super) leases: Leases,
+    wanted_cluster: Option<u64>,
+    known: Cell<Option<Known>>,
+    pending: RefCell<VecDeque<Pending>>,
+    /// Who waits for the newest revision.
+    pub(super) askers: RefCell<Vec<Asker>>,
+    /// Rung when somebody does.
+    pub(super) asked: Notify,
+    /// Rung when an answer contradicts what is known: the watch must not be gone on with unchecked.
+    pub(super) doubt: Notify,
+    /// Rung when somebody waits for progress of the watch, or for history to be forgotten.
+    pub(super) wanted: Notify,
+    /// Revisions up to which etcd has forgotten history at somebody's word, and who waits for it to be forgotten here.
+    pub(super) forgets: RefCell<Vec<(Revision, oneshot::Sender<()>)>>,
+}
+
+impl Ground {
+    pub(super) fn new(
+        options: EtcdOptions,
+        layout: Layout,
+        engine: Engine,
+        epochs: Arc<Epochs>,
+        desk: Arc<Desk>,
+        shards: Arc<dyn Shards>,
+    ) -> Self {
+        let options_cluster = options.cluster;
+        let options = Rc::new(options);
+        let links = Rc::new(Links::new(Rc::clone(&options)));
+        Self {
+            layout,
+            engine,
+            epochs,
+            calls: Calls::new(Rc::clone(&links), Arc::clone(&desk)),
+            desk,
+            shards,
+            links,
+            options,
+            leases: Leases::default(),
+            wanted_cluster: options_cluster,
+            known: Cell::new(None),
+            pending: RefCell::default(),
+            askers: RefCell::default(),
+            asked: Notify::new(),
+            doubt: Notify::new(),
+            wanted: Notify::new(),
+            forgets: RefCell::default(),
+        }
+    }
+
+    /// Whether an answer may come from this cluster. If not, whoever was asked is not asked again, and the watch is not
+    /// gone on with unchecked.
+    pub(super) fn trusts(&self, cluster: u64, connection: u64) -> bool {
+        let known = self.known.get().map(|known| known.cluster);
+        if self.wanted_cluster.or(known).is_none_or(|wanted| wanted == cluster) {
+            return true;
+        }
+        self.calls.failed(connection);
+        self.doubt.notify_one();
+        false
+    }
+
+    /// What is served; `None` while nothing is.
+    pub(super) fn known(&self) -> Option<Known> {
+        self.known.get()
+    }
+
+    /// Another state is served, or none.
+    pub(super) fn know(&self, known: Option<Known>) {
+        self.known.set(known);
+        self.pending.borrow_mut().clear();
+        self.desk.stats.remote.disprove();
+    }
+
+    /// Everything up to `last` is visible.
+    pub(super) fn reached(&self, last: Revision) {
+        if let Some(known) = self.known.get() {
+            self.known.set(Some(Known { last: known.last.max(last), ..known }));
+        }
+        self.settle();
+    }
+
+    /// Everything written before `moment` is visible once `revision` is.
+    pub(super) fn expect(&self, revision: Revision, moment: Instant) {
+        {
+            let mut pending = self.pending.borrow_mut();
+            let room = pending.len() < PENDING_MAX;
+            match pending.back_mut() {
+                Some(back) if back.revision >= revision => back.latest = back.latest.max(moment),
+                _ if room => pending.push_back(Pending { revision, first: moment, latest: moment }),
+                // So far behind, a few proofs more or less say nothing.
+                _ => {}
+            }
+        }
+        self.settle();
+        if !self.pending.borrow().is_empty() {
+            self.wanted.notify_one();
+        }
+    }
+
+    /// Since when something is known to be missing here.
+    pub(super) fn behind_since(&self) -> Option<Instant> {
+        self.pending.borrow().front().map(|pending| pending.first)
+    }
+
+    fn settle(&self) {
+        let Some(known) = self.known.get() else { return };
+        let mut pending = self.pending.borrow_mut();
+        while let Some(&next) = pending.front()
+            && next.revision <= known.last
+        {
+            self.desk.stats.remote.prove(next.latest);
+            pending.pop_front();
+        }
+    }
+}
+
+impl std::fmt::Debug for Ground {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ground").field("known", &self.known.get()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,151 @@
+//! etcd as the source: a cache over a cluster that may misbehave.
+//!
+//! One thread with a runtime of its own (tokio lives here and nowhere else) drives everything: `follow` keeps a watch open
+//! and the engine's publisher fed, `ingest` decides what a watch response proves, `load` reads the whole state in pages,
+//! `newest` asks for the cluster's revision on behalf of all who wait, `write` makes transactions, `lease` the leases of
+//! what must expire, `link` the connections. What is promised stands in `ingest` and `follow`; the rest moves messages.
+
+mod backoff;
+mod follow;
+mod ground;
+mod ingest;
+mod layout;
+mod lease;
+mod link;
+mod load;
+mod newest;
+mod options;
+mod version;
+mod write;
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use tokio::sync::Notify;
+
+pub use layout::Layout;
+pub use options::{EtcdOptions, WatchWish};
+
+use ground::Ground;
+
+use super::desk::{Answer, Asker, Command, Desk, Shards};
+use super::engine::Engine;
+use super::epoch::Epochs;
+use super::{Fault, SourceError, TxnError};
+use crate::vital::Vital;
+
+/// Requests to etcd that may be under way; more are told to come back.
+const UNDER_WAY_MAX: usize = 4096;
+
+/// Starts the thread. Nothing is served before the state is loaded, however long etcd is away.
+///
+/// # Errors
+/// The system refuses another thread.
+pub fn start(
+    options: EtcdOptions,
+    layout: Layout,
+    engine: Engine,
+    epochs: Arc<Epochs>,
+    desk: Arc<Desk>,
+    shards: Arc<dyn Shards>,
+) -> std::io::Result<JoinHandle<()>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+    std::thread::Builder::new().name("etcd".into()).spawn(move || {
+        let _vital = Vital("the thread of etcd");
+        let ground = Rc::new(Ground::new(options, layout, engine, epochs, desk, shards));
+        let tasks = tokio::task::LocalSet::new();
+        let following = tasks.spawn_local(follow::follow(Rc::clone(&ground)));
+        let answering = tasks.spawn_local(newest::answer(Rc::clone(&ground)));
+        tasks.block_on(&runtime, async {
+            tokio::select! {
+                () = serve(ground) => {}
+                // They never end, so they broke. A cache without them would be silently old: the process ends instead.
+                broke = following => panic!("following etcd broke: {broke:?}"),
+                broke = answering => panic!("asking etcd for its revision broke: {broke:?}"),
+            }
+        });
+    })
+}
+
+/// Takes commands until the server has closed.
+async fn serve(ground: Rc<Ground>) {
+    let knocked = Arc::new(Notify::new());
+    let knock = Arc::clone(&knocked);
+    ground.desk.sit(move || knock.notify_one());
+    let under_way = Rc::new(Cell::new(0));
+    while !ground.desk.is_closing() {
+        while let Some(command) = ground.desk.take() {
+            if let Command::Newest(asker) = command {
+                ground.askers.borrow_mut().push(asker);
+                ground.asked.notify_one();
+                continue;
+            }
+            if under_way.get() >= UNDER_WAY_MAX {
+                too_many(&ground, &command);
+                continue;
+            }
+            let (ground, one) = (Rc::clone(&ground), UnderWay::new(&under_way));
+            tokio::task::spawn_local(async move {
+                let _one = one;
+                let (asker, shards) = (asker_of(&command), Arc::clone(&ground.shards));
+                // Whoever asked is answered, whatever happens.
+                let task = tokio::task::spawn_local(carry_out(ground, command));
+                if let Err(broke) = task.await {
+                    crate::log::warn(&format!("a request to etcd broke: {broke}"));
+                    let why = "revcast does not know what became of a request to etcd: this is a bug";
+                    shards.answer(
+                        asker,
+                        Answer::Refused(TxnError::Source(SourceError::new(Fault::Unknown, why))),
+                    );
+                }
+            });
+        }
+        knocked.notified().await;
+    }
+}
+
+async fn carry_out(ground: Rc<Ground>, command: Command) {
+    match command {
+        Command::Write(txn, asker) => write::write(ground, txn, asker).await,
+        Command::Get(key, asker) => write::get(ground, key, asker).await,
+        Command::Compact(upto, asker) => write::compact(ground, upto, asker).await,
+        // Taken by who waits for the question.
+        Command::Newest(_) => {}
+    }
+}
+
+/// A request that is under way until this goes.
+struct UnderWay(Rc<Cell<usize>>);
+
+impl UnderWay {
+    fn new(count: &Rc<Cell<usize>>) -> Self {
+        count.set(count.get() + 1);
+        Self(Rc::clone(count))
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
+
+const fn asker_of(command: &Command) -> Asker {
+    match command {
+        Command::Write(_, asker)
+        | Command::Get(_, asker)
+        | Command::Compact(_, asker)
+        | Command::Newest(asker) => *asker,
+    }
+}
+
+fn too_many(ground: &Ground, command: &Command) {
+    let error = SourceError::new(Fault::Unavailable, "too many requests wait for etcd: try again");
+    let answer = match command {
+        Command::Write(..) => Answer::Refused(TxnError::Source(error)),
+        Command::Get(..) | Command::Compact(..) | Command::Newest(_) => Answer::Unanswered(error),
+    };
+    ground.shards.answer(asker_of(command), answer);
+}

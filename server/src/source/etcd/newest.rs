@@ -1,0 +1,88 @@
+//! Which revision is the newest: one question for all who ask.
+//!
+//! Owns the linearizable read that consistent reads rest on. Who asks while one is under way waits for the next: its answer
+//! could be older than what that reader knows to be written. The same question is asked once a second when nobody does, and
+//! tells how fresh the cache is, whether the watch lags, and whether the cluster is still the same.
+
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use etcd_client::{Error, GetOptions};
+use revcast_engine::revision::Revision;
+use tokio::time::timeout;
+
+use super::ground::Ground;
+use crate::source::desk::Answer;
+use crate::source::{Fault, SourceError};
+
+/// Between two questions when nobody asks.
+const EVERY: Duration = Duration::from_secs(1);
+/// How long etcd may take to answer a reader.
+const ANSWER_WITHIN: Duration = Duration::from_millis(2_800);
+/// How long when nobody waits for it: a reader that comes meanwhile waits behind it.
+const PROBE_WITHIN: Duration = Duration::from_secs(1);
+
+/// What the header of an answer says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Head {
+    pub(super) cluster: u64,
+    pub(super) revision: Revision,
+}
+
+/// Asks the cluster for its revision: linearizable, so that it is no older than any write acknowledged before.
+pub(super) async fn head(ground: &Ground, within: Duration) -> Result<Head, SourceError> {
+    ground
+        .calls
+        .read(within, |mut client| async move {
+            let options = GetOptions::new().with_limit(1).with_keys_only();
+            client.get(ground.layout.prefix(), Some(options)).await.and_then(|answer| {
+                let header =
+                    answer.header().ok_or_else(|| Error::Internal("an answer has no header".into()))?;
+                Ok(Head { cluster: header.cluster_id(), revision: revision(header.revision()) })
+            })
+        })
+        .await
+}
+
+/// etcd's signed numbers; none of its revisions is negative.
+pub(super) fn revision(number: i64) -> Revision {
+    Revision::new(u64::try_from(number).unwrap_or(0))
+}
+
+/// Answers questions as long as the thread lives.
+pub(super) async fn answer(ground: Rc<Ground>) {
+    loop {
+        // No answer: a second went by.
+        let _ = timeout(EVERY, ground.asked.notified()).await;
+        let askers = std::mem::take(&mut *ground.askers.borrow_mut());
+        let began = Instant::now();
+        let within = if askers.is_empty() { PROBE_WITHIN } else { ANSWER_WITHIN };
+        let before = ground.known();
+        let head = head(&ground, within).await;
+        let stats = &ground.desk.stats.remote;
+        stats.questions.fetch_add(1, Ordering::Relaxed);
+        let answer = match (head, before) {
+            (Err(error), _) => Answer::Unanswered(error),
+            (Ok(_), None) => unanswered("the state of etcd is not loaded yet"),
+            (Ok(head), Some(known)) if head.cluster != known.cluster || head.revision < known.last => {
+                ground.doubt.notify_one();
+                unanswered("another etcd, or an older state of it, answers: its state is loaded anew")
+            }
+            (Ok(head), Some(known)) => {
+                if ground.known().is_some_and(|now| now.epoch == known.epoch) {
+                    ground.expect(head.revision, began);
+                }
+                Answer::Newest { epoch: known.epoch, revision: head.revision }
+            }
+        };
+        stats.answered.fetch_add(askers.len() as u64, Ordering::Relaxed);
+        for asker in askers {
+            ground.shards.answer(asker, answer.clone());
+        }
+    }
+}
+
+fn unanswered(why: &str) -> Answer {
+    Answer::Unanswered(SourceError::new(Fault::Unavailable, why))
+}

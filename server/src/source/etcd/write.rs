@@ -1,0 +1,281 @@
+//! Writes: transactions that compare what they expect, and what etcd says of them.
+//!
+//! Owns the translation of a [`Txn`] and of its outcome. A write waits for nothing but etcd; what it wrote is seen by
+//! whoever asks for the newest revision afterwards. A write whose outcome is not known is never sent again.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use etcd_client::{CompactionOptions, Compare, CompareOp, GetOptions, PutOptions, TxnOp, TxnOpResponse};
+use revcast_engine::Object;
+use revcast_engine::decode::Decoder;
+use revcast_engine::key::Key;
+use revcast_engine::revision::Revision;
+use tokio::sync::oneshot;
+use tokio::time::{timeout, timeout_at};
+
+use super::ground::Ground;
+use super::lease::Leases;
+use super::link::explain;
+use super::newest::revision;
+use crate::source::desk::{Answer, Asker};
+use crate::source::{
+    Action, Expect, Fault, KEY_BYTES_MAX, Op, SourceError, TXN_OPS_MAX, Txn, TxnError, VALUE_BYTES_MAX,
+};
+
+/// How long etcd may take for a write. Beyond, its outcome is not known.
+const WRITE_WITHIN: Duration = Duration::from_secs(10);
+/// How long it may take to say what a key is.
+const GET_WITHIN: Duration = Duration::from_millis(2_800);
+/// How long a compaction waits until history is forgotten here too.
+const FORGET_WITHIN: Duration = Duration::from_secs(2);
+/// How often a write that surely was not made is tried.
+const ATTEMPTS_MAX: usize = 3;
+
+/// Makes a transaction and answers.
+pub(super) async fn write(ground: Rc<Ground>, txn: Txn, asker: Asker) {
+    let stats = &ground.desk.stats;
+    let answer = match run(&ground, &txn).await {
+        Ok((at, objects)) => {
+            stats.writes.fetch_add(1, Ordering::Relaxed);
+            Answer::Written(at, objects)
+        }
+        Err(error) => {
+            stats.refused.fetch_add(1, Ordering::Relaxed);
+            Answer::Refused(error)
+        }
+    };
+    ground.shards.answer(asker, answer);
+}
+
+async fn run(ground: &Ground, txn: &Txn) -> Result<(Revision, Vec<Option<Arc<Object>>>), TxnError> {
+    check(&txn.ops)?;
+    let deadline = tokio::time::Instant::now() + WRITE_WITHIN;
+    let mut attempt = 0;
+    loop {
+        attempt += 1;
+        match send(ground, txn, deadline).await {
+            Err(TxnError::Source(error)) if error.fault == Fault::Unavailable && attempt < ATTEMPTS_MAX => {}
+            outcome => return outcome,
+        }
+    }
+}
+
+/// Everything that can be wrong with a transaction by itself.
+fn check(ops: &[Op]) -> Result<(), TxnError> {
+    match ops.len() {
+        0 => return Err(TxnError::NoOps),
+        1..=TXN_OPS_MAX => {}
+        ops => return Err(TxnError::TooManyOps { ops }),
+    }
+    for (op, Op { key, action, .. }) in ops.iter().enumerate() {
+        let bytes = key.path().len();
+        if bytes > KEY_BYTES_MAX {
+            return Err(TxnError::KeyTooLong { op, bytes });
+        }
+        match action {
+            Action::Put { value, .. } if value.len() > VALUE_BYTES_MAX => {
+                return Err(TxnError::ValueTooLarge { op, bytes: value.len() });
+            }
+            Action::Put { .. } | Action::Delete => {}
+        }
+        if ops[..op].iter().any(|before| before.key == *key) {
+            return Err(TxnError::DuplicateKey { op });
+        }
+    }
+    Ok(())
+}
+
+/// Sends a transaction once.
+async fn send(
+    ground: &Ground,
+    txn: &Txn,
+    deadline: tokio::time::Instant,
+) -> Result<(Revision, Vec<Option<Arc<Object>>>), TxnError> {
+    let client = timeout_at(deadline, ground.calls.client()).await;
+    let (number, client) = client.unwrap_or_else(|_| Err(not_reached())).map_err(TxnError::Source)?;
+    let mut compares = Vec::new();
+    let mut then = Vec::new();
+    let mut otherwise = Vec::new();
+    let mut leases = Vec::new();
+    for Op { key, expect, action } in &txn.ops {
+        let etcd = ground.layout.to_etcd(key);
+        let expect =
+            if *expect == Expect::Any && *action == Action::Delete { Expect::Exists } else { *expect };
+        match expect {
+            Expect::Any => {}
+            Expect::Absent => compares.push(Compare::create_revision(etcd.as_str(), CompareOp::Equal, 0)),
+            Expect::Exists => compares.push(Compare::create_revision(etcd.as_str(), CompareOp::Greater, 0)),
+            Expect::At(at) => {
+                compares.push(Compare::mod_revision(etcd.as_str(), CompareOp::Equal, number_of(at)))
+            }
+        }
+        otherwise.push(TxnOp::get(etcd.as_str(), Some(GetOptions::new().with_keys_only())));
+        then.push(match action {
+            Action::Delete => TxnOp::delete(etcd, None),
+            Action::Put { value, ttl: None } => TxnOp::put(etcd, value.as_ref(), None),
+            Action::Put { value, ttl: Some(ttl) } => {
+                let lease = timeout_at(deadline, lease(ground, *ttl)).await;
+                let lease = lease.unwrap_or_else(|_| Err(not_reached())).map_err(TxnError::Source)?;
+                leases.push(lease);
+                TxnOp::put(etcd, value.as_ref(), Some(PutOptions::new().with_lease(lease)))
+            }
+        });
+    }
+    let request = etcd_client::Txn::new().when(compares).and_then(then).or_else(otherwise);
+    let mut calls =
+        client.kv_client().max_decoding_message_size(usize::MAX).max_encoding_message_size(usize::MAX);
+    let answer = match timeout_at(deadline, calls.txn(request)).await {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(error)) => {
+            let failure = explain(&error, true);
+            if failure.detail.contains("lease not found") {
+                leases.iter().for_each(|lease| ground.leases.lost(*lease));
+                return Err(TxnError::Source(SourceError::new(Fault::Unavailable, failure.detail)));
+            }
+            if matches!(failure.fault, Fault::Unavailable | Fault::Unknown) {
+                ground.calls.failed(number);
+            }
+            return Err(TxnError::Source(failure));
+        }
+        Err(_) => {
+            ground.calls.failed(number);
+            let why = format!(
+                "etcd did not answer a write within {} s: it may have been made; read the object, then try again",
+                WRITE_WITHIN.as_secs()
+            );
+            return Err(TxnError::Source(SourceError::new(Fault::Unknown, why)));
+        }
+    };
+    if let Some(cluster) = answer.header().map(|header| header.cluster_id())
+        && !ground.trusts(cluster, number)
+    {
+        let why = format!(
+            "another etcd cluster ({cluster:x}) took this write: it is not in the one that is served"
+        );
+        return Err(TxnError::Source(SourceError::new(Fault::Unknown, why)));
+    }
+    if !answer.succeeded() {
+        return Err(refused(&txn.ops, &answer.op_responses()));
+    }
+    let at = answer.header().map_or(Revision::ZERO, |header| revision(header.revision()));
+    let mut decoder = Decoder::new();
+    let objects = txn.ops.iter().map(|op| match &op.action {
+        Action::Delete => None,
+        Action::Put { value, .. } => Some(decode(ground, &mut decoder, &op.key, value, at)),
+    });
+    Ok((at, objects.collect()))
+}
+
+fn not_reached() -> SourceError {
+    let why = format!("etcd was not reached within {} s: nothing was written", WRITE_WITHIN.as_secs());
+    SourceError::new(Fault::Unavailable, why)
+}
+
+fn number_of(at: Revision) -> i64 {
+    i64::try_from(at.get()).unwrap_or(i64::MAX)
+}
+
+/// The first operation whose expectation did not hold. etcd compared and read in one revision.
+fn refused(ops: &[Op], found: &[TxnOpResponse]) -> TxnError {
+    for (op, (wanted, found)) in ops.iter().zip(found).enumerate() {
+        let TxnOpResponse::Get(found) = found else { break };
+        let found = found.kvs().first().map(|key_value| revision(key_value.mod_revision()));
+        let holds = match wanted.expect {
+            Expect::Any => true,
+            Expect::Absent => found.is_none(),
+            Expect::Exists => found.is_some(),
+            Expect::At(at) => found == Some(at),
+        };
+        if !holds {
+            return TxnError::Conflict { op, found };
+        }
+        if found.is_none() && wanted.action == Action::Delete {
+            return TxnError::NotFound { op };
+        }
+    }
+    let why = "etcd refused a transaction whose expectations hold: this is a bug of etcd or of revcast";
+    TxnError::Source(SourceError::new(Fault::Broken, why))
+}
+
+fn decode(ground: &Ground, decoder: &mut Decoder, key: &Key, value: &[u8], at: Revision) -> Arc<Object> {
+    Arc::new(Object::read(decoder, ground.engine.schema.get(key.resource()), key.clone(), value, at))
+}
+
+/// A lease for one object.
+async fn lease(ground: &Ground, ttl: Duration) -> Result<i64, SourceError> {
+    if let Some(lease) = ground.leases.take(ttl, Instant::now()) {
+        return Ok(lease);
+    }
+    let granted = Instant::now();
+    // A lease that is granted twice is one that ends unused.
+    let answer = ground.calls.read(WRITE_WITHIN, |mut client| async move {
+        client.lease_grant(Leases::to_grant(ttl), None).await
+    });
+    let id = answer.await?.id();
+    ground.desk.stats.remote.leases.fetch_add(1, Ordering::Relaxed);
+    ground.leases.granted(ttl, id, granted);
+    Ok(id)
+}
+
+/// Reads one key from etcd itself and answers.
+pub(super) async fn get(ground: Rc<Ground>, key: Key, asker: Asker) {
+    let etcd = ground.layout.to_etcd(&key);
+    let found = ground.calls.read(GET_WITHIN, |client| {
+        let etcd = etcd.clone();
+        async move { client.kv_client().max_decoding_message_size(usize::MAX).get(etcd, None).await }
+    });
+    let served = ground.known().map(|known| known.cluster);
+    let answer = match found.await {
+        Err(error) => Answer::Unanswered(error),
+        Ok(found) if found.header().map(|header| header.cluster_id()) != served => {
+            ground.calls.leave();
+            ground.doubt.notify_one();
+            let why = "etcd: another cluster answers than the one that is served: its state is loaded anew";
+            Answer::Unanswered(SourceError::new(Fault::Unavailable, why))
+        }
+        Ok(mut found) => Answer::Found(found.take_kvs().pop().map(|key_value| {
+            let at = revision(key_value.mod_revision());
+            decode(&ground, &mut Decoder::new(), &key, key_value.value(), at)
+        })),
+    };
+    ground.shards.answer(asker, answer);
+}
+
+/// Has etcd forget history; what is forgotten there is forgotten here too.
+pub(super) async fn compact(ground: Rc<Ground>, upto: Revision, asker: Asker) {
+    let answer = match ground.calls.client().await {
+        Err(error) => Answer::Unanswered(error),
+        Ok((number, mut client)) => {
+            match timeout(WRITE_WITHIN, client.compact(number_of(upto), None::<CompactionOptions>)).await {
+                Ok(Ok(_)) => {
+                    let (done, is_done) = oneshot::channel();
+                    ground.forgets.borrow_mut().push((upto, done));
+                    ground.wanted.notify_one();
+                    // While etcd is away again it is forgotten here later; there it is.
+                    let _ = timeout(FORGET_WITHIN, is_done).await;
+                    ground.desk.stats.compacted.fetch_max(upto.get(), Ordering::Relaxed);
+                    Answer::Compacted(upto)
+                }
+                Ok(Err(error)) => {
+                    let failure = explain(&error, true);
+                    match failure.fault {
+                        Fault::Broken => Answer::NotCompacted(failure.detail),
+                        Fault::Unavailable | Fault::Unknown => {
+                            ground.calls.failed(number);
+                            Answer::Unanswered(failure)
+                        }
+                        Fault::Full | Fault::TooLarge | Fault::Denied => Answer::Unanswered(failure),
+                    }
+                }
+                Err(_) => {
+                    ground.calls.failed(number);
+                    Answer::Unanswered(SourceError::new(Fault::Unknown, "etcd did not answer a compaction"))
+                }
+            }
+        }
+    };
+    ground.shards.answer(asker, answer);
+}
