@@ -13,6 +13,7 @@ pub(crate) const HELP: &str = "\
 revcast-perf measures a Kubernetes-style watch server from outside, over plain HTTP.
 
 Usage: revcast-perf fanout [OPTIONS]
+       revcast-perf lag [OPTIONS]       (built with --features etcd)
 
 Creates objects, opens watches, writes updates, and checks that every watcher sees every write exactly once and in
 order. Exit code 0: nothing was lost, duplicated or out of order; 1: something was; 2: a bad option.
@@ -46,6 +47,11 @@ Writes
   --duration TIME         measured                                      [30s]
   --drain TIME            longest wait for what is on its way at the end        [10s]
   --seed N                the order in which objects are written        [a new one, reported]
+
+lag: how much later a write to etcd is seen behind a cache than at a bare etcd watch, for the same events.
+  --server URL, --rate N, --duration TIME, --size SIZE, --json as above, and
+  --etcd URL              a client URL of the etcd behind the server    [http://127.0.0.1:2379]
+  --etcd-prefix PATH      where its keys begin                          [/registry]
 
 Report
   --server-pid PID        whose CPU time and memory to report           [found by its loopback port]
@@ -99,6 +105,40 @@ pub(crate) enum Job {
     Fanout(Box<Fanout>),
     /// A receiving process that `fanout` started.
     Worker,
+    /// Compares a watch behind a cache with one on etcd.
+    Lag(LagArgs),
+}
+
+/// Everything that `lag` was asked for.
+#[derive(Clone, Debug)]
+#[cfg_attr(not(feature = "etcd"), allow(dead_code))]
+pub(crate) struct LagArgs {
+    pub(crate) server: Server,
+    pub(crate) etcd: String,
+    pub(crate) prefix: String,
+    pub(crate) rate: f64,
+    pub(crate) duration: Duration,
+    pub(crate) size_bytes: usize,
+    pub(crate) json: bool,
+}
+
+impl LagArgs {
+    /// The options that `lag` shares with `fanout` mean the same.
+    fn new(fanout: &Fanout, etcd: String, prefix: String) -> Self {
+        let rate = match fanout.rate {
+            Rate::PerSecond(rate) => rate,
+            Rate::Max => 10_000.0,
+        };
+        Self {
+            server: fanout.server.clone(),
+            etcd,
+            prefix,
+            rate,
+            duration: fanout.duration,
+            size_bytes: fanout.size_bytes,
+            json: fanout.json,
+        }
+    }
 }
 
 /// A bad option: what, its value, and how to mend it.
@@ -170,12 +210,16 @@ pub(crate) fn parse(args: impl IntoIterator<Item = impl Into<OsString>>) -> Resu
         Ok(None) => Ok(None),
         Err(fault) => Err(bare("the command line", &format!("{fault}; see --help"))),
     };
+    let mut lag = None;
     match next(&mut parser)?.as_deref() {
         None | Some("help" | "--help" | "-h") => return Ok(Job::Help),
         Some("--version" | "-V") => return Ok(Job::Version),
         Some("worker") => return Ok(Job::Worker),
         Some("fanout") => {}
-        Some(other) => return Err(bare(other, "not a command; use `revcast-perf fanout`")),
+        Some("lag") => {
+            lag = Some(("http://127.0.0.1:2379".to_owned(), "/registry".to_owned()));
+        }
+        Some(other) => return Err(bare(other, "not a command; use `revcast-perf fanout` or `lag`")),
     }
     let mut fanout = Fanout::default();
     let mut count = None;
@@ -186,6 +230,12 @@ pub(crate) fn parse(args: impl IntoIterator<Item = impl Into<OsString>>) -> Resu
             "--i-own-this-server" => fanout.anywhere = true,
             "--bookmarks" => fanout.bookmarks = true,
             "--json" => fanout.json = true,
+            "--etcd" | "--etcd-prefix" if lag.is_some() => {
+                let text = value(&mut parser, &option)?;
+                if let Some((etcd, prefix)) = &mut lag {
+                    if option == "--etcd" { *etcd = text } else { *prefix = text }
+                }
+            }
             "--namespaces" => count = Some(whole(&option, &value(&mut parser, &option)?, 1, 100_000)?),
             _ => {
                 let text = if OPTIONS.contains(&option.as_str()) {
@@ -196,6 +246,9 @@ pub(crate) fn parse(args: impl IntoIterator<Item = impl Into<OsString>>) -> Resu
                 set(&mut fanout, &option, text)?;
             }
         }
+    }
+    if let Some((etcd, prefix)) = lag {
+        return Ok(Job::Lag(LagArgs::new(&fanout, etcd, prefix)));
     }
     if let Some(count) = count {
         let name = fanout.namespaces.concat();

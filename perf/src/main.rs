@@ -12,6 +12,8 @@ mod fanout;
 mod fleet;
 mod frame;
 mod http;
+#[cfg(feature = "etcd")]
+mod lag;
 mod lane;
 mod latency;
 mod ledger;
@@ -60,8 +62,34 @@ fn main() -> ExitCode {
                 ExitCode::FAILURE
             }
         },
+        Ok(Job::Lag(args)) => measure_lag(&args),
         Err(bad) => refuse(&bad),
     }
+}
+
+#[cfg(feature = "etcd")]
+fn measure_lag(args: &args::LagArgs) -> ExitCode {
+    match lag::run(args) {
+        Ok(report) => {
+            let text = if args.json {
+                serde_json::to_string(&report).unwrap_or_default() + "\n"
+            } else {
+                report.to_string()
+            };
+            print(&text);
+            if report.clean { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        }
+        Err(why) => {
+            eprintln!("revcast-perf: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[cfg(not(feature = "etcd"))]
+fn measure_lag(_args: &args::LagArgs) -> ExitCode {
+    eprintln!("revcast-perf: lag speaks etcd's protocol: build with --features etcd");
+    ExitCode::from(2)
 }
 
 fn refuse(bad: &args::BadOption) -> ExitCode {
