@@ -1,4 +1,11 @@
-//! What the tests share: a simulator of the engine with an oracle, and real servers with a plain client.
+//! What the tests share: a simulator of the engine with an oracle; real servers with a plain client, real etcds for
+//! them, and a proxy to come between; and rules over what watchers received.
+pub mod certs;
 pub mod client;
+pub mod etcd;
+pub mod history;
+pub mod load;
+pub mod port;
+pub mod proxy;
 pub mod server;
 pub mod sim;

@@ -1,12 +1,16 @@
 //! A real server in a process of its own: built, started on free ports, stopped by its id.
+//!
+//! The same tests run on every store: `REVCAST_TEST_STORE` is `embedded` (or unset), `etcd-3.4` or `etcd-3.5`. With etcd,
+//! each server that is told nothing else has one of its own.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use crate::client::Client;
+use crate::etcd::{Etcd, Options, Release};
 
 /// The binary under test: `REVCAST_BIN`, or one that cargo builds now.
 ///
@@ -36,10 +40,56 @@ pub fn binary() -> &'static PathBuf {
     })
 }
 
+/// What keeps the objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Store {
+    /// The server's own, in memory when nothing else is said.
+    Embedded,
+    /// A real etcd.
+    Etcd(Release),
+}
+
+impl Store {
+    /// The one that `REVCAST_TEST_STORE` names.
+    ///
+    /// # Panics
+    /// When it names none.
+    #[must_use]
+    pub fn chosen() -> Self {
+        let name = std::env::var_os("REVCAST_TEST_STORE").unwrap_or_default();
+        let name = name.to_string_lossy();
+        Self::named(&name).unwrap_or_else(|| {
+            panic!("REVCAST_TEST_STORE={name}: no such store; write embedded, etcd-3.4 or etcd-3.5")
+        })
+    }
+
+    fn named(name: &str) -> Option<Self> {
+        let of_name = |release: &Release| name.strip_prefix("etcd-") == Some(release.text());
+        match name {
+            "" | "embedded" => Some(Self::Embedded),
+            _ => Release::ALL.into_iter().find(of_name).map(Self::Etcd),
+        }
+    }
+}
+
+/// Whether a test that is about the embedded store may run. Where it may not, it says so, past what captures the output
+/// of tests: begin such a test with `if !embedded_only("why") { return }`.
+#[must_use]
+pub fn embedded_only(why: &str) -> bool {
+    let Store::Etcd(release) = Store::chosen() else { return true };
+    let thread = std::thread::current();
+    let test = thread.name().unwrap_or("a test");
+    // Whoever reads our words may have gone away.
+    let _ = writeln!(std::io::stderr(), "!!! SKIPPED on etcd {}: {test}: {why}", release.text());
+    false
+}
+
 /// A server that runs. Killed when it goes out of scope.
 #[derive(Debug)]
 pub struct Server {
     child: Child,
+    /// Its own store, if that is a process. After the server itself: so it ends later.
+    etcd: Option<Etcd>,
     /// `127.0.0.1:PORT`.
     pub address: String,
     /// The operators' address.
@@ -49,7 +99,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts one on free ports with more options, and waits until it serves.
+    /// Starts one on free ports with more options, and waits until it serves. Unless they name endpoints of an etcd, it
+    /// has the store that [`Store::chosen`] names.
     ///
     /// # Panics
     /// When it does not start.
@@ -67,15 +118,52 @@ impl Server {
         Self::start_with(shell, options)
     }
 
-    fn start_with(mut command: Command, options: &[&str]) -> Self {
+    /// As [`Server::start`], without waiting until it serves: perhaps it never does.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub fn start_unready(options: &[&str]) -> Self {
+        Self::spawn(Command::new(binary()), options)
+    }
+
+    fn start_with(command: Command, options: &[&str]) -> Self {
+        let server = Self::spawn(command, options);
+        server.await_ready(Duration::from_secs(20));
+        server
+    }
+
+    /// Waits until it serves.
+    ///
+    /// # Panics
+    /// When it does not in time.
+    pub fn await_ready(&self, patience: Duration) {
+        let deadline = Instant::now() + patience;
+        while self.client().get("/readyz").status != 200 {
+            assert!(Instant::now() < deadline, "the server does not become ready");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn spawn(mut command: Command, options: &[&str]) -> Self {
         // The server refuses REVCAST_ variables that it does not know, and ours are for the tests.
         for (name, _) in
             std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("REVCAST_"))
         {
             command.env_remove(name);
         }
+        let given = |name: &str| options.iter().any(|option| option.split('=').next() == Some(name));
+        let etcd = match Store::chosen() {
+            Store::Embedded => None,
+            Store::Etcd(_) if given("--etcd-endpoints") => None,
+            Store::Etcd(release) => {
+                assert!(!given("--data-dir"), "--data-dir is the embedded store's: ask embedded_only first");
+                Some(Etcd::start(release, Options::default()))
+            }
+        };
+        let endpoint = etcd.as_ref().map(|etcd| ["--etcd-endpoints".to_owned(), etcd.endpoint()]);
         let mut child = command
             .args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"])
+            .args(endpoint.iter().flatten())
             .args(options)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -94,13 +182,7 @@ impl Server {
         }
         greeting.extend(lines.by_ref().take(4).map_while(Result::ok));
         let (address, admin) = addresses.expect("the loop ends with them");
-        let server = Self { child, address, admin, greeting };
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while server.client().get("/readyz").status != 200 {
-            assert!(Instant::now() < deadline, "the server does not become ready");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        server
+        Self { child, etcd, address, admin, greeting }
     }
 
     /// A client of it.
@@ -113,6 +195,11 @@ impl Server {
     #[must_use]
     pub fn admin_client(&self) -> Client {
         Client::new(&self.admin)
+    }
+
+    /// Its own etcd, if it has one.
+    pub const fn etcd(&mut self) -> Option<&mut Etcd> {
+        self.etcd.as_mut()
     }
 
     /// Its process id.
@@ -262,4 +349,23 @@ fn parse_addresses(line: &str) -> Option<(String, String)> {
     let rest = line.strip_prefix("serving http://")?;
     let (address, rest) = rest.split_once(", metrics http://")?;
     Some((address.to_owned(), rest.strip_suffix("/metrics")?.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Store;
+    use crate::etcd::Release;
+
+    #[test]
+    fn stores_have_names() {
+        assert_eq!(
+            (Store::named(""), Store::named("embedded")),
+            (Some(Store::Embedded), Some(Store::Embedded))
+        );
+        assert_eq!(Store::named("etcd-3.4"), Some(Store::Etcd(Release::V3_4)));
+        assert_eq!(Store::named("etcd-3.5"), Some(Store::Etcd(Release::V3_5)));
+        for wrong in ["etcd", "etcd-", "etcd-3", "3.4", "Embedded"] {
+            assert_eq!(Store::named(wrong), None, "{wrong}");
+        }
+    }
 }

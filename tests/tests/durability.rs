@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use revcast_tests::client::Client;
-use revcast_tests::server::Server;
+use revcast_tests::server::{Server, embedded_only};
 use serde_json::json;
 
 const WRITERS: usize = 4;
@@ -59,6 +59,9 @@ fn write_until(
 
 #[test]
 fn kill_nine_loses_nothing_that_was_acknowledged() {
+    if !embedded_only("it kills the server and starts it on its --data-dir") {
+        return;
+    }
     let dir = std::env::temp_dir().join(format!("revcast-durability-{}", std::process::id()));
     let dir_text = dir.to_str().unwrap();
     let mut promised: Vec<Promised> = vec![Promised::new(); WRITERS];

@@ -8,7 +8,7 @@ use revcast_tests::sim::{self, Promise};
 /// Seeds that may be needed to find a bug.
 const SEEDS_MAX: u64 = 2_000;
 
-const BUGS: [Bug; 13] = [
+const BUGS: [Bug; 18] = [
     Bug::SkippedEvent,
     Bug::DoubledFrame,
     Bug::BookmarkTooEarly,
@@ -22,6 +22,11 @@ const BUGS: [Bug; 13] = [
     Bug::GapAfterInitialEvents,
     Bug::OldValueNotLookedUp,
     Bug::FrameMadeTwice,
+    Bug::LiveWatchKept,
+    Bug::UnreadableSkipped,
+    Bug::UnreadableToldBySelector,
+    Bug::UnreadableStartServed,
+    Bug::UnreadableAmongOthers,
 ];
 
 /// The place of a bug in [`BUGS`]. A new bug does not compile before it stands there.
@@ -40,6 +45,11 @@ const fn place(bug: Bug) -> usize {
         Bug::GapAfterInitialEvents => 10,
         Bug::OldValueNotLookedUp => 11,
         Bug::FrameMadeTwice => 12,
+        Bug::LiveWatchKept => 13,
+        Bug::UnreadableSkipped => 14,
+        Bug::UnreadableToldBySelector => 15,
+        Bug::UnreadableStartServed => 16,
+        Bug::UnreadableAmongOthers => 17,
     }
 }
 

@@ -34,7 +34,7 @@ impl Client {
     pub(crate) fn ended(&mut self, watch: &mut Watch, clean: bool) {
         self.current = None;
         self.resume = match watch.copy.take() {
-            Some(copy) if !watch.expired && watch.initial.is_none() => {
+            Some(copy) if !watch.told && watch.initial.is_none() => {
                 // A stream that broke off may have lost events of the last revision that it saw.
                 Resume::Behind(if clean { watch.seen } else { watch.proved }, copy)
             }

@@ -106,6 +106,28 @@ coverage! {
     lapped_shards,
     /// Shards that were drained.
     drains,
+    /// Values that cannot be served.
+    unreadable_values,
+    /// Watches that were told when one was written.
+    unreadable_events,
+    /// ... although their selectors did not match what was there before.
+    unreadable_unselected,
+    /// ... while they waited for a revision to come.
+    unreadable_parked,
+    /// Watches that were told at their start.
+    unreadable_refusals,
+    /// ADDED of a key whose value could not be served before.
+    mended,
+    /// Lists with an unreadable object in their scope.
+    lists_unreadable,
+    /// Shards that were given up.
+    abandons,
+    /// Watches that were told so.
+    abandoned_told,
+    /// ... and those that were cut off inside a frame.
+    abandoned_cut_off,
+    /// Watches that began on a shard that was given up.
+    abandoned_starts,
     /// Lists of the newest state.
     lists_newest,
     /// Lists of a past state.

@@ -23,6 +23,8 @@ pub enum Promise {
     End,
     /// What can be done is done: nobody waits for ever, no turn spins.
     Progress,
+    /// A value that cannot be served is told to all whose scope it is in, and to nobody else.
+    Unreadable,
     /// Lists show the state of their revision, and expire only when they must.
     List,
     /// Counts and gauges add up.

@@ -7,6 +7,7 @@ use revcast_engine::encoding::Encoding;
 use revcast_engine::limits::{BOOKMARK_BEFORE_DEADLINE, DRAIN_GRACE};
 
 use super::fault::{Checked, Promise, broken};
+use super::oracle::Kind;
 use super::pipe::Nature;
 use super::shown::{first_differs, number};
 use super::watch::Copy;
@@ -105,6 +106,7 @@ impl World {
                 && watch.start < self.net.oracle.visible
                 && !matches!(watch.pipe.nature, Nature::Dead { .. })
                 && !self.drained[*at]
+                && watch.given_up.is_none()
         });
         let watches: Vec<usize> = watches.map(|(at, _)| at).collect();
         self.advance(interval);
@@ -169,12 +171,13 @@ impl World {
         for (at, driven) in self.shards.iter().enumerate() {
             let stats = driven.shard.stats();
             let watches = self.net.watches.iter().filter(|watch| watch.shard == at);
-            let (mut started, mut events, mut bookmarks, mut evicted) = (0, 0, 0, 0);
+            let (mut started, mut events, mut bookmarks, mut evicted, mut refused) = (0, 0, 0, 0, 0);
             for watch in watches {
                 started += 1;
                 events += watch.events;
                 bookmarks += watch.marks;
                 evicted += u64::from(watch.evicted);
+                refused += u64::from(watch.unreadable);
             }
             if stats.watches_started != started
                 || stats.watches_ended != started
@@ -183,6 +186,7 @@ impl World {
                 || stats.events_sent != events
                 || stats.bookmarks_sent < bookmarks
                 || stats.evicted < evicted
+                || stats.refused < refused
             {
                 return broken(
                     Promise::Counts,
@@ -209,6 +213,9 @@ impl World {
             let events = oracle.events.iter().zip(&mut wanted);
             for (event, wanted) in events.take(watch.until.unwrap_or(oracle.published)).skip(from) {
                 let Some(kind) = oracle.verdict(&watch.wish, event) else { continue };
+                if kind == Kind::Unreadable {
+                    break;
+                }
                 if watch.wish.encoding == Encoding::Json && kind == event.own_kind() {
                     continue;
                 }

@@ -3,7 +3,8 @@
 use revcast_engine::revision::Revision;
 
 use super::fault::{Checked, Promise, broken};
-use super::object::{KINDS, NAMESPACES, row};
+use super::object::{KINDS, NAMESPACES, State, row};
+use super::oracle::Oracle;
 use super::world::World;
 
 impl World {
@@ -46,6 +47,19 @@ impl World {
                 format!("kind {kind} at {revision}, namespace {namespace:?}, after {after:?}"),
             );
         }
+        let name = self.rng.percent(30).then(|| &*self.rng.pick(&oracle.names).name);
+        let bad = past.first_unreadable(namespace, name).map(|object| object.key().path());
+        let expected = all.iter().find(|state| state.unreadable.is_some() && of(oracle, state, None, name));
+        let expected = expected.map(|state| oracle.names[state.name].key.path());
+        self.net.coverage.lists_unreadable += u64::from(expected.is_some());
+        if bad != expected {
+            return broken(
+                Promise::Unreadable,
+                format!(
+                    "kind {kind} at {revision}, {namespace:?}, {name:?}: {expected:?} is unreadable, not {bad:?}"
+                ),
+            );
+        }
         Ok(())
     }
 
@@ -64,6 +78,33 @@ impl World {
         if !got.eq(oracle.list(kind, oracle.visible).map(|state| &state.text[..])) {
             return broken(Promise::List, format!("the newest state of kind {kind} at {}", oracle.visible));
         }
+        let unreadable: Vec<_> =
+            oracle.list(kind, oracle.visible).filter(|state| state.unreadable.is_some()).collect();
+        let namespace = self.rng.percent(50).then(|| *self.rng.pick(&NAMESPACES));
+        let name = self.rng.percent(30).then(|| &*self.rng.pick(&oracle.names).name);
+        let expected = unreadable.iter().find(|state| of(oracle, state, namespace, name));
+        let expected = expected.map(|state| oracle.names[state.name].key.path());
+        let got = snapshot.first_unreadable(row(kind), namespace, name).map(|object| object.key().path());
+        let total = KINDS.iter().enumerate().map(|(kind, _)| self.feed.unreadable(row(kind))).sum::<usize>();
+        if got != expected
+            || self.feed.unreadable(row(kind)) != unreadable.len()
+            || self.feed.unreadable_total() != total
+        {
+            return broken(
+                Promise::Unreadable,
+                format!(
+                    "kind {kind}, {namespace:?}, {name:?}: {expected:?} of {}, not {got:?}",
+                    unreadable.len()
+                ),
+            );
+        }
+        self.net.coverage.lists_unreadable += u64::from(expected.is_some());
         Ok(())
     }
+}
+
+/// Whether a state is of one namespace and one name, where given.
+fn of(oracle: &Oracle, state: &State, namespace: Option<&str>, name: Option<&str>) -> bool {
+    let known = &oracle.names[state.name];
+    namespace.is_none_or(|it| known.namespace == Some(it)) && name.is_none_or(|it| known.name == it)
 }

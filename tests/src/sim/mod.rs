@@ -15,7 +15,7 @@ mod object;
 mod oracle;
 mod pipe;
 mod plan;
-mod rng;
+pub(crate) mod rng;
 mod shown;
 mod stream;
 mod subscribe;

@@ -17,22 +17,26 @@ use super::rng::Rng;
 pub(crate) struct Kind {
     pub(crate) name: &'static str,
     pub(crate) version: &'static str,
+    /// With the group.
+    plural: &'static str,
     pub(crate) namespaced: bool,
     /// Own selectable fields, with the values that they take.
     pub(crate) fields: &'static [(&'static str, &'static [&'static str])],
 }
 
 pub(crate) const KINDS: [Kind; 3] = [
-    Kind { name: "ConfigMap", version: "v1", namespaced: true, fields: &[] },
+    Kind { name: "ConfigMap", version: "v1", plural: "configmaps", namespaced: true, fields: &[] },
     Kind {
         name: "Pod",
         version: "v1",
+        plural: "pods",
         namespaced: true,
         fields: &[("spec.nodeName", &["", "n1", "n2", "n3"]), ("status.phase", &["", "Pending", "Running"])],
     },
     Kind {
         name: "Gadget",
         version: "toys.example.com/v1",
+        plural: "gadgets.toys.example.com",
         namespaced: false,
         fields: &[("spec.sealed", &["", "true", "false"]), ("status.phase", &["", "Ready"])],
     },
@@ -89,6 +93,8 @@ pub(crate) struct State {
     version: Range<usize>,
     /// Bytes of the frame that announces it.
     pub(crate) weight: u64,
+    /// The value cannot be served, nor could those before it since this revision; the text is a Status.
+    pub(crate) unreadable: Option<u64>,
 }
 
 impl State {
@@ -189,5 +195,70 @@ pub(crate) fn draft(
     let version = start..text.len();
     text.extend_from_slice(format!("{behind}{served_types}{tail}").as_bytes());
     let weight = weight(if exists { "MODIFIED" } else { "ADDED" }, text.len());
-    (Bytes::from(value), State { name: at, revision, labels, fields, text, version, weight })
+    let unreadable = None;
+    (Bytes::from(value), State { name: at, revision, labels, fields, text, version, weight, unreadable })
+}
+
+/// Makes up a value of `names[name]` that nobody can serve, where `before` stood: the bytes to store, and the state
+/// that must follow.
+pub(crate) fn spoil(
+    rng: &mut Rng,
+    (at, name): (usize, &Name),
+    revision: u64,
+    before: Option<&State>,
+) -> (Bytes, State) {
+    let kind = &KINDS[name.kind];
+    let object = format!("\"metadata\":{{\"name\":\"{}\",\"labels\":{{\"app\":\"web\"}}}}}}", name.name);
+    let other_type = |stored: &str| {
+        let expected = format!("{} {}", kind.version, kind.name);
+        format!(
+            "the stored value is of type {stored}, this resource holds {expected}: store it as {expected}, or under a \
+             key of its own resource"
+        )
+    };
+    let no_object = "the stored value is not an object with metadata: store a Kubernetes-style object";
+    let (value, why) = match rng.below(8) {
+        0 => (
+            format!("k8s\0\n\u{b}{}", "p".repeat(rng.below(300))),
+            "the stored value is not JSON (Kubernetes protobuf envelope): store it as JSON (kube-apiserver \
+             --storage-media-type=application/json), or delete it"
+                .to_owned(),
+        ),
+        1 => (
+            format!("k8s:enc:aescbc:v1:key1:{}", "c".repeat(rng.below(300))),
+            "the stored value is not JSON (encrypted at rest, k8s:enc:): store it as JSON without encryption, or \
+             delete it"
+                .to_owned(),
+        ),
+        2 => (format!("{{\"kind\":\"Other\",{object}"), other_type(&format!("{} Other", kind.version))),
+        3 => (
+            format!("{{\"kind\":\"{}\",\"apiVersion\":\"old/v0\",{object}", kind.name),
+            other_type(&format!("old/v0 {}", kind.name)),
+        ),
+        4 => ("[]".to_owned(), no_object.to_owned()),
+        5 => ("{\"metadata\":3}".to_owned(), no_object.to_owned()),
+        6 => (
+            "{\"metadata\":{\"n\\u0061me\":1}}".to_owned(),
+            "a member name of the stored value is escaped: write member names in plain text".to_owned(),
+        ),
+        _ => ("{\"metadata\":{".to_owned(), "the stored value is not JSON (Syntax at character 12 ('{')): store it as JSON".to_owned()),
+    };
+    let text = format!(
+        "{{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{{}},\"status\":\"Failure\",\"message\":\"{} \\\"{}\\\" \
+         cannot be served: {why}\",\"reason\":\"StorageReadError\",\"code\":500}}",
+        kind.plural,
+        name.key.path()
+    );
+    let state = State {
+        name: at,
+        revision,
+        labels: [None; 3],
+        fields: vec![""; kind.fields.len()],
+        // The end of the stream goes with it.
+        weight: weight("ERROR", text.len()) + 5,
+        text: text.into_bytes(),
+        version: 0..0,
+        unreadable: Some(before.and_then(|before| before.unreadable).unwrap_or(revision)),
+    };
+    (Bytes::from(value), state)
 }

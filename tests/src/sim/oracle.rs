@@ -27,6 +27,8 @@ pub(crate) enum Kind {
     Added,
     Modified,
     Deleted,
+    /// It cannot be served: the watch is told so, and ends.
+    Unreadable,
 }
 
 impl Kind {
@@ -35,6 +37,7 @@ impl Kind {
             Self::Added => "ADDED",
             Self::Modified => "MODIFIED",
             Self::Deleted => "DELETED",
+            Self::Unreadable => "ERROR",
         }
     }
 
@@ -43,14 +46,26 @@ impl Kind {
             Self::Added => 0,
             Self::Modified => 1,
             Self::Deleted => 2,
+            Self::Unreadable => 3,
         }
     }
 }
 
 impl Happened {
+    /// Whether it put an unreadable value where there was another, or none.
+    pub(crate) fn unreadable(&self) -> bool {
+        self.now.as_ref().is_some_and(|now| now.unreadable.is_some())
+    }
+
+    /// The state before, if it could be served.
+    pub(crate) fn readable_before(&self) -> Option<&Rc<State>> {
+        self.before.as_ref().filter(|before| before.unreadable.is_none())
+    }
+
     /// The kind of the frame that the publisher makes.
     pub(crate) fn own_kind(&self) -> Kind {
-        match (&self.before, &self.now) {
+        match (self.readable_before(), &self.now) {
+            (_, Some(_)) if self.unreadable() => Kind::Unreadable,
             (_, None) => Kind::Deleted,
             (None, Some(_)) => Kind::Added,
             (Some(_), Some(_)) => Kind::Modified,
@@ -80,6 +95,8 @@ pub(crate) struct Oracle {
     bytes_max: u64,
     /// Frames that the publisher made.
     pub(crate) frames_own: u64,
+    /// Some value was ever unreadable.
+    spoiled: bool,
 }
 
 impl Oracle {
@@ -99,6 +116,7 @@ impl Oracle {
             slots: slots.max(2).next_power_of_two(),
             bytes_max,
             frames_own: 0,
+            spoiled: false,
         }
     }
 
@@ -109,6 +127,7 @@ impl Oracle {
     /// A state that was there before the first event.
     pub(crate) fn load(&mut self, state: State) {
         self.frames_own += 1;
+        self.spoiled |= state.unreadable.is_some();
         self.states[state.name].push((state.revision, Some(Rc::new(state))));
     }
 
@@ -120,12 +139,16 @@ impl Oracle {
     }
 
     /// The publisher took a batch.
-    pub(crate) fn take(&mut self, revision: u64, at: u64, changes: Vec<(usize, Option<State>)>) {
+    pub(crate) fn take(&mut self, revision: u64, at: u64, mut changes: Vec<(usize, Option<State>)>) {
+        // Of one revision, those that cannot be served come first.
+        changes.sort_by_key(|(_, state)| state.as_ref().is_none_or(|state| state.unreadable.is_none()));
         for (name, state) in changes {
             let before = self.newest(name).cloned();
             let now = state.map(Rc::new);
             let Some(weight) = now.as_ref().or(before.as_ref()).map(|state| state.weight) else { continue };
-            self.frames_own += 1;
+            let gone_unseen = now.is_none() && before.as_ref().is_some_and(|it| it.unreadable.is_some());
+            self.frames_own += u64::from(!gone_unseen);
+            self.spoiled |= now.as_ref().is_some_and(|now| now.unreadable.is_some());
             self.states[name].push((revision, now.clone()));
             let bytes_through = self.bytes_before(self.events.len()) + weight;
             if self.events.len() - self.oldest >= self.slots {
@@ -201,9 +224,21 @@ impl Oracle {
         names.filter_map(move |name| self.state_at(*name, revision))
     }
 
+    /// The first unreadable object at a revision, in the scope of a wish, that was so at `since` already.
+    pub(crate) fn unreadable_in(&self, wish: &Wish, revision: u64, since: u64) -> Option<&Rc<State>> {
+        if !self.spoiled {
+            return None;
+        }
+        let mut there = self.list(wish.kind, revision).filter(|it| wish.covers(&self.names[it.name]));
+        there.find(|it| it.unreadable.is_some_and(|began| began <= since))
+    }
+
     pub(crate) fn verdict(&self, wish: &Wish, event: &Happened) -> Option<Kind> {
         let matches =
             |state: &Option<Rc<State>>| state.as_ref().is_some_and(|it| wish.matches(&self.names, it));
+        if event.unreadable() {
+            return wish.covers(&self.names[event.name]).then_some(Kind::Unreadable);
+        }
         match (matches(&event.before), matches(&event.now)) {
             (false, false) => None,
             (false, true) => Some(Kind::Added),

@@ -43,9 +43,13 @@ pub(crate) struct Plan {
     pub(crate) burst: usize,
     /// In a hundred objects, so many are larger than a page.
     pub(crate) large: usize,
+    /// In a hundred values, so many cannot be served.
+    pub(crate) unreadable: usize,
     pub(crate) bookmark_interval: Duration,
     pub(crate) turn_cost: Duration,
     pub(crate) encodings: bool,
+    /// The step at which shards are given up.
+    pub(crate) abandon_at: Option<usize>,
     weights: Vec<(Action, usize)>,
     natures: [usize; 6],
 }
@@ -90,8 +94,11 @@ impl Plan {
         if rng.percent(15) {
             natures = [1, 0, 0, 0, 0, 0];
         }
+        let steps = if crowd { rng.range(300, 700) } else { rng.range(200, 1_000) };
+        let unreadable = if many || large > 0 { 0 } else { *rng.pick(&[0, 0, 1, 2, 5]) };
+        let abandon_at = rng.percent(12).then(|| rng.range(steps / 2, steps - 1));
         Self {
-            steps: if crowd { rng.range(300, 700) } else { rng.range(200, 1_000) },
+            steps,
             shards: rng.range(1, 4),
             names: if many { 1_300 } else { rng.range(3, 24) },
             clients: if crowd { rng.range(70, 160) } else { rng.range(1, 14) },
@@ -104,9 +111,11 @@ impl Plan {
             waits,
             burst: if waits { *rng.pick(&[1, 1, 2, 4]) } else { *rng.pick(&[1, 4, 16, 40]) },
             large,
+            unreadable,
             bookmark_interval: Duration::from_millis(*rng.pick(&[1, 5, 30, 200, 1_000, 60_000])),
             turn_cost: Duration::from_micros(*rng.pick(&[0, 1, 10, 100, 1_000])),
             encodings: rng.percent(60),
+            abandon_at,
             weights,
             natures,
         }

@@ -8,7 +8,7 @@ use revcast_engine::{Start, Subscription};
 use super::client::Resume;
 use super::fault::Checked;
 use super::pipe::Pipe;
-use super::watch::{Copy, Watch};
+use super::watch::{Copy, GivenUp, Watch};
 use super::world::World;
 
 impl World {
@@ -53,6 +53,12 @@ impl World {
     /// Any start, sensible or not.
     fn somewhere(&mut self) -> Start {
         let oracle = &self.net.oracle;
+        // Where something was unreadable, which may have been mended since.
+        let window = &oracle.events[oracle.oldest.min(oracle.published)..oracle.published];
+        let bad: Vec<u64> = window.iter().filter(|it| it.unreadable()).map(|it| it.revision).collect();
+        if !bad.is_empty() && self.rng.percent(40) {
+            return Start::After(Revision::new(*self.rng.pick(&bad)));
+        }
         match self.rng.below(8) {
             0 => Start::State { end_mark: true },
             1 => Start::State { end_mark: false },
@@ -103,9 +109,11 @@ impl World {
             deadline,
             at,
             copy,
+            given_up: self.shards[shard].abandoned.then_some(GivenUp::BetweenFrames),
             ..Watch::new(oracle, (shard, id, client), wish, start, Pipe::new(nature, now))
         };
         watch.count_start(oracle, &mut self.net.coverage);
+        self.net.coverage.abandoned_starts += u64::from(watch.given_up.is_some());
         self.clients[client].current = Some(number);
         self.clients[client].watches += 1;
         self.drained.push(false);

@@ -27,6 +27,15 @@ pub(crate) enum Began {
     Latest,
 }
 
+/// Where a watch stood when its shard was given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum GivenUp {
+    /// It must be told 410.
+    BetweenFrames,
+    /// It is cut off, or gets the rest of its last bytes.
+    WithinFrame,
+}
+
 /// The initial events that are still to come.
 #[derive(Debug)]
 pub(crate) struct Initial {
@@ -70,10 +79,18 @@ pub(crate) struct Watch {
     pub(crate) events: u64,
     /// Marks of the initial state's end included.
     pub(crate) marks: u64,
-    /// 410 arrived.
-    pub(crate) expired: bool,
-    /// ... because the window left it behind.
+    /// An error arrived: 410, or that something is unreadable.
+    pub(crate) told: bool,
+    /// 410, because the window left it behind.
     pub(crate) evicted: bool,
+    /// What it covered that was unreadable when it began: it is told that and nothing else.
+    pub(crate) refused: Option<Rc<State>>,
+    /// The published events when it began to wait for a revision to come.
+    pub(crate) parked_at: Option<usize>,
+    /// It was told that something is unreadable.
+    pub(crate) unreadable: bool,
+    /// Its shard was given up: no event comes any more.
+    pub(crate) given_up: Option<GivenUp>,
     pub(crate) copy: Option<Copy>,
     pub(crate) stream: Stream,
     pub(crate) pipe: Pipe,
@@ -102,6 +119,10 @@ impl Watch {
         };
         let initial = initial.filter(|initial| initial.end_mark || !initial.objects.is_empty());
         let next = oracle.after(start);
+        // Whoever comes too late is told that.
+        let refused = oracle.unreadable_in(&wish, oracle.visible, start);
+        let refused = refused.filter(|_| began != Began::After || start >= oracle.forgotten).cloned();
+        let parked_at = (began == Began::After && start > oracle.visible).then_some(oracle.published);
         Self {
             shard,
             id,
@@ -123,8 +144,12 @@ impl Watch {
             frames: 0,
             events: 0,
             marks: 0,
-            expired: false,
+            told: false,
             evicted: false,
+            refused,
+            parked_at,
+            unreadable: false,
+            given_up: None,
             copy: None,
             stream: Stream::default(),
             pipe,
@@ -153,8 +178,20 @@ impl Watch {
 
     /// Takes one line of the stream.
     pub(crate) fn line(&mut self, oracle: &Oracle, coverage: &mut Coverage, line: &[u8]) -> Checked {
-        if self.expired {
-            return broken(Promise::Stream, "a line behind the 410");
+        if self.told {
+            return broken(Promise::Stream, "a line behind an error");
+        }
+        if let Some(status) = inner(line, b"{\"type\":\"ERROR\",\"object\":") {
+            return self.error(oracle, coverage, status);
+        }
+        if self.refused.is_some() {
+            return broken(
+                Promise::Unreadable,
+                format!("it covers what is unreadable, but got {}", brief(line)),
+            );
+        }
+        if self.given_up.is_some() {
+            return broken(Promise::End, "a line from a shard that was given up");
         }
         let first = self.frames == 0 && first_differs(self.wish.encoding);
         for (opening, kind) in [
@@ -174,9 +211,6 @@ impl Watch {
             self.arrived(coverage, first);
             self.marks += 1;
             return Ok(());
-        }
-        if let Some(status) = inner(line, b"{\"type\":\"ERROR\",\"object\":") {
-            return self.error(oracle, coverage, status);
         }
         broken(Promise::Stream, format!("no watch event: {}", brief(line)))
     }
@@ -243,7 +277,9 @@ impl Watch {
             return broken(promise, format!("{place}: {}", difference(&expected, kind.text(), object)));
         }
         coverage.deliveries += 1;
-        coverage.transitions_in += u64::from(due == Kind::Added && event.before.is_some());
+        let mended = due == Kind::Added && event.before.is_some() && event.readable_before().is_none();
+        coverage.mended += u64::from(mended);
+        coverage.transitions_in += u64::from(due == Kind::Added && event.readable_before().is_some());
         coverage.transitions_out += u64::from(due == Kind::Deleted && event.now.is_some());
         if let Some(copy) = &mut self.copy {
             if due == Kind::Deleted {
@@ -322,6 +358,9 @@ impl Watch {
 
     fn error(&mut self, oracle: &Oracle, coverage: &mut Coverage, status: &[u8]) -> Checked {
         let text = String::from_utf8_lossy(status);
+        if text.ends_with("\"code\":500}") {
+            return self.refusal(oracle, coverage, status);
+        }
         let oldest = text.split_once(" (").and_then(|(_, rest)| rest.split_once(')'));
         let oldest = oldest.and_then(|(digits, _)| digits.parse::<u64>().ok()).unwrap_or(0);
         let expected = format!(
@@ -332,21 +371,63 @@ impl Watch {
         if text != expected {
             return broken(Promise::End, difference(expected.as_bytes(), "ERROR", status));
         }
-        if oldest > oracle.forgotten {
+        let gone = if self.given_up.is_some() { oracle.visible } else { 0 };
+        if oldest > oracle.forgotten.max(gone) {
             return broken(Promise::End, format!("410 claims that {oldest} is forgotten"));
         }
         let too_old = self.began == Began::After && self.frames == 0 && self.start < oldest;
         let behind = self.left_behind(oracle) && oracle.events[self.next].revision <= oldest;
-        if !too_old && !behind {
+        if !too_old && !behind && self.given_up.is_none() {
             return broken(
                 Promise::End,
                 format!("410 for nothing: at event {}, the window begins at {}", self.next, oracle.oldest),
             );
         }
         coverage.expirations += 1;
-        coverage.evictions += u64::from(!too_old);
-        self.expired = true;
-        self.evicted = !too_old;
+        coverage.abandoned_told += u64::from(self.given_up.is_some());
+        self.told = true;
+        self.evicted = !too_old && self.given_up.is_none();
+        coverage.evictions += u64::from(self.evicted);
+        Ok(())
+    }
+
+    /// It was told that something is unreadable: was that so, and its turn?
+    fn refusal(&mut self, oracle: &Oracle, coverage: &mut Coverage, status: &[u8]) -> Checked {
+        if self.given_up == Some(GivenUp::BetweenFrames) {
+            return broken(Promise::End, "500 from a shard that was given up");
+        }
+        let same = |state: &State| state.text == status;
+        let due = oracle.next_for(&self.wish, self.next, self.start);
+        // One that waits for its first event is told of what happens before that as well.
+        let waited = self.parked_at.filter(|_| self.frames == 0);
+        if let Some(state) = &self.refused {
+            if !same(state) {
+                return broken(Promise::Unreadable, difference(&state.text, "ERROR", status));
+            }
+            coverage.unreadable_refusals += 1;
+        } else if self.initial.is_none()
+            && let Some((at, Kind::Unreadable)) = due
+            && oracle.events[at].now.as_ref().is_some_and(|state| same(state))
+        {
+            coverage.unreadable_events += 1;
+            coverage.unreadable_unselected += u64::from(
+                !oracle.events[at].before.as_ref().is_some_and(|it| self.wish.matches(&oracle.names, it)),
+            );
+        } else if let Some(from) = waited
+            && oracle.events[from..oracle.published].iter().any(|event| {
+                // Since then, but it may have been written again.
+                let since = |state: &State| state.unreadable.is_some_and(|since| since <= self.start);
+                oracle.verdict(&self.wish, event) == Some(Kind::Unreadable)
+                    && event.now.as_ref().is_some_and(|state| same(state) && since(state))
+            })
+        {
+            coverage.unreadable_parked += 1;
+        } else {
+            let due = due.map(|(at, kind)| (at, kind.text()));
+            return broken(Promise::Unreadable, format!("due is {due:?}, but it was told {}", brief(status)));
+        }
+        self.told = true;
+        self.unreadable = true;
         Ok(())
     }
 
@@ -362,8 +443,11 @@ impl Watch {
 
     /// Nothing is left to be done for it: it must have everything. Notes that it has.
     pub(crate) fn settle(&mut self, oracle: &Oracle) -> Checked {
-        if self.expired {
-            return broken(Promise::End, "410 was sent, but not the end");
+        if self.told {
+            return broken(Promise::End, "an error was sent, but not the end");
+        }
+        if self.refused.is_some() {
+            return broken(Promise::Unreadable, "it covers what is unreadable, and was not told");
         }
         if !self.stream.at_boundary() {
             return broken(Promise::Progress, "the socket has room and a frame is half sent");
@@ -385,10 +469,10 @@ impl Watch {
         Ok(())
     }
 
-    /// The stream ended with its last chunk and without 410: what was sent must end where a revision ends, or
+    /// The stream ended with its last chunk and without an error: what was sent must end where a revision ends, or
     /// the client would go on behind events that it never saw.
     pub(crate) fn check_clean_end(&self, oracle: &Oracle) -> Checked {
-        if self.expired || self.initial.is_some() {
+        if self.told || self.initial.is_some() {
             return Ok(());
         }
         if let Some((at, _)) = oracle.next_for(&self.wish, self.next, self.start)

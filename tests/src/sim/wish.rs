@@ -71,12 +71,18 @@ impl Wish {
         Selector::new(labels, fields)
     }
 
-    /// Whether a state is one of those asked for.
-    pub(crate) fn matches(&self, names: &[Name], state: &State) -> bool {
-        let name = &names[state.name];
+    /// Whether a name is in the scope, whatever is selected in it.
+    pub(crate) fn covers(&self, name: &Name) -> bool {
         name.kind == self.kind
             && self.namespace.is_none_or(|namespace| name.namespace == Some(namespace))
             && self.name.as_ref().is_none_or(|wanted| *wanted == name.name)
+    }
+
+    /// Whether a state is one of those asked for.
+    pub(crate) fn matches(&self, names: &[Name], state: &State) -> bool {
+        let name = &names[state.name];
+        state.unreadable.is_none()
+            && self.covers(name)
             && self.labels.iter().all(|term| term.admits(state))
             && self.fields.iter().all(|term| (field(name, state, term.label) == term.value) == term.equal)
     }

@@ -18,11 +18,12 @@ use super::client::Client;
 use super::coverage::Coverage;
 use super::fault::{Checked, Fault, Promise, broken};
 use super::net::{Net, Port};
-use super::object::{KINDS, NAMESPACES, Name, draft, schema};
+use super::object::{KINDS, NAMESPACES, Name, draft, schema, spoil};
 use super::oracle::Oracle;
 use super::plan::{Action, Plan};
 use super::rng::Rng;
 use super::shown::{ROWS, WRAPPED, Wrapper};
+use super::watch::GivenUp;
 use super::wish::Wish;
 
 /// Turns in a row in which nothing visible happened, before somebody must be turning in circles: a page looks
@@ -37,6 +38,8 @@ pub(crate) struct Driven {
     slept: Tick,
     /// Turns in which nothing visible happened.
     useless: usize,
+    /// It was given up.
+    pub(crate) abandoned: bool,
 }
 
 #[derive(Debug)]
@@ -68,9 +71,14 @@ impl World {
             for at in 0..oracle.names.len() {
                 if rng.percent(plan.loaded) {
                     let revision = plan.start + rng.range_u64(1, 20);
-                    let (value, state) = draft(&mut rng, (at, &oracle.names[at]), revision, false, 10);
+                    let name = (at, &oracle.names[at]);
+                    let (value, state) = if rng.percent(plan.unreadable) {
+                        spoil(&mut rng, name, revision, None)
+                    } else {
+                        draft(&mut rng, name, revision, false, 10)
+                    };
                     let key = oracle.names[at].key.clone();
-                    publisher.load(key, Revision::new(revision), &value).expect("a good object");
+                    publisher.load(key, Revision::new(revision), &value);
                     oracle.load(state);
                 }
             }
@@ -82,6 +90,7 @@ impl World {
             shard: Shard::new(number, feed.clone(), config),
             slept: Tick::ZERO,
             useless: 0,
+            abandoned: false,
         });
         let shards = shards.collect();
         let wishes: Vec<Wish> = (0..plan.alike).map(|_| wish(&mut rng, &plan, &oracle.names)).collect();
@@ -111,8 +120,11 @@ impl World {
 
     /// The whole life of the world.
     pub(crate) fn run(&mut self) -> Checked {
-        for _ in 0..self.plan.steps {
+        for step in 0..self.plan.steps {
             self.net.coverage.steps += 1;
+            if self.plan.abandon_at == Some(step) {
+                self.abandon_some()?;
+            }
             match self.plan.action(&mut self.rng) {
                 Action::Write => self.write()?,
                 Action::Publish => self.publish()?,
@@ -172,15 +184,20 @@ impl World {
             return Err(fault);
         }
         self.note_turn(at, (before, revision), turn, sends)?;
-        while let Some(ended) = self.shards[at].shard.poll_ended() {
-            self.ended(at, ended)?;
-        }
+        self.poll_ended(at)?;
         if let Turn::Sleep { until } = turn {
             self.net.coverage.sleeps += 1;
             self.check_asleep(at, until)?;
             self.shards[at].slept = now;
         }
         Ok(turn)
+    }
+
+    fn poll_ended(&mut self, at: usize) -> Checked {
+        while let Some(ended) = self.shards[at].shard.poll_ended() {
+            self.ended(at, ended)?;
+        }
+        Ok(())
     }
 
     /// What a turn did, seen from its counts.
@@ -235,8 +252,15 @@ impl World {
             if watch.pipe.full {
                 continue;
             }
-            if watch.deadline <= now || self.drained[number] {
+            if watch.deadline <= now || self.drained[number] || watch.given_up.is_some() {
                 return broken(Promise::Progress, format!("watch {number} should have ended"));
+            }
+            if let Some(state) = oracle.unreadable_in(&watch.wish, oracle.visible, oracle.visible) {
+                let key = &oracle.names[state.name].key;
+                return broken(
+                    Promise::Unreadable,
+                    format!("watch {number} goes on, and nobody told it that {key:?} is unreadable"),
+                );
             }
             if watch.parked(oracle) {
                 continue;
@@ -279,20 +303,23 @@ impl World {
             );
         }
         if clean {
-            if !watch.expired && !timely {
-                return broken(Promise::End, format!("watch {at} ended for no reason"));
+            let finishing = watch.given_up == Some(GivenUp::WithinFrame);
+            if !watch.told && (!timely || watch.given_up.is_some()) && !finishing {
+                return broken(Promise::End, format!("watch {at} ended for no reason, or without 410"));
             }
             watch.check_clean_end(&self.net.oracle)?;
-            self.net.coverage.clean_ends += u64::from(!watch.expired);
-            self.net.coverage.deadlines += u64::from(!watch.expired && watch.deadline <= now);
+            self.net.coverage.clean_ends += u64::from(!watch.told);
+            self.net.coverage.deadlines += u64::from(!watch.told && watch.deadline <= now);
         } else {
             let behind = watch.left_behind(&self.net.oracle) && !watch.stream.at_boundary();
             let slept = self.shards[shard].slept;
             // Full until a moment ago, or the shard had no turn while the grace ran out.
             let slow = watch.pipe.full || watch.pipe.freed >= slept || now.since(slept) >= DRAIN_GRACE;
-            if !watch.pipe.gone && !slow && !behind {
+            let given_up = watch.given_up == Some(GivenUp::WithinFrame);
+            if !watch.pipe.gone && !slow && !behind && !given_up {
                 return broken(Promise::End, format!("watch {at} was cut off for no reason"));
             }
+            self.net.coverage.abandoned_cut_off += u64::from(given_up);
             self.net.coverage.cut_offs += u64::from(!watch.pipe.gone && !watch.stream.at_boundary());
         }
         self.over(at, clean);
@@ -353,6 +380,29 @@ impl World {
             self.net.coverage.forgotten_watches += 1;
             self.over(at, false);
         }
+    }
+
+    /// The history of some shards, or of all, is gone.
+    fn abandon_some(&mut self) -> Checked {
+        let one = self.rng.below(self.shards.len());
+        let all = self.rng.percent(50);
+        for shard in 0..self.shards.len() {
+            if !all && shard != one {
+                continue;
+            }
+            self.shards[shard].shard.abandon(self.net.now);
+            self.shards[shard].abandoned = true;
+            self.net.coverage.abandons += 1;
+            self.net.note(|_| format!("shard {shard} is given up"));
+            let open: Vec<usize> = self.net.open(shard).collect();
+            for at in open {
+                let watch = &mut self.net.watches[at];
+                let within = !watch.stream.at_boundary() || watch.told;
+                watch.given_up = Some(if within { GivenUp::WithinFrame } else { GivenUp::BetweenFrames });
+            }
+            self.poll_ended(shard)?;
+        }
+        Ok(())
     }
 
     pub(crate) fn drain(&mut self, shard: usize) {

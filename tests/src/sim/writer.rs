@@ -1,12 +1,11 @@
 //! The store behind the publisher: random changes, batches, progress and compaction.
 
-use bytes::Bytes;
 use revcast_engine::BatchError;
 use revcast_engine::change::{Batch, Change};
 use revcast_engine::revision::Revision;
 
 use super::fault::{Checked, Promise, broken};
-use super::object::draft;
+use super::object::{draft, spoil};
 use super::world::World;
 
 impl World {
@@ -34,13 +33,23 @@ impl World {
             if states.iter().any(|(name, _)| *name == at) {
                 continue;
             }
-            let exists = self.net.oracle.newest(at).is_some();
+            let newest = self.net.oracle.newest(at);
+            let exists = newest.is_some();
+            let known = newest.is_some_and(|newest| newest.unreadable.is_none());
             let name = &self.net.oracle.names[at];
             let key = name.key.clone();
             let delete = if exists { self.rng.percent(25) } else { self.rng.percent(3) };
             if delete {
                 changes.push(Change { key, value: None });
                 states.push((at, None));
+                continue;
+            }
+            if self.rng.percent(self.plan.unreadable) {
+                let before = newest.map(|newest| &**newest);
+                let (value, state) = spoil(&mut self.rng, (at, name), revision, before);
+                changes.push(Change { key, value: Some(value) });
+                states.push((at, Some(state)));
+                self.net.coverage.unreadable_values += 1;
                 continue;
             }
             let large = self.plan.large > 0 && self.rng.percent(self.plan.large);
@@ -52,12 +61,12 @@ impl World {
             } else {
                 self.rng.below(80)
             };
-            let (value, state) = draft(&mut self.rng, (at, name), revision, exists, pad);
+            let (value, state) = draft(&mut self.rng, (at, name), revision, known, pad);
             changes.push(Change { key, value: Some(value) });
             states.push((at, Some(state)));
         }
         if self.rng.percent(2) {
-            return self.refused(revision, changes, &states);
+            return self.refused(changes);
         }
         let count = states.len();
         let batch = Batch { revision: Revision::new(revision), changes };
@@ -73,32 +82,13 @@ impl World {
         Ok(())
     }
 
-    /// A batch that cannot be published: nothing of it may show.
-    fn refused(
-        &mut self,
-        revision: u64,
-        mut changes: Vec<Change>,
-        states: &[(usize, Option<super::object::State>)],
-    ) -> Checked {
-        let taken = self.net.oracle.taken;
-        let (revision, stale) = if self.rng.percent(30) { (taken, true) } else { (revision, false) };
-        if !stale {
-            let bad: &[&[u8]] =
-                &[b"", b"{", b"[]", b"{\"metadata\":3}", b"{\"metadata\":{\"n\\u0061me\":1}}"];
-            let bad = Bytes::from_static(bad[self.rng.below(bad.len())]);
-            let Some(last) = changes.last_mut() else { return Ok(()) };
-            last.value = Some(bad);
-            // What stood before the bad one was serialized for nothing.
-            let before = &states[..states.len() - 1];
-            let made =
-                before.iter().filter(|(at, state)| state.is_some() || self.net.oracle.newest(*at).is_some());
-            self.net.oracle.frames_own += made.count() as u64;
-        }
+    /// A batch that is not newer than what was taken: nothing of it may show.
+    fn refused(&mut self, changes: Vec<Change>) -> Checked {
         self.net.coverage.batches_refused += 1;
-        let batch = Batch { revision: Revision::new(revision), changes };
+        let taken = self.net.oracle.taken;
+        let batch = Batch { revision: Revision::new(taken - self.rng.range_u64(0, taken.min(2))), changes };
         match self.publisher.handle_batch(&batch, 0) {
-            Err(BatchError::NotNewer { .. }) if stale => Ok(()),
-            Err(BatchError::Undecodable { .. }) if !stale => Ok(()),
+            Err(BatchError::NotNewer { newest }) if newest.get() == taken => Ok(()),
             other => broken(Promise::ExactlyOnce, format!("a bad batch gave {other:?}")),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use revcast_tests::server::{Scratch, Server};
+use revcast_tests::server::{Scratch, Server, embedded_only};
 use serde_json::json;
 
 use crate::{create, newest, revision, told, update};
@@ -51,6 +51,9 @@ fn sigterm_ends_watches_with_a_bookmark() {
 
 #[test]
 fn a_restart_is_no_410() {
+    if !embedded_only("it restarts the server on a --data-dir") {
+        return;
+    }
     let scratch = Scratch::new("restart");
     let options = ["--data-dir", scratch.path()];
     let server = Server::start(&options);

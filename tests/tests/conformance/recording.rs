@@ -234,6 +234,8 @@ fn normalise(value: &mut Value, offset: i64) {
                     }
                     ("continue", Value::String(text)) => {
                         let mut token = decode_token(text).expect("a token");
+                        // Over etcd a token also says which line of revisions it belongs to.
+                        token.as_object_mut().expect("an object").remove("line");
                         if let Some(revision @ 1..) = token["rv"].as_i64() {
                             token["rv"] = (revision - offset).into();
                         }

@@ -10,8 +10,9 @@ const ADDRESSES: [(&str, &[&str]); 5] = [
     ("glommio", &["server/src/runtime"]),
     // The doctor probes io_uring before an executor starts.
     ("io_uring", &["server/src/runtime", "server/src/doctor", "server/src/doctor.rs"]),
-    ("tokio", &["server/src/source"]),
-    ("etcd_client", &["server/src/source"]),
+    // `lag` compares a cache with a bare etcd watch.
+    ("tokio", &["server/src/source", "perf/src/lag"]),
+    ("etcd_client", &["server/src/source", "perf/src/lag"]),
     ("tonic", &["server/src/source"]),
 ];
 

@@ -11,6 +11,12 @@ pub(crate) enum Task {
     Sim { seeds: u64, base: Option<u64> },
     /// Real clients against a real server.
     Clients,
+    /// The etcds of the tests, installed.
+    Etcd,
+    /// The end-to-end tests on each of them.
+    EtcdSuite,
+    /// Many rounds of each fault of etcd.
+    Faults,
     /// The steps of `ci`.
     List,
     /// [`HELP`].
@@ -23,7 +29,10 @@ usage: cargo xtask COMMAND
   ci [--only STEP]...            every check, in order; stops at the first failure
   list                           the steps of ci and their commands
   sim --seeds N [--base N]       the simulator over N seeds; base: first seed [from the commit]
-  clients                        Python's and Node's Kubernetes clients against target/release/revcast";
+  clients                        Python's and Node's Kubernetes clients against target/release/revcast
+  etcd                           installs the etcds of the tests below target/etcd
+  etcd-suite                     the end-to-end tests on each of them: some steps of ci
+  faults                         etcd fails under watches, many rounds; see tests/tests/etcd_faults";
 
 /// Reads the arguments after the program's name.
 ///
@@ -49,7 +58,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Task,
     let allowed: &[&str] = match command.as_str() {
         "ci" => &["--only"],
         "sim" => &["--seeds", "--base"],
-        "clients" | "list" | "help" | "--help" | "-h" => &[],
+        "clients" | "etcd" | "etcd-suite" | "faults" | "list" | "help" | "--help" | "-h" => &[],
         _ => return Err(format!("{command}: unknown command; see cargo xtask help")),
     };
     if let Some((name, _)) = options.iter().find(|(name, _)| !allowed.contains(&name.as_str())) {
@@ -77,6 +86,9 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Task,
             Ok(Task::Sim { seeds, base: number("--base")? })
         }
         "clients" => Ok(Task::Clients),
+        "etcd" => Ok(Task::Etcd),
+        "etcd-suite" => Ok(Task::EtcdSuite),
+        "faults" => Ok(Task::Faults),
         "list" => Ok(Task::List),
         _ => Ok(Task::Help),
     }
@@ -101,9 +113,11 @@ mod tests {
         assert_eq!(read("sim --seeds 7"), Ok(Task::Sim { seeds: 7, base: None }));
         assert_eq!(read("sim --base=9 --seeds 7"), Ok(Task::Sim { seeds: 7, base: Some(9) }));
         assert_eq!(
-            (read("clients"), read("list"), read("")),
-            (Ok(Task::Clients), Ok(Task::List), Ok(Task::Help))
+            (read("clients"), read("etcd"), read("etcd-suite"), read("list"), read("")),
+            (Ok(Task::Clients), Ok(Task::Etcd), Ok(Task::EtcdSuite), Ok(Task::List), Ok(Task::Help))
         );
+        assert_eq!(read("faults"), Ok(Task::Faults));
+        assert_eq!((read("faults --seeds 3").is_err(), read("frob").is_err()), (true, true));
     }
 
     #[test]

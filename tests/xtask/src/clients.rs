@@ -7,15 +7,21 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::place;
 use crate::run::watched;
 use crate::server::Server;
+use crate::{etcd, place};
 
 const PYTHON_PACKAGE: &str = "kubernetes";
 const NODE_PACKAGE: &str = "@kubernetes/client-node@1";
 
-/// Runs every client's script. Says whether none failed.
+/// What the servers stand on: the embedded store, then etcds that `cargo xtask etcd` installs.
+const STORES: [Option<&str>; 3] = [None, Some("3.4"), Some("3.5")];
+
+/// Runs every client's script on every store. Says whether none failed.
 pub(crate) fn check() -> bool {
+    if !etcd::install() {
+        return false;
+    }
     let (mut passed, mut failed, mut skipped) = (0, 0, 0);
     if std::env::var_os("REVCAST_BIN").is_none() {
         println!("=== cargo build --release -p revcast");
@@ -35,11 +41,17 @@ pub(crate) fn check() -> bool {
             skipped += 1;
             continue;
         }
-        match one(&place::target().join("clients").join(name), prepare) {
-            Ok(()) => passed += 1,
-            Err(problem) => {
-                println!("{name}: {problem}\nrepeat: cargo xtask clients");
-                failed += 1;
+        for store in STORES {
+            println!(
+                "--- {name}, {}",
+                store.map_or_else(|| "embedded store".to_owned(), |etcd| format!("etcd {etcd}"))
+            );
+            match one(&place::target().join("clients").join(name), prepare, store) {
+                Ok(()) => passed += 1,
+                Err(problem) => {
+                    println!("{name}: {problem}\nrepeat: cargo xtask clients");
+                    failed += 1;
+                }
             }
         }
     }
@@ -47,11 +59,17 @@ pub(crate) fn check() -> bool {
     failed == 0
 }
 
-/// Installs one client into `folder`, and runs its script against a server of its own.
-fn one(folder: &Path, prepare: fn(&Path) -> Result<Command, String>) -> Result<(), String> {
+/// Installs one client into `folder`, and runs its script against a server of its own, over the etcd of a release if one
+/// is named.
+fn one(
+    folder: &Path,
+    prepare: fn(&Path) -> Result<Command, String>,
+    store: Option<&str>,
+) -> Result<(), String> {
     fs::create_dir_all(folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
     let mut script = prepare(folder)?;
-    let server = Server::start()?;
+    let etcd = store.map(|release| place::target().join("etcd").join(release).join("etcd"));
+    let server = Server::start(etcd.as_deref())?;
     watched(script.arg(server.url()).stdin(Stdio::null()))
         .1
         .map_err(|problem| format!("the script {problem}"))

@@ -7,6 +7,8 @@
 
 mod args;
 mod clients;
+mod etcd;
+mod faults;
 mod place;
 mod run;
 mod server;
@@ -30,6 +32,9 @@ fn main() -> ExitCode {
         Task::Ci { only } => run::ci(&only),
         Task::Sim { seeds, base } => sim::explore(seeds, base),
         Task::Clients => clients::check(),
+        Task::Etcd => etcd::install(),
+        Task::EtcdSuite => run::ci(&steps::ETCD_SUITE.map(str::to_owned)),
+        Task::Faults => faults::run(),
         Task::List => {
             for step in steps::STEPS {
                 println!("{:<16}{}\n{:<16}{}", step.name, step.purpose, "", step.shown());

@@ -1,7 +1,9 @@
 //! A served revcast for the time of a check: started on free ports, awaited, and ended with its owner.
 
+use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,29 +13,74 @@ use crate::place;
 /// How long a server may take to become ready.
 const READY_WITHIN: Duration = Duration::from_secs(20);
 
-/// A running server; dropping it ends it. Its store is in memory, so that nothing is left behind.
+/// A running server; dropping it ends it. Its store is in memory, or an etcd of its own, so that nothing is left behind.
 #[derive(Debug)]
 pub(crate) struct Server {
     child: Child,
     address: SocketAddr,
+    /// After the server itself: it ends later.
+    _etcd: Option<Etcd>,
+}
+
+/// An etcd of one member for the time of a check.
+#[derive(Debug)]
+struct Etcd {
+    child: Child,
+    folder: PathBuf,
+    endpoint: String,
+}
+
+impl Etcd {
+    fn start(program: &Path) -> Result<Self, String> {
+        let (client, peer) = (free_address()?, free_address()?);
+        let folder = std::env::temp_dir().join(format!("revcast-xtask-etcd-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        let (endpoint, peer) = (format!("http://{client}"), format!("http://{peer}"));
+        let child = Command::new(program)
+            .arg("--data-dir")
+            .arg(&folder)
+            .args(["--listen-client-urls", &endpoint, "--advertise-client-urls", &endpoint])
+            .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
+            .args(["--initial-cluster", &format!("default={peer}")])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(|error| {
+                format!("{} does not start: {error}; run cargo xtask etcd", program.display())
+            })?;
+        Ok(Self { child, folder, endpoint })
+    }
+}
+
+impl Drop for Etcd {
+    fn drop(&mut self) {
+        // It may have ended already; what stays behind is scratch.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
 }
 
 impl Server {
-    /// Starts the release binary, or the one that `REVCAST_BIN` names.
+    /// Starts the release binary, or the one that `REVCAST_BIN` names, over the etcd of this program if one is given.
     ///
     /// # Errors
     /// One line: it does not start, it ended by itself, or it is not ready in time.
-    pub(crate) fn start() -> Result<Self, String> {
+    pub(crate) fn start(etcd: Option<&Path>) -> Result<Self, String> {
+        let etcd = etcd.map(Etcd::start).transpose()?;
+        let endpoint = etcd.as_ref().map(|etcd| ["--etcd-endpoints", &etcd.endpoint]);
         let program = place::binary("revcast", "REVCAST_BIN");
         let (address, admin) = (free_address()?, free_address()?);
         let child = Command::new(&program)
             .args(["serve", "--listen", &address.to_string(), "--admin-listen", &admin.to_string()])
             .args(["--shards", "1"])
+            .args(endpoint.iter().flatten())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn()
             .map_err(|error| format!("{} does not start: {error}", program.display()))?;
-        let mut server = Self { child, address };
+        let mut server = Self { child, address, _etcd: etcd };
         server.await_ready()?;
         Ok(server)
     }

@@ -29,6 +29,25 @@ pub(crate) enum Proof {
     Benchmarks,
 }
 
+/// The end-to-end tests that know no store: they hold on each.
+const ON_A_STORE: &[&str] = &[
+    "test",
+    "--workspace",
+    "--test",
+    "conformance",
+    "--test",
+    "counters",
+    "--test",
+    "hostile",
+    "--test",
+    "kube_rs",
+    "--test",
+    "kubectl",
+];
+
+/// What `cargo xtask etcd-suite` runs, by the names of the steps.
+pub(crate) const ETCD_SUITE: [&str; 4] = ["release", "etcd", "etcd-3.4", "etcd-3.5"];
+
 const PLAIN: Step =
     Step { name: "", purpose: "", arguments: &[], environment: &[], proof: Proof::Success, folder: None };
 
@@ -49,7 +68,7 @@ pub(crate) const STEPS: &[Step] = &[
             "--workspace",
             "--all-targets",
             "--features",
-            "revcast-tests/planted-bugs",
+            "revcast-tests/planted-bugs,revcast-perf/etcd",
             "--",
             "-D",
             "warnings",
@@ -63,9 +82,31 @@ pub(crate) const STEPS: &[Step] = &[
         ..PLAIN
     },
     Step {
+        name: "etcd",
+        purpose: "the etcds that the tests run against are there",
+        arguments: &["xtask", "etcd"],
+        ..PLAIN
+    },
+    Step {
         name: "test",
         purpose: "unit, property, conformance, simulator, tidy and end-to-end tests",
         arguments: &["test", "--workspace"],
+        proof: Proof::Tests,
+        ..PLAIN
+    },
+    Step {
+        name: "etcd-3.4",
+        purpose: "the end-to-end tests again, on etcd 3.4",
+        arguments: ON_A_STORE,
+        environment: &[("REVCAST_TEST_STORE", "etcd-3.4")],
+        proof: Proof::Tests,
+        ..PLAIN
+    },
+    Step {
+        name: "etcd-3.5",
+        purpose: "the end-to-end tests again, on etcd 3.5",
+        arguments: ON_A_STORE,
+        environment: &[("REVCAST_TEST_STORE", "etcd-3.5")],
         proof: Proof::Tests,
         ..PLAIN
     },
@@ -144,13 +185,22 @@ pub(crate) fn quoted(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{STEPS, find, quoted};
+    use super::{ETCD_SUITE, STEPS, find, quoted};
 
     #[test]
     fn names_are_unique() {
         for (index, step) in STEPS.iter().enumerate() {
             assert!(STEPS[..index].iter().all(|other| other.name != step.name), "{} twice", step.name);
         }
+    }
+
+    #[test]
+    fn the_suite_is_made_of_steps() {
+        let order = |name: &str| STEPS.iter().position(|step| step.name == name).expect("a step");
+        assert!(ETCD_SUITE.map(order).is_sorted(), "they run in the order of the list");
+        assert!(order("etcd") < order("test"), "tests need the etcds");
+        let shown = find("etcd-3.4").expect("a step").shown();
+        assert!(shown.starts_with("REVCAST_TEST_STORE=etcd-3.4 cargo test --workspace --test "), "{shown}");
     }
 
     #[test]

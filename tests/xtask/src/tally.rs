@@ -7,16 +7,21 @@ pub(crate) struct Tally {
     pub(crate) failed: u64,
     /// Benchmarks that criterion ran once.
     pub(crate) benchmarks: u64,
+    /// Deliveries that the tests of etcd's faults checked.
+    pub(crate) deliveries: u64,
 }
 
 impl Tally {
-    /// Takes one line: `test result: ok. 12 passed; 0 failed; ...` of a test program, or criterion's `Testing NAME`.
+    /// Takes one line: `test result: ok. 12 passed; 0 failed; ...` of a test program, criterion's `Testing NAME`, or
+    /// `faults: etcd 3.4 killed: 12 deliveries checked ...`.
     pub(crate) fn read(&mut self, line: &str) {
         if let Some(result) = line.strip_prefix("test result: ") {
             self.passed += counted(result, "passed");
             self.failed += counted(result, "failed");
         } else if line.starts_with("Testing ") {
             self.benchmarks += 1;
+        } else if let Some((_, run)) = line.split_once("faults: etcd ") {
+            self.deliveries += counted(run, "deliveries");
         }
     }
 
@@ -24,6 +29,7 @@ impl Tally {
         self.passed += other.passed;
         self.failed += other.failed;
         self.benchmarks += other.benchmarks;
+        self.deliveries += other.deliveries;
     }
 }
 
@@ -48,10 +54,12 @@ mod tests {
             "test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s",
             "Testing ring/push",
             "Success",
+            ".faults: etcd 3.4 killed: 120 deliveries checked of 9 writes; 120 deliveries so far",
+            "faults: etcd 3.5 killed: 7 deliveries checked of 9 writes; 127 deliveries so far",
             "not a test result: ok. 5 passed; 0 failed",
         ] {
             tally.read(line);
         }
-        assert_eq!(tally, Tally { passed: 13, failed: 2, benchmarks: 1 });
+        assert_eq!(tally, Tally { passed: 13, failed: 2, benchmarks: 1, deliveries: 127 });
     }
 }

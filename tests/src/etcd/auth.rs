@@ -1,0 +1,105 @@
+//! Users, their roles, and what those may do.
+
+use super::control::Control;
+
+/// A user who is not root. His role has his name.
+#[derive(Clone, Copy, Debug)]
+pub struct Account<'a> {
+    /// Without a colon.
+    pub name: &'a str,
+    /// In plain text: it is a test's.
+    pub password: &'a str,
+    /// Prefixes, and what he may do there.
+    pub grants: &'a [(Access, &'a str)],
+}
+
+/// What a role may do to a prefix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Ranges and watches.
+    Read,
+    /// Puts and deletes.
+    Write,
+    /// Both.
+    ReadWrite,
+}
+
+impl Access {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::ReadWrite => "readwrite",
+        }
+    }
+}
+
+impl Control {
+    /// Makes root and these users, and asks everybody for his name from now on. Gives back root's control.
+    ///
+    /// # Errors
+    /// What etcdctl says.
+    pub fn auth_enable(&self, root_password: &str, accounts: &[Account<'_>]) -> Result<Self, String> {
+        self.run(["user", "add", &format!("root:{root_password}")])?;
+        self.run(["user", "grant-role", "root", "root"])?;
+        for account in accounts {
+            self.user_add(account)?;
+        }
+        self.run(["auth", "enable"])?;
+        Ok(self.as_user("root", root_password))
+    }
+
+    /// Asks nobody any more.
+    ///
+    /// # Errors
+    /// What etcdctl says.
+    pub fn auth_disable(&self) -> Result<(), String> {
+        self.run(["auth", "disable"]).map(drop)
+    }
+
+    /// One user more, with his role. Every change of users makes tokens be looked at anew.
+    ///
+    /// # Errors
+    /// What etcdctl says.
+    pub fn user_add(&self, account: &Account<'_>) -> Result<(), String> {
+        self.run(["user", "add", &format!("{}:{}", account.name, account.password)])?;
+        self.run(["role", "add", account.name])?;
+        for (access, prefix) in account.grants {
+            self.grant(account.name, *access, prefix)?;
+        }
+        self.run(["user", "grant-role", account.name, account.name]).map(drop)
+    }
+
+    /// One user less; his role stays.
+    ///
+    /// # Errors
+    /// What etcdctl says.
+    pub fn user_delete(&self, name: &str) -> Result<(), String> {
+        self.run(["user", "delete", name]).map(drop)
+    }
+
+    /// A new password. The old one's tokens end.
+    ///
+    /// # Errors
+    /// What etcdctl says.
+    pub fn user_password(&self, name: &str, password: &str) -> Result<(), String> {
+        let line = format!("{password}\n");
+        self.feed(vec!["user", "passwd", "--interactive=false", name], line.as_bytes()).map(drop)
+    }
+
+    /// One prefix more for a role.
+    ///
+    /// # Errors
+    /// What etcdctl says.
+    pub fn grant(&self, role: &str, access: Access, prefix: &str) -> Result<(), String> {
+        self.run(["role", "grant-permission", "--prefix", role, access.word(), prefix]).map(drop)
+    }
+
+    /// One prefix less.
+    ///
+    /// # Errors
+    /// What etcdctl says.
+    pub fn revoke(&self, role: &str, prefix: &str) -> Result<(), String> {
+        self.run(["role", "revoke-permission", "--prefix", role, prefix]).map(drop)
+    }
+}

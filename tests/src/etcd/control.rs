@@ -1,0 +1,356 @@
+//! etcdctl: what a test does to an etcd, and what it reads from it, past any cache.
+//!
+//! A problem is one line: what etcdctl said, without its log.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::Release;
+use super::follower::Follower;
+use super::options::Tls;
+use super::record::{Entry, Record, entry};
+
+/// How long etcd may take to tell its history.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Somebody who gives commands to some endpoints.
+#[derive(Clone, Debug)]
+pub struct Control {
+    release: Release,
+    endpoints: String,
+    tls: Option<Tls>,
+    user: Option<(String, String)>,
+    patience: Duration,
+}
+
+/// One part of a transaction.
+#[derive(Clone, Copy, Debug)]
+pub enum Op<'a> {
+    /// Gives a key a value; plain text without line ends.
+    Put(&'a str, &'a str),
+    /// Deletes a key.
+    Delete(&'a str),
+}
+
+/// The keys of a prefix.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listing {
+    /// The store's, not the newest of the keys.
+    pub revision: u64,
+    /// In the order of the keys.
+    pub entries: Vec<Entry>,
+}
+
+/// What was deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deleted {
+    /// The store's, afterwards.
+    pub revision: u64,
+    /// How many keys; with none the revision stays as it was.
+    pub keys: u64,
+}
+
+/// What one member says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// Whom etcdctl asked.
+    pub endpoint: String,
+    /// Made of the members' peer URLs and the cluster's token.
+    pub cluster_id: u64,
+    /// Its own.
+    pub member_id: u64,
+    /// The leader's member id; 0 when it knows none.
+    pub leader_id: u64,
+    /// How far it is, which may be behind others.
+    pub revision: u64,
+    /// Of raft.
+    pub term: u64,
+    /// Of its file, with what is free in it.
+    pub file_bytes: u64,
+}
+
+impl Control {
+    pub(super) const fn new(release: Release, endpoints: String, tls: Option<Tls>) -> Self {
+        Self { release, endpoints, tls, user: None, patience: Duration::from_secs(10) }
+    }
+
+    /// The same as this user.
+    #[must_use]
+    pub fn as_user(&self, name: &str, password: &str) -> Self {
+        Self { user: Some((name.to_owned(), password.to_owned())), ..self.clone() }
+    }
+
+    /// The same with other files for TLS.
+    #[must_use]
+    pub fn with_tls(&self, tls: Tls) -> Self {
+        Self { tls: Some(tls), ..self.clone() }
+    }
+
+    /// The same for other endpoints, such as a proxy's.
+    #[must_use]
+    pub fn at(&self, endpoints: &str) -> Self {
+        Self { endpoints: endpoints.to_owned(), ..self.clone() }
+    }
+
+    /// The same, but it waits no longer than this for etcd (10 s otherwise).
+    #[must_use]
+    pub fn patient_for(&self, patience: Duration) -> Self {
+        Self { patience, ..self.clone() }
+    }
+
+    /// Writes a key; gives back its revision.
+    ///
+    /// # Errors
+    /// What etcdctl says.
+    pub fn put(&self, key: &str, value: impl AsRef<[u8]>) -> Result<u64, String> {
+        // Through stdin any bytes and any length are well, but for none.
+        let value = value.as_ref();
+        let empty: &[&str] = if value.is_empty() { &[""] } else { &[] };
+        let said = self.feed([&["put", "-w", "json", "--", key], empty].concat(), value)?;
+        revision(&json(&said)?)
+    }
+
+    /// One revision that does all of it; gives it back.
+    ///
+    /// # Errors
+    /// What etcdctl says.
+    pub fn txn(&self, ops: &[Op<'_>]) -> Result<u64, String> {
+        let quoted = |text: &str| Value::from(text).to_string();
+        let line = |op: &Op<'_>| match op {
+            Op::Put(key, value) => format!("put {} {}\n", quoted(key), quoted(value)),
+            Op::Delete(key) => format!("del {}\n", quoted(key)),
+        };
+        // No condition, then what is done, then what would be done otherwise.
+        let text = format!("\n{}\n\n", ops.iter().map(line).collect::<String>());
+        let said = self.feed(vec!["txn", "-w", "json"], text.as_bytes())?;
+        let said = json(&said)?;
+        if said["succeeded"] == true {
+            revision(&said)
+        } else {
+            Err(format!("the transaction did not succeed: {said}"))
+        }
+    }
+
+    /// A key as it is; nothing when it is not there.
+    ///
+    /// # Errors
+    /// What etcdctl says.
+    pub fn get(&self, key: &str) -> Result<Option<Entry>, String> {
+        let said = json(&self.run(["get", "-w", "json", "--", key])?)?;
+        said["kvs"].as_array().and_then(|kvs| kvs.first()).map(entry).transpose()
+    }
+
+    /// The keys of a prefix, now or at a past revision.
+    ///
+    /// # Errors
+    /// What etcdctl says: a revision may be compacted, or to come.
+    pub fn list(&self, prefix: &str, at: Option<u64>) -> Result<Listing, String> {
+        let at = at.unwrap_or(0).to_string();
+        let said = json(&self.run(["get", "-w", "json", "--prefix", "--rev", &at, "--", prefix])?)?;
+        let entries = said["kvs"].as_array().map_or(&[][..], |kvs| kvs).iter().map(entry);
+        Ok(Listing { revision: revision(&said)?, entries: entries.collect::<Result<_, _>>()? })
+    }
+
+    /// Deletes a key.
+    ///
+    /// # Errors
+    /// What etcdctl says.
+    pub fn del(&self, key: &str) -> Result<Deleted, String> {
+        deleted(&self.run(["del", "-w", "json", "--", key])?)
+    }
+
+    /// Deletes every key of a prefix in one revision.
+    ///
+    /// # Errors
+    /// What etcdctl says.
+    pub fn del_prefix(&self, prefix: &str) -> Result<Deleted, String> {
+        deleted(&self.run(["del", "-w", "json", "--prefix", "--", prefix])?)
+    }
+
+    /// The newest revision, agreed with the others.
+    ///
+    /// # Errors
+    /// What etcdctl says.
+    pub fn revision(&self) -> Result<u64, String> {
+        revision(&json(&self.run(["get", "-w", "json", "--keys-only", "--", "a"])?)?)
+    }
+
+    /// Forgets the history before a revision, and waits until it is gone from the disk as well.
+    ///
+    /// # Errors
+    /// What etcdctl says.
+    pub fn compact(&self, revision: u64) -> Result<(), String> {
+        self.run(["compact", "--physical", &revision.to_string()]).map(drop)
+    }
+
+    /// Gives back the room of what was forgotten; the member does nothing else meanwhile.
+    ///
+    /// # Errors
+    /// What etcdctl says.
+    pub fn defrag(&self) -> Result<(), String> {
+        self.run(["defrag"]).map(drop)
+    }
+
+    /// Saves the state of one endpoint.
+    ///
+    /// # Errors
+    /// What etcdctl says.
+    pub fn snapshot_save(&self, to: &Path) -> Result<(), String> {
+        self.run([OsStr::new("snapshot"), OsStr::new("save"), to.as_os_str()]).map(drop)
+    }
+
+    /// Every endpoint's word on itself.
+    ///
+    /// # Errors
+    /// What etcdctl says; an endpoint that does not answer is one.
+    pub fn status(&self) -> Result<Vec<Status>, String> {
+        let said = json(&self.run(["endpoint", "status", "-w", "json"])?)?;
+        let all = said.as_array().ok_or_else(|| format!("no list: {said}"))?;
+        let number = |value: &Value| value.as_u64().unwrap_or(0);
+        let status = |one: &Value| {
+            let (header, status) = (&one["Status"]["header"], &one["Status"]);
+            Status {
+                endpoint: one["Endpoint"].as_str().unwrap_or_default().to_owned(),
+                cluster_id: number(&header["cluster_id"]),
+                member_id: number(&header["member_id"]),
+                leader_id: number(&status["leader"]),
+                revision: number(&header["revision"]),
+                term: number(&header["raft_term"]),
+                file_bytes: number(&status["dbSize"]),
+            }
+        };
+        Ok(all.iter().map(status).collect())
+    }
+
+    /// The id of the cluster.
+    ///
+    /// # Errors
+    /// As [`Control::status`].
+    pub fn cluster_id(&self) -> Result<u64, String> {
+        self.status()?.first().map(|status| status.cluster_id).ok_or_else(|| "no endpoint".to_owned())
+    }
+
+    /// Makes another member the leader. To be said to the leader.
+    ///
+    /// # Errors
+    /// What etcdctl says.
+    pub fn move_leader(&self, member_id: u64) -> Result<(), String> {
+        self.run(["move-leader", &format!("{member_id:x}")]).map(drop)
+    }
+
+    /// Follows everything that happens from a revision on. Needs a user who may read every key.
+    ///
+    /// # Panics
+    /// When etcdctl does not start.
+    #[must_use]
+    pub fn follow(&self, from: u64) -> Follower {
+        let mut command = self.command();
+        command.args(["watch", "", "-w", "json", "--prefix", "--rev", &from.to_string()]);
+        Follower::start(command)
+    }
+
+    /// Everything that happened to the keys of a prefix from a revision until now, from a watch of etcd's own.
+    ///
+    /// # Errors
+    /// What etcdctl says: the revision may be compacted.
+    pub fn history(&self, prefix: &str, from: u64) -> Result<Vec<Record>, String> {
+        let newest = self.revision()?;
+        // Revision 1 is the empty store.
+        if from.max(2) > newest {
+            return Ok(Vec::new());
+        }
+        let mut follower = self.follow(from.max(1));
+        let seen = follower.until(newest, PATIENCE)?;
+        let wanted =
+            seen.iter().filter(|record| record.mod_revision <= newest && record.key.starts_with(prefix));
+        Ok(wanted.cloned().collect())
+    }
+
+    /// Runs etcdctl with these arguments; gives back what it printed.
+    ///
+    /// # Errors
+    /// One line: what it said.
+    pub fn run<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Result<String, String> {
+        self.feed(arguments.into_iter().collect(), &[])
+    }
+
+    /// As [`Control::run`], with something to read.
+    pub(super) fn feed<A: AsRef<OsStr>>(&self, arguments: Vec<A>, input: &[u8]) -> Result<String, String> {
+        let mut command = self.command();
+        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("etcdctl starts");
+        let mut stdin = child.stdin.take().expect("stdin is piped");
+        // It may end without reading; then it says why. What it prints is short until it has read everything.
+        let _ = stdin.write_all(input);
+        drop(stdin);
+        let output = child.wait_with_output().expect("etcdctl is ours");
+        finish(&output)
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(self.release.etcdctl());
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("ETCD")) {
+            command.env_remove(name);
+        }
+        let patience = format!("{}ms", self.patience.as_millis());
+        command.env("ETCDCTL_API", "3").args(["--endpoints", &self.endpoints]);
+        command.args(["--command-timeout", &patience, "--dial-timeout", &patience]);
+        if let Some(tls) = &self.tls {
+            command.arg("--cacert").arg(&tls.ca);
+            command.arg("--cert").arg(&tls.client.cert).arg("--key").arg(&tls.client.key);
+        }
+        if let Some((name, password)) = &self.user {
+            command.args(["--user", &format!("{name}:{password}")]);
+        }
+        command
+    }
+}
+
+/// Makes the data folder of one member from a snapshot; `arguments` say whose.
+pub(super) fn restore(
+    release: Release,
+    snapshot: &Path,
+    data: &Path,
+    arguments: &[String],
+) -> Result<(), String> {
+    let mut command = Command::new(release.restorer());
+    command.env("ETCDCTL_API", "3").args(["snapshot", "restore"]).arg(snapshot).arg("--data-dir").arg(data);
+    finish(&command.args(arguments).stdin(Stdio::null()).output().expect("the restorer starts"))?;
+    // It writes as it likes, in places; what is there must be whole.
+    if fs::metadata(data.join("member")).is_ok() {
+        Ok(())
+    } else {
+        Err(format!("nothing in {}", data.display()))
+    }
+}
+
+/// What a program printed, or the line that says why it failed.
+fn finish(output: &std::process::Output) -> Result<String, String> {
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let mut lines = said.lines().rev().filter(|line| !line.trim().is_empty());
+    let error = lines.clone().find_map(|line| line.strip_prefix("Error: "));
+    let line = error.or_else(|| lines.next()).unwrap_or("nothing");
+    Err(format!("etcdctl: {line}"))
+}
+
+fn json(said: &str) -> Result<Value, String> {
+    serde_json::from_str(said.trim()).map_err(|_| format!("etcdctl said: {said:?}"))
+}
+
+fn revision(said: &Value) -> Result<u64, String> {
+    said["header"]["revision"].as_u64().ok_or_else(|| format!("no revision: {said}"))
+}
+
+fn deleted(said: &str) -> Result<Deleted, String> {
+    let said = json(said)?;
+    Ok(Deleted { revision: revision(&said)?, keys: said["deleted"].as_u64().unwrap_or(0) })
+}

@@ -1,0 +1,97 @@
+//! When a server said that it is ready: `/readyz`, asked all the time.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::Stage;
+use crate::client::Client;
+
+const EVERY: Duration = Duration::from_millis(50);
+
+/// One answer: when it was asked for, when it came, its code (0: nobody answered).
+#[derive(Clone, Copy, Debug)]
+struct Answer {
+    asked: Instant,
+    came: Instant,
+    code: u16,
+}
+
+/// Somebody who asks.
+#[derive(Debug)]
+pub struct Probe {
+    stage: Arc<Stage>,
+    answers: Arc<Mutex<Vec<Answer>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Probe {
+    /// Asks the first server until the stage is over.
+    #[must_use]
+    pub fn start(stage: &Arc<Stage>) -> Self {
+        let answers: Arc<Mutex<Vec<Answer>>> = Arc::default();
+        let (ours, stage) = (Arc::clone(&answers), Arc::clone(stage));
+        let of = Arc::clone(&stage);
+        let thread = std::thread::spawn(move || {
+            while !of.is_over() {
+                let asked = Instant::now();
+                let code = Client::new(&of.address(0)).get("/readyz").status;
+                let answer = Answer { asked, came: Instant::now(), code };
+                ours.lock().unwrap_or_else(PoisonError::into_inner).push(answer);
+                std::thread::sleep(EVERY);
+            }
+        });
+        Self { stage, answers, thread: Some(thread) }
+    }
+
+    /// Waits until it says that it is ready, asked no earlier than `since`.
+    ///
+    /// # Errors
+    /// It does not in time.
+    pub fn await_ready(&self, since: Instant, within: Duration) -> Result<(), String> {
+        while !self.answers().iter().any(|answer| answer.asked >= since && answer.code == 200) {
+            if since.elapsed() > within {
+                return Err(format!("not ready again in {within:?}"));
+            }
+            std::thread::sleep(EVERY);
+        }
+        Ok(())
+    }
+
+    /// How long after `since` it said the last time that it is not ready.
+    #[must_use]
+    pub fn ready_since(&self, since: Instant) -> Duration {
+        let answers = self.answers();
+        let last = answers.iter().rev().find(|answer| answer.asked >= since && answer.code != 200);
+        last.map_or(Duration::ZERO, |answer| answer.came.duration_since(since))
+    }
+
+    /// Whether it never said that it is ready between two moments, and was asked.
+    ///
+    /// # Errors
+    /// It did, or was not asked.
+    pub fn never_ready(&self, from: Instant, to: Instant) -> Result<(), String> {
+        let answers = self.answers();
+        let between = || answers.iter().filter(|answer| answer.asked >= from && answer.came <= to);
+        match (between().count(), between().find(|answer| answer.code == 200)) {
+            (0, _) => Err("nobody asked /readyz during the outage".to_owned()),
+            (_, Some(answer)) => {
+                let late = answer.asked.duration_since(from);
+                Err(format!("/readyz says ok {late:?} after it must not any more"))
+            }
+            (_, None) => Ok(()),
+        }
+    }
+
+    fn answers(&self) -> MutexGuard<'_, Vec<Answer>> {
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Probe {
+    fn drop(&mut self) {
+        self.stage.end();
+        let failed = self.thread.take().is_some_and(|thread| thread.join().is_err());
+        assert!(std::thread::panicking() || !failed, "the probe panicked: see above");
+    }
+}

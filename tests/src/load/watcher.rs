@@ -1,0 +1,353 @@
+//! One client as good clients are: it lists, watches, goes on from what it knows to be whole, and lists again after 410.
+
+use std::time::{Duration, Instant};
+
+use super::Stage;
+use super::exchange::Exchange;
+use super::objects;
+use super::scope::Scope;
+use crate::history::{End, Kind, Object, Seen, Segment};
+use crate::sim::rng::Rng;
+
+/// How long a server may take to begin a reply before another attempt.
+const PATIENCE: Duration = Duration::from_secs(4);
+/// Between two attempts, at most.
+const PAUSE_MS: u64 = 200;
+
+/// What it waits for.
+#[derive(Debug)]
+enum State {
+    Pausing(Instant),
+    Listing { exchange: Exchange, since: Instant, epoch: usize },
+    Watching { exchange: Exchange, since: Instant, from: u64, deadline: Option<Duration>, cut: Instant },
+}
+
+/// A client, and all that it was told.
+#[derive(Debug)]
+pub(super) struct Watcher {
+    pub(super) name: String,
+    pub(super) scope: Scope,
+    rng: Rng,
+    state: State,
+    turn: usize,
+    /// How long a watch lives, at most, before its client breaks it off.
+    life_ms: u64,
+    /// Whether it must list before it watches.
+    lists: bool,
+    /// Whether a watch was begun since the last list.
+    has_watched: bool,
+    /// The newest event or bookmark, or where it began.
+    newest: u64,
+    /// Everything up to here came.
+    whole: u64,
+    pub(super) segments: Vec<Segment>,
+    pub(super) counts: Counts,
+}
+
+/// What happened to a watcher, or to many.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    /// Events.
+    pub events: u64,
+    /// Bookmarks.
+    pub bookmarks: u64,
+    /// Lists that it took.
+    pub lists: u64,
+    /// Watches that began where another one ended.
+    pub resumes: u64,
+    /// Times that it was told 410.
+    pub expired: u64,
+    /// Streams that ended though neither it nor its deadline ended them.
+    pub lost: u64,
+    /// Requests that were answered with 429, 503 or 504, or by nobody.
+    pub refused: u64,
+}
+
+impl Counts {
+    /// Both together.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        Self {
+            events: self.events + other.events,
+            bookmarks: self.bookmarks + other.bookmarks,
+            lists: self.lists + other.lists,
+            resumes: self.resumes + other.resumes,
+            expired: self.expired + other.expired,
+            lost: self.lost + other.lost,
+            refused: self.refused + other.refused,
+        }
+    }
+}
+
+impl Watcher {
+    pub(super) fn new(number: usize, life_ms: u64, rng: &mut Rng) -> Self {
+        let mut rng = rng.fork();
+        let scope = Scope::random(&mut rng);
+        Self {
+            name: format!("{number} ({})", scope.path()),
+            scope,
+            rng,
+            state: State::Pausing(Instant::now()),
+            turn: number,
+            life_ms,
+            lists: true,
+            has_watched: false,
+            newest: 0,
+            whole: 0,
+            segments: Vec::new(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// Whether a stream is open.
+    pub(super) fn is_watching(&self) -> bool {
+        matches!(&self.state, State::Watching { exchange, .. } if exchange.status() == Some(200))
+    }
+
+    /// The epoch of what it knows, and up to where that is whole.
+    pub(super) fn reached(&self) -> Option<(usize, u64)> {
+        self.segments.last().filter(|_| !self.lists).map(|segment| (segment.epoch, self.whole))
+    }
+
+    /// What it waits for.
+    pub(super) const fn exchange(&self) -> Option<&Exchange> {
+        match &self.state {
+            State::Pausing(_) => None,
+            State::Listing { exchange, .. } | State::Watching { exchange, .. } => Some(exchange),
+        }
+    }
+
+    /// How it is, in a line.
+    pub(super) fn describe(&self) -> String {
+        let state = match &self.state {
+            State::Pausing(_) => "pauses",
+            State::Listing { .. } => "lists",
+            State::Watching { exchange, .. } if exchange.status().is_none() => "asks for a watch",
+            State::Watching { .. } => "watches",
+        };
+        format!("{}: {state}, whole up to {:?}, {:?}", self.name, self.reached(), self.counts)
+    }
+
+    /// What time asks for. `calm`: it breaks nothing off by itself.
+    pub(super) fn handle_time(&mut self, stage: &Stage, now: Instant, calm: bool) {
+        match &self.state {
+            State::Pausing(until) => {
+                if now >= *until {
+                    self.ask(stage, now);
+                }
+            }
+            State::Listing { since, .. } => {
+                if now > *since + PATIENCE {
+                    self.refused(now);
+                }
+            }
+            State::Watching { exchange, since, cut, .. } => {
+                if exchange.status().is_none() && now > *since + PATIENCE {
+                    self.refused(now);
+                } else if exchange.status() == Some(200) && now > *cut && !calm {
+                    self.ended(End::Cut, now);
+                }
+            }
+        }
+    }
+
+    /// Reads what came.
+    pub(super) fn handle_bytes(&mut self, stage: &Stage, now: Instant) {
+        match &mut self.state {
+            State::Pausing(_) => {}
+            State::Listing { exchange, epoch, .. } => {
+                let read = exchange.read();
+                if exchange.is_done() {
+                    let (epoch, status) = (*epoch, exchange.status());
+                    let body = exchange.body().to_vec();
+                    self.listed(stage, epoch, status, &body, now);
+                } else if read.is_err() {
+                    self.refused(now);
+                }
+            }
+            State::Watching { exchange, from, .. } => {
+                let began = exchange.status().is_none();
+                let read = exchange.read();
+                let (status, from, done) = (exchange.status(), *from, exchange.is_done());
+                match status {
+                    Some(200) => {
+                        let lines = exchange.take_lines();
+                        if began {
+                            self.begun(from);
+                        }
+                        if self.told(stage, &lines, now) {
+                            if done {
+                                self.closed(now);
+                            } else if read.is_err() {
+                                self.counts.lost += 1;
+                                self.ended(End::Cut, now);
+                            }
+                        }
+                    }
+                    Some(status) if done || read.is_err() => {
+                        self.judge_refusal(stage, status, "a watch");
+                        self.refused(now);
+                    }
+                    None if read.is_err() => self.refused(now),
+                    Some(_) | None => {}
+                }
+            }
+        }
+    }
+
+    /// Sends the next request.
+    fn ask(&mut self, stage: &Stage, now: Instant) {
+        self.turn += 1;
+        let address = stage.address(self.turn);
+        let path = self.scope.path();
+        if self.lists {
+            // Before the request: what is answered cannot be older.
+            let epoch = stage.epoch();
+            match Exchange::get(&address, &path) {
+                Ok(exchange) => self.state = State::Listing { exchange, since: now, epoch },
+                Err(_) => self.refused(now),
+            }
+            return;
+        }
+        let from = self.newest;
+        let deadline = self.rng.percent(15).then(|| Duration::from_secs(self.rng.range_u64(1, 4)));
+        let mut query = format!("&watch=1&allowWatchBookmarks=true&resourceVersion={from}");
+        if let Some(deadline) = deadline {
+            query += &format!("&timeoutSeconds={}", deadline.as_secs());
+        }
+        let cut = now + Duration::from_millis(self.rng.range_u64(300, self.life_ms));
+        match Exchange::get(&address, &(path + &query)) {
+            Ok(exchange) => self.state = State::Watching { exchange, since: now, from, deadline, cut },
+            Err(_) => self.refused(now),
+        }
+    }
+
+    /// It tries again soon.
+    fn refused(&mut self, now: Instant) {
+        self.counts.refused += 1;
+        self.state = State::Pausing(now + Duration::from_millis(self.rng.range_u64(20, PAUSE_MS)));
+    }
+
+    fn judge_refusal(&self, stage: &Stage, status: u16, what: &str) {
+        if ![429, 503, 504].contains(&status) {
+            stage.complain(format!("watcher {}: {what} is answered with {status}", self.name));
+        }
+    }
+
+    fn listed(&mut self, stage: &Stage, epoch: usize, status: Option<u16>, body: &[u8], now: Instant) {
+        if status != Some(200) {
+            self.judge_refusal(stage, status.unwrap_or(0), "a list");
+            return self.refused(now);
+        }
+        if epoch != stage.epoch() {
+            // Nobody knows from which of the two it came: it is not used.
+            return self.refused(now);
+        }
+        let text = String::from_utf8_lossy(body);
+        let Some(revision) = objects::revision(&text) else {
+            stage.complain(format!("watcher {}: a list without a resourceVersion", self.name));
+            return self.refused(now);
+        };
+        let objects = objects::items(&text).into_iter().filter_map(|item| self.object(stage, item)).collect();
+        let list = Seen::List { revision, objects };
+        match self.segments.last_mut() {
+            Some(segment) if segment.epoch == epoch => segment.seen.push(list),
+            _ => self.segments.push(Segment { epoch, seen: vec![list], reached: None }),
+        }
+        self.counts.lists += 1;
+        (self.lists, self.has_watched) = (false, false);
+        (self.newest, self.whole) = (revision, revision);
+        self.ask(stage, now);
+    }
+
+    fn object(&self, stage: &Stage, json: &str) -> Option<Object> {
+        let key = objects::key_of(self.scope.kind(), json);
+        let (Some(key), Some(revision)) = (key, objects::revision(json)) else {
+            stage.complain(format!("watcher {}: no object of ours: {json}", self.name));
+            return None;
+        };
+        Some(Object { key, revision, value: objects::form(json.as_bytes()) })
+    }
+
+    fn note(&mut self, seen: Seen) {
+        self.segments.last_mut().expect("it has listed").seen.push(seen);
+    }
+
+    fn begun(&mut self, from: u64) {
+        if self.has_watched {
+            self.counts.resumes += 1;
+            self.note(Seen::Resume(from));
+        }
+        self.has_watched = true;
+    }
+
+    /// Lines of the stream. Says whether it goes on.
+    fn told(&mut self, stage: &Stage, lines: &[u8], now: Instant) -> bool {
+        let text = String::from_utf8_lossy(lines);
+        for line in text.lines() {
+            let parts = line
+                .strip_prefix("{\"type\":\"")
+                .and_then(|rest| rest.strip_suffix('}'))
+                .and_then(|rest| rest.split_once("\",\"object\":"));
+            let Some((kind, object)) = parts else {
+                stage.complain(format!("watcher {}: no event: {line}", self.name));
+                continue;
+            };
+            let kind = match kind {
+                "ADDED" => Kind::Added,
+                "MODIFIED" => Kind::Modified,
+                "DELETED" => Kind::Deleted,
+                "BOOKMARK" => {
+                    let revision = objects::revision(object).unwrap_or(0);
+                    self.counts.bookmarks += 1;
+                    self.note(Seen::Bookmark(revision));
+                    (self.newest, self.whole) = (self.newest.max(revision), self.whole.max(revision));
+                    continue;
+                }
+                _ => {
+                    if object.contains("\"code\":410") {
+                        self.counts.expired += 1;
+                        self.lists = true;
+                        self.ended(End::Expired, now);
+                    } else {
+                        // Told to come back.
+                        let known = ["429", "503", "504"];
+                        if !known.iter().any(|code| object.contains(&format!("\"code\":{code}"))) {
+                            stage.complain(format!("watcher {}: it is told {line}", self.name));
+                        }
+                        self.ended(End::Cut, now);
+                    }
+                    return false;
+                }
+            };
+            let Some(object) = self.object(stage, object) else { continue };
+            self.counts.events += 1;
+            // Those before it are whole; of its own one more may come.
+            (self.newest, self.whole) =
+                (self.newest.max(object.revision), self.whole.max(object.revision.saturating_sub(1)));
+            self.note(Seen::Event(kind, object));
+        }
+        true
+    }
+
+    /// The server ended it in order.
+    fn closed(&mut self, now: Instant) {
+        let State::Watching { since, deadline, .. } = &self.state else { return };
+        // `now` is from before others were read. Servers count from when they took it, and may be early by a tick.
+        let waited = since.elapsed() + Duration::from_millis(100);
+        let early = deadline.is_none_or(|deadline| waited < deadline);
+        self.counts.lost += u64::from(early);
+        self.ended(End::Clean, now);
+    }
+
+    fn ended(&mut self, end: End, now: Instant) {
+        self.note(Seen::End(end));
+        match end {
+            // An end in order never comes inside a revision.
+            End::Clean => self.whole = self.newest,
+            // Its last revision may have come in part.
+            End::Cut | End::Expired => self.newest = self.whole,
+        }
+        self.state = State::Pausing(now + Duration::from_millis(self.rng.range_u64(0, 60)));
+    }
+}

@@ -1,0 +1,150 @@
+//! Who writes straight into the store, as fast as a test says: single keys, several in one revision, and deletes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::Stage;
+use super::objects::{Kind, NAMES, NAMESPACES, WRITTEN, key, object};
+use crate::etcd::{Gateway, Op};
+use crate::sim::rng::Rng;
+
+/// A key that no server shows, written all the time: it carries everybody's proof beyond what was written before.
+const TICKS: &str = "/registry/ticks/of/a-clock";
+/// So many times slower, when it is.
+const SLOWER: u32 = 8;
+const TICK_EVERY: Duration = Duration::from_millis(200);
+
+#[derive(Debug, Default)]
+struct Shared {
+    written: AtomicU64,
+    newest: AtomicU64,
+    /// Whether it writes nothing but ticks.
+    rests: AtomicBool,
+    /// Whether it takes its time.
+    slow: AtomicBool,
+}
+
+/// A writer that runs.
+#[derive(Debug)]
+pub struct Writer {
+    stage: Arc<Stage>,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Writer {
+    /// Starts one of so many writes a second.
+    #[must_use]
+    pub fn start(stage: &Arc<Stage>, gateway: Gateway, rate: u64, seed: u64) -> Self {
+        let shared: Arc<Shared> = Arc::default();
+        let mut pen = Pen { gateway, rng: Rng::new(seed), sequence: 0 };
+        let pace = Duration::from_nanos(1_000_000_000 / rate.max(1));
+        let (of, ours) = (Arc::clone(stage), Arc::clone(&shared));
+        let thread = std::thread::spawn(move || pen.write_until_over(&of, &ours, pace));
+        Self { stage: Arc::clone(stage), shared, thread: Some(thread) }
+    }
+
+    /// Slower from now on, or not any more. A store in another's place must not reach the revisions of that one before
+    /// everybody knows: who goes on from a revision that both have cannot be told from a client of the new one.
+    pub fn slow(&self, slow: bool) {
+        self.shared.slow.store(slow, Ordering::SeqCst);
+    }
+
+    /// Nothing but ticks from now on.
+    pub fn rest(&self) {
+        self.shared.rests.store(true, Ordering::SeqCst);
+        // Whoever has the pen puts it down first.
+        drop(self.stage.hold_pens());
+    }
+
+    /// Writes that were acknowledged.
+    #[must_use]
+    pub fn written(&self) -> u64 {
+        self.shared.written.load(Ordering::SeqCst)
+    }
+
+    /// The revision of the last of them.
+    #[must_use]
+    pub fn newest(&self) -> u64 {
+        self.shared.newest.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.stage.end();
+        let failed = self.thread.take().is_some_and(|thread| thread.join().is_err());
+        assert!(std::thread::panicking() || !failed, "the writer panicked: see above");
+    }
+}
+
+struct Pen {
+    gateway: Gateway,
+    rng: Rng,
+    sequence: u64,
+}
+
+impl Pen {
+    fn write_until_over(&mut self, stage: &Stage, shared: &Shared, pace: Duration) {
+        let (mut next, mut ticked) = (Instant::now(), Instant::now());
+        while !stage.is_over() {
+            let now = Instant::now();
+            if now < next {
+                std::thread::sleep(next - now);
+            }
+            let pace = if shared.slow.load(Ordering::SeqCst) { pace * SLOWER } else { pace };
+            // What an outage took is not made up for.
+            next = (next + pace).max(now.checked_sub(pace * 20).unwrap_or(now));
+            let ticks = now.duration_since(ticked) > TICK_EVERY;
+            if shared.rests.load(Ordering::SeqCst) && !ticks {
+                continue;
+            }
+            let _pen = stage.pen();
+            let done = if ticks {
+                ticked = now;
+                self.tick()
+            } else {
+                self.write()
+            };
+            match done {
+                Ok(revision) => {
+                    shared.written.fetch_add(1, Ordering::SeqCst);
+                    shared.newest.store(revision, Ordering::SeqCst);
+                }
+                // The store is away. It may have been written, or will be: the log knows.
+                Err(_) => std::thread::sleep(Duration::from_millis(20)),
+            }
+        }
+    }
+
+    fn tick(&mut self) -> Result<u64, String> {
+        self.sequence += 1;
+        self.gateway.txn(&[Op::Put(TICKS, &self.sequence.to_string())])
+    }
+
+    fn write(&mut self) -> Result<u64, String> {
+        let count = if self.rng.percent(20) { self.rng.range(2, 4) } else { 1 };
+        let mut changes: Vec<(String, Option<String>)> = Vec::new();
+        while changes.len() < count {
+            let kind = if self.rng.percent(50) { Kind::ConfigMap } else { Kind::Pod };
+            let namespace = NAMESPACES[self.rng.below(WRITTEN)];
+            let name = format!("n{:02}", self.rng.below(NAMES));
+            let key = key(kind, namespace, &name);
+            // A revision changes a key once.
+            if changes.iter().any(|(other, _)| *other == key) {
+                continue;
+            }
+            self.sequence += 1;
+            let value =
+                (!self.rng.percent(12)).then(|| object(kind, namespace, &name, self.sequence, &mut self.rng));
+            changes.push((key, value));
+        }
+        let ops: Vec<Op<'_>> = changes
+            .iter()
+            .map(|(key, value)| value.as_ref().map_or(Op::Delete(key), |value| Op::Put(key, value)))
+            .collect();
+        self.gateway.txn(&ops)
+    }
+}

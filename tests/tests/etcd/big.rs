@@ -1,0 +1,89 @@
+//! A large state: how long until it is served, in how much memory, and what its readers cost etcd. 3,000 objects; 100,000
+//! with `REVCAST_BIG=1`, where the figures mean something with a release binary (`REVCAST_BIN`).
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use revcast_tests::etcd::{Etcd, Op, Options, Release};
+use revcast_tests::server::{Server, binary};
+
+use super::cost::handled;
+use super::{CONFIG_MAPS, config_map};
+
+const READERS: usize = 50;
+
+fn objects() -> usize {
+    if std::env::var_os("REVCAST_BIG").is_some_and(|value| value == "1") { 100_000 } else { 3_000 }
+}
+
+/// Kilobytes that a process ever had in RAM at once.
+fn peak_kb(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+#[test]
+fn a_large_state_is_loaded_in_pages_and_read_from_memory() {
+    let count = objects();
+    let etcd = Etcd::start(Release::V3_5, Options { quota_bytes: Some(4 << 30), ..Options::default() });
+    let control = etcd.control();
+    let names: Vec<String> = (0..count).map(|number| format!("object-{number:06}")).collect();
+    let pad = "x".repeat(1024 - config_map("object-000000", "").len());
+    for part in names.chunks(100) {
+        let puts: Vec<(String, String)> = part
+            .iter()
+            .map(|name| (format!("/registry/configmaps/a/{name}"), config_map(name, &pad)))
+            .collect();
+        let ops: Vec<Op<'_>> = puts.iter().map(|(key, value)| Op::Put(key, value)).collect();
+        control.txn(&ops).unwrap();
+    }
+    binary();
+    let began = Instant::now();
+    let server = Server::start_unready(&["--etcd-endpoints", &etcd.endpoint()]);
+    server.await_ready(Duration::from_secs(60));
+    let ready = began.elapsed();
+    let loaded_kb = peak_kb(server.pid());
+    assert_eq!(server.metric("revcast_objects"), count as u64);
+    let pages = handled(&etcd, "Range");
+    assert!(pages > 3, "{pages} pages for {count} objects");
+
+    let client = server.client();
+    let questions = server.metric("revcast_source_questions_total");
+    let (ranges, began) = (handled(&etcd, "Range"), Instant::now());
+    let mut times: Vec<Duration> = std::thread::scope(|scope| {
+        let readers: Vec<_> = (0..READERS)
+            .map(|_| {
+                scope.spawn(|| {
+                    let began = Instant::now();
+                    let reply = client.get(CONFIG_MAPS);
+                    assert_eq!(reply.status, 200);
+                    let found = count_of(reply.text().as_bytes(), b"\"name\":\"object-");
+                    assert_eq!(found, count);
+                    began.elapsed()
+                })
+            })
+            .collect();
+        readers.into_iter().map(|reader| reader.join().unwrap()).collect()
+    });
+    let all = began.elapsed();
+    times.sort();
+    let asked = server.metric("revcast_source_questions_total") - questions;
+    let ranges = handled(&etcd, "Range") - ranges;
+    eprintln!(
+        "{count} objects of 1 KiB: ready after {ready:.2?} ({pages} pages), peak {} MiB; {READERS} lists at once in {all:.2?} \
+         (median {:.2?}), peak {} MiB; etcd was asked {asked} times for its revision and answered {ranges} ranges",
+        loaded_kb >> 10,
+        times[READERS / 2],
+        peak_kb(server.pid()) >> 10
+    );
+    assert!(
+        ranges <= asked + 2,
+        "the lists themselves cost etcd nothing: {ranges} ranges, {asked} questions"
+    );
+}
+
+/// How often `what` stands in `text`.
+fn count_of(text: &[u8], what: &[u8]) -> usize {
+    text.windows(what.len()).filter(|window| *window == what).count()
+}

@@ -1,0 +1,188 @@
+//! History that etcd forgets, or never had.
+
+use std::time::Duration;
+
+use revcast_tests::etcd::{Etcd, Options, Release, Token};
+use revcast_tests::proxy::Proxy;
+use revcast_tests::server::{Scratch, Server};
+
+use super::{CONFIG_MAPS, config_map, eventually, short};
+
+/// A server over an etcd with a proxy between them.
+fn apart(release: Release) -> (Server, Proxy, Etcd) {
+    let etcd = Etcd::start(release, Options::default());
+    let proxy = Proxy::start(&etcd.address());
+    let endpoint = format!("http://{}", proxy.address());
+    (Server::start(&["--etcd-endpoints", &endpoint]), proxy, etcd)
+}
+
+#[test]
+fn an_outage_without_a_compaction_is_noticed_by_nobody() {
+    for release in Release::ALL {
+        let (server, proxy, etcd) = apart(release);
+        let control = etcd.control();
+        let mut watch = server.client().watch(&format!("{CONFIG_MAPS}?watch=1")).unwrap();
+        control.put("/registry/configmaps/a/x", config_map("x", "1")).unwrap();
+        assert_eq!(short(&watch.next_event()), "ADDED x");
+        proxy.cut();
+        for value in ["2", "3"] {
+            control.put("/registry/configmaps/a/x", config_map("x", value)).unwrap();
+        }
+        control.del("/registry/configmaps/a/x").unwrap();
+        // What need not be the newest is still served; what must be is not.
+        assert_eq!(server.client().get(&format!("{CONFIG_MAPS}?resourceVersion=0")).status, 200);
+        assert_eq!(server.client().get(CONFIG_MAPS).status, 504);
+        proxy.heal();
+        let events = watch.events(3);
+        assert_eq!(events.iter().map(short).collect::<Vec<_>>(), ["MODIFIED x", "MODIFIED x", "DELETED x"]);
+        assert_eq!(events[0].1["data"]["k"], "2");
+        server.await_ready(Duration::from_secs(10));
+        assert_eq!(server.metric("revcast_source_epoch"), 1);
+    }
+}
+
+/// Compaction beyond what was seen: nobody can know what was in between.
+#[test]
+fn history_that_is_lost_ends_every_watch() {
+    for release in Release::ALL {
+        let (server, proxy, etcd) = apart(release);
+        let (control, client) = (etcd.control(), server.client());
+        control.put("/registry/configmaps/a/x", config_map("x", "1")).unwrap();
+        let list = client.get(&format!("{CONFIG_MAPS}?limit=500")).json();
+        let seen = list["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+        let mut watch = client.watch(&format!("{CONFIG_MAPS}?watch=1&resourceVersion={seen}")).unwrap();
+        proxy.cut();
+        for value in ["2", "3", "4"] {
+            control.put("/registry/configmaps/a/x", config_map("x", value)).unwrap();
+        }
+        let newest = control.revision().unwrap();
+        control.compact(newest).unwrap();
+        // The old state is served until the new one is there.
+        let stale = client.get(&format!("{CONFIG_MAPS}?resourceVersion=0")).json();
+        assert_eq!(stale["items"][0]["data"]["k"], "1");
+        proxy.heal();
+        assert_eq!(watch.rest().iter().map(short).collect::<Vec<_>>(), ["ERROR 410"]);
+        server.await_ready(Duration::from_secs(10));
+        let fresh = client.get(CONFIG_MAPS).json();
+        assert_eq!(fresh["items"][0]["data"]["k"], "4");
+        let again = client.watch(&format!("{CONFIG_MAPS}?watch=1&resourceVersion={seen}")).unwrap().rest();
+        assert_eq!(again.iter().map(short).collect::<Vec<_>>(), ["ERROR 410"]);
+        assert_eq!(server.metric("revcast_source_epoch"), 2);
+    }
+}
+
+/// A compaction at the very next revision. Old etcds do not tell a delete that was made there (#19179); the state at that
+/// one revision does, so nobody has to list again.
+#[test]
+fn one_revision_that_is_not_told_is_found() {
+    for release in Release::ALL {
+        let (server, proxy, etcd) = apart(release);
+        let (control, client) = (etcd.control(), server.client());
+        control.put("/registry/configmaps/a/keep", config_map("keep", "1")).unwrap();
+        control.put("/registry/configmaps/a/x", config_map("x", "1")).unwrap();
+        let mut watch = client.watch(&format!("{CONFIG_MAPS}?watch=1")).unwrap();
+        assert_eq!(watch.events(2).len(), 2);
+        proxy.cut();
+        let deleted = control.del("/registry/configmaps/a/x").unwrap().revision;
+        control.compact(deleted).unwrap();
+        control.put("/registry/configmaps/a/y", config_map("y", "1")).unwrap();
+        proxy.heal();
+        let events = watch.events(2);
+        assert_eq!(
+            events.iter().map(short).collect::<Vec<_>>(),
+            ["DELETED x", "ADDED y"],
+            "{}",
+            release.text()
+        );
+        assert_eq!(events[0].1["metadata"]["resourceVersion"], deleted.to_string());
+        assert_eq!(server.metric("revcast_source_epoch"), 1);
+    }
+}
+
+/// A restored state, or another cluster, is another line of revisions: nothing of the old one is taken for the new one's.
+#[test]
+fn another_line_of_revisions_is_told_apart() {
+    for release in Release::ALL {
+        for token in [Token::Same, Token::Other] {
+            let scratch = Scratch::new("restore");
+            let snapshot = std::path::Path::new(scratch.path()).join("snapshot.db");
+            let mut etcd = Etcd::start(release, Options::default());
+            let server = Server::start(&["--etcd-endpoints", &etcd.endpoint()]);
+            let client = server.client();
+            for name in ["a", "b", "c"] {
+                etcd.control().put(&format!("/registry/configmaps/a/{name}"), config_map(name, "1")).unwrap();
+            }
+            etcd.control().snapshot_save(&snapshot).unwrap();
+            for number in 0..20 {
+                etcd.control().put("/registry/configmaps/a/d", config_map("d", &number.to_string())).unwrap();
+            }
+            let page = client.get(&format!("{CONFIG_MAPS}?limit=1")).json();
+            let continuation = page["metadata"]["continue"].as_str().unwrap().to_owned();
+            let newest = page["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+            let mut watch = client.watch(&format!("{CONFIG_MAPS}?watch=1&resourceVersion={newest}")).unwrap();
+            etcd.restore(&snapshot, token);
+            assert_eq!(watch.rest().iter().map(short).collect::<Vec<_>>(), ["ERROR 410"], "{token:?}");
+            server.await_ready(Duration::from_secs(15));
+            // Three objects and not four; what the old line's client held is gone for it.
+            assert_eq!(client.get(CONFIG_MAPS).json()["items"].as_array().unwrap().len(), 3);
+            let resumed =
+                client.watch(&format!("{CONFIG_MAPS}?watch=1&resourceVersion={newest}")).unwrap().rest();
+            assert_eq!(resumed.iter().map(short).collect::<Vec<_>>(), ["ERROR 410"], "{token:?}");
+            // Also when the new line has come that far.
+            for number in 0..30 {
+                etcd.control().put("/registry/configmaps/a/e", config_map("e", &number.to_string())).unwrap();
+            }
+            let rest = client.get(&format!("{CONFIG_MAPS}?limit=1&continue={continuation}"));
+            assert_eq!(rest.status, 410, "{token:?}: {}", rest.text());
+            assert!(server.metric("revcast_source_epoch") >= 2);
+        }
+    }
+}
+
+/// A server that starts before its etcd says so, and serves when it is there.
+#[test]
+fn etcd_may_come_later() {
+    let mut etcd = Etcd::start(Release::V3_5, Options::default());
+    etcd.control().put("/registry/configmaps/a/x", config_map("x", "1")).unwrap();
+    etcd.stop();
+    let server = Server::start_unready(&["--etcd-endpoints", &etcd.endpoint()]);
+    let client = server.client();
+    let list = client.get(CONFIG_MAPS);
+    assert_eq!((list.status, list.header("retry-after")), (429, Some("1")));
+    assert_eq!((client.get("/readyz").status, client.get("/livez").status), (500, 200));
+    assert_eq!(server.metric("revcast_source_ready"), 0);
+    etcd.restart();
+    server.await_ready(Duration::from_secs(15));
+    assert_eq!(client.get(CONFIG_MAPS).json()["items"].as_array().unwrap().len(), 1);
+    // And goes: streams stay, readiness does not.
+    let mut watch = client.watch(&format!("{CONFIG_MAPS}?watch=1")).unwrap();
+    assert_eq!(short(&watch.next_event()), "ADDED x");
+    etcd.kill();
+    eventually("the server notices", || client.get("/readyz").status == 500);
+    assert!(client.get("/readyz?verbose").text().contains("[-]etcd failed"));
+    assert!(watch.is_quiet_for(Duration::from_millis(500)), "a stream outlives an outage");
+    etcd.restart();
+    server.await_ready(Duration::from_secs(15));
+    etcd.control().put("/registry/configmaps/a/x", config_map("x", "2")).unwrap();
+    assert_eq!(short(&watch.next_event()), "MODIFIED x");
+}
+
+/// One write while the watch hangs, and then nothing: that something is missing is noticed without another write, and the
+/// watch goes on at another member.
+#[test]
+fn a_watch_that_hangs_is_left_though_nothing_follows() {
+    let etcd = Etcd::start(Release::V3_5, Options::default());
+    let proxy = Proxy::start(&etcd.address());
+    let endpoints = format!("http://{},{}", proxy.address(), etcd.endpoint());
+    let server = Server::start(&["--etcd-endpoints", &endpoints]);
+    let client = server.client();
+    let mut watch = client.watch(&format!("{CONFIG_MAPS}?watch=1")).unwrap();
+    proxy.hang();
+    etcd.control().put("/registry/configmaps/a/x", config_map("x", "1")).unwrap();
+    let began = std::time::Instant::now();
+    assert_eq!(short(&watch.next_event()), "ADDED x");
+    // Keepalive alone would take twenty seconds.
+    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+    assert_eq!(client.get(CONFIG_MAPS).status, 200);
+    server.await_ready(Duration::from_secs(5));
+}

@@ -1,0 +1,179 @@
+//! Keys and values: where objects lie, and what is said of a value that is none.
+
+use revcast_tests::etcd::{Op, Options, Release};
+use serde_json::{Value, json};
+
+use super::{CONFIG_MAPS, config_map, eventually, pair, short};
+
+#[test]
+fn objects_lie_where_kubernetes_puts_them() {
+    let flags = ["--resource", "example.com/v1/widgets/Widget/namespaced"];
+    let pair = pair(Release::V3_4, Options::default(), &flags);
+    let (client, control) = (pair.server.client(), pair.etcd.control());
+    for (collection, kind, key) in [
+        ("/api/v1/namespaces/a/configmaps", "ConfigMap", "/registry/configmaps/a/x"),
+        ("/api/v1/namespaces/a/services", "Service", "/registry/services/specs/a/x"),
+        ("/api/v1/namespaces/a/endpoints", "Endpoints", "/registry/services/endpoints/a/x"),
+        ("/api/v1/nodes", "Node", "/registry/minions/x"),
+        ("/api/v1/namespaces/a/replicationcontrollers", "ReplicationController", "/registry/controllers/a/x"),
+        ("/apis/networking.k8s.io/v1/namespaces/a/ingresses", "Ingress", "/registry/ingress/a/x"),
+        ("/apis/apps/v1/namespaces/a/deployments", "Deployment", "/registry/deployments/a/x"),
+        ("/apis/example.com/v1/namespaces/a/widgets", "Widget", "/registry/example.com/widgets/a/x"),
+    ] {
+        let reply = client.send("POST", collection, &json!({"metadata": {"name": "x"}}));
+        assert_eq!(reply.status, 201, "{collection}: {}", reply.text());
+        let stored = control.get(key).unwrap().unwrap_or_else(|| panic!("nothing is at {key}"));
+        let value: Value = serde_json::from_slice(&stored.value).unwrap();
+        assert_eq!(value["kind"], kind);
+        // As in Kubernetes, the version is not in the value: it is the key's.
+        assert_eq!(value["metadata"]["resourceVersion"], Value::Null);
+        assert_eq!(reply.json()["metadata"]["resourceVersion"], stored.mod_revision.to_string());
+        // And what is put there by others is found.
+        let changed = String::from_utf8(stored.value).unwrap().replace("\"name\":\"x\"", "\"name\":\"y\"");
+        let at = control.put(&key.replace("/x", "/y"), &changed).unwrap();
+        let got = client.get(&format!("{collection}/y"));
+        assert_eq!(
+            (got.status, got.json()["metadata"]["resourceVersion"].clone()),
+            (200, json!(at.to_string()))
+        );
+    }
+    // Keys of nobody are passed over, and counted.
+    for key in [
+        "/registry/masterleases/10.0.0.1",
+        "/registry/configmaps/odd",
+        "compact_rev_key",
+        "/other/configmaps/a/x",
+    ] {
+        control.put(key, "not for us").unwrap();
+    }
+    assert_eq!(client.get("/api/v1/configmaps").json()["items"].as_array().unwrap().len(), 2);
+    eventually("the count of foreign keys", || {
+        pair.server.metric("revcast_source_events_foreign_total") == 4
+    });
+}
+
+#[test]
+fn another_prefix_is_another_world() {
+    let pair = pair(Release::V3_5, Options::default(), &["--etcd-prefix", "/clusters/one/"]);
+    let (client, control) = (pair.server.client(), pair.etcd.control());
+    control.put("/registry/configmaps/a/theirs", config_map("theirs", "1")).unwrap();
+    control.put("/clusters/one/configmaps/a/ours", config_map("ours", "1")).unwrap();
+    let list = client.get(CONFIG_MAPS).json();
+    assert_eq!(
+        (list["items"].as_array().unwrap().len(), list["items"][0]["metadata"]["name"].clone()),
+        (1, json!("ours"))
+    );
+}
+
+#[test]
+fn a_transaction_arrives_whole() {
+    let pair = pair(Release::V3_4, Options::default(), &[]);
+    let (client, control) = (pair.server.client(), pair.etcd.control());
+    control.put("/registry/configmaps/a/gone", config_map("gone", "1")).unwrap();
+    let mut watch = client.watch(&format!("{CONFIG_MAPS}?watch=1")).unwrap();
+    assert_eq!(short(&watch.next_event()), "ADDED gone");
+    let (x, y) = (config_map("x", "1"), config_map("y", "1"));
+    let at = control
+        .txn(&[
+            Op::Put("/registry/configmaps/a/x", &x),
+            Op::Delete("/registry/configmaps/a/gone"),
+            Op::Put("/registry/configmaps/a/y", &y),
+        ])
+        .unwrap();
+    let events = watch.events(3);
+    assert_eq!(events.iter().map(short).collect::<Vec<_>>(), ["ADDED x", "DELETED gone", "ADDED y"]);
+    for (_, object) in &events {
+        assert_eq!(object["metadata"]["resourceVersion"], at.to_string());
+    }
+    let list = client.get(CONFIG_MAPS).json();
+    assert_eq!(list["metadata"]["resourceVersion"], at.to_string());
+}
+
+/// What is not JSON, or another kind, is said to be so by whoever covers it; the rest goes on.
+#[test]
+fn a_value_that_is_none_is_told_and_the_rest_goes_on() {
+    for release in Release::ALL {
+        let pair = pair(release, Options::default(), &[]);
+        let (client, control) = (pair.server.client(), pair.etcd.control());
+        control.put("/registry/configmaps/a/good", config_map("good", "1")).unwrap();
+        control
+            .put("/registry/configmaps/b/other", config_map("other", "1").replace("\"a\"", "\"b\""))
+            .unwrap();
+        let all = "/api/v1/configmaps?watch=1";
+        let watch = |path: &str| {
+            let mut watch = client.watch(path).unwrap();
+            assert_eq!(watch.next_event().0, "ADDED");
+            watch
+        };
+        let mut everything = client.watch(all).unwrap();
+        assert_eq!(everything.events(2).len(), 2);
+        let mut selected = watch(&format!("{CONFIG_MAPS}?watch=1&fieldSelector=metadata.name%3Dgood"));
+        let mut elsewhere = watch("/api/v1/namespaces/b/configmaps?watch=1");
+        for (value, says) in [
+            (&b"k8s\0\x0a\x0f\x0a\x02v1\x12\x09ConfigMap"[..], "protobuf"),
+            (b"k8s:enc:aescbc:v1:key1:\x01\x02", "encrypt"),
+            (b"hello", "not JSON"),
+            (br#"{"kind":"Secret","apiVersion":"v1","metadata":{"name":"bad","namespace":"a"}}"#, "Secret"),
+        ] {
+            control.put("/registry/configmaps/a/bad", value).unwrap();
+            let list = client.get(CONFIG_MAPS);
+            assert_eq!(list.status, 500, "{says}: {}", list.text());
+            let status = list.json();
+            assert_eq!(
+                (status["kind"].clone(), status["reason"].clone()),
+                (json!("Status"), json!("StorageReadError"))
+            );
+            let message = status["message"].as_str().unwrap();
+            assert!(
+                message.contains("a/bad") && message.to_lowercase().contains(&says.to_lowercase()),
+                "{message}"
+            );
+            assert_eq!(client.get(&format!("{CONFIG_MAPS}/bad")).status, 500);
+            assert_eq!(
+                client.get(&format!("{CONFIG_MAPS}?labelSelector=x")).status,
+                500,
+                "nobody can tell its labels"
+            );
+            let put =
+                client.send("PUT", &format!("{CONFIG_MAPS}/bad"), &json!({"metadata": {"name": "bad"}}));
+            assert_eq!(put.status, 500, "what cannot be read is not overwritten blindly");
+            assert_eq!(pair.server.metric("revcast_objects_unreadable"), 1);
+            let refused = client.watch(&format!("{CONFIG_MAPS}?watch=1")).unwrap().rest();
+            assert_eq!(refused.iter().map(short).collect::<Vec<_>>(), ["ERROR 500"]);
+        }
+        // Who watched it was told once, and the stream is over.
+        assert_eq!(everything.rest().iter().map(short).collect::<Vec<_>>(), ["ERROR 500"]);
+        // The rest goes on.
+        assert_eq!(client.get(&format!("{CONFIG_MAPS}/good")).status, 200);
+        assert_eq!(client.get("/api/v1/namespaces/b/configmaps").status, 200);
+        assert_eq!(client.get("/api/v1/secrets").status, 200);
+        control.put("/registry/configmaps/a/good", config_map("good", "2")).unwrap();
+        control
+            .put("/registry/configmaps/b/other", config_map("other", "2").replace("\"a\"", "\"b\""))
+            .unwrap();
+        assert_eq!(short(&selected.next_event()), "MODIFIED good");
+        assert_eq!(short(&elsewhere.next_event()), "MODIFIED other");
+        // Mended.
+        control.put("/registry/configmaps/a/bad", config_map("bad", "1")).unwrap();
+        assert_eq!(client.get(CONFIG_MAPS).json()["items"].as_array().unwrap().len(), 2);
+        assert_eq!(pair.server.metric("revcast_objects_unreadable"), 0);
+    }
+}
+
+/// What is there at the start is told too.
+#[test]
+fn a_value_that_is_none_from_the_start() {
+    let etcd = revcast_tests::etcd::Etcd::start(Release::V3_5, Options::default());
+    etcd.control().put("/registry/configmaps/a/bad", b"k8s\0\x0a").unwrap();
+    etcd.control()
+        .put(
+            "/registry/secrets/a/good",
+            r#"{"kind":"Secret","apiVersion":"v1","metadata":{"name":"good","namespace":"a"}}"#,
+        )
+        .unwrap();
+    let server = revcast_tests::server::Server::start(&["--etcd-endpoints", &etcd.endpoint()]);
+    assert_eq!(server.client().get("/api/v1/configmaps").status, 500);
+    assert_eq!(server.client().get("/api/v1/secrets").json()["items"].as_array().unwrap().len(), 1);
+    etcd.control().del("/registry/configmaps/a/bad").unwrap();
+    assert_eq!(server.client().get("/api/v1/configmaps").status, 200);
+}

@@ -1,0 +1,186 @@
+//! The faults, one by one: what is done while everybody goes on, and what is promised.
+
+use std::time::{Duration, Instant};
+
+use revcast_tests::etcd::{Options, Release, Token};
+
+use super::run::{Promise, Run, Setup, calm_time, rounds};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// With 3.5 only the server's own keys are watched: then a revision that does not come cannot be noticed by counting.
+const fn keys_of(release: Release) -> &'static str {
+    match release {
+        Release::V3_4 => "auto",
+        Release::V3_5 => "prefix",
+    }
+}
+
+/// etcd is killed, and comes back.
+pub(crate) fn killed(release: Release) {
+    let mut run = Run::start("killed", Setup { watch: keys_of(release), ..Setup::one(release) });
+    for _ in 0..rounds() {
+        run.go_on(calm_time());
+        run.kill(0);
+        let gone = Instant::now();
+        run.go_on(SECOND * 4);
+        let back = Instant::now();
+        run.cluster.restart(0);
+        run.outage(gone, back);
+    }
+    run.finish(Promise::StaysOpen);
+}
+
+/// etcd keeps its connections and answers nobody, for ten seconds.
+pub(crate) fn frozen(release: Release) {
+    let mut run = Run::start("frozen", Setup::one(release));
+    for _ in 0..rounds() {
+        run.go_on(calm_time());
+        run.cluster.pause(0);
+        let gone = Instant::now();
+        run.go_on(SECOND * 10);
+        let back = Instant::now();
+        run.cluster.resume(0);
+        run.outage(gone, back);
+    }
+    run.finish(Promise::StaysOpen);
+}
+
+/// A cluster loses its leader: to a kill, to a freeze, to another member.
+pub(crate) fn leader_lost(release: Release) {
+    let mut run = Run::start("leader_lost", Setup { members: 3, ..Setup::one(release) });
+    for _ in 0..rounds() {
+        run.go_on(calm_time());
+        let leader = run.cluster.await_leader();
+        run.kill(leader);
+        run.go_on(SECOND * 2);
+        let _ = run.cluster.await_leader();
+        let back = Instant::now();
+        run.cluster.restart(leader);
+        run.back(back);
+
+        let leader = run.cluster.await_leader();
+        run.cluster.pause(leader);
+        run.go_on(SECOND * 4);
+        let back = Instant::now();
+        run.cluster.resume(leader);
+        run.back(back);
+
+        let leader = run.cluster.await_leader();
+        let control = run.control();
+        run.cluster.move_leader(&control, (leader + 1) % 3);
+        run.back(Instant::now());
+    }
+    run.finish(Promise::StaysOpen);
+}
+
+/// All history up to the newest revision is forgotten every second.
+pub(crate) fn compacted(release: Release) {
+    let setup = Setup { compacts: true, watch: keys_of(release), ..Setup::one(release) };
+    let mut run = Run::start("compacted", setup);
+    for _ in 0..rounds() {
+        run.go_on(SECOND * 5);
+    }
+    run.finish(Promise::StaysOpen);
+}
+
+/// An older state comes back, under the same cluster id: only the revisions tell.
+pub(crate) fn restored(release: Release) {
+    let mut run = Run::start("restored", Setup { compacts: true, ..Setup::one(release) });
+    for round in 0..rounds() {
+        let snapshot = run.cluster.folder().join(format!("snapshot-{round}"));
+        let kept = run.at_rest(|run, newest| {
+            run.control().snapshot_save(&snapshot).expect("etcd saves its state");
+            newest
+        });
+        // As many revisions are used twice; they must not be used up again before anybody looks.
+        run.go_on(SECOND * 4 + calm_time());
+        run.break_line(kept, |cluster| cluster.restore(&snapshot, Token::Same));
+        run.back(Instant::now());
+    }
+    run.finish(Promise::Expires(rounds()));
+}
+
+/// Another store is in its place.
+pub(crate) fn swapped(release: Release) {
+    let mut run = Run::start("swapped", Setup { compacts: true, ..Setup::one(release) });
+    for _ in 0..rounds() {
+        // The new line begins far behind.
+        run.go_on(SECOND + calm_time());
+        run.break_line(0, |cluster| cluster.swap());
+        run.back(Instant::now());
+    }
+    run.finish(Promise::Expires(rounds()));
+}
+
+/// Tokens run out after five seconds, and a restart makes etcd forget them all.
+pub(crate) fn logins_run_out(release: Release) {
+    // Who may not watch all keys watches his own.
+    let may = match release {
+        Release::V3_4 => "",
+        Release::V3_5 => "/registry/",
+    };
+    let options = Options { auth_token_ttl: Some(SECOND * 5), ..Options::default() };
+    let mut run = Run::start("logins_run_out", Setup { options, login: Some(may), ..Setup::one(release) });
+    for _ in 0..rounds() {
+        run.go_on(SECOND * 6);
+        run.kill(0);
+        let gone = Instant::now();
+        run.go_on(SECOND * 4);
+        let back = Instant::now();
+        run.cluster.restart(0);
+        run.outage(gone, back);
+        let before = run.written_through_server();
+        run.go_on(SECOND * 4);
+        assert!(run.written_through_server() > before + 15, "writes through the server do not go on");
+    }
+    run.finish(Promise::StaysOpen);
+}
+
+/// The network is cut, then silent, each for five seconds; etcd is written to all the while.
+pub(crate) fn cut_off_for_a_while(release: Release) {
+    let mut run = Run::start("cut_off_for_a_while", Setup { proxied: true, ..Setup::one(release) });
+    for _ in 0..rounds() {
+        for hangs in [false, true] {
+            run.go_on(calm_time());
+            if hangs {
+                run.proxy().hang()
+            } else {
+                run.proxy().cut()
+            }
+            let gone = Instant::now();
+            run.go_on(SECOND * 5);
+            let back = Instant::now();
+            run.proxy().heal();
+            run.outage(gone, back);
+        }
+    }
+    run.finish(Promise::StaysOpen);
+}
+
+/// The network is cut until etcd has forgotten what comes next.
+pub(crate) fn cut_off_for_too_long(release: Release) {
+    let mut run = Run::start("cut_off_for_too_long", Setup { proxied: true, ..Setup::one(release) });
+    for _ in 0..rounds() {
+        run.go_on(calm_time());
+        run.proxy().cut();
+        let gone = Instant::now();
+        run.go_on(SECOND * 4);
+        run.compact();
+        let back = Instant::now();
+        run.proxy().heal();
+        run.outage(gone, back);
+    }
+    run.finish(Promise::Expires(rounds()));
+}
+
+/// The server itself is killed, and comes back.
+pub(crate) fn server_killed(release: Release) {
+    let mut run = Run::start("server_killed", Setup { compacts: true, ..Setup::one(release) });
+    for _ in 0..rounds() {
+        run.go_on(calm_time());
+        run.restart_server(SECOND);
+        run.back(Instant::now());
+    }
+    run.finish(Promise::Breaks);
+}

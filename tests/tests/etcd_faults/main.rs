@@ -1,0 +1,35 @@
+//! What becomes of watches while etcd fails: a real etcd is killed, frozen, compacted, restored, swapped or cut off while
+//! it is written to and 200 watchers are served from it; then every word that they were told is judged by etcd's own log.
+//!
+//! `faults` says what is done and what is promised, `run` is what all have in common. Each test prints what it checked
+//! and its seed; `REVCAST_FAULTS_SEED` chooses the seed, `REVCAST_FAULTS=long` (`cargo xtask faults`) makes more rounds.
+#![allow(clippy::unwrap_used)]
+
+mod faults;
+mod run;
+
+use revcast_tests::etcd::Release;
+
+macro_rules! on_each_etcd {
+    ($($name:ident),* $(,)?) => {
+        mod etcd_3_4 {
+            $(#[test] fn $name() { super::faults::$name(super::Release::V3_4) })*
+        }
+        mod etcd_3_5 {
+            $(#[test] fn $name() { super::faults::$name(super::Release::V3_5) })*
+        }
+    };
+}
+
+on_each_etcd! {
+    killed,
+    frozen,
+    leader_lost,
+    compacted,
+    restored,
+    swapped,
+    logins_run_out,
+    cut_off_for_a_while,
+    cut_off_for_too_long,
+    server_killed,
+}

@@ -1,0 +1,476 @@
+//! One run: an etcd, a server over it, everybody who writes, watches and reads, and the judgement at its end.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use revcast_tests::etcd::{Access, Account, Cluster, Control, Gateway, Options, Record, Release};
+use revcast_tests::history::{self, Log, Seen, Violation, Watcher};
+use revcast_tests::load::Stage;
+use revcast_tests::load::probe::Probe;
+use revcast_tests::load::reader::Reader;
+use revcast_tests::load::recorder::Recorder;
+use revcast_tests::load::watchers::{Told, Watchers};
+use revcast_tests::load::writer::Writer;
+use revcast_tests::port::Port;
+use revcast_tests::proxy::Proxy;
+use revcast_tests::server::{Scratch, Server};
+
+/// Writes a second.
+const RATE: u64 = 200;
+const WATCHERS: usize = 200;
+/// After so long, at most, a watcher goes elsewhere by itself.
+const LIFE: Duration = Duration::from_secs(9);
+/// `--etcd-stale-limit`
+pub(crate) const STALE_LIMIT: Duration = Duration::from_secs(2);
+/// How long after an outage the server may take to be ready: the longest pause between two attempts is 5 s, an attempt
+/// to connect takes up to 3 s, and what is proven is asked for every second.
+pub(crate) const READY_WITHIN: Duration = Duration::from_secs(15);
+/// How long until every watcher has what was written.
+const EVEN_WITHIN: Duration = Duration::from_secs(30);
+const ROOT: (&str, &str) = ("root", "secret");
+
+/// What the watchers of a run may be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Promise {
+    /// No stream ends, and none is told 410.
+    StaysOpen,
+    /// Everybody is told 410, as often as this.
+    Expires(u64),
+    /// Streams break, and who comes back too late is told 410.
+    Breaks,
+}
+
+/// What a run is over.
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    pub(crate) release: Release,
+    pub(crate) members: usize,
+    pub(crate) options: Options,
+    /// Whether a proxy is between etcd and the server.
+    pub(crate) proxied: bool,
+    /// Everybody has to log in; the server as somebody who may use the keys of this prefix.
+    pub(crate) login: Option<&'static str>,
+    /// `--etcd-watch`
+    pub(crate) watch: &'static str,
+    /// All history up to the newest revision is forgotten every second that it goes on.
+    pub(crate) compacts: bool,
+}
+
+impl Setup {
+    pub(crate) fn one(release: Release) -> Self {
+        let options = Options::default();
+        Self { release, members: 1, options, proxied: false, login: None, watch: "auto", compacts: false }
+    }
+}
+
+/// A run that goes on.
+pub(crate) struct Run {
+    name: &'static str,
+    seed: u64,
+    began: Instant,
+    stage: Arc<Stage>,
+    login: bool,
+    compacts: bool,
+    /// How often history was forgotten.
+    compactions: u64,
+    watchers: Option<Watchers>,
+    writer: Writer,
+    reader: Reader,
+    pub(crate) probe: Probe,
+    recorder: Option<Recorder>,
+    /// Of the epochs that are over.
+    logs: Vec<Log>,
+    /// How long it took to be ready again after each outage, and until everybody had everything.
+    returns: Vec<(Duration, Duration)>,
+    server: Option<Server>,
+    arguments: Vec<String>,
+    _password: Option<Scratch>,
+    pub(crate) proxy: Option<Proxy>,
+    pub(crate) cluster: Cluster,
+    /// The server's, so that it can come back there.
+    _port: Port,
+}
+
+/// How often a fault is made in a run.
+pub(crate) fn rounds() -> u64 {
+    if is_long() { 4 } else { 1 }
+}
+
+/// How long writes and watches go on before a fault, and between two.
+pub(crate) fn calm_time() -> Duration {
+    if is_long() { Duration::from_secs(5) } else { Duration::from_millis(1_200) }
+}
+
+fn is_long() -> bool {
+    match std::env::var("REVCAST_FAULTS").as_deref() {
+        Ok("long") => true,
+        Ok("short") | Err(_) => false,
+        Ok(other) => panic!("REVCAST_FAULTS={other}: no such size; write short or long"),
+    }
+}
+
+impl Run {
+    /// Starts everything, and waits until all watchers watch.
+    pub(crate) fn start(name: &'static str, setup: Setup) -> Self {
+        let seed =
+            ["REVCAST_FAULTS_SEED", "REVCAST_SIM_BASE"].iter().find_map(|name| std::env::var(name).ok());
+        let seed = seed.map_or(1, |text| text.parse().expect("a seed is a number"));
+        let Setup { release, members, options, proxied, login, watch, compacts } = setup;
+        let cluster = Cluster::start_with(release, members, options);
+        let proxy = proxied.then(|| Proxy::start(&cluster.address(0)));
+        let endpoints =
+            proxy.as_ref().map_or_else(|| cluster.endpoints(), |proxy| format!("http://{}", proxy.address()));
+        let port = Port::free();
+        let mut arguments: Vec<String> = [
+            "--listen",
+            &format!("127.0.0.1:{}", port.number()),
+            "--etcd-endpoints",
+            &endpoints,
+            "--etcd-stale-limit",
+            "2s",
+            "--etcd-watch",
+            watch,
+            "--bookmark-interval",
+            "1s",
+            "--log-level",
+            "error",
+        ]
+        .map(str::to_owned)
+        .to_vec();
+        let password = login.map(|prefix| {
+            let (name, password) = ("server", "s3cret");
+            let account = Account { name, password, grants: &[(Access::ReadWrite, prefix)] };
+            cluster.control().auth_enable(ROOT.1, &[account]).expect("users are asked for");
+            let scratch = Scratch::new(&format!("faults-{name}-{}", release.text()));
+            let file = format!("{}/password", scratch.path());
+            std::fs::write(&file, password).unwrap();
+            arguments.extend(["--etcd-user", name, "--etcd-password-file", &file].map(str::to_owned));
+            scratch
+        });
+        let login = login.is_some();
+        let server = serve(&arguments);
+        let stage = Arc::new(Stage::new(vec![server.address.clone()]));
+        let gateway = || gateway(&cluster, login);
+        let recorder = Recorder::start(gateway(), Vec::new());
+        let writer = Writer::start(&stage, gateway(), RATE, seed);
+        let reader = Reader::start(&stage, gateway(), seed.wrapping_add(1));
+        let probe = Probe::start(&stage);
+        let watchers = Watchers::start(&stage, WATCHERS, LIFE, seed.wrapping_add(2));
+        let run = Self {
+            name,
+            seed,
+            began: Instant::now(),
+            stage,
+            login,
+            compacts,
+            compactions: 0,
+            watchers: Some(watchers),
+            writer,
+            reader,
+            probe,
+            recorder: Some(recorder),
+            logs: Vec::new(),
+            returns: Vec::new(),
+            server: Some(server),
+            arguments,
+            _password: password,
+            proxy,
+            cluster,
+            _port: port,
+        };
+        // They have a list, and a stream behind it.
+        run.demand(run.watchers().await_all(0, 1, EVEN_WITHIN));
+        run
+    }
+
+    /// Straight to etcd.
+    pub(crate) fn gateway(&self) -> Gateway {
+        gateway(&self.cluster, self.login)
+    }
+
+    /// etcdctl, as somebody who may do everything.
+    pub(crate) fn control(&self) -> Control {
+        let control = self.cluster.control();
+        if self.login { control.as_user(ROOT.0, ROOT.1) } else { control }
+    }
+
+    /// The proxy in between.
+    pub(crate) fn proxy(&self) -> &Proxy {
+        self.proxy.as_ref().expect("a run with a proxy")
+    }
+
+    /// Lets it go on.
+    pub(crate) fn go_on(&mut self, time: Duration) {
+        const SECOND: Duration = Duration::from_secs(1);
+        let end = Instant::now() + time;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            if !self.compacts || left < SECOND {
+                std::thread::sleep(left);
+                return;
+            }
+            std::thread::sleep(SECOND);
+            self.compact();
+        }
+    }
+
+    /// etcd forgets all history up to the newest revision.
+    pub(crate) fn compact(&mut self) {
+        let mut gateway = self.gateway();
+        let newest = gateway.revision().expect("etcd answers");
+        // Only the log must not lose it.
+        self.recorded(newest);
+        self.recorder.as_ref().expect("there is a log").forgets(newest);
+        gateway.compact(newest).expect("etcd compacts");
+        self.compactions += 1;
+    }
+
+    /// Waits until everybody has what is written now.
+    pub(crate) fn await_even(&self) {
+        let newest = eventually("etcd tells its revision", || self.gateway().revision());
+        self.demand(self.watchers().await_all(self.stage.epoch(), newest, EVEN_WITHIN));
+    }
+
+    /// etcd was away from `gone` to `back`, to the server's eyes: it said so in time, and says in time that all is well.
+    pub(crate) fn outage(&mut self, gone: Instant, back: Instant) {
+        // What it knows is a second old at most, and then the limit passes; so long it may say that it is ready.
+        let limit = gone + STALE_LIMIT + Duration::from_millis(1_500);
+        assert!(limit < back, "the outage is too short to show anything");
+        self.demand(self.probe.never_ready(limit, back));
+        self.back(back);
+    }
+
+    /// The server is ready in time after a fault.
+    pub(crate) fn back(&mut self, back: Instant) {
+        self.demand(self.probe.await_ready(back, READY_WITHIN));
+        self.await_even();
+        self.writer.slow(false);
+        // It may have taken it back: for ready counts what stays.
+        let ready = self.probe.ready_since(back);
+        assert!(ready <= READY_WITHIN, "ready for good after {ready:?} only\n{}", self.replay());
+        self.returns.push((ready, back.elapsed()));
+    }
+
+    /// Nobody writes while this is done, and the log is whole up to the revision that it is told.
+    pub(crate) fn at_rest<T>(&mut self, what: impl FnOnce(&mut Self, u64) -> T) -> T {
+        let stage = Arc::clone(&self.stage);
+        let pens = stage.hold_pens();
+        let newest = eventually("etcd tells its revision", || self.gateway().revision());
+        self.recorded(newest);
+        let done = what(self, newest);
+        drop(pens);
+        done
+    }
+
+    /// Waits until the log has a revision.
+    pub(crate) fn recorded(&self, revision: u64) {
+        let recorder = self.recorder.as_ref().expect("there is a log");
+        self.demand(recorder.until(revision, Duration::from_secs(20)));
+    }
+
+    /// Ends etcd, and with it its line of revisions: `renew` makes another one. It begins with what was there up to `kept`.
+    pub(crate) fn break_line(&mut self, kept: u64, renew: impl FnOnce(&mut Cluster)) -> Instant {
+        self.writer.slow(true);
+        let (gone, records) = self.at_rest(|run, _| {
+            let records: Vec<Record> = run.recorder.as_ref().expect("a log").records(kept);
+            run.cluster.kill(0);
+            run.stage.begin_epoch();
+            (Instant::now(), records)
+        });
+        // Writers knock at a closed door from here on.
+        self.logs.push(self.recorder.take().expect("a log").into_log());
+        renew(&mut self.cluster);
+        self.recorder = Some(Recorder::start(self.gateway(), records));
+        gone
+    }
+
+    /// Kills a member: in the middle of its writes, unless it is an etcd that then forgets or repeats one of those that
+    /// it told everybody (3.5.1 does, etcd #13766): that one is killed as soon as the last write is in its file.
+    pub(crate) fn kill(&mut self, member: usize) {
+        // etcd writes its file every 100 ms.
+        const BATCH: Duration = Duration::from_millis(300);
+        match self.cluster.release() {
+            Release::V3_4 => self.cluster.kill(member),
+            Release::V3_5 => self.at_rest(|run, _| {
+                std::thread::sleep(BATCH);
+                run.cluster.kill(member);
+            }),
+        }
+    }
+
+    /// Ends the server at once, and starts it again at the same place.
+    pub(crate) fn restart_server(&mut self, away: Duration) {
+        self.server.take().expect("it runs").kill();
+        std::thread::sleep(away);
+        self.server = Some(serve(&self.arguments));
+    }
+
+    /// Writes that a server acknowledged so far.
+    pub(crate) fn written_through_server(&self) -> u64 {
+        self.reader.reads().through_server
+    }
+
+    fn watchers(&self) -> &Watchers {
+        self.watchers.as_ref().expect("they watch")
+    }
+
+    #[track_caller]
+    fn demand<T>(&self, result: Result<T, String>) -> T {
+        result.unwrap_or_else(|problem| {
+            panic!("{problem}\n{}\n{}", self.stage.problems().join("\n"), self.replay())
+        })
+    }
+
+    fn replay(&self) -> String {
+        let release = self.cluster.release().text().replace('.', "_");
+        format!(
+            "again: REVCAST_FAULTS_SEED={} cargo test -p revcast-tests --test etcd_faults etcd_{release}::{} -- --exact",
+            self.seed, self.name
+        )
+    }
+
+    /// Judges all of it.
+    pub(crate) fn finish(mut self, promise: Promise) {
+        self.writer.rest();
+        let goal = eventually("etcd tells its revision", || self.gateway().revision());
+        self.watchers().calm();
+        self.demand(self.watchers().await_all(self.stage.epoch(), goal, EVEN_WITHIN));
+        let epoch = self.stage.epoch();
+        self.stage.end();
+        let replay = self.replay();
+        let (reads, written) = (self.reader.reads(), self.writer.written());
+        let mut told = self.watchers.take().expect("they watch").finish();
+        // Nothing that anybody was told is newer.
+        let last = eventually("etcd tells its revision", || gateway(&self.cluster, self.login).revision());
+        let recorder = self.recorder.take().expect("a log");
+        recorder.until(last, Duration::from_secs(20)).unwrap();
+        self.logs.push(recorder.into_log());
+        for one in &mut told {
+            let segment = one.segments.last_mut().expect("it listed");
+            assert_eq!(segment.epoch, epoch, "watcher {}", one.name);
+            segment.reached = Some(goal);
+        }
+
+        let violations = judge(&self.logs, &told);
+        let problems = self.stage.problems().join("\n");
+        assert!(violations.is_empty() && problems.is_empty(), "{}\n{problems}\n{replay}", shown(&violations));
+        notices_a_lie(&self.logs, &told);
+        keeps(promise, &told, &replay);
+        assert!(!self.compacts || self.compactions > 0, "history was never forgotten");
+        let counts = told
+            .iter()
+            .fold(Default::default(), |all: revcast_tests::load::watchers::Counts, one| all.plus(one.counts));
+        assert!(
+            counts.events > 5_000 && counts.bookmarks > 200 && counts.resumes > 50,
+            "{counts:?}\n{replay}"
+        );
+        assert!(
+            reads.confirmed > 20 && reads.through_server > 10 && reads.direct > 10,
+            "{reads:?}\n{replay}"
+        );
+        static TOTAL: AtomicU64 = AtomicU64::new(0);
+        let total = TOTAL.fetch_add(counts.events, Ordering::SeqCst) + counts.events;
+        let returns: Vec<String> = self
+            .returns
+            .iter()
+            .map(|(ready, even)| format!("{:.1}/{:.1}", ready.as_secs_f64(), even.as_secs_f64()))
+            .collect();
+        let line = format!(
+            "faults: etcd {} {}: {} deliveries checked of {written} writes; {} bookmarks, {} lists, {} resumes, {} told \
+             410, {} refused; {} compactions; {} reads saw their write, {} had no answer; ready/even again after [{}] s; seed {}; {:.0} s; \
+             {total} deliveries so far\n",
+            self.cluster.release().text(),
+            self.name,
+            counts.events,
+            counts.bookmarks,
+            counts.lists,
+            counts.resumes,
+            counts.expired,
+            counts.refused,
+            self.compactions,
+            reads.confirmed,
+            reads.unanswered,
+            returns.join(", "),
+            self.seed,
+            self.began.elapsed().as_secs_f64(),
+        );
+        // Past what captures the output of tests. Whoever reads it may have gone away.
+        let _ = std::io::stdout().lock().write_all(line.as_bytes());
+    }
+}
+
+fn serve(arguments: &[String]) -> Server {
+    Server::start(&arguments.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+fn gateway(cluster: &Cluster, login: bool) -> Gateway {
+    let gateway = Gateway::new(&cluster.endpoints());
+    if login { gateway.as_user(ROOT.0, ROOT.1) } else { gateway }
+}
+
+/// Tries until it goes well.
+pub(crate) fn eventually<T>(what: &str, attempt: impl Fn() -> Result<T, String>) -> T {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        match attempt() {
+            Ok(value) => return value,
+            Err(problem) => assert!(Instant::now() < deadline, "{what}: {problem}"),
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Every breach of every watcher, found by two threads.
+fn judge(logs: &[Log], told: &[Told]) -> Vec<Violation> {
+    let of = |told: &[Told]| told.iter().flat_map(|one| breaches(logs, one)).collect::<Vec<_>>();
+    let (one, other) = told.split_at(told.len() / 2);
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| of(one));
+        let mut found = of(other);
+        found.extend(thread.join().expect("they are judged"));
+        found
+    })
+}
+
+fn breaches(logs: &[Log], told: &Told) -> Vec<Violation> {
+    let scope = told.scope.clone();
+    let wants = move |key: &str, form: &[u8]| scope.wants(key, form);
+    let watcher = Watcher { name: told.name.clone(), wants: &wants, segments: told.segments.clone() };
+    history::check(logs, &[watcher])
+}
+
+/// One event less, and it is found.
+fn notices_a_lie(logs: &[Log], told: &[Told]) {
+    let most = told.iter().max_by_key(|one| one.counts.events).expect("watchers");
+    let mut lie =
+        Told { name: most.name.clone(), scope: most.scope.clone(), segments: most.segments.clone(), ..*most };
+    let seen = &mut lie.segments.last_mut().expect("it listed").seen;
+    let event = seen.iter().position(|seen| matches!(seen, Seen::Event(..))).expect("it was told something");
+    seen.remove(event);
+    assert!(!breaches(logs, &lie).is_empty(), "a missing event is not noticed");
+}
+
+fn shown(violations: &[Violation]) -> String {
+    let lines: Vec<String> = violations.iter().take(12).map(Violation::to_string).collect();
+    format!("{} violations:\n{}", violations.len(), lines.join("\n"))
+}
+
+fn keeps(promise: Promise, told: &[Told], replay: &str) {
+    for Told { name, counts, .. } in told {
+        match promise {
+            Promise::StaysOpen => {
+                assert_eq!((counts.expired, counts.lost), (0, 0), "watcher {name}: {counts:?}\n{replay}");
+            }
+            Promise::Expires(times) => {
+                assert!(counts.expired >= times && counts.lost == 0, "watcher {name}: {counts:?}\n{replay}");
+            }
+            Promise::Breaks => {}
+        }
+    }
+    if promise == Promise::Breaks {
+        let lost: u64 = told.iter().map(|one| one.counts.lost).sum();
+        assert!(lost > 0, "no stream broke\n{replay}");
+    }
+}

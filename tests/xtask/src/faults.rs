@@ -1,0 +1,33 @@
+//! The faults of etcd, at length: rounds enough that a million deliveries are judged.
+
+use crate::place;
+use crate::run::watched;
+
+/// Fewer would not be the run that was asked for.
+const DELIVERIES_MIN: u64 = 1_000_000;
+
+/// Runs the long faults against the release build. Says whether all went well, and enough was checked.
+pub(crate) fn run() -> bool {
+    let mut build = place::cargo();
+    build.args(["build", "--release", "-p", "revcast"]);
+    if let (_, Err(problem)) = watched(&mut build) {
+        println!("the build {problem}\nrepeat: cargo xtask faults");
+        return false;
+    }
+    let mut command = place::cargo();
+    command
+        .args(["test", "--workspace", "--test", "etcd_faults"])
+        .env("REVCAST_FAULTS", "long")
+        .env("REVCAST_SIM_BASE", place::seed_base().to_string())
+        .env("REVCAST_BIN", place::binary("revcast", "REVCAST_BIN"));
+    let (tally, ended) = watched(&mut command);
+    println!("\ntotal: {} deliveries checked over {} runs", tally.deliveries, tally.passed);
+    match ended {
+        Err(problem) => println!("the faults {problem}\nrepeat: cargo xtask faults"),
+        Ok(()) if tally.deliveries < DELIVERIES_MIN => {
+            println!("fewer than {DELIVERIES_MIN} deliveries: did every test run?");
+        }
+        Ok(()) => return true,
+    }
+    false
+}
