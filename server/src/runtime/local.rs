@@ -146,7 +146,8 @@ impl Local {
         let home = self.shared.doors.place(&arrival.wish.scope);
         let door = &self.shared.doors.0[home];
         door.watchers.fetch_add(1, Ordering::Relaxed);
-        if home == self.number {
+        // A request may know an epoch that this shard has not turned to yet: it does when it takes its letters.
+        if home == self.number && arrival.wish.epoch == self.core.borrow().epoch.number {
             self.begin(arrival);
             self.bell.ring();
         } else {
@@ -157,12 +158,18 @@ impl Local {
     /// Takes what came from other threads and what the sockets told. What ended with its connection still good is
     /// appended to `released`.
     pub(super) fn absorb(&self, released: &mut Vec<Remains>) {
-        if self.core.borrow().epoch.number != self.shared.app.epochs().number() {
+        if self.core.borrow().epoch.number < self.shared.app.epochs().number() {
             self.turn_over(released);
         }
         while let Some(letter) = self.door().inbox.pop() {
             match letter {
-                Letter::Arrival(arrival) => self.begin(*arrival),
+                Letter::Arrival(arrival) => {
+                    // An epoch that began since, or while the shard turned to the one before it.
+                    if self.core.borrow().epoch.number < arrival.wish.epoch {
+                        self.turn_over(released);
+                    }
+                    self.begin(*arrival);
+                }
                 Letter::Answer(QUESTION, answer) => self.newest_is(answer),
                 Letter::Answer(ticket, answer) => {
                     if let Some(promise) = self.questions.borrow_mut().remove(&ticket) {
@@ -221,7 +228,7 @@ impl Local {
     pub(super) fn has_work(&self) -> bool {
         let mut core = self.core.borrow_mut();
         !self.door().inbox.is_empty()
-            || core.epoch.number != self.shared.app.epochs().number()
+            || core.epoch.number < self.shared.app.epochs().number()
             || core.shard.has_work()
             || core.sockets.told()
             || (self.seen.get() < core.epoch.feed.revision() && !self.waiters.borrow().is_empty())
