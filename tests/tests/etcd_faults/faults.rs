@@ -61,7 +61,7 @@ pub(crate) fn leader_lost(release: Release) {
 
         let leader = run.cluster.await_leader();
         run.cluster.pause(leader);
-        run.go_on(SECOND * 4);
+        run.go_on(SECOND * 3);
         let back = Instant::now();
         run.cluster.resume(leader);
         run.back(back);
@@ -123,7 +123,7 @@ pub(crate) fn logins_run_out(release: Release) {
     let options = Options { auth_token_ttl: Some(SECOND * 5), ..Options::default() };
     let mut run = Run::start("logins_run_out", Setup { options, login: Some(may), ..Setup::one(release) });
     for _ in 0..rounds() {
-        run.go_on(SECOND * 6);
+        run.go_on(SECOND * 5);
         run.kill(0);
         let gone = Instant::now();
         run.go_on(SECOND * 4);
