@@ -75,6 +75,8 @@ impl Server {
         let child = Command::new(&program)
             .args(["serve", "--listen", &address.to_string(), "--admin-listen", &admin.to_string()])
             .args(["--shards", "1"])
+            // Ours: the server refuses variables of this prefix that it does not know.
+            .env_remove("REVCAST_BIN")
             .args(endpoint.iter().flatten())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
