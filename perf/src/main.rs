@@ -47,15 +47,7 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Ok(Job::Fanout(args)) => match fanout::run(&args) {
-            Ok(report) => {
-                let text = if args.json {
-                    serde_json::to_string(&report).unwrap_or_default() + "\n"
-                } else {
-                    report.to_string()
-                };
-                print(&text);
-                if report.clean { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-            }
+            Ok(report) => show(&report, args.json, report.clean),
             Err(Trouble::Option(bad)) => refuse(&bad),
             Err(Trouble::Run(why)) => {
                 eprintln!("revcast-perf: {why}");
@@ -70,15 +62,7 @@ fn main() -> ExitCode {
 #[cfg(feature = "etcd")]
 fn measure_lag(args: &args::LagArgs) -> ExitCode {
     match lag::run(args) {
-        Ok(report) => {
-            let text = if args.json {
-                serde_json::to_string(&report).unwrap_or_default() + "\n"
-            } else {
-                report.to_string()
-            };
-            print(&text);
-            if report.clean { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-        }
+        Ok(report) => show(&report, args.json, report.clean),
         Err(why) => {
             eprintln!("revcast-perf: {why}");
             ExitCode::FAILURE
@@ -95,6 +79,14 @@ fn measure_lag(_args: &args::LagArgs) -> ExitCode {
 fn refuse(bad: &args::BadOption) -> ExitCode {
     eprintln!("revcast-perf: {bad}");
     ExitCode::from(2)
+}
+
+/// Prints a report; whether it is clean is the exit code.
+fn show(report: &(impl std::fmt::Display + serde::Serialize), json: bool, clean: bool) -> ExitCode {
+    let text =
+        if json { serde_json::to_string(report).unwrap_or_default() + "\n" } else { report.to_string() };
+    print(&text);
+    if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// A reader that went away needs no text.
