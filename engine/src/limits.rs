@@ -10,6 +10,8 @@ pub const RING_EVENTS_MIN: usize = 1 << 10;
 pub const RING_EVENTS_MAX: usize = 1 << 24;
 /// Bytes of frames that the ring keeps alive when nobody says otherwise.
 pub const RING_BYTES_DEFAULT: u64 = 256 << 20;
+/// Snapshots that are kept of the window at most, for lists of past states.
+pub const KEPT_SNAPSHOTS: usize = 128;
 /// Less than one large object would make every watcher fall out of the window at once.
 pub const RING_BYTES_MIN: u64 = 1 << 20;
 
@@ -39,6 +41,9 @@ pub const BUDGET_LOAN: Duration = Duration::from_millis(10);
 pub const BOOKMARK_INTERVAL_DEFAULT: Duration = Duration::from_secs(60);
 /// A watcher that asked for bookmarks gets one this long before its deadline (same source).
 pub const BOOKMARK_BEFORE_DEADLINE: Duration = Duration::from_secs(2);
+/// A watch that was sent nothing for this long gets a heartbeat, when nobody says otherwise. Load balancers and client
+/// libraries cut streams that are quiet for 30 s or more.
+pub const HEARTBEAT_INTERVAL_DEFAULT: Duration = Duration::from_secs(15);
 /// How long a watcher that is to end may take to accept the bytes it is still owed.
 pub const DRAIN_GRACE: Duration = Duration::from_secs(5);
 

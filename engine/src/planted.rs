@@ -42,6 +42,10 @@ pub enum Bug {
     UnreadableAmongOthers,
     /// A shard that is given up forgets to tell its live watchers.
     LiveWatchKept,
+    /// A heartbeat goes out although the socket is known to be full, or within a frame.
+    HeartbeatAnywhere,
+    /// A past state is undone from a kept snapshot that is older than it.
+    PastFromOlderSnapshot,
 }
 
 #[cfg(feature = "planted-bugs")]

@@ -8,7 +8,7 @@ use revcast_tests::sim::{self, Promise};
 /// Seeds that may be needed to find a bug.
 const SEEDS_MAX: u64 = 2_000;
 
-const BUGS: [Bug; 18] = [
+const BUGS: [Bug; 20] = [
     Bug::SkippedEvent,
     Bug::DoubledFrame,
     Bug::BookmarkTooEarly,
@@ -27,6 +27,8 @@ const BUGS: [Bug; 18] = [
     Bug::UnreadableToldBySelector,
     Bug::UnreadableStartServed,
     Bug::UnreadableAmongOthers,
+    Bug::HeartbeatAnywhere,
+    Bug::PastFromOlderSnapshot,
 ];
 
 /// The place of a bug in [`BUGS`]. A new bug does not compile before it stands there.
@@ -50,6 +52,8 @@ const fn place(bug: Bug) -> usize {
         Bug::UnreadableToldBySelector => 15,
         Bug::UnreadableStartServed => 16,
         Bug::UnreadableAmongOthers => 17,
+        Bug::HeartbeatAnywhere => 18,
+        Bug::PastFromOlderSnapshot => 19,
     }
 }
 

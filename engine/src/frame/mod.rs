@@ -49,6 +49,10 @@ const CRLF: &[u8] = b"\r\n";
 /// The chunk that ends a stream; the connection stays usable.
 pub const END: &[u8] = b"0\r\n\r\n";
 
+/// One space: a chunk that means nothing, since white space may stand between two JSON values (RFC 8259 section 2). It
+/// keeps a quiet stream alive, and finds out whether anybody is still there.
+pub const HEARTBEAT: &[u8] = b"1\r\n \r\n";
+
 /// The longest chunk head: 16 hex digits and CRLF.
 const HEAD_MAX: usize = 18;
 

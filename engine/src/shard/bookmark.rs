@@ -17,7 +17,7 @@ use crate::watcher::class::ClassKey;
 use crate::watcher::{Phase, Place, Rest, Watcher, WatcherId};
 
 impl Shard {
-    /// Sets when the watcher's next bookmark is due, and with it when it wants attention.
+    /// Sets when the watcher's next bookmark is due.
     pub(super) fn plan_bookmark(&self, watcher: &mut Watcher, now: Tick) {
         watcher.next_bookmark = watcher.deadline;
         if watcher.bookmarks {
@@ -27,7 +27,6 @@ impl Shard {
             let last = watcher.deadline.minus(BOOKMARK_BEFORE_DEADLINE);
             watcher.next_bookmark = if now < last { regular.min(last) } else { watcher.deadline };
         }
-        watcher.due = watcher.next_bookmark.min(watcher.deadline);
     }
 
     /// Gives attention to watchers whose time has come, a few a turn. True when there were any.
@@ -43,30 +42,47 @@ impl Shard {
             } else if now >= watcher.deadline {
                 self.finish(id, outlet, now);
             } else {
-                self.replan(id, now);
-                self.send_bookmark(id, outlet);
+                self.tend(id, outlet, now);
             }
         }
         tended
+    }
+
+    /// Gives a watcher the bookmark or the heartbeat that is due.
+    fn tend(&mut self, id: WatcherId, outlet: &mut impl Outlet, now: Tick) {
+        let Some(watcher) = self.table.get(id) else { return };
+        let quiet = now >= watcher.next_heartbeat;
+        let mut told = false;
+        if now >= watcher.next_bookmark {
+            self.replan(id, now);
+            told = self.send_bookmark(id, outlet);
+        }
+        if told {
+            self.put_off_heartbeat(id, now);
+        } else if quiet {
+            self.heartbeat(id, outlet, now);
+        }
+        if let Some(due) = self.table.get(id).map(Watcher::next_due) {
+            self.table.schedule(id, due);
+        }
     }
 
     fn replan(&mut self, id: WatcherId, now: Tick) {
         let Some(watcher) = self.table.get(id) else { return };
         let mut planned = Watcher { phase: Phase::Draining, rest: None, place: Place::None, ..*watcher };
         self.plan_bookmark(&mut planned, now);
-        let (next, due) = (planned.next_bookmark, planned.due);
+        let next = planned.next_bookmark;
         if let Some(watcher) = self.table.get_mut(id) {
             watcher.next_bookmark = next;
         }
-        self.table.schedule(id, due);
     }
 
-    /// Sends a bookmark to a live watcher that wants one and has not begun as late as that.
-    pub(super) fn send_bookmark(&mut self, id: WatcherId, outlet: &mut impl Outlet) {
+    /// Sends a bookmark to a live watcher that wants one and has not begun as late as that. True when it was offered one.
+    pub(super) fn send_bookmark(&mut self, id: WatcherId, outlet: &mut impl Outlet) -> bool {
         let revision = if planted(Bug::BookmarkTooEarly) { self.feed.revision() } else { self.revision };
-        let Some((watcher, class)) = self.table.pair(id) else { return };
+        let Some((watcher, class)) = self.table.pair(id) else { return false };
         if !watcher.bookmarks || revision <= watcher.start || !matches!(watcher.phase, Phase::Live) {
-            return;
+            return false;
         }
         let bytes = match &class.bookmark {
             Some((made, bytes)) if *made == revision => bytes.clone(),
@@ -89,7 +105,7 @@ impl Shard {
                 let whole = taken >= bytes.len();
                 let opened = self.table.pair(id).is_none_or(|(_, class)| class.key.opened);
                 if whole && opened {
-                    return;
+                    return true;
                 }
                 self.fall_behind(id, Phase::CatchingUp { cursor: self.dispatched, offset: 0 });
                 self.table.open(id);
@@ -103,6 +119,7 @@ impl Shard {
                 }
             }
         }
+        true
     }
 
     /// Whether a watch may end here: between two frames, and not between two events of one revision. Its client

@@ -147,7 +147,7 @@ impl Shard {
                 self.end_round();
                 return;
             };
-            if !self.round.begun && !self.begin_class(number) {
+            if !self.round.begun && !self.begin_class(number, now) {
                 self.round.at += 1;
                 continue;
             }
@@ -163,11 +163,12 @@ impl Shard {
     }
 
     /// Prepares the run of a class. False when there is nothing to serve.
-    fn begin_class(&mut self, number: u32) -> bool {
+    fn begin_class(&mut self, number: u32, now: Tick) -> bool {
         // The class may have gone with its last watcher since the round began, and its number be used again.
         let Some(class) = &mut self.table.classes[number as usize] else { return false };
         let Some(&(_, first)) = class.run.frames.first() else { return false };
         class.members.begin();
+        class.served = Some(now);
         if class.run.bytes > RUN_BYTES && class.run.frames.len() > 1 {
             // Too long to be joined: the members take it from the ring, page by page.
             class.run.clear();

@@ -27,12 +27,12 @@ impl Shard {
     /// Ends a watch that missed something.
     pub(super) fn evict(&mut self, id: WatcherId, now: Tick) {
         self.stats.evicted += 1;
-        let Some(watcher) = self.table.get(id) else { return };
-        if watcher.between_frames() {
-            self.expire(id, now);
-        } else {
-            self.end(id, false);
-        }
+        self.expire(id, now);
+    }
+
+    /// Whether other bytes than those of the frame under way would break the stream.
+    fn is_within_frame(&self, id: WatcherId) -> bool {
+        self.table.get(id).is_some_and(|watcher| !watcher.between_frames())
     }
 
     /// Ends a watch of a shard that is given up. One that has begun to take its last bytes may take the rest.
@@ -43,11 +43,13 @@ impl Shard {
         }
     }
 
-    /// Leaves a watch only the word that a value which it covers is unreadable, and the end.
+    /// Leaves a watch only the word that a value which it covers is unreadable, and the end; or cuts it off within a frame.
     pub(super) fn refuse(&mut self, id: WatcherId, object: &Object, now: Tick) {
         let Some(last) = object.refusal() else { return };
         self.stats.refused += 1;
-        if self.conclude(id, last.clone(), now) {
+        if self.is_within_frame(id) {
+            self.end(id, false);
+        } else if self.conclude(id, last.clone(), now) {
             self.queue(id);
         }
     }
@@ -64,8 +66,12 @@ impl Shard {
         self.block(id);
     }
 
-    /// Leaves a watch only the 410 and the end to send.
+    /// Leaves a watch only the 410 and the end to send, or cuts it off within a frame.
     pub(super) fn expire(&mut self, id: WatcherId, now: Tick) {
+        if self.is_within_frame(id) {
+            self.end(id, false);
+            return;
+        }
         let Some(watcher) = self.table.get(id) else { return };
         let ring = &self.feed.ring;
         // Of a history that is gone nothing can be replayed, whatever the ring still holds.

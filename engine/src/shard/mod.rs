@@ -7,13 +7,14 @@
 //! go to an [`Outlet`].
 //!
 //! One file per concern: `table` holds the watchers, `interest` narrows, `start` lets watches begin, `dispatch`
-//! serves the live, `catchup` those behind, `bookmark` the clock, `evict` the ends.
+//! serves the live, `catchup` those behind, `bookmark` the clock, `heartbeat` the quiet, `evict` the ends.
 
 mod bookmark;
 mod budget;
 mod catchup;
 mod dispatch;
 mod evict;
+mod heartbeat;
 mod interest;
 mod start;
 mod stats;
@@ -87,11 +88,16 @@ pub enum Turn {
 pub struct ShardConfig {
     /// Between two bookmarks of one watcher.
     pub bookmark_interval: Duration,
+    /// How long a watch is quiet before it gets a heartbeat; `None`: it never gets one.
+    pub heartbeat_interval: Option<Duration>,
 }
 
 impl Default for ShardConfig {
     fn default() -> Self {
-        Self { bookmark_interval: limits::BOOKMARK_INTERVAL_DEFAULT }
+        Self {
+            bookmark_interval: limits::BOOKMARK_INTERVAL_DEFAULT,
+            heartbeat_interval: Some(limits::HEARTBEAT_INTERVAL_DEFAULT),
+        }
     }
 }
 

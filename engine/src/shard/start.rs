@@ -63,9 +63,12 @@ impl Shard {
             jitter,
             deadline,
             next_bookmark: deadline,
+            next_heartbeat: deadline,
             due: deadline,
         };
         self.plan_bookmark(&mut watcher, now);
+        watcher.next_heartbeat = self.next_heartbeat(&watcher, now);
+        watcher.due = watcher.next_due();
         let id = self.table.insert(watcher);
         self.stats.watches_started += 1;
         match end {
@@ -143,10 +146,16 @@ impl Shard {
                 After::Refused(object) => self.refuse(id, &object, now),
                 After::From(cursor) => {
                     self.parked.pop_first();
-                    if let Some((watcher, _)) = self.table.pair(id) {
-                        watcher.phase = Phase::CatchingUp { cursor, offset: 0 };
+                    let Some((watcher, _)) = self.table.pair(id) else { continue };
+                    watcher.phase = Phase::CatchingUp { cursor, offset: 0 };
+                    if let Place::Blocked(nowhere) = watcher.place {
+                        // It did not even take a heartbeat: it waits for its socket, from now on with a place in the window.
+                        watcher.place = Place::None;
+                        self.blocked.remove(&(nowhere, id));
+                        self.block(id);
+                    } else {
+                        self.queue(id);
                     }
-                    self.queue(id);
                 }
             }
         }

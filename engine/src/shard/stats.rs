@@ -9,6 +9,8 @@ pub struct Stats {
     pub bytes_sent: u64,
     /// Bookmarks handed to watchers.
     pub bookmarks_sent: u64,
+    /// Heartbeats handed to watchers.
+    pub heartbeats_sent: u64,
     /// Events taken from the ring.
     pub events_dispatched: u64,
     /// Rounds.
@@ -39,6 +41,7 @@ impl Stats {
             events_sent: self.events_sent + other.events_sent,
             bytes_sent: self.bytes_sent + other.bytes_sent,
             bookmarks_sent: self.bookmarks_sent + other.bookmarks_sent,
+            heartbeats_sent: self.heartbeats_sent + other.heartbeats_sent,
             events_dispatched: self.events_dispatched + other.events_dispatched,
             rounds: self.rounds + other.rounds,
             watches_started: self.watches_started + other.watches_started,

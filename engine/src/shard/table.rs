@@ -119,6 +119,7 @@ impl Table {
             watchers: 1,
             members: Members::default(),
             run: Run::default(),
+            served: None,
             bookmark: None,
         });
         number

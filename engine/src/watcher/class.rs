@@ -13,6 +13,7 @@ use crate::object::Object;
 use crate::planted::{Bug, planted};
 use crate::revision::{Position, Revision};
 use crate::selector::Selector;
+use crate::tick::Tick;
 
 /// What makes watchers equal.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -180,6 +181,8 @@ pub(crate) struct Class {
     pub(crate) watchers: u32,
     pub(crate) members: Members,
     pub(crate) run: Run,
+    /// When its live members were sent a run for the last time.
+    pub(crate) served: Option<Tick>,
     /// The newest plain bookmark that was made for it.
     pub(crate) bookmark: Option<(Revision, Bytes)>,
 }

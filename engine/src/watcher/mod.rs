@@ -151,11 +151,18 @@ pub(crate) struct Watcher {
     pub(crate) jitter: u8,
     pub(crate) deadline: Tick,
     pub(crate) next_bookmark: Tick,
+    /// When it is looked at whether it was quiet for too long; the deadline when heartbeats are off.
+    pub(crate) next_heartbeat: Tick,
     /// The entry it has among the timers.
     pub(crate) due: Tick,
 }
 
 impl Watcher {
+    /// When it wants attention next.
+    pub(crate) fn next_due(&self) -> Tick {
+        self.next_bookmark.min(self.next_heartbeat).min(self.deadline)
+    }
+
     /// Whether the last byte sent ended a frame, and nothing must go out before the next one.
     pub(crate) fn at_boundary(&self) -> bool {
         self.rest.is_none() && self.between_frames()

@@ -74,6 +74,10 @@ coverage! {
     initial_marks,
     /// Bookmarks.
     bookmarks,
+    /// Spaces on a quiet stream.
+    heartbeats,
+    /// ... while it waited for a revision to come.
+    heartbeats_parked,
     /// ADDED of an object that was there before.
     transitions_in,
     /// DELETED of an object that is still there.
@@ -134,6 +138,10 @@ coverage! {
     lists_past,
     /// Lists that were refused because their revision is forgotten.
     lists_expired,
+    /// Lists that were taken in several pages while the state went on.
+    lists_paged,
+    /// ... and those whose token expired on the way.
+    pages_expired,
     /// Rounds that did not reach the newest event.
     rounds_split,
     /// Runs that were too long to be joined.

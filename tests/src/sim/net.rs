@@ -11,6 +11,7 @@ use super::fault::{Fault, Promise};
 use super::oracle::Oracle;
 use super::pipe::Took;
 use super::rng::Rng;
+use super::stream::HEARTBEAT;
 use super::watch::Watch;
 
 #[derive(Debug)]
@@ -90,9 +91,14 @@ impl Net {
         self.hasher.write_usize(at);
         self.hasher.write(&bytes[..taken.min(256)]);
         let mut stream = std::mem::take(&mut watch.stream);
-        let received =
-            stream.receive(&bytes[..taken], |line| watch.line(&self.oracle, &mut self.coverage, line));
+        let received = stream.receive(&bytes[..taken], |line| match line {
+            HEARTBEAT => watch.heartbeat(self.now, &mut self.coverage),
+            line => watch.line(&self.oracle, &mut self.coverage, line),
+        });
         watch.stream = stream;
+        if taken > 0 {
+            watch.heard = self.now;
+        }
         if taken == 0 {
             self.coverage.refused_sends += 1;
         } else if taken < bytes.len() {

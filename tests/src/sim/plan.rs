@@ -46,6 +46,7 @@ pub(crate) struct Plan {
     /// In a hundred values, so many cannot be served.
     pub(crate) unreadable: usize,
     pub(crate) bookmark_interval: Duration,
+    pub(crate) heartbeat_interval: Option<Duration>,
     pub(crate) turn_cost: Duration,
     pub(crate) encodings: bool,
     /// The step at which shards are given up.
@@ -77,7 +78,7 @@ impl Plan {
             (Action::Sockets, rng.range(5, 25)),
             (Action::Spurious, rng.range(0, 2)),
             (Action::Forget, rng.range(0, 2)),
-            (Action::List, rng.range(0, 4)),
+            (Action::List, rng.range(0, 6)),
             (Action::Drain, 0),
         ];
         if crowd {
@@ -113,6 +114,9 @@ impl Plan {
             large,
             unreadable,
             bookmark_interval: Duration::from_millis(*rng.pick(&[1, 5, 30, 200, 1_000, 60_000])),
+            heartbeat_interval: rng
+                .percent(60)
+                .then(|| Duration::from_millis(*rng.pick(&[1, 10, 100, 1_000, 15_000]))),
             turn_cost: Duration::from_micros(*rng.pick(&[0, 1, 10, 100, 1_000])),
             encodings: rng.percent(60),
             abandon_at,

@@ -2,6 +2,9 @@
 
 use super::fault::{Checked, Fault, Promise, broken};
 
+/// A chunk that means nothing: white space between two JSON values.
+pub(crate) const HEARTBEAT: &[u8] = b" ";
+
 /// Bytes that arrived and are no whole chunk yet.
 #[derive(Debug, Default)]
 pub(crate) struct Stream {
@@ -30,7 +33,7 @@ impl Stream {
         self.pending.is_empty()
     }
 
-    /// Takes bytes and hands every whole line to `line`, without its newline.
+    /// Takes bytes and hands every whole line to `line`, without its newline, and every heartbeat.
     pub(crate) fn receive(&mut self, bytes: &[u8], mut line: impl FnMut(&[u8]) -> Checked) -> Checked {
         if bytes.is_empty() {
             return Ok(());
@@ -45,6 +48,11 @@ impl Stream {
                 Front::Partial => break,
                 Front::Chunk { start, end, next } => {
                     let data = &self.pending[at + start..at + end];
+                    if data == HEARTBEAT {
+                        line(data)?;
+                        at += next;
+                        continue;
+                    }
                     let Some((b'\n', text)) = data.split_last() else {
                         return broken(Promise::Stream, "a chunk that is not one line");
                     };
@@ -123,15 +131,15 @@ mod tests {
 
     #[test]
     fn chunks_come_in_any_pieces() {
-        let bytes = b"3\r\nab\n\r\na\r\n123456789\n\r\n0\r\n\r\n";
+        let bytes = b"3\r\nab\n\r\n1\r\n \r\na\r\n123456789\n\r\n0\r\n\r\n";
         for cut in 0..bytes.len() {
             let mut stream = Stream::default();
             let mut got = lines(&mut stream, &bytes[..cut]).expect("good");
             got.extend(lines(&mut stream, &bytes[cut..]).expect("good"));
-            assert_eq!(got, ["ab", "123456789"]);
+            assert_eq!(got, ["ab", " ", "123456789"]);
             assert!(stream.finished() && stream.at_boundary());
         }
-        assert_eq!(Stream::default().boundaries(bytes), [8, 23, 28]);
+        assert_eq!(Stream::default().boundaries(bytes), [8, 14, 29, 34]);
     }
 
     #[test]
@@ -145,6 +153,7 @@ mod tests {
             b"3\r\nab\nX\r\n",
             b"2\r\nab\r\n",
             b"3\r\na\n\n\r\n",
+            b"2\r\n  \r\n",
             b"0\r\n\r\n0",
         ] {
             assert!(lines(&mut Stream::default(), bytes).is_err(), "{bytes:?}");

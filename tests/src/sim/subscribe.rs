@@ -109,6 +109,9 @@ impl World {
             deadline,
             at,
             copy,
+            quiet: self.plan.heartbeat_interval,
+            heard: now,
+            began_at: now,
             given_up: self.shards[shard].abandoned.then_some(GivenUp::BetweenFrames),
             ..Watch::new(oracle, (shard, id, client), wish, start, Pipe::new(nature, now))
         };

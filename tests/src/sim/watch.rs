@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::time::Duration;
 
 use revcast_engine::encoding::Encoding;
 use revcast_engine::limits::PAGE_SCAN;
@@ -92,6 +93,12 @@ pub(crate) struct Watch {
     /// Its shard was given up: no event comes any more.
     pub(crate) given_up: Option<GivenUp>,
     pub(crate) copy: Option<Copy>,
+    /// How long it may be quiet; `None`: for ever.
+    pub(crate) quiet: Option<Duration>,
+    /// When bytes arrived for the last time, or it began.
+    pub(crate) heard: Tick,
+    pub(crate) began_at: Tick,
+    pub(crate) heartbeats: u32,
     pub(crate) stream: Stream,
     pub(crate) pipe: Pipe,
 }
@@ -151,6 +158,10 @@ impl Watch {
             unreadable: false,
             given_up: None,
             copy: None,
+            quiet: None,
+            heard: Tick::ZERO,
+            began_at: Tick::ZERO,
+            heartbeats: 0,
             stream: Stream::default(),
             pipe,
         }
@@ -213,6 +224,32 @@ impl Watch {
             return Ok(());
         }
         broken(Promise::Stream, format!("no watch event: {}", brief(line)))
+    }
+
+    /// Takes a heartbeat: between two frames, which the stream saw to, and neither unasked nor too often.
+    pub(crate) fn heartbeat(&mut self, now: Tick, coverage: &mut Coverage) -> Checked {
+        let Some(interval) = self.quiet else { return broken(Promise::Heartbeat, "they are off") };
+        if self.told || self.given_up.is_some() {
+            return broken(Promise::Heartbeat, "behind the last word");
+        }
+        self.heartbeats += 1;
+        // At most a tenth early each. One that a slow socket held up says nothing of when the next is due.
+        if now.since(self.began_at) < interval.mul_f64(0.89) * self.heartbeats {
+            return broken(
+                Promise::Heartbeat,
+                format!("{} within {:?}", self.heartbeats, now.since(self.began_at)),
+            );
+        }
+        coverage.heartbeats += 1;
+        coverage.heartbeats_parked += u64::from(self.parked_at.is_some() && self.frames == 0);
+        Ok(())
+    }
+
+    /// Whether it has been quiet for longer than it may.
+    pub(crate) fn too_quiet(&self, now: Tick) -> Option<Duration> {
+        // One that joined others was quiet before; what they were sent is taken for what it was sent.
+        let silence = now.since(self.heard);
+        self.quiet.filter(|interval| silence > *interval * 2).map(|_| silence)
     }
 
     fn arrived(&mut self, coverage: &mut Coverage, first: bool) {

@@ -17,6 +17,7 @@ use revcast_engine::{Ended, Feed, Publisher, RingLimits, Shard, ShardConfig, Sta
 use super::client::Client;
 use super::coverage::Coverage;
 use super::fault::{Checked, Fault, Promise, broken};
+use super::list::Pager;
 use super::net::{Net, Port};
 use super::object::{KINDS, NAMESPACES, Name, draft, schema, spoil};
 use super::oracle::Oracle;
@@ -55,6 +56,7 @@ pub(crate) struct World {
     pub(crate) overrun: bool,
     /// By watch: the shard was told to close.
     pub(crate) drained: Vec<bool>,
+    pub(crate) pagers: Vec<Pager>,
 }
 
 impl World {
@@ -85,7 +87,10 @@ impl World {
             publisher.loaded(Revision::new(plan.start + 25));
             oracle.loaded(plan.start + 25);
         }
-        let config = ShardConfig { bookmark_interval: plan.bookmark_interval };
+        let config = ShardConfig {
+            bookmark_interval: plan.bookmark_interval,
+            heartbeat_interval: plan.heartbeat_interval,
+        };
         let shards = (0..plan.shards).map(|number| Driven {
             shard: Shard::new(number, feed.clone(), config),
             slept: Tick::ZERO,
@@ -115,7 +120,18 @@ impl World {
             hasher: DefaultHasher::new(),
             trace: tracing.then(VecDeque::new),
         };
-        Self { plan, rng, publisher, feed, shards, clients, net, overrun: false, drained: Vec::new() }
+        Self {
+            plan,
+            rng,
+            publisher,
+            feed,
+            shards,
+            clients,
+            net,
+            overrun: false,
+            drained: Vec::new(),
+            pagers: Vec::new(),
+        }
     }
 
     /// The whole life of the world.
@@ -251,6 +267,9 @@ impl World {
             open += 1;
             if watch.pipe.full {
                 continue;
+            }
+            if let Some(silence) = watch.too_quiet(now) {
+                return broken(Promise::Heartbeat, format!("watch {number} heard nothing for {silence:?}"));
             }
             if watch.deadline <= now || self.drained[number] || watch.given_up.is_some() {
                 return broken(Promise::Progress, format!("watch {number} should have ended"));

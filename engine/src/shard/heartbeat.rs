@@ -1,0 +1,70 @@
+//! Heartbeats: a space now and then on a watch that has nothing to say.
+//!
+//! They keep a quiet stream alive in what stands between server and client, and their loss is how the kernel finds out
+//! that a peer has vanished. A delivery costs nothing for it: when a watch was sent something is remembered once a class
+//! and round. A heartbeat goes out between two frames only, and says nothing about revisions.
+
+use bytes::Bytes;
+
+use super::{Outlet, Sent, Shard};
+use crate::frame;
+use crate::planted::{Bug, planted};
+use crate::tick::Tick;
+use crate::watcher::{Phase, Place, Rest, Watcher, WatcherId};
+
+impl Shard {
+    /// When it is to be looked at whether a watcher that gets bytes now was quiet for too long.
+    pub(super) fn next_heartbeat(&self, watcher: &Watcher, now: Tick) -> Tick {
+        let Some(interval) = self.config.heartbeat_interval else { return watcher.deadline };
+        // Up to a tenth early, so that those who came together do not stay together.
+        let early = interval.mul_f64(0.1 * f64::from(255 - watcher.jitter) / 255.0);
+        now.plus(interval - early)
+    }
+
+    /// The watcher was sent something: a heartbeat has time.
+    pub(super) fn put_off_heartbeat(&mut self, id: WatcherId, now: Tick) {
+        let Some(next) = self.table.get(id).map(|watcher| self.next_heartbeat(watcher, now)) else { return };
+        if let Some(watcher) = self.table.get_mut(id) {
+            watcher.next_heartbeat = next;
+        }
+    }
+
+    /// Sends a heartbeat to a watcher that stands between two frames and was quiet for the interval. A socket that is
+    /// known to be full needs none: more than a space waits for it.
+    pub(super) fn heartbeat(&mut self, id: WatcherId, outlet: &mut impl Outlet, now: Tick) {
+        self.put_off_heartbeat(id, now);
+        let Some(interval) = self.config.heartbeat_interval else { return };
+        let Some((watcher, class)) = self.table.pair(id) else { return };
+        let full = matches!(watcher.place, Place::Blocked(_));
+        if (full || !watcher.at_boundary()) && !planted(Bug::HeartbeatAnywhere) {
+            return;
+        }
+        if matches!(watcher.phase, Phase::Live)
+            && let Some(quiet) = class.served.map(|served| served.plus(interval)).filter(|it| *it > now)
+        {
+            watcher.next_heartbeat = quiet;
+            return;
+        }
+        match outlet.send(id, frame::HEARTBEAT) {
+            Sent::Gone => self.end(id, false),
+            Sent::Took(taken) => {
+                self.stats.bytes_sent += taken as u64;
+                self.stats.heartbeats_sent += 1;
+                if taken < frame::HEARTBEAT.len() {
+                    self.owe_heartbeat(id, taken);
+                }
+            }
+        }
+    }
+
+    /// The socket is full: the rest of the space goes out before anything else.
+    fn owe_heartbeat(&mut self, id: WatcherId, sent: usize) {
+        if self.table.get(id).is_some_and(|watcher| matches!(watcher.phase, Phase::Live)) {
+            self.fall_behind(id, Phase::CatchingUp { cursor: self.dispatched, offset: 0 });
+        }
+        if let Some(watcher) = self.table.get_mut(id) {
+            watcher.rest = Some(Box::new(Rest { bytes: Bytes::from_static(frame::HEARTBEAT), sent }));
+        }
+        self.block(id);
+    }
+}
