@@ -4,6 +4,7 @@
 //! whole. It never waits: [`Publisher::backlog`] says when a shard is so far behind that its driver should. It
 //! never knows where changes come from, nor who watches.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -79,6 +80,8 @@ pub struct Feed {
     pub(crate) encoder: Arc<dyn Encode>,
     pub(crate) ring: Reader<Event>,
     snapshot: Arc<ArcSwap<Snapshot>>,
+    /// Older snapshots, oldest first: from where past states are undone.
+    kept: Arc<ArcSwap<VecDeque<Arc<Snapshot>>>>,
     /// Where each shard stands in the ring.
     shards: Arc<[AtomicU64]>,
     /// Frames that were serialized, by anyone.
@@ -95,13 +98,23 @@ impl Feed {
         self.snapshot.load_full()
     }
 
-    /// The objects of `resource` as they were at `revision`.
+    /// The objects of `resource` as they were at `revision`. Costs a look at each event from there to the next kept
+    /// snapshot: at most one in [`limits::KEPT_SNAPSHOTS`] of the ring, and one batch.
     ///
     /// # Errors
     /// [`Expired`] when the window does not reach back that far. A revision that is not reached yet gives the
     /// newest state: wait for it first.
     pub fn past(&self, resource: ResourceId, revision: Revision) -> Result<Past, Expired> {
-        Past::new(self.snapshot(), &self.ring, resource, revision)
+        let newest = self.snapshot();
+        let oldest = self.ring.forgotten();
+        if revision < oldest && revision < newest.revision() {
+            return Err(Expired { oldest });
+        }
+        let kept = self.kept.load();
+        let nearest = kept.partition_point(|snapshot| snapshot.revision() < revision);
+        let nearest = if planted(Bug::PastFromOlderSnapshot) { nearest.saturating_sub(1) } else { nearest };
+        let nearest = kept.get(nearest).filter(|snapshot| snapshot.revision() < newest.revision());
+        Past::new(nearest.map_or(newest, Arc::clone), &self.ring, resource, revision)
     }
 
     /// The newest revision up to which everything is visible.
@@ -215,6 +228,7 @@ impl Publisher {
             encoder,
             ring: reader,
             snapshot: Arc::new(ArcSwap::from_pointee(index.clone())),
+            kept: Arc::default(),
             shards: (0..shards).map(|_| AtomicU64::new(0)).collect(),
             frames_made: Arc::new(AtomicU64::new(0)),
             unreadable: Arc::new(AtomicUsize::new(0)),
@@ -304,8 +318,28 @@ impl Publisher {
 
     /// The other half.
     pub(crate) fn publish_state(&mut self) {
-        self.feed.snapshot.store(Arc::new(self.index.clone()));
+        let snapshot = Arc::new(self.index.clone());
+        self.keep(&snapshot);
+        self.feed.snapshot.store(snapshot);
         self.feed.unreadable.store(self.index.unreadable_total(), Ordering::Release);
+    }
+
+    /// Keeps a snapshot every so many events, as long as the window reaches back to it: what it holds besides the
+    /// newest one's objects, the ring's events hold as well.
+    fn keep(&mut self, snapshot: &Arc<Snapshot>) {
+        let oldest = self.ring.oldest();
+        let kept = self.feed.kept.load();
+        let every = (self.ring.capacity() / limits::KEPT_SNAPSHOTS).max(1) as u64;
+        let due = kept.back().is_none_or(|last| snapshot.position().since(last.position()) >= every);
+        let stale = kept.front().is_some_and(|first| first.position() < oldest);
+        if due || stale {
+            let mut next: VecDeque<_> =
+                kept.iter().filter(|old| old.position() >= oldest).map(Arc::clone).collect();
+            if due {
+                next.push_back(Arc::clone(snapshot));
+            }
+            self.feed.kept.store(Arc::new(next));
+        }
     }
 
     /// Forgets the window up to `revision`: watches and exact lists from before it get 410.

@@ -1,4 +1,7 @@
-//! Lists: the newest state and past ones, against the state that the history says.
+//! Lists: the newest state, past ones and lists that come page by page, against the state that the history says.
+
+use std::rc::Rc;
+use std::sync::Arc;
 
 use revcast_engine::revision::Revision;
 
@@ -7,9 +10,28 @@ use super::object::{KINDS, NAMESPACES, State, row};
 use super::oracle::Oracle;
 use super::world::World;
 
+/// Lists under way at most.
+const PAGERS_MAX: usize = 4;
+
+/// A client that takes a list page by page while the world goes on: what its continue token says, and what is still to
+/// come.
+#[derive(Debug)]
+pub(crate) struct Pager {
+    kind: usize,
+    namespace: Option<&'static str>,
+    revision: u64,
+    /// Behind which path the next page starts.
+    after: Option<Arc<str>>,
+    rest: std::vec::IntoIter<Rc<State>>,
+    pages: usize,
+}
+
 impl World {
-    /// A list of any kind at any revision.
+    /// A list of any kind at any revision, or a page of one.
     pub(crate) fn list(&mut self) -> Checked {
+        if self.rng.percent(40) {
+            return self.page();
+        }
         let kind = self.rng.below(KINDS.len());
         if self.rng.percent(30) {
             return self.check_newest(kind);
@@ -59,6 +81,64 @@ impl World {
                     "kind {kind} at {revision}, {namespace:?}, {name:?}: {expected:?} is unreadable, not {bad:?}"
                 ),
             );
+        }
+        Ok(())
+    }
+
+    /// Begins a list by pages, or takes the next page of one: together its pages are the state of one revision, or the
+    /// token is expired because the window does not reach back any more.
+    fn page(&mut self) -> Checked {
+        if self.pagers.is_empty() || self.pagers.len() < PAGERS_MAX && self.rng.percent(30) {
+            let kind = self.rng.below(KINDS.len());
+            let namespace =
+                (KINDS[kind].namespaced && self.rng.percent(50)).then(|| *self.rng.pick(&NAMESPACES));
+            let oracle = &self.net.oracle;
+            let of_it = |state: &&Rc<State>| {
+                namespace.is_none_or(|it| oracle.names[state.name].namespace == Some(it))
+            };
+            let all: Vec<_> = oracle.list(kind, oracle.visible).filter(of_it).cloned().collect();
+            let revision = oracle.visible;
+            let pager = Pager { kind, namespace, revision, after: None, rest: all.into_iter(), pages: 0 };
+            self.pagers.push(pager);
+        }
+        let at = self.rng.below(self.pagers.len());
+        let oracle = &self.net.oracle;
+        let pager = &mut self.pagers[at];
+        let forgotten = pager.revision < oracle.visible && pager.revision < oracle.forgotten;
+        let past = match self.feed.past(row(pager.kind), Revision::new(pager.revision)) {
+            Err(_) if forgotten => {
+                self.net.coverage.pages_expired += 1;
+                self.pagers.swap_remove(at);
+                return Ok(());
+            }
+            Ok(past) if !forgotten => past,
+            other => {
+                let what = format!("page {} of {pager:?}: {:?}", pager.pages, other.map(|_| ()));
+                return broken(Promise::List, what);
+            }
+        };
+        let limit = self.rng.range(1, 5);
+        let after = pager.after.clone();
+        let mut page = past.list(pager.namespace, after.as_deref());
+        for object in page.by_ref().take(limit) {
+            if pager.rest.next().is_none_or(|state| state.text[..] != *object.json()) {
+                let what = format!("page {} of {pager:?} shows {:?}", pager.pages, object.key());
+                return broken(Promise::List, what);
+            }
+            pager.after = Some(object.key().shared_path());
+        }
+        pager.pages += 1;
+        let more = page.next().is_some();
+        if more == (pager.rest.len() == 0) {
+            return broken(
+                Promise::List,
+                format!("page {} of {pager:?} ends too early or late", pager.pages),
+            );
+        }
+        if !more {
+            self.net.coverage.lists_paged += u64::from(pager.pages > 1 && pager.revision < oracle.visible);
+            drop(page);
+            self.pagers.swap_remove(at);
         }
         Ok(())
     }
