@@ -55,6 +55,8 @@ pub struct Config {
     pub config_file: Option<PathBuf>,
     /// Between two bookmarks of a watch: 1 s to 1 h.
     pub bookmark_interval: Duration,
+    /// How long a watch is quiet before it is sent a space: 1 s to 1 h; `None`: for ever.
+    pub heartbeat_interval: Option<Duration>,
     /// Between two compactions of the embedded store by itself; `None`: never.
     pub compact_interval: Option<Duration>,
     /// A watch without `timeoutSeconds` lives a random time in [T, 2T) (kube-apiserver's `--min-request-timeout`).
@@ -161,6 +163,7 @@ impl Config {
             ring_bytes: 0,
             config_file: None,
             bookmark_interval: Duration::ZERO,
+            heartbeat_interval: None,
             compact_interval: None,
             min_watch_timeout: Duration::ZERO,
             event_ttl: None,

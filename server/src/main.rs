@@ -129,6 +129,7 @@ fn plan(config: &Config, watchers_max: usize) -> runtime::Plan {
         cpus: config.cpus.clone(),
         pinned: config.is_pinned(),
         bookmark_interval: config.bookmark_interval,
+        heartbeat_interval: config.heartbeat_interval,
         drain_timeout: config.drain_timeout,
         watchers_max,
         remote: config.etcd.is_some(),

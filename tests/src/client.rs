@@ -315,7 +315,7 @@ impl Watch {
         (0..count).map(|_| self.next_event()).collect()
     }
 
-    /// The next line, as it came; `None` at the end of the stream.
+    /// The next line, as it came but for heartbeats before it; `None` at the end of the stream.
     ///
     /// # Errors
     /// The connection broke before the last chunk, or nothing came for half a minute.
@@ -330,6 +330,8 @@ impl Watch {
                 return Ok(None);
             }
             match self.connection.read_chunk()? {
+                // A heartbeat.
+                Some(chunk) if chunk == b" " => {}
                 Some(chunk) => self.pending.extend_from_slice(&chunk),
                 None => self.over = true,
             }

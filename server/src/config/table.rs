@@ -87,7 +87,7 @@ const HOUR: u64 = 3600;
 const DAY: u64 = 24 * HOUR;
 
 /// In the order of the help.
-pub(crate) static ROWS: [Row; 26] = [
+pub(crate) static ROWS: [Row; 27] = [
     Row {
         name: "listen",
         value: "ADDR",
@@ -217,6 +217,18 @@ pub(crate) static ROWS: [Row; 26] = [
             Ok(())
         }),
         show: |config| Shown::Text(value::show_time(config.bookmark_interval)),
+    },
+    Row {
+        name: "heartbeat-interval",
+        value: "TIME",
+        help: "how long a watch is quiet before it is sent a space; 0: for ever",
+        standard: Standard::Text("15s"),
+        in_file: true,
+        set: Set::One(|config, text| {
+            config.heartbeat_interval = value::time_or_off(text, seconds(1)..=seconds(HOUR))?;
+            Ok(())
+        }),
+        show: |config| Shown::Text(show_or_off(config.heartbeat_interval)),
     },
     Row {
         name: "compact-interval",

@@ -29,6 +29,7 @@ fn defaults_are_those_of_the_contract() {
     assert_eq!(config.ring_events, 131_072);
     assert_eq!(config.ring_bytes, 256 << 20);
     assert_eq!(config.bookmark_interval, Duration::from_secs(60));
+    assert_eq!(config.heartbeat_interval, Some(Duration::from_secs(15)));
     assert_eq!(config.compact_interval, Some(Duration::from_secs(300)));
     assert_eq!(config.min_watch_timeout, Duration::from_secs(1800));
     assert_eq!(config.event_ttl, Some(Duration::from_secs(3600)));
@@ -53,6 +54,7 @@ fn good_values_are_the_same_from_every_origin() {
         ("max-watchers", "10000"),
         ("resource", "example.com/v1/widgets/Widget/namespaced"),
         ("bookmark-interval", "1m30s"),
+        ("heartbeat-interval", "0"),
         ("compact-interval", "0"),
         ("min-watch-timeout", "1h"),
         ("event-ttl", "0s"),
@@ -91,6 +93,8 @@ fn bad_values_are_one_line_that_names_them_from_every_origin() {
         ("resource", ""),
         ("bookmark-interval", "999ms"),
         ("bookmark-interval", "61m"),
+        ("heartbeat-interval", "1ms"),
+        ("heartbeat-interval", "2h"),
         ("compact-interval", "1ms"),
         ("min-watch-timeout", "0"),
         ("event-ttl", "forever"),

@@ -61,7 +61,7 @@ impl Door {
 
 /// A shard's counts where any thread can read them. Each is right; together they may be some turns apart.
 #[derive(Debug, Default)]
-pub(super) struct Published([AtomicU64; 13]);
+pub(super) struct Published([AtomicU64; 14]);
 
 impl Published {
     pub(super) fn store(&self, stats: &Stats) {
@@ -79,6 +79,7 @@ impl Published {
             stats.live,
             stats.classes,
             stats.refused,
+            stats.heartbeats_sent,
         ];
         for (slot, value) in self.0.iter().zip(values) {
             slot.store(value, Ordering::Relaxed);
@@ -101,6 +102,7 @@ impl Published {
             live: at(10),
             classes: at(11),
             refused: at(12),
+            heartbeats_sent: at(13),
         }
     }
 }

@@ -79,6 +79,14 @@ pub(super) fn render(shared: &Shared) -> String {
     per_shard(
         &mut out,
         &shards,
+        "revcast_heartbeats_sent_total",
+        "counter",
+        "Spaces sent to watches that were quiet.",
+        |s| s.heartbeats_sent,
+    );
+    per_shard(
+        &mut out,
+        &shards,
         "revcast_sends_blocked_total",
         "counter",
         "Sends that a socket did not take whole.",

@@ -45,6 +45,8 @@ pub struct Plan {
     pub pinned: bool,
     /// Between two bookmarks of a watch.
     pub bookmark_interval: Duration,
+    /// How long a watch is quiet before it is sent a space; `None`: for ever.
+    pub heartbeat_interval: Option<Duration>,
     /// How long a closing server waits for its watches and requests.
     pub drain_timeout: Duration,
     /// Watches at most.
@@ -146,7 +148,10 @@ pub fn start(
         watchers_max: plan.watchers_max,
         drain_timeout: plan.drain_timeout,
         closing: AtomicBool::new(false),
-        shard_config: ShardConfig { bookmark_interval: plan.bookmark_interval },
+        shard_config: ShardConfig {
+            bookmark_interval: plan.bookmark_interval,
+            heartbeat_interval: plan.heartbeat_interval,
+        },
         remote: plan.remote,
     });
     let mut shards = Vec::with_capacity(plan.cpus.len());

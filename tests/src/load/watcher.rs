@@ -285,7 +285,9 @@ impl Watcher {
     fn told(&mut self, stage: &Stage, lines: &[u8], now: Instant) -> bool {
         let text = String::from_utf8_lossy(lines);
         for line in text.lines() {
+            // Heartbeats are spaces between the lines.
             let parts = line
+                .trim_start_matches(' ')
                 .strip_prefix("{\"type\":\"")
                 .and_then(|rest| rest.strip_suffix('}'))
                 .and_then(|rest| rest.split_once("\",\"object\":"));

@@ -55,6 +55,43 @@ fn one_before_the_deadline() {
     assert!(nothing_new.rest().is_empty(), "it began behind the newest revision");
 }
 
+/// Spec clients.md, rule 12: one space is what every client takes for nothing.
+#[test]
+fn a_quiet_watch_gets_a_space_now_and_then() {
+    let server = Server::start(&["--heartbeat-interval", "1s"]);
+    let client = server.client();
+    let start = create(&client, "b", "one", "1");
+    let plain = "/api/v1/namespaces/b/configmaps?watch=1&timeoutSeconds=8";
+    let begun = Instant::now();
+    let mut quiet = client.watch(&format!("{plain}&resourceVersion={start}")).unwrap();
+    let mut waiting = client.watch(&format!("{plain}&resourceVersion={}", start + 1_000)).unwrap();
+    let mut table = client
+        .watch_as(
+            &format!("{plain}&resourceVersion={start}"),
+            &[("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io")],
+        )
+        .unwrap();
+    for _ in 0..3 {
+        for watch in [&mut quiet, &mut waiting, &mut table] {
+            assert_eq!(watch.next_chunk().unwrap().as_deref(), Some(" "));
+        }
+    }
+    let waited = begun.elapsed().as_secs_f32();
+    assert!((2.6..7.0).contains(&waited), "three times 0.9 s to 1 s, not {waited} s");
+    // It is no first frame: the columns are still to come.
+    update(&client, "b", "one", "2");
+    let (kind, object) = table.next_event();
+    assert_eq!(kind, "MODIFIED");
+    assert!(object["columnDefinitions"].is_array(), "{object}");
+    assert_eq!(told(&quiet.next_event()), "MODIFIED one");
+    assert!(quiet.rest().is_empty() && waiting.rest().is_empty(), "spaces change nothing");
+    assert!(server.metrics("revcast_heartbeats_sent_total").iter().sum::<u64>() >= 9);
+
+    let server = Server::start(&["--heartbeat-interval", "0"]);
+    let mut watch = server.client().watch("/api/v1/configmaps?watch=1&timeoutSeconds=3").unwrap();
+    assert_eq!(watch.next_chunk().unwrap(), None, "off is off");
+}
+
 #[test]
 fn resumes_have_no_gap_and_no_repeat() {
     const WRITES: usize = 400;
