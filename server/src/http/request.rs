@@ -4,6 +4,7 @@
 //! smuggled, so whatever could be read in two ways is refused. It never reads a body ([`body`](super::body)) and never
 //! decides what a path means ([`route`](super::route)). httparse splits the head; the checks before and after are ours.
 
+mod coding;
 mod error;
 mod fields;
 mod scan;
@@ -146,6 +147,13 @@ impl RequestHead {
     #[must_use]
     pub fn wants_head_only(&self) -> bool {
         self.method == Method::Head
+    }
+
+    /// Whether the reply may be coded with gzip: the client named it, or `*`, with a weight above 0 (RFC 9110,
+    /// section 12.5.3). A reply that depends on this says `Vary: Accept-Encoding`.
+    #[must_use]
+    pub fn accepts_gzip(&self) -> bool {
+        self.accept_encoding.as_deref().is_some_and(coding::takes_gzip)
     }
 }
 

@@ -288,6 +288,7 @@ fn a_whole_head_gives_its_parts() {
         "two Accept headers are one list"
     );
     assert_eq!(head.accept_encoding.as_deref(), Some("gzip"));
+    assert!(head.accepts_gzip());
     assert_eq!(head.user_agent.as_deref(), Some("kubectl/v1.33.0"));
     assert_eq!(head.authorization.as_deref(), Some("Bearer x"));
     assert_eq!(head.if_none_match.as_deref(), Some("\"abc\""));
