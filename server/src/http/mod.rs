@@ -12,6 +12,7 @@ pub mod request;
 pub mod response;
 pub mod route;
 pub mod status;
+pub mod websocket;
 
 mod base64url;
 mod text;

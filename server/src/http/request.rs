@@ -132,8 +132,21 @@ pub struct RequestHead {
     pub if_none_match: Option<String>,
     /// The authority: of an absolute-form target, else of `Host` (RFC 9112, section 3.2.2).
     pub host: Option<String>,
-    /// Whether `Connection: upgrade` and `Upgrade: websocket` were sent with a GET over HTTP/1.1.
-    pub upgrade_websocket: bool,
+    /// The headers of a GET over HTTP/1.1 whose `Upgrade` names `websocket`.
+    pub upgrade: Option<Box<UpgradeHeaders>>,
+}
+
+/// What a request that would become a WebSocket says about it, unjudged (RFC 6455, section 4.1).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UpgradeHeaders {
+    /// Whether `Connection` names `Upgrade`.
+    pub connection: bool,
+    /// All `Sec-WebSocket-Key` headers, joined with commas.
+    pub key: Option<String>,
+    /// All `Sec-WebSocket-Version` headers, joined with commas.
+    pub version: Option<String>,
+    /// All `Sec-WebSocket-Protocol` headers, joined with commas.
+    pub protocols: Option<String>,
 }
 
 impl RequestHead {
@@ -231,10 +244,8 @@ fn parse_complete(head: &[u8]) -> Result<RequestHead, HeadError> {
         authorization: fields.authorization,
         if_none_match: fields.if_none_match,
         host,
-        upgrade_websocket: is_http_11
-            && method == Method::Get
-            && fields.connection_upgrade
-            && fields.upgrade_websocket,
+        upgrade: (is_http_11 && method == Method::Get && fields.upgrade_websocket)
+            .then(|| Box::new(fields.upgrade)),
     })
 }
 

@@ -1,6 +1,6 @@
 //! The headers that mean something to us.
 
-use super::{HeadError, is_authority};
+use super::{HeadError, UpgradeHeaders, is_authority};
 
 /// Header values, gathered and checked one by one; how they go together is judged by the caller.
 #[derive(Debug, Default)]
@@ -9,8 +9,8 @@ pub(super) struct Fields {
     pub(super) content_length: Option<u64>,
     pub(super) chunked: bool,
     pub(super) connection_close: bool,
-    pub(super) connection_upgrade: bool,
     pub(super) upgrade_websocket: bool,
+    pub(super) upgrade: UpgradeHeaders,
     pub(super) expect_continue: bool,
     pub(super) accept: Option<String>,
     pub(super) accept_encoding: Option<String>,
@@ -46,11 +46,17 @@ impl Fields {
             self.take_transfer_encoding(value)
         } else if is("connection") {
             self.connection_close |= lists(value, "close");
-            self.connection_upgrade |= lists(value, "upgrade");
+            self.upgrade.connection |= lists(value, "upgrade");
             Ok(())
         } else if is("upgrade") {
             self.upgrade_websocket |= lists(value, "websocket");
             Ok(())
+        } else if is("sec-websocket-key") {
+            join(&mut self.upgrade.key, value)
+        } else if is("sec-websocket-version") {
+            join(&mut self.upgrade.version, value)
+        } else if is("sec-websocket-protocol") {
+            join(&mut self.upgrade.protocols, value)
         } else if is("expect") {
             if !value.eq_ignore_ascii_case(b"100-continue") {
                 return Err(HeadError::Expectation);

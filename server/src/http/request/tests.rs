@@ -295,9 +295,7 @@ fn a_whole_head_gives_its_parts() {
     assert_eq!(head.content_type.as_deref(), Some("application/json"));
     assert_eq!(head.host.as_deref(), Some("127.0.0.1:8080"));
     assert_eq!((head.body, head.minor_version), (BodyFraming::None, 1));
-    assert!(
-        head.keep_alive && head.takes_chunked_reply() && !head.upgrade_websocket && !head.expect_continue
-    );
+    assert!(head.keep_alive && head.takes_chunked_reply() && head.upgrade.is_none() && !head.expect_continue);
 }
 
 #[test]
@@ -324,13 +322,15 @@ fn the_life_of_the_connection() {
     assert!(!head("GET / HTTP/1.0\r\n\r\n").takes_chunked_reply());
     assert!(head("HEAD / HTTP/1.1\r\nHost: a\r\n\r\n").wants_head_only());
 
-    let upgrade =
-        |start: &str, lines: &str| head(&format!("{start}\r\nHost: a\r\n{lines}\r\n\r\n")).upgrade_websocket;
-    assert!(upgrade("GET / HTTP/1.1", "Connection: keep-alive, Upgrade\r\nUpgrade: WebSocket"));
-    assert!(!upgrade("GET / HTTP/1.1", "Upgrade: websocket"));
-    assert!(!upgrade("GET / HTTP/1.1", "Connection: Upgrade\r\nUpgrade: h2c"));
-    assert!(!upgrade("POST / HTTP/1.1", "Connection: Upgrade\r\nUpgrade: websocket"));
-    assert!(!upgrade("GET / HTTP/1.0", "Connection: Upgrade\r\nUpgrade: websocket"));
+    let upgrade = |start: &str, lines: &str| {
+        head(&format!("{start}\r\nHost: a\r\n{lines}\r\n\r\n")).upgrade.map(|headers| headers.connection)
+    };
+    let both = "Connection: keep-alive, Upgrade\r\nUpgrade: foo/2, WebSocket";
+    assert_eq!(upgrade("GET / HTTP/1.1", both), Some(true));
+    assert_eq!(upgrade("GET / HTTP/1.1", "Upgrade: websocket"), Some(false), "judged where it matters");
+    assert_eq!(upgrade("GET / HTTP/1.1", "Connection: Upgrade\r\nUpgrade: h2c"), None);
+    assert_eq!(upgrade("POST / HTTP/1.1", both), None);
+    assert_eq!(upgrade("GET / HTTP/1.0", both), None);
 }
 
 #[test]
