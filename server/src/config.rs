@@ -61,6 +61,8 @@ pub struct Config {
     pub compact_interval: Option<Duration>,
     /// A watch without `timeoutSeconds` lives a random time in [T, 2T) (kube-apiserver's `--min-request-timeout`).
     pub min_watch_timeout: Duration,
+    /// Whether a watch with `sendInitialEvents=true` may be sent with gzip.
+    pub watch_list_gzip: bool,
     /// Life of an Event object in the embedded store; `None`: until deleted.
     pub event_ttl: Option<Duration>,
     /// From SIGTERM to the end, at most.
@@ -166,6 +168,7 @@ impl Config {
             heartbeat_interval: None,
             compact_interval: None,
             min_watch_timeout: Duration::ZERO,
+            watch_list_gzip: false,
             event_ttl: None,
             drain_timeout: Duration::ZERO,
             max_watchers: None,
@@ -326,6 +329,7 @@ fn line(row: &Row, shown: &Shown, origin: &Origin) -> String {
     match shown {
         Shown::Unset => format!("# {key} = {}  # {origin}: {}\n", row.value, row.standard_text()),
         Shown::Number(number) => format!("{key} = {number}  # {origin}\n"),
+        Shown::Truth(truth) => format!("{key} = {truth}  # {origin}\n"),
         Shown::Text(text) => format!("{key} = {}  # {origin}\n", quoted(text)),
         Shown::List(items) => format!("{key} = [{}]  # {origin}\n", items.join(", ")),
     }

@@ -168,7 +168,8 @@ fn start_embedded(
     };
     drop(recovery);
     let epochs = Epochs::new(Epoch::loaded(0, 0, Revision::ZERO, feed));
-    let app = App::new(registry, epochs, &config.listen.to_string(), config.min_watch_timeout);
+    let app = App::new(registry, epochs, &config.listen.to_string(), config.min_watch_timeout)
+        .with_watch_list_gzip(config.watch_list_gzip);
     let running = runtime::start(&plan(config, watchers_max), app, Arc::clone(&desk), |shards| {
         publishing::start(store, publisher, desk, shards, config.compact_interval)
     });
@@ -193,6 +194,7 @@ fn start_etcd(
     let layout = layout.map_err(Failure::Usage)?;
     let freshness = Freshness { desk: Arc::clone(&desk), limit: options.stale_limit };
     let app = App::new(registry, Arc::clone(&epochs), &config.listen.to_string(), config.min_watch_timeout)
+        .with_watch_list_gzip(config.watch_list_gzip)
         .with_freshness(freshness);
     let options_of_source = options.clone();
     let running = runtime::start(&plan(config, watchers_max), app, Arc::clone(&desk), |shards| {

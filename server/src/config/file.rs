@@ -11,7 +11,7 @@ use toml::de::{DeArray, DeTable, DeValue};
 
 use super::error::{ConfigError, Origin, Wrong};
 use super::resource::{ResourceEntry, ResourceForm, ResourceTable};
-use super::table::{self, ROWS, Row, Set};
+use super::table::{self, ROWS, Row, Set, TRUTH};
 
 /// Largest file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -85,6 +85,7 @@ impl Source<'_> {
         let given = match (&row.set, value.get_ref()) {
             (Set::Resources, DeValue::Array(items)) => Given::Resources(self.resources(items)?),
             (Set::Resources, other) => Given::Resources(vec![self.resource(&origin, other)?]),
+            (Set::One(_), DeValue::Boolean(truth)) if row.value == TRUTH => Given::Text(truth.to_string()),
             (Set::One(_), other) => Given::Text(scalar(other).ok_or_else(|| {
                 let mend = format!("write {key} = \"{}\"", row.value);
                 wrong_type(&origin, key, other, mend)

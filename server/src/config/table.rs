@@ -51,6 +51,7 @@ pub(crate) enum Shown {
     Unset,
     Number(usize),
     Text(String),
+    Truth(bool),
     /// TOML as it stands.
     List(Vec<String>),
 }
@@ -85,6 +86,9 @@ const fn seconds(count: u64) -> Duration {
 
 const HOUR: u64 = 3600;
 const DAY: u64 = 24 * HOUR;
+
+/// The value of an option that is on or off.
+pub(crate) const TRUTH: &str = "true|false";
 
 /// In the order of the help.
 pub(crate) static ROWS: [Row; 27] = [
@@ -253,6 +257,18 @@ pub(crate) static ROWS: [Row; 27] = [
             Ok(())
         }),
         show: |config| Shown::Text(value::show_time(config.min_watch_timeout)),
+    },
+    Row {
+        name: "watch-list-gzip",
+        value: TRUTH,
+        help: "gzip for sendInitialEvents=true, if asked",
+        standard: Standard::Text("true"),
+        in_file: true,
+        set: Set::One(|config, text| {
+            config.watch_list_gzip = value::truth(text)?;
+            Ok(())
+        }),
+        show: |config| Shown::Truth(config.watch_list_gzip),
     },
     Row {
         name: "etcd-endpoints",

@@ -32,6 +32,10 @@ fn defaults_are_those_of_the_contract() {
     assert_eq!(config.heartbeat_interval, Some(Duration::from_secs(15)));
     assert_eq!(config.compact_interval, Some(Duration::from_secs(300)));
     assert_eq!(config.min_watch_timeout, Duration::from_secs(1800));
+    assert!(config.watch_list_gzip);
+    for file in ["watch_list_gzip = false", "watch_list_gzip = \"false\""] {
+        assert!(!build(&[], &[], file).unwrap().watch_list_gzip, "{file}");
+    }
     assert_eq!(config.event_ttl, Some(Duration::from_secs(3600)));
     assert_eq!(config.drain_timeout, Duration::from_secs(10));
     assert_eq!(config.max_watchers, None);
@@ -133,6 +137,10 @@ fn errors_read_well() {
         (
             build(&[], &[], "listen = true"),
             "/etc/revcast.toml:1: listen = \"true\": cannot be a TOML boolean; write listen = \"ADDR\"",
+        ),
+        (
+            build(&[("watch-list-gzip", "on")], &[], ""),
+            "--watch-list-gzip \"on\": neither true nor false; give true or false",
         ),
         (
             build(&[], &[], "\nring-events = 4096"),

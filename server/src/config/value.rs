@@ -73,6 +73,10 @@ pub(super) fn log_level(text: &str) -> Result<LogLevel, Wrong> {
         .ok_or_else(|| Wrong::new("no such level", "give error, warn, info or debug"))
 }
 
+pub(super) fn truth(text: &str) -> Result<bool, Wrong> {
+    text.parse().map_err(|_| Wrong::new("neither true nor false", "give true or false"))
+}
+
 /// Decimal digits only, within `bounds`.
 pub(super) fn whole(text: &str, bounds: RangeInclusive<usize>) -> Result<usize, Wrong> {
     let mend = format!("give a whole number from {} to {}", bounds.start(), bounds.end());

@@ -16,3 +16,6 @@ pub mod websocket;
 
 mod base64url;
 mod text;
+
+#[cfg(test)]
+pub(crate) use text::noise;

@@ -79,6 +79,8 @@ pub struct ResponseHead<'a> {
     pub content_encoding: Option<&'a str>,
     /// `X-Content-Type-Options: nosniff`, which text answers have (recordings 12, 19).
     pub nosniff: bool,
+    /// `Sec-WebSocket-Version`: what a client should have said.
+    pub websocket_version: Option<&'a str>,
 }
 
 impl<'a> ResponseHead<'a> {
@@ -105,6 +107,7 @@ impl<'a> ResponseHead<'a> {
             etag: None,
             content_encoding: None,
             nosniff: false,
+            websocket_version: None,
         }
     }
 
@@ -134,6 +137,7 @@ impl<'a> ResponseHead<'a> {
         if let Some(seconds) = self.retry_after_seconds {
             push_number_header(out, "Retry-After", u64::from(seconds));
         }
+        push_header_if(out, "Sec-WebSocket-Version", self.websocket_version);
         push_header_if(out, "Vary", self.vary);
         if self.nosniff {
             push_header(out, "X-Content-Type-Options", "nosniff");

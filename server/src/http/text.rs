@@ -169,7 +169,7 @@ pub(super) const fn is_token_byte(byte: u8) -> bool {
 
 /// Bytes that a generator makes from a seed: the never-panics tests replay from the seed they print.
 #[cfg(test)]
-pub(super) mod noise {
+pub(crate) mod noise {
     /// SplitMix64.
     #[derive(Debug)]
     pub(crate) struct Noise(pub(crate) u64);

@@ -11,6 +11,7 @@ use glommio::net::{TcpListener, TcpStream};
 use glommio::timer::sleep;
 use rustix::net::sockopt::{
     set_socket_keepalive, set_socket_reuseaddr, set_socket_reuseport, set_tcp_keepidle, set_tcp_keepintvl,
+    set_tcp_user_timeout,
 };
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with};
 
@@ -21,6 +22,9 @@ use super::local::Local;
 const LISTEN_BACKLOG: i32 = 4096;
 /// Between two questions to a silent peer whether it is still there (Go's default, so kube-apiserver's).
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// How long a peer may leave bytes, or those questions, unacknowledged, and how long it may take none at all
+/// (`TCP_USER_TIMEOUT`, tcp(7)); then it is gone. Without this bytes to a vanished peer are sent again for 15 minutes.
+const VANISHED_AFTER_MS: u32 = 60_000;
 /// How long an address that is taken is tried again.
 const BIND_PATIENCE: Duration = Duration::from_secs(1);
 /// After an accept that failed for want of descriptors.
@@ -42,10 +46,11 @@ pub(super) fn listeners(address: SocketAddr, count: usize) -> std::io::Result<(S
             let fd = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
             set_socket_reuseaddr(&fd, true)?;
             set_socket_reuseport(&fd, true)?;
-            // Accepted sockets inherit these: a peer that lost its power is noticed within a few minutes.
+            // Accepted sockets inherit these: a peer that lost its power is noticed within 75 s, idle or not.
             set_socket_keepalive(&fd, true)?;
             set_tcp_keepidle(&fd, KEEP_ALIVE)?;
             set_tcp_keepintvl(&fd, KEEP_ALIVE)?;
+            set_tcp_user_timeout(&fd, VANISHED_AFTER_MS)?;
             bind(&fd, &address)?;
             listen(&fd, LISTEN_BACKLOG)?;
             Ok(fd)
@@ -111,4 +116,23 @@ pub(super) fn start(local: &Rc<Local>, stream: TcpStream, buffer: Vec<u8>, face:
 
 fn spare_descriptor(local: &Local) -> Option<OwnedFd> {
     local.door().wake.descriptor().try_clone_to_owned().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::net::sockopt::{socket_keepalive, tcp_keepidle, tcp_keepintvl, tcp_user_timeout};
+
+    use super::*;
+
+    #[test]
+    fn accepted_sockets_notice_peers_that_vanish() {
+        let (address, mut fds) = listeners(([127, 0, 0, 1], 0).into(), 1).expect("a listener");
+        let client = std::net::TcpStream::connect(address).expect("a connection");
+        let accepted = rustix::net::accept(fds.remove(0)).expect("an accepted connection");
+        assert!(socket_keepalive(&accepted).expect("read back"));
+        assert_eq!(tcp_keepidle(&accepted).expect("read back"), KEEP_ALIVE);
+        assert_eq!(tcp_keepintvl(&accepted).expect("read back"), KEEP_ALIVE);
+        assert_eq!(tcp_user_timeout(&accepted).expect("read back"), VANISHED_AFTER_MS);
+        drop(client);
+    }
 }

@@ -77,5 +77,6 @@ fn whole(code: u16, content_type: &'static str, body: String) -> Reply {
         etag: None,
         caching: Caching::Private,
         nosniff: true,
+        websocket_version: None,
     })
 }

@@ -16,13 +16,15 @@ use super::admin;
 use super::descriptor;
 use super::handoff::Arrival;
 use super::local::Local;
+use super::wrap;
 use crate::http::body::{BODY_BYTES_MAX, BodyDecoder, Fed};
 use crate::http::request::{BodyFraming, HEAD_BYTES_MAX, HeadScanner, Parsed, RequestHead};
 use crate::http::response::{
     CONTINUE, Framing, JSON, LAST_CHUNK, ResponseHead, push_chunk, push_response, push_status,
 };
 use crate::http::status::{Layout, Status};
-use crate::serve::{Host, Pieces, Reply, Whole, Wish, handle};
+use crate::http::websocket::Handshake;
+use crate::serve::{Host, Pieces, Reply, Whole, Wire, Wish, handle};
 
 /// A connection without a request is closed after this (Kubernetes: 90 s).
 const IDLE: Duration = Duration::from_secs(90);
@@ -101,7 +103,11 @@ impl Connection {
         let sent = match reply {
             Reply::Whole(whole) => self.send_whole(head, &whole).await,
             Reply::Pieces(pieces) => self.send_pieces(head, pieces).await,
-            Reply::Refused(status) => self.send_refused(head, &status).await,
+            Reply::Refused(status, Wire::WebSocket(handshake)) => {
+                let refused = self.send_refused_websocket(&handshake, &status).await;
+                return Some(refused.map_or(Over::Quiet, |()| Over::Linger));
+            }
+            Reply::Refused(status, Wire::Chunked | Wire::Gzip) => self.send_refused(head, &status).await,
             Reply::Watch(wish) => return self.become_watch(head, wish).await,
         };
         match sent {
@@ -204,6 +210,7 @@ impl Connection {
         response.etag = whole.etag.as_deref();
         response.caching = whole.caching;
         response.nosniff = whole.nosniff;
+        response.websocket_version = whole.websocket_version;
         response.close = self.local.closing();
         push_response(&mut out, &response, Some(head), &whole.body);
         self.send(&out).await
@@ -245,6 +252,21 @@ impl Connection {
         self.send(&out).await
     }
 
+    /// The same over a WebSocket, where nothing follows.
+    async fn send_refused_websocket(
+        &mut self,
+        handshake: &Handshake,
+        status: &Status,
+    ) -> std::io::Result<()> {
+        let mut frames = Vec::with_capacity(1024);
+        revcast_engine::frame::error(&mut frames, status.to_json().as_bytes());
+        frames.extend_from_slice(LAST_CHUNK);
+        let mut out = Vec::with_capacity(1024);
+        handshake.push_to(&mut out);
+        out.extend_from_slice(&wrap::as_websocket(&frames));
+        self.send(&out).await
+    }
+
     async fn become_watch(&mut self, head: &RequestHead, wish: Wish) -> Option<Over> {
         let shared = &self.local.shared;
         if shared.doors.watchers() >= shared.watchers_max {
@@ -261,16 +283,26 @@ impl Connection {
             self.send_status(&Status::service_unavailable(message, 1), Some(head)).await;
             return Some(Over::Linger);
         };
+        let keep_alive = head.keep_alive && wish.wire == Wire::Chunked;
         let mut out = Vec::with_capacity(512);
-        let mut opening = response(200, JSON, Framing::Chunked);
-        opening.close = !head.keep_alive;
-        opening.push_to(&mut out);
+        if let Wire::WebSocket(handshake) = &wish.wire {
+            handshake.push_to(&mut out);
+        } else {
+            let mut opening = response(200, JSON, Framing::Chunked);
+            opening.close = !keep_alive;
+            if wish.wire == Wire::Gzip {
+                opening.content_encoding = Some("gzip");
+                opening.vary = Some("Accept-Encoding");
+            }
+            opening.push_to(&mut out);
+        }
+        out.extend_from_slice(wrap::opening(&wish.wire));
         if self.send(&out).await.is_err() {
             return Some(Over::Quiet);
         }
         drop(self.stream.take());
         let leftover = std::mem::take(&mut self.buffer);
-        self.local.hand_over(Arrival { socket, wish, leftover, keep_alive: head.keep_alive });
+        self.local.hand_over(Arrival { socket, wish, leftover, keep_alive });
         Some(Over::Quiet)
     }
 

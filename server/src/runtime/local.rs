@@ -18,9 +18,10 @@ use revcast_engine::tick::Tick;
 use revcast_engine::{Ended, Object, Shard, ShardConfig, Start, Stats, Subscription, Turn};
 
 use super::handoff::{Arrival, Door, Doors, Letter};
-use super::sockets::{Remains, Sockets};
-use super::uring::{Polls, Told};
+use super::sockets::{News, Remains, Sockets};
+use super::uring::Polls;
 use super::wake::{Bell, Promise};
+use super::wrap::Wrap;
 use crate::serve::{App, Host, Newest, WriteError, Written};
 use crate::source::desk::{Answer, Asker, Command, Desk};
 use crate::source::epoch::Epoch;
@@ -178,24 +179,16 @@ impl Local {
                 }
             }
         }
-        let mut gone = 0;
         {
+            let now = self.now();
             let core = &mut *self.core.borrow_mut();
             let (shard, sockets) = (&mut core.shard, &mut core.sockets);
-            let mut over = Vec::new();
-            sockets.reap(|id, told| match told {
-                Told::Writable => shard.writable(id),
-                Told::Gone => {
-                    shard.forget(id);
-                    over.push(id);
-                }
+            sockets.reap(now, |id, news| match news {
+                News::Writable => shard.writable(id),
+                News::Gone => shard.forget(id),
             });
-            for id in over {
-                drop(sockets.remove(id));
-                gone += 1;
-            }
+            self.count_gone(sockets);
         }
-        self.door().watchers.fetch_sub(gone, Ordering::Relaxed);
         self.tell_waiters();
         if self.closing() && !self.drained.replace(true) {
             self.core.borrow_mut().shard.drain();
@@ -208,13 +201,18 @@ impl Local {
         let core = &mut *self.core.borrow_mut();
         let turn = core.shard.turn(&mut core.sockets, now);
         while let Some(Ended { id, clean }) = core.shard.poll_ended() {
-            self.door().watchers.fetch_sub(1, Ordering::Relaxed);
-            let Some(remains) = core.sockets.remove(id) else { continue };
-            if clean && remains.keep_alive {
-                released.push(remains);
-            }
+            released.extend(core.sockets.part(id, clean, now));
         }
+        self.count_gone(&mut core.sockets);
         turn
+    }
+
+    /// A watch counts until its socket is gone, also when that is still owed the end of its stream: the server waits for it.
+    fn count_gone(&self, sockets: &mut Sockets) {
+        let gone = sockets.take_gone();
+        if gone > 0 {
+            self.door().watchers.fetch_sub(gone, Ordering::Relaxed);
+        }
     }
 
     /// Hands what is polled for to the kernel, and the counts to whoever reads them.
@@ -261,7 +259,7 @@ impl Local {
             },
             now,
         );
-        core.sockets.insert(id, socket, leftover, keep_alive);
+        core.sockets.insert(id, socket, leftover, keep_alive, Wrap::new(&wish.wire));
         if self.drained.get() {
             core.shard.drain();
         }
@@ -276,22 +274,16 @@ impl Local {
         let core = &mut *core;
         core.shard.abandon(now);
         while core.shard.turn(&mut core.sockets, now) == Turn::Again {}
-        let watchers = usize::try_from(core.shard.stats().watchers).unwrap_or(usize::MAX);
-        let mut gone = 0;
         while let Some(Ended { id, clean }) = core.shard.poll_ended() {
-            gone += 1;
-            let Some(remains) = core.sockets.remove(id) else { continue };
-            if clean && remains.keep_alive {
-                released.push(remains);
-            }
+            released.extend(core.sockets.part(id, clean, now));
         }
-        self.door().watchers.fetch_sub(gone + watchers, Ordering::Relaxed);
         let mut stats = core.shard.stats();
         (stats.watchers, stats.live, stats.classes) = (0, 0, 0);
         core.before = core.before.plus(&stats);
         // The old sockets are closed first: the new ring needs a descriptor. Polls of the old ring can never be taken for
         // polls of new watches.
         core.sockets.close();
+        self.count_gone(&mut core.sockets);
         let polls = Polls::new(self.door().wake.descriptor());
         let polls = polls.unwrap_or_else(|error| {
             panic!(
@@ -299,7 +291,7 @@ impl Local {
                 self.number
             )
         });
-        core.sockets = Sockets::new(polls);
+        core.sockets.renew(polls);
         core.shard = Shard::new(self.number, epoch.feed.clone(), self.shared.shard_config);
         core.epoch = epoch;
         self.seen.set(Revision::ZERO);

@@ -9,12 +9,14 @@ mod connection;
 mod descriptor;
 mod executor;
 mod handoff;
+mod leaving;
 mod local;
 mod metrics;
 mod sockets;
 mod stall;
 mod uring;
 mod wake;
+mod wrap;
 
 use std::fmt;
 use std::net::SocketAddr;

@@ -1,16 +1,24 @@
 //! The sockets of one shard's watches: where the engine's bytes go.
 //!
 //! Owns each watch's descriptor and what is polled of it. A delivery is one non-blocking `send(2)`; a socket that
-//! is full is polled for room, and every socket is polled for a peer that hangs up. It never reads: bytes that a
-//! client sends behind its request wait in the kernel until the stream is over.
+//! is full is polled for room, and every socket is polled for a peer that hangs up. Bytes that a client sends behind its
+//! request wait in the kernel until the stream is over, unless its wire form has two directions ([`wrap`](super::wrap)).
 
+use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
 
+use revcast_engine::tick::Tick;
 use revcast_engine::{Outlet, Sent, WatcherId};
 use rustix::io::Errno;
-use rustix::net::{SendFlags, send};
+use rustix::net::{RecvFlags, recv};
 
-use super::uring::{Polls, Told, same_generation};
+use super::leaving::Leaving;
+use super::uring::{Owner, Polls, Told};
+use super::wrap::{Hearing, READ_BYTES, Tools, Wrap, Wrapped, send_now};
+
+/// Between two readings of one client: who talks without end is heard so often, and no more.
+const LISTEN_EVERY: Duration = Duration::from_millis(50);
 
 /// The socket of one watch.
 #[derive(Debug)]
@@ -18,11 +26,54 @@ struct Socket {
     id: WatcherId,
     fd: OwnedFd,
     leftover: Option<Box<[u8]>>,
+    /// The form of its bytes on the wire, when that is not plain chunks.
+    wrap: Option<Box<Wrap>>,
     keep_alive: bool,
-    /// Whether the peer hanging up is polled for.
+    /// Whether the peer hanging up, or talking, is polled for.
     hearing: bool,
     /// Whether room is polled for.
     waiting: bool,
+}
+
+impl Socket {
+    /// What is polled for while nothing is to be sent.
+    fn ear(&self) -> Told {
+        if self.wrap.as_ref().is_some_and(|wrap| wrap.hears()) { Told::Readable } else { Told::Gone }
+    }
+
+    fn hear(&mut self, polls: &mut Polls) {
+        if !self.hearing {
+            self.hearing = true;
+            polls.watch(Owner::watch(self.id), self.fd.as_fd(), self.ear());
+        }
+    }
+
+    fn wait(&mut self, polls: &mut Polls) {
+        if !self.waiting {
+            self.waiting = true;
+            polls.watch(Owner::watch(self.id), self.fd.as_fd(), Told::Writable);
+        }
+    }
+
+    /// Takes back everything that is polled for. Behind this the descriptor may be closed and its number be used again.
+    fn forget(&mut self, polls: &mut Polls) {
+        if std::mem::take(&mut self.hearing) {
+            polls.forget(Owner::watch(self.id), self.ear());
+        }
+        if std::mem::take(&mut self.waiting) {
+            polls.forget(Owner::watch(self.id), Told::Writable);
+        }
+        polls.submit();
+    }
+}
+
+/// What is told of a watch's socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum News {
+    /// The peer is gone or said goodbye: the socket is not the watch's any more.
+    Gone,
+    /// There is room for bytes again.
+    Writable,
 }
 
 /// What a watch leaves behind.
@@ -30,7 +81,6 @@ struct Socket {
 pub(super) struct Remains {
     pub(super) socket: OwnedFd,
     pub(super) leftover: Vec<u8>,
-    pub(super) keep_alive: bool,
 }
 
 /// Sockets by the slots of their watches.
@@ -38,64 +88,212 @@ pub(super) struct Remains {
 pub(super) struct Sockets {
     by_slot: Vec<Option<Socket>>,
     polls: Polls,
+    leaving: Leaving,
+    tools: Tools,
+    /// Clients that are listened to again at a time, soonest first.
+    resting: VecDeque<(Tick, WatcherId)>,
+    /// Sockets that are not here any more, since that was last asked.
+    gone: usize,
+    /// Reused.
+    told: Vec<(Owner, Told, bool)>,
+    /// Reused.
+    scrap: Vec<u8>,
 }
 
 impl Sockets {
-    pub(super) const fn new(polls: Polls) -> Self {
-        Self { by_slot: Vec::new(), polls }
-    }
-
-    /// Closes every socket.
-    pub(super) fn close(&mut self) {
-        let ids: Vec<WatcherId> = self.by_slot.iter().flatten().map(|socket| socket.id).collect();
-        for id in ids {
-            drop(self.remove(id));
+    pub(super) fn new(polls: Polls) -> Self {
+        Self {
+            by_slot: Vec::new(),
+            polls,
+            leaving: Leaving::default(),
+            tools: Tools::default(),
+            resting: VecDeque::new(),
+            gone: 0,
+            told: Vec::new(),
+            scrap: Vec::new(),
         }
     }
 
-    /// Takes the socket of a watch that begins.
-    pub(super) fn insert(&mut self, id: WatcherId, fd: OwnedFd, leftover: Vec<u8>, keep_alive: bool) {
+    /// Closes the socket of every watch. Those on their way out go on.
+    pub(super) fn close(&mut self) {
+        for socket in self.by_slot.iter_mut().filter_map(Option::take) {
+            let mut socket = socket;
+            socket.forget(&mut self.polls);
+            self.gone += 1;
+        }
+        self.resting.clear();
+    }
+
+    /// Goes on with another ring. No watch has a socket here now: see [`Sockets::close`].
+    pub(super) fn renew(&mut self, polls: Polls) {
+        debug_assert!(self.by_slot.iter().all(Option::is_none), "polls of the old ring are lost");
+        self.polls = polls;
+        self.leaving.poll_anew(&mut self.polls);
+    }
+
+    /// Takes the socket of a watch that begins. `leftover`: what its client sent behind the request.
+    pub(super) fn insert(
+        &mut self,
+        id: WatcherId,
+        fd: OwnedFd,
+        leftover: Vec<u8>,
+        keep_alive: bool,
+        wrap: Option<Box<Wrap>>,
+    ) {
         if self.by_slot.len() <= id.slot() {
             self.by_slot.resize_with(id.slot() + 1, || None);
         }
-        self.polls.watch(id, fd.as_fd(), Told::Gone);
         let leftover = (!leftover.is_empty()).then(|| leftover.into_boxed_slice());
-        self.by_slot[id.slot()] =
-            Some(Socket { id, fd, leftover, keep_alive, hearing: true, waiting: false });
+        // A wrapped connection carries no other request.
+        let keep_alive = keep_alive && wrap.is_none();
+        let mut socket = Socket { id, fd, leftover, wrap, keep_alive, hearing: false, waiting: false };
+        if socket.ear() == Told::Readable && socket.leftover.is_some() {
+            self.resting.push_front((Tick::ZERO, id));
+        } else {
+            socket.hear(&mut self.polls);
+        }
+        self.by_slot[id.slot()] = Some(socket);
     }
 
-    /// Gives the socket of a watch that is over back, polled for nothing.
-    pub(super) fn remove(&mut self, id: WatcherId) -> Option<Remains> {
-        let socket = self.by_slot.get_mut(id.slot())?.take_if(|socket| socket.id == id)?;
-        if socket.hearing {
-            self.polls.forget(id, Told::Gone);
+    /// Takes leave of the socket of a watch that is over. `clean`: its last frame was taken. What comes back is polled for
+    /// nothing and can carry another request.
+    pub(super) fn part(&mut self, id: WatcherId, clean: bool, now: Tick) -> Option<Remains> {
+        let mut socket = self.by_slot.get_mut(id.slot())?.take_if(|socket| socket.id == id)?;
+        socket.forget(&mut self.polls);
+        match socket.wrap {
+            Some(wrap) if clean => {
+                self.gone += self.leaving.take(socket.fd, wrap.into_tail(), now, &mut self.polls);
+                None
+            }
+            Some(_) => {
+                self.gone += 1;
+                None
+            }
+            None => {
+                self.gone += 1;
+                let leftover = socket.leftover.map_or_else(Vec::new, <[u8]>::into_vec);
+                (clean && socket.keep_alive).then_some(Remains { socket: socket.fd, leftover })
+            }
         }
-        if socket.waiting {
-            self.polls.forget(id, Told::Writable);
-        }
-        // Behind this the descriptor may be closed and its number be used again.
-        self.polls.submit();
-        let leftover = socket.leftover.map_or_else(Vec::new, <[u8]>::into_vec);
-        Some(Remains { socket: socket.fd, leftover, keep_alive: socket.keep_alive })
     }
 
-    /// Calls `visit` with what sockets told since the last time.
-    pub(super) fn reap(&mut self, mut visit: impl FnMut(WatcherId, Told)) {
-        let by_slot = &mut self.by_slot;
-        self.polls.reap(|slot, generation, told, good| {
-            let Some(Some(socket)) = by_slot.get_mut(slot) else { return };
-            if !same_generation(socket.id, generation) {
-                return;
+    /// How many sockets have gone since the last time: closed, or given back.
+    pub(super) const fn take_gone(&mut self) -> usize {
+        std::mem::replace(&mut self.gone, 0)
+    }
+
+    /// Calls `visit` with what sockets told since the last time, and does what the clock asks for.
+    pub(super) fn reap(&mut self, now: Tick, mut visit: impl FnMut(WatcherId, News)) {
+        let mut told = std::mem::take(&mut self.told);
+        self.polls.reap(|owner, what, good| told.push((owner, what, good)));
+        for (owner, what, good) in told.drain(..) {
+            match owner {
+                Owner::Leaver(ticket) => {
+                    self.gone += self.leaving.told(ticket, what, now, &mut self.polls);
+                }
+                Owner::Watch(slot, _) => {
+                    let Some(Some(socket)) = self.by_slot.get_mut(slot) else { continue };
+                    if Owner::watch(socket.id) != owner {
+                        continue;
+                    }
+                    let id = socket.id;
+                    match what {
+                        Told::Gone | Told::Readable => socket.hearing = false,
+                        Told::Writable => socket.waiting = false,
+                    }
+                    match what {
+                        // A poll for room that failed is answered by another try; one for hanging up by the next send.
+                        Told::Gone if !good => {}
+                        Told::Gone => self.lose(id, &mut visit),
+                        Told::Readable => self.listen(id, now, &mut visit),
+                        Told::Writable => self.flush(id, &mut visit),
+                    }
+                }
             }
-            match told {
-                Told::Gone => socket.hearing = false,
-                Told::Writable => socket.waiting = false,
+        }
+        self.told = told;
+        while let Some(&(due, id)) = self.resting.front()
+            && due <= now
+        {
+            self.resting.pop_front();
+            self.listen(id, now, &mut visit);
+        }
+        self.gone += self.leaving.tend(now, &mut self.polls);
+    }
+
+    fn at(&mut self, id: WatcherId) -> Option<&mut Socket> {
+        self.by_slot.get_mut(id.slot())?.as_mut().filter(|socket| socket.id == id)
+    }
+
+    /// The peer is gone.
+    fn lose(&mut self, id: WatcherId, visit: &mut impl FnMut(WatcherId, News)) {
+        let Some(slot) = self.by_slot.get_mut(id.slot()) else { return };
+        if let Some(mut socket) = slot.take_if(|socket| socket.id == id) {
+            socket.forget(&mut self.polls);
+            self.gone += 1;
+            visit(id, News::Gone);
+        }
+    }
+
+    /// There is room: first for what a wrap still has to send, then for the engine.
+    fn flush(&mut self, id: WatcherId, visit: &mut impl FnMut(WatcherId, News)) {
+        let Some(Some(socket)) = self.by_slot.get_mut(id.slot()) else { return };
+        match socket.wrap.as_mut().map_or(Some(true), |wrap| wrap.flush(&socket.fd)) {
+            Some(true) => visit(id, News::Writable),
+            Some(false) => socket.wait(&mut self.polls),
+            None => self.lose(id, visit),
+        }
+    }
+
+    /// Reads what a wrapped client said.
+    fn listen(&mut self, id: WatcherId, now: Tick, visit: &mut impl FnMut(WatcherId, News)) {
+        let mut scrap = std::mem::take(&mut self.scrap);
+        scrap.resize(READ_BYTES, 0);
+        self.hear_from(id, &mut scrap, now, visit);
+        self.scrap = scrap;
+    }
+
+    fn hear_from(
+        &mut self,
+        id: WatcherId,
+        scrap: &mut [u8],
+        now: Tick,
+        visit: &mut impl FnMut(WatcherId, News),
+    ) {
+        let Some(socket) = self.at(id) else { return };
+        let Some(wrap) = &mut socket.wrap else { return };
+        let leftover = socket.leftover.take();
+        let said = match &leftover {
+            Some(leftover) => &leftover[..],
+            None => match recv(&socket.fd, &mut scrap[..], RecvFlags::DONTWAIT) {
+                Ok((read, _)) if read > 0 => &scrap[..read],
+                Err(Errno::AGAIN | Errno::INTR) => &[],
+                Ok(_) | Err(_) => return self.lose(id, visit),
+            },
+        };
+        let hearing = wrap.hear(said);
+        let flushed = wrap.flush(&socket.fd);
+        let soon = now.since(wrap.heard) < LISTEN_EVERY;
+        wrap.heard = now;
+        match (flushed, hearing) {
+            (None, _) => self.lose(id, visit),
+            (Some(_), Hearing::Over) => {
+                // The answer goes out behind whatever frame is under way, and then the connection ends.
+                let _ = self.part(id, true, now);
+                visit(id, News::Gone);
             }
-            // A poll for room that failed is answered by another try; one for hanging up by the next send.
-            if good || told == Told::Writable {
-                visit(socket.id, told);
+            (Some(empty), Hearing::GoesOn) => {
+                let Some(Some(socket)) = self.by_slot.get_mut(id.slot()) else { return };
+                if !empty {
+                    socket.wait(&mut self.polls);
+                }
+                if soon {
+                    self.resting.push_back((now.plus(LISTEN_EVERY), id));
+                } else {
+                    socket.hear(&mut self.polls);
+                }
             }
-        });
+        }
     }
 
     /// Hands what is polled for to the kernel.
@@ -107,26 +305,38 @@ impl Sockets {
     pub(super) fn told(&mut self) -> bool {
         self.polls.told()
     }
-}
 
-impl Outlet for Sockets {
-    fn send(&mut self, to: WatcherId, bytes: &[u8]) -> Sent {
+    /// Offers bytes to one watcher; the wire forms in `tools` are of the same bytes.
+    fn offer(&mut self, to: WatcherId, bytes: &[u8]) -> Sent {
         let Some(Some(socket)) = self.by_slot.get_mut(to.slot()) else { return Sent::Gone };
         if socket.id != to {
             return Sent::Gone;
         }
-        let taken = loop {
-            match send(&socket.fd, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
-                Ok(taken) => break taken,
-                Err(Errno::INTR) => {}
-                Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM) => break 0,
-                Err(_) => return Sent::Gone,
-            }
+        let (taken, full) = match &mut socket.wrap {
+            None => match send_now(&socket.fd, bytes) {
+                Some(taken) => (taken, taken < bytes.len()),
+                None => return Sent::Gone,
+            },
+            Some(wrap) => match wrap.offer(&mut self.tools, bytes, &socket.fd) {
+                Wrapped::Took(taken, tail) => (taken, tail || taken < bytes.len()),
+                Wrapped::Gone => return Sent::Gone,
+            },
         };
-        if taken < bytes.len() && !socket.waiting {
-            socket.waiting = true;
-            self.polls.watch(to, socket.fd.as_fd(), Told::Writable);
+        if full {
+            socket.wait(&mut self.polls);
         }
         Sent::Took(taken)
+    }
+}
+
+impl Outlet for Sockets {
+    fn send(&mut self, to: WatcherId, bytes: &[u8]) -> Sent {
+        self.tools.begin();
+        self.offer(to, bytes)
+    }
+
+    fn send_each(&mut self, to: &[WatcherId], bytes: &[u8], sent: &mut Vec<Sent>) {
+        self.tools.begin();
+        sent.extend(to.iter().map(|id| self.offer(*id, bytes)));
     }
 }

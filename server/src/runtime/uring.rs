@@ -1,4 +1,4 @@
-//! A ring of the shard's own, for the sockets of watches: who hung up, and who takes bytes again.
+//! A ring of the shard's own, for the sockets of watches: who hung up, who takes bytes again, who said something.
 //!
 //! Owns the submission of polls and the reading of their completions; glommio's rings cannot be asked for either
 //! without a task for every socket. Completions are signalled on the shard's eventfd, which its executor waits on. It
@@ -22,30 +22,71 @@ const SUBMIT_TRIES: usize = 10_000;
 /// The result of a poll that was taken back.
 const ECANCELED: i32 = 125;
 
+const POLLIN: u32 = 0x1;
 const POLLOUT: u32 = 0x4;
 const POLLERR: u32 = 0x8;
 const POLLHUP: u32 = 0x10;
 const POLLRDHUP: u32 = 0x2000;
 
-/// What a watch's socket can tell.
+/// What a socket can tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Told {
     /// The peer hung up, or the connection broke.
     Gone,
     /// There is room for bytes again.
     Writable,
+    /// The peer sent something, or one of what `Gone` tells.
+    Readable,
 }
+
+impl Told {
+    const fn number(self) -> u64 {
+        match self {
+            Self::Gone => 0,
+            Self::Writable => 1,
+            Self::Readable => 2,
+        }
+    }
+
+    const fn of_number(number: u64) -> Self {
+        match number & 3 {
+            0 => Self::Gone,
+            1 => Self::Writable,
+            _ => Self::Readable,
+        }
+    }
+}
+
+/// Whose socket it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// The watch in this slot with this generation, of which [`GENERATION_BITS`] count.
+    Watch(usize, u32),
+    /// A socket that is on its way out, by its ticket.
+    Leaver(u32),
+}
+
+impl Owner {
+    pub(super) const fn watch(id: WatcherId) -> Self {
+        Self::Watch(id.slot(), id.generation() & GENERATION_BITS)
+    }
+}
+
+/// What of a generation or a ticket travels through a poll's name.
+pub(super) const GENERATION_BITS: u32 = 0x3fff_ffff;
+/// No watch has this slot: the engine's numbers are 32 bits wide and small.
+const SLOT_OF_LEAVERS: u64 = 0xffff_ffff;
 
 /// Completions that nobody waits for.
 const NOBODY: u64 = u64::MAX;
 
-/// The name of a poll: the watch's slot, 31 bits of its generation, and what is polled for.
-fn name(id: WatcherId, what: Told) -> u64 {
-    let what = match what {
-        Told::Gone => 0,
-        Told::Writable => 1,
+/// The name of a poll: a slot, 30 bits of a generation, and what is polled for.
+const fn name(owner: Owner, what: Told) -> u64 {
+    let (slot, generation) = match owner {
+        Owner::Watch(slot, generation) => (slot as u64, generation),
+        Owner::Leaver(ticket) => (SLOT_OF_LEAVERS, ticket),
     };
-    ((id.slot() as u64) << 32) | (u64::from(id.generation() & 0x7fff_ffff) << 1) | what
+    slot << 32 | ((generation & GENERATION_BITS) as u64) << 2 | what.number()
 }
 
 /// The ring.
@@ -62,19 +103,20 @@ impl Polls {
         Ok(Self { ring, unsubmitted: false })
     }
 
-    /// Asks once for `what` of the watch `id`, whose socket is `fd`. [`Polls::submit`] before `fd` is closed.
-    pub(super) fn watch(&mut self, id: WatcherId, fd: BorrowedFd<'_>, what: Told) {
+    /// Asks once for `what` of `fd`, the socket of `owner`. [`Polls::submit`] before `fd` is closed.
+    pub(super) fn watch(&mut self, owner: Owner, fd: BorrowedFd<'_>, what: Told) {
         let mask = match what {
             Told::Gone => POLLRDHUP,
             Told::Writable => POLLOUT,
+            Told::Readable => POLLIN | POLLRDHUP,
         };
         let poll = opcode::PollAdd::new(types::Fd(fd.as_raw_fd()), mask | POLLERR | POLLHUP).build();
-        self.push(&poll.user_data(name(id, what)));
+        self.push(&poll.user_data(name(owner, what)));
     }
 
     /// Takes back what was asked for, so that the kernel lets go of the socket.
-    pub(super) fn forget(&mut self, id: WatcherId, what: Told) {
-        self.push(&opcode::AsyncCancel::new(name(id, what)).build().user_data(NOBODY));
+    pub(super) fn forget(&mut self, owner: Owner, what: Told) {
+        self.push(&opcode::AsyncCancel::new(name(owner, what)).build().user_data(NOBODY));
     }
 
     /// Hands everything asked for to the kernel.
@@ -86,19 +128,21 @@ impl Polls {
         }
     }
 
-    /// Calls `visit` for what was told since the last time. The slot and generation name the watch. The last argument
-    /// is false for a poll that failed: nobody polls for that any more.
-    pub(super) fn reap(&mut self, mut visit: impl FnMut(usize, u32, Told, bool)) {
+    /// Calls `visit` for what was told since the last time. The last argument is false for a poll that failed: nobody
+    /// polls for that any more.
+    pub(super) fn reap(&mut self, mut visit: impl FnMut(Owner, Told, bool)) {
         loop {
             for completion in self.ring.completion() {
                 let name = completion.user_data();
                 if name == NOBODY || completion.result() == -ECANCELED {
                     continue;
                 }
-                let told = if name & 1 == 0 { Told::Gone } else { Told::Writable };
-                let slot = usize::try_from(name >> 32).expect("it was a slot");
-                let generation = u32::try_from((name >> 1) & 0x7fff_ffff).expect("31 bits");
-                visit(slot, generation, told, completion.result() >= 0);
+                let generation = u32::try_from((name >> 2) & u64::from(GENERATION_BITS)).expect("30 bits");
+                let owner = match name >> 32 {
+                    SLOT_OF_LEAVERS => Owner::Leaver(generation),
+                    slot => Owner::Watch(usize::try_from(slot).expect("it was a slot"), generation),
+                };
+                visit(owner, Told::of_number(name), completion.result() >= 0);
             }
             if !self.ring.submission().cq_overflow() {
                 return;
@@ -136,7 +180,20 @@ impl std::fmt::Debug for Polls {
     }
 }
 
-/// Whether a generation that travelled through a poll's name is that of `id`.
-pub(super) const fn same_generation(id: WatcherId, travelled: u32) -> bool {
-    id.generation() & 0x7fff_ffff == travelled
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_told_apart() {
+        let owners =
+            [Owner::Watch(0, 0), Owner::Watch(1, 0), Owner::Watch(0, 1), Owner::Leaver(0), Owner::Leaver(1)];
+        let tolds = [Told::Gone, Told::Writable, Told::Readable];
+        let names: std::collections::HashSet<u64> =
+            owners.iter().flat_map(|owner| tolds.map(|told| name(*owner, told))).collect();
+        assert_eq!(names.len(), owners.len() * tolds.len());
+        // The last ticket of all asks for nothing that bears nobody's name.
+        assert!(tolds.iter().all(|told| name(Owner::Leaver(GENERATION_BITS), *told) != NOBODY));
+        assert!(tolds.iter().all(|told| Told::of_number(told.number()) == *told));
+    }
 }

@@ -52,6 +52,8 @@ pub struct App {
     /// How old the source's word may be before the server says that it is not ready; `None`: it is never old.
     freshness: Option<Freshness>,
     pub(super) min_watch_timeout: Duration,
+    /// Whether streams of initial events may be sent with gzip.
+    pub(super) watch_list_gzip: bool,
     pub(super) root: Bytes,
     life: AtomicU8,
 }
@@ -78,7 +80,14 @@ impl App {
             epochs,
             freshness: None,
             min_watch_timeout,
+            watch_list_gzip: true,
         }
+    }
+
+    /// With gzip for streams of initial events, where clients take it, or without.
+    #[must_use]
+    pub fn with_watch_list_gzip(self, on: bool) -> Self {
+        Self { watch_list_gzip: on, ..self }
     }
 
     /// With a source elsewhere, whose word can be old.

@@ -15,6 +15,7 @@ use revcast_engine::{Object, Scope, Start};
 
 use crate::http::response::Caching;
 use crate::http::status::Status;
+use crate::http::websocket::Handshake;
 use crate::source::{SourceError, Txn, TxnError};
 
 /// What a transaction did.
@@ -98,6 +99,8 @@ pub struct Whole {
     pub caching: Caching,
     /// `X-Content-Type-Options: nosniff`.
     pub nosniff: bool,
+    /// `Sec-WebSocket-Version`: what a client should have said (RFC 6455, section 4.4).
+    pub websocket_version: Option<&'static str>,
 }
 
 /// An answer that is made piece by piece while it is sent: a long list.
@@ -106,6 +109,17 @@ pub trait Pieces {
     ///
     /// A piece may be empty though more follow: a selector that passes over many objects gives way to other work.
     fn next(&mut self, out: &mut Vec<u8>) -> bool;
+}
+
+/// The form of a stream on the wire.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wire {
+    /// HTTP chunks, as they are.
+    Chunked,
+    /// A WebSocket, which this handshake opens.
+    WebSocket(Handshake),
+    /// HTTP chunks of one gzip stream.
+    Gzip,
 }
 
 /// A watch that is to begin: everything the shard needs but the clock.
@@ -125,6 +139,8 @@ pub struct Wish {
     pub epoch: u64,
     /// When the stream ends by itself, from now.
     pub timeout: Duration,
+    /// What the stream looks like on the wire.
+    pub wire: Wire,
 }
 
 /// What a handler gives back.
@@ -133,8 +149,8 @@ pub enum Reply {
     Whole(Whole),
     /// JSON in pieces: 200.
     Pieces(Box<dyn Pieces>),
-    /// A stream that is a Status in an ERROR event and the end: 200.
-    Refused(Status),
+    /// A stream that is a Status in an ERROR event and the end: 200, or 101.
+    Refused(Status, Wire),
     /// A watch.
     Watch(Wish),
 }
@@ -144,7 +160,7 @@ impl std::fmt::Debug for Reply {
         match self {
             Self::Whole(whole) => whole.fmt(f),
             Self::Pieces(_) => f.write_str("Pieces"),
-            Self::Refused(status) => f.debug_tuple("Refused").field(status).finish(),
+            Self::Refused(status, wire) => f.debug_tuple("Refused").field(status).field(wire).finish(),
             Self::Watch(wish) => wish.fmt(f),
         }
     }

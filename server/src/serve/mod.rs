@@ -39,7 +39,7 @@ use revcast_engine::key::Key;
 
 pub use app::{App, Freshness, Life};
 pub use encode::Encoder;
-pub use host::{Host, Newest, Pieces, Reply, Whole, Wish, WriteError, Written};
+pub use host::{Host, Newest, Pieces, Reply, Whole, Wire, Wish, WriteError, Written};
 
 use crate::api::resources::ApiResource;
 use crate::http::accept::{self, DiscoveryForm, Form};

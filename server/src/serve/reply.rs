@@ -6,6 +6,7 @@ use super::host::{Reply, Whole};
 use crate::api::discovery::Document;
 use crate::http::response::{Caching, JSON, PAGE_NOT_FOUND, TEXT};
 use crate::http::status::{Layout, Status};
+use crate::http::websocket::{self, HandshakeError};
 
 /// A body with the headers that all have.
 pub(super) const fn whole(code: u16, content_type: &'static str, body: Bytes) -> Whole {
@@ -19,6 +20,7 @@ pub(super) const fn whole(code: u16, content_type: &'static str, body: Bytes) ->
         etag: None,
         caching: Caching::Private,
         nosniff: false,
+        websocket_version: None,
     }
 }
 
@@ -34,6 +36,16 @@ pub(super) fn status(status: &Status, layout: Layout) -> Reply {
 pub(super) fn method_not_allowed(allow: &'static str, layout: Layout) -> Reply {
     let status = Status::method_not_allowed();
     Reply::Whole(Whole { allow: Some(allow), ..whole(status.code(), JSON, status.to_body(layout).into()) })
+}
+
+/// 400 for a WebSocket that cannot be opened.
+pub(super) fn bad_handshake(error: HandshakeError, layout: Layout) -> Reply {
+    let status = error.status();
+    let version = (error == HandshakeError::Version).then_some(websocket::VERSION);
+    Reply::Whole(Whole {
+        websocket_version: version,
+        ..whole(status.code(), JSON, status.to_body(layout).into())
+    })
 }
 
 /// 404 for a path that means nothing (recording 12).

@@ -7,9 +7,10 @@ use std::time::Duration;
 use revcast_engine::Start;
 
 use super::select::{self, Choice};
-use super::{Call, Host, Reply, Wish};
+use super::{Call, Host, Reply, Wire, Wish, reply};
 use crate::http::options::{Freshness, WatchOptions, WatchStart, WatchTimeout};
 use crate::http::status::Status;
+use crate::http::websocket::{Handshake, HandshakeError};
 
 /// Answers a watch; `name` when the path has one.
 pub(super) async fn handle<H: Host>(
@@ -26,6 +27,10 @@ pub(super) async fn handle<H: Host>(
         return Err(Status::bad_request(why));
     }
     let choice = Choice::new(call, &options.selectors, name)?;
+    let wire = match wire(call, options) {
+        Ok(wire) => wire,
+        Err(error) => return Ok(reply::bad_handshake(error, call.layout)),
+    };
     let start = match options.start {
         WatchStart::State(freshness) => {
             let reached = match freshness {
@@ -35,7 +40,7 @@ pub(super) async fn handle<H: Host>(
             };
             if let Err(status) = reached {
                 // The stream has begun as far as the client knows: the error is an event (recording 07).
-                return Ok(Reply::Refused(status));
+                return Ok(Reply::Refused(status, wire));
             }
             Start::State { end_mark: options.bookmarks }
         }
@@ -43,14 +48,14 @@ pub(super) async fn handle<H: Host>(
         // must be told, and the shard may take the watch after that.
         WatchStart::MostRecent => match call.consistent().await {
             Ok(snapshot) => Start::After(snapshot.revision()),
-            Err(status) => return Ok(Reply::Refused(status)),
+            Err(status) => return Ok(Reply::Refused(status, wire)),
         },
         WatchStart::Any => Start::After(call.epoch.feed.revision()),
         WatchStart::After(revision) => {
             let newest = call.epoch.feed.revision();
             if revision > newest && revision <= call.epoch.abandoned {
                 // It was reached, but in a line of revisions that is no more.
-                return Ok(Reply::Refused(Status::watch_expired(revision, newest.next())));
+                return Ok(Reply::Refused(Status::watch_expired(revision, newest.next()), wire));
             }
             Start::After(revision)
         }
@@ -63,7 +68,18 @@ pub(super) async fn handle<H: Host>(
         bookmarks: options.bookmarks,
         epoch: call.epoch.number,
         timeout: timeout(call, options.timeout),
+        wire,
     }))
+}
+
+/// What the stream looks like: a WebSocket where one is asked for; gzip where the client takes it and asked for the initial
+/// events in words, as in Kubernetes 1.37, for it is those that are many (KEP-3157).
+fn wire<H: Host>(call: &Call<'_, H>, options: &WatchOptions) -> Result<Wire, HandshakeError> {
+    if let Some(headers) = &call.head.upgrade {
+        return Handshake::new(headers).map(Wire::WebSocket);
+    }
+    let gzip = call.app.watch_list_gzip && options.asked_for_initial_events && call.head.accepts_gzip();
+    Ok(if gzip { Wire::Gzip } else { Wire::Chunked })
 }
 
 /// When the stream ends: as asked, or at random between the least time and twice that, so that clients which began

@@ -160,6 +160,8 @@ pub struct WatchOptions {
     pub start: WatchStart,
     /// Whether the server may send BOOKMARK events.
     pub bookmarks: bool,
+    /// Whether `sendInitialEvents=true` was said; [`WatchStart::State`] without it is a default.
+    pub asked_for_initial_events: bool,
     /// When it ends.
     pub timeout: WatchTimeout,
     /// Which objects.
@@ -192,7 +194,8 @@ impl WatchOptions {
             seconds => WatchTimeout::After(Duration::from_secs(u64::try_from(seconds).unwrap_or(0))),
         };
         let bookmarks = query.flag("allowWatchBookmarks").unwrap_or(false);
-        Ok(Self { start, bookmarks, timeout, selectors: Selectors::of(query) })
+        let asked_for_initial_events = raw.initial_events == Some(true);
+        Ok(Self { start, bookmarks, asked_for_initial_events, timeout, selectors: Selectors::of(query) })
     }
 }
 

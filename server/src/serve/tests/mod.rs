@@ -246,7 +246,7 @@ impl World {
                 while pieces.next(&mut out) {}
                 (200, out)
             }
-            Reply::Refused(status) => {
+            Reply::Refused(status, _) => {
                 (200, format!("{{\"type\":\"ERROR\",\"object\":{}}}\n", status.to_json()).into())
             }
             Reply::Watch(_) => (200, Vec::new()),

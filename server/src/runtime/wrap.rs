@@ -1,0 +1,325 @@
+//! What stands between the engine's frames and a socket whose bytes are not plain HTTP chunks.
+//!
+//! The engine knows chunks only; a socket with a [`Wrap`] has another form on the wire: WebSocket frames or a gzip
+//! stream. The contract, which TLS can take up as well:
+//!
+//! - A wrap takes whole frames or nothing, so that its watcher always stands between two frames: up to a page of them at
+//!   once, and at least one. It makes their wire form and keeps, in its tail, what the kernel does not take; while a
+//!   tail is left it takes nothing. So a slow client costs one page or one frame, whatever else it is owed.
+//! - What is the same for everybody is made once: [`Tools`] keep the wire form of what was offered last, for all
+//!   members of a class. A wrap has no compressor and no page of its own.
+//! - A wrap that hears is read, and answers between two frames.
+//! - The last chunk becomes the wire form's own end. The connection carries no other request behind it.
+
+mod gzip;
+mod websocket;
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use revcast_engine::limits::PAGE_BYTES;
+use revcast_engine::tick::Tick;
+use rustix::io::Errno;
+use rustix::net::{SendFlags, send};
+
+use super::super::serve::Wire;
+pub(super) use websocket::READ_BYTES;
+
+/// What the wire form of frames may have more than the frames: heads, ends, an answer or two.
+const TAIL_SLACK: usize = 16 << 10;
+
+/// One frame of the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Frame<'a> {
+    /// A chunk, and what is in it.
+    Payload(&'a [u8]),
+    /// The last chunk.
+    End,
+}
+
+/// The frame that `bytes` begin with, and its length; `None`: they begin with no whole frame.
+fn first_frame(bytes: &[u8]) -> Option<(Frame<'_>, usize)> {
+    let digits = bytes.iter().take(16).take_while(|b| b.is_ascii_hexdigit()).count();
+    let size = std::str::from_utf8(&bytes[..digits]).ok()?;
+    let size = usize::from_str_radix(size, 16).ok()?;
+    let start = digits + 2;
+    let end = start.checked_add(size)?;
+    let payload = bytes.get(start..end)?;
+    if &bytes[digits..start] != b"\r\n" || bytes.get(end..end + 2)? != b"\r\n" {
+        return None;
+    }
+    Some((if size == 0 { Frame::End } else { Frame::Payload(payload) }, end + 2))
+}
+
+/// Calls `visit` for the frames at the head of `bytes` that a wrap takes at once: those that fit into a page, and the
+/// first whatever its size. How many bytes they are; 0: there is no whole frame.
+fn each_frame<'a>(bytes: &'a [u8], mut visit: impl FnMut(Frame<'a>)) -> usize {
+    let mut taken = 0;
+    while let Some((frame, len)) = first_frame(&bytes[taken..]) {
+        if taken > 0 && taken + len > PAGE_BYTES {
+            break;
+        }
+        visit(frame);
+        taken += len;
+    }
+    taken
+}
+
+/// What all wraps of a shard share: buffers, the compressor, and the wire form of what was offered last.
+#[derive(Debug, Default)]
+pub(super) struct Tools {
+    websocket: websocket::Made,
+    gzip: gzip::Press,
+}
+
+impl Tools {
+    /// What follows is about other bytes than before.
+    pub(super) fn begin(&mut self) {
+        self.websocket.clear();
+        self.gzip.clear();
+    }
+}
+
+/// The wire form of one socket, and where it stands in it.
+#[derive(Debug)]
+pub(super) struct Wrap {
+    coding: Coding,
+    tail: Tail,
+    /// When its client was last listened to.
+    pub(super) heard: Tick,
+}
+
+#[derive(Debug)]
+enum Coding {
+    WebSocket(websocket::Peer),
+    Gzip(gzip::Stream),
+}
+
+/// How a client goes on that was listened to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hearing {
+    GoesOn,
+    /// It said goodbye, or what no client may say; the answer to that is in the tail.
+    Over,
+}
+
+/// What became of frames that were offered to a wrap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wrapped {
+    /// So many bytes of them were taken; whether a tail is left.
+    Took(usize, bool),
+    /// The connection broke.
+    Gone,
+}
+
+impl Wrap {
+    /// The wrap of a watch that begins; `None`: its bytes go out as they are.
+    pub(super) fn new(wire: &Wire) -> Option<Box<Self>> {
+        let coding = match wire {
+            Wire::Chunked => return None,
+            Wire::WebSocket(_) => Coding::WebSocket(websocket::Peer::default()),
+            Wire::Gzip => Coding::Gzip(gzip::Stream::default()),
+        };
+        Some(Box::new(Self { coding, tail: Tail::default(), heard: Tick::ZERO }))
+    }
+
+    /// Takes frames for `to`.
+    pub(super) fn offer(&mut self, tools: &mut Tools, bytes: &[u8], to: &OwnedFd) -> Wrapped {
+        if !self.tail.is_empty() {
+            return Wrapped::Took(0, true);
+        }
+        let (taken, wire) = match &mut self.coding {
+            Coding::WebSocket(_) => tools.websocket.make(bytes),
+            Coding::Gzip(stream) => stream.make(&mut tools.gzip, bytes),
+        };
+        debug_assert!(taken > 0, "the engine offers whole frames to who stands between two");
+        if taken == 0 {
+            return Wrapped::Gone;
+        }
+        match send_now(to, wire) {
+            Some(sent) => {
+                self.tail.keep(&wire[sent..], taken);
+                Wrapped::Took(taken, !self.tail.is_empty())
+            }
+            None => Wrapped::Gone,
+        }
+    }
+
+    /// Sends what is left of the tail. `None`: the connection broke; else whether all of it went.
+    pub(super) fn flush(&mut self, to: &OwnedFd) -> Option<bool> {
+        let mut empty = self.tail.flush(to)?;
+        if empty && let Coding::WebSocket(peer) = &mut self.coding {
+            peer.settle(&mut self.tail.bytes);
+            empty = self.tail.flush(to)?;
+        }
+        Some(empty)
+    }
+
+    /// Whether its client is read.
+    pub(super) const fn hears(&self) -> bool {
+        matches!(self.coding, Coding::WebSocket(_))
+    }
+
+    /// What the client sent. What is to be answered waits in the tail: flush it.
+    pub(super) fn hear(&mut self, bytes: &[u8]) -> Hearing {
+        match &mut self.coding {
+            Coding::WebSocket(peer) => peer.hear(bytes, &mut self.tail.bytes),
+            Coding::Gzip(_) => Hearing::GoesOn,
+        }
+    }
+
+    /// What must still be sent when its watch is over.
+    pub(super) fn into_tail(self) -> Tail {
+        self.tail
+    }
+}
+
+/// Bytes of the wire form that the kernel did not take yet. They end where a frame of the wire ends.
+#[derive(Debug, Default)]
+pub(super) struct Tail {
+    bytes: Vec<u8>,
+    sent: usize,
+}
+
+impl Tail {
+    pub(super) const fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Keeps what was not sent of the wire form of `of` bytes of frames.
+    fn keep(&mut self, rest: &[u8], of: usize) {
+        debug_assert!(self.is_empty(), "nothing is taken while a tail is left");
+        debug_assert!(rest.len() <= of + of / 64 + TAIL_SLACK, "{} bytes of wire for {of}", rest.len());
+        if !rest.is_empty() {
+            self.bytes = rest.to_vec();
+        }
+    }
+
+    /// Sends what the kernel takes. `None`: the connection broke; else whether nothing is left.
+    pub(super) fn flush(&mut self, to: &OwnedFd) -> Option<bool> {
+        if self.sent < self.bytes.len() {
+            self.sent += send_now(to, &self.bytes[self.sent..])?;
+        }
+        let empty = self.sent == self.bytes.len();
+        if empty {
+            // Whoever is not behind keeps no buffer.
+            *self = Self::default();
+        }
+        Some(empty)
+    }
+}
+
+/// Sends without waiting: how many bytes the kernel took. `None`: the connection broke.
+pub(super) fn send_now(to: impl AsFd, bytes: &[u8]) -> Option<usize> {
+    loop {
+        match send(&to, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+            Ok(taken) => return Some(taken),
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM) => return Some(0),
+            Err(_) => return None,
+        }
+    }
+}
+
+/// The bytes that stand before the first frame, behind the head of the reply.
+pub(super) fn opening(wire: &Wire) -> &'static [u8] {
+    match wire {
+        Wire::Chunked | Wire::WebSocket(_) => b"",
+        Wire::Gzip => gzip::OPENING,
+    }
+}
+
+/// A reply over a WebSocket that is one stream of frames and its end.
+pub(super) fn as_websocket(frames: &[u8]) -> Vec<u8> {
+    let mut made = websocket::Made::default();
+    made.make(frames).1.to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+    use std::os::unix::net::UnixStream;
+
+    use revcast_engine::frame;
+
+    use super::*;
+
+    fn chunk(payload: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        crate::http::response::push_chunk(&mut out, payload);
+        out
+    }
+
+    #[test]
+    fn frames_are_found_whole() {
+        let mut bytes = chunk(b"abc\n");
+        bytes.extend_from_slice(&chunk(&[b'x'; 300]));
+        bytes.extend_from_slice(frame::END);
+        let mut seen = Vec::new();
+        assert_eq!(each_frame(&bytes, |frame| seen.push(frame)), bytes.len());
+        assert_eq!(seen, [Frame::Payload(b"abc\n"), Frame::Payload(&[b'x'; 300]), Frame::End]);
+        // The engine's own frames are such.
+        let mut error = Vec::new();
+        frame::error(&mut error, b"{}");
+        assert!(matches!(first_frame(&error), Some((Frame::Payload(_), len)) if len == error.len()));
+        for part in 0..error.len() {
+            assert_eq!(first_frame(&error[..part]), None, "cut at {part}");
+        }
+        for wrong in
+            [&b""[..], b"\r\n", b"3\r\nabcd\n", b"3\nabc\r\n", b"x\r\nabc\r\n", b"ffffffffffffffff\r\na\r\n"]
+        {
+            assert_eq!(first_frame(wrong), None, "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_wrap_takes_a_page_or_one_frame() {
+        let small = chunk(&[b'x'; 30_000]);
+        let three = [&small[..], &small, &small].concat();
+        assert_eq!(each_frame(&three, |_| {}), 2 * small.len());
+        let large = chunk(&vec![b'x'; 1 << 20]);
+        assert_eq!(each_frame(&[&large[..], &small].concat(), |_| {}), large.len());
+        assert_eq!(each_frame(&[&small[..], &large].concat(), |_| {}), small.len());
+    }
+
+    /// What is not read stays in the tail, bounded, and comes out in order.
+    #[test]
+    fn a_socket_that_is_full_keeps_a_tail_and_takes_nothing() {
+        let (ours, mut theirs) = UnixStream::pair().expect("a pair of sockets");
+        let ours = OwnedFd::from(ours);
+        let mut wrap = Wrap::new(&Wire::Gzip).expect("a wrap");
+        let mut tools = Tools::default();
+        // Noise: deflate cannot make it smaller.
+        let noise: Vec<u8> =
+            (0_u32..1 << 20).map(|i| (i.wrapping_mul(2_654_435_761) >> 13).to_le_bytes()[0]).collect();
+        let frame = chunk(&noise);
+        let mut taken = 0;
+        let mut expected = Vec::new();
+        loop {
+            tools.begin();
+            match wrap.offer(&mut tools, &frame, &ours) {
+                Wrapped::Took(0, true) => break,
+                Wrapped::Took(bytes, _) => {
+                    assert_eq!(bytes, frame.len(), "all or nothing");
+                    expected.extend_from_slice(&noise);
+                    taken += 1;
+                }
+                Wrapped::Gone => panic!("the peer is there"),
+            }
+            assert!(taken < 100, "a socket that nobody reads gets full");
+        }
+        assert!(wrap.tail.bytes.len() <= frame.len() + frame.len() / 64 + TAIL_SLACK);
+        let reader = std::thread::spawn(move || {
+            let mut all = Vec::new();
+            theirs.read_to_end(&mut all).map(|_| all)
+        });
+        while !wrap.flush(&ours).expect("the peer is there") {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        tools.begin();
+        assert_eq!(wrap.offer(&mut tools, frame::END, &ours), Wrapped::Took(frame::END.len(), false));
+        drop(ours);
+        let wire = reader.join().expect("the reader").expect("all of it");
+        let stream = [gzip::OPENING, &wire].concat();
+        assert!(gzip::tests::unzipped(&stream) == expected, "what comes out is what went in");
+    }
+}

@@ -1,0 +1,209 @@
+//! A watch as a WebSocket (RFC 6455): an event is one text message, with the line feed that ends it, as in
+//! kube-apiserver (recording 16).
+//!
+//! Owns the frames that are sent and what is answered to the client's; reading those is [`reader`]'s business. The
+//! server's frames are never masked and never in fragments.
+
+mod reader;
+
+use super::{Frame, Hearing, each_frame};
+use reader::{Heard, PAYLOAD_OF_CONTROL_MAX, Reader};
+
+/// Bytes of a client that are read at once.
+pub(in super::super) const READ_BYTES: usize = 16 << 10;
+
+/// Pings of one reading that are each answered; of more the newest is (RFC 6455, section 5.5.3).
+const PONGS_AT_ONCE: usize = 8;
+
+const TEXT: u8 = 0x81;
+const CLOSE: u8 = 0x88;
+const PING: u8 = 0x89;
+const PONG: u8 = 0x8a;
+
+/// The stream came to its end (RFC 6455, section 7.4.1).
+const NORMAL: u16 = 1000;
+
+/// What keeps an idle stream alive: a chunk of one space. Here it is a ping.
+const HEARTBEAT: &[u8] = b" ";
+
+fn push_frame(out: &mut Vec<u8>, first: u8, payload: &[u8]) {
+    out.push(first);
+    match payload.len() {
+        short @ 0..126 => out.push(u8::try_from(short).unwrap_or(0)),
+        medium => match u16::try_from(medium) {
+            Ok(medium) => {
+                out.push(126);
+                out.extend_from_slice(&medium.to_be_bytes());
+            }
+            Err(_) => {
+                out.push(127);
+                out.extend_from_slice(&(medium as u64).to_be_bytes());
+            }
+        },
+    }
+    out.extend_from_slice(payload);
+}
+
+fn push_close(out: &mut Vec<u8>, code: u16, why: &str) {
+    let mut payload = [0; PAYLOAD_OF_CONTROL_MAX];
+    let len = 2 + why.len().min(PAYLOAD_OF_CONTROL_MAX - 2);
+    payload[..2].copy_from_slice(&code.to_be_bytes());
+    payload[2..len].copy_from_slice(&why.as_bytes()[..len - 2]);
+    push_frame(out, CLOSE, &payload[..len]);
+}
+
+/// The frames that were made last. They are the same for every client.
+#[derive(Debug, Default)]
+pub(super) struct Made {
+    wire: Vec<u8>,
+    taken: usize,
+}
+
+impl Made {
+    pub(super) const fn clear(&mut self) {
+        self.taken = 0;
+    }
+
+    /// The wire form of what can be taken of `frames`, and how many bytes of them that is.
+    pub(super) fn make(&mut self, frames: &[u8]) -> (usize, &[u8]) {
+        if self.taken == 0 {
+            self.wire.clear();
+            let wire = &mut self.wire;
+            self.taken = each_frame(frames, |frame| match frame {
+                Frame::Payload(HEARTBEAT) => push_frame(wire, PING, b""),
+                Frame::Payload(event) => push_frame(wire, TEXT, event),
+                Frame::End => push_close(wire, NORMAL, ""),
+            });
+        }
+        (self.taken, &self.wire)
+    }
+}
+
+/// The client of one WebSocket.
+#[derive(Debug, Default)]
+pub(super) struct Peer {
+    reader: Reader,
+    /// The payload of a ping that waits until the tail is gone.
+    owed: Option<Box<[u8]>>,
+}
+
+impl Peer {
+    /// Reads what the client sent; answers go behind what `tail` holds. While it holds something only the newest ping is
+    /// kept, so that who never reads cannot make it grow.
+    pub(super) fn hear(&mut self, bytes: &[u8], tail: &mut Vec<u8>) -> Hearing {
+        let busy = !tail.is_empty();
+        let owed = &mut self.owed;
+        let mut pongs = 0;
+        let heard = self.reader.read(bytes, |ping| {
+            if !busy && pongs < PONGS_AT_ONCE {
+                pongs += 1;
+                push_frame(tail, PONG, ping);
+            } else {
+                *owed = Some(ping.into());
+            }
+        });
+        match heard {
+            Ok(Heard::All) => {
+                if !busy {
+                    self.settle(tail);
+                }
+                Hearing::GoesOn
+            }
+            Ok(Heard::Close(code)) => {
+                push_close(tail, code.unwrap_or(NORMAL), "");
+                Hearing::Over
+            }
+            Err(fault) => {
+                push_close(tail, fault.code, fault.why);
+                Hearing::Over
+            }
+        }
+    }
+
+    /// Appends the pong that waited.
+    pub(super) fn settle(&mut self, tail: &mut Vec<u8>) {
+        if let Some(ping) = self.owed.take() {
+            push_frame(tail, PONG, &ping);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use revcast_engine::frame;
+
+    use super::*;
+    use crate::http::response::push_chunk;
+
+    #[test]
+    fn an_event_is_a_text_message_and_the_end_a_close() {
+        let mut frames = Vec::new();
+        push_chunk(&mut frames, b"{\"type\":\"ADDED\"}\n");
+        push_chunk(&mut frames, &[b'x'; 126]);
+        push_chunk(&mut frames, b" ");
+        frames.extend_from_slice(frame::END);
+        let mut made = Made::default();
+        let (taken, wire) = made.make(&frames);
+        assert_eq!(taken, frames.len());
+        let expected = [
+            b"\x81\x11{\"type\":\"ADDED\"}\n",
+            &b"\x81\x7e\0\x7e"[..],
+            &[b'x'; 126],
+            b"\x89\0",
+            b"\x88\x02\x03\xe8",
+        ];
+        assert_eq!(wire, expected.concat());
+        made.clear();
+        let mut large = Vec::new();
+        push_chunk(&mut large, &vec![b'x'; 65_536]);
+        let wire = made.make(&large).1;
+        assert_eq!(wire[..10], *b"\x81\x7f\0\0\0\0\0\x01\0\0");
+        assert!(wire.len() <= large.len() + 16);
+    }
+
+    fn masked(first: u8, payload: &[u8]) -> Vec<u8> {
+        let mut out = vec![first, 0x80 | u8::try_from(payload.len()).expect("short"), 1, 2, 3, 4];
+        out.extend(payload.iter().enumerate().map(|(at, byte)| byte ^ [1, 2, 3, 4][at % 4]));
+        out
+    }
+
+    #[test]
+    fn pings_are_answered_within_bounds() {
+        let mut peer = Peer::default();
+        let mut tail = Vec::new();
+        assert_eq!(peer.hear(&masked(PING, b"hi"), &mut tail), Hearing::GoesOn);
+        assert_eq!(tail, b"\x8a\x02hi");
+        tail.clear();
+        let flood: Vec<u8> = (0..1000_u16).flat_map(|i| masked(PING, &i.to_be_bytes())).collect();
+        assert_eq!(peer.hear(&flood, &mut tail), Hearing::GoesOn);
+        assert_eq!(tail.len(), (PONGS_AT_ONCE + 1) * 4);
+        assert_eq!(tail[tail.len() - 2..], 999_u16.to_be_bytes(), "the newest is among them");
+        // While the client does not read nothing is added, and the newest is not forgotten.
+        let full = tail.len();
+        for _ in 0..100 {
+            assert_eq!(peer.hear(&flood, &mut tail), Hearing::GoesOn);
+        }
+        assert_eq!(tail.len(), full);
+        tail.clear();
+        peer.settle(&mut tail);
+        assert_eq!(tail, [b"\x8a\x02", &999_u16.to_be_bytes()[..]].concat());
+    }
+
+    #[test]
+    fn goodbyes_and_faults_are_answered_with_a_close() {
+        let table: [(Vec<u8>, u16); 5] = [
+            (masked(CLOSE, b""), 1000),
+            (masked(CLOSE, &[3, 233]), 1001),
+            (masked(CLOSE, b"\x0f\xa0bye"), 4000),
+            (b"\x81\x02hi".to_vec(), 1002),
+            (masked(TEXT, b"\xff"), 1007),
+        ];
+        for (bytes, code) in table {
+            let mut tail = b"a frame before".to_vec();
+            assert_eq!(Peer::default().hear(&bytes, &mut tail), Hearing::Over, "{bytes:?}");
+            let close = tail.strip_prefix(b"a frame before").expect("behind the tail");
+            assert_eq!((close[0], &close[2..4]), (CLOSE, &code.to_be_bytes()[..]), "{bytes:?}");
+            assert_eq!(usize::from(close[1]), close.len() - 2);
+        }
+    }
+}
