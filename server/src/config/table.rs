@@ -91,7 +91,7 @@ const DAY: u64 = 24 * HOUR;
 pub(crate) const TRUTH: &str = "true|false";
 
 /// In the order of the help.
-pub(crate) static ROWS: [Row; 27] = [
+pub(crate) static ROWS: [Row; 28] = [
     Row {
         name: "listen",
         value: "ADDR",

@@ -6,7 +6,12 @@
 use super::status::Status;
 
 /// The media types that can be had; what a 406 lists.
-pub const REPRESENTATIONS: [&str; 2] = ["application/json", "application/json;stream=watch"];
+pub const REPRESENTATIONS: [&str; 3] =
+    ["application/json", "application/yaml", "application/json;stream=watch"];
+/// Those of objects and lists.
+const OBJECTS: [&str; 2] = ["application/json", "application/yaml"];
+/// Those of a watch.
+const STREAMS: [&str; 1] = ["application/json;stream=watch"];
 
 /// Clauses of an `Accept` that are read; a client that sends more means the first ones.
 const CLAUSES_MAX: usize = 64;
@@ -38,15 +43,33 @@ pub enum Form {
     Object,
     /// A `Table`: what kubectl prints.
     Table(MetaVersion),
-    /// `PartialObjectMetadata`, or its list.
+    /// `PartialObjectMetadata`.
     Metadata(MetaVersion),
+    /// `PartialObjectMetadataList`; of a watch each object is a `PartialObjectMetadata`.
+    MetadataList(MetaVersion),
 }
 
-/// What was agreed on; the media type is always `application/json`.
+/// How an answer is spelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Media {
+    /// `application/json`.
+    Json,
+    /// `application/yaml`, which no stream has.
+    Yaml,
+}
+
+impl Media {
+    /// In the server's order of preference.
+    const ALL: [Self; 2] = [Self::Json, Self::Yaml];
+}
+
+/// What was agreed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Agreed {
     /// The form.
     pub form: Form,
+    /// The media type.
+    pub media: Media,
     /// Whether the clause asked for pretty JSON: `application/json;pretty=1`.
     pub pretty: bool,
 }
@@ -76,56 +99,108 @@ impl DiscoveryForm {
     }
 }
 
-/// None of the forms that there are is acceptable to the client: 406.
+/// Nothing that there is is acceptable to the client: 406.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NotAcceptable;
+pub enum NotAcceptable {
+    /// None of the media types (recording 12).
+    Media,
+    /// A media type that there is, but not as what was asked (`as`, `stream`), or not at all (`q=0`).
+    Form,
+    /// A watch as something that has no streams (recording 17).
+    Stream,
+    /// A document that there is in JSON only.
+    Document,
+}
 
 impl NotAcceptable {
     /// The response.
     #[must_use]
     pub fn status(self) -> Status {
-        Status::not_acceptable(&REPRESENTATIONS)
+        match self {
+            Self::Media => Status::not_acceptable(&REPRESENTATIONS),
+            Self::Form => Status::not_accepted(&OBJECTS),
+            Self::Stream => Status::not_accepted(&STREAMS),
+            Self::Document => Status::not_acceptable(&OBJECTS[..1]),
+        }
     }
 }
 
-/// Agrees on the form of an object, a list or a stream. Nothing asked, or nothing in the header, is JSON.
+const DEFAULT: Agreed = Agreed { form: Form::Object, media: Media::Json, pretty: false };
+
+/// Agrees on the form of an object or a list. Nothing asked, or nothing in the header, is JSON.
 ///
 /// # Errors
-/// [`NotAcceptable`] when all that is asked is something else: YAML, protobuf, CBOR, an unknown `as`, ...
+/// [`NotAcceptable`] when all that is asked is something else: protobuf, CBOR, an unknown `as`, ...
 pub fn negotiate(accept: Option<&str>) -> Result<Agreed, NotAcceptable> {
-    choose(accept, Agreed { form: Form::Object, pretty: false }, |clause| {
-        let form = match clause.transform() {
-            None => Form::Object,
-            Some((kind, "meta.k8s.io", version)) => {
-                let version = match version {
-                    "v1" => MetaVersion::V1,
-                    "v1beta1" => MetaVersion::V1beta1,
-                    _ => return None,
-                };
-                match kind {
-                    "Table" => Form::Table(version),
-                    "PartialObjectMetadata" | "PartialObjectMetadataList" => Form::Metadata(version),
-                    _ => return None,
-                }
+    choose(accept, DEFAULT, agree)
+}
+
+/// Agrees on the form of a stream's objects, which are JSON.
+///
+/// # Errors
+/// [`NotAcceptable`], as [`negotiate`], and when all that is asked has no streams: YAML.
+pub fn negotiate_stream(accept: Option<&str>) -> Result<Agreed, NotAcceptable> {
+    negotiate(accept)?;
+    let json = |clause: &Clause<'_>, media| agree(clause, media).filter(|agreed| agreed.media == Media::Json);
+    choose(accept, DEFAULT, json).map_err(|_| NotAcceptable::Stream)
+}
+
+/// The spelling of an error, which has no other form than its own; `None`: the client takes none, and gets pretty JSON
+/// all the same (apiserver `responsewriters.WriteRawJSON`; recording 12).
+#[must_use]
+pub fn negotiate_error(accept: Option<&str>) -> Option<Agreed> {
+    let plain =
+        |clause: &Clause<'_>, media| agree(clause, media).filter(|agreed| agreed.form == Form::Object);
+    choose(accept, DEFAULT, plain).ok()
+}
+
+/// Agrees on a document that there is in JSON only.
+///
+/// # Errors
+/// [`NotAcceptable`] when the client takes no JSON.
+pub fn negotiate_document(accept: Option<&str>) -> Result<(), NotAcceptable> {
+    match negotiate_stream(accept) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(NotAcceptable::Document),
+    }
+}
+
+fn agree(clause: &Clause<'_>, media: Media) -> Option<Agreed> {
+    let form = match clause.transform() {
+        None => Form::Object,
+        Some((kind, "meta.k8s.io", version)) => {
+            let version = match version {
+                "v1" => MetaVersion::V1,
+                "v1beta1" => MetaVersion::V1beta1,
+                _ => return None,
+            };
+            match kind {
+                "Table" => Form::Table(version),
+                "PartialObjectMetadata" => Form::Metadata(version),
+                "PartialObjectMetadataList" => Form::MetadataList(version),
+                _ => return None,
             }
-            Some(_) => return None,
-        };
-        Some(Agreed { form, pretty: clause.param("pretty") == Some("1") })
-    })
+        }
+        Some(_) => return None,
+    };
+    Some(Agreed { form, media, pretty: clause.param("pretty") == Some("1") })
 }
 
 /// Agrees on the form of `/api` or `/apis`.
 ///
 /// # Errors
 /// [`NotAcceptable`], as [`negotiate`].
-pub fn negotiate_discovery(accept: Option<&str>) -> Result<DiscoveryForm, NotAcceptable> {
-    choose(accept, DiscoveryForm::Plain, |clause| match clause.transform() {
-        None => Some(DiscoveryForm::Plain),
-        Some(("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2")) => Some(DiscoveryForm::AggregatedV2),
-        Some(("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2beta1")) => {
-            Some(DiscoveryForm::AggregatedV2beta1)
+pub fn negotiate_discovery(accept: Option<&str>) -> Result<(DiscoveryForm, Media), NotAcceptable> {
+    let default = (DiscoveryForm::Plain, Media::Json);
+    choose(accept, default, |clause, media| match (clause.transform(), media) {
+        (None, media) => Some((DiscoveryForm::Plain, media)),
+        (Some(("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2")), Media::Json) => {
+            Some((DiscoveryForm::AggregatedV2, media))
         }
-        Some(_) => None,
+        (Some(("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2beta1")), Media::Json) => {
+            Some((DiscoveryForm::AggregatedV2beta1, media))
+        }
+        (Some(_), _) => None,
     })
 }
 
@@ -133,7 +208,7 @@ pub fn negotiate_discovery(accept: Option<&str>) -> Result<DiscoveryForm, NotAcc
 fn choose<T>(
     accept: Option<&str>,
     default: T,
-    take: impl Fn(&Clause<'_>) -> Option<T>,
+    take: impl Fn(&Clause<'_>, Media) -> Option<T>,
 ) -> Result<T, NotAcceptable> {
     let accept = accept.unwrap_or_default();
     if accept.trim().is_empty() {
@@ -142,19 +217,34 @@ fn choose<T>(
     let mut clauses: Vec<Clause<'_>> =
         accept.split(',').take(CLAUSES_MAX).filter_map(Clause::parse).collect();
     // Stable: clauses that are equally dear stay in the client's order.
-    clauses.sort_by_key(|clause| std::cmp::Reverse((clause.quality, clause.range)));
-    clauses.iter().filter(|clause| clause.quality > 0).find_map(take).ok_or(NotAcceptable)
+    clauses.sort_by_key(|clause| std::cmp::Reverse((clause.quality, clause.range.exactness())));
+    let offers = clauses.iter().filter(|clause| clause.quality > 0).flat_map(|clause| {
+        Media::ALL.into_iter().filter(|media| clause.covers(*media)).map(move |media| (clause, media))
+    });
+    let found = offers.into_iter().find_map(|(clause, media)| take(clause, media));
+    found.ok_or(if clauses.is_empty() { NotAcceptable::Media } else { NotAcceptable::Form })
 }
 
-/// How much a media range names; the more exact is preferred among equals.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// How much a media range names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Range {
     Anything,
     Application,
-    Json,
+    Exactly(Media),
 }
 
-/// A clause of `Accept` that matches `application/json`.
+impl Range {
+    /// The more exact is preferred among equals.
+    const fn exactness(self) -> u8 {
+        match self {
+            Self::Anything => 0,
+            Self::Application => 1,
+            Self::Exactly(_) => 2,
+        }
+    }
+}
+
+/// A clause of `Accept` that matches a media type that there is.
 #[derive(Debug)]
 struct Clause<'a> {
     range: Range,
@@ -166,14 +256,13 @@ struct Clause<'a> {
 impl<'a> Clause<'a> {
     fn parse(text: &'a str) -> Option<Self> {
         let mut parts = text.split(';').map(str::trim);
-        let media = parts.next()?;
-        let (main, sub) = media.split_once('/')?;
+        let (main, sub) = parts.next()?.split_once('/')?;
+        let application = main.eq_ignore_ascii_case("application");
         let range = match (main, sub) {
             ("*", "*") => Range::Anything,
-            (main, "*") if main.eq_ignore_ascii_case("application") => Range::Application,
-            (main, sub) if main.eq_ignore_ascii_case("application") && sub.eq_ignore_ascii_case("json") => {
-                Range::Json
-            }
+            (_, "*") if application => Range::Application,
+            (_, sub) if application && sub.eq_ignore_ascii_case("json") => Range::Exactly(Media::Json),
+            (_, sub) if application && sub.eq_ignore_ascii_case("yaml") => Range::Exactly(Media::Yaml),
             _ => return None,
         };
         let mut clause = Self { range, quality: 1000, params: Vec::new() };
@@ -186,10 +275,21 @@ impl<'a> Clause<'a> {
                 clause.params.push((name, value));
             }
         }
-        match clause.param("stream") {
-            None | Some("" | "watch") => Some(clause),
-            Some(_) => None,
-        }
+        Some(clause)
+    }
+
+    /// Whether the client takes this media type by this clause; only JSON has streams.
+    fn covers(&self, media: Media) -> bool {
+        let named = match self.range {
+            Range::Anything | Range::Application => true,
+            Range::Exactly(one) => one == media,
+        };
+        named
+            && match self.param("stream") {
+                None | Some("") => true,
+                Some("watch") => media == Media::Json,
+                Some(_) => false,
+            }
     }
 
     fn param(&self, name: &str) -> Option<&'a str> {
@@ -230,7 +330,7 @@ mod tests {
 
     #[test]
     fn what_real_clients_send() {
-        assert_eq!(negotiate(None), Ok(Agreed { form: Form::Object, pretty: false }), "kube-rs sends none");
+        assert_eq!(negotiate(None), Ok(DEFAULT), "kube-rs sends none");
         for accept in [
             "",
             "application/json",
@@ -239,7 +339,6 @@ mod tests {
             "*/*",
             "application/vnd.kubernetes.protobuf,application/json",
             "application/vnd.kubernetes.protobuf, */*",
-            "application/yaml;q=1, application/json;q=0.1",
             "APPLICATION/Json",
             "application/*",
             "application/json;stream=watch",
@@ -255,13 +354,16 @@ mod tests {
             Some(Form::Table(MetaVersion::V1beta1))
         );
         assert_eq!(form("application/json;as=Table;v=v2;g=meta.k8s.io,application/json"), Some(Form::Object));
-        for kind in ["PartialObjectMetadata", "PartialObjectMetadataList"] {
+        for (kind, wanted) in [
+            ("PartialObjectMetadata", Form::Metadata(MetaVersion::V1)),
+            ("PartialObjectMetadataList", Form::MetadataList(MetaVersion::V1)),
+        ] {
             let accept = format!("application/json; as={kind}; v=v1; g=meta.k8s.io");
-            assert_eq!(form(&accept), Some(Form::Metadata(MetaVersion::V1)));
+            assert_eq!(form(&accept), Some(wanted));
             let metadata_informer = format!(
                 "application/vnd.kubernetes.protobuf;as={kind};g=meta.k8s.io;v=v1,{accept},application/json"
             );
-            assert_eq!(form(&metadata_informer), Some(Form::Metadata(MetaVersion::V1)));
+            assert_eq!(form(&metadata_informer), Some(wanted));
         }
     }
 
@@ -269,29 +371,67 @@ mod tests {
     fn what_cannot_be_had_is_406() {
         for accept in [
             "application/foo",
-            "application/yaml",
             "application/vnd.kubernetes.protobuf",
             "application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io",
             "application/cbor",
+            "text/*",
+            "json",
+            ",",
+        ] {
+            assert_eq!(negotiate(Some(accept)), Err(NotAcceptable::Media), "{accept:?}");
+            assert_eq!(negotiate_stream(Some(accept)), Err(NotAcceptable::Media), "{accept:?}");
+            assert_eq!(negotiate_error(Some(accept)), None, "{accept:?}");
+        }
+        for accept in [
             "application/json;q=0",
             "*/*;q=0.000",
             "application/json;as=Foo;v=v1;g=meta.k8s.io",
             "application/json;as=Table",
             "application/json;v=v1",
             "application/json;stream=other",
+            "application/yaml;stream=watch",
             "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
-            "text/*",
-            "json",
-            ",",
         ] {
-            assert_eq!(form(accept), None, "{accept:?}");
+            assert_eq!(negotiate(Some(accept)), Err(NotAcceptable::Form), "{accept:?}");
         }
-        let status = NotAcceptable.status();
-        assert_eq!(status.code(), 406);
-        let body = String::from_utf8(status.to_body(Layout::Compact)).expect("text");
-        assert!(body.contains(
-            r#""message": "406: Not Acceptable\n\nAvailable representations: application/json, application/json;stream=watch","#
+        let body = |why: NotAcceptable| {
+            let status = why.status();
+            assert_eq!(status.code(), 406);
+            String::from_utf8(status.to_body(Layout::Compact)).expect("text")
+        };
+        assert!(body(NotAcceptable::Media).contains(
+            r#""message": "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, application/json;stream=watch","#
         ));
+        assert_eq!(
+            body(NotAcceptable::Stream).trim_end(),
+            r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"only the following media types are accepted: application/json;stream=watch","reason":"NotAcceptable","code":406}"#
+        );
+    }
+
+    #[test]
+    fn yaml_is_for_all_but_streams() {
+        let media = |accept: &str| negotiate(Some(accept)).map(|agreed| (agreed.media, agreed.form));
+        assert_eq!(media("application/yaml"), Ok((Media::Yaml, Form::Object)));
+        assert_eq!(media("APPLICATION/YAML;q=0.5"), Ok((Media::Yaml, Form::Object)));
+        assert_eq!(media("application/yaml, application/json"), Ok((Media::Yaml, Form::Object)));
+        assert_eq!(media("application/yaml;q=0.9, application/json"), Ok((Media::Json, Form::Object)));
+        assert_eq!(media("application/yaml, */*"), Ok((Media::Yaml, Form::Object)), "the exact one");
+        for accept in ["*/*", "application/*", "application/json, application/yaml"] {
+            assert_eq!(media(accept), Ok((Media::Json, Form::Object)), "{accept}");
+        }
+        let table = "application/yaml;as=Table;v=v1;g=meta.k8s.io";
+        assert_eq!(media(table), Ok((Media::Yaml, Form::Table(MetaVersion::V1))));
+        assert_eq!(negotiate_stream(Some("application/yaml")), Err(NotAcceptable::Stream));
+        assert_eq!(negotiate_stream(Some(table)), Err(NotAcceptable::Stream));
+        assert_eq!(negotiate_stream(Some("application/yaml, application/json")), Ok(DEFAULT));
+        assert_eq!(negotiate_document(Some("application/yaml")), Err(NotAcceptable::Document));
+        assert_eq!(negotiate_document(Some("application/yaml, */*;q=0.1")), Ok(()));
+        // Errors have no other form than their own.
+        let error = |accept: &str| negotiate_error(Some(accept)).map(|agreed| agreed.media);
+        assert_eq!(error("application/yaml"), Some(Media::Yaml));
+        assert_eq!(error(table), None);
+        assert_eq!(error(&format!("{table}, application/json")), Some(Media::Json));
+        assert_eq!(negotiate_error(None), Some(DEFAULT));
     }
 
     #[test]
@@ -329,7 +469,8 @@ mod tests {
     fn the_forms_of_discovery() {
         let v2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
         let v2beta1 = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList";
-        let ask = |accept: &str| negotiate_discovery(Some(accept));
+        let both = |accept: &str| negotiate_discovery(Some(accept));
+        let ask = |accept: &str| both(accept).map(|(form, _)| form);
         assert_eq!(ask(&format!("{v2},{v2beta1},application/json")), Ok(DiscoveryForm::AggregatedV2));
         assert_eq!(
             ask(&format!("{v2beta1},application/json")),
@@ -337,16 +478,18 @@ mod tests {
             "kubectl 1.27"
         );
         assert_eq!(ask("application/json, */*"), Ok(DiscoveryForm::Plain), "kubectl 1.20");
-        assert_eq!(negotiate_discovery(None), Ok(DiscoveryForm::Plain));
+        assert_eq!(negotiate_discovery(None), Ok((DiscoveryForm::Plain, Media::Json)));
         assert_eq!(
             ask("application/json;as=APIGroupDiscoveryList;v=v2;g=apidiscovery.k8s.io;profile=x"),
             Ok(DiscoveryForm::AggregatedV2)
         );
         assert_eq!(
             ask("application/json;g=apidiscovery.k8s.io;v=v3;as=APIGroupDiscoveryList"),
-            Err(NotAcceptable)
+            Err(NotAcceptable::Form)
         );
-        assert_eq!(ask("application/yaml"), Err(NotAcceptable));
+        assert_eq!(both("application/yaml"), Ok((DiscoveryForm::Plain, Media::Yaml)));
+        assert_eq!(ask(&v2.replace("json", "yaml")), Err(NotAcceptable::Form));
+        assert_eq!(ask("application/vnd.kubernetes.protobuf"), Err(NotAcceptable::Media));
         assert_eq!(DiscoveryForm::AggregatedV2.content_type(), v2);
         assert_eq!(DiscoveryForm::AggregatedV2beta1.content_type(), v2beta1);
         assert_eq!(DiscoveryForm::Plain.content_type(), "application/json");

@@ -13,6 +13,7 @@ pub mod response;
 pub mod route;
 pub mod status;
 pub mod websocket;
+pub mod yaml;
 
 mod base64url;
 mod text;

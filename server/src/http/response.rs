@@ -16,6 +16,8 @@ pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 /// The media type of objects, lists, Status and watch streams.
 pub const JSON: &str = "application/json";
+/// The media type of the same, for who asks for it; never of a stream.
+pub const YAML: &str = "application/yaml";
 /// The media type of health checks and of an unknown path's 404.
 pub const TEXT: &str = "text/plain; charset=utf-8";
 /// The body of the 404 for a path that means nothing; sent as [`TEXT`] with `nosniff` (recording 12).

@@ -240,6 +240,19 @@ impl Status {
         Self { layout_forced: Some(Layout::Pretty), ..status }
     }
 
+    /// 406 when the media type is right, but not what is wanted of it (apiserver `negotiation/errors.go`; recording 17).
+    #[must_use]
+    pub fn not_accepted(accepted: &[&str]) -> Self {
+        let list = accepted.join(", ");
+        Self::not_accepted_because(format!("only the following media types are accepted: {list}"))
+    }
+
+    /// 406 for another reason.
+    #[must_use]
+    pub fn not_accepted_because(why: String) -> Self {
+        Self::failure(406, "NotAcceptable", why)
+    }
+
     /// 415 (apiserver `negotiation/errors.go`). `accepted` are the media types that a body may have.
     #[must_use]
     pub fn unsupported_media_type(accepted: &[&str]) -> Self {

@@ -75,6 +75,7 @@ fn whole(code: u16, content_type: &'static str, body: String) -> Reply {
         allow: (code == 405).then_some("POST"),
         vary: None,
         etag: None,
+        content_encoding: None,
         caching: Caching::Private,
         nosniff: true,
         websocket_version: None,

@@ -208,6 +208,7 @@ impl Connection {
         response.allow = whole.allow;
         response.vary = whole.vary;
         response.etag = whole.etag.as_deref();
+        response.content_encoding = whole.content_encoding;
         response.caching = whole.caching;
         response.nosniff = whole.nosniff;
         response.websocket_version = whole.websocket_version;
@@ -219,8 +220,11 @@ impl Connection {
     async fn send_pieces(&mut self, head: &RequestHead, mut pieces: Box<dyn Pieces>) -> std::io::Result<()> {
         let mut out = Vec::with_capacity(80 << 10);
         let framing = Framing::stream_for(head);
-        let mut opening = response(200, JSON, framing);
+        let mut opening = response(200, pieces.content_type(), framing);
         opening.close = !head.keep_alive;
+        if pieces.is_gzip() {
+            (opening.content_encoding, opening.vary) = (Some("gzip"), Some("Accept-Encoding"));
+        }
         opening.push_to(&mut out);
         let mut piece = Vec::with_capacity(80 << 10);
         while pieces.next(&mut piece) {

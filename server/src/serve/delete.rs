@@ -34,7 +34,7 @@ pub(super) async fn handle<H: Host>(call: &Call<'_, H>, name: &str, body: &Bytes
     let options = options(call, body)?;
     match delete(call, &call.key(name), &options).await? {
         Fate::Gone { uid } => {
-            Ok(reply::status(&Status::deleted(call.group_resource(), name, &uid), call.layout))
+            Ok(reply::status(&Status::deleted(call.group_resource(), name, &uid), call.spelling))
         }
         Fate::Waits(json) => Ok(call.show(200, &json)),
     }

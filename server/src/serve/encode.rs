@@ -43,7 +43,7 @@ impl Shape {
         match form {
             Form::Object => Self::Object,
             Form::Table(version) => Self::Table(version, include),
-            Form::Metadata(version) => Self::Metadata(version),
+            Form::Metadata(version) | Form::MetadataList(version) => Self::Metadata(version),
         }
     }
 

@@ -95,6 +95,8 @@ pub struct Whole {
     pub vary: Option<&'static str>,
     /// `ETag`, with its quotes.
     pub etag: Option<String>,
+    /// `Content-Encoding`.
+    pub content_encoding: Option<&'static str>,
     /// `Cache-Control`.
     pub caching: Caching,
     /// `X-Content-Type-Options: nosniff`.
@@ -109,6 +111,14 @@ pub trait Pieces {
     ///
     /// A piece may be empty though more follow: a selector that passes over many objects gives way to other work.
     fn next(&mut self, out: &mut Vec<u8>) -> bool;
+
+    /// `Content-Type`.
+    fn content_type(&self) -> &'static str;
+
+    /// Whether the pieces are coded with gzip: `Content-Encoding` and `Vary` say so.
+    fn is_gzip(&self) -> bool {
+        false
+    }
 }
 
 /// The form of a stream on the wire.
@@ -147,7 +157,7 @@ pub struct Wish {
 pub enum Reply {
     /// Whole.
     Whole(Whole),
-    /// JSON in pieces: 200.
+    /// A list in pieces: 200.
     Pieces(Box<dyn Pieces>),
     /// A stream that is a Status in an ERROR event and the end: 200, or 101.
     Refused(Status, Wire),

@@ -9,16 +9,19 @@ use revcast_engine::index::{Past, Snapshot};
 use revcast_engine::key::ResourceId;
 use revcast_engine::revision::Revision;
 use revcast_engine::{Object, Scope};
+use serde_json::{Value, json};
 
 use super::encode::{self, Shape};
+use super::reply::Spelling;
 use super::select::Choice;
-use super::{Call, Host, Pieces, Reply, get, reply};
+use super::{Call, Host, Pieces, Reply, get, gzip, reply};
 use crate::api::resources::{ApiResource, Registry};
 use crate::api::table::{self, Printer};
 use crate::http::continuation::{Continuation, PageRevision};
 use crate::http::options::{ListOptions, ListVersion};
-use crate::http::response::JSON;
+use crate::http::response::{JSON, YAML};
 use crate::http::status::{Layout, Status};
+use crate::http::yaml;
 
 /// Longest list that is sent whole, with its length (recording 01; Go's `net/http` buffers so much).
 const WHOLE_BYTES_MAX: usize = 2048;
@@ -224,32 +227,35 @@ impl Page {
             registry: Arc::clone(&call.app.registry),
             resource: call.resource.row,
             shape: call.shape,
+            yaml: call.spelling == Spelling::Yaml,
             now: call.now_seconds(),
             page: self,
             stage: Stage::Opening,
             first: true,
             ready: Vec::new(),
         };
-        let in_one = call.layout == Layout::Pretty || !call.head.takes_chunked_reply();
+        let pretty = call.spelling == Spelling::Json(Layout::Pretty);
+        let in_one = pretty || !call.head.takes_chunked_reply();
+        // Whether it is long enough for gzip must be known before its head is sent.
+        let short = if call.head.accepts_gzip() { gzip::WHOLE_BYTES_MIN } else { WHOLE_BYTES_MAX };
         let mut body = Vec::new();
-        loop {
-            if !writer.append(&mut body) {
+        while writer.append(&mut body) {
+            if body.len() > short && !in_one {
                 break;
-            }
-            if body.len() >= WHOLE_BYTES_MAX && !in_one && writer.stage != Stage::Done {
-                writer.ready = body;
-                return Ok(Reply::Pieces(Box::new(writer)));
             }
             call.host.breathe().await;
         }
-        if body.len() > WHOLE_BYTES_MAX && !in_one {
-            writer.ready = body;
-            return Ok(Reply::Pieces(Box::new(writer)));
+        if in_one || body.len() <= WHOLE_BYTES_MAX {
+            let body = if pretty { call.spelling.spell(body) } else { body.into() };
+            return Ok(Reply::Whole(reply::whole(200, call.spelling.content_type(), body)));
         }
-        if call.layout == Layout::Pretty {
-            body = reply::laid_out(body, Layout::Pretty).into();
+        let zipped = call.head.accepts_gzip() && body.len() > short;
+        writer.ready = body;
+        let pieces: Box<dyn Pieces> = Box::new(writer);
+        if !zipped {
+            return Ok(Reply::Pieces(pieces));
         }
-        Ok(Reply::Whole(reply::whole(200, JSON, body.into())))
+        Ok(gzip::pieces(call.host, pieces, WHOLE_BYTES_MAX).await)
     }
 }
 
@@ -267,6 +273,8 @@ struct ListWriter {
     registry: Arc<Registry>,
     resource: ResourceId,
     shape: Shape,
+    /// Whether it is YAML; JSON otherwise.
+    yaml: bool,
     now: i64,
     page: Page,
     stage: Stage,
@@ -284,6 +292,10 @@ impl Pieces for ListWriter {
         }
         self.append(out)
     }
+
+    fn content_type(&self) -> &'static str {
+        if self.yaml { YAML } else { JSON }
+    }
 }
 
 impl ListWriter {
@@ -294,7 +306,11 @@ impl ListWriter {
         match self.stage {
             Stage::Done => return false,
             Stage::Opening => {
-                self.open(out, resource);
+                if self.yaml {
+                    self.open_yaml(out, resource)
+                } else {
+                    self.open(out, resource)
+                }
                 self.stage = Stage::Items;
             }
             Stage::Items => {}
@@ -304,17 +320,28 @@ impl ListWriter {
         let mut ended = true;
         let mut objects = self.page.state.objects(&self.page.choice, self.page.after.as_deref());
         let mut scanned = 0;
+        let mut scratch = Vec::new();
         for object in objects.by_ref() {
             if self.page.last.as_deref().is_some_and(|last| object.key().path() > last) {
                 break;
             }
             scanned += 1;
             if self.page.choice.takes(object) {
-                if !self.first {
-                    out.push(b',');
+                if self.yaml {
+                    if self.first {
+                        out.extend_from_slice(self.items_key());
+                        out.extend_from_slice(b":\n");
+                    }
+                    scratch.clear();
+                    item(&mut scratch, resource, self.shape, object, self.now);
+                    yaml::push_item(out, &scratch);
+                } else {
+                    if !self.first {
+                        out.push(b',');
+                    }
+                    item(out, resource, self.shape, object, self.now);
                 }
                 self.first = false;
-                item(out, resource, self.shape, object, self.now);
             }
             if out.len() >= until || scanned == SCAN_MAX {
                 seen = Some(object.key().shared_path());
@@ -324,8 +351,11 @@ impl ListWriter {
         }
         drop(objects);
         if ended {
-            out.extend_from_slice(b"]}");
-            out.push(b'\n');
+            if self.yaml {
+                self.close_yaml(out, resource)
+            } else {
+                out.extend_from_slice(b"]}\n")
+            }
             self.stage = Stage::Done;
         } else {
             self.page.after = seen;
@@ -351,6 +381,55 @@ impl ListWriter {
             Shape::Object | Shape::Metadata(_) => out.extend_from_slice(b"\"items\":["),
             Shape::Table(..) => encode::open_rows(out, resource, true),
         }
+    }
+}
+
+/// In YAML keys stand in their order: some in front of the items, some behind them.
+impl ListWriter {
+    const fn items_key(&self) -> &'static [u8] {
+        match self.shape {
+            Shape::Object | Shape::Metadata(_) => b"items",
+            Shape::Table(..) => b"rows",
+        }
+    }
+
+    fn open_yaml(&self, out: &mut Vec<u8>, resource: &ApiResource) {
+        match self.shape {
+            Shape::Object => yaml::push(out, &json!({"apiVersion": resource.api_version()})),
+            Shape::Metadata(version) => yaml::push(out, &json!({"apiVersion": version.api_version()})),
+            Shape::Table(version, _) => {
+                let mut columns = Vec::new();
+                table::append_column_definitions(&mut columns, resource);
+                let columns: Value = serde_json::from_slice(&columns).unwrap_or_default();
+                let (version, metadata) = (version.api_version(), self.metadata());
+                let head = json!({"apiVersion": version, "columnDefinitions": columns, "kind": "Table", "metadata": metadata});
+                yaml::push(out, &head);
+            }
+        }
+    }
+
+    fn close_yaml(&self, out: &mut Vec<u8>, resource: &ApiResource) {
+        if self.first {
+            out.extend_from_slice(self.items_key());
+            out.extend_from_slice(b": []\n");
+        }
+        let kind = match self.shape {
+            Shape::Object => &resource.list_kind,
+            Shape::Metadata(_) => "PartialObjectMetadataList",
+            Shape::Table(..) => return,
+        };
+        yaml::push(out, &json!({"kind": kind, "metadata": self.metadata()}));
+    }
+
+    fn metadata(&self) -> Value {
+        let mut metadata = json!({"resourceVersion": self.page.state.revision().to_string()});
+        if let Some(token) = &self.page.token {
+            metadata["continue"] = token.as_str().into();
+        }
+        if let Some(remaining) = self.page.remaining {
+            metadata["remainingItemCount"] = remaining.into();
+        }
+        metadata
     }
 }
 

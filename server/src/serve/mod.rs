@@ -16,6 +16,7 @@ mod create;
 mod delete;
 pub mod encode;
 mod get;
+mod gzip;
 mod health;
 pub mod host;
 mod list;
@@ -42,7 +43,8 @@ pub use encode::Encoder;
 pub use host::{Host, Newest, Pieces, Reply, Whole, Wire, Wish, WriteError, Written};
 
 use crate::api::resources::ApiResource;
-use crate::http::accept::{self, DiscoveryForm, Form};
+use crate::api::table::Printer;
+use crate::http::accept::{self, DiscoveryForm, Form, Media};
 use crate::http::options::{CollectionRead, IncludeObject, OptionsError, Query, WatchOptions};
 use crate::http::request::{Method, RequestHead};
 use crate::http::response::JSON;
@@ -50,25 +52,35 @@ use crate::http::route::{self, ResourcePath, Target};
 use crate::http::status::{GroupResource, Layout, Status};
 use crate::source::epoch::Epoch;
 use encode::Shape;
+use reply::Spelling;
 
 /// Answers one request. `body` is whole and decoded.
 pub async fn handle<H: Host>(app: &App, host: &H, head: &RequestHead, body: Bytes) -> Reply {
+    let reply = answer(app, host, head, body).await;
+    if head.accepts_gzip() { gzip::shrink(host, reply).await } else { reply }
+}
+
+async fn answer<H: Host>(app: &App, host: &H, head: &RequestHead, body: Bytes) -> Reply {
     let query = match Query::parse(&head.query) {
         Ok(query) => query,
-        Err(error) => return reply::status(&error.status(), Layout::Compact),
+        Err(error) => {
+            let spelling = Spelling::of_errors(head.accept.as_deref(), Layout::Compact);
+            return reply::status(&error.status(), spelling);
+        }
     };
     let layout = query.layout(head.user_agent.as_deref());
+    let errors = Spelling::of_errors(head.accept.as_deref(), layout);
     let target = match route::route(head.method, &head.path) {
         Ok(target) => target,
         Err(error) => {
             return match error.allow() {
-                Some(allow) => reply::method_not_allowed(allow, layout),
-                None => reply::status(&error.status(), layout),
+                Some(allow) => reply::method_not_allowed(allow, errors),
+                None => reply::status(&error.status(), errors),
             };
         }
     };
-    let request = Request { app, host, head, query: &query, layout };
-    request.answer(target, body).await.unwrap_or_else(|status| reply::status(&status, layout))
+    let request = Request { app, host, head, query: &query, layout, errors };
+    request.answer(target, body).await.unwrap_or_else(|status| reply::status(&status, errors))
 }
 
 /// One request, before it is known what it is about.
@@ -78,6 +90,7 @@ struct Request<'a, H> {
     head: &'a RequestHead,
     query: &'a Query,
     layout: Layout,
+    errors: Spelling,
 }
 
 impl<'a, H: Host> Request<'a, H> {
@@ -140,16 +153,25 @@ impl<'a, H: Host> Request<'a, H> {
         match self.head.method {
             Method::Post | Method::Delete if call.is_nowhere() => {
                 // All namespaces together can only be read.
-                Ok(reply::method_not_allowed("GET", self.layout))
+                Ok(reply::method_not_allowed("GET", self.errors))
             }
-            Method::Post => create::handle(call, body).await,
-            Method::Delete => collection::delete(call, body).await,
+            Method::Post => {
+                call.shows_one()?;
+                create::handle(call, body).await
+            }
+            Method::Delete => {
+                call.shows_list()?;
+                collection::delete(call, body).await
+            }
             Method::Put | Method::Patch | Method::Options | Method::Trace | Method::Other => {
                 Err(Status::method_not_allowed())
             }
             Method::Get | Method::Head => {
                 match CollectionRead::parse(self.query, false).map_err(OptionsError::status)? {
-                    CollectionRead::List(options) => list::handle(call, &options).await,
+                    CollectionRead::List(options) => {
+                        call.shows_list()?;
+                        list::handle(call, &options).await
+                    }
                     CollectionRead::Watch(options) => watch::handle(call, &options, None).await,
                 }
             }
@@ -166,6 +188,7 @@ impl<'a, H: Host> Request<'a, H> {
         if call.is_nowhere() {
             return Err(Status::unknown_resource());
         }
+        call.shows_one()?;
         match self.head.method {
             Method::Put => update::handle(call, name, part, body).await,
             Method::Patch => patch::handle(call, name, part, body).await,
@@ -178,9 +201,10 @@ impl<'a, H: Host> Request<'a, H> {
     }
 
     fn discovery(&self, path: &str) -> Result<Reply, Status> {
-        let form = accept::negotiate_discovery(self.head.accept.as_deref()).map_err(|e| e.status())?;
+        let (form, media) =
+            accept::negotiate_discovery(self.head.accept.as_deref()).map_err(|e| e.status())?;
         let document = self.app.discovery.get(path, form).ok_or_else(Status::unknown_resource)?;
-        Ok(reply::document(document, self.head.if_none_match.as_deref(), true))
+        Ok(reply::document(document, media, self.head.if_none_match.as_deref(), true))
     }
 
     fn plain_discovery(&self, path: &str) -> Result<Reply, Status> {
@@ -188,14 +212,15 @@ impl<'a, H: Host> Request<'a, H> {
             return Ok(reply::page_not_found());
         };
         // What is no list of groups has one form; aggregated ones in the header mean nothing here.
-        accept::negotiate_discovery(self.head.accept.as_deref()).map_err(|e| e.status())?;
-        Ok(reply::document(document, self.head.if_none_match.as_deref(), false))
+        let (_, media) = accept::negotiate_discovery(self.head.accept.as_deref()).map_err(|e| e.status())?;
+        Ok(reply::document(document, media, self.head.if_none_match.as_deref(), false))
     }
 
     fn openapi(&self, path: &str) -> Result<Reply, Status> {
         let Some(document) = self.app.openapi.get(path) else { return Ok(reply::page_not_found()) };
-        accept::negotiate(self.head.accept.as_deref()).map_err(|e| e.status())?;
-        Ok(reply::document(document, self.head.if_none_match.as_deref(), false))
+        // Some of these are long, and no client is known to ask for them in YAML.
+        accept::negotiate_document(self.head.accept.as_deref()).map_err(|e| e.status())?;
+        Ok(reply::document(document, Media::Json, self.head.if_none_match.as_deref(), false))
     }
 
     /// The resource that a path names; `None`: not even its group and version are served (recording 12).
@@ -232,7 +257,7 @@ impl<'a, H: Host> Request<'a, H> {
         let agreed = accept::negotiate(self.head.accept.as_deref()).map_err(|e| e.status())?;
         let include = match agreed.form {
             Form::Table(_) => IncludeObject::parse(self.query).map_err(OptionsError::status)?,
-            Form::Object | Form::Metadata(_) => IncludeObject::default(),
+            Form::Object | Form::Metadata(_) | Form::MetadataList(_) => IncludeObject::default(),
         };
         Ok(Call {
             app: self.app,
@@ -240,7 +265,8 @@ impl<'a, H: Host> Request<'a, H> {
             host: self.host,
             head: self.head,
             query: self.query,
-            layout: if agreed.pretty { Layout::Pretty } else { self.layout },
+            spelling: Spelling::of(agreed, self.layout),
+            form: agreed.form,
             shape: Shape::new(agreed.form, include),
             resource,
             namespace,
@@ -265,7 +291,8 @@ struct Call<'a, H> {
     host: &'a H,
     head: &'a RequestHead,
     query: &'a Query,
-    layout: Layout,
+    spelling: Spelling,
+    form: Form,
     shape: Shape,
     resource: &'a ApiResource,
     /// The namespace in the path; `None` also when the resource has none.
@@ -290,6 +317,40 @@ impl<H: Host> Call<'_, H> {
         Status::not_found(self.group_resource(), name)
     }
 
+    /// Refuses to show one object as a list (apiserver `handlers/response.go`); before anything is written.
+    fn shows_one(&self) -> Result<(), Status> {
+        match self.form {
+            Form::MetadataList(_) => Err(Status::not_accepted_because(format!(
+                "you requested PartialObjectMetadataList, but the requested object is not a list ({})",
+                self.go_type("")
+            ))),
+            Form::Object | Form::Table(_) | Form::Metadata(_) => Ok(()),
+        }
+    }
+
+    /// Refuses to show a list as one object.
+    fn shows_list(&self) -> Result<(), Status> {
+        match self.form {
+            Form::Metadata(_) => Err(Status::not_accepted_because(format!(
+                "you requested PartialObjectMetadata, but the requested object is a list ({})",
+                self.go_type("List")
+            ))),
+            Form::Object | Form::Table(_) | Form::MetadataList(_) => Ok(()),
+        }
+    }
+
+    /// What upstream calls the type in its own code: `*core.ConfigMapList`.
+    fn go_type(&self, suffix: &str) -> String {
+        if self.resource.printer == Printer::Custom {
+            return format!("*unstructured.Unstructured{suffix}");
+        }
+        let package = match self.resource.group.split('.').next() {
+            Some("" | "events") | None => "core",
+            Some(package) => package,
+        };
+        format!("*{package}.{}{suffix}", self.resource.kind)
+    }
+
     /// Wall time in seconds since the Unix epoch, for ages.
     fn now_seconds(&self) -> i64 {
         seconds(self.host.wall())
@@ -299,7 +360,7 @@ impl<H: Host> Call<'_, H> {
     fn show(&self, code: u16, json: &[u8]) -> Reply {
         let mut out = Vec::with_capacity(json.len() + 1);
         self.shape.append(&mut out, self.resource, json, self.now_seconds(), true);
-        Reply::Whole(reply::whole(code, JSON, reply::laid_out(out, self.layout)))
+        Reply::Whole(reply::whole(code, self.spelling.content_type(), self.spelling.spell(out)))
     }
 }
 

@@ -4,9 +4,11 @@ use bytes::Bytes;
 
 use super::host::{Reply, Whole};
 use crate::api::discovery::Document;
-use crate::http::response::{Caching, JSON, PAGE_NOT_FOUND, TEXT};
+use crate::http::accept::{self, Agreed, Media};
+use crate::http::response::{Caching, JSON, PAGE_NOT_FOUND, TEXT, YAML};
 use crate::http::status::{Layout, Status};
 use crate::http::websocket::{self, HandshakeError};
+use crate::http::yaml;
 
 /// A body with the headers that all have.
 pub(super) const fn whole(code: u16, content_type: &'static str, body: Bytes) -> Whole {
@@ -18,34 +20,84 @@ pub(super) const fn whole(code: u16, content_type: &'static str, body: Bytes) ->
         allow: None,
         vary: None,
         etag: None,
+        content_encoding: None,
         caching: Caching::Private,
         nosniff: false,
         websocket_version: None,
     }
 }
 
+/// How an answer is spelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Spelling {
+    /// JSON.
+    Json(Layout),
+    /// YAML.
+    Yaml,
+}
+
+impl Spelling {
+    /// What was agreed on; `layout` is what the query and the client's name ask for.
+    pub(super) fn of(agreed: Agreed, layout: Layout) -> Self {
+        match agreed.media {
+            Media::Yaml => Self::Yaml,
+            Media::Json => Self::Json(if agreed.pretty { Layout::Pretty } else { layout }),
+        }
+    }
+
+    /// Of errors, which are JSON for people when the client takes nothing that they could be.
+    pub(super) fn of_errors(accept: Option<&str>, layout: Layout) -> Self {
+        accept::negotiate_error(accept).map_or(Self::Json(Layout::Pretty), |agreed| Self::of(agreed, layout))
+    }
+
+    pub(super) const fn content_type(self) -> &'static str {
+        match self {
+            Self::Json(_) => JSON,
+            Self::Yaml => YAML,
+        }
+    }
+
+    /// JSON (one line, no line feed) as it is wanted.
+    pub(super) fn spell(self, mut json: Vec<u8>) -> Bytes {
+        match self {
+            Self::Json(Layout::Compact) => {
+                json.push(b'\n');
+                json.into()
+            }
+            Self::Json(Layout::Pretty) => indented(&json).into(),
+            Self::Yaml => yaml::from_json(&json).into(),
+        }
+    }
+
+    fn spell_status(self, status: &Status) -> Bytes {
+        match self {
+            Self::Json(layout) => status.to_body(layout).into(),
+            Self::Yaml => yaml::from_json(status.to_json().as_bytes()).into(),
+        }
+    }
+}
+
 /// A `Status` and its code.
-pub(super) fn status(status: &Status, layout: Layout) -> Reply {
+pub(super) fn status(status: &Status, spelling: Spelling) -> Reply {
     Reply::Whole(Whole {
         retry_after_seconds: status.retry_after_seconds(),
-        ..whole(status.code(), JSON, status.to_body(layout).into())
+        ..whole(status.code(), spelling.content_type(), spelling.spell_status(status))
     })
 }
 
 /// 405, with the methods that would do.
-pub(super) fn method_not_allowed(allow: &'static str, layout: Layout) -> Reply {
+pub(super) fn method_not_allowed(allow: &'static str, spelling: Spelling) -> Reply {
     let status = Status::method_not_allowed();
-    Reply::Whole(Whole { allow: Some(allow), ..whole(status.code(), JSON, status.to_body(layout).into()) })
+    let body = spelling.spell_status(&status);
+    Reply::Whole(Whole { allow: Some(allow), ..whole(status.code(), spelling.content_type(), body) })
 }
 
 /// 400 for a WebSocket that cannot be opened.
-pub(super) fn bad_handshake(error: HandshakeError, layout: Layout) -> Reply {
+pub(super) fn bad_handshake(error: HandshakeError, spelling: Spelling) -> Reply {
     let status = error.status();
+    let body = spelling.spell_status(&status);
     let version = (error == HandshakeError::Version).then_some(websocket::VERSION);
-    Reply::Whole(Whole {
-        websocket_version: version,
-        ..whole(status.code(), JSON, status.to_body(layout).into())
-    })
+    Reply::Whole(Whole { websocket_version: version, ..whole(status.code(), spelling.content_type(), body) })
 }
 
 /// 404 for a path that means nothing (recording 12).
@@ -56,32 +108,30 @@ pub(super) fn page_not_found() -> Reply {
 /// A document that never changes; 304 when the client has it already.
 ///
 /// `varies` when the same path has other forms for other `Accept` headers.
-pub(super) fn document(document: &Document, if_none_match: Option<&str>, varies: bool) -> Reply {
+pub(super) fn document(
+    document: &Document,
+    media: Media,
+    if_none_match: Option<&str>,
+    varies: bool,
+) -> Reply {
     let fresh = document.etag.as_deref().is_some_and(|etag| holds(if_none_match.unwrap_or_default(), etag));
-    let body = if fresh { Bytes::new() } else { document.body.clone() };
+    let (body, content_type) = match media {
+        _ if fresh => (Bytes::new(), document.content_type),
+        Media::Json => (document.body.clone(), document.content_type),
+        Media::Yaml => (yaml::from_json(&document.body).into(), YAML),
+    };
     let caching = if document.etag.is_some() { Caching::Public } else { Caching::Private };
     Reply::Whole(Whole {
         vary: varies.then_some("Accept"),
         etag: document.etag.clone(),
         caching,
-        ..whole(if fresh { 304 } else { 200 }, document.content_type, body)
+        ..whole(if fresh { 304 } else { 200 }, content_type, body)
     })
 }
 
 /// Whether an `If-None-Match` names `etag` (RFC 9110, section 13.1.2; the comparison is weak).
 fn holds(if_none_match: &str, etag: &str) -> bool {
     if_none_match.split(',').map(str::trim).any(|one| one == "*" || one.trim_start_matches("W/") == etag)
-}
-
-/// JSON (one line, no line feed) as the client wants it laid out.
-pub(super) fn laid_out(mut json: Vec<u8>, layout: Layout) -> Bytes {
-    match layout {
-        Layout::Compact => {
-            json.push(b'\n');
-            json.into()
-        }
-        Layout::Pretty => indented(&json).into(),
-    }
 }
 
 /// Indents JSON by two spaces a level, as Go's `json.Indent` does; scalars stay byte for byte.

@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use revcast_engine::Start;
 
+use super::encode::Shape;
 use super::select::{self, Choice};
 use super::{Call, Host, Reply, Wire, Wish, reply};
-use crate::http::options::{Freshness, WatchOptions, WatchStart, WatchTimeout};
+use crate::http::accept;
+use crate::http::options::{Freshness, IncludeObject, OptionsError, WatchOptions, WatchStart, WatchTimeout};
 use crate::http::status::Status;
 use crate::http::websocket::{Handshake, HandshakeError};
 
@@ -26,10 +28,11 @@ pub(super) async fn handle<H: Host>(
         let why = "fieldSelector metadata.name doesn't match requested name".to_owned();
         return Err(Status::bad_request(why));
     }
+    let shape = stream_shape(call)?;
     let choice = Choice::new(call, &options.selectors, name)?;
     let wire = match wire(call, options) {
         Ok(wire) => wire,
-        Err(error) => return Ok(reply::bad_handshake(error, call.layout)),
+        Err(error) => return Ok(reply::bad_handshake(error, call.spelling)),
     };
     let start = match options.start {
         WatchStart::State(freshness) => {
@@ -63,7 +66,7 @@ pub(super) async fn handle<H: Host>(
     Ok(Reply::Watch(Wish {
         scope: choice.scope,
         selector: choice.selector,
-        encoding: call.shape.encoding(),
+        encoding: shape.encoding(),
         start,
         bookmarks: options.bookmarks,
         epoch: call.epoch.number,
@@ -80,6 +83,16 @@ fn wire<H: Host>(call: &Call<'_, H>, options: &WatchOptions) -> Result<Wire, Han
     }
     let gzip = call.app.watch_list_gzip && options.asked_for_initial_events && call.head.accepts_gzip();
     Ok(if gzip { Wire::Gzip } else { Wire::Chunked })
+}
+
+/// The shape of a stream's objects: what is asked for in JSON, which alone has streams (recording 17).
+fn stream_shape<H: Host>(call: &Call<'_, H>) -> Result<Shape, Status> {
+    let agreed = accept::negotiate_stream(call.head.accept.as_deref()).map_err(|e| e.status())?;
+    if agreed.form == call.form {
+        return Ok(call.shape);
+    }
+    let include = IncludeObject::parse(call.query).map_err(OptionsError::status)?;
+    Ok(Shape::new(agreed.form, include))
 }
 
 /// When the stream ends: as asked, or at random between the least time and twice that, so that clients which began

@@ -4,6 +4,7 @@
 
 mod bookmarks;
 mod discovery;
+mod encodings;
 mod errors;
 mod expired;
 mod life;

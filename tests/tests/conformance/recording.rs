@@ -201,8 +201,11 @@ impl History {
     }
 }
 
-/// Text without what differs from run to run: JSON, or a JSON text a line. `offset` is taken off revisions.
+/// Text without what differs from run to run: JSON, a JSON text a line, or YAML. `offset` is taken off revisions.
 pub(crate) fn normal(text: &str, offset: i64) -> String {
+    if text.starts_with("apiVersion: ") {
+        return normal_yaml(text, offset);
+    }
     if let Ok(mut value) = serde_json::from_str(text.trim()) {
         normalise(&mut value, offset);
         return value.to_string();
@@ -215,6 +218,41 @@ pub(crate) fn normal(text: &str, offset: i64) -> String {
         Err(_) => line.trim_end().to_owned(),
     };
     text.lines().filter(|line| !line.is_empty()).map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// The lines of YAML; `managedFields`, which are written by servers with schemas, are left out with all below them.
+fn normal_yaml(text: &str, offset: i64) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    let mut skipped = None;
+    for line in text.trim_end().lines() {
+        let indent = line.len() - line.trim_start().len();
+        let inside = |from: usize| indent > from || (indent == from && line.trim_start().starts_with("- "));
+        if skipped.is_some_and(inside) {
+            continue;
+        }
+        skipped = (line.trim() == "managedFields:").then_some(indent);
+        if skipped.is_some() {
+            continue;
+        }
+        let (key, value) = line.split_once(": ").unwrap_or((line, ""));
+        let shown = match key.trim_start_matches(['-', ' ']) {
+            "uid" => "UID".to_owned(),
+            "creationTimestamp" => "TIME".to_owned(),
+            "resourceVersion" => {
+                let revision: i64 = value.trim_matches('"').parse().expect("a revision");
+                assert!(value.starts_with('"'), "a text: {line}");
+                (revision - offset).to_string()
+            }
+            "continue" => {
+                let mut members = serde_json::json!({"continue": value});
+                normalise(&mut members, offset);
+                members.to_string()
+            }
+            _ => value.to_owned(),
+        };
+        lines.push(format!("{key}: {shown}"));
+    }
+    lines.join("\n")
 }
 
 fn normalise(value: &mut Value, offset: i64) {

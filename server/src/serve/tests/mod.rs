@@ -6,6 +6,7 @@
 
 mod deletes;
 mod elsewhere;
+mod encodings;
 mod lists;
 mod recorded;
 mod surroundings;
@@ -14,6 +15,7 @@ mod writes;
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
+use std::io::Read;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -251,6 +253,9 @@ impl World {
             }
             Reply::Watch(_) => (200, Vec::new()),
         };
+        let zipped = matches!(&reply, Reply::Whole(whole) if whole.content_encoding.is_some())
+            || matches!(&reply, Reply::Pieces(pieces) if pieces.is_gzip());
+        let body = if zipped { unzip(&body) } else { body };
         Got { code, body: String::from_utf8(body).unwrap(), reply }
     }
 
@@ -296,6 +301,12 @@ impl<'a> Ask<'a> {
         self.body = body.to_string().into();
         self
     }
+}
+
+fn unzip(body: &[u8]) -> Vec<u8> {
+    let mut text = Vec::new();
+    flate2::read::GzDecoder::new(body).read_to_end(&mut text).unwrap();
+    text
 }
 
 /// Runs a future that never has to wait for anybody.

@@ -30,8 +30,16 @@ fn discovery_in_three_forms_and_304() {
             (plain.whole().content_type, plain.whole().caching),
             ("application/json", Caching::Private)
         );
-        assert_eq!(world.get_as(path, "application/yaml").code, 406);
+        let yaml = world.get_as(path, "application/yaml");
+        assert_eq!((yaml.code, yaml.whole().content_type), (200, "application/yaml"));
+        assert!(yaml.body.contains("kind: API"), "{}", yaml.body);
+        assert_eq!(world.get_as(path, "application/vnd.kubernetes.protobuf").code, 406);
     }
+    assert!(world.get_as("/version", "application/yaml").body.contains("\ngitVersion: v"));
+    assert!(world.get_as("/api/v1", "application/yaml").body.contains("\nresources:\n- kind: "));
+    let openapi = world.get_as("/openapi/v3", "application/yaml");
+    assert_eq!(openapi.code, 406);
+    assert!(openapi.body.contains("Available representations: application/json\n"), "{}", openapi.body);
     for path in ["/api/v1", "/apis/apps", "/apis/apps/v1", "/apis/example.com/v1", "/version", "/openapi/v3"]
     {
         assert!(world.get(path).json().is_object(), "{path}");
