@@ -161,6 +161,77 @@ fn objects_come_change_and_go() {
     assert!(kubectl.run(&["delete", "configmaps", "--all"]).contains("\"file\" deleted"));
 }
 
+const WEB: &str = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec:\n  replicas: 2\n  \
+                   selector: {matchLabels: {app: web}}\n  template:\n    metadata: {labels: {app: web}}\n    spec:\n      \
+                   containers:\n      - {name: c, image: 'i:1', env: [{name: A, value: a}, {name: B, value: b}]}\n      \
+                   - {name: side, image: 's:1'}\n---\napiVersion: v1\nkind: Service\nmetadata: {name: web}\n\
+                   spec: {ports: [{port: 80}, {port: 443, name: tls}]}\n";
+
+impl Kubectl {
+    fn json(&self, arguments: &[&str]) -> Value {
+        let arguments: Vec<&str> = arguments.iter().copied().chain(["-o", "json"]).collect();
+        serde_json::from_str(&self.run(&arguments)).unwrap()
+    }
+
+    /// The containers of the deployment `web`.
+    fn containers(&self) -> Value {
+        self.json(&["get", "deploy", "web"])["spec"]["template"]["spec"]["containers"].clone()
+    }
+}
+
+#[test]
+fn manifests_are_applied_and_edited() {
+    let Some(kubectl) = Kubectl::new("kubectl-apply") else { return };
+    let apply = ["apply", "-f", "-"];
+    assert_eq!(kubectl.with_input(&apply, WEB), "deployment.apps/web created\nservice/web created\n");
+    assert_eq!(kubectl.with_input(&apply, WEB), "deployment.apps/web unchanged\nservice/web unchanged\n");
+    // Somebody else's fields stay; what the manifest no longer has goes.
+    kubectl.run(&["patch", "deploy", "web", "--type", "merge", "-p", r#"{"spec":{"paused":true}}"#]);
+    let changed = WEB.replace("i:1", "i:2").replace(", {name: B, value: b}", "").replace("443", "444");
+    assert_eq!(
+        kubectl.with_input(&apply, &changed),
+        "deployment.apps/web configured\nservice/web configured\n"
+    );
+    let expected = serde_json::json!([{"name": "c", "image": "i:2", "env": [{"name": "A", "value": "a"}]},
+        {"name": "side", "image": "s:1"}]);
+    assert_eq!(kubectl.containers(), expected);
+    assert_eq!(kubectl.json(&["get", "deploy", "web"])["spec"]["paused"], true);
+    let ports = serde_json::json!([{"port": 80}, {"port": 444, "name": "tls"}]);
+    assert_eq!(kubectl.json(&["get", "service", "web"])["spec"]["ports"], ports);
+
+    assert_eq!(
+        kubectl.run(&["set", "image", "deploy/web", "side=s:2"]),
+        "deployment.apps/web image updated\n"
+    );
+    kubectl.run(&["set", "env", "deploy/web", "-c", "c", "X=x", "A-"]);
+    let mut edit = kubectl.command(&["edit", "deploy", "web"]);
+    let edited = edit.env("EDITOR", "sed -i s/s:2/s:3/").stdin(Stdio::null()).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&edited.stdout), "deployment.apps/web edited\n");
+    let patch = r#"{"spec":{"template":{"spec":{"containers":[{"name":"c","image":"i:3"}]}}}}"#;
+    kubectl.run(&["patch", "deploy", "web", "-p", patch]);
+    let expected = serde_json::json!([{"name": "c", "image": "i:3", "env": [{"name": "X", "value": "x"}]},
+        {"name": "side", "image": "s:3"}]);
+    assert_eq!(kubectl.containers(), expected);
+    kubectl.run(&["rollout", "resume", "deploy", "web"]);
+    kubectl.run(&["rollout", "restart", "deploy", "web"]);
+    let gone = kubectl.with_input(&["delete", "-f", "-"], WEB);
+    assert_eq!(gone, "deployment.apps \"web\" deleted\nservice \"web\" deleted\n");
+}
+
+#[test]
+fn nodes_are_tainted_and_cordoned() {
+    let Some(kubectl) = Kubectl::new("kubectl-nodes") else { return };
+    kubectl.with_input(&["create", "-f", "-"], "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\n");
+    assert_eq!(kubectl.run(&["taint", "node", "n1", "k=v:NoSchedule"]), "node/n1 tainted\n");
+    assert_eq!(kubectl.run(&["taint", "node", "n1", "l=w:NoExecute"]), "node/n1 tainted\n");
+    assert_eq!(kubectl.run(&["taint", "node", "n1", "k-"]), "node/n1 untainted\n");
+    assert_eq!(kubectl.run(&["cordon", "n1"]), "node/n1 cordoned\n");
+    let spec = kubectl.json(&["get", "node", "n1"])["spec"].clone();
+    let taint = serde_json::json!({"key": "l", "value": "w", "effect": "NoExecute"});
+    assert_eq!(spec, serde_json::json!({"taints": [taint], "unschedulable": true}));
+    assert_eq!(kubectl.run(&["uncordon", "n1"]), "node/n1 uncordoned\n");
+}
+
 #[test]
 fn watching() {
     let Some(kubectl) = Kubectl::new("kubectl-watching") else { return };

@@ -1,11 +1,13 @@
 //! The face that Kubernetes' clients know, as pure code: which resources exist, how they are discovered,
-//! described, printed as tables, and read from protobuf.
+//! described, printed as tables, read from protobuf and YAML, and how their lists merge.
 //!
 //! It owns no socket, no clock and no state that changes after the start: time is an argument.
 
 mod builtin;
 pub mod discovery;
+pub mod merge;
 pub mod openapi;
 pub mod protobuf;
 pub mod resources;
 pub mod table;
+pub mod yaml;

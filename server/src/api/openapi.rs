@@ -132,7 +132,9 @@ fn operation(resource: &ApiResource, action: &str, suffix: &str, parameters: &[P
         .collect();
     let reference = json!({ "$ref": format!("#/components/schemas/{}", schema_name(resource)) });
     let media: &[&str] = match action {
-        "post" | "put" => &["application/json"],
+        "post" | "put" => &["application/json", "application/yaml"],
+        // kubectl makes strategic merge patches itself, of the types that it was built with, unless they are named
+        // here: then it looks for the merge keys in the schemas, which say nothing of them.
         "patch" => &["application/json-patch+json", "application/merge-patch+json"],
         _ => &[],
     };

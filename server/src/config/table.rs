@@ -225,7 +225,7 @@ pub(crate) static ROWS: [Row; 28] = [
     Row {
         name: "heartbeat-interval",
         value: "TIME",
-        help: "how long a watch is quiet before it is sent a space; 0: for ever",
+        help: "a watch that is quiet gets a space; 0: never",
         standard: Standard::Text("15s"),
         in_file: true,
         set: Set::One(|config, text| {

@@ -1,20 +1,27 @@
-//! PATCH: JSON merge patches (RFC 7386) and JSON patches (RFC 6902).
+//! PATCH: JSON merge patches (RFC 7386), JSON patches (RFC 6902) and strategic merge patches.
 //!
-//! Owns how a patch is applied and how much it may make of little. Strategic merge patches need the types of
-//! Kubernetes and server-side apply needs who set what; revcast keeps neither, so both are refused with 415.
+//! Owns which patches a resource takes, how one is applied and how much it may make of little. What a strategic merge
+//! patch means is the module `strategic`'s; a declared resource has no types to go by and takes none (415), as in
+//! Kubernetes.
+
+mod order;
+mod strategic;
 
 use bytes::Bytes;
 use json_patch::{Patch, PatchErrorKind, PatchOperation};
 use revcast_engine::Object;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::object::Draft;
 use super::{Call, Host, Part, Reply, payload, update};
+use crate::api::merge;
+use crate::api::table::Printer;
 use crate::http::options::{OptionsError, WriteKind, WriteOptions};
 use crate::http::status::{Cause, Status};
 
 const JSON_PATCH: &str = "application/json-patch+json";
 const MERGE_PATCH: &str = "application/merge-patch+json";
+const STRATEGIC_PATCH: &str = "application/strategic-merge-patch+json";
 /// Operations of one JSON patch (apiserver `handlers/patch.go`: `maxJSONPatchOperations`).
 const OPERATIONS_MAX: usize = 10_000;
 /// Bytes that `copy` operations of one patch may add (apiserver: the limit of a request body, 3 MiB).
@@ -25,6 +32,7 @@ const COPIED_BYTES_MAX: usize = 3 << 20;
 enum Change {
     Merge(Value),
     Operations(Vec<PatchOperation>),
+    Strategic(Map<String, Value>),
 }
 
 /// Answers a PATCH on an object or its status.
@@ -35,6 +43,7 @@ pub(super) async fn handle<H: Host>(
     body: &Bytes,
 ) -> Result<Reply, Status> {
     payload::check_coding(call)?;
+    let is_declared = call.resource.printer == Printer::Custom;
     let patch = match payload::media_type(call.head.content_type.as_deref()).as_str() {
         MERGE_PATCH => Change::Merge(serde_json::from_slice(body).map_err(|error| unreadable(&error))?),
         JSON_PATCH => {
@@ -48,7 +57,11 @@ pub(super) async fn handle<H: Host>(
             }
             Change::Operations(operations)
         }
-        _ => return Err(Status::unsupported_media_type(&[JSON_PATCH, MERGE_PATCH])),
+        STRATEGIC_PATCH if !is_declared => {
+            Change::Strategic(serde_json::from_slice(body).map_err(|error| unreadable(&error))?)
+        }
+        _ if is_declared => return Err(Status::unsupported_media_type(&[JSON_PATCH, MERGE_PATCH])),
+        _ => return Err(Status::unsupported_media_type(&[JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH])),
     };
     let options = WriteOptions::parse(call.query, WriteKind::Patch).map_err(OptionsError::status)?;
     update::run(call, name, part, options.dry_run, |current| apply(call, &patch, current, name)).await
@@ -69,6 +82,15 @@ fn apply<H: Host>(
         .map_err(|_| Status::internal_error("a stored value is not a Kubernetes object"))?;
     match change {
         Change::Merge(patch) => json_patch::merge(&mut document, patch),
+        Change::Strategic(patch) => {
+            if let Value::Object(members) = &mut document {
+                let of = merge::of(call.resource);
+                strategic::merge(members, patch.clone(), of).map_err(|fault| match fault {
+                    strategic::Fault::Format(why) => Status::bad_request(why),
+                    strategic::Fault::Content(why) => rejected(call, name, &why),
+                })?;
+            }
+        }
         Change::Operations(operations) => operate(call, operations, &mut document, name)?,
     }
     let Value::Object(members) = document else {

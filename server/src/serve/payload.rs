@@ -1,16 +1,17 @@
 //! The body of a write: from bytes and a media type to JSON.
 //!
-//! Owns which media types a body may have. It never looks into the object.
+//! Owns which media types a body may have: JSON, YAML (as `application/yaml` alone, like kube-apiserver) and, for some
+//! kinds, protobuf. It never looks into the object.
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
 use super::{Call, Host};
-use crate::api::protobuf;
+use crate::api::{protobuf, yaml};
 use crate::http::status::Status;
 
 /// The media types that an object may be sent in.
-const ACCEPTED: [&str; 2] = ["application/json", protobuf::MEDIA_TYPE];
+const ACCEPTED: [&str; 3] = ["application/json", yaml::MEDIA_TYPE, protobuf::MEDIA_TYPE];
 
 /// The media type without its parameters, in small letters; "" when there is none.
 pub(super) fn media_type(content_type: Option<&str>) -> String {
@@ -37,6 +38,11 @@ pub(super) fn json<H: Host>(call: &Call<'_, H>, body: &Bytes) -> Result<Bytes, S
     match media_type(call.head.content_type.as_deref()).as_str() {
         "" | "application/json" | "*/*" => Ok(body.clone()),
         _ if body.is_empty() => Ok(Bytes::new()),
+        yaml::MEDIA_TYPE => {
+            let value = from_yaml(call, body)?;
+            // Comments alone are no body.
+            Ok(if value.is_null() { Bytes::new() } else { value.to_string().into() })
+        }
         protobuf::MEDIA_TYPE => match protobuf::decode(body) {
             Ok(decoded) => Ok(decoded.json.into()),
             Err(error) if error.code() == 400 => Err(Status::bad_request(error.to_string())),
@@ -46,11 +52,19 @@ pub(super) fn json<H: Host>(call: &Call<'_, H>, body: &Bytes) -> Result<Bytes, S
     }
 }
 
+/// What a YAML body says.
+///
+/// # Errors
+/// 400 with the place of the fault.
+fn from_yaml<H: Host>(call: &Call<'_, H>, body: &Bytes) -> Result<Value, Status> {
+    yaml::to_json(body).map_err(|error| unreadable(call, &error.to_string()))
+}
+
 /// The members of the object in the body of a POST or PUT.
 pub(super) fn object<H: Host>(call: &Call<'_, H>, body: &Bytes) -> Result<Map<String, Value>, Status> {
     let json = json(call, body)?;
     if json.is_empty() {
-        let why = format!("the request has no body: send the {} as JSON", call.resource.kind);
+        let why = format!("the request has no body: send the {} as JSON or YAML", call.resource.kind);
         return Err(Status::bad_request(why));
     }
     match serde_json::from_slice(&json) {

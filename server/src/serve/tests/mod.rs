@@ -8,10 +8,12 @@ mod deletes;
 mod elsewhere;
 mod encodings;
 mod lists;
+mod patches;
 mod recorded;
 mod surroundings;
 mod watches;
 mod writes;
+mod yaml;
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;

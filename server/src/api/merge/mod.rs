@@ -1,0 +1,82 @@
+//! How the lists and objects of Kubernetes' kinds merge.
+//!
+//! Owns the words for it and, in `table`, every place of the kinds served here that does not merge in the common way:
+//! objects member by member, lists as one. The places are those of the API types of Kubernetes 1.36
+//! (`patchStrategy` and `patchMergeKey` for strategic merge patches; `listType`, `listMapKey`, `mapType` and
+//! `structType` for server-side apply). It never merges anything itself.
+
+mod table;
+
+pub use table::{ANY, of};
+
+/// A type, as far as it matters here: the members that do not merge in the common way, or lead to such ones.
+#[derive(Debug)]
+pub struct Type {
+    pub(super) fields: &'static [Field],
+}
+
+/// One member of a type.
+#[derive(Debug)]
+pub struct Field {
+    name: &'static str,
+    /// How a strategic merge patch changes it.
+    pub patch: Patch,
+    /// How server-side apply merges and owns it.
+    pub apply: Apply,
+    /// The type of the member, or of the items of its list.
+    pub of: &'static Type,
+}
+
+/// What a strategic merge patch does to a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patch {
+    /// An object merges, a list is replaced: the common way.
+    Common,
+    /// It is replaced, an object too.
+    Replace,
+    /// A list of objects, told apart by this member.
+    Keyed(&'static str),
+    /// A list of scalars, each there once.
+    Set,
+}
+
+/// What server-side apply does with a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Apply {
+    /// An object merges, a list is one value: the common way.
+    Common,
+    /// It is one value, an object too.
+    Atomic,
+    /// A list of objects, told apart by these members; in the order of their names.
+    Keyed(&'static [Key]),
+    /// A list of scalars, each owned by itself.
+    Set,
+}
+
+/// A member that tells items apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is when it is not there; `None`: it must be.
+    pub default: Option<&'static str>,
+}
+
+impl Type {
+    /// A type of which nothing needs to be known.
+    pub const COMMON: Self = Self { fields: &[] };
+
+    /// The member of that name, if it needs to be known.
+    #[must_use]
+    pub fn field(&self, name: &str) -> Option<&'static Field> {
+        self.fields.iter().find(|field| field.name == name)
+    }
+}
+
+impl Field {
+    /// Its name.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+}
