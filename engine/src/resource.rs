@@ -7,22 +7,49 @@ use crate::key::ResourceId;
 pub struct Field {
     /// As a client writes it: `spec.nodeName`.
     pub label: String,
-    /// The members to follow from the top of the object. Empty: the field exists but always reads as "".
+    /// The members to follow from the top of the object. Empty: the field exists but always reads as `absent`.
     pub path: Vec<String>,
+    /// Where else the value stands when there is none at `path`, or ""; empty for nowhere else.
+    pub otherwise: Vec<String>,
+    /// What it reads as where the object has no value.
+    pub absent: String,
 }
 
 impl Field {
     /// A field whose label, split at the dots, is its place in the object.
     #[must_use]
     pub fn at(label: &str) -> Self {
-        Self { label: label.to_owned(), path: label.split('.').map(str::to_owned).collect() }
+        Self::alias(label, label)
     }
 
     /// A field under another name: `alias` reads what stands at `path`.
     #[must_use]
     pub fn alias(alias: &str, path: &str) -> Self {
-        Self { label: alias.to_owned(), path: path.split('.').map(str::to_owned).collect() }
+        Self { path: members(path), ..Self::empty(alias) }
     }
+
+    /// A field that always reads as "".
+    #[must_use]
+    pub fn empty(label: &str) -> Self {
+        Self { label: label.to_owned(), path: Vec::new(), otherwise: Vec::new(), absent: String::new() }
+    }
+
+    /// The same, reading `path` where its own place has no value.
+    #[must_use]
+    pub fn or(self, path: &str) -> Self {
+        Self { otherwise: members(path), ..self }
+    }
+
+    /// The same, reading as `value` where the object has none.
+    #[must_use]
+    pub fn or_value(self, value: &str) -> Self {
+        Self { absent: value.to_owned(), ..self }
+    }
+}
+
+/// The parts between dots.
+fn members(path: &str) -> Vec<String> {
+    path.split('.').map(str::to_owned).collect()
 }
 
 /// A field's place in [`Resource::fields`] and in an object's attributes.
@@ -55,6 +82,8 @@ pub struct Resource {
     pub namespaced: bool,
     /// `metadata.name`, then `metadata.namespace` when namespaced, then the resource's own.
     fields: Vec<Field>,
+    /// Whether `fields` was written down, were it empty: [`Resource::listing_fields`].
+    fields_listed: bool,
 }
 
 impl Resource {
@@ -68,13 +97,28 @@ impl Resource {
         }
         fields.extend(own);
         let plural = format!("{}s", kind.to_ascii_lowercase());
-        Self { api_version: api_version.to_owned(), kind: kind.to_owned(), plural, namespaced, fields }
+        let fields_listed = fields.len() > 1 + usize::from(namespaced);
+        Self {
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+            plural,
+            namespaced,
+            fields,
+            fields_listed,
+        }
     }
 
     /// The same under another plural than the kind in small letters with an `s`.
     #[must_use]
     pub fn with_plural(self, plural: &str) -> Self {
         Self { plural: plural.to_owned(), ..self }
+    }
+
+    /// The same with the manners of a resource that lists its fields, though it has none of its own: Kubernetes' custom
+    /// resources.
+    #[must_use]
+    pub fn listing_fields(self) -> Self {
+        Self { fields_listed: true, ..self }
     }
 
     /// What messages call it, as Kubernetes does: `configmaps`, `deployments.apps`.
@@ -99,10 +143,10 @@ impl Resource {
         u8::try_from(index).ok().map(FieldId)
     }
 
-    /// Whether it has selectable fields of its own.
+    /// Whether there is a list of its selectable fields, which in Kubernetes changes what is told of others.
     #[must_use]
-    pub fn has_own_fields(&self) -> bool {
-        self.fields.len() > 1 + usize::from(self.namespaced)
+    pub const fn lists_fields(&self) -> bool {
+        self.fields_listed
     }
 }
 

@@ -169,12 +169,15 @@ impl Decoder {
             }
         }
         let fields = resource.fields().iter().map(|field| {
-            let mut here = Some(top);
-            for member in &field.path {
-                here =
-                    here.and_then(|value| value.as_object().and_then(|object| object.get(member.as_str())));
-            }
-            if field.path.is_empty() { "".into() } else { here.map_or_else(|| "".into(), |v| scalar(&v)) }
+            let at = |path: &[String]| {
+                let mut here = (!path.is_empty()).then_some(top);
+                for member in path {
+                    here = here
+                        .and_then(|value| value.as_object().and_then(|object| object.get(member.as_str())));
+                }
+                here.map(|value| scalar(&value)).filter(|text| !text.is_empty())
+            };
+            at(&field.path).or_else(|| at(&field.otherwise)).unwrap_or_else(|| field.absent.as_str().into())
         });
         let fields: Vec<Box<str>> = fields.collect();
         Ok(Attributes::new(labels, fields))

@@ -166,7 +166,7 @@ fn resolve(label: &str, resource: &Resource) -> Result<FieldId, SelectorError> {
         let mut names = resource.fields().iter().filter_map(|field| resource.field(&field.label));
         return Ok(names.find(|&id| path(id) == path(named)).unwrap_or(named));
     }
-    if resource.has_own_fields() {
+    if resource.lists_fields() {
         return Err(SelectorError::UnknownField(format!("field label not supported: {label}")));
     }
     if label == "metadata.namespace" {
@@ -195,8 +195,8 @@ mod tests {
             Field::at("status.phase"),
             Field::at("spec.nodeName"),
             Field::alias("spec.host", "spec.nodeName"),
-            Field { label: "nothing".to_owned(), path: Vec::new() },
-            Field { label: "void".to_owned(), path: Vec::new() },
+            Field::empty("nothing"),
+            Field::empty("void"),
         ];
         Resource::new("v1", "Pod", true, own)
     }

@@ -23,7 +23,7 @@ use crate::resource::FieldId;
 
 pub use field::FieldSelector;
 pub use label::LabelSelector;
-pub use name::{key_fault, value_fault};
+pub use name::{is_printable, key_fault, value_fault};
 
 /// The longest selector text that is read, in bytes. Ours: Kubernetes is bounded only by its request head.
 pub const TEXT_BYTES_MAX: usize = 64 * 1024;

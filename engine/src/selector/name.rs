@@ -123,9 +123,10 @@ pub(super) fn quoted(text: &str) -> String {
     quoted
 }
 
-/// Whether Go prints it as it is. Rust's own escaping knows, when `c` does not stand first: there it escapes
+/// Whether Go prints it as it is (`unicode.IsPrint`). Rust's own escaping knows, when `c` does not stand first: there it escapes
 /// combining marks, which Go prints.
-fn is_printable(c: char) -> bool {
+#[must_use]
+pub fn is_printable(c: char) -> bool {
     if c.is_ascii() {
         return (' '..='~').contains(&c);
     }

@@ -4,8 +4,11 @@
 //! Reviews and bindings are no objects and have no row. A group has one version here, because revcast converts
 //! nothing: two versions would be two separate stores of what clients take for the same objects.
 
-/// One resource of the table. Selectable fields are `label`, `label=path` for an alias, or `label=` for a label
-/// that is accepted but is always empty (`pkg/apis/*/v1/conversion.go` of Kubernetes).
+/// One resource of the table. Selectable fields are `label`, `label=path` for an alias, `label=path|other` for one that
+/// reads `other` where there is nothing at `path`, or `label=` for a label that is accepted but is always empty
+/// (`pkg/apis/*/v1/conversion.go` of Kubernetes). Behind a colon stands what a field reads as where the object has no
+/// value: what Kubernetes fills in when it stores the object, or prints for Go's zero value
+/// (`pkg/apis/*/v1/defaults.go`, `pkg/registry/*/*/strategy.go`).
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) group: &'static str,
@@ -69,10 +72,10 @@ impl Row {
 const POD_FIELDS: &[&str] = &[
     "spec.nodeName",
     "spec.host=spec.nodeName",
-    "spec.restartPolicy",
-    "spec.schedulerName",
+    "spec.restartPolicy:Always",
+    "spec.schedulerName:default-scheduler",
     "spec.serviceAccountName",
-    "spec.hostNetwork",
+    "spec.hostNetwork:false",
     "status.phase",
     "status.podIP",
     "status.podIPs=",
@@ -89,7 +92,7 @@ const EVENT_FIELDS: &[&str] = &[
     "involvedObject.fieldPath",
     "reason",
     "reportingComponent",
-    "source=source.component",
+    "source=source.component|reportingComponent",
     "type",
 ];
 
@@ -107,7 +110,7 @@ pub(super) const TABLE: &[Row] = &[
     ns("", "v1", "events", "Event").short(&["ev"]).fields(EVENT_FIELDS),
     ns("", "v1", "limitranges", "LimitRange").short(&["limits"]),
     cluster("", "v1", "namespaces", "Namespace").short(&["ns"]).status().fields(&["status.phase"]),
-    cluster("", "v1", "nodes", "Node").short(&["no"]).status().fields(&["spec.unschedulable"]),
+    cluster("", "v1", "nodes", "Node").short(&["no"]).status().fields(&["spec.unschedulable:false"]),
     ns("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim").short(&["pvc"]).status(),
     cluster("", "v1", "persistentvolumes", "PersistentVolume").short(&["pv"]).status(),
     ns("", "v1", "pods", "Pod").short(&["po"]).all().status().fields(POD_FIELDS),
@@ -116,7 +119,7 @@ pub(super) const TABLE: &[Row] = &[
         .short(&["rc"])
         .all()
         .status()
-        .fields(&["status.replicas"]),
+        .fields(&["status.replicas:0"]),
     ns("", "v1", "resourcequotas", "ResourceQuota").short(&["quota"]).status(),
     ns("", "v1", "secrets", "Secret").fields(&["type"]),
     ns("", "v1", "serviceaccounts", "ServiceAccount").short(&["sa"]),
@@ -140,7 +143,7 @@ pub(super) const TABLE: &[Row] = &[
         .all()
         .status(),
     ns("batch", "v1", "cronjobs", "CronJob").short(&["cj"]).all().status(),
-    ns("batch", "v1", "jobs", "Job").all().status().fields(&["status.successful=status.succeeded"]),
+    ns("batch", "v1", "jobs", "Job").all().status().fields(&["status.successful=status.succeeded:0"]),
     cluster("certificates.k8s.io", "v1", "certificatesigningrequests", "CertificateSigningRequest")
         .short(&["csr"])
         .status()

@@ -423,7 +423,9 @@ impl Registry {
         for resource in &self.resources {
             let fields = resource.fields.clone();
             let row = Resource::new(&resource.api_version, &resource.kind, resource.namespaced, fields);
-            let row = schema.add(row.with_plural(&resource.plural));
+            let row = row.with_plural(&resource.plural);
+            let row =
+                schema.add(if resource.printer == Printer::Custom { row.listing_fields() } else { row });
             debug_assert_eq!(row, resource.row);
         }
         schema
@@ -478,13 +480,18 @@ fn from_row(row: &Row) -> ApiResource {
     }
 }
 
-/// `label`, `label=path`, or `label=` (always empty).
+/// `label`, `label=path`, `label=path|other`, or `label=` (always empty); and `:value` behind those.
 fn parse_field(text: &str) -> Field {
-    match text.split_once('=') {
-        None => Field::at(text),
-        Some((label, "")) => Field { label: label.to_owned(), path: Vec::new() },
-        Some((label, path)) => Field::alias(label, path),
-    }
+    let (place, absent) = text.split_once(':').unwrap_or((text, ""));
+    let field = match place.split_once('=') {
+        None => Field::at(place),
+        Some((label, "")) => Field::empty(label),
+        Some((label, path)) => match path.split_once('|') {
+            None => Field::alias(label, path),
+            Some((path, otherwise)) => Field::alias(label, path).or(otherwise),
+        },
+    };
+    field.or_value(absent)
 }
 
 fn api_version(group: &str, version: &str) -> String {
