@@ -1,9 +1,12 @@
 //! What stands behind the `?`: from a query string to typed options.
 //!
 //! Owns the parameters of Kubernetes' list, watch, get, write and delete options, their defaults and the exact errors
-//! (recordings 02, 05, 07, 08; apimachinery `internalversion`). Selectors stay text: the engine's selector part reads
-//! them. Parameters that are not named here are ignored, as upstream does: `timeout` (a client's own deadline),
-//! `shardSelector` (an alpha gate that is off), and whatever else a client sends.
+//! (recordings 02, 05, 07, 08; apimachinery `internalversion`). Of several faults the one that upstream finds first is
+//! told. The grammar of selectors is the engine's. Parameters that are not named here are ignored, as upstream does:
+//! `timeout` (a client's own deadline), `shardSelector` (an alpha gate that is off), and whatever else a client sends.
+//!
+//! One difference, on purpose: a `resourceVersion` that is no number is 400 `BadRequest` wherever it stands. Upstream
+//! gives that to a LIST only; to a WATCH and a GET it gives 500 without a reason (recording 08).
 
 mod read;
 #[cfg(test)]
@@ -11,6 +14,8 @@ mod tests;
 mod write;
 
 use std::fmt;
+
+use revcast_engine::selector::SelectorError;
 
 pub use read::{
     CollectionRead, Freshness, GetOptions, GetVersion, IncludeObject, ListOptions, ListVersion, Selectors,
@@ -114,14 +119,16 @@ impl Query {
 /// What is wrong with a query. The client's fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OptionsError {
-    /// A part does not decode to UTF-8 text without control characters: 400.
+    /// A part does not decode to UTF-8 text without control characters but line feeds and tabs: 400.
     Encoding,
     /// `limit`, `timeoutSeconds` or `gracePeriodSeconds` is no int64; the message is Go's: 400.
     Integer(String),
     /// `resourceVersion` of a LIST is no uint64: 400.
     ListVersion(String),
-    /// `resourceVersion` of a WATCH or GET is no uint64. Upstream gives **500** without a reason (recording 08).
+    /// `resourceVersion` of a WATCH or GET is no uint64: 400, in upstream's words.
     Version(String),
+    /// `labelSelector` or `fieldSelector` is none: 400.
+    Selector(SelectorError),
     /// Options that do not go together: 422, a cause for each.
     Invalid {
         /// `ListOptions`, `DeleteOptions`, ...
@@ -147,11 +154,12 @@ impl OptionsError {
     pub fn status(self) -> Status {
         let message = self.to_string();
         match self {
-            Self::Version(_) => Status::other(500, message),
             Self::Invalid { kind, causes } => Status::invalid("meta.k8s.io", kind, "", causes),
             Self::Encoding
             | Self::Integer(_)
             | Self::ListVersion(_)
+            | Self::Version(_)
+            | Self::Selector(_)
             | Self::ContinueWithVersion
             | Self::Continue(_)
             | Self::Export
@@ -169,6 +177,7 @@ impl fmt::Display for OptionsError {
             }
             Self::Integer(why) | Self::Version(why) => f.write_str(why),
             Self::ListVersion(why) => write!(f, "invalid resource version: {why}"),
+            Self::Selector(why) => why.fmt(f),
             Self::Invalid { kind, causes } => {
                 write!(f, "{kind} is invalid:")?;
                 causes.iter().try_for_each(|cause| write!(f, " {}: {};", cause.field, cause.message))

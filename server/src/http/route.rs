@@ -153,6 +153,27 @@ impl Target {
         }
     }
 
+    fn resource(self) -> Option<ResourcePath> {
+        match self {
+            Self::Collection { of, .. }
+            | Self::Object { of, .. }
+            | Self::Subresource { of, .. }
+            | Self::WatchCollection { of, .. }
+            | Self::WatchObject { of, .. } => Some(of),
+            Self::Root
+            | Self::Api
+            | Self::Apis
+            | Self::ApiGroup(_)
+            | Self::GroupVersion { .. }
+            | Self::Version
+            | Self::Health { .. }
+            | Self::OpenApiV2
+            | Self::OpenApiV3Index
+            | Self::OpenApiV3 { .. }
+            | Self::Unknown => None,
+        }
+    }
+
     fn takes(&self, method: Method) -> bool {
         self.allow().is_none_or(|allow| allow.split(", ").any(|allowed| allowed == method.as_str()))
     }
@@ -174,6 +195,8 @@ pub enum RouteError {
     Method {
         /// Those that it takes, for `Allow`.
         allow: &'static str,
+        /// The resource that the path names: only who knows that it is there may speak of methods.
+        of: Option<ResourcePath>,
     },
 }
 
@@ -192,7 +215,7 @@ impl RouteError {
     pub const fn allow(&self) -> Option<&'static str> {
         match self {
             Self::Name { .. } => None,
-            Self::Method { allow } => Some(allow),
+            Self::Method { allow, .. } => Some(allow),
         }
     }
 }
@@ -201,7 +224,7 @@ impl fmt::Display for RouteError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Name { what, name, why } => write!(f, "invalid {what} {}: [{why}]", go_quote(name)),
-            Self::Method { allow } => write!(f, "the method is not allowed here: use one of {allow}"),
+            Self::Method { allow, .. } => write!(f, "the method is not allowed here: use one of {allow}"),
         }
     }
 }
@@ -217,7 +240,7 @@ pub fn route(method: Method, path: &[String]) -> Result<Target, RouteError> {
     let segments: Vec<&str> = path.iter().map(String::as_str).collect();
     let target = target(&segments)?;
     match target.allow() {
-        Some(allow) if !target.takes(method) => Err(RouteError::Method { allow }),
+        Some(allow) if !target.takes(method) => Err(RouteError::Method { allow, of: target.resource() }),
         Some(_) | None => Ok(target),
     }
 }

@@ -62,9 +62,19 @@ impl Cause {
     /// `field.NotSupported`: the value is none of `supported`.
     #[must_use]
     pub fn not_supported(field: &str, value: &str, supported: &[&str]) -> Self {
+        Self::unsupported(field, &go_quote(value), supported)
+    }
+
+    /// The same of a parameter with several values, which Go prints as the slice that they are to it.
+    #[must_use]
+    pub fn none_supported(field: &str, values: &[&str], supported: &[&str]) -> Self {
+        let values: Vec<String> = values.iter().map(|value| go_quote(value)).collect();
+        Self::unsupported(field, &format!("[]string{{{}}}", values.join(", ")), supported)
+    }
+
+    fn unsupported(field: &str, value: &str, supported: &[&str]) -> Self {
         let supported: Vec<String> = supported.iter().map(|s| go_quote(s)).collect();
-        let message =
-            format!("Unsupported value: {}: supported values: {}", go_quote(value), supported.join(", "));
+        let message = format!("Unsupported value: {value}: supported values: {}", supported.join(", "));
         Self::of("FieldValueNotSupported", message, field)
     }
 

@@ -108,7 +108,8 @@ pub(super) enum PercentError {
 
 /// Percent-decoding (RFC 3986, section 2.1). `plus_is_space` for query strings (`+` is a space there).
 ///
-/// Refuses what cannot be a part of any name or value: bad escapes, invalid UTF-8 and control characters.
+/// Refuses what cannot be a part of any name or value: bad escapes, invalid UTF-8 and control characters. In a query
+/// line feeds and tabs may stand: a selector takes them for spaces.
 pub(super) fn percent_decode(text: &str, plus_is_space: bool) -> Result<String, PercentError> {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
@@ -132,7 +133,8 @@ pub(super) fn percent_decode(text: &str, plus_is_space: bool) -> Result<String, 
         }
     }
     let decoded = String::from_utf8(out).map_err(|_| PercentError::Utf8)?;
-    if decoded.chars().any(char::is_control) { Err(PercentError::Control) } else { Ok(decoded) }
+    let refused = |c: char| c.is_control() && !(plus_is_space && matches!(c, '\t' | '\n' | '\r'));
+    if decoded.chars().any(refused) { Err(PercentError::Control) } else { Ok(decoded) }
 }
 
 /// The value of one hex digit, either case.

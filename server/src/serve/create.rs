@@ -62,11 +62,14 @@ async fn create<H: Host>(call: &Call<'_, H>, draft: &Draft, dry_run: bool) -> Re
 }
 
 fn check<H: Host>(call: &Call<'_, H>, draft: &Draft) -> Result<(), Status> {
-    let mut causes = Vec::new();
+    let mut causes = match draft.meta("generateName") {
+        "" => Vec::new(),
+        prefix => names::prefix_faults(call.resource, prefix),
+    };
     match draft.meta("name") {
         "" => causes.push(Cause::required("metadata.name", "name or generateName is required")),
-        name => causes.extend(names::name_fault(call.resource, name)),
+        name => causes.extend(names::name_faults(call.resource, name)),
     }
-    causes.extend(call.namespace.and_then(names::namespace_fault));
+    causes.extend(call.namespace.into_iter().flat_map(names::namespace_faults));
     draft.validate(call, causes)
 }

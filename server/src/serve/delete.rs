@@ -1,14 +1,21 @@
 //! DELETE of one object: at once, or when its finalizers are gone.
+//!
+//! A pod is marked first and goes then, in two writes, as recorded (10); and one that runs on a node and asks for a
+//! grace period stays marked until whoever runs it deletes it with a grace of 0 (Kubernetes
+//! `pkg/registry/core/pod/strategy.go`). Nothing is filled in here: a pod that asks for no grace has none.
+
+use std::time::Duration;
 
 use bytes::Bytes;
 use revcast_engine::Object;
 use revcast_engine::key::Key;
+use serde_json::Value;
 
 use super::object::{Draft, rfc3339};
 use super::write::{ATTEMPTS_MAX, Outcome};
-use super::{Call, Host, Reply, payload, reply, update};
+use super::{Call, Host, Reply, payload, reply};
 use crate::http::options::{DeleteOptions, OptionsError};
-use crate::http::status::Status;
+use crate::http::status::{GroupResource, Status};
 use crate::source::{Action, Expect};
 
 /// What became of an object that was to go.
@@ -18,6 +25,8 @@ pub(super) enum Fate {
     Gone {
         /// Its `metadata.uid`.
         uid: String,
+        /// Its last state.
+        last: Vec<u8>,
     },
     /// It waits for its finalizers.
     Waits(Vec<u8>),
@@ -33,7 +42,8 @@ pub(super) fn options<H: Host>(call: &Call<'_, H>, body: &Bytes) -> Result<Delet
 pub(super) async fn handle<H: Host>(call: &Call<'_, H>, name: &str, body: &Bytes) -> Result<Reply, Status> {
     let options = options(call, body)?;
     match delete(call, &call.key(name), &options).await? {
-        Fate::Gone { uid } => {
+        Fate::Gone { last, .. } if shows_what_it_deleted(call) => Ok(call.show(200, &last)),
+        Fate::Gone { uid, .. } => {
             Ok(reply::status(&Status::deleted(call.group_resource(), name, &uid), call.spelling))
         }
         Fate::Waits(json) => Ok(call.show(200, &json)),
@@ -50,36 +60,105 @@ pub(super) async fn delete<H: Host>(
     options: &DeleteOptions,
 ) -> Result<Fate, Status> {
     let name = key.name();
+    let mut marked_at = None;
     for _ in 0..ATTEMPTS_MAX {
         let current = call.current(key).await?;
         let old = Draft::stored(current.json())?;
-        check_preconditions(call, name, &current, &old, options)?;
-        let (fate, action) = if old.finalizers().is_empty() {
-            (Fate::Gone { uid: old.meta("uid").to_owned() }, Action::Delete)
-        } else {
-            if old.is_terminating() {
+        if marked_at != Some(current.revision()) {
+            check_preconditions(call, name, &current, &old, options)?;
+        }
+        let grace = grace_seconds(call, &old, options);
+        let held = grace.is_some_and(|seconds| seconds > 0) || !old.finalizers().is_empty();
+        let Some(marked) = mark(call, &old, grace) else {
+            if held {
                 return Ok(Fate::Waits(current.json().to_vec()));
             }
-            let mut marked = old;
-            marked.set_meta("deletionTimestamp", rfc3339(call.host.wall()));
-            marked.set_meta("deletionGracePeriodSeconds", 0);
-            if let Some(generation) = marked.metadata.get("generation").and_then(serde_json::Value::as_i64) {
-                marked.set_meta("generation", generation.saturating_add(1));
+            let fate = Fate::Gone { uid: old.meta("uid").to_owned(), last: current.json().to_vec() };
+            if options.dry_run {
+                return Ok(fate);
             }
-            let shown = marked.to_json_at(call, &current.revision().to_string());
-            (Fate::Waits(shown), call.put(marked.to_json(call))?)
+            match call.write(key, Expect::At(current.revision()), Action::Delete).await? {
+                Outcome::Made(_) => return Ok(fate),
+                Outcome::Lost(None) => return Err(call.not_found(name)),
+                Outcome::Lost(Some(_)) => continue,
+            }
         };
         if options.dry_run {
-            return Ok(fate);
+            let shown = marked.to_json_at(call, &current.revision().to_string());
+            let uid = marked.meta("uid").to_owned();
+            return Ok(if held { Fate::Waits(shown) } else { Fate::Gone { uid, last: shown } });
         }
+        let action = call.put(marked.to_json(call))?;
         match call.write(key, Expect::At(current.revision()), action).await? {
-            Outcome::Made(Some(object)) => return Ok(Fate::Waits(object.json().to_vec())),
-            Outcome::Made(None) => return Ok(fate),
-            Outcome::Lost(None) => return Err(call.not_found(name)),
+            Outcome::Made(Some(object)) if held => return Ok(Fate::Waits(object.json().to_vec())),
+            // The next round finds nothing left to mark.
+            Outcome::Made(Some(object)) => marked_at = Some(object.revision()),
             Outcome::Lost(Some(_)) => {}
+            Outcome::Made(None) => return Err(Status::internal_error("a write told nothing of its object")),
+            Outcome::Lost(None) => return Err(call.not_found(name)),
         }
     }
     Err(call.conflict(name))
+}
+
+/// How long the object is to have before it goes; `None`: its kind knows no grace.
+fn grace_seconds<H: Host>(call: &Call<'_, H>, old: &Draft, options: &DeleteOptions) -> Option<i64> {
+    if call.resource.plural != "pods" || !call.resource.group.is_empty() {
+        return None;
+    }
+    let part = |part: &str| old.rest.get(part).and_then(Value::as_object);
+    let spec = |member: &str| part("spec").and_then(|spec| spec.get(member));
+    let phase = part("status").and_then(|status| status.get("phase")).and_then(Value::as_str);
+    let runs = spec("nodeName").and_then(Value::as_str).is_some_and(|node| !node.is_empty())
+        && !matches!(phase, Some("Failed" | "Succeeded"));
+    if !runs {
+        return Some(0);
+    }
+    let asked = options.grace_period_seconds;
+    let seconds =
+        asked.or_else(|| spec("terminationGracePeriodSeconds").and_then(Value::as_i64)).unwrap_or(0);
+    Some(if seconds < 0 { 1 } else { seconds })
+}
+
+/// The object marked as going; `None` when it is marked already, with no longer grace, or needs no mark.
+fn mark<H: Host>(call: &Call<'_, H>, old: &Draft, grace: Option<i64>) -> Option<Draft> {
+    if grace.is_none() && old.finalizers().is_empty() {
+        return None;
+    }
+    let grace = grace.unwrap_or(0);
+    let granted = old.metadata.get("deletionGracePeriodSeconds").and_then(Value::as_i64);
+    if old.is_terminating() && granted.is_none_or(|granted| granted <= grace) {
+        return None;
+    }
+    let mut marked = old.clone();
+    let ahead = Duration::from_secs(u64::try_from(grace).unwrap_or(0));
+    let wall = call.host.wall();
+    marked.set_meta("deletionTimestamp", rfc3339(wall.checked_add(ahead).unwrap_or(wall)));
+    marked.set_meta("deletionGracePeriodSeconds", grace);
+    // A shorter grace is no other wish.
+    if !old.is_terminating()
+        && let Some(generation) = marked.metadata.get("generation").and_then(Value::as_i64)
+    {
+        marked.set_meta("generation", generation.saturating_add(1));
+    }
+    Some(marked)
+}
+
+/// Kinds whose DELETE is answered with the object, where others get a `Status` (Kubernetes: `ReturnDeletedObject`).
+fn shows_what_it_deleted<H: Host>(call: &Call<'_, H>) -> bool {
+    let resource = call.resource;
+    matches!(
+        (resource.group.as_str(), resource.plural.as_str()),
+        (
+            "",
+            "persistentvolumeclaims"
+                | "persistentvolumes"
+                | "pods"
+                | "podtemplates"
+                | "resourcequotas"
+                | "serviceaccounts"
+        ) | ("storage.k8s.io", "csidrivers" | "csinodes" | "storageclasses" | "volumeattachments")
+    )
 }
 
 fn check_preconditions<H: Host>(
@@ -90,16 +169,25 @@ fn check_preconditions<H: Host>(
     options: &DeleteOptions,
 ) -> Result<(), Status> {
     let wanted = &options.preconditions;
+    // It is the kind that is named here, not the resource.
+    let what = GroupResource { group: &call.resource.group, resource: &call.resource.kind };
     if !wanted.uid.is_empty() && wanted.uid != old.meta("uid") {
-        return Err(update::wrong_uid(call, name, &wanted.uid, old.meta("uid")));
+        let why = format!(
+            "the UID in the precondition ({}) does not match the UID in record ({}). The object might have been \
+             deleted and then recreated",
+            wanted.uid,
+            old.meta("uid")
+        );
+        return Err(Status::conflict_because(what, name, &why));
     }
     let version = current.revision().to_string();
     if !wanted.resource_version.is_empty() && wanted.resource_version != version {
         let why = format!(
-            "Precondition failed: ResourceVersion in precondition: {}, ResourceVersion in object meta: {version}",
+            "the ResourceVersion in the precondition ({}) does not match the ResourceVersion in record ({version}). The \
+             object might have been modified",
             wanted.resource_version
         );
-        return Err(Status::conflict_because(call.group_resource(), name, &why));
+        return Err(Status::conflict_because(what, name, &why));
     }
     Ok(())
 }

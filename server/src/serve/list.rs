@@ -34,7 +34,7 @@ const REMAINING_MAX: usize = 1 << 16;
 
 /// Answers a LIST.
 pub(super) async fn handle<H: Host>(call: &Call<'_, H>, options: &ListOptions) -> Result<Reply, Status> {
-    let choice = Choice::new(call, &options.selectors, None)?;
+    let choice = Choice::new(call, &options.selectors, None);
     let state = state(call, options, &choice).await?;
     let page = Page::find(call, choice, state, options).await;
     page.reply(call).await

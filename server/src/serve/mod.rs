@@ -4,7 +4,7 @@
 //! never holds a whole list in memory unless it must be indented. What differs from kube-apiserver, on purpose:
 //!
 //! - Objects are kept as they come: there is no schema, no admission, no conversion and no garbage collection.
-//!   `propagationPolicy` and `gracePeriodSeconds` are accepted and do nothing.
+//!   `propagationPolicy` is accepted and does nothing.
 //! - Namespaces need not exist to be used, and deleting one leaves what is in it.
 //! - A resource with a `status` subresource takes changes of `status` through the main path too; `/status` changes
 //!   nothing else.
@@ -37,6 +37,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use revcast_engine::key::Key;
+use revcast_engine::resource::Resource;
 
 pub use app::{App, Freshness, Life};
 pub use encode::Encoder;
@@ -48,7 +49,7 @@ use crate::http::accept::{self, DiscoveryForm, Form, Media};
 use crate::http::options::{CollectionRead, IncludeObject, OptionsError, Query, WatchOptions};
 use crate::http::request::{Method, RequestHead};
 use crate::http::response::JSON;
-use crate::http::route::{self, ResourcePath, Target};
+use crate::http::route::{self, ResourcePath, RouteError, Target};
 use crate::http::status::{GroupResource, Layout, Status};
 use crate::source::epoch::Epoch;
 use encode::Shape;
@@ -70,16 +71,16 @@ async fn answer<H: Host>(app: &App, host: &H, head: &RequestHead, body: Bytes) -
     };
     let layout = query.layout(head.user_agent.as_deref());
     let errors = Spelling::of_errors(head.accept.as_deref(), layout);
+    let request = Request { app, host, head, query: &query, layout, errors };
     let target = match route::route(head.method, &head.path) {
         Ok(target) => target,
         Err(error) => {
-            return match error.allow() {
-                Some(allow) => reply::method_not_allowed(allow, errors),
-                None => reply::status(&error.status(), errors),
+            return match error {
+                RouteError::Method { allow, of } => request.refuse(allow, of.as_ref()),
+                RouteError::Name { .. } => reply::status(&error.status(), errors),
             };
         }
     };
-    let request = Request { app, host, head, query: &query, layout, errors };
     request.answer(target, body).await.unwrap_or_else(|status| reply::status(&status, errors))
 }
 
@@ -134,7 +135,7 @@ impl<'a, H: Host> Request<'a, H> {
             Target::WatchCollection { of, namespace } => {
                 let Some(resource) = self.resource(&of)? else { return Ok(reply::page_not_found()) };
                 let call = self.call(resource, namespace.as_deref())?;
-                let options = WatchOptions::parse(self.query).map_err(OptionsError::status)?;
+                let options = WatchOptions::parse(self.query, call.schema()).map_err(OptionsError::status)?;
                 watch::handle(&call, &options, None).await
             }
             Target::WatchObject { of, namespace, name } => {
@@ -143,9 +144,18 @@ impl<'a, H: Host> Request<'a, H> {
                 if call.is_nowhere() {
                     return Err(Status::unknown_resource());
                 }
-                let options = WatchOptions::parse(self.query).map_err(OptionsError::status)?;
+                let options = WatchOptions::parse(self.query, call.schema()).map_err(OptionsError::status)?;
                 watch::handle(&call, &options, Some(&name)).await
             }
+        }
+    }
+
+    /// 405, unless what the path names is not there at all.
+    fn refuse(&self, allow: &'static str, of: Option<&ResourcePath>) -> Reply {
+        match of.map(|of| self.resource(of)) {
+            Some(Ok(None)) => reply::page_not_found(),
+            Some(Err(status)) => reply::status(&status, self.errors),
+            Some(Ok(Some(_))) | None => reply::method_not_allowed(allow, self.errors),
         }
     }
 
@@ -167,7 +177,7 @@ impl<'a, H: Host> Request<'a, H> {
                 Err(Status::method_not_allowed())
             }
             Method::Get | Method::Head => {
-                match CollectionRead::parse(self.query, false).map_err(OptionsError::status)? {
+                match CollectionRead::parse(self.query, call.schema(), false).map_err(OptionsError::status)? {
                     CollectionRead::List(options) => {
                         call.shows_list()?;
                         list::handle(call, &options).await
@@ -307,6 +317,11 @@ impl<H: Host> Call<'_, H> {
 
     fn key(&self, name: &str) -> Key {
         Key::new(self.resource.row, self.namespace, name)
+    }
+
+    /// What the engine knows of the resource.
+    fn schema(&self) -> &Resource {
+        self.app.schema().get(self.resource.row)
     }
 
     fn group_resource(&self) -> GroupResource<'_> {

@@ -11,6 +11,7 @@ use crate::http::status::Cause;
 
 /// Bytes of the longest name.
 const SUBDOMAIN_BYTES_MAX: usize = 253;
+const SUBDOMAIN_TOO_LONG: &str = "must be no more than 253 bytes";
 /// Bytes of the longest namespace.
 const LABEL_BYTES_MAX: usize = 63;
 /// Bytes of all annotations of an object together.
@@ -27,12 +28,27 @@ const LABEL_RULE: &str = "a lowercase RFC 1123 label must consist of lower case 
      must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
      '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
 
-/// What is wrong with the name of an object. `None` when nothing is.
-pub(super) fn name_fault(resource: &ApiResource, name: &str) -> Option<Cause> {
-    let cause = |why: &str| Some(Cause::invalid("metadata.name", name, why));
-    if name.len() > SUBDOMAIN_BYTES_MAX {
-        return cause("must be no more than 253 bytes");
-    }
+/// Bytes of the longest generated name, which is to be good as a label too (apiserver `storage/names`).
+const GENERATED_BYTES_MAX: usize = 63;
+
+/// Everything that is wrong with the name of an object.
+pub(super) fn name_faults(resource: &ApiResource, name: &str) -> Vec<Cause> {
+    faults(resource, "metadata.name", name, name)
+}
+
+/// Everything that is wrong with a `generateName`, which may end in a hyphen: what stands at its end is judged with the
+/// name that is made of it (apimachinery `api/validation`: `maskTrailingDash`).
+pub(super) fn prefix_faults(resource: &ApiResource, prefix: &str) -> Vec<Cause> {
+    let masked = match prefix.strip_suffix('-').and_then(|rest| rest.char_indices().next_back()) {
+        Some((end, _)) => format!("{}a", &prefix[..end]),
+        None => prefix.to_owned(),
+    };
+    faults(resource, "metadata.generateName", prefix, &masked)
+}
+
+/// What is wrong with `name`, said of `shown`.
+fn faults(resource: &ApiResource, field: &str, shown: &str, name: &str) -> Vec<Cause> {
+    let cause = |why: &str| vec![Cause::invalid(field, shown, why)];
     // Roles and addresses are named by anything that a path can hold: `system:node`, `2001:db8::1`.
     if resource.group == "rbac.authorization.k8s.io" || resource.plural == "ipaddresses" {
         return match name {
@@ -41,25 +57,27 @@ pub(super) fn name_fault(resource: &ApiResource, name: &str) -> Option<Cause> {
             name if name.contains('/') => cause("may not contain '/'"),
             name if name.contains('%') => cause("may not contain '%'"),
             name if name.chars().any(char::is_control) => cause("may not contain control characters"),
-            _ => None,
+            name if name.len() > SUBDOMAIN_BYTES_MAX => cause(SUBDOMAIN_TOO_LONG),
+            _ => Vec::new(),
         };
     }
     if resource.plural == "namespaces" && resource.group.is_empty() {
-        return label_fault("metadata.name", name);
+        return label_faults(field, shown, name);
     }
-    if name.split('.').all(is_dns_label) { None } else { cause(SUBDOMAIN_RULE) }
+    let long = (name.len() > SUBDOMAIN_BYTES_MAX).then_some(SUBDOMAIN_TOO_LONG);
+    let wrong = (!name.split('.').all(is_dns_label)).then_some(SUBDOMAIN_RULE);
+    long.into_iter().chain(wrong).flat_map(cause).collect()
 }
 
-/// What is wrong with the name of a namespace. `None` when nothing is.
-pub(super) fn namespace_fault(namespace: &str) -> Option<Cause> {
-    label_fault("metadata.namespace", namespace)
+/// Everything that is wrong with the name of a namespace.
+pub(super) fn namespace_faults(namespace: &str) -> Vec<Cause> {
+    label_faults("metadata.namespace", namespace, namespace)
 }
 
-fn label_fault(field: &str, label: &str) -> Option<Cause> {
-    if label.len() > LABEL_BYTES_MAX {
-        return Some(Cause::invalid(field, label, "must be no more than 63 bytes"));
-    }
-    if is_dns_label(label) { None } else { Some(Cause::invalid(field, label, LABEL_RULE)) }
+fn label_faults(field: &str, shown: &str, label: &str) -> Vec<Cause> {
+    let long = (label.len() > LABEL_BYTES_MAX).then_some("must be no more than 63 bytes");
+    let wrong = (!is_dns_label(label)).then_some(LABEL_RULE);
+    long.into_iter().chain(wrong).map(|why| Cause::invalid(field, shown, why)).collect()
 }
 
 /// Small letters, digits and inner hyphens.
@@ -107,9 +125,9 @@ pub(super) fn metadata_faults(metadata: &Map<String, Value>) -> Vec<Cause> {
     causes
 }
 
-/// `base` and five characters made of `random` (apiserver `storage/names`): at most 253 bytes in all.
+/// `base` and five characters made of `random` (apiserver `storage/names`): at most 63 bytes in all.
 pub(super) fn generate(base: &str, random: u64) -> String {
-    let mut end = base.len().min(SUBDOMAIN_BYTES_MAX - SUFFIX_LEN);
+    let mut end = base.len().min(GENERATED_BYTES_MAX - SUFFIX_LEN);
     while !base.is_char_boundary(end) {
         end -= 1;
     }
@@ -136,24 +154,39 @@ mod tests {
         let roles = registry.find("rbac.authorization.k8s.io", "v1", "roles").expect("built in");
         let namespaces = registry.find("", "v1", "namespaces").expect("built in");
         for good in ["a", "a-b.c", "1", &"a".repeat(253)] {
-            assert_eq!(name_fault(configmaps, good), None, "{good}");
+            assert_eq!(name_faults(configmaps, good), [], "{good}");
         }
         for bad in ["", "A", "a_b", "-a", "a-", "a..b", "a.", "é", "a/b", &"a".repeat(254)] {
-            assert!(name_fault(configmaps, bad).is_some(), "{bad}");
+            assert!(!name_faults(configmaps, bad).is_empty(), "{bad}");
         }
-        assert_eq!(name_fault(roles, "system:node"), None);
+        assert_eq!(name_faults(roles, "system:node"), []);
         for bad in ["..", "a/b", "a%b", "a\nb"] {
-            assert!(name_fault(roles, bad).is_some(), "{bad}");
+            assert!(!name_faults(roles, bad).is_empty(), "{bad}");
         }
-        assert!(name_fault(namespaces, "a.b").is_some());
-        assert_eq!(namespace_fault("kube-system"), None);
-        assert!(namespace_fault(&"a".repeat(64)).is_some());
+        assert!(!name_faults(namespaces, "a.b").is_empty());
+        assert_eq!(namespace_faults("kube-system"), []);
+        assert!(!namespace_faults(&"a".repeat(64)).is_empty());
+    }
+
+    #[test]
+    fn every_fault_is_told() {
+        let registry = Registry::builtin();
+        let configmaps = registry.find("", "v1", "configmaps").expect("built in");
+        assert_eq!(name_faults(configmaps, &"A".repeat(254)).len(), 2, "too long, and not in small letters");
+        for good in ["a-", "a", "a.b-", "A-", "a.-"] {
+            assert_eq!(prefix_faults(configmaps, good), [], "{good}");
+        }
+        for bad in ["Ab-", "-", "a_", "-a", "-a-b-"] {
+            let faults = prefix_faults(configmaps, bad);
+            assert_eq!((faults.len(), faults[0].field.as_str()), (1, "metadata.generateName"), "{bad}");
+            assert!(faults[0].message.starts_with(&format!("Invalid value: {bad:?}: ")), "{faults:?}");
+        }
     }
 
     #[test]
     fn generated_names_fit() {
         assert_eq!(generate("web-", 0), "web-bbbbb");
         assert_ne!(generate("web-", 1), generate("web-", 2));
-        assert_eq!(generate(&"a".repeat(300), u64::MAX).len(), 253);
+        assert_eq!(generate(&"a".repeat(300), u64::MAX).len(), 63);
     }
 }

@@ -4,12 +4,11 @@
 
 use revcast_engine::key::Key;
 use revcast_engine::resource::FieldId;
-use revcast_engine::selector::{FieldSelector, LabelSelector, Selector};
+use revcast_engine::selector::{FieldSelector, Selector};
 use revcast_engine::{Object, Scope};
 
 use super::{Call, Host};
 use crate::http::options::Selectors;
-use crate::http::status::Status;
 
 /// Which objects are meant.
 #[derive(Clone, Debug)]
@@ -24,15 +23,8 @@ pub(super) struct Choice {
 
 impl Choice {
     /// The objects that the path and the selectors mean; `name` when the path has one (the deprecated watch).
-    pub(super) fn new<H: Host>(
-        call: &Call<'_, H>,
-        selectors: &Selectors,
-        name: Option<&str>,
-    ) -> Result<Self, Status> {
-        let bad = |error: revcast_engine::selector::SelectorError| Status::bad_request(error.to_string());
-        let schema = call.app.schema().get(call.resource.row);
-        let labels = LabelSelector::parse(&selectors.labels).map_err(bad)?;
-        let fields = FieldSelector::parse(&selectors.fields, schema).map_err(bad)?;
+    pub(super) fn new<H: Host>(call: &Call<'_, H>, selectors: &Selectors, name: Option<&str>) -> Self {
+        let Selectors { labels, fields } = selectors.clone();
         let everything = name.is_none() && labels.is_everything() && fields.is_everything();
 
         let (fields, name) = narrow(fields, FieldId::NAME, name);
@@ -47,7 +39,7 @@ impl Choice {
             .as_deref()
             .filter(|_| !call.resource.namespaced || scope.namespace.is_some())
             .map(|name| Key::new(scope.resource, scope.namespace.as_deref(), name));
-        Ok(Self { scope, key, selector: Selector::new(labels, fields), everything })
+        Self { scope, key, selector: Selector::new(labels, fields), everything }
     }
 
     /// Whether an object in the scope's resource and namespace is meant.
@@ -68,11 +60,8 @@ fn narrow(fields: FieldSelector, field: FieldId, path: Option<&str>) -> (FieldSe
     }
 }
 
-/// Whether `fieldSelector` names another object than the path does (apiserver `handlers/get.go`).
-pub(super) fn contradicts<H: Host>(call: &Call<'_, H>, selectors: &Selectors, name: &str) -> bool {
-    let schema = call.app.schema().get(call.resource.row);
-    FieldSelector::parse(&selectors.fields, schema)
-        .ok()
-        .and_then(|mut fields| fields.take_equal(FieldId::NAME))
-        .is_some_and(|selected| selected != name)
+/// Whether `fieldSelector` says something, but not that it means the object of this name (apiserver `handlers/get.go`).
+pub(super) fn contradicts(selectors: &Selectors, name: &str) -> bool {
+    let mut fields = selectors.fields.clone();
+    !fields.is_everything() && fields.take_equal(FieldId::NAME).is_none_or(|selected| selected != name)
 }

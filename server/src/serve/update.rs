@@ -70,10 +70,14 @@ pub(super) async fn run<H: Host>(
     Err(call.conflict(name))
 }
 
-/// Fills in the name of the path, or finds it in the object already.
+/// The object is the one of the path; only its namespace may be left out (apiserver `handlers/rest.go`: `checkName`).
 fn settle_name<H: Host>(call: &Call<'_, H>, new: &mut Draft, name: &str) -> Result<(), Status> {
     match new.meta("name") {
-        "" => new.set_meta("name", name),
+        "" => {
+            return Err(Status::bad_request(format!(
+                "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+            )));
+        }
         found if found == name => {}
         found => {
             return Err(Status::bad_request(format!(
@@ -81,7 +85,14 @@ fn settle_name<H: Host>(call: &Call<'_, H>, new: &mut Draft, name: &str) -> Resu
             )));
         }
     }
-    new.settle_namespace(call)
+    match (new.meta("namespace"), call.namespace) {
+        (found, Some(namespace)) if !found.is_empty() && found != namespace => {
+            Err(Status::bad_request(format!(
+                "the namespace of the object ({found}) does not match the namespace on the request ({namespace})"
+            )))
+        }
+        _ => new.settle_namespace(call),
+    }
 }
 
 /// What the client believes of the object holds (apiserver `registry/generic/registry/store.go`).
@@ -109,7 +120,7 @@ fn check_preconditions<H: Host>(
 }
 
 /// 409: the object of that name is another one than the client means.
-pub(super) fn wrong_uid<H: Host>(call: &Call<'_, H>, name: &str, believed: &str, uid: &str) -> Status {
+fn wrong_uid<H: Host>(call: &Call<'_, H>, name: &str, believed: &str, uid: &str) -> Status {
     let why = format!("Precondition failed: UID in precondition: {believed}, UID in object meta: {uid}");
     Status::conflict_because(call.group_resource(), name, &why)
 }

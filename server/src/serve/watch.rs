@@ -24,12 +24,12 @@ pub(super) async fn handle<H: Host>(
         let why = "a watch is sent in chunks, which HTTP/1.0 does not have: use HTTP/1.1".to_owned();
         return Err(Status::bad_request(why));
     }
-    if name.is_some_and(|name| select::contradicts(call, &options.selectors, name)) {
+    if name.is_some_and(|name| select::contradicts(&options.selectors, name)) {
         let why = "fieldSelector metadata.name doesn't match requested name".to_owned();
         return Err(Status::bad_request(why));
     }
     let shape = stream_shape(call)?;
-    let choice = Choice::new(call, &options.selectors, name)?;
+    let choice = Choice::new(call, &options.selectors, name);
     let wire = match wire(call, options) {
         Ok(wire) => wire,
         Err(error) => return Ok(reply::bad_handshake(error, call.spelling)),

@@ -3,24 +3,36 @@
 use std::num::NonZeroU64;
 use std::time::Duration;
 
+use revcast_engine::resource::Resource;
 use revcast_engine::revision::Revision;
+use revcast_engine::selector::{FieldSelector, LabelSelector, SelectorError};
 
 use super::{OptionsError, Query};
 use crate::http::continuation::{Continuation, PageRevision};
 use crate::http::status::Cause;
 
-/// Which objects are meant; still text, "" for all.
+/// Which objects are meant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selectors {
     /// `labelSelector`.
-    pub labels: String,
+    pub labels: LabelSelector,
     /// `fieldSelector`.
-    pub fields: String,
+    pub fields: FieldSelector,
 }
 
 impl Selectors {
-    fn of(query: &Query) -> Self {
-        Self { labels: query.owned("labelSelector"), fields: query.owned("fieldSelector") }
+    /// Reads both; `causes` are told before a field that the resource does not have, and behind a fault of grammar.
+    fn parse(query: &Query, resource: &Resource, causes: Vec<Cause>) -> Result<Self, OptionsError> {
+        let text = |name| query.get(name).unwrap_or_default();
+        let labels = LabelSelector::parse(text("labelSelector")).map_err(OptionsError::Selector)?;
+        let fields = match FieldSelector::parse(text("fieldSelector"), resource) {
+            Err(SelectorError::UnknownField(_)) if !causes.is_empty() => FieldSelector::default(),
+            fields => fields.map_err(OptionsError::Selector)?,
+        };
+        if !causes.is_empty() {
+            return Err(OptionsError::Invalid { kind: "ListOptions", causes });
+        }
+        Ok(Self { labels, fields })
     }
 }
 
@@ -38,11 +50,11 @@ impl CollectionRead {
     ///
     /// # Errors
     /// As [`ListOptions::parse`] and [`WatchOptions::parse`].
-    pub fn parse(query: &Query, forced_watch: bool) -> Result<Self, OptionsError> {
+    pub fn parse(query: &Query, resource: &Resource, forced_watch: bool) -> Result<Self, OptionsError> {
         if forced_watch || query.flag("watch").unwrap_or(false) {
-            WatchOptions::parse(query).map(Self::Watch)
+            WatchOptions::parse(query, resource).map(Self::Watch)
         } else {
-            ListOptions::parse(query).map(Self::List)
+            ListOptions::parse(query, resource).map(Self::List)
         }
     }
 }
@@ -77,14 +89,10 @@ impl ListOptions {
     /// Reads the options of a LIST, or those that choose the objects of a deletecollection.
     ///
     /// # Errors
-    /// 400 for numbers and tokens, 422 for parameters that do not go together; recordings 02, 05 and 08.
-    pub fn parse(query: &Query) -> Result<Self, OptionsError> {
+    /// 400 for numbers, selectors and tokens, 422 for parameters that do not go together; recordings 02, 05, 08, 09.
+    pub fn parse(query: &Query, resource: &Resource) -> Result<Self, OptionsError> {
         let raw = Raw::read(query)?;
-        let causes = raw.list_causes(query);
-        if !causes.is_empty() {
-            return Err(OptionsError::Invalid { kind: "ListOptions", causes });
-        }
-        let selectors = Selectors::of(query);
+        let selectors = Selectors::parse(query, resource, raw.list_causes(query))?;
         let limit = u64::try_from(raw.limit).ok().and_then(NonZeroU64::new);
 
         if let Some(token) = query.text("continue") {
@@ -153,7 +161,7 @@ pub enum WatchTimeout {
     After(Duration),
 }
 
-/// Options of a WATCH. `limit` and `continue` are ignored on it.
+/// Options of a WATCH. `limit` is ignored on it, and so is `continue` on one that starts at a revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchOptions {
     /// Where it starts.
@@ -172,14 +180,10 @@ impl WatchOptions {
     /// Reads the options of a WATCH.
     ///
     /// # Errors
-    /// 400 for numbers, 422 for parameters that do not go together, 500 for a `resourceVersion` that is no number;
-    /// recordings 05 and 08.
-    pub fn parse(query: &Query) -> Result<Self, OptionsError> {
+    /// 400 for numbers and selectors, 422 for parameters that do not go together; recordings 05, 08 and 09.
+    pub fn parse(query: &Query, resource: &Resource) -> Result<Self, OptionsError> {
         let raw = Raw::read(query)?;
-        let causes = raw.watch_causes(query);
-        if !causes.is_empty() {
-            return Err(OptionsError::Invalid { kind: "ListOptions", causes });
-        }
+        let selectors = Selectors::parse(query, resource, raw.watch_causes(query))?;
         let version = query.resource_version().map_err(OptionsError::Version)?.map(Revision::new);
         let start = match (version, raw.initial_events) {
             (None, None | Some(true)) => WatchStart::State(Freshness::MostRecent),
@@ -195,7 +199,7 @@ impl WatchOptions {
         };
         let bookmarks = query.flag("allowWatchBookmarks").unwrap_or(false);
         let asked_for_initial_events = raw.initial_events == Some(true);
-        Ok(Self { start, bookmarks, asked_for_initial_events, timeout, selectors: Selectors::of(query) })
+        Ok(Self { start, bookmarks, asked_for_initial_events, timeout, selectors })
     }
 }
 
@@ -262,9 +266,11 @@ impl<'a> Raw<'a> {
             if self.version_match != "NotOlderThan" {
                 causes.push(Cause::not_supported(MATCH, self.version_match, &["NotOlderThan"]));
             }
-            if query.text("continue").is_some() {
-                causes.push(Cause::forbidden(MATCH, MATCH_WITH_CONTINUE));
-            }
+        }
+        // Where the start is defaulted to the whole state, the match is defaulted too, and before it is checked.
+        let defaulted = self.initial_events.is_none() && matches!(self.version_text, "" | "0");
+        if (!self.version_match.is_empty() || defaulted) && query.text("continue").is_some() {
+            causes.push(Cause::forbidden(MATCH, MATCH_WITH_CONTINUE));
         }
         causes
     }
@@ -292,7 +298,7 @@ impl GetOptions {
     /// Reads the options of a GET.
     ///
     /// # Errors
-    /// 400 for `export`, 500 for a `resourceVersion` that is no number (recording 08).
+    /// 400 for `export`, and for a `resourceVersion` that is no number.
     pub fn parse(query: &Query) -> Result<Self, OptionsError> {
         if query.flag("export").unwrap_or(false) {
             return Err(OptionsError::Export);

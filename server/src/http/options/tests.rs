@@ -3,7 +3,9 @@
 use std::num::NonZeroU64;
 use std::time::Duration;
 
+use revcast_engine::resource::{Field, Resource};
 use revcast_engine::revision::Revision;
+use revcast_engine::selector::{FieldSelector, LabelSelector};
 
 use super::*;
 use crate::http::continuation::{Continuation, PageRevision};
@@ -13,8 +15,12 @@ fn query(raw: &str) -> Query {
     Query::parse(raw).expect("a query")
 }
 
+fn pods() -> Resource {
+    Resource::new("v1", "Pod", true, vec![Field::at("spec.nodeName")])
+}
+
 fn read(raw: &str) -> Result<CollectionRead, OptionsError> {
-    CollectionRead::parse(&query(raw), false)
+    CollectionRead::parse(&query(raw), &pods(), false)
 }
 
 fn list(raw: &str) -> ListOptions {
@@ -87,8 +93,9 @@ const RECORDED_ERRORS: &[(&str, u16, &str)] = &[
     ),
     (
         "watch=true&resourceVersion=abc",
-        500,
-        r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"resourceVersion: Invalid value: \"abc\": strconv.ParseUint: parsing \"abc\": invalid syntax","code":500}"#,
+        // As recorded, but for the code and the reason: 500 there, and none.
+        400,
+        r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"resourceVersion: Invalid value: \"abc\": strconv.ParseUint: parsing \"abc\": invalid syntax","reason":"BadRequest","code":400}"#,
     ),
     (
         "resourceVersion=-1",
@@ -126,7 +133,7 @@ fn errors_as_recorded() {
     let get = GetOptions::parse(&query("resourceVersion=abc")).expect_err("no number").status();
     assert_eq!(
         get.to_json(),
-        r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"resourceVersion: Invalid value: \"abc\": strconv.ParseUint: parsing \"abc\": invalid syntax","code":500}"#
+        r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"resourceVersion: Invalid value: \"abc\": strconv.ParseUint: parsing \"abc\": invalid syntax","reason":"BadRequest","code":400}"#
     );
 }
 
@@ -232,7 +239,7 @@ fn what_counts_as_a_watch() {
     }
     for raw in ["", "watch=0", "watch=False", "Watch=1"] {
         assert!(matches!(read(raw), Ok(CollectionRead::List(_))), "{raw}");
-        let forced = CollectionRead::parse(&query(raw), true);
+        let forced = CollectionRead::parse(&query(raw), &pods(), true);
         assert!(matches!(forced, Ok(CollectionRead::Watch(_))), "{raw} on a /watch/ path");
     }
 }
@@ -245,8 +252,8 @@ fn the_other_options_of_a_watch() {
     );
     assert_eq!(options.timeout, WatchTimeout::After(Duration::from_secs(290)));
     assert!(options.bookmarks);
-    assert_eq!(options.selectors.labels, "a in (b,c)");
-    assert_eq!(options.selectors.fields, "metadata.name=x");
+    assert_eq!(options.selectors.labels, LabelSelector::parse("a in (b,c)").expect("one"));
+    assert_eq!(options.selectors.fields, FieldSelector::parse("metadata.name=x", &pods()).expect("one"));
     assert!(!watch("watch=1").bookmarks);
     assert!(!watch("watch=1&allowWatchBookmarks=false").bookmarks);
     for raw in ["watch=1", "watch=1&timeoutSeconds=0"] {
@@ -332,6 +339,57 @@ fn what_a_table_row_carries() {
 }
 
 #[test]
+fn of_several_faults_the_first_is_told() {
+    // Each row has the faults of those below it too.
+    let rows = [
+        ("timeoutSeconds=x", "strconv.ParseInt: parsing \"x\": invalid syntax"),
+        ("limit=y", "strconv.ParseInt: parsing \"y\": invalid syntax"),
+        ("labelSelector=%3D", "found '=', expected: !, identifier, or 'end of string'"),
+        ("fieldSelector=a", "invalid selector: 'a'; can't understand 'a'"),
+        ("resourceVersionMatch=Foo", "ListOptions.meta.k8s.io"),
+        ("fieldSelector=a%3Db", "field label not supported: a"),
+        ("resourceVersion=abc", "resourceVersion: Invalid value"),
+    ];
+    for (at, (_, message)) in rows.iter().enumerate() {
+        let parts: Vec<&str> = rows[at..].iter().map(|(part, _)| *part).collect();
+        for watch in ["", "&watch=1"] {
+            let raw = parts.join("&") + watch;
+            let status = read(&raw).expect_err(&raw).status();
+            assert!(status.message().contains(message), "{raw}: {}", status.message());
+        }
+    }
+    let both = "continue=x&resourceVersion=abc";
+    let status = read(both).expect_err(both).status();
+    assert!(status.message().starts_with("invalid continue token: "), "{}", status.message());
+}
+
+#[test]
+fn a_watch_of_the_whole_state_takes_no_token() {
+    for (raw, refused) in [
+        ("watch=1&continue=x", true),
+        ("watch=1&continue=x&resourceVersion=0", true),
+        ("watch=1&continue=x&resourceVersion=5", false),
+        ("watch=1&continue=", false),
+        (
+            "watch=1&continue=x&sendInitialEvents=false&resourceVersionMatch=NotOlderThan&resourceVersion=5",
+            true,
+        ),
+    ] {
+        match read(raw) {
+            Ok(_) => assert!(!refused, "{raw}"),
+            Err(error) => {
+                let status = error.status();
+                assert!(refused, "{raw}: {}", status.message());
+                assert_eq!(status.code(), 422);
+                assert!(
+                    status.message().ends_with("resourceVersionMatch is forbidden when continue is provided")
+                );
+            }
+        }
+    }
+}
+
+#[test]
 fn options_of_writes() {
     let parse = |raw: &str, kind: WriteKind| WriteOptions::parse(&query(raw), kind);
     let kubectl =
@@ -357,7 +415,7 @@ fn options_of_writes() {
     };
     assert_eq!(
         message("dryRun=true", WriteKind::Create),
-        r#"CreateOptions.meta.k8s.io "" is invalid: dryRun: Unsupported value: "true": supported values: "All""#
+        r#"CreateOptions.meta.k8s.io "" is invalid: dryRun: Unsupported value: []string{"true"}: supported values: "All""#
     );
     message("dryRun=All&dryRun=no", WriteKind::Create);
     message("dryRun=", WriteKind::Create);
@@ -372,6 +430,10 @@ fn options_of_writes() {
     assert_eq!(
         message(&format!("fieldManager={}", "a".repeat(129)), WriteKind::Update),
         r#"UpdateOptions.meta.k8s.io "" is invalid: fieldManager: Too long: may not be more than 128 bytes"#
+    );
+    assert_eq!(
+        message("fieldManager=a%0a", WriteKind::Update),
+        r#"UpdateOptions.meta.k8s.io "" is invalid: fieldManager: Invalid value: "a\n": invalid character U+000A (at position 1)"#
     );
     assert_eq!(
         message("fieldValidation=x", WriteKind::Update),
@@ -447,8 +509,8 @@ fn noise_never_panics() {
         let raw = String::from_utf8_lossy(&noise.text(pieces, parts)).into_owned();
         let Ok(query) = Query::parse(&raw) else { continue };
         for forced in [false, true] {
-            if let Err(error) = CollectionRead::parse(&query, forced) {
-                assert!(matches!(error.status().code(), 400 | 422 | 500), "seed {seed}: {raw}");
+            if let Err(error) = CollectionRead::parse(&query, &pods(), forced) {
+                assert!(matches!(error.status().code(), 400 | 422), "seed {seed}: {raw}");
             }
         }
         let _ = GetOptions::parse(&query);

@@ -1,5 +1,6 @@
 //! Options of POST, PUT, PATCH and DELETE (apimachinery `meta/v1/validation`).
 
+use revcast_engine::selector::is_printable;
 use serde::Deserialize;
 
 use super::{OptionsError, Query};
@@ -69,6 +70,10 @@ impl WriteOptions {
         }
         if field_manager.len() > FIELD_MANAGER_BYTES_MAX {
             causes.push(Cause::too_long("fieldManager", FIELD_MANAGER_BYTES_MAX));
+        }
+        for (at, c) in field_manager.char_indices().filter(|(_, c)| !is_printable(*c)) {
+            let why = format!("invalid character U+{:04X} (at position {at})", u32::from(c));
+            causes.push(Cause::invalid("fieldManager", &field_manager, &why));
         }
         let dry_run: Vec<&str> = query.all("dryRun").collect();
         let dry_run = check_dry_run(&dry_run, &mut causes);
@@ -216,8 +221,8 @@ impl Wire {
 
 /// Whether it is a dry run. A value that is not known must not be taken for none: it would write.
 fn check_dry_run(values: &[&str], causes: &mut Vec<Cause>) -> bool {
-    if let Some(other) = values.iter().find(|value| **value != "All") {
-        causes.push(Cause::not_supported("dryRun", other, &["All"]));
+    if values.iter().any(|value| *value != "All") {
+        causes.push(Cause::none_supported("dryRun", values, &["All"]));
     }
     !values.is_empty()
 }

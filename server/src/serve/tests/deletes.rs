@@ -32,7 +32,12 @@ fn preconditions() {
     let when = |preconditions: Value| world.send("DELETE", &one, &json!({"preconditions": preconditions}));
     let uid = when(json!({"uid": "other"}));
     assert_eq!(uid.code, 409);
-    assert!(uid.message().contains("Precondition failed: UID in precondition: other"), "{}", uid.message());
+    let expected = format!(
+        "Operation cannot be fulfilled on ConfigMap \"cm1\": the UID in the precondition (other) does not match the UID in \
+         record ({}). The object might have been deleted and then recreated",
+        old["metadata"]["uid"].as_str().unwrap()
+    );
+    assert_eq!(uid.message(), expected);
     assert_eq!(when(json!({"resourceVersion": "1"})).code, 409);
     assert_eq!(world.send("DELETE", &one, &json!({"kind": "Pod"})).code, 400);
     assert_eq!(world.send("DELETE", &one, &json!({"propagationPolicy": "Sideways"})).code, 422);

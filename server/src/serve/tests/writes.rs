@@ -186,16 +186,22 @@ fn updates_that_cannot_be() {
         "Operation cannot be fulfilled on configmaps \"cm1\": Precondition failed: UID in precondition: other, UID in object meta: {real}"
     );
     assert_eq!(uid.message(), text);
-    assert_eq!(world.send("PUT", &one, &json!({"metadata": {"resourceVersion": "abc"}})).code, 400);
-    let stale = world.send("PUT", &one, &json!({"metadata": {"resourceVersion": "1"}}));
+    assert_eq!(
+        world.send("PUT", &one, &json!({"metadata": {"name": "cm1", "resourceVersion": "abc"}})).code,
+        400
+    );
+    let nameless = world.send("PUT", &one, &json!({"data": {}}));
+    let why = "the name of the object (cm1 based on URL) was undeterminable: name must be provided";
+    assert_eq!((nameless.code, nameless.message().as_str()), (400, why));
+    let stale = world.send("PUT", &one, &json!({"metadata": {"name": "cm1", "resourceVersion": "1"}}));
     assert_eq!(stale.code, 409);
     assert_eq!(
         stale.message(),
         "Operation cannot be fulfilled on configmaps \"cm1\": the object has been modified; please apply your changes \
          to the latest version and try again"
     );
-    let fresh =
-        json!({"metadata": {"resourceVersion": old["metadata"]["resourceVersion"]}, "data": {"k": "y"}});
+    let version = &old["metadata"]["resourceVersion"];
+    let fresh = json!({"metadata": {"name": "cm1", "resourceVersion": version}, "data": {"k": "y"}});
     assert_eq!(world.send("PUT", &one, &fresh).code, 200);
     assert_eq!(world.send("PUT", &one, &fresh).code, 409, "it is stale now");
 }
@@ -218,12 +224,13 @@ fn races_are_run_again_unless_a_revision_was_named() {
     let got = world.patch(&one, MERGE, &json!({"data": {"mine": "1"}}));
     assert_eq!((got.code, &got.json()["data"]), (200, &json!({"rival": "1", "mine": "1"})));
     world.host.rivals.borrow_mut().push(rival(&world, "2"));
-    assert_eq!(world.send("PUT", &one, &json!({"data": {"mine": "2"}})).json()["data"], json!({"mine": "2"}));
+    let mine = json!({"metadata": {"name": "cm1"}, "data": {"mine": "2"}});
+    assert_eq!(world.send("PUT", &one, &mine).json()["data"], mine["data"]);
 
     let version = world.get(&one).json()["metadata"]["resourceVersion"].clone();
     for (method, media) in [("PUT", "application/json"), ("PATCH", MERGE)] {
         world.host.rivals.borrow_mut().push(rival(&world, "3"));
-        let body = json!({"metadata": {"resourceVersion": version}, "data": {"mine": method}});
+        let body = json!({"metadata": {"name": "cm1", "resourceVersion": version}, "data": {"mine": method}});
         let got = world.ask(&Ask::new(method, &one).with("Content-Type", media).json(&body));
         assert_eq!(got.code, 409, "{method} {}", got.body);
         world.host.rivals.borrow_mut().clear();
