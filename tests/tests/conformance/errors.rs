@@ -56,8 +56,10 @@ fn refused_writes() {
         let reply = client.request("POST", MAPS, &[("content-type", kind)], body.as_bytes());
         assert_eq!(status(&reply).0, 400, "{body}");
     }
-    let yaml = client.request("POST", MAPS, &[("content-type", "application/yaml")], b"kind: ConfigMap");
-    assert_eq!(status(&yaml).0, 415);
+    for (kind, what) in [("application/yaml", 422), ("application/toml", 415)] {
+        let nameless = client.request("POST", MAPS, &[("content-type", kind)], b"kind: ConfigMap");
+        assert_eq!(status(&nameless).0, what, "{kind}");
+    }
     let other = client.request("PATCH", &format!("{MAPS}/one"), &[("content-type", "text/plain")], b"{}");
     assert_eq!(status(&other).0, 415);
     // None of that wrote.

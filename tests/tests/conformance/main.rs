@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::wildcard_enum_match_arm)]
 
 mod bookmarks;
+mod differences;
 mod discovery;
 mod encodings;
 mod errors;

@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use serde_json::json;
+
 use crate::recording::{History, normal, one};
 
 const CM_WATCH: &str = "/api/v1/namespaces/t1/configmaps?watch=true";
@@ -143,6 +145,87 @@ fn selector_transitions() {
     history.replay("10-selector-transitions.txt", "labelSelector app=a");
     history.replay("10-selector-transitions.txt", "the same history for app=b");
     history.replay("10-selector-transitions.txt", "set-based");
+
+    let pods = one("10-selector-transitions.txt", "pods fieldSelector");
+    let bound: serde_json::Value = serde_json::from_str(pods.body.lines().next().unwrap()).unwrap();
+    let mut pod = bound["object"].clone();
+    pod["spec"]["nodeName"] = json!("");
+    let all = "/api/v1/namespaces/t1/pods";
+    pod["metadata"] = json!({"name": "p1"});
+    assert_eq!(history.client.send("POST", all, &pod).status, 201);
+    let patch = json!({"spec": {"nodeName": "node1"}});
+    assert_eq!(history.client.patch(&format!("{all}/p1"), "merge-patch", &patch).status, 200);
+    let gone = history.client.request("DELETE", &format!("{all}/p1?gracePeriodSeconds=0"), &[], &[]);
+    assert_eq!((gone.status, gone.json()["kind"].as_str()), (200, Some("Pod")));
+    history.replay("10-selector-transitions.txt", "pods fieldSelector");
+}
+
+#[test]
+fn what_is_gone() {
+    const FILE: &str = "06-410-gone.txt";
+    let history = five(&[]);
+    history.next_is(99);
+    history.update("cm1", "a", "upd-15925");
+    history.update("cm2", "a", "upd-27983");
+    history.next_is(111);
+    history.update("cm5", "a", "z1");
+    history.update("cm5", "a", "z2");
+    history.next_is(136);
+    history.replay(FILE, "LIST Exact at past RV 135");
+    history.next_is(139);
+    // As recorded before the compaction that is meant there: ours takes effect at once.
+    let early = one(FILE, "continue token of 135 right after");
+    history.compare(&early, "a continue token before the compaction");
+    let compact = format!("/compact?revision={}", history.revision());
+    assert_eq!(history.server.admin_client().request("POST", &compact, &[], &[]).status, 200);
+    history.replay_all(FILE, |title| !title.starts_with("LIST Exact at past") && !title.starts_with("250"));
+}
+
+#[test]
+fn bookmarks_in_their_order() {
+    const FILE: &str = "04-watch-bookmarks.txt";
+    let history = five(&["--bookmark-interval", "1s"]);
+    history.next_is(80);
+    let quiet = one(FILE, "allowWatchBookmarks with timeoutSeconds=5");
+    let quiet = history.target(&quiet).replace("timeoutSeconds=5", "timeoutSeconds=3");
+    assert_eq!(
+        history.client.watch(&quiet).unwrap().next_chunk().unwrap(),
+        None,
+        "nothing is newer than its start"
+    );
+    history.next_is(81);
+    let recorded = one(FILE, "allowWatchBookmarks, timeoutSeconds=70");
+    let target = history.target(&recorded).replace("timeoutSeconds=70", "timeoutSeconds=4");
+    let mut watch = history.client.watch(&target).unwrap();
+    history.next_is(88);
+    for (app, k) in [("b", "one"), ("a", "two"), ("a", "three"), ("b", "four"), ("b", "five"), ("a", "six")] {
+        if k == "one" {
+            history.create("tr1", app, k);
+        } else {
+            history.update("tr1", app, k);
+        }
+    }
+    history.delete("tr1");
+    history.next_is(99);
+    history.update("cm1", "a", "upd-15925");
+    history.update("cm2", "a", "upd-27983");
+    history.next_is(103);
+    history.create("del1", "a", "last-state");
+    history.delete("del1");
+    history.next_is(111);
+    history.update("cm5", "a", "z1");
+    history.update("cm5", "a", "z2");
+    let (mut events, mut bookmarks) = (Vec::new(), Vec::new());
+    while let Some(line) = watch.next_line().unwrap() {
+        let line = normal(&line, history.offset);
+        if line.contains("BOOKMARK") { &mut bookmarks } else { &mut events }.push(line);
+    }
+    // The 200 KB events are cut in the recording; and bookmarks come at another pace here, but the last is the same.
+    let lines = || recorded.body.lines().filter(|line| line.starts_with('{') && !line.contains("(cut"));
+    let theirs: Vec<String> =
+        lines().filter(|line| !line.contains("BOOKMARK")).map(|line| normal(line, 0)).collect();
+    assert_eq!(events, theirs);
+    assert_eq!(bookmarks.last(), lines().last().map(|line| normal(line, 0)).as_ref());
 }
 
 #[test]
@@ -154,17 +237,11 @@ fn single_names_deletes_and_errors() {
     history.next_is(103);
     history.replay_all("11-single-name-watch.txt", |_| true);
     // Nobody is asked who they are, so that who shows a bad token is served too, as there.
-    let here_otherwise =
-        |title: &str| title.contains("406") || title.contains("cbor") || title.contains("tokenreviews");
-    history.replay_all("12-http-errors.txt", |title| !here_otherwise(title));
-    for title in ["406 not acceptable", "406 on watch", "cbor"] {
-        let mut recorded = one("12-http-errors.txt", title);
-        recorded.body = without_protobuf(&recorded.body);
-        history.compare(&recorded, title);
-    }
+    history.replay_all("12-http-errors.txt", |_| true);
     history.create("del1", "a", "last-state");
     history.delete("del1");
     history.replay("13-deleted-event.txt", "DELETED carries");
+    history.replay("15-headers.txt", "as alice");
     let recorded = one("14-timeout-end-of-stream.txt", "timeoutSeconds=1");
     assert_eq!(recorded.body.trim(), "0", "theirs is the last chunk and nothing else");
     assert_eq!(history.client.watch(&history.target(&recorded)).unwrap().next_chunk().unwrap(), None);

@@ -140,9 +140,11 @@ fn pods_come_and_go_with_their_node() {
     assert_eq!(seen[2].1["status"]["phase"], "Running");
     assert_eq!(revision(&seen[2].1), revision(&moved));
 
-    let seen = two.events(2);
-    assert_eq!(seen.iter().map(told).collect::<Vec<_>>(), ["ADDED p1", "DELETED p1"]);
-    assert_eq!(revision(&seen[1].1), revision(&moved) + 1);
+    // A pod is marked before it goes.
+    let seen = two.events(3);
+    assert_eq!(seen.iter().map(told).collect::<Vec<_>>(), ["ADDED p1", "MODIFIED p1", "DELETED p1"]);
+    assert_eq!(seen[1].1["metadata"]["deletionGracePeriodSeconds"], 0);
+    assert_eq!(revision(&seen[2].1), revision(&moved) + 2);
     assert_eq!(unbound.events(2).iter().map(told).collect::<Vec<_>>(), ["ADDED p1", "DELETED p1"]);
     for watch in [&mut one, &mut two, &mut unbound] {
         assert!(watch.is_quiet_for(Duration::from_millis(200)));
