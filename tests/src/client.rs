@@ -53,6 +53,12 @@ impl Client {
         Self { address: address.to_owned() }
     }
 
+    /// `127.0.0.1:PORT`.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
     /// A connection of its own.
     ///
     /// # Errors

@@ -9,3 +9,4 @@ pub mod port;
 pub mod proxy;
 pub mod server;
 pub mod sim;
+pub mod websocket;

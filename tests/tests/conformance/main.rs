@@ -14,6 +14,7 @@ mod recording;
 mod replay;
 mod shapes;
 mod watches;
+mod websocket;
 
 use revcast_tests::client::Client;
 use serde_json::{Value, json};
