@@ -14,6 +14,9 @@ use crate::http::response::{LAST_CHUNK, push_chunk, push_chunk_head};
 /// The head of the stream, as a chunk: deflate, no name, no time, fastest, any system (RFC 1952, section 2.3.1).
 pub(super) const OPENING: &[u8] = b"a\r\n\x1f\x8b\x08\0\0\0\0\0\x04\xff\r\n";
 
+/// An empty stored block. It brings the stream to the end of a byte, and Go's reader hands out what it holds only at one.
+const SYNC_BLOCK: [u8; 5] = [0, 0, 0, 0xff, 0xff];
+
 /// The final block, empty: fixed codes and the end of the block.
 const FINAL_BLOCK: [u8; 2] = [3, 0];
 
@@ -118,7 +121,7 @@ impl Press {
         }
     }
 
-    /// One stored block (RFC 1951, section 3.2.4).
+    /// A stored block (RFC 1951, section 3.2.4), and an empty one.
     fn store(&mut self, frames: &[u8], len: usize) {
         const { assert!(STORED_BYTES_MAX <= u16::MAX as usize) };
         let len = u16::try_from(len).unwrap_or(u16::MAX);
@@ -131,6 +134,7 @@ impl Press {
                 blocks.extend_from_slice(payload);
             }
         });
+        self.blocks.extend_from_slice(&SYNC_BLOCK);
     }
 
     fn deflate(&mut self, frames: &[u8]) {
