@@ -4,12 +4,15 @@
 //! an empty stored block), so a decoder has every event whole as soon as its bytes are there, and the same blocks serve
 //! every stream. A stream itself is a checksum and a length.
 
+mod kept;
+
 use std::fmt;
 
 use flate2::{Compress, Compression, Crc, FlushCompress, Status};
 
 use super::{Frame, each_frame};
 use crate::http::response::{LAST_CHUNK, push_chunk, push_chunk_head};
+use kept::Kept;
 
 /// The head of the stream, as a chunk: deflate, no name, no time, fastest, any system (RFC 1952, section 2.3.1).
 pub(super) const OPENING: &[u8] = b"a\r\n\x1f\x8b\x08\0\0\0\0\0\x04\xff\r\n";
@@ -25,6 +28,9 @@ const LEVEL: u32 = 1;
 
 /// Shorter payloads are stored: the compressor's start costs more than they are worth.
 const STORED_BYTES_MAX: usize = 256;
+
+/// What is at least as long may be a page that others get too.
+const KEPT_BYTES_MIN: usize = 16 << 10;
 
 /// The least room that a compressor is given to write into.
 const ROOM: usize = 1 << 10;
@@ -73,6 +79,7 @@ pub(super) struct Press {
     last: Vec<u8>,
     /// Of what the blocks decode to.
     sum: Crc,
+    kept: Kept,
 }
 
 impl Default for Press {
@@ -85,6 +92,7 @@ impl Default for Press {
             wire: Vec::new(),
             last: Vec::new(),
             sum: Crc::new(),
+            kept: Kept::default(),
         }
     }
 }
@@ -109,6 +117,12 @@ impl Press {
             Frame::End => *ends = true,
         });
         let frames = &frames[..self.taken];
+        if payloads >= KEPT_BYTES_MIN
+            && let Some(wire) = self.kept.find(frames, self.sum.sum())
+        {
+            self.wire.extend_from_slice(wire);
+            return;
+        }
         if payloads > STORED_BYTES_MAX {
             self.deflate(frames);
         } else if payloads > 0 {
@@ -118,6 +132,9 @@ impl Press {
             push_chunk_head(&mut self.wire, self.blocks.len());
             self.wire.extend_from_slice(&self.blocks);
             self.wire.extend_from_slice(b"\r\n");
+        }
+        if payloads >= KEPT_BYTES_MIN {
+            self.kept.add(frames, self.sum.sum(), &self.wire);
         }
     }
 
@@ -258,6 +275,33 @@ pub(super) mod tests {
         assert_eq!(String::from_utf8_lossy(&unzipped(&wires[0])), format!("only one of them\n{said}"));
         assert_eq!(String::from_utf8_lossy(&unzipped(&wires[1])), said);
         assert!(wires[1].len() < both.len() / 4, "it is smaller: {} of {}", wires[1].len(), both.len());
+    }
+
+    #[test]
+    fn a_page_is_compressed_once() {
+        let mut press = Press::default();
+        let page = frames(&[vec![b'x'; 40_000].as_slice(), &vec![b'y'; 40_000]]);
+        let other = frames(&[vec![b'x'; 40_000].as_slice(), &vec![b'z'; 40_000]]);
+        let mut wires = Vec::new();
+        for offered in [&page, &other, &page] {
+            press.clear();
+            let mut stream = Stream::default();
+            let mut wire = [OPENING, stream.make(&mut press, offered).1].concat();
+            press.clear();
+            wire.extend_from_slice(stream.make(&mut press, LAST_CHUNK).1);
+            assert!(unzipped(&wire) == dechunked(offered));
+            wires.push(wire);
+        }
+        assert!(wires[0] == wires[2] && wires[0] != wires[1]);
+        // The compressor has seen two pages since its last start; the third came from what was kept.
+        let kept = press.kept.find(&page, press_sum(&page)).map(<[u8]>::len);
+        assert!(kept.is_some_and(|len| len < page.len() / 10));
+    }
+
+    fn press_sum(frames: &[u8]) -> u32 {
+        let mut sum = Crc::new();
+        sum.update(&dechunked(frames));
+        sum.sum()
     }
 
     #[test]
