@@ -118,3 +118,40 @@ fn one_more_for_each_kind_and_encoding() {
     }
     assert_eq!(server.metric("revcast_frames_serialized_total"), before + 3);
 }
+
+#[test]
+fn one_table_an_event_whatever_the_number_of_watchers() {
+    let server = Server::start(&["--shards", "2"]);
+    let client = server.client();
+    let path =
+        "/api/v1/namespaces/c/configmaps?watch=1&sendInitialEvents=false&resourceVersionMatch=NotOlderThan";
+    let table = [("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io,application/json")];
+    let mut watches: Vec<Watch> = (0..20).map(|_| client.watch_as(path, &table).unwrap()).collect();
+    server.wait_for_metric("revcast_watchers", 20);
+    let write = |name: &str| {
+        let before = server.metric("revcast_frames_serialized_total");
+        let object = json!({"metadata": {"name": name}, "data": {"k": "1"}});
+        assert_eq!(client.send("POST", "/api/v1/namespaces/c/configmaps", &object).status, 201);
+        before
+    };
+    let mut all_see = |name: &str, columns: bool| {
+        let mut rows = watches.iter_mut().map(|watch| {
+            let (kind, table) = watch.next_event();
+            assert_eq!((kind.as_str(), &table["rows"][0]["cells"][0]), ("ADDED", &json!(name)));
+            assert_eq!(table["columnDefinitions"].is_array(), columns, "{name}");
+            table.to_string()
+        });
+        let first = rows.next().unwrap();
+        assert!(rows.all(|row| row == first), "every watcher sees the same");
+    };
+    // The object itself, and the Table that names the columns to the twenty.
+    let before = write("one");
+    all_see("one", true);
+    assert_eq!(server.metric("revcast_frames_serialized_total"), before + 2);
+    for number in 2..10 {
+        let name = format!("n{number}");
+        let before = write(&name);
+        all_see(&name, false);
+        assert_eq!(server.metric("revcast_frames_serialized_total"), before + 2, "{name}");
+    }
+}

@@ -118,6 +118,8 @@ pub(super) fn reads_as_text(text: &str) -> bool {
                 || is_finite_float(&bare)
                 || is_base_60(text))
         }
+        // go-yaml writes this plain, and a key of it is read as a merge, also by itself: better not.
+        b'<' => text != "<<",
         _ => true,
     }
 }
