@@ -13,9 +13,10 @@ pub(crate) const HELP: &str = "\
 revcast-perf measures a Kubernetes-style watch server from outside, over plain HTTP.
 
 Usage: revcast-perf fanout [OPTIONS]
+       revcast-perf initial [OPTIONS]
        revcast-perf lag [OPTIONS]       (built with --features etcd)
 
-Creates objects, opens watches, writes updates, and checks that every watcher sees every write exactly once and in
+fanout creates objects, opens watches, writes updates, and checks that every watcher sees every write exactly once and in
 order. Exit code 0: nothing was lost, duplicated or out of order; 1: something was; 2: a bad option.
 
 What is loaded
@@ -47,6 +48,17 @@ Writes
   --duration TIME         measured                                      [30s]
   --drain TIME            longest wait for what is on its way at the end        [10s]
   --seed N                the order in which objects are written        [a new one, reported]
+
+initial: many clients ask for everything at once, and each is checked to get every object exactly once, with the mark behind them.
+  --server URL, --i-own-this-server, --token-file FILE, --resource NAME, --size SIZE, --threads N, --client-cpu LIST, --seed N,
+  --server-pid PID and --json as above, and
+  --watchers N            clients that ask at once                      [200]
+  --objects N             objects that each of them gets                [2000]
+  --namespace NAME        where the objects live; emptied of those of former runs   [initial]
+  --writers N             connections that create the objects           [8]
+  --list                  ask with plain LISTs, not with WatchLists
+  --gzip                  take gzip
+  --timeout TIME          longest wait for the last of them             [2m]
 
 lag: how much later a write to etcd is seen behind a cache than at a bare etcd watch, for the same events.
   --server URL, --rate N, --duration TIME, --size SIZE, --json as above, and
@@ -97,12 +109,37 @@ pub(crate) struct Fanout {
     pub(crate) json: bool,
 }
 
+/// Everything that `initial` was asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Initial {
+    /// The options that mean the same as for `fanout`.
+    pub(crate) base: Fanout,
+    /// Plain LISTs instead of WatchLists.
+    pub(crate) list: bool,
+    pub(crate) gzip: bool,
+    pub(crate) timeout: Duration,
+}
+
+impl Default for Initial {
+    fn default() -> Self {
+        let base = Fanout {
+            namespaces: vec!["initial".to_owned()],
+            watchers: 200,
+            objects: 2000,
+            writers: 8,
+            ..Fanout::default()
+        };
+        Self { base, list: false, gzip: false, timeout: Duration::from_secs(120) }
+    }
+}
+
 /// What to do.
 #[derive(Clone, Debug)]
 pub(crate) enum Job {
     Help,
     Version,
     Fanout(Box<Fanout>),
+    Initial(Box<Initial>),
     /// A receiving process that `fanout` started.
     Worker,
     /// Compares a watch behind a cache with one on etcd.
@@ -203,23 +240,19 @@ impl Default for Fanout {
 /// Reads the command line, without the program's name.
 pub(crate) fn parse(args: impl IntoIterator<Item = impl Into<OsString>>) -> Result<Job, BadOption> {
     let mut parser = lexopt::Parser::from_args(args);
-    let next = |parser: &mut lexopt::Parser| match parser.next() {
-        Ok(Some(lexopt::Arg::Long(name))) => Ok(Some(format!("--{name}"))),
-        Ok(Some(lexopt::Arg::Short(letter))) => Ok(Some(format!("-{letter}"))),
-        Ok(Some(lexopt::Arg::Value(value))) => Ok(Some(value.to_string_lossy().into_owned())),
-        Ok(None) => Ok(None),
-        Err(fault) => Err(bare("the command line", &format!("{fault}; see --help"))),
-    };
     let mut lag = None;
     match next(&mut parser)?.as_deref() {
         None | Some("help" | "--help" | "-h") => return Ok(Job::Help),
         Some("--version" | "-V") => return Ok(Job::Version),
         Some("worker") => return Ok(Job::Worker),
         Some("fanout") => {}
+        Some("initial") => return initial(&mut parser),
         Some("lag") => {
             lag = Some(("http://127.0.0.1:2379".to_owned(), "/registry".to_owned()));
         }
-        Some(other) => return Err(bare(other, "not a command; use `revcast-perf fanout` or `lag`")),
+        Some(other) => {
+            return Err(bare(other, "not a command; use `revcast-perf fanout`, `initial` or `lag`"));
+        }
     }
     let mut fanout = Fanout::default();
     let mut count = None;
@@ -257,6 +290,54 @@ pub(crate) fn parse(args: impl IntoIterator<Item = impl Into<OsString>>) -> Resu
     check(&fanout)?;
     Ok(Job::Fanout(Box::new(fanout)))
 }
+
+fn next(parser: &mut lexopt::Parser) -> Result<Option<String>, BadOption> {
+    match parser.next() {
+        Ok(Some(lexopt::Arg::Long(name))) => Ok(Some(format!("--{name}"))),
+        Ok(Some(lexopt::Arg::Short(letter))) => Ok(Some(format!("-{letter}"))),
+        Ok(Some(lexopt::Arg::Value(value))) => Ok(Some(value.to_string_lossy().into_owned())),
+        Ok(None) => Ok(None),
+        Err(fault) => Err(bare("the command line", &format!("{fault}; see --help"))),
+    }
+}
+
+fn initial(parser: &mut lexopt::Parser) -> Result<Job, BadOption> {
+    let mut initial = Initial::default();
+    while let Some(option) = next(parser)? {
+        match option.as_str() {
+            "--help" | "-h" => return Ok(Job::Help),
+            "--version" | "-V" => return Ok(Job::Version),
+            "--i-own-this-server" => initial.base.anywhere = true,
+            "--json" => initial.base.json = true,
+            "--list" => initial.list = true,
+            "--gzip" => initial.gzip = true,
+            "--timeout" => {
+                initial.timeout = duration(&option, &value(parser, &option)?, Duration::from_millis(100))?;
+            }
+            known if INITIAL_OPTIONS.contains(&known) => {
+                set(&mut initial.base, &option, value(parser, &option)?)?;
+            }
+            _ => return Err(bare(&option, "not an option of initial; see revcast-perf --help")),
+        }
+    }
+    Ok(Job::Initial(Box::new(initial)))
+}
+
+/// Those of [`OPTIONS`] that mean something to `initial` too.
+const INITIAL_OPTIONS: [&str; 12] = [
+    "--server",
+    "--token-file",
+    "--resource",
+    "--namespace",
+    "--objects",
+    "--size",
+    "--watchers",
+    "--threads",
+    "--client-cpu",
+    "--writers",
+    "--seed",
+    "--server-pid",
+];
 
 /// The options that take a value and are set by [`set`].
 const OPTIONS: [&str; 22] = [
@@ -452,6 +533,30 @@ mod tests {
         );
         assert_eq!(full.label_selector.as_deref(), Some("half=odd"));
         assert!(full.json && full.bookmarks && full.anywhere);
+    }
+
+    #[test]
+    fn initial_has_its_own_options() {
+        let initial = |args: &str| match parse(["initial"].into_iter().chain(args.split_ascii_whitespace())) {
+            Ok(Job::Initial(initial)) => Ok(*initial),
+            Ok(other) => Err(format!("{other:?}")),
+            Err(bad) => Err(bad.to_string()),
+        };
+        let plain = initial("").expect("no option is needed");
+        assert_eq!((plain.base.watchers, plain.base.objects, plain.base.size_bytes), (200, 2000, 1024));
+        assert!(!plain.list && !plain.gzip && plain.base.namespaces == ["initial"]);
+        let full = initial(
+            "--server http://localhost:9 --watchers 7 --objects 3 --size 4KiB --list --gzip --timeout 5s --json \
+             --namespace n --writers 2 --threads 2 --client-cpu 0 --seed 1 --server-pid 5 --resource v1/pods/Pod",
+        )
+        .expect("all are valid");
+        assert_eq!((full.base.watchers, full.base.objects, full.base.writers), (7, 3, 2));
+        assert!(full.list && full.gzip && full.base.json && full.timeout == Duration::from_secs(5));
+        assert_eq!(
+            initial("--rate 5").expect_err("nothing is written at a rate"),
+            "--rate: not an option of initial; see revcast-perf --help"
+        );
+        assert!(initial("--timeout 0").is_err() && initial("--objects 0").is_err());
     }
 
     #[test]

@@ -128,7 +128,7 @@ pub(crate) fn run(args: &Fanout) -> Result<Report, Trouble> {
 }
 
 /// Says when more watchers are asked for than fit into so many processes.
-fn check_descriptors(watchers: u32, processes: u32, limit: u64) -> Result<(), BadOption> {
+pub(crate) fn check_descriptors(watchers: u32, processes: u32, limit: u64) -> Result<(), BadOption> {
     let room = limit.saturating_sub(SPARE_DESCRIPTORS);
     let each = u64::from(watchers.div_ceil(processes));
     if each <= room {
@@ -147,7 +147,7 @@ fn check_descriptors(watchers: u32, processes: u32, limit: u64) -> Result<(), Ba
 }
 
 /// Binds this thread, and all that it starts from here on, to some CPUs.
-fn pin(cpus: &[usize]) -> Result<(), BadOption> {
+pub(crate) fn pin(cpus: &[usize]) -> Result<(), BadOption> {
     if cpus.is_empty() {
         return Ok(());
     }
@@ -158,7 +158,7 @@ fn pin(cpus: &[usize]) -> Result<(), BadOption> {
         .map_err(|fault| BadOption::new("--client-cpu", &shown, format!("not allowed: {fault}")))
 }
 
-fn read_token(args: &Fanout) -> Result<Option<String>, BadOption> {
+pub(crate) fn read_token(args: &Fanout) -> Result<Option<String>, BadOption> {
     let Some(path) = &args.token_file else { return Ok(None) };
     let bad = |mend: String| BadOption::new("--token-file", &path.to_string_lossy(), mend);
     let token = fs::read_to_string(path).map_err(|fault| bad(format!("cannot be read: {fault}")))?;

@@ -84,6 +84,8 @@ pub(crate) struct Head {
     pub(crate) body: Body,
     /// The server will close the connection after this response.
     pub(crate) closes: bool,
+    /// The body is coded with gzip.
+    pub(crate) gzip: bool,
 }
 
 impl Head {
@@ -97,7 +99,8 @@ impl Head {
             httparse::Status::Partial => return Ok(None),
         };
         let status = response.code.unwrap_or(0);
-        let mut head = Self { status, body: Body::UntilClose, closes: response.version == Some(0) };
+        let mut head =
+            Self { status, body: Body::UntilClose, closes: response.version == Some(0), gzip: false };
         for header in response.headers.iter() {
             let value = header.value.trim_ascii();
             if header.name.eq_ignore_ascii_case("transfer-encoding") && value.eq_ignore_ascii_case(b"chunked")
@@ -109,6 +112,8 @@ impl Head {
                 head.body = Body::Length(crate::stamp::decimal(value).ok_or(HttpFault::Length)?);
             } else if header.name.eq_ignore_ascii_case("connection") && value.eq_ignore_ascii_case(b"close") {
                 head.closes = true;
+            } else if header.name.eq_ignore_ascii_case("content-encoding") {
+                head.gzip = value.eq_ignore_ascii_case(b"gzip");
             }
         }
         if matches!(status, 100..200 | 204 | 304) {

@@ -3,7 +3,7 @@
 //!
 //! A run reads from the top: [`args`] → [`fanout`] (the run) → [`stock`] (objects and scopes on the server) →
 //! [`fleet`] and [`worker`] (processes) → [`lane`] (a thread with its watchers) → [`watcher`] (one watch) →
-//! [`report`]. [`writer`] writes meanwhile. Exactness lives in [`stamp`], [`frame`] and [`ledger`].
+//! [`report`]. [`writer`] writes meanwhile. [`initial`] is the other run: many clients that ask for everything at once. Exactness lives in [`stamp`], [`frame`] and [`ledger`].
 
 mod args;
 mod chunked;
@@ -12,6 +12,7 @@ mod fanout;
 mod fleet;
 mod frame;
 mod http;
+mod initial;
 #[cfg(feature = "etcd")]
 mod lag;
 mod lane;
@@ -48,6 +49,14 @@ fn main() -> ExitCode {
         }
         Ok(Job::Fanout(args)) => match fanout::run(&args) {
             Ok(report) => show(&report, args.json, report.clean),
+            Err(Trouble::Option(bad)) => refuse(&bad),
+            Err(Trouble::Run(why)) => {
+                eprintln!("revcast-perf: {why}");
+                ExitCode::FAILURE
+            }
+        },
+        Ok(Job::Initial(args)) => match initial::run(&args) {
+            Ok(report) => show(&report, args.base.json, report.clean),
             Err(Trouble::Option(bad)) => refuse(&bad),
             Err(Trouble::Run(why)) => {
                 eprintln!("revcast-perf: {why}");

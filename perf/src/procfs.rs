@@ -28,11 +28,17 @@ fn parse_stat(stat: &str) -> Option<u64> {
 /// Resident memory of process `pid`, bytes.
 pub(crate) fn rss_bytes(pid: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    parse_rss(&status)
+    parse_kib(&status, "VmRSS:")
 }
 
-fn parse_rss(status: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+/// The most resident memory that process `pid` ever had, bytes.
+pub(crate) fn peak_rss_bytes(pid: u32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    parse_kib(&status, "VmHWM:")
+}
+
+fn parse_kib(status: &str, name: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     decimal(line.trim().strip_suffix("kB")?.trim().as_bytes())?.checked_mul(1024)
 }
 
@@ -92,7 +98,10 @@ mod tests {
 
     #[test]
     fn resident_memory() {
-        assert_eq!(parse_rss("Name:\tx\nVmHWM:\t 9 kB\nVmRSS:\t   123 kB\n"), Some(123 * 1024));
+        let status = "Name:\tx\nVmHWM:\t 9 kB\nVmRSS:\t   123 kB\n";
+        assert_eq!(parse_kib(status, "VmRSS:"), Some(123 * 1024));
+        assert_eq!(parse_kib(status, "VmHWM:"), Some(9 * 1024));
+        assert!(peak_rss_bytes(std::process::id()) >= rss_bytes(std::process::id()));
         assert!(rss_bytes(std::process::id()).is_some_and(|bytes| bytes > 100_000));
         assert!(cpu_time(std::process::id()).is_some());
     }

@@ -7,6 +7,7 @@ use crate::scope::Scope;
 use crate::stamp::{Stamp, decimal};
 use crate::target::encode;
 use serde_json::Value;
+use std::thread;
 
 /// Stands for an object's name in a selector: then each watcher selects another object.
 pub(crate) const OBJECT_PLACEHOLDER: &str = "{object}";
@@ -19,12 +20,48 @@ pub(crate) fn create_objects(
     size_bytes: usize,
 ) -> Result<usize, String> {
     // What the server adds (uid, times, revision, managed fields) is learned from its answer to the first object.
-    let bare = store(server, recipe, 0)?;
-    recipe.pad_bytes = size_bytes.saturating_sub(bare);
-    let stored = store(server, recipe, 0)?;
+    let stored = learn_padding(server, recipe, size_bytes)?;
     for object in 1..recipe.objects() {
         store(server, recipe, object)?;
     }
+    Ok(stored)
+}
+
+fn learn_padding(server: &mut Connection, recipe: &mut Recipe, size_bytes: usize) -> Result<usize, String> {
+    let bare = store(server, recipe, 0)?;
+    recipe.pad_bytes = size_bytes.saturating_sub(bare);
+    store(server, recipe, 0)
+}
+
+/// The same over several connections at once, in namespaces that hold no object of a former run.
+pub(crate) fn create_objects_at_once(
+    connect: &(impl Fn() -> Connection + Sync),
+    recipe: &mut Recipe,
+    size_bytes: usize,
+    connections: u32,
+) -> Result<usize, String> {
+    let mut server = connect();
+    for namespace in recipe.namespaces.clone() {
+        let path = format!("{}?labelSelector=app%3Drevcast-perf", recipe.resource.collection(&namespace));
+        let (status, kept) = call(&mut server, "DELETE", &path, b"{}")?;
+        // 404: there is no such namespace yet.
+        if !(200..300).contains(&status) && status != 404 {
+            return Err(format!("the server answered DELETE {path} with {status}: {}", excerpt(&kept)));
+        }
+    }
+    let stored = learn_padding(&mut server, recipe, size_bytes)?;
+    let recipe = &*recipe;
+    let share = |number: u32| {
+        let mut server = connect();
+        let mine = (1 + number..recipe.objects()).step_by(connections.max(1) as usize);
+        mine.into_iter().try_for_each(|object| store(&mut server, recipe, object).map(|_| ()))
+    };
+    let outcomes: Vec<Result<(), String>> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..connections).map(|number| scope.spawn(move || share(number))).collect();
+        let joined = threads.into_iter().map(|thread| thread.join());
+        joined.map(|outcome| outcome.unwrap_or_else(|_| Err("a writer panicked".to_owned()))).collect()
+    });
+    outcomes.into_iter().collect::<Result<(), String>>()?;
     Ok(stored)
 }
 

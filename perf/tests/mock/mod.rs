@@ -1,5 +1,6 @@
 //! A small list/watch server of its own, with none of the real server's code: a thread a connection, one lock. It can
 //! misbehave towards one watcher, to prove that the check catches it.
+#![allow(dead_code)] // each test program uses its part
 
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -25,6 +26,18 @@ pub enum Mischief {
     RefuseWrites,
     /// All watches are refused.
     RefuseWatches,
+    /// Initial events, or the items of a list, without the last of them.
+    InitialShort,
+    /// The first of them comes again at the end.
+    InitialTwice,
+    /// The mark comes in front of the last of them.
+    InitialEarlyMark,
+    /// The mark, or the list, has an old revision.
+    InitialStale,
+    /// The mark never comes.
+    InitialNoMark,
+    /// The stream ends in front of the mark.
+    InitialCut,
 }
 
 struct Watch {
@@ -96,6 +109,9 @@ fn serve(stream: TcpStream, state: &Mutex<State>) -> Option<()> {
             }
             output.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n").ok()?;
             let collection = path.to_owned();
+            if query.contains_key("sendInitialEvents") && !state.send_initial(&mut output, path)? {
+                return None;
+            }
             state.watches.push(Watch { stream: output, collection, query, events: 0, kept_back: None });
             drop(state);
             // Whoever watches sends no more: this is the end of the connection.
@@ -149,9 +165,21 @@ impl State {
             "GET" => {
                 let prefix = format!("{path}/");
                 let all = self.objects.iter().filter(|(path, _)| path.starts_with(&prefix));
-                let items: Vec<&Value> =
+                let mut items: Vec<&Value> =
                     all.map(|(_, object)| object).filter(|object| selects(query, object)).collect();
-                (200, json!({"metadata": {"resourceVersion": self.revision.to_string()}, "items": items}))
+                let mut revision = self.revision;
+                match self.mischief {
+                    Mischief::InitialShort => _ = items.pop(),
+                    Mischief::InitialTwice => items.extend(items.first().copied()),
+                    Mischief::InitialStale => revision = 1,
+                    _ => {}
+                }
+                (200, json!({"metadata": {"resourceVersion": revision.to_string()}, "items": items}))
+            }
+            "DELETE" => {
+                let prefix = format!("{path}/");
+                self.objects.retain(|path, _| !path.starts_with(&prefix));
+                (200, json!({"kind": "Status"}))
             }
             "POST" | "PUT" => {
                 let mut object: Value = serde_json::from_slice(body).expect("the client sends JSON");
@@ -175,6 +203,40 @@ impl State {
             }
             _ => (405, json!({"kind": "Status"})),
         }
+    }
+
+    /// The state of a collection as events, and the mark. `Some(false)`: the stream is over.
+    fn send_initial(&self, output: &mut TcpStream, path: &str) -> Option<bool> {
+        let prefix = format!("{path}/");
+        let all = self.objects.iter().filter(|(path, _)| path.starts_with(&prefix));
+        let line = |kind: &str, object: &Value| format!("{}\n", json!({"type": kind, "object": object}));
+        let mut lines: Vec<String> = all.map(|(_, object)| line("ADDED", object)).collect();
+        let revision = if self.mischief == Mischief::InitialStale { 1 } else { self.revision };
+        let mark = line(
+            "BOOKMARK",
+            &json!({"metadata": {"resourceVersion": revision.to_string(), "annotations": {"k8s.io/initial-events-end": "true"}}}),
+        );
+        let last = lines.len().saturating_sub(1);
+        match self.mischief {
+            Mischief::InitialShort => _ = lines.pop(),
+            Mischief::InitialTwice => lines.extend(lines.first().cloned()),
+            Mischief::InitialEarlyMark => lines.insert(last, mark.clone()),
+            _ => {}
+        }
+        if !matches!(self.mischief, Mischief::InitialNoMark | Mischief::InitialCut) {
+            lines.push(mark);
+        }
+        let mut bytes = Vec::new();
+        for piece in lines.concat().as_bytes().chunks(700) {
+            bytes.extend_from_slice(format!("{:x}\r\n", piece.len()).as_bytes());
+            bytes.extend_from_slice(piece);
+            bytes.extend_from_slice(b"\r\n");
+        }
+        output.write_all(&bytes).ok()?;
+        if self.mischief == Mischief::InitialCut {
+            output.write_all(b"0\r\n\r\n").ok()?;
+        }
+        Some(self.mischief != Mischief::InitialCut)
     }
 
     fn publish(&mut self, kind: &str, path: &str, object: &Value) {

@@ -1,7 +1,7 @@
 //! gzip for long replies, as kube-apiserver does it: behind 128 KiB, at level 1, when the client takes it (recording 18).
 //!
-//! A reply in pieces is compressed piece by piece with one compressor, which holds some 300 KiB while the reply lasts;
-//! a whole one in slices, so that the shard goes on in between. Watches are not its business.
+//! A reply in pieces is compressed piece by piece with one compressor, which with its buffers holds less than 1 MiB while
+//! the reply lasts; a whole one in slices, so that the shard goes on in between. Watches are not its business.
 
 use std::io::Write;
 
@@ -72,7 +72,7 @@ struct Gzip {
 impl Pieces for Gzip {
     fn next(&mut self, out: &mut Vec<u8>) -> bool {
         if !self.ready.is_empty() {
-            out.append(&mut self.ready);
+            out.append(&mut std::mem::take(&mut self.ready));
             return true;
         }
         let Some(mut encoder) = self.encoder.take() else { return false };

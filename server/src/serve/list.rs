@@ -287,7 +287,7 @@ struct ListWriter {
 impl Pieces for ListWriter {
     fn next(&mut self, out: &mut Vec<u8>) -> bool {
         if !self.ready.is_empty() {
-            out.append(&mut self.ready);
+            out.append(&mut std::mem::take(&mut self.ready));
             return true;
         }
         self.append(out)

@@ -1,0 +1,339 @@
+//! Many clients that ask for the whole state at once: what a server goes through when a fleet of informers starts.
+//!
+//! The connections are made first. Then all requests leave together, and each answer is checked while it comes: every
+//! object once, and the mark that ends the initial events behind them, not older than any (KEP-3157). A client that has
+//! everything keeps its watch open until the last one has.
+
+mod items;
+mod report;
+mod stream;
+
+pub(crate) use report::InitialReport;
+
+use crate::args::{BadOption, Initial};
+use crate::clock::{nanos, now_ns, timeout};
+use crate::fanout::{self, Trouble};
+use crate::http::{Caller, Connection};
+use crate::latency::Latency;
+use crate::object::Recipe;
+use crate::procfs;
+use crate::random::Random;
+use crate::stock;
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::io::Errno;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Barrier, PoisonError, RwLock};
+use std::thread;
+use std::time::Duration;
+
+use stream::{Stream, Taken, Wanted, Wrongs};
+
+/// One read takes at most this.
+const READ_BYTES: usize = 256 * 1024;
+const EVENTS_MAX: usize = 1024;
+/// How often the server's memory is looked at.
+const SAMPLE: Duration = Duration::from_millis(10);
+/// Longer than any run.
+const WATCH_SECONDS: u32 = 3600;
+
+/// What the threads share.
+#[derive(Debug)]
+struct Start {
+    request: String,
+    wanted: Wanted,
+    /// All threads and the coordinator: the requests leave behind it.
+    gate: Barrier,
+    /// When they left, and when nobody waits any longer; ns.
+    began_ns: AtomicU64,
+    deadline_ns: AtomicU64,
+    /// Clients that are not synced yet.
+    left: AtomicU64,
+    /// Why the run cannot go on.
+    refused: RwLock<Option<String>>,
+}
+
+/// What one thread's clients got.
+#[derive(Debug)]
+struct Share {
+    synced: Latency,
+    first_ns: u64,
+    bytes: u64,
+    received: u64,
+    wrongs: Wrongs,
+}
+
+/// Does the whole run.
+pub(crate) fn run(args: &Initial) -> Result<InitialReport, Trouble> {
+    let base = &args.base;
+    fanout::check_descriptors(base.watchers, 1, fanout::raise_nofile())?;
+    fanout::pin(&base.client_cpus)?;
+    let address = base.server.resolve(base.anywhere).map_err(|fault| {
+        BadOption::new("--server", &format!("http://{}", base.server.authority()), fault.to_string())
+    })?;
+    let caller = Caller { host: base.server.authority(), token: fanout::read_token(base)? };
+    let server_pid =
+        base.server_pid.or_else(|| procfs::listener(address).filter(|_| address.ip().is_loopback()));
+    if let Some(pid) = base.server_pid.filter(|&pid| procfs::cpu_time(pid).is_none()) {
+        return Err(BadOption::new("--server-pid", &pid.to_string(), "there is no such process").into());
+    }
+    let run_id = Random::new(now_ns() ^ u64::from(std::process::id()) << 48).next();
+    let mut recipe = Recipe {
+        resource: base.resource.clone(),
+        namespaces: base.namespaces.clone(),
+        per_namespace: base.objects,
+        run: run_id,
+        seed: base.seed.unwrap_or(run_id >> 32),
+        pad_bytes: 0,
+    };
+    let connect = || Connection::new(address, caller.clone());
+    let object_bytes = stock::create_objects_at_once(&connect, &mut recipe, base.size_bytes, base.writers)?;
+    Ok(measure(args, address, &caller, &recipe, server_pid, object_bytes)?)
+}
+
+/// The target that every client asks for.
+fn target(recipe: &Recipe, list: bool) -> String {
+    let collection = recipe.resource.collection(&recipe.namespaces[0]);
+    if list {
+        return collection;
+    }
+    format!(
+        "{collection}?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds={WATCH_SECONDS}"
+    )
+}
+
+fn measure(
+    args: &Initial,
+    address: SocketAddr,
+    caller: &Caller,
+    recipe: &Recipe,
+    server_pid: Option<u32>,
+    object_bytes: usize,
+) -> Result<InitialReport, String> {
+    let base = &args.base;
+    let mut request = caller.head("GET", &target(recipe, args.list), None);
+    if args.gzip {
+        request.insert_str(request.len() - 2, "Accept-Encoding: gzip\r\n");
+    }
+    let threads = base.threads.min(base.watchers);
+    let start = Start {
+        request,
+        wanted: Wanted { run: recipe.run, objects: recipe.objects(), list: args.list },
+        gate: Barrier::new(threads as usize + 1),
+        began_ns: AtomicU64::new(0),
+        deadline_ns: AtomicU64::new(u64::MAX),
+        left: AtomicU64::new(u64::from(base.watchers)),
+        refused: RwLock::new(None),
+    };
+    let mut shares: Vec<Vec<TcpStream>> = (0..threads).map(|_| Vec::new()).collect();
+    for number in 0..base.watchers {
+        let socket = connect(address).map_err(|fault| {
+            format!("connect to {address}, {number} being open: {fault}; is the server up?")
+        })?;
+        shares[(number % threads) as usize].push(socket);
+    }
+
+    let watch = server_pid.map(Memory::watch);
+    let own = || procfs::cpu_time(std::process::id()).map(nanos);
+    let server = || server_pid.and_then(procfs::cpu_time).map(nanos);
+    let (server_before, own_before) = (server(), own());
+    let got: Vec<Result<Share, String>> = thread::scope(|scope| {
+        let running: Vec<_> =
+            shares.into_iter().map(|sockets| scope.spawn(|| receive(sockets, &start))).collect();
+        let began = now_ns();
+        start.began_ns.store(began, Ordering::Relaxed);
+        start.deadline_ns.store(began.saturating_add(nanos(args.timeout)), Ordering::Relaxed);
+        start.gate.wait();
+        let joined = running.into_iter().map(|thread| thread.join());
+        joined.map(|share| share.unwrap_or_else(|_| Err("a receiver panicked".to_owned()))).collect()
+    });
+    let window_ns = now_ns().saturating_sub(start.began_ns.load(Ordering::Relaxed)).max(1);
+    let used = |before: Option<u64>, after: Option<u64>| {
+        after.zip(before).map(|(after, before)| after.saturating_sub(before))
+    };
+    let (server_ns, own_ns) = (used(server_before, server()), used(own_before, own()));
+    let memory = watch.map(Memory::end);
+    if let Some(why) = start.refused.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        return Err(why);
+    }
+
+    let (mut synced, mut wrongs) = (Latency::new(), Wrongs::default());
+    let (mut first_ns, mut bytes, mut received) = (u64::MAX, 0, 0);
+    for share in got {
+        let share = share?;
+        synced.add(&share.synced.pairs());
+        wrongs.add(&share.wrongs);
+        first_ns = first_ns.min(share.first_ns);
+        bytes += share.bytes;
+        received += share.received;
+    }
+    let seconds = window_ns as f64 / 1e9;
+    let mut report = InitialReport {
+        server: format!("http://{}", caller.host),
+        resource: recipe.resource.plural.clone(),
+        asked: if args.list { "list" } else { "watch_list" },
+        gzip: args.gzip,
+        watchers: base.watchers,
+        objects: recipe.objects(),
+        object_bytes,
+        seed: recipe.seed,
+        objects_received: received,
+        objects_per_second: received as f64 / seconds,
+        bytes,
+        bytes_per_second: bytes as f64 / seconds,
+        server_pid,
+        server_cpu_ns: server_ns,
+        server_cpu_ns_per_object: server_ns.filter(|_| received > 0).map(|ns| ns as f64 / received as f64),
+        server_rss_before_bytes: memory.and_then(|memory| memory.before),
+        server_rss_peak_bytes: memory.and_then(|memory| memory.peak),
+        client_cpu_share: own_ns.map(|ns| ns as f64 / window_ns as f64),
+        client_cpus: match base.client_cpus.len() {
+            0 => thread::available_parallelism().map_or(1, Into::into),
+            pinned => pinned,
+        },
+        ..InitialReport::default()
+    };
+    report.set_times(if first_ns == u64::MAX { 0 } else { first_ns }, &synced);
+    report.judge(&wrongs);
+    Ok(report)
+}
+
+fn connect(address: SocketAddr) -> std::io::Result<TcpStream> {
+    let socket = TcpStream::connect(address)?;
+    socket.set_nodelay(true)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+/// One thread: sends its requests when the gate opens, and reads until all clients of all threads are synced.
+fn receive(sockets: Vec<TcpStream>, start: &Start) -> Result<Share, String> {
+    let poll = epoll::create(epoll::CreateFlags::CLOEXEC);
+    let mut clients: Vec<(TcpStream, Stream)> =
+        sockets.into_iter().map(|socket| (socket, Stream::new(&start.wanted))).collect();
+    start.gate.wait();
+    let poll = poll.map_err(|fault| format!("epoll_create: {fault}"))?;
+    let began_ns = start.began_ns.load(Ordering::Relaxed);
+    let deadline_ns = start.deadline_ns.load(Ordering::Relaxed);
+    let mut share = Share {
+        synced: Latency::new(),
+        first_ns: u64::MAX,
+        bytes: 0,
+        received: 0,
+        wrongs: Wrongs::default(),
+    };
+    for (index, (socket, _)) in clients.iter_mut().enumerate() {
+        // A request fits into the empty buffer of a new socket.
+        socket.write_all(start.request.as_bytes()).map_err(|fault| refuse(start, &fault.to_string()))?;
+        epoll::add(&poll, &*socket, EventData::new_u64(index as u64), EventFlags::IN)
+            .map_err(|fault| refuse(start, &format!("epoll_ctl: {fault}")))?;
+    }
+    let mut buffer = vec![0; READ_BYTES];
+    let mut events = Vec::with_capacity(EVENTS_MAX);
+    while start.left.load(Ordering::Acquire) > 0 && now_ns() < deadline_ns && !is_refused(start) {
+        events.clear();
+        match epoll::wait(&poll, spare_capacity(&mut events), Some(&timeout(5_000_000))) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(fault) => return Err(refuse(start, &format!("epoll_wait: {fault}"))),
+        }
+        for event in &events {
+            let data = event.data;
+            let Some((socket, client)) = usize::try_from(data.u64()).ok().and_then(|at| clients.get_mut(at))
+            else {
+                continue;
+            };
+            let over = match socket.read(&mut buffer) {
+                Ok(0) => Some("the server closed the connection".to_owned()),
+                Ok(count) => {
+                    share.bytes += count as u64;
+                    let was_synced = client.is_synced();
+                    match client.take(&buffer[..count], &start.wanted) {
+                        Taken::More => None,
+                        Taken::Synced if was_synced => None,
+                        Taken::Synced => {
+                            let took_ns = now_ns().saturating_sub(began_ns);
+                            share.synced.record(took_ns);
+                            share.first_ns = share.first_ns.min(took_ns);
+                            start.left.fetch_sub(1, Ordering::AcqRel);
+                            None
+                        }
+                        Taken::Refused(status, why) => {
+                            return Err(refuse(start, &format!("the server answered with {status}: {why}")));
+                        }
+                        Taken::Broken(why) => Some(why),
+                    }
+                }
+                Err(fault) if matches!(fault.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => None,
+                Err(fault) => Some(fault.to_string()),
+            };
+            if let Some(why) = over {
+                // A list's connection may be closed behind its end.
+                if !client.is_synced() {
+                    client.give_up(&why);
+                    start.left.fetch_sub(1, Ordering::AcqRel);
+                }
+                let _gone = epoll::delete(&poll, &*socket);
+            }
+        }
+    }
+    for (_, client) in &mut clients {
+        client.give_up("the time was up");
+        share.received += u64::from(client.received());
+        share.wrongs.add(&client.wrongs);
+    }
+    Ok(share)
+}
+
+fn is_refused(start: &Start) -> bool {
+    start.refused.read().unwrap_or_else(PoisonError::into_inner).is_some()
+}
+
+/// Ends the run for all threads.
+fn refuse(start: &Start, why: &str) -> String {
+    let mut refused = start.refused.write().unwrap_or_else(PoisonError::into_inner);
+    refused.get_or_insert_with(|| why.to_owned()).clone()
+}
+
+/// The server's resident memory: before, and at most.
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    before: Option<u64>,
+    peak: Option<u64>,
+}
+
+/// A thread that looks at the server's memory.
+#[derive(Debug)]
+struct Memory {
+    pid: u32,
+    before: Option<u64>,
+    /// The most that it had before.
+    peak_before: Option<u64>,
+    over: Arc<AtomicBool>,
+    sampler: thread::JoinHandle<Option<u64>>,
+}
+
+impl Memory {
+    fn watch(pid: u32) -> Self {
+        let over = Arc::new(AtomicBool::new(false));
+        let stop = Arc::clone(&over);
+        let sampler = thread::spawn(move || {
+            let mut most = None;
+            while !stop.load(Ordering::Relaxed) {
+                most = most.max(procfs::rss_bytes(pid));
+                thread::sleep(SAMPLE);
+            }
+            most.max(procfs::rss_bytes(pid))
+        });
+        Self { pid, before: procfs::rss_bytes(pid), peak_before: procfs::peak_rss_bytes(pid), over, sampler }
+    }
+
+    /// The kernel's own high-water mark where it moved, else the most that was seen.
+    fn end(self) -> Found {
+        self.over.store(true, Ordering::Relaxed);
+        let sampled = self.sampler.join().unwrap_or_default();
+        let peak = procfs::peak_rss_bytes(self.pid).filter(|_| self.before.is_some());
+        let moved = peak.filter(|peak| self.peak_before.is_some_and(|before| *peak > before));
+        Found { before: self.before, peak: moved.or(sampled) }
+    }
+}
