@@ -153,6 +153,7 @@ fn root(registry: &Registry) -> Bytes {
         "/healthz/ping",
         "/livez",
         "/livez/ping",
+        "/openapi/v2",
         "/openapi/v3",
         "/readyz",
         "/readyz/ping",

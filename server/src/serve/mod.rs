@@ -43,6 +43,7 @@ pub use app::{App, Freshness, Life};
 pub use encode::Encoder;
 pub use host::{Host, Newest, Pieces, Reply, Whole, Wire, Wish, WriteError, Written};
 
+use crate::api::openapi;
 use crate::api::resources::ApiResource;
 use crate::api::table::Printer;
 use crate::http::accept::{self, DiscoveryForm, Form, Media};
@@ -109,8 +110,7 @@ impl<'a, H: Host> Request<'a, H> {
             }
             Target::Version => self.plain_discovery("/version"),
             Target::Health { check, sub } => Ok(health::handle(self.app, check, sub.as_deref(), self.query)),
-            // There is no v2 document; clients fall back to v3 or to no validation at all.
-            Target::OpenApiV2 => Err(Status::unknown_resource()),
+            Target::OpenApiV2 => self.openapi_v2(),
             Target::OpenApiV3Index => self.openapi("/openapi/v3"),
             Target::OpenApiV3 { path } => self.openapi(&format!("/openapi/v3/{path}")),
             Target::Unknown => Ok(reply::page_not_found()),
@@ -231,6 +231,14 @@ impl<'a, H: Host> Request<'a, H> {
         // Some of these are long, and no client is known to ask for them in YAML.
         accept::negotiate_document(self.head.accept.as_deref()).map_err(|e| e.status())?;
         Ok(reply::document(document, Media::Json, self.head.if_none_match.as_deref(), false))
+    }
+
+    fn openapi_v2(&self) -> Result<Reply, Status> {
+        let asked = self.head.accept.as_deref();
+        if !asked.is_some_and(openapi::wants_protobuf) {
+            accept::negotiate(asked).map_err(|e| e.status())?;
+        }
+        Ok(reply::document(self.app.openapi.v2(asked), self.head.if_none_match.as_deref(), true))
     }
 
     /// The resource that a path names; `None`: not even its group and version are served (recording 12).

@@ -19,6 +19,7 @@ mod meta;
 #[rustfmt::skip]
 mod pod;
 
+pub(in crate::api) mod describe;
 mod envelope;
 mod transcode;
 

@@ -62,8 +62,14 @@ fn discovery_in_three_forms_and_304() {
             "{path}"
         );
     }
-    let v2 = world.get("/openapi/v2");
-    assert_eq!((v2.code, &v2.json()["kind"]), (404, &Value::from("Status")));
+    assert_eq!(world.get("/openapi/v2").json()["swagger"], "2.0");
+    let old = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+    // Its body is no text.
+    let ask = Ask::new("GET", "/openapi/v2").with("Accept", old).with("If-None-Match", "*");
+    let v2 = world.ask(&ask);
+    assert_eq!((v2.code, v2.whole().content_type), (304, old.replace('@', ".").as_str()));
+    assert_eq!(world.get_as("/openapi/v2", "application/yaml").code, 406);
+    assert_eq!(world.get("/openapi/v3/apis/nope.example/v1").code, 404);
     assert_eq!(world.send("POST", "/version", &Value::Null).code, 405);
 }
 

@@ -1,22 +1,43 @@
-//! OpenAPI v3: the index and one document a group and version.
+//! OpenAPI: what clients read of the kinds and of the paths, v3 for those that know it and v2 for the others.
 //!
-//! True and small: the paths that are served with the parameters that a write takes, and schemas that promise
-//! nothing beyond `apiVersion`, `kind` and `metadata`, because revcast stores objects as they come. kubectl reads
+//! True, and no promise: objects are stored as they come, so every kind takes members that stand in no schema. kubectl reads
 //! from it that the server takes `fieldValidation`, finding the PATCH operation by its
 //! `x-kubernetes-group-version-kind` (`cli-runtime/pkg/resource/query_param_verifier_v3.go`), and then leaves
 //! validation to the server. Every PATCH operation has the parameter: kubectl looks at any one of them.
+//!
+//! Strategic merge patches are never listed among the media types, whether they are served or not: where they are, kubectl
+//! makes its patches of these schemas (`kubectl/pkg/cmd/apply/patcher.go`), which name no merge keys, instead of its own.
+
+mod schemas;
+#[cfg(test)]
+mod tests;
+mod v2;
+mod words;
 
 use std::collections::HashMap;
+use std::sync::OnceLock;
 
+use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
 use super::discovery::{Document, fingerprint};
+use super::protobuf::describe::reference;
 use super::resources::{ApiResource, Registry};
+use schemas::{group_version_kind, schema_name};
 
 /// All documents, by path.
 #[derive(Debug)]
 pub struct OpenApi {
     documents: HashMap<String, Document>,
+    /// Made when somebody asks: most clients never do.
+    v2: OnceLock<V2>,
+}
+
+/// The two forms of the v2 document.
+#[derive(Debug)]
+struct V2 {
+    json: Document,
+    protobuf: Document,
 }
 
 impl OpenApi {
@@ -41,8 +62,8 @@ impl OpenApi {
             index.insert(name[1..].to_owned(), json!({ "serverRelativeURL": format!("{url}?hash={hash}") }));
             documents.insert(url, Document { etag: Some(format!("\"{hash}\"")), ..document });
         }
-        documents.insert("/openapi/v3".to_owned(), Document::json(&json!({ "paths": index })));
-        Self { documents }
+        documents.insert(INDEX.to_owned(), Document::json(&json!({ "paths": index })));
+        Self { documents, v2: OnceLock::new() }
     }
 
     /// The reply to `GET path`, without the query.
@@ -50,6 +71,41 @@ impl OpenApi {
     pub fn get(&self, path: &str) -> Option<&Document> {
         self.documents.get(path)
     }
+
+    /// The reply to `GET /openapi/v2`: the protobuf form if `accept` names it, else JSON.
+    #[must_use]
+    pub fn v2(&self, accept: Option<&str>) -> &Document {
+        let v2 = self.v2.get_or_init(|| self.make_v2());
+        if accept.is_some_and(wants_protobuf) { &v2.protobuf } else { &v2.json }
+    }
+
+    fn make_v2(&self) -> V2 {
+        let mut paths: Vec<&String> = self.documents.keys().filter(|path| *path != INDEX).collect();
+        paths.sort();
+        // Each was made here of a tree.
+        let documents: Vec<Value> = paths
+            .iter()
+            .map(|path| serde_json::from_slice(&self.documents[*path].body).unwrap_or_default())
+            .collect();
+        let v2 = v2::document(documents.iter());
+        let json = Document::json(&v2);
+        let body = Bytes::from(v2::protobuf(&v2));
+        let tag = |body: &[u8]| Some(format!("\"{}\"", fingerprint(body)));
+        V2 {
+            json: Document { etag: tag(&json.body), ..json },
+            protobuf: Document { etag: tag(&body), body, content_type: v2::PROTOBUF },
+        }
+    }
+}
+
+/// The path of the list of documents.
+const INDEX: &str = "/openapi/v3";
+
+/// Whether a client asks for the protobuf form of v2, under its old name or its newer one (the old one has an `@`,
+/// which is not allowed in a media type).
+pub(crate) fn wants_protobuf(accept: &str) -> bool {
+    let clauses = accept.split(',').filter_map(|clause| clause.split(';').next());
+    clauses.map(|media| media.trim().replace('@', ".")).any(|media| media.eq_ignore_ascii_case(v2::PROTOBUF))
 }
 
 /// `/api/v1`, `/apis/apps/v1`.
@@ -96,7 +152,7 @@ fn document(resources: &[&ApiResource]) -> Value {
         let mut of_item = of_one("");
         of_item["delete"] = operation(resource, "delete", "", &[]);
         paths.insert(item, of_item);
-        schemas.insert(schema_name(resource), schema(resource));
+        schemas::add(resource, &mut schemas);
     }
     json!({
         "openapi": "3.0.0",
@@ -130,7 +186,13 @@ fn operation(resource: &ApiResource, action: &str, suffix: &str, parameters: &[P
             json!({ "name": name, "in": "query", "description": description, "schema": { "type": kind } })
         })
         .collect();
-    let reference = json!({ "$ref": format!("#/components/schemas/{}", schema_name(resource)) });
+    let name = schema_name(resource);
+    let mut done = json!({ "description": "OK" });
+    // What a delete answers is the object or a Status.
+    if !action.starts_with("delete") {
+        let answer = reference(&if action == "list" { format!("{name}List") } else { name.clone() });
+        done["content"] = json!({ "application/json": { "schema": answer } });
+    }
     let media: &[&str] = match action {
         "post" | "put" => &["application/json", "application/yaml"],
         // kubectl makes strategic merge patches itself, of the types that it was built with, unless they are named
@@ -140,16 +202,16 @@ fn operation(resource: &ApiResource, action: &str, suffix: &str, parameters: &[P
     };
     let mut operation = json!({
         "operationId": format!("{action}{}{}", resource.kind, suffix),
-        "responses": { "200": { "description": "OK" } },
+        "responses": { "200": done },
         "x-kubernetes-action": action,
-        "x-kubernetes-group-version-kind": group_version_kind(resource),
+        "x-kubernetes-group-version-kind": group_version_kind(resource, &resource.kind),
     });
     if !parameters.is_empty() {
         operation["parameters"] = Value::Array(parameters);
     }
     if !media.is_empty() {
         let patch = json!({ "description": "The patch, as RFC 6902 or RFC 7386 say." });
-        let schema = if action == "patch" { patch } else { reference };
+        let schema = if action == "patch" { patch } else { reference(&name) };
         let content: Map<String, Value> =
             media.iter().map(|media| ((*media).to_owned(), json!({ "schema": schema }))).collect();
         operation["requestBody"] = json!({ "content": content, "required": true });
@@ -163,95 +225,4 @@ fn in_path(namespaced: bool, named: bool) -> Value {
         |(name, _)| json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } }),
     );
     Value::Array(parameters.collect())
-}
-
-fn group_version_kind(resource: &ApiResource) -> Value {
-    json!({ "group": resource.group, "kind": resource.kind, "version": resource.version })
-}
-
-/// `com.example.v1.Widget`: the group backwards, as Kubernetes names schemas.
-fn schema_name(resource: &ApiResource) -> String {
-    let mut parts: Vec<&str> = resource.group.split('.').rev().filter(|part| !part.is_empty()).collect();
-    if parts.is_empty() {
-        parts.push("core");
-    }
-    parts.extend([resource.version.as_str(), resource.kind.as_str()]);
-    parts.join(".")
-}
-
-fn schema(resource: &ApiResource) -> Value {
-    json!({
-        "description": format!("{} objects are stored as they come.", resource.kind),
-        "type": "object",
-        "properties": {
-            "apiVersion": { "type": "string" },
-            "kind": { "type": "string" },
-            "metadata": { "type": "object", "x-kubernetes-preserve-unknown-fields": true },
-        },
-        "x-kubernetes-group-version-kind": [group_version_kind(resource)],
-        "x-kubernetes-preserve-unknown-fields": true,
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn parse(document: &Document) -> Value {
-        serde_json::from_slice(&document.body).expect("documents are JSON")
-    }
-
-    /// What kubectl's verifier does: the first PATCH of the kind that it meets must have the parameter.
-    fn takes_field_validation(document: &Value, kind: &Value) -> (usize, bool) {
-        let mut patches = 0;
-        let mut all = true;
-        for path in document["paths"].as_object().expect("paths").values() {
-            let patch = &path["patch"];
-            if patch["x-kubernetes-group-version-kind"] == *kind {
-                patches += 1;
-                let parameters = patch["parameters"].as_array().expect("parameters");
-                all &= parameters.iter().any(|parameter| parameter["name"] == "fieldValidation");
-            }
-        }
-        (patches, all)
-    }
-
-    #[test]
-    fn every_kind_can_be_patched_with_field_validation() {
-        let mut registry = Registry::builtin();
-        registry.declare("example.com/v1/widgets/Widget/namespaced").expect("a good value");
-        let openapi = OpenApi::new(&registry);
-        for resource in registry.iter() {
-            let path = format!("/openapi/v3{}", root(resource));
-            let document = parse(openapi.get(&path).expect("a document for each version"));
-            let (patches, all) = takes_field_validation(&document, &group_version_kind(resource));
-            assert_eq!((patches, all), (1 + usize::from(resource.has_status()), true), "{}", resource.kind);
-        }
-    }
-
-    #[test]
-    fn the_index_names_every_document_and_its_hash() {
-        let openapi = OpenApi::new(&Registry::builtin());
-        let index = parse(openapi.get("/openapi/v3").expect("the index"));
-        let paths = index["paths"].as_object().expect("paths");
-        assert!(paths.contains_key("api/v1") && paths.contains_key("apis/apps/v1"));
-        assert_eq!(paths.len() + 1, openapi.documents.len());
-        for entry in paths.values() {
-            let url = entry["serverRelativeURL"].as_str().expect("a URL");
-            let (path, hash) = url.split_once("?hash=").expect("a hash");
-            let document = openapi.get(path).expect("the document that the index names");
-            assert_eq!(document.etag.as_deref(), Some(format!("\"{hash}\"").as_str()));
-        }
-        assert!(openapi.get("/openapi/v3/apis/none/v1").is_none());
-    }
-
-    #[test]
-    fn references_lead_somewhere() {
-        let openapi = OpenApi::new(&Registry::builtin());
-        let document = parse(openapi.get("/openapi/v3/apis/apps/v1").expect("apps"));
-        let post = &document["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments"]["post"];
-        let reference =
-            post["requestBody"]["content"]["application/json"]["schema"]["$ref"].as_str().expect("a $ref");
-        assert!(document.pointer(&reference[1..]).is_some(), "{reference}");
-    }
 }
