@@ -29,7 +29,7 @@ usage: cargo xtask COMMAND
   ci [--only STEP]...            every check, in order; stops at the first failure
   list                           the steps of ci and their commands
   sim --seeds N [--base N]       the simulator over N seeds; base: first seed [from the commit]
-  clients                        Python's and Node's Kubernetes clients against target/release/revcast
+  clients                        kubectls and other Kubernetes clients against target/release/revcast: a matrix
   etcd                           installs the etcds of the tests below target/etcd
   etcd-suite                     the end-to-end tests on each of them: some steps of ci
   faults                         etcd fails under watches, many rounds; see tests/tests/etcd_faults";

@@ -33,7 +33,9 @@ struct Etcd {
 impl Etcd {
     fn start(program: &Path) -> Result<Self, String> {
         let (client, peer) = (free_address()?, free_address()?);
-        let folder = std::env::temp_dir().join(format!("revcast-xtask-etcd-{}", std::process::id()));
+        // Several may run at once; a port tells them apart.
+        let name = format!("revcast-xtask-etcd-{}-{}", std::process::id(), client.port());
+        let folder = std::env::temp_dir().join(name);
         let _ = fs::remove_dir_all(&folder);
         let (endpoint, peer) = (format!("http://{client}"), format!("http://{peer}"));
         let child = Command::new(program)
@@ -74,7 +76,7 @@ impl Server {
         let (address, admin) = (free_address()?, free_address()?);
         let child = Command::new(&program)
             .args(["serve", "--listen", &address.to_string(), "--admin-listen", &admin.to_string()])
-            .args(["--shards", "1"])
+            .args(["--shards", "1", "--resource", "example.com/v1/widgets/Widget/namespaced"])
             // Ours: the server refuses variables of this prefix that it does not know.
             .env_remove("REVCAST_BIN")
             .args(endpoint.iter().flatten())

@@ -1,0 +1,92 @@
+//! Clients of other languages, each installed from its own registry below the target folder.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use super::matrix::Outcome;
+use crate::place;
+use crate::run::watched;
+
+const PYTHON_PACKAGES: [(&str, &str); 2] =
+    [("kubernetes", "kubernetes"), ("kubernetes_asyncio", "kubernetes_asyncio")];
+const NODE_PACKAGE: &str = "@kubernetes/client-node";
+
+/// A script of this repository.
+pub(super) fn script(name: &str) -> PathBuf {
+    place::root().join("tests/clients").join(name)
+}
+
+/// A venv with the clients in it, and a script for one of them.
+pub(super) fn python(name: &str) -> Result<Command, Outcome> {
+    needs(&["python3"])?;
+    let folder = folder("python")?;
+    let program = folder.join("bin/python");
+    let has = |module: &str| {
+        let import = format!("import {module}");
+        Command::new(&program).args(["-c", &import]).output().is_ok_and(|run| run.status.success())
+    };
+    if !has("pip") {
+        install(Command::new("python3").args(["-m", "venv"]).arg(&folder), "apt-get install python3-venv")?;
+    }
+    for (module, package) in PYTHON_PACKAGES {
+        if !has(module) {
+            install(
+                Command::new(&program).args(["-m", "pip", "install", "--quiet", package]),
+                "is PyPI reachable?",
+            )?;
+        }
+    }
+    let mut command = Command::new(program);
+    command.arg("-B").arg(script(name));
+    Ok(command)
+}
+
+/// A folder with a major version of the client below `node_modules`, and the script beside it: node looks for modules from
+/// there.
+pub(super) fn node(major: &str) -> Result<Command, Outcome> {
+    needs(&["node", "npm"])?;
+    let folder = folder(if major == "1" { "node".to_owned() } else { format!("node-{major}") })?;
+    if !folder.join("node_modules").join(NODE_PACKAGE).join("package.json").is_file() {
+        install(
+            Command::new("npm")
+                .args(["install", "--no-audit", "--no-fund", "--loglevel=error", "--prefix"])
+                .arg(&folder)
+                .arg(format!("{NODE_PACKAGE}@{major}")),
+            "is the npm registry reachable?",
+        )?;
+    }
+    let copy = folder.join("node_client.mjs");
+    fs::copy(script("node_client.mjs"), &copy)
+        .map_err(|error| Outcome::Broken(format!("cannot copy the script to {}: {error}", copy.display())))?;
+    let mut command = Command::new("node");
+    command.arg(copy).env("NODE_PATH", folder.join("node_modules"));
+    Ok(command)
+}
+
+fn folder(name: impl AsRef<std::path::Path>) -> Result<PathBuf, Outcome> {
+    let folder = place::target().join("clients").join(name);
+    fs::create_dir_all(&folder)
+        .map_err(|error| Outcome::Broken(format!("cannot make {}: {error}", folder.display())))?;
+    Ok(folder)
+}
+
+fn needs(programs: &[&str]) -> Result<(), Outcome> {
+    let here = |program: &&&str| {
+        let asked =
+            Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+        asked.is_ok_and(|status| status.success())
+    };
+    match programs.iter().find(|program| !here(program)) {
+        Some(program) => Err(Outcome::Skipped(format!("{program} is not on this machine"))),
+        None => Ok(()),
+    }
+}
+
+fn install(command: &mut Command, mend: &str) -> Result<(), Outcome> {
+    let words: Vec<_> = std::iter::once(command.get_program()).chain(command.get_args()).collect();
+    let shown = words.join(" ".as_ref()).to_string_lossy().into_owned();
+    println!("    {shown}");
+    let (_, ended) = watched(command.stdin(Stdio::null()));
+    ended.map_err(|problem| Outcome::Broken(format!("`{shown}` {problem}; {mend}")))
+}

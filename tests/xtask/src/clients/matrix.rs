@@ -1,0 +1,214 @@
+//! What became of each operation with each client: read from what their scripts print, judged, and shown as a table.
+//!
+//! It starts nothing.
+
+use std::fmt::Write;
+
+use super::known::Known;
+
+/// What a script says of one operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Cell {
+    pub(crate) operation: String,
+    /// The reason, if it failed.
+    pub(crate) failure: Option<String>,
+}
+
+/// A client, and how it went.
+#[derive(Debug)]
+pub(crate) struct Column {
+    /// `kubectl 1.33.1`, `python on etcd 3.5`.
+    pub(crate) heading: String,
+    pub(crate) outcome: Outcome,
+}
+
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// It ran.
+    Cells(Vec<Cell>),
+    /// It is not to be had here.
+    Skipped(String),
+    /// It is here, and did not run.
+    Broken(String),
+}
+
+/// A cell's line: a name, a tab, and `ok` or `FAIL`, a tab and the reason. Other lines are none.
+pub(crate) fn cell(line: &str) -> Option<Cell> {
+    let mut parts = line.splitn(3, '\t');
+    let operation = parts.next()?.to_owned();
+    match (parts.next()?, parts.next()) {
+        ("ok", None) => Some(Cell { operation, failure: None }),
+        ("FAIL", reason) => Some(Cell { operation, failure: Some(reason.unwrap_or_default().to_owned()) }),
+        _ => None,
+    }
+}
+
+/// A line of cargo's test programs, as a cell: `test some_name ... ok`.
+pub(crate) fn test(line: &str) -> Option<Cell> {
+    let (name, result) = line.strip_prefix("test ")?.split_once(" ... ")?;
+    let failure =
+        (result != "ok").then(|| format!("{result}: run cargo test -p revcast-tests --test kube_rs {name}"));
+    Some(Cell { operation: name.replace('_', " "), failure })
+}
+
+/// The whole as text, and how many columns and cells were what.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    pub(crate) shown: String,
+    pub(crate) passed: usize,
+    pub(crate) known: usize,
+    pub(crate) failed: usize,
+    pub(crate) skipped: usize,
+}
+
+/// Judges what came out by what is known to fail.
+pub(crate) fn judge(columns: &[Column], known: &[Known]) -> Verdict {
+    let mut verdict = Verdict::default();
+    let mut reasons: Vec<&str> = Vec::new();
+    let mut problems = String::new();
+    let ran: Vec<(&str, &[Cell])> = columns
+        .iter()
+        .filter_map(|column| match &column.outcome {
+            Outcome::Cells(cells) => Some((column.heading.as_str(), cells.as_slice())),
+            Outcome::Skipped(_) | Outcome::Broken(_) => None,
+        })
+        .collect();
+    let mut rows: Vec<&str> = Vec::new();
+    for cell in ran.iter().flat_map(|(_, cells)| *cells) {
+        if !rows.contains(&cell.operation.as_str()) {
+            rows.push(&cell.operation);
+        }
+    }
+    let width = rows.iter().map(|row| row.len()).max().unwrap_or(0);
+    let mut line = |text: &str| _ = writeln!(verdict.shown, "{}", text.trim_end());
+    for (number, (heading, _)) in ran.iter().enumerate() {
+        line(&format!("{:>3}  {heading}", number + 1));
+    }
+    line("");
+    line(&(0..ran.len()).fold(format!("{:width$}", ""), |head, number| format!("{head}{:>5}", number + 1)));
+    for row in rows {
+        let mut shown = format!("{row:width$}");
+        for (heading, cells) in &ran {
+            let expected =
+                known.iter().find(|known| known.operation == row && heading.starts_with(known.columns));
+            let word = match (cells.iter().find(|cell| cell.operation == row), expected) {
+                (None, _) => "-".to_owned(),
+                (Some(Cell { failure: None, .. }), None) => {
+                    verdict.passed += 1;
+                    "ok".to_owned()
+                }
+                (Some(Cell { failure: Some(_), .. }), Some(expected)) => {
+                    verdict.known += 1;
+                    let at = reasons.iter().position(|why| *why == expected.why).unwrap_or_else(|| {
+                        reasons.push(expected.why);
+                        reasons.len() - 1
+                    });
+                    format!("[{}]", at + 1)
+                }
+                (Some(Cell { failure: None, .. }), Some(expected)) => {
+                    verdict.failed += 1;
+                    let _ = writeln!(
+                        problems,
+                        "{heading}: {row}: passed, and is known to fail ({}): strike it from known.rs",
+                        expected.why
+                    );
+                    "PASS".to_owned()
+                }
+                (Some(Cell { failure: Some(reason), .. }), None) => {
+                    verdict.failed += 1;
+                    let _ = writeln!(problems, "{heading}: {row}: {reason}");
+                    "FAIL".to_owned()
+                }
+            };
+            let _ = write!(shown, "{word:>5}");
+        }
+        line(&shown);
+    }
+    line("");
+    for (number, why) in reasons.iter().enumerate() {
+        line(&format!("[{}] {why}", number + 1));
+    }
+    for column in columns {
+        match &column.outcome {
+            Outcome::Cells(_) => {}
+            Outcome::Skipped(why) => {
+                verdict.skipped += 1;
+                line(&format!("!!! SKIPPED: {}: {why}", column.heading));
+            }
+            Outcome::Broken(why) => {
+                verdict.failed += 1;
+                let _ = writeln!(problems, "{}: {why}", column.heading);
+            }
+        }
+    }
+    verdict.shown.push_str(&problems);
+    verdict
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Cell, Column, Outcome, Verdict, cell, judge, test};
+    use crate::clients::known::{KNOWN, Known};
+
+    fn column(heading: &str, lines: &str) -> Column {
+        let cells = lines.lines().filter_map(cell).collect();
+        Column { heading: heading.to_owned(), outcome: Outcome::Cells(cells) }
+    }
+
+    const TABLE: &[Known] = &[
+        Known { operation: "scale", columns: "kubectl", why: "no scale" },
+        Known { operation: "edit", columns: "", why: "no edit" },
+    ];
+
+    #[test]
+    fn lines_are_read() {
+        let failed = |operation: &str, why: &str| {
+            Some(Cell { operation: operation.to_owned(), failure: Some(why.to_owned()) })
+        };
+        assert_eq!(cell("get -w\tok"), Some(Cell { operation: "get -w".to_owned(), failure: None }));
+        assert_eq!(cell("get -w\tFAIL\tgot: a\tb"), failed("get -w", "got: a\tb"));
+        assert_eq!(
+            (cell("noise"), cell("noise\tof another kind"), cell("get\tok\tand more")),
+            (None, None, None)
+        );
+        assert_eq!(test("test a_b ... ok"), Some(Cell { operation: "a b".to_owned(), failure: None }));
+        assert!(test("test a_b ... FAILED").is_some_and(|cell| cell.failure.is_some()));
+        assert_eq!(test("test result: ok. 3 passed"), None);
+    }
+
+    #[test]
+    fn only_what_is_not_known_fails() {
+        let columns = [
+            column("kubectl 1.27", "get\tok\nscale\tFAIL\t404\nedit\tFAIL\t415"),
+            column("python", "get\tok\nscale\tok"),
+            Column { heading: "node".to_owned(), outcome: Outcome::Skipped("no node".to_owned()) },
+        ];
+        let verdict = judge(&columns, TABLE);
+        let counts = |verdict: &Verdict| (verdict.passed, verdict.known, verdict.failed, verdict.skipped);
+        assert_eq!(counts(&verdict), (3, 2, 0, 1));
+        let expected = "  1  kubectl 1.27\n  2  python\n\n         1    2\nget     ok   ok\nscale  [1]   ok\n\
+                        edit   [2]    -\n\n[1] no scale\n[2] no edit\n!!! SKIPPED: node: no node\n";
+        assert_eq!(verdict.shown, expected);
+
+        let verdict = judge(&[column("kubectl 1.28", "get\tFAIL\tgone\nedit\tok")], TABLE);
+        assert_eq!(counts(&verdict), (0, 0, 2, 0));
+        assert!(verdict.shown.contains("kubectl 1.28: get: gone\n"));
+        assert!(verdict.shown.contains("kubectl 1.28: edit: passed, and is known to fail (no edit)"));
+        let broken = Column { heading: "x".to_owned(), outcome: Outcome::Broken("did not start".to_owned()) };
+        assert_eq!(counts(&judge(&[broken], TABLE)), (0, 0, 1, 0));
+    }
+
+    #[test]
+    fn what_is_known_is_an_operation_of_a_script() {
+        let scripts = [
+            include_str!("../../../clients/kubectl.sh"),
+            include_str!("../../../clients/python_client.py"),
+            include_str!("../../../clients/python_dynamic.py"),
+        ];
+        for known in KNOWN {
+            let quoted = [format!("'{}')", known.operation), format!("\"{}\"", known.operation)];
+            let found = scripts.iter().any(|text| quoted.iter().any(|name| text.contains(name.as_str())));
+            assert!(found, "no script has {:?}", known.operation);
+        }
+    }
+}

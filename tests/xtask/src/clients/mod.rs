@@ -1,0 +1,221 @@
+//! Real Kubernetes clients against real servers: every operation that each has, as a matrix. Needs the network, so it is no
+//! step of `ci`.
+//!
+//! A client is a script below `tests/clients` that prints a line for each operation. Each is installed below the target
+//! folder from its own registry, in its own way (a venv, a `node_modules`); kubectls are those of this machine. What is not
+//! here is skipped, loudly: the last line counts it.
+
+mod install;
+mod known;
+mod kubectl;
+mod matrix;
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::time::Instant;
+use std::{fs, thread};
+
+use crate::run::watched;
+use crate::server::Server;
+use crate::{etcd, place};
+use known::KNOWN;
+use matrix::{Cell, Column, Outcome};
+
+/// Clients that run at once.
+const AT_ONCE: usize = 2;
+
+/// The exit code of a script whose client cannot be loaded here.
+const CANNOT_LOAD: i32 = 77;
+
+/// A client, and the store that its server stands on: the embedded one, or the etcd of a release.
+#[derive(Debug)]
+struct Job {
+    heading: String,
+    client: Client,
+    store: Option<&'static str>,
+}
+
+#[derive(Clone, Debug)]
+enum Client {
+    Kubectl(PathBuf),
+    /// A script.
+    Python(&'static str),
+    /// A major version.
+    Node(&'static str),
+    KubeRs,
+    /// Why there is none.
+    None(String),
+}
+
+/// Runs every client and prints the matrix. Says whether nothing was unexpected.
+pub(crate) fn check() -> bool {
+    if !etcd::install() {
+        return false;
+    }
+    if std::env::var_os("REVCAST_BIN").is_none() {
+        println!("=== cargo build --release -p revcast");
+        let (_, built) = watched(place::cargo().args(["build", "--release", "-p", "revcast"]));
+        if let Err(problem) = built {
+            println!("the build {problem}\n\n0 passed, 1 failed, 0 skipped");
+            return false;
+        }
+    }
+    let jobs = jobs();
+    println!("\n=== {} clients", jobs.len());
+    let columns = run_all(jobs);
+    let verdict = matrix::judge(&columns, KNOWN);
+    println!("\n{}", verdict.shown);
+    if verdict.failed > 0 {
+        println!("repeat: cargo xtask clients");
+    }
+    println!(
+        "{} passed, {} failed as known, {} failed, {} clients skipped",
+        verdict.passed, verdict.known, verdict.failed, verdict.skipped
+    );
+    verdict.failed == 0
+}
+
+/// Every client on the embedded store, then one of each family on the etcds that `cargo xtask etcd` installs.
+fn jobs() -> Vec<Job> {
+    let job = |heading: &str, client| Job { heading: heading.to_owned(), client, store: None };
+    let mut jobs: Vec<Job> = kubectl::found()
+        .into_iter()
+        .map(|found| match found {
+            Ok((version, program)) => job(&format!("kubectl {version}"), Client::Kubectl(program)),
+            Err(minor) => {
+                let why = format!("no kubectl 1.{minor} on the PATH or beside the one there");
+                job(&format!("kubectl 1.{minor}"), Client::None(why))
+            }
+        })
+        .collect();
+    let newest = jobs.iter().rev().find(|job| matches!(job.client, Client::Kubectl(_)));
+    let mut families: Vec<(String, Client)> =
+        newest.iter().map(|job| (job.heading.clone(), job.client.clone())).collect();
+    let (python, node) = (Client::Python("python_client.py"), Client::Node("1"));
+    families.extend([("python".to_owned(), python.clone()), ("client-node 1".to_owned(), node.clone())]);
+    jobs.extend([
+        job("python", python),
+        job("python DynamicClient", Client::Python("python_dynamic.py")),
+        job("python kubernetes_asyncio", Client::Python("python_asyncio.py")),
+        job("client-node 1", node),
+        job("client-node 2", Client::Node("2")),
+        job("kube-rs", Client::KubeRs),
+    ]);
+    for store in ["3.4", "3.5"] {
+        jobs.extend(families.iter().map(|(heading, client)| Job {
+            heading: format!("{heading} on etcd {store}"),
+            client: client.clone(),
+            store: Some(store),
+        }));
+    }
+    jobs
+}
+
+fn run_all(jobs: Vec<Job>) -> Vec<Column> {
+    let queue: Mutex<VecDeque<(usize, Job)>> = Mutex::new(jobs.into_iter().enumerate().collect());
+    // What is installed by one must be there for the next: a venv serves several. And a port that is free is taken.
+    let preparing = Mutex::new(());
+    let done = Mutex::new(Vec::new());
+    let worker = || {
+        while let Some((number, job)) = queue.lock().ok().and_then(|mut queue| queue.pop_front()) {
+            let began = Instant::now();
+            let outcome = job.run(&preparing).unwrap_or_else(|problem| problem);
+            let seconds = began.elapsed().as_secs_f64();
+            let said = match &outcome {
+                Outcome::Cells(cells) => {
+                    let failed = cells.iter().filter(|cell| cell.failure.is_some()).count();
+                    format!("{} operations, {failed} failed, {seconds:.0} s", cells.len())
+                }
+                Outcome::Skipped(why) => format!("SKIPPED: {why}"),
+                Outcome::Broken(why) => format!("FAILED: {why}"),
+            };
+            println!("{}: {said}", job.heading);
+            if let Ok(mut done) = done.lock() {
+                done.push((number, Column { heading: job.heading, outcome }));
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(worker);
+        }
+    });
+    let mut done = done.into_inner().unwrap_or_default();
+    done.sort_by_key(|(number, _)| *number);
+    done.into_iter().map(|(_, column)| column).collect()
+}
+
+impl Job {
+    fn run(&self, preparing: &Mutex<()>) -> Result<Outcome, Outcome> {
+        let held = preparing.lock();
+        let (mut command, read): (Command, fn(&str) -> Option<Cell>) = match &self.client {
+            Client::None(why) => return Err(Outcome::Skipped(why.clone())),
+            Client::Kubectl(program) => {
+                let mut command = Command::new("sh");
+                command.arg(install::script("kubectl.sh")).arg(program);
+                (command, matrix::cell)
+            }
+            Client::Python(script) => (install::python(script)?, matrix::cell),
+            Client::Node(major) => (install::node(major)?, matrix::cell),
+            Client::KubeRs => {
+                drop(held);
+                let mut command = place::cargo();
+                command.args(["test", "-p", "revcast-tests", "--test", "kube_rs"]);
+                command.env("REVCAST_BIN", place::binary("revcast", "REVCAST_BIN"));
+                return cells(&mut command, matrix::test);
+            }
+        };
+        let etcd = self.store.map(|release| place::target().join("etcd").join(release).join("etcd"));
+        let server = Server::start(etcd.as_deref()).map_err(Outcome::Broken)?;
+        drop(held);
+        let home = Home::new(&self.heading).map_err(Outcome::Broken)?;
+        command.arg(server.url()).env("HOME", &home.0).env("KUBECONFIG", "/dev/null");
+        cells(&mut command, read)
+    }
+}
+
+/// Runs a script and reads what it prints.
+fn cells(command: &mut Command, read: fn(&str) -> Option<Cell>) -> Result<Outcome, Outcome> {
+    let shown = command.get_program().to_string_lossy().into_owned();
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| Outcome::Broken(format!("{shown} does not start: {error}")))?;
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    let last = complaint.lines().last().unwrap_or_default();
+    if output.status.code() == Some(CANNOT_LOAD) {
+        return Err(Outcome::Skipped(last.to_owned()));
+    }
+    let cells: Vec<Cell> = String::from_utf8_lossy(&output.stdout).lines().filter_map(read).collect();
+    // A test program that has failed tests says so with its exit code too.
+    let told = cells.iter().any(|cell| cell.failure.is_some());
+    if cells.is_empty() || !(output.status.success() || told) {
+        let count = cells.len();
+        return Err(Outcome::Broken(format!(
+            "ended with {} after {count} operations: {last}",
+            output.status
+        )));
+    }
+    Ok(Outcome::Cells(cells))
+}
+
+/// A folder for what a client keeps, as kubectl its caches; gone with its owner.
+#[derive(Debug)]
+struct Home(PathBuf);
+
+impl Home {
+    fn new(heading: &str) -> Result<Self, String> {
+        let name = heading.replace(|letter: char| !letter.is_ascii_alphanumeric(), "-");
+        let path: &Path = &std::env::temp_dir().join(format!("revcast-xtask-{}-{name}", std::process::id()));
+        fs::create_dir_all(path).map_err(|error| format!("cannot make {}: {error}", path.display()))?;
+        Ok(Self(path.to_path_buf()))
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
