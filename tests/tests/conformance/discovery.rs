@@ -7,6 +7,9 @@ use crate::{names, revision, told};
 
 const AGGREGATED: (&str, &str) =
     ("Accept", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json");
+/// What kubectl 1.27 to 1.29 ask for.
+const AGGREGATED_BETA: (&str, &str) =
+    ("Accept", "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json");
 const WIDGETS: &str = "example.com/v1/widgets/Widget/namespaced";
 const PLANETS: &str = "example.com/v1/planets/Planet/cluster";
 
@@ -50,6 +53,10 @@ fn three_forms() {
         let etag = reply.header("etag").expect("an ETag").to_owned();
         let again = client.request("GET", path, &[AGGREGATED, ("If-None-Match", &etag)], &[]);
         assert_eq!((again.status, again.body.len()), (304, 0));
+        assert_eq!((again.header("etag"), again.header("vary")), (Some(etag.as_str()), Some("Accept")));
+        // Another form is another document.
+        let beta = client.request("GET", path, &[AGGREGATED_BETA, ("If-None-Match", &etag)], &[]);
+        assert_eq!((beta.status, &beta.json()["apiVersion"]), (200, &json!("apidiscovery.k8s.io/v2beta1")));
     }
 }
 
@@ -81,6 +88,73 @@ fn versions_and_health() {
     }
     assert_eq!(client.get("/metrics").status, 404, "operators have a listener of their own");
     assert!(server.greeting.len() < 10, "{:?}", server.greeting);
+}
+
+/// The checks of recording 19, with their headers; what kube-apiserver has besides are its own parts.
+#[test]
+fn health_is_as_recorded() {
+    let server = Server::start(&[]);
+    let client = server.client();
+    for (path, nosniff) in [
+        ("/healthz", Some("nosniff")),
+        ("/livez", Some("nosniff")),
+        ("/readyz", Some("nosniff")),
+        ("/readyz?verbose", Some("nosniff")),
+        ("/healthz/ping", None),
+        ("/livez/ping", None),
+        ("/readyz/shutdown", None),
+        ("/readyz/poststarthook/storage-readiness", None),
+    ] {
+        let reply = client.get(path);
+        assert_eq!(reply.status, 200, "{path}");
+        assert_eq!(reply.header("cache-control"), Some("no-cache, private"), "{path}");
+        assert_eq!(reply.header("content-type"), Some("text/plain; charset=utf-8"), "{path}");
+        assert_eq!(reply.header("x-content-type-options"), nosniff, "{path}");
+        assert_eq!(reply.header("content-length"), Some(reply.body.len().to_string().as_str()), "{path}");
+    }
+    let verbose = client.get("/readyz?verbose").text();
+    // Their hooks, informers and controllers do not exist here; log cannot fail. The store is this process: no etcd.
+    assert_eq!(
+        verbose,
+        "[+]ping ok\n[+]poststarthook/storage-readiness ok\n[+]shutdown ok\nreadyz check passed\n"
+    );
+    assert_eq!(client.get("/livez?verbose").text(), "[+]ping ok\nlivez check passed\n");
+    let excluded = client.get("/readyz?verbose&exclude=etcd&exclude=shutdown").text();
+    assert!(excluded.contains("[+]shutdown excluded: ok\n"), "{excluded}");
+    assert!(excluded.contains("warn: some health checks cannot be excluded: no matches for \"etcd\"\n"));
+    // A dead etcd is no reason to start again, so that being alive has no such part, unlike theirs.
+    assert_eq!(client.get("/livez/etcd").status, 404);
+}
+
+#[test]
+fn openapi_is_there_for_old_and_new_clients() {
+    let server = Server::start(&["--resource", WIDGETS]);
+    let client = server.client();
+    let index = client.get("/openapi/v3").json();
+    let url = index["paths"]["apis/example.com/v1"]["serverRelativeURL"].as_str().unwrap().to_owned();
+    let widgets = client.get(&url);
+    let schema = &widgets.json()["components"]["schemas"]["com.example.v1.Widget"];
+    assert_eq!(schema["x-kubernetes-group-version-kind"][0]["kind"], "Widget");
+    let etag = widgets.header("etag").expect("an ETag").to_owned();
+    assert_eq!(client.request("GET", &url, &[("If-None-Match", &etag)], &[]).status, 304);
+    // kubectl up to 1.28 refuses to create from a file without this one.
+    let old = ("Accept", "application/com.github.proto-openapi.spec.v2@v1.0+protobuf");
+    let v2 = client.request("GET", "/openapi/v2?timeout=32s", &[old], &[]);
+    assert_eq!((v2.status, &v2.body[..5]), (200, b"\x0a\x032.0".as_slice()));
+    let json = client.get("/openapi/v2");
+    assert_eq!((json.header("vary"), &json.json()["swagger"]), (Some("Accept"), &json!("2.0")));
+    assert_ne!(json.header("etag"), v2.header("etag"));
+    for (accept, code) in
+        [("application/yaml", 406), ("application/vnd.kubernetes.protobuf", 406), ("*/*", 200)]
+    {
+        let reply = client.request("GET", "/openapi/v2", &[("Accept", accept)], &[]);
+        assert_eq!(reply.status, code, "{accept}");
+    }
+    for path in
+        ["/openapi/v3/apis/none.example/v1", "/openapi/v3/api", "/openapi/v4", "/openapi", "/swagger.json"]
+    {
+        assert_eq!(client.get(path).status, 404, "{path}");
+    }
 }
 
 #[test]
