@@ -97,7 +97,7 @@ impl WebSocket {
     ///
     /// # Panics
     /// When the frame is masked: a server's never is.
-    pub fn next(&mut self) -> std::io::Result<Option<Frame>> {
+    pub fn next_frame(&mut self) -> std::io::Result<Option<Frame>> {
         let mut head = [0; 2];
         if self.reader.read(&mut head[..1])? == 0 {
             return Ok(None);
@@ -128,9 +128,9 @@ impl WebSocket {
     /// When something else comes.
     pub fn closing(&mut self) -> u16 {
         loop {
-            match self.next() {
+            match self.next_frame() {
                 Ok(Some((CLOSE, payload))) => {
-                    assert!(matches!(self.next(), Ok(None)), "nothing behind a close");
+                    assert!(matches!(self.next_frame(), Ok(None)), "nothing behind a close");
                     return u16::from_be_bytes([payload[0], payload[1]]);
                 }
                 Ok(Some((TEXT | PONG | PING, _))) => {}

@@ -131,7 +131,7 @@ fn a_closing_server_says_goodbye_to_all_also_to_those_behind() {
     }
     let mut seen = 0;
     let code = loop {
-        match slow.next().unwrap() {
+        match slow.next_frame().unwrap() {
             Some((TEXT, _)) => seen += 1,
             Some((CLOSE, payload)) => break u16::from_be_bytes([payload[0], payload[1]]),
             other => panic!("a frame was cut: {other:?}"),
@@ -156,7 +156,7 @@ fn a_slow_reader_costs_a_page() {
     assert!(grown < 40 * 300 + 50 * 60 * 2 + 20_000, "{grown} KB more for 40 that read nothing");
     for socket in &mut slow {
         for number in 0..450 {
-            let (first, text) = socket.next().unwrap().unwrap();
+            let (first, text) = socket.next_frame().unwrap().unwrap();
             let name = if number < 400 { format!("o{number:04}") } else { format!("p{:04}", number - 400) };
             assert_eq!((first, told(&text)), (TEXT, format!("ADDED {name}")));
         }
@@ -197,7 +197,7 @@ fn handshakes_that_are_wrong_are_told_how_to_be_right() {
         format!("{WATCH}&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=1");
     let mut opened = WebSocket::open(&server.address, &path, &both).unwrap();
     assert!(opened.head.starts_with("HTTP/1.1 101 ") && !opened.head.contains("gzip"), "{}", opened.head);
-    assert_eq!(told(&opened.next().unwrap().unwrap().1), "BOOKMARK ");
+    assert_eq!(told(&opened.next_frame().unwrap().unwrap().1), "BOOKMARK ");
     let refused = [("Upgrade", "h2c"), ("Connection", "Upgrade, HTTP2-Settings")];
     let mut plain = server.client().watch_as(&format!("{WATCH}&timeoutSeconds=1"), &refused).unwrap();
     assert_eq!(plain.next_chunk().unwrap(), None, "another upgrade is ignored");
@@ -279,7 +279,7 @@ fn a_flood_changes_nothing_for_the_others() {
     for number in 0..100 {
         let name = format!("n{number:03}");
         create(&client, &name, "1");
-        assert_eq!(told(&other.next().unwrap().unwrap().1), format!("ADDED {name}"));
+        assert_eq!(told(&other.next_frame().unwrap().unwrap().1), format!("ADDED {name}"));
     }
     for flood in floods {
         flood.join().unwrap();
@@ -289,7 +289,7 @@ fn a_flood_changes_nothing_for_the_others() {
     let spent = server.cpu_time().saturating_sub(cpu);
     assert!(spent < Duration::from_secs(2), "the server spent {spent:?} on 3 s of flood");
     other.write_raw(&frame(PING, b"well?")).unwrap();
-    assert_eq!(other.next().unwrap().unwrap(), (PONG, b"well?".to_vec()));
+    assert_eq!(other.next_frame().unwrap().unwrap(), (PONG, b"well?".to_vec()));
 }
 
 /// 300 at once, in three places of their lives, while events come: each sees every object once.
@@ -311,7 +311,7 @@ fn hundreds_at_once_see_everything() {
     names.extend((0..200).map(|number| format!("ADDED b{number:03}")));
     for (start, socket) in &mut sockets {
         for name in &names[*start..] {
-            let (first, text) = socket.next().unwrap().unwrap();
+            let (first, text) = socket.next_frame().unwrap().unwrap();
             assert_eq!((first, &told(&text)), (TEXT, name));
         }
     }

@@ -225,7 +225,7 @@ fn bookmarks_in_their_order() {
     let theirs: Vec<String> =
         lines().filter(|line| !line.contains("BOOKMARK")).map(|line| normal(line, 0)).collect();
     assert_eq!(events, theirs);
-    assert_eq!(bookmarks.last(), lines().last().map(|line| normal(line, 0)).as_ref());
+    assert_eq!(bookmarks.last(), lines().next_back().map(|line| normal(line, 0)).as_ref());
 }
 
 #[test]

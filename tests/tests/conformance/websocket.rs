@@ -44,7 +44,7 @@ fn a_watch_as_recorded() {
     let mut watch = WebSocket::open(history.client.address(), &path, UPGRADE).unwrap();
     assert_eq!(watch.head, head, "the same key has the same answer, and nothing else is said");
     for (first, len, payload) in frames {
-        let (ours, event) = watch.next().unwrap().expect("as many frames");
+        let (ours, event) = watch.next_frame().unwrap().expect("as many frames");
         assert_eq!(ours, first);
         if first == CLOSE {
             assert_eq!((event, len), (vec![3, 232], 2));
@@ -57,7 +57,7 @@ fn a_watch_as_recorded() {
         assert_eq!(known(&event), known(&payload));
         assert!(event.ends_with("}}\n") && event.matches('\n').count() == 1, "{event}");
     }
-    assert_eq!(watch.next().unwrap(), None, "the connection ends");
+    assert_eq!(watch.next_frame().unwrap(), None, "the connection ends");
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn a_watch_that_cannot_begin_says_so_and_closes() {
     let theirs = one("06-410-gone.txt", "WATCH from RV=1");
     let expired = theirs.body.trim().replace("(132)", &format!("({last})"));
     let mut watch = WebSocket::watch(&server.address, "/api/v1/configmaps?watch=1&resourceVersion=1");
-    let (first, event) = watch.next().unwrap().unwrap();
+    let (first, event) = watch.next_frame().unwrap().unwrap();
     assert_eq!((first, String::from_utf8_lossy(&event).trim()), (TEXT, expired.as_str()));
     assert_eq!(watch.closing(), 1000);
 
@@ -105,7 +105,7 @@ fn a_watch_that_cannot_begin_says_so_and_closes() {
         "/api/v1/configmaps?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion={future}"
     );
     let mut watch = WebSocket::watch(&server.address, &path);
-    let (first, event) = watch.next().unwrap().unwrap();
+    let (first, event) = watch.next_frame().unwrap().unwrap();
     let event: Value = serde_json::from_slice(&event).unwrap();
     assert_eq!((first, &event["type"], &event["object"]["code"]), (TEXT, &"ERROR".into(), &504.into()));
     assert_eq!(watch.closing(), 1000);
@@ -134,7 +134,7 @@ fn shapes_and_bookmarks_are_the_same_as_in_chunks() {
         assert!(rest.len() >= 5, "objects, the end mark, an event, a bookmark: {rest:?}");
         for (kind, object) in rest.into_iter().filter(|(kind, _)| kind != "BOOKMARK") {
             let event = loop {
-                let (first, event) = socket.next().unwrap().unwrap();
+                let (first, event) = socket.next_frame().unwrap().unwrap();
                 assert_eq!(first, TEXT);
                 let event: Value = serde_json::from_slice(&event).unwrap();
                 if event["type"] != "BOOKMARK" {
