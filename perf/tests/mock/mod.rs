@@ -168,11 +168,12 @@ impl State {
                 let mut items: Vec<&Value> =
                     all.map(|(_, object)| object).filter(|object| selects(query, object)).collect();
                 let mut revision = self.revision;
-                match self.mischief {
-                    Mischief::InitialShort => _ = items.pop(),
-                    Mischief::InitialTwice => items.extend(items.first().copied()),
-                    Mischief::InitialStale => revision = 1,
-                    _ => {}
+                if self.mischief == Mischief::InitialShort {
+                    items.pop();
+                } else if self.mischief == Mischief::InitialTwice {
+                    items.extend(items.first().copied());
+                } else if self.mischief == Mischief::InitialStale {
+                    revision = 1;
                 }
                 (200, json!({"metadata": {"resourceVersion": revision.to_string()}, "items": items}))
             }
@@ -217,11 +218,12 @@ impl State {
             &json!({"metadata": {"resourceVersion": revision.to_string(), "annotations": {"k8s.io/initial-events-end": "true"}}}),
         );
         let last = lines.len().saturating_sub(1);
-        match self.mischief {
-            Mischief::InitialShort => _ = lines.pop(),
-            Mischief::InitialTwice => lines.extend(lines.first().cloned()),
-            Mischief::InitialEarlyMark => lines.insert(last, mark.clone()),
-            _ => {}
+        if self.mischief == Mischief::InitialShort {
+            lines.pop();
+        } else if self.mischief == Mischief::InitialTwice {
+            lines.extend(lines.first().cloned());
+        } else if self.mischief == Mischief::InitialEarlyMark {
+            lines.insert(last, mark.clone());
         }
         if !matches!(self.mischief, Mischief::InitialNoMark | Mischief::InitialCut) {
             lines.push(mark);

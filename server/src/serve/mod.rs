@@ -236,9 +236,10 @@ impl<'a, H: Host> Request<'a, H> {
     fn openapi_v2(&self) -> Result<Reply, Status> {
         let asked = self.head.accept.as_deref();
         if !asked.is_some_and(openapi::wants_protobuf) {
-            accept::negotiate(asked).map_err(|e| e.status())?;
+            accept::negotiate_document(asked).map_err(|e| e.status())?;
         }
-        Ok(reply::document(self.app.openapi.v2(asked), self.head.if_none_match.as_deref(), true))
+        let document = self.app.openapi.v2(asked);
+        Ok(reply::document(document, Media::Json, self.head.if_none_match.as_deref(), true))
     }
 
     /// The resource that a path names; `None`: not even its group and version are served (recording 12).
