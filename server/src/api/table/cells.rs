@@ -40,6 +40,10 @@ impl<'a> Cells<'a> {
         self.add(&value);
     }
 
+    pub(super) fn flag(&mut self, value: bool) {
+        self.add(&value);
+    }
+
     /// `metadata.name`.
     pub(super) fn name(&mut self, object: &Value) {
         self.text(text(object, "/metadata/name"));

@@ -21,6 +21,10 @@ const fn number(name: &'static str, description: &'static str) -> Column {
     Column { kind: "integer", ..text(name, description) }
 }
 
+const fn boolean(name: &'static str, description: &'static str) -> Column {
+    Column { kind: "boolean", ..text(name, description) }
+}
+
 impl Column {
     const fn wide(self) -> Self {
         Self { priority: 1, ..self }
@@ -142,7 +146,7 @@ pub(super) const CRON_JOBS: &[Column] = &[
     NAME,
     text("Schedule", "When it runs, in cron form."),
     text("Timezone", "The time zone of the schedule."),
-    Column { kind: "boolean", ..text("Suspend", "Whether it is paused.") },
+    boolean("Suspend", "Whether it is paused."),
     number("Active", "How many jobs run now."),
     text("Last Schedule", "When a job was last started."),
     AGE,
@@ -206,3 +210,79 @@ pub(super) const AUTOSCALERS: &[Column] = &[
     number("Replicas", "How many replicas there are."),
     AGE,
 ];
+
+pub(super) const STORAGE_CLASSES: &[Column] = &[
+    NAME,
+    text("Provisioner", "Who makes its volumes."),
+    text("ReclaimPolicy", "What happens to a volume after its claim."),
+    text("VolumeBindingMode", "When volumes are made and bound."),
+    text("AllowVolumeExpansion", "Whether a claim may ask for more later."),
+    AGE,
+];
+pub(super) const VOLUME_ATTRIBUTES_CLASSES: &[Column] =
+    &[NAME, text("DriverName", "Whose attributes they are."), AGE];
+pub(super) const INGRESS_CLASSES: &[Column] = &[
+    NAME,
+    text("Controller", "Which controller serves it."),
+    text("Parameters", "Where the controller's settings are."),
+    AGE,
+];
+pub(super) const NETWORK_POLICIES: &[Column] = &[NAME, text("Pod-Selector", "Which pods it is about."), AGE];
+pub(super) const PRIORITY_CLASSES: &[Column] = &[
+    NAME,
+    number("Value", "The priority: higher ones are scheduled first."),
+    boolean("Global-Default", "Whether pods without a class have this one."),
+    AGE,
+    text("PreemptionPolicy", "Whether pods of lower priority make room."),
+];
+pub(super) const RUNTIME_CLASSES: &[Column] =
+    &[NAME, text("Handler", "What the container runtime calls it."), AGE];
+pub(super) const DISRUPTION_BUDGETS: &[Column] = &[
+    NAME,
+    text("Min Available", "How many pods must stay."),
+    text("Max Unavailable", "How many pods may be away."),
+    number("Allowed Disruptions", "How many pods may be evicted now."),
+    AGE,
+];
+pub(super) const ROLE_BINDINGS: &[Column] = &[
+    NAME,
+    text("Role", "What is granted."),
+    AGE,
+    text("Users", "Users that have it.").wide(),
+    text("Groups", "Groups that have it.").wide(),
+    text("ServiceAccounts", "Service accounts that have it.").wide(),
+];
+pub(super) const SIGNING_REQUESTS: &[Column] = &[
+    NAME,
+    AGE,
+    text("SignerName", "Who is asked to sign."),
+    text("Requestor", "Who asks."),
+    text("RequestedDuration", "For how long."),
+    text("Condition", "How far the request is."),
+];
+pub(super) const RESOURCE_QUOTAS: &[Column] = &[
+    NAME,
+    text("Request", "What is used of what may be, but for limits."),
+    text("Limit", "The same for limits."),
+    AGE,
+];
+pub(super) const API_SERVICES: &[Column] =
+    &[NAME, text("Service", "Who serves it."), text("Available", "Whether it can be reached."), AGE];
+pub(super) const WEBHOOKS: &[Column] = &[NAME, number("Webhooks", "How many webhooks it has."), AGE];
+pub(super) const CSI_NODES: &[Column] = &[NAME, number("Drivers", "How many drivers the node has."), AGE];
+pub(super) const VOLUME_ATTACHMENTS: &[Column] = &[
+    NAME,
+    Column { format: "name", ..text("Attacher", "Who attaches it.") },
+    text("PV", "Which volume."),
+    text("Node", "To which node."),
+    boolean("Attached", "Whether it is attached."),
+    AGE,
+];
+pub(super) const POD_TEMPLATES: &[Column] = &[
+    NAME,
+    text("Containers", "Names of the containers of the template."),
+    text("Images", "Images of the containers of the template."),
+    text("Pod Labels", "The labels of its pods."),
+];
+pub(super) const CONTROLLER_REVISIONS: &[Column] =
+    &[NAME, text("Controller", "Whose state it is."), text("Revision", "Which of its states."), AGE];

@@ -7,6 +7,7 @@
 
 mod age;
 mod cells;
+mod cluster;
 mod columns;
 mod pods;
 mod printers;
@@ -52,6 +53,22 @@ pub enum Printer {
     ServiceAccounts,
     Services,
     StatefulSets,
+    ApiServices,
+    ControllerRevisions,
+    CsiNodes,
+    IngressClasses,
+    NetworkPolicies,
+    PodDisruptionBudgets,
+    PodTemplates,
+    PriorityClasses,
+    ResourceQuotas,
+    RoleBindings,
+    RuntimeClasses,
+    SigningRequests,
+    StorageClasses,
+    VolumeAttachments,
+    VolumeAttributesClasses,
+    Webhooks,
 }
 
 impl Printer {
@@ -80,6 +97,24 @@ impl Printer {
             ("coordination.k8s.io", "leases") => Self::Leases,
             ("discovery.k8s.io", "endpointslices") => Self::EndpointSlices,
             ("networking.k8s.io", "ingresses") => Self::Ingresses,
+            ("apiregistration.k8s.io", "apiservices") => Self::ApiServices,
+            ("apps", "controllerrevisions") => Self::ControllerRevisions,
+            ("storage.k8s.io", "csinodes") => Self::CsiNodes,
+            ("networking.k8s.io", "ingressclasses") => Self::IngressClasses,
+            ("networking.k8s.io", "networkpolicies") => Self::NetworkPolicies,
+            ("policy", "poddisruptionbudgets") => Self::PodDisruptionBudgets,
+            ("", "podtemplates") => Self::PodTemplates,
+            ("scheduling.k8s.io", "priorityclasses") => Self::PriorityClasses,
+            ("", "resourcequotas") => Self::ResourceQuotas,
+            ("rbac.authorization.k8s.io", "rolebindings")
+            | ("rbac.authorization.k8s.io", "clusterrolebindings") => Self::RoleBindings,
+            ("node.k8s.io", "runtimeclasses") => Self::RuntimeClasses,
+            ("certificates.k8s.io", "certificatesigningrequests") => Self::SigningRequests,
+            ("storage.k8s.io", "storageclasses") => Self::StorageClasses,
+            ("storage.k8s.io", "volumeattachments") => Self::VolumeAttachments,
+            ("storage.k8s.io", "volumeattributesclasses") => Self::VolumeAttributesClasses,
+            ("admissionregistration.k8s.io", "mutatingwebhookconfigurations")
+            | ("admissionregistration.k8s.io", "validatingwebhookconfigurations") => Self::Webhooks,
             _ => Self::Default,
         }
     }
@@ -109,6 +144,22 @@ impl Printer {
             Self::ServiceAccounts => columns::SERVICE_ACCOUNTS,
             Self::Services => columns::SERVICES,
             Self::StatefulSets => columns::STATEFUL_SETS,
+            Self::ApiServices => columns::API_SERVICES,
+            Self::ControllerRevisions => columns::CONTROLLER_REVISIONS,
+            Self::CsiNodes => columns::CSI_NODES,
+            Self::IngressClasses => columns::INGRESS_CLASSES,
+            Self::NetworkPolicies => columns::NETWORK_POLICIES,
+            Self::PodDisruptionBudgets => columns::DISRUPTION_BUDGETS,
+            Self::PodTemplates => columns::POD_TEMPLATES,
+            Self::PriorityClasses => columns::PRIORITY_CLASSES,
+            Self::ResourceQuotas => columns::RESOURCE_QUOTAS,
+            Self::RoleBindings => columns::ROLE_BINDINGS,
+            Self::RuntimeClasses => columns::RUNTIME_CLASSES,
+            Self::SigningRequests => columns::SIGNING_REQUESTS,
+            Self::StorageClasses => columns::STORAGE_CLASSES,
+            Self::VolumeAttachments => columns::VOLUME_ATTACHMENTS,
+            Self::VolumeAttributesClasses => columns::VOLUME_ATTRIBUTES_CLASSES,
+            Self::Webhooks => columns::WEBHOOKS,
         }
     }
 
@@ -137,6 +188,22 @@ impl Printer {
             Self::ServiceAccounts => printers::service_account(object, cells, now),
             Self::Services => printers::service(object, cells, now),
             Self::StatefulSets => workloads::stateful_set(object, cells, now),
+            Self::ApiServices => cluster::api_service(object, cells, now),
+            Self::ControllerRevisions => cluster::controller_revision(object, cells, now),
+            Self::CsiNodes => cluster::csi_node(object, cells, now),
+            Self::IngressClasses => cluster::ingress_class(object, cells, now),
+            Self::NetworkPolicies => cluster::network_policy(object, cells, now),
+            Self::PodDisruptionBudgets => cluster::disruption_budget(object, cells, now),
+            Self::PodTemplates => cluster::pod_template(object, cells),
+            Self::PriorityClasses => cluster::priority_class(object, cells, now),
+            Self::ResourceQuotas => cluster::resource_quota(object, cells, now),
+            Self::RoleBindings => cluster::role_binding(object, cells, now),
+            Self::RuntimeClasses => cluster::runtime_class(object, cells, now),
+            Self::SigningRequests => cluster::signing_request(object, cells, now),
+            Self::StorageClasses => cluster::storage_class(object, cells, now),
+            Self::VolumeAttachments => cluster::volume_attachment(object, cells, now),
+            Self::VolumeAttributesClasses => cluster::volume_attributes_class(object, cells, now),
+            Self::Webhooks => cluster::webhooks(object, cells, now),
         }
     }
 }

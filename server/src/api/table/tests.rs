@@ -435,8 +435,84 @@ fn other_rows_are_those_of_kubernetes() {
                 {"type":"External","external":{"target":{"value":"5"}}}]},
             "status": {"currentReplicas":2,"currentMetrics":[
                 {"type":"Resource","resource":{"name":"cpu","current":{"averageUtilization":10}}}]} }),
-            json!(["x", "Deployment/d", "cpu: 10%/80%, <unknown>/2k + 1 more...", "1", "9", 2, "2d1h"]),
+            json!(["x", "Deployment/d", "cpu: 10%/80%, <unknown>/2k + 1 more...", "1", 9, 2, "2d1h"]),
         ),
+        (
+            "storageclasses",
+            json!({ "provisioner": "p", "allowVolumeExpansion": true }),
+            json!(["x", "p", "Delete", "Immediate", true, "2d1h"]),
+        ),
+        ("volumeattributesclasses", json!({ "driverName": "d" }), json!(["x", "d", "2d1h"])),
+        (
+            "ingressclasses",
+            json!({ "spec": {"controller":"c","parameters":{"apiGroup":"g","kind":"K","name":"n"}} }),
+            json!(["x", "c", "K.g/n", "2d1h"]),
+        ),
+        ("ingressclasses", json!({ "spec": {"controller":"c"} }), json!(["x", "c", "<none>", "2d1h"])),
+        (
+            "networkpolicies",
+            json!({ "spec": {"podSelector":{"matchLabels":{"a":"b"}}} }),
+            json!(["x", "a=b", "2d1h"]),
+        ),
+        ("networkpolicies", json!({ "spec": {"podSelector":{}} }), json!(["x", "<none>", "2d1h"])),
+        (
+            "priorityclasses",
+            json!({ "value": 1000, "globalDefault": true, "preemptionPolicy": "Never" }),
+            json!(["x", 1000, true, "2d1h", "Never"]),
+        ),
+        ("runtimeclasses", json!({ "handler": "h" }), json!(["x", "h", "2d1h"])),
+        (
+            "poddisruptionbudgets",
+            json!({ "spec": {"minAvailable":"50%"}, "status": {"disruptionsAllowed":2} }),
+            json!(["x", "50%", "N/A", 2, "2d1h"]),
+        ),
+        (
+            "rolebindings",
+            json!({ "roleRef": {"kind":"Role","name":"r"}, "subjects": [{"kind":"User","name":"u"},
+            {"kind":"Group","name":"g"},{"kind":"ServiceAccount","namespace":"n","name":"s"},{"kind":"User","name":"v"}] }),
+            json!(["x", "Role/r", "2d1h", "u, v", "g", "n/s"]),
+        ),
+        (
+            "clusterrolebindings",
+            json!({ "roleRef": {"kind":"ClusterRole","name":"r"} }),
+            json!(["x", "ClusterRole/r", "2d1h", "", "", ""]),
+        ),
+        (
+            "certificatesigningrequests",
+            json!({ "spec": {"signerName":"s","username":"u","expirationSeconds":3600},
+            "status": {"conditions":[{"type":"Approved"}],"certificate":"Zm9v"} }),
+            json!(["x", "2d1h", "s", "u", "60m", "Approved,Issued"]),
+        ),
+        (
+            "certificatesigningrequests",
+            json!({ "status": {"conditions":[{"type":"Failed"}]} }),
+            json!(["x", "2d1h", "<none>", "", "<none>", "Pending,Failed"]),
+        ),
+        (
+            "resourcequotas",
+            json!({ "status": {"hard":{"pods":10,"limits.cpu":"4","cpu":"2"},"used":{"pods":"3","limits.cpu":"1"}} }),
+            json!(["x", "cpu: 0/2, pods: 3/10", "limits.cpu: 1/4", "2d1h"]),
+        ),
+        ("apiservices", json!({}), json!(["x", "Local", "", "2d1h"])),
+        (
+            "apiservices",
+            json!({ "spec": {"service":{"namespace":"n","name":"s"}},
+            "status": {"conditions":[{"type":"Available","status":"False","reason":"Gone"}]} }),
+            json!(["x", "n/s", "False (Gone)", "2d1h"]),
+        ),
+        ("mutatingwebhookconfigurations", json!({ "webhooks": [{}, {}] }), json!(["x", 2, "2d1h"])),
+        ("csinodes", json!({ "spec": {"drivers":[{}]} }), json!(["x", 1, "2d1h"])),
+        (
+            "volumeattachments",
+            json!({ "spec": {"attacher":"a","source":{"persistentVolumeName":"v"},"nodeName":"n"}, "status": {"attached":true} }),
+            json!(["x", "a", "v", "n", true, "2d1h"]),
+        ),
+        (
+            "podtemplates",
+            json!({ "template": {"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}} }),
+            json!(["x", "c", "i", "a=b"]),
+        ),
+        ("controllerrevisions", json!({ "revision": 3 }), json!(["x", "<none>", 3, "2d1h"])),
     ];
     for (plural, mut object, expected) in cases {
         object["metadata"] = meta.clone();
@@ -461,4 +537,20 @@ fn declared_resources_show_their_age() {
     let row = row(widgets, object, IncludeObject::None, NOW);
     assert_eq!(row, r#"{"cells":["w","60s"],"object":null}"#);
     assert!(columns(widgets).contains(r#"{"name":"Age","type":"date","format":"","description":"Creat"#));
+}
+
+#[test]
+fn the_class_for_who_names_none_is_marked() {
+    for annotation in
+        ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"]
+    {
+        let class = json!({ "metadata": { "name": "fast", "annotations": { (annotation): "true" } } });
+        assert_eq!(cells("storageclasses", &class, NOW)[0], "fast (default)");
+        let class = json!({ "metadata": { "name": "fast", "annotations": { (annotation): "false" } } });
+        assert_eq!(cells("storageclasses", &class, NOW)[0], "fast");
+    }
+    let revision = json!({ "metadata": { "name": "r", "ownerReferences": [
+        { "apiVersion": "v1", "kind": "Pod", "name": "no" },
+        { "apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "controller": true } ] } });
+    assert_eq!(cells("controllerrevisions", &revision, NOW)[1], "daemonset.apps/d");
 }

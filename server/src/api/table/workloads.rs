@@ -135,7 +135,7 @@ pub(super) fn autoscaler(object: &Value, cells: &mut Cells<'_>, now: i64) {
     let shown = metrics.iter().enumerate().map(|(index, metric)| metric_target(metric, statuses.get(index)));
     cells.text(or(&some_of(shown, 2, ", "), NONE));
     cells.text(&number_or(object, "/spec/minReplicas", 1).to_string());
-    cells.text(&number(object, "/spec/maxReplicas").to_string());
+    cells.number(number(object, "/spec/maxReplicas"));
     cells.number(number(object, "/status/currentReplicas"));
     cells.age(object, now);
 }
