@@ -168,3 +168,146 @@ impl Leaving {
         1
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::os::unix::net::UnixStream;
+    use std::time::Instant;
+
+    use super::super::wake::Wake;
+    use super::super::wrap::Tail;
+    use super::*;
+
+    struct Stand {
+        wake: Wake,
+        polls: Polls,
+        leaving: Leaving,
+        start: Instant,
+    }
+
+    impl Stand {
+        fn new() -> Self {
+            let wake = Wake::new().expect("an eventfd");
+            let polls = Polls::new(wake.descriptor()).expect("a ring");
+            Self { wake, polls, leaving: Leaving::default(), start: Instant::now() }
+        }
+
+        fn now(&self) -> Tick {
+            Tick::ZERO.plus(self.start.elapsed())
+        }
+
+        fn take(&mut self, fd: UnixStream, tail: Tail) -> usize {
+            let now = self.now();
+            let gone = self.leaving.take(fd.into(), tail, now, &mut self.polls);
+            self.polls.submit();
+            gone
+        }
+
+        /// What a shard's loop does; how many have gone.
+        fn turn(&mut self, now: Tick) -> usize {
+            let mut told = Vec::new();
+            self.polls.reap(|owner, what, _| told.push((owner, what)));
+            let mut gone = 0;
+            for (owner, what) in told {
+                let Owner::Leaver(ticket) = owner else { panic!("{owner:?}") };
+                gone += self.leaving.told(ticket, what, now, &mut self.polls);
+            }
+            gone += self.leaving.tend(now, &mut self.polls);
+            self.polls.submit();
+            gone
+        }
+
+        /// Turns until one has gone.
+        fn until_gone(&mut self) {
+            let end = Instant::now() + Duration::from_secs(10);
+            while self.turn(self.now()) == 0 {
+                assert!(Instant::now() < end, "it stays");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            assert!(self.leaving.by_ticket.is_empty());
+        }
+    }
+
+    fn pair() -> (UnixStream, UnixStream) {
+        UnixStream::pair().expect("a pair of sockets")
+    }
+
+    /// More than any socket takes.
+    fn tail() -> (Tail, Vec<u8>) {
+        let bytes: Vec<u8> = (0_u32..4 << 20).map(|i| i.to_le_bytes()[1]).collect();
+        (Tail::of(bytes.clone()), bytes)
+    }
+
+    #[test]
+    fn the_rest_is_sent_and_the_peer_awaited() {
+        let mut stand = Stand::new();
+        let (ours, mut theirs) = pair();
+        let (tail, expected) = tail();
+        assert_eq!(stand.take(ours, tail), 0);
+        // It says goodbye before it has read all.
+        theirs.write_all(b"goodbye").expect("it is heard");
+        let reader = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(20));
+            let mut all = Vec::new();
+            theirs.read_to_end(&mut all).map(|_| all)
+        });
+        stand.until_gone();
+        assert!(reader.join().expect("the reader").expect("a clean end") == expected);
+    }
+
+    #[test]
+    fn another_ring_changes_nothing() {
+        let mut stand = Stand::new();
+        let (ours, mut theirs) = pair();
+        let (tail, expected) = tail();
+        assert_eq!(stand.take(ours, tail), 0);
+        stand.polls = Polls::new(stand.wake.descriptor()).expect("a ring");
+        stand.leaving.poll_anew(&mut stand.polls);
+        stand.polls.submit();
+        let reader = std::thread::spawn(move || {
+            let mut all = Vec::new();
+            theirs.read_to_end(&mut all).map(|_| all)
+        });
+        stand.until_gone();
+        assert!(reader.join().expect("the reader").expect("a clean end") == expected);
+    }
+
+    #[test]
+    fn who_never_reads_or_never_hangs_up_is_left() {
+        let mut stand = Stand::new();
+        let (deaf, _peer) = pair();
+        assert_eq!(stand.take(deaf, tail().0), 0);
+        let (done, mut other) = pair();
+        assert_eq!(stand.take(done, Tail::default()), 0);
+        let mut end = [0];
+        assert_eq!(other.read(&mut end).expect("our half has ended"), 0);
+        let now = stand.now();
+        assert_eq!(stand.turn(now), 0);
+        assert_eq!(stand.turn(now.plus(LINGER * 2)), 1, "who was sent all has a second");
+        assert_eq!(stand.turn(now.plus(DRAIN_GRACE * 2)), 1, "who was not has longer");
+        assert!(stand.leaving.by_ticket.is_empty());
+    }
+
+    #[test]
+    fn who_talks_without_end_is_left() {
+        let mut stand = Stand::new();
+        let (ours, mut theirs) = pair();
+        assert_eq!(stand.take(ours, Tail::default()), 0);
+        let talker = std::thread::spawn(move || while theirs.write_all(&[0; 4096]).is_ok() {});
+        stand.until_gone();
+        talker.join().expect("it was cut off");
+    }
+
+    #[test]
+    fn who_is_gone_is_gone() {
+        let mut stand = Stand::new();
+        let (ours, theirs) = pair();
+        drop(theirs);
+        assert_eq!(stand.take(ours, tail().0), 1);
+        let (ours, theirs) = pair();
+        assert_eq!(stand.take(ours, tail().0), 0);
+        drop(theirs);
+        stand.until_gone();
+    }
+}

@@ -180,6 +180,11 @@ pub(super) struct Tail {
 }
 
 impl Tail {
+    #[cfg(test)]
+    pub(super) const fn of(bytes: Vec<u8>) -> Self {
+        Self { bytes, sent: 0 }
+    }
+
     pub(super) const fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
