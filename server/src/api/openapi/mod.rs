@@ -1,6 +1,6 @@
 //! OpenAPI: what clients read of the kinds and of the paths, v3 for those that know it and v2 for the others.
 //!
-//! True, and no promise: objects are stored as they come, so every kind takes members that stand in no schema. kubectl reads
+//! True, and no promise: objects are stored as they come, also with members that stand in no schema. kubectl reads
 //! from it that the server takes `fieldValidation`, finding the PATCH operation by its
 //! `x-kubernetes-group-version-kind` (`cli-runtime/pkg/resource/query_param_verifier_v3.go`), and then leaves
 //! validation to the server. Every PATCH operation has the parameter: kubectl looks at any one of them.
@@ -150,7 +150,7 @@ fn document(resources: &[&ApiResource]) -> Value {
             paths.insert(format!("{item}/status"), of_one("Status"));
         }
         let mut of_item = of_one("");
-        of_item["delete"] = operation(resource, "delete", "", &[]);
+        of_item["delete"] = operation(resource, "delete", "", &WRITE_PARAMETERS[..1]);
         paths.insert(item, of_item);
         schemas::add(resource, &mut schemas);
     }
@@ -174,7 +174,9 @@ const LIST_PARAMETERS: [Parameter; 6] = [
     ("watch", "boolean", "Stream changes instead of one reply."),
 ];
 
-const WRITE_PARAMETERS: [Parameter; 2] = [
+const WRITE_PARAMETERS: [Parameter; 3] = [
+    // kubectl up to 1.25 offers its own option where a PATCH operation of the kind has this one.
+    ("dryRun", "string", "All: answer as if it were done, and change nothing."),
     ("fieldManager", "string", "Who writes; taken and not kept."),
     ("fieldValidation", "string", "Ignore, Warn or Strict; objects have no schema, so no field is unknown."),
 ];

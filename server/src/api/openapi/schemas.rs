@@ -1,6 +1,7 @@
 //! What is known of each kind's shape, as JSON schemas under the names that Kubernetes gives them.
 //!
-//! Objects are kept as they come, so every kind says that it takes members that stand in no schema. It knows no path.
+//! A built-in kind has the members of Kubernetes' type; where no more is known of one, and of declared kinds, the schema
+//! says that it takes any (`x-kubernetes-preserve-unknown-fields`). It knows no path.
 
 use serde_json::{Map, Value, json};
 
@@ -80,17 +81,17 @@ pub(super) fn add(resource: &ApiResource, schemas: &mut Map<String, Value>) {
     let words = words::kind(&resource.kind).filter(|_| is_builtin(resource));
     let name = schema_name(resource);
     let list = list(resource, &name, schemas);
-    schemas.insert(
-        name.clone(),
-        json!({
-            "description": words.map_or_else(fallback, str::to_owned),
-            "type": "object",
-            "properties": properties,
-            "x-kubernetes-group-version-kind": [group_version_kind(resource, &resource.kind)],
-            "x-kubernetes-preserve-unknown-fields": true,
-        }),
-    );
+    let mut schema = json!({
+        "description": words.map_or_else(fallback, str::to_owned),
+        "type": "object",
+        "properties": properties,
+        "x-kubernetes-group-version-kind": [group_version_kind(resource, &resource.kind)],
+    });
+    if !is_builtin(resource) {
+        schema["x-kubernetes-preserve-unknown-fields"] = true.into();
+    }
     schemas.insert(format!("{name}List"), list);
+    schemas.insert(name, schema);
 }
 
 fn with_words<const N: usize>(message: &str, members: [(&str, Value); N]) -> Map<String, Value> {

@@ -153,6 +153,16 @@ fn kinds_are_found_by_their_names_and_say_what_they_are() {
 }
 
 #[test]
+fn old_clients_are_not_told_that_declared_kinds_are_complete() {
+    let openapi = OpenApi::new(&registry());
+    let definitions = &parse(openapi.v2(None))["definitions"];
+    let widget = &definitions["com.example.v1.Widget"];
+    assert_eq!((&widget["type"], widget.get("properties")), (&json!("object"), None));
+    assert!(definitions["io.k8s.api.core.v1.Pod"]["properties"]["spec"].is_object());
+    assert_eq!(definitions["io.k8s.apimachinery.pkg.util.intstr.IntOrString"]["type"], "string");
+}
+
+#[test]
 fn words_are_for_something_that_is_there() {
     let registry = Registry::builtin();
     let openapi = OpenApi::new(&registry);
@@ -238,7 +248,10 @@ fn protobuf_has_what_kubectl_1_28_looks_for() {
         assert_eq!(of_kind.len(), 1 + usize::from(resource.has_status()), "{wanted}");
         for patch in of_kind {
             // parameters.parameter.non_body_parameter.query_parameter_sub_schema.name
-            assert!(at(patch, &[8, 1, 2, 3, 4]).contains(&b"fieldValidation".as_slice()), "{wanted}");
+            let names = at(patch, &[8, 1, 2, 3, 4]);
+            for name in ["fieldValidation", "dryRun"] {
+                assert!(names.contains(&name.as_bytes()), "{wanted} {name}");
+            }
         }
     }
     // Document.definitions.additional_properties: names, and the descriptions of their values.

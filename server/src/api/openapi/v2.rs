@@ -107,9 +107,12 @@ fn responses(v3: &Value) -> Value {
 fn schema(v3: &Value) -> Value {
     match v3 {
         Value::Object(given) => {
+            // kubectl up to 1.24 checks objects itself, and refuses members beside those that it finds.
+            let takes_any = given.contains_key("x-kubernetes-preserve-unknown-fields");
             let mut turned = Map::new();
             for (name, value) in given {
                 match (name.as_str(), value) {
+                    ("properties", _) if takes_any => {}
                     ("$ref", Value::String(reference)) => {
                         let reference = reference.replace("#/components/schemas/", "#/definitions/");
                         turned.insert(name.clone(), reference.into());
