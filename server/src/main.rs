@@ -170,6 +170,7 @@ fn start_embedded(
     let epochs = Epochs::new(Epoch::loaded(0, 0, Revision::ZERO, feed));
     let app = App::new(registry, epochs, &config.listen.to_string(), config.min_watch_timeout)
         .with_watch_list_gzip(config.watch_list_gzip);
+    prepare(&app);
     let running = runtime::start(&plan(config, watchers_max), app, Arc::clone(&desk), |shards| {
         publishing::start(store, publisher, desk, shards, config.compact_interval)
     });
@@ -196,12 +197,20 @@ fn start_etcd(
     let app = App::new(registry, Arc::clone(&epochs), &config.listen.to_string(), config.min_watch_timeout)
         .with_watch_list_gzip(config.watch_list_gzip)
         .with_freshness(freshness);
+    prepare(&app);
     let options_of_source = options.clone();
     let running = runtime::start(&plan(config, watchers_max), app, Arc::clone(&desk), |shards| {
         etcd::start(options_of_source, layout, engine, epochs, desk, shards)
     });
     let store_is = format!("etcd {} (keys under {})", options.endpoints.join(","), options.prefix);
     Ok((running.map_err(|error| Failure::Run(error.to_string()))?, store_is))
+}
+
+/// Lets another thread make what would hold up a shard when the first client asks for it.
+fn prepare(app: &App) {
+    let openapi = Arc::clone(app.openapi());
+    // Without a thread the first request makes it.
+    let _ = std::thread::Builder::new().name("openapi".into()).spawn(move || openapi.prepare());
 }
 
 fn registry(config: &Config) -> Result<Registry, Failure> {

@@ -46,7 +46,7 @@ impl Freshness {
 pub struct App {
     pub(super) registry: Arc<Registry>,
     pub(super) discovery: Discovery,
-    pub(super) openapi: OpenApi,
+    pub(super) openapi: Arc<OpenApi>,
     epochs: Arc<Epochs>,
     schema: Schema,
     /// How old the source's word may be before the server says that it is not ready; `None`: it is never old.
@@ -72,7 +72,7 @@ impl App {
     ) -> Self {
         Self {
             discovery: Discovery::new(&registry, server_address),
-            openapi: OpenApi::new(&registry),
+            openapi: Arc::new(OpenApi::new(&registry)),
             root: root(&registry),
             life: AtomicU8::new(Life::Starting as u8),
             schema: registry.schema(),
@@ -135,6 +135,12 @@ impl App {
     #[must_use]
     pub fn is_fresh(&self) -> Option<bool> {
         self.freshness.as_ref().map(Freshness::holds)
+    }
+
+    /// What OpenAPI says of them.
+    #[must_use]
+    pub const fn openapi(&self) -> &Arc<OpenApi> {
+        &self.openapi
     }
 
     /// The resources.

@@ -29,7 +29,7 @@ use schemas::{group_version_kind, schema_name};
 #[derive(Debug)]
 pub struct OpenApi {
     documents: HashMap<String, Document>,
-    /// Made when somebody asks: most clients never do.
+    /// Made behind the start: it takes some 30 ms, and most clients never ask.
     v2: OnceLock<V2>,
 }
 
@@ -77,6 +77,11 @@ impl OpenApi {
     pub fn v2(&self, accept: Option<&str>) -> &Document {
         let v2 = self.v2.get_or_init(|| self.make_v2());
         if accept.is_some_and(wants_protobuf) { &v2.protobuf } else { &v2.json }
+    }
+
+    /// Makes what is not there yet, so that no request has to wait for it.
+    pub fn prepare(&self) {
+        self.v2.get_or_init(|| self.make_v2());
     }
 
     fn make_v2(&self) -> V2 {
