@@ -197,6 +197,9 @@ pub enum RouteError {
         allow: &'static str,
         /// The resource that the path names: only who knows that it is there may speak of methods.
         of: Option<ResourcePath>,
+        /// Whether the path is that of a collection without a namespace: if its objects live in namespaces, all of them
+        /// together can only be read.
+        everywhere: bool,
     },
 }
 
@@ -240,7 +243,10 @@ pub fn route(method: Method, path: &[String]) -> Result<Target, RouteError> {
     let segments: Vec<&str> = path.iter().map(String::as_str).collect();
     let target = target(&segments)?;
     match target.allow() {
-        Some(allow) if !target.takes(method) => Err(RouteError::Method { allow, of: target.resource() }),
+        Some(allow) if !target.takes(method) => {
+            let everywhere = matches!(target, Target::Collection { namespace: None, .. });
+            Err(RouteError::Method { allow, of: target.resource(), everywhere })
+        }
         Some(_) | None => Ok(target),
     }
 }

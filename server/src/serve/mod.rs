@@ -77,7 +77,9 @@ async fn answer<H: Host>(app: &App, host: &H, head: &RequestHead, body: Bytes) -
         Ok(target) => target,
         Err(error) => {
             return match error {
-                RouteError::Method { allow, of } => request.refuse(allow, of.as_ref()),
+                RouteError::Method { allow, of, everywhere } => {
+                    request.refuse(allow, of.as_ref(), everywhere)
+                }
                 RouteError::Name { .. } => reply::status(&error.status(), errors),
             };
         }
@@ -151,10 +153,13 @@ impl<'a, H: Host> Request<'a, H> {
     }
 
     /// 405, unless what the path names is not there at all.
-    fn refuse(&self, allow: &'static str, of: Option<&ResourcePath>) -> Reply {
+    fn refuse(&self, allow: &'static str, of: Option<&ResourcePath>, everywhere: bool) -> Reply {
         match of.map(|of| self.resource(of)) {
             Some(Ok(None)) => reply::page_not_found(),
             Some(Err(status)) => reply::status(&status, self.errors),
+            Some(Ok(Some(resource))) if everywhere && resource.namespaced => {
+                reply::method_not_allowed("GET", self.errors)
+            }
             Some(Ok(Some(_))) | None => reply::method_not_allowed(allow, self.errors),
         }
     }

@@ -146,7 +146,8 @@ impl Draft {
         !self.meta("deletionTimestamp").is_empty()
     }
 
-    /// The namespace of the path goes into the object, or is there already.
+    /// The namespace of the path goes into the object, or is there already; where the path has none the object gets none
+    /// (apiserver `registry/rest/meta.go`).
     ///
     /// # Errors
     /// 400 when another one is there.
@@ -155,10 +156,10 @@ impl Draft {
         match call.namespace {
             Some(namespace) if found.is_empty() => self.set_meta("namespace", namespace),
             Some(namespace) if found == namespace => {}
-            None if found.is_empty() => {
+            None => {
                 self.metadata.shift_remove("namespace");
             }
-            Some(_) | None => {
+            Some(_) => {
                 let why =
                     "the namespace of the provided object does not match the namespace sent on the request";
                 return Err(Status::bad_request(why.to_owned()));
