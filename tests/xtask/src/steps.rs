@@ -43,6 +43,8 @@ const ON_A_STORE: &[&str] = &[
     "kube_rs",
     "--test",
     "kubectl",
+    "--test",
+    "protocol",
 ];
 
 /// What `cargo xtask etcd-suite` runs, by the names of the steps.
