@@ -342,6 +342,33 @@ mod tests {
     }
 
     #[test]
+    fn a_field_without_a_value_reads_as_it_is_told_to() {
+        let own = vec![
+            Field::at("reason").or_value("none"),
+            Field::alias("source", "source.component").or("reporter"),
+            Field::alias("count", "status.count").or_value("0"),
+            Field::empty("never"),
+        ];
+        let resource = Resource::new("v1", "Event", true, own);
+        let read = |json: &str| {
+            let mut out = Vec::new();
+            let decoded =
+                Decoder::new().decode(&resource, json.as_bytes(), Revision::new(1), &mut out).expect(json);
+            ["reason", "source", "count", "never"]
+                .map(|label| decoded.attributes.field(resource.field(label).expect(label)).to_owned())
+        };
+        assert_eq!(read(r#"{"metadata":{}}"#), ["none", "", "0", ""]);
+        assert_eq!(read(r#"{"metadata":{},"reporter":"r","reason":"","status":{}}"#), ["none", "r", "0", ""]);
+        assert_eq!(
+            read(
+                r#"{"metadata":{},"source":{"component":"c"},"reporter":"r","reason":"x","status":{"count":0}}"#
+            ),
+            ["x", "c", "0", ""]
+        );
+        assert_eq!(read(r#"{"metadata":{},"source":{"component":[]},"reporter":true}"#)[1], "true");
+    }
+
+    #[test]
     fn a_version_that_is_there_is_replaced() {
         let (text, _) =
             decode(r#"{"apiVersion":"v1","kind":"Pod","metadata":{"resourceVersion":"9999999","name":"p"}}"#)

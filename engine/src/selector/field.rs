@@ -330,6 +330,9 @@ mod tests {
             let selector = parse(text, &roles);
             assert_eq!((selector.matches(&role), selector.is_everything()), (selected, everything), "{text}");
         }
+        let planets = Resource::new("example.com/v1", "Planet", false, Vec::new()).listing_fields();
+        assert_eq!(error("metadata.namespace=", &planets), "field label not supported: metadata.namespace");
+        assert_eq!(error("spec.x=", &planets), "field label not supported: spec.x");
         let nodes = Resource::new("v1", "Node", false, vec![Field::at("spec.unschedulable")]);
         assert_eq!(error("metadata.namespace=", &nodes), "field label not supported: metadata.namespace");
     }

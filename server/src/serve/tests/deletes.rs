@@ -102,3 +102,58 @@ fn a_collection_goes_object_by_object() {
     let everywhere = world.send("DELETE", "/api/v1/configmaps", &json!({}));
     assert_eq!((everywhere.code, everywhere.whole().allow), (405, Some("GET")));
 }
+
+#[test]
+fn a_pod_is_marked_before_it_goes() {
+    let world = World::new();
+    let pods = "/api/v1/namespaces/t1/pods";
+    let post = |name: &str, spec: Value| {
+        let body = json!({"metadata": {"name": name}, "spec": spec});
+        assert_eq!(world.send("POST", pods, &body).code, 201);
+        world.revision()
+    };
+    let before = post("free", json!({"terminationGracePeriodSeconds": 30}));
+    let gone = world.send("DELETE", &format!("{pods}/free"), &json!({}));
+    assert_eq!((gone.code, &gone.json()["kind"]), (200, &json!("Pod")), "it is shown, not a Status");
+    assert_eq!((world.revision(), world.get(&format!("{pods}/free")).code), (before + 2, 404));
+
+    let before = post("bound", json!({"nodeName": "n", "terminationGracePeriodSeconds": 30}));
+    let one = format!("{pods}/bound");
+    let marked = world.send("DELETE", &one, &json!({})).json();
+    assert_eq!(marked["metadata"]["deletionGracePeriodSeconds"], 30);
+    assert_eq!(world.send("DELETE", &one, &json!({})).json(), marked, "marked once");
+    assert_eq!(world.revision(), before + 1);
+    let condition = json!({"gracePeriodSeconds": 0, "preconditions": {"resourceVersion": marked["metadata"]["resourceVersion"]}});
+    assert_eq!(world.send("DELETE", &one, &condition).code, 200, "its own mark does not break the condition");
+    assert_eq!((world.revision(), world.get(&one).code), (before + 3, 404));
+}
+
+#[test]
+fn what_is_not_there_is_404_whatever_the_method() {
+    let world = World::new();
+    for method in ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"] {
+        assert_eq!(world.ask(&Ask::new(method, "/api/v1/namespaces/t1/widgets")).code, 404, "{method}");
+        assert_eq!(world.ask(&Ask::new(method, "/apis/nope.example/v1/widgets")).code, 404, "{method}");
+    }
+    let head = world.ask(&Ask::new("HEAD", "/api/v1/configmaps"));
+    assert_eq!((head.code, head.whole().allow), (405, Some("GET")));
+    let head = world.ask(&Ask::new("HEAD", "/api/v1/nodes"));
+    assert_eq!((head.code, head.whole().allow), (405, Some("GET, POST, DELETE")));
+}
+
+#[test]
+fn a_watch_by_name_takes_no_other_selector() {
+    let world = World::new();
+    world.config_map("cm1", "x");
+    let path = "/api/v1/watch/namespaces/t1/configmaps/cm1";
+    for (selector, code) in [
+        ("", 200),
+        ("metadata.name%3Dcm1", 200),
+        ("metadata.name%3Dcm1,metadata.namespace%3Dt1", 200),
+        ("metadata.name%3Dz", 400),
+        ("metadata.namespace%3Dt1", 400),
+        ("metadata.name!%3Dz", 400),
+    ] {
+        assert_eq!(world.get(&format!("{path}?fieldSelector={selector}")).code, code, "{selector}");
+    }
+}
