@@ -147,6 +147,35 @@ fn a_reflector_keeps_the_state() {
 }
 
 #[test]
+fn applies_of_two_managers() {
+    with_server(&[], |client, _server| async move {
+        let maps: Api<ConfigMap> = Api::namespaced(client, "k");
+        let config = |data: serde_json::Value| {
+            Patch::Apply(
+                json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": data}),
+            )
+        };
+        let (ours, theirs) = (PatchParams::apply("ours"), PatchParams::apply("theirs"));
+        let made = maps.patch("m", &ours, &config(json!({"a": "1", "b": "1"}))).await.unwrap();
+        let same = maps.patch("m", &ours, &config(json!({"a": "1", "b": "1"}))).await.unwrap();
+        assert_eq!(made, same);
+        maps.patch("m", &theirs, &config(json!({"b": "1", "c": "1"}))).await.unwrap();
+        let error = maps.patch("m", &theirs, &config(json!({"a": "2"}))).await.unwrap_err();
+        assert!(matches!(&error, kube::Error::Api(status) if status.code == 409), "{error}");
+        let data = |map: ConfigMap| serde_json::to_value(map.data).unwrap();
+        let left = maps.patch("m", &ours, &config(json!({"a": "1"}))).await.unwrap();
+        assert_eq!(data(left), json!({"a": "1", "b": "1", "c": "1"}));
+        let taken = maps.patch("m", &theirs.force(), &config(json!({"a": "2"}))).await.unwrap();
+        assert_eq!(data(taken), json!({"a": "2"}));
+        let owners = maps.get("m").await.unwrap().metadata.managed_fields.unwrap();
+        assert_eq!(owners.len(), 1, "{owners:?}");
+        let strategic = Patch::Strategic(json!({"data": {"d": "1"}}));
+        let patched = maps.patch("m", &PatchParams::default(), &strategic).await.unwrap();
+        assert_eq!(data(patched), json!({"a": "2", "d": "1"}));
+    });
+}
+
+#[test]
 fn writes_pages_and_waits() {
     with_server(&[], |client, _server| async move {
         let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "k");

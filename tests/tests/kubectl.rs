@@ -219,6 +219,39 @@ fn manifests_are_applied_and_edited() {
 }
 
 #[test]
+fn manifests_are_applied_by_the_server() {
+    let Some(kubectl) = Kubectl::new("kubectl-server-side") else { return };
+    let apply = ["apply", "--server-side", "-f", "-"];
+    let applied = "deployment.apps/web serverside-applied\nservice/web serverside-applied\n";
+    assert_eq!(kubectl.with_input(&apply, WEB), applied);
+    let version = |kind| kubectl.json(&["get", kind, "web"])["metadata"]["resourceVersion"].clone();
+    let versions = [version("deploy"), version("service")];
+    assert_eq!(kubectl.with_input(&apply, WEB), applied);
+    assert_eq!([version("deploy"), version("service")], versions, "the same again is not written");
+    let changed = WEB.replace("i:1", "i:2").replace(", {name: B, value: b}", "").replace("443", "444");
+    assert_eq!(kubectl.with_input(&apply, &changed), applied);
+    let expected = serde_json::json!([{"name": "c", "image": "i:2", "env": [{"name": "A", "value": "a"}]},
+        {"name": "side", "image": "s:1"}]);
+    assert_eq!(kubectl.containers(), expected);
+    let ports = serde_json::json!([{"port": 80}, {"port": 444, "name": "tls"}]);
+    assert_eq!(kubectl.json(&["get", "service", "web"])["spec"]["ports"], ports);
+    // Another manager with another image: a conflict, unless it insists.
+    let other = [&apply[..], &["--field-manager=other"]].concat();
+    let mut child = kubectl.command(&other);
+    let mut child =
+        child.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(WEB.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+    let conflict = "Apply failed with 1 conflict: conflict with \"kubectl\": .spec.template.spec.containers[name=\"c\"].image";
+    assert!(!output.status.success() && complaint.contains(conflict), "{complaint}");
+    assert_eq!(kubectl.containers(), expected);
+    let forced = [&other[..], &["--force-conflicts"]].concat();
+    assert_eq!(kubectl.with_input(&forced, WEB), applied);
+    assert_eq!(kubectl.containers()[0]["image"], "i:1");
+}
+
+#[test]
 fn nodes_are_tainted_and_cordoned() {
     let Some(kubectl) = Kubectl::new("kubectl-nodes") else { return };
     kubectl.with_input(&["create", "-f", "-"], "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\n");

@@ -210,6 +210,12 @@ impl Status {
         Self::failure(409, "Conflict", message).about(resource, name)
     }
 
+    /// 409: others own what an apply would change (apimachinery `NewApplyConflict`), a cause for each field.
+    #[must_use]
+    pub fn apply_conflict(message: String, causes: Vec<Cause>) -> Self {
+        Self::failure(409, "Conflict", message).with_details(Details { causes, ..Details::default() })
+    }
+
     /// 403 (apimachinery `NewForbidden`); `name` is "" for a collection.
     #[must_use]
     pub fn forbidden(resource: GroupResource<'_>, name: &str, why: &str) -> Self {

@@ -61,6 +61,17 @@ async fn create<H: Host>(call: &Call<'_, H>, draft: &Draft, dry_run: bool) -> Re
     }
 }
 
+/// Makes an object that somebody applies; `None` when it is there already.
+pub(super) async fn make<H: Host>(
+    call: &Call<'_, H>,
+    mut draft: Draft,
+    dry_run: bool,
+) -> Result<Option<Reply>, Status> {
+    check(call, &draft)?;
+    draft.complete(call);
+    create(call, &draft, dry_run).await
+}
+
 fn check<H: Host>(call: &Call<'_, H>, draft: &Draft) -> Result<(), Status> {
     let mut causes = match draft.meta("generateName") {
         "" => Vec::new(),

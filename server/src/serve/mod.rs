@@ -11,6 +11,7 @@
 //! - What is filled in stands in a table at the top of the module `object`.
 
 pub mod app;
+mod apply;
 mod collection;
 mod create;
 mod delete;
@@ -22,6 +23,8 @@ pub mod host;
 mod list;
 mod names;
 mod object;
+mod order;
+mod owners;
 mod patch;
 mod payload;
 mod reply;

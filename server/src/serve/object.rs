@@ -97,6 +97,13 @@ impl Draft {
         Ok(Self { metadata, rest: members })
     }
 
+    /// All members but `kind` and `apiVersion`.
+    pub(super) fn into_members(self) -> Map<String, Value> {
+        let mut members = self.rest;
+        members.insert("metadata".to_owned(), Value::Object(self.metadata));
+        members
+    }
+
     /// The members of `metadata` that the server reads have the types that it reads.
     fn check_types<H: Host>(&self, call: &Call<'_, H>) -> Result<(), Status> {
         let wrong = |member: &str, what: &str| {

@@ -1,10 +1,9 @@
-//! PATCH: JSON merge patches (RFC 7386), JSON patches (RFC 6902) and strategic merge patches.
+//! PATCH: JSON merge patches (RFC 7386), JSON patches (RFC 6902), strategic merge patches, and the door to `apply`.
 //!
 //! Owns which patches a resource takes, how one is applied and how much it may make of little. What a strategic merge
 //! patch means is the module `strategic`'s; a declared resource has no types to go by and takes none (415), as in
 //! Kubernetes.
 
-mod order;
 mod strategic;
 
 use bytes::Bytes;
@@ -13,7 +12,8 @@ use revcast_engine::Object;
 use serde_json::{Map, Value};
 
 use super::object::Draft;
-use super::{Call, Host, Part, Reply, payload, update};
+use super::update::{self, Owned};
+use super::{Call, Host, Part, Reply, apply, payload};
 use crate::api::merge;
 use crate::api::table::Printer;
 use crate::http::options::{OptionsError, WriteKind, WriteOptions};
@@ -60,11 +60,18 @@ pub(super) async fn handle<H: Host>(
         STRATEGIC_PATCH if !is_declared => {
             Change::Strategic(serde_json::from_slice(body).map_err(|error| unreadable(&error))?)
         }
-        _ if is_declared => return Err(Status::unsupported_media_type(&[JSON_PATCH, MERGE_PATCH])),
-        _ => return Err(Status::unsupported_media_type(&[JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH])),
+        apply::MEDIA_TYPE => return Box::pin(apply::handle(call, name, part, body)).await,
+        _ if is_declared => {
+            return Err(Status::unsupported_media_type(&[JSON_PATCH, MERGE_PATCH, apply::MEDIA_TYPE]));
+        }
+        _ => {
+            let taken = [JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, apply::MEDIA_TYPE];
+            return Err(Status::unsupported_media_type(&taken));
+        }
     };
     let options = WriteOptions::parse(call.query, WriteKind::Patch).map_err(OptionsError::status)?;
-    update::run(call, name, part, options.dry_run, |current| apply(call, &patch, current, name)).await
+    let change = |current: &Object| patched(call, &patch, current, name);
+    update::run(call, name, part, options.dry_run, Owned::Followed, change).await
 }
 
 fn unreadable(error: &serde_json::Error) -> Status {
@@ -72,7 +79,7 @@ fn unreadable(error: &serde_json::Error) -> Status {
 }
 
 /// The object as the patch makes it.
-fn apply<H: Host>(
+fn patched<H: Host>(
     call: &Call<'_, H>,
     change: &Change,
     current: &Object,

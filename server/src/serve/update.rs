@@ -9,8 +9,10 @@ use revcast_engine::revision::Revision;
 use serde_json::Value;
 
 use super::object::Draft;
+use super::owners::Owners;
 use super::write::{ATTEMPTS_MAX, Outcome};
 use super::{Call, Host, Part, Reply, payload};
+use crate::api::merge as types;
 use crate::http::options::{OptionsError, WriteKind, WriteOptions};
 use crate::http::status::{Cause, Status};
 use crate::source::{Action, Expect};
@@ -24,7 +26,16 @@ pub(super) async fn handle<H: Host>(
 ) -> Result<Reply, Status> {
     let options = WriteOptions::parse(call.query, WriteKind::Update).map_err(OptionsError::status)?;
     let draft = Draft::new(call, payload::object(call, body)?)?;
-    run(call, name, part, options.dry_run, |_| Ok(draft.clone())).await
+    run(call, name, part, options.dry_run, Owned::Followed, |_| Ok(draft.clone())).await
+}
+
+/// Where `metadata.managedFields` of the new state comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Owned {
+    /// From the old state, less what changes.
+    Followed,
+    /// From the new state: it was applied.
+    Told,
 }
 
 /// Changes an object: `change` makes the new state of the old one, again for every attempt.
@@ -36,6 +47,7 @@ pub(super) async fn run<H: Host>(
     name: &str,
     part: Part,
     dry_run: bool,
+    owned: Owned,
     change: impl Fn(&Object) -> Result<Draft, Status>,
 ) -> Result<Reply, Status> {
     let key = call.key(name);
@@ -45,7 +57,15 @@ pub(super) async fn run<H: Host>(
         let mut new = change(&current)?;
         settle_name(call, &mut new, name)?;
         check_preconditions(call, &new, &old, current.revision(), name)?;
-        let new = merge(&old, new, part);
+        let told = new.metadata.shift_remove("managedFields");
+        let mut new = merge(&old, new, part);
+        match (owned, told) {
+            (Owned::Followed, told) => {
+                follow_owners(call, &old, &mut new, told.filter(|_| part == Part::All))
+            }
+            (Owned::Told, Some(told)) => new.set_meta("managedFields", told),
+            (Owned::Told, None) => drop(new.metadata.shift_remove("managedFields")),
+        }
         check(call, &old, &new)?;
         if old.is_the_same(&new) {
             return Ok(call.show(200, current.json()));
@@ -71,7 +91,7 @@ pub(super) async fn run<H: Host>(
 }
 
 /// The object is the one of the path; only its namespace may be left out (apiserver `handlers/rest.go`: `checkName`).
-fn settle_name<H: Host>(call: &Call<'_, H>, new: &mut Draft, name: &str) -> Result<(), Status> {
+pub(super) fn settle_name<H: Host>(call: &Call<'_, H>, new: &mut Draft, name: &str) -> Result<(), Status> {
     match new.meta("name") {
         "" => {
             return Err(Status::bad_request(format!(
@@ -155,6 +175,43 @@ fn merge(old: &Draft, mut new: Draft, part: Part) -> Draft {
         new.set_meta("generation", generation.saturating_add(1));
     }
     new
+}
+
+/// Sets the owners of a new state that nobody applied; `told`: what its writer says of them.
+///
+/// A writer that says nothing, or nothing that can be read, keeps those that were; an empty list, or one of an empty
+/// entry, forgets them all (apimachinery `managedfields/internal/fieldmanager.go`).
+fn follow_owners<H: Host>(call: &Call<'_, H>, old: &Draft, new: &mut Draft, told: Option<Value>) {
+    let was = old.metadata.get("managedFields");
+    if was.is_none() && told.is_none() {
+        return;
+    }
+    new.metadata.shift_remove("managedFields");
+    let is_reset = |told: &Value| {
+        told.as_array().is_some_and(|entries| match entries.as_slice() {
+            [] => true,
+            [one] => one.as_object().is_some_and(serde_json::Map::is_empty),
+            _ => false,
+        })
+    };
+    if told.as_ref().is_some_and(is_reset) {
+        return;
+    }
+    let read = |value: Value| Owners::decode(&value).filter(|owners| !owners.is_empty()).map(|o| (value, o));
+    let Some((value, mut owners)) = told.and_then(read).or_else(|| was.cloned().and_then(read)) else {
+        return;
+    };
+    let bare = |draft: &Draft| {
+        let mut draft = draft.clone();
+        draft.metadata.shift_remove("managedFields");
+        draft.into_members()
+    };
+    if !owners.follow(&bare(old), &bare(new), types::of(call.resource)) {
+        // As it was written, to the last member.
+        new.set_meta("managedFields", value);
+    } else if !owners.is_empty() {
+        new.set_meta("managedFields", owners.encode());
+    }
 }
 
 /// What is wrong with the new state.

@@ -17,6 +17,8 @@ use crate::source::{Action, Expect, Fault, Txn, TxnError, VALUE_BYTES_MAX};
 
 /// How often a write that requires no revision is tried again when others are faster.
 pub(super) const ATTEMPTS_MAX: usize = 5;
+/// How deep a stored object may nest: what the JSON parser reads again. A patch can make more of two that it read.
+const DEPTH_MAX: usize = 127;
 /// What `Retry-After` says when the store takes no write now.
 const BUSY_RETRY_SECONDS: u32 = 1;
 
@@ -46,10 +48,14 @@ impl<H: Host> Call<'_, H> {
     /// What to put at a key: checked, so that whoever publishes it can read it.
     ///
     /// # Errors
-    /// 400 when the engine could not serve the value; 413 when it is too large.
+    /// 400 when the engine could not serve the value or nobody could change it again; 413 when it is too large.
     pub(super) fn put(&self, value: Vec<u8>) -> Result<Action, Status> {
         if value.len() > VALUE_BYTES_MAX {
             return Err(Status::request_entity_too_large(VALUE_BYTES_MAX));
+        }
+        if nesting(&value) > DEPTH_MAX {
+            let why = format!("the object nests deeper than {DEPTH_MAX} levels: make it flatter");
+            return Err(Status::bad_request(why));
         }
         let schema = self.app.schema().get(self.resource.row);
         Decoder::new()
@@ -62,6 +68,32 @@ impl<H: Host> Call<'_, H> {
     pub(super) fn conflict(&self, name: &str) -> Status {
         Status::conflict(self.group_resource(), name)
     }
+}
+
+/// How deep a JSON text nests.
+fn nesting(json: &[u8]) -> usize {
+    let (mut depth, mut deepest) = (0_usize, 0);
+    let mut bytes = json.iter();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'{' | b'[' => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            b'"' => {
+                while let Some(byte) = bytes.next() {
+                    match byte {
+                        b'"' => break,
+                        b'\\' => drop(bytes.next()),
+                        _ => {}
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    deepest
 }
 
 /// The answer to a write that was not made.

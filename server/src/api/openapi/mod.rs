@@ -182,7 +182,7 @@ const LIST_PARAMETERS: [Parameter; 6] = [
 const WRITE_PARAMETERS: [Parameter; 3] = [
     // kubectl up to 1.25 offers its own option where a PATCH operation of the kind has this one.
     ("dryRun", "string", "All: answer as if it were done, and change nothing."),
-    ("fieldManager", "string", "Who writes; taken and not kept."),
+    ("fieldManager", "string", "Who writes; kept of those who apply."),
     ("fieldValidation", "string", "Ignore, Warn or Strict; objects have no schema, so no field is unknown."),
 ];
 
@@ -204,7 +204,9 @@ fn operation(resource: &ApiResource, action: &str, suffix: &str, parameters: &[P
         "post" | "put" => &["application/json", "application/yaml"],
         // kubectl makes strategic merge patches itself, of the types that it was built with, unless they are named
         // here: then it looks for the merge keys in the schemas, which say nothing of them.
-        "patch" => &["application/json-patch+json", "application/merge-patch+json"],
+        "patch" => {
+            &["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"]
+        }
         _ => &[],
     };
     let mut operation = json!({

@@ -12,8 +12,8 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
-use super::order::interleave;
 use crate::api::merge::{Patch, Type};
+use crate::serve::order::interleave;
 
 const DIRECTIVE: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";

@@ -4,6 +4,7 @@
 //! test's own thread and are never left waiting.
 #![allow(clippy::unwrap_used)]
 
+mod applies;
 mod deletes;
 mod elsewhere;
 mod encodings;

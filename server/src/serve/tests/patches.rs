@@ -126,6 +126,34 @@ fn what_is_not_right_is_refused() {
 }
 
 #[test]
+fn what_could_not_be_read_again_is_not_stored() {
+    let world = World::new();
+    world.config_map("cm1", "]]\\\"[[");
+    let one = format!("{CONFIG_MAPS}/cm1");
+    let deep = |levels: usize| (0..levels).fold(json!(1), |inside, _| json!([inside]));
+    let add = |path: &str, levels: usize| {
+        let body = json!([{"op": "add", "path": path, "value": deep(levels)}]);
+        world.patch(&one, "application/json-patch+json", &body)
+    };
+    assert_eq!(add("/x", 100).code, 200);
+    let inner = format!("/x{}", "/0".repeat(100));
+    let got = add(&inner, 27);
+    assert_eq!(got.code, 400, "{}", got.body);
+    assert!(got.message().contains("deeper than 127 levels"), "{}", got.message());
+    assert_eq!(add(&inner, 26).code, 200);
+    let owners = json!({"apiVersion": "v1", "kind": "ConfigMap", "x": world.get(&one).json()["x"]});
+    assert_eq!(
+        world.patch(&format!("{one}?fieldManager=a"), "application/apply-patch+yaml", &owners).code,
+        200
+    );
+    let maps = (0..125).fold(json!(1), |inside, _| json!({"m": inside}));
+    let applied = json!({"apiVersion": "v1", "kind": "ConfigMap", "y": maps});
+    let got = world.patch(&format!("{one}?fieldManager=b"), "application/apply-patch+yaml", &applied);
+    assert_eq!(got.code, 400, "its fields would be too deep: {}", got.body);
+    assert_eq!(world.ask(&super::Ask::new("DELETE", &one)).code, 200);
+}
+
+#[test]
 fn races_are_run_again() {
     let world = World::new();
     world.config_map("cm1", "x");

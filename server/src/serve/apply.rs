@@ -1,0 +1,192 @@
+//! Server-side apply: PATCH with `application/apply-patch+yaml`.
+//!
+//! Owns the way of an applied configuration to an object that is there or is not. Who owns what, and how it merges, is
+//! the module `owners`'s. A `resourceVersion` or `uid` in the configuration must be the object's, or it is 409; nulls
+//! in it are as if they were not there.
+
+use bytes::Bytes;
+use revcast_engine::Object;
+use serde_json::{Map, Value};
+
+use super::object::{Draft, rfc3339};
+use super::owners::{Applier, ApplyFault, Conflict, Owners};
+use super::update::{self, Owned};
+use super::write::ATTEMPTS_MAX;
+use super::{Call, Host, Part, Reply, create};
+use crate::api::{merge, yaml};
+use crate::http::options::{OptionsError, WriteKind, WriteOptions};
+use crate::http::status::{Cause, Status};
+
+/// The media type of an applied configuration.
+pub(super) const MEDIA_TYPE: &str = "application/apply-patch+yaml";
+
+/// Answers an apply.
+pub(super) async fn handle<H: Host>(
+    call: &Call<'_, H>,
+    name: &str,
+    part: Part,
+    body: &Bytes,
+) -> Result<Reply, Status> {
+    let options = WriteOptions::parse(call.query, WriteKind::Apply).map_err(OptionsError::status)?;
+    let config = configuration(call, part, read(body)?)?;
+    for _ in 0..ATTEMPTS_MAX {
+        let change = |current: &Object| {
+            let live = Draft::stored(current.json())?;
+            applied(call, &options, part, Some(live), &config)
+        };
+        match update::run(call, name, part, options.dry_run, Owned::Told, change).await {
+            Err(status) if status.code() == 404 && part == Part::All => {}
+            answered => return answered,
+        }
+        let mut draft = applied(call, &options, part, None, &config)?;
+        check_absent(call, &draft, name)?;
+        update::settle_name(call, &mut draft, name)?;
+        if let Some(reply) = create::make(call, draft, options.dry_run).await? {
+            return Ok(reply);
+        }
+        // Somebody else made it meanwhile: it is there now.
+    }
+    Err(call.conflict(name))
+}
+
+/// The body: JSON, or YAML, of which JSON is a part.
+fn read(body: &Bytes) -> Result<Map<String, Value>, Status> {
+    let wrong = |why: String| Status::bad_request(format!("error decoding YAML: {why}"));
+    let value = match serde_json::from_slice(body) {
+        Ok(value) => value,
+        Err(_) => yaml::to_json(body).map_err(|error| wrong(error.to_string()))?,
+    };
+    match value {
+        Value::Object(members) => Ok(members),
+        Value::Null => Err(wrong("the body has no document".to_owned())),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            Err(wrong("the document is no object".to_owned()))
+        }
+    }
+}
+
+/// What of the body is applied: without type, nulls and what the path does not write.
+fn configuration<H: Host>(
+    call: &Call<'_, H>,
+    part: Part,
+    mut members: Map<String, Value>,
+) -> Result<Map<String, Value>, Status> {
+    let resource = call.resource;
+    let text = |member: &str| members.get(member).and_then(Value::as_str).unwrap_or_default();
+    let (api_version, kind) = (text("apiVersion"), text("kind"));
+    if api_version != resource.api_version() || kind != resource.kind {
+        return Err(Status::bad_request(format!(
+            "invalid object type: {api_version}, Kind={kind}: objects at this path are {}, Kind={}",
+            resource.api_version(),
+            resource.kind
+        )));
+    }
+    if members.get("metadata").is_some_and(|metadata| !metadata["managedFields"].is_null()) {
+        return Err(Status::bad_request("metadata.managedFields must be nil".to_owned()));
+    }
+    members.retain(|name, _| name != "apiVersion" && name != "kind");
+    drop_nulls(&mut members);
+    if part == Part::Status {
+        members.retain(|name, _| name == "metadata" || name == "status");
+        if let Some(Value::Object(metadata)) = members.get_mut("metadata") {
+            metadata
+                .retain(|name, _| matches!(name.as_str(), "name" | "namespace" | "uid" | "resourceVersion"));
+        }
+    } else if resource.has_status()
+        && members.get("status").and_then(Value::as_object).is_some_and(Map::is_empty)
+    {
+        // Clients that print whole types send an empty one and mean nothing by it.
+        members.shift_remove("status");
+    }
+    Ok(members)
+}
+
+fn drop_nulls(members: &mut Map<String, Value>) {
+    members.retain(|_, value| !value.is_null());
+    members.values_mut().for_each(drop_inner_nulls);
+}
+
+fn drop_inner_nulls(value: &mut Value) {
+    match value {
+        Value::Object(members) => drop_nulls(members),
+        Value::Array(items) => items.iter_mut().for_each(drop_inner_nulls),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// The object as the configuration makes it, with its owners.
+fn applied<H: Host>(
+    call: &Call<'_, H>,
+    options: &WriteOptions,
+    part: Part,
+    live: Option<Draft>,
+    config: &Map<String, Value>,
+) -> Result<Draft, Status> {
+    let mut live = live.map(Draft::into_members).unwrap_or_default();
+    let owners = match live.get_mut("metadata").and_then(Value::as_object_mut) {
+        Some(metadata) => metadata.shift_remove("managedFields"),
+        None => None,
+    };
+    // What cannot be read owns nothing, as upstream has it.
+    let mut owners = owners.and_then(|owners| Owners::decode(&owners)).unwrap_or_default();
+    let time = rfc3339(call.host.wall());
+    let applier = Applier {
+        manager: &options.field_manager,
+        subresource: if part == Part::Status { "status" } else { "" },
+        api_version: call.resource.api_version(),
+        force: options.force,
+        time: &time,
+    };
+    let new =
+        owners.apply(&applier, &live, config, merge::of(call.resource)).map_err(|fault| match fault {
+            ApplyFault::Conflicts(conflicts) => conflict(&conflicts),
+            ApplyFault::List(why) => {
+                Status::bad_request(format!("failed to create typed patch object: {why}"))
+            }
+        })?;
+    let mut draft = Draft::new(call, new)?;
+    if !owners.is_empty() {
+        draft.set_meta("managedFields", owners.encode());
+    }
+    Ok(draft)
+}
+
+/// An object that is not there has no uid and no revision.
+fn check_absent<H: Host>(call: &Call<'_, H>, draft: &Draft, name: &str) -> Result<(), Status> {
+    let uid = draft.meta("uid");
+    if !uid.is_empty() {
+        let why = format!(
+            "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+        );
+        return Err(Status::conflict_because(call.group_resource(), name, &why));
+    }
+    match draft.meta("resourceVersion") {
+        "" | "0" => Ok(()),
+        _ => Err(call.conflict(name)),
+    }
+}
+
+/// 409, in the words of apimachinery's `managedfields/internal/conflict.go`.
+fn conflict(conflicts: &[Conflict]) -> Status {
+    let cause = |conflict: &Conflict| Cause {
+        reason: "FieldManagerConflict".to_owned(),
+        message: format!("conflict with {}", conflict.manager),
+        field: conflict.path.clone(),
+    };
+    let message = match conflicts {
+        [one] => format!("Apply failed with 1 conflict: conflict with {}: {}", one.manager, one.path),
+        many => {
+            let mut lines = Vec::new();
+            let mut manager = None;
+            for conflict in many {
+                if manager != Some(&conflict.manager) {
+                    lines.push(format!("conflicts with {}:", conflict.manager));
+                    manager = Some(&conflict.manager);
+                }
+                lines.push(format!("- {}", conflict.path));
+            }
+            format!("Apply failed with {} conflicts: {}", many.len(), lines.join("\n"))
+        }
+    };
+    Status::apply_conflict(message, conflicts.iter().map(cause).collect())
+}

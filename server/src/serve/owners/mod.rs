@@ -1,0 +1,240 @@
+//! Who set what: `metadata.managedFields`, as server-side apply needs it.
+//!
+//! Owns the entries, and what becomes of them when an object changes. The rule, simpler than Kubernetes': **appliers
+//! own what they applied, other writers own nothing.** A field that a PUT, POST or PATCH changes or removes is owned by
+//! nobody any more; one that it leaves as it was stays owned. Entries of other writers come only from elsewhere (an
+//! object that kube-apiserver wrote, or a client that sent them): they are honoured in conflicts, and shrink alike.
+//!
+//! It knows no request and no store: values in, values out. Fields are the module `fields`'s, merging is `merge`'s.
+
+mod fields;
+mod merge;
+#[cfg(test)]
+mod tests;
+
+use serde_json::{Map, Value, json};
+
+pub(super) use fields::Fields;
+
+use crate::api::merge::Type;
+
+type Members = Map<String, Value>;
+
+/// Members of an object that nobody owns (apimachinery `managedfields/internal/stripmeta.go`).
+const UNOWNED: [&str; 9] = [
+    "f:name",
+    "f:namespace",
+    "f:creationTimestamp",
+    "f:selfLink",
+    "f:uid",
+    "f:clusterName",
+    "f:generation",
+    "f:managedFields",
+    "f:resourceVersion",
+];
+
+/// One entry of `metadata.managedFields`.
+#[derive(Clone, Debug, PartialEq)]
+struct Entry {
+    manager: String,
+    is_apply: bool,
+    api_version: String,
+    time: Option<String>,
+    subresource: String,
+    fields: Fields,
+}
+
+impl Entry {
+    fn decode(value: &Value) -> Option<Self> {
+        let text = |member: &str| match value.get(member) {
+            None | Some(Value::Null) => Some(String::new()),
+            Some(Value::String(text)) => Some(text.clone()),
+            Some(_) => None,
+        };
+        let is_apply = match text("operation")?.as_str() {
+            "Apply" => true,
+            "Update" => false,
+            _ => return None,
+        };
+        if text("fieldsType")? != "FieldsV1" {
+            return None;
+        }
+        Some(Self {
+            manager: text("manager")?,
+            is_apply,
+            api_version: text("apiVersion")?,
+            time: Some(text("time")?).filter(|time| !time.is_empty()),
+            subresource: text("subresource")?,
+            fields: value.get("fieldsV1").map_or_else(|| Some(Fields::default()), Fields::decode)?,
+        })
+    }
+
+    fn encode(&self) -> Value {
+        let mut entry = json!({
+            "manager": self.manager,
+            "operation": if self.is_apply { "Apply" } else { "Update" },
+            "apiVersion": self.api_version,
+        });
+        if let Some(time) = &self.time {
+            entry["time"] = json!(time);
+        }
+        entry["fieldsType"] = json!("FieldsV1");
+        entry["fieldsV1"] = self.fields.encode();
+        if !self.subresource.is_empty() {
+            entry["subresource"] = json!(self.subresource);
+        }
+        entry
+    }
+
+    /// As conflicts name it (apimachinery `managedfields/internal/conflict.go`).
+    fn shown(&self) -> String {
+        let mut shown = json!(self.manager).to_string();
+        if !self.subresource.is_empty() {
+            shown.push_str(&format!(" with subresource {}", json!(self.subresource)));
+        }
+        if !self.is_apply {
+            shown.push_str(&format!(" using {}", self.api_version));
+            if let Some(time) = &self.time {
+                shown.push_str(&format!(" at {time}"));
+            }
+        }
+        shown
+    }
+}
+
+/// All entries of an object.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Owners {
+    entries: Vec<Entry>,
+}
+
+/// Fields of others that an apply would change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Conflict {
+    /// The other, as it is shown.
+    pub(super) manager: String,
+    /// `.spec.containers[name="web"].image`.
+    pub(super) path: String,
+}
+
+/// Why an apply is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum ApplyFault {
+    /// Others own what it would change; never empty.
+    Conflicts(Vec<Conflict>),
+    /// A list cannot be merged: an item without its key, or twice the same.
+    List(String),
+}
+
+/// Who applies.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Applier<'a> {
+    /// `fieldManager`.
+    pub(super) manager: &'a str,
+    /// "" for the object itself.
+    pub(super) subresource: &'a str,
+    /// Of the object.
+    pub(super) api_version: &'a str,
+    /// Whether it takes over what others own.
+    pub(super) force: bool,
+    /// Now, as objects have it.
+    pub(super) time: &'a str,
+}
+
+impl Owners {
+    /// Reads `metadata.managedFields`; `None` when an entry is none.
+    pub(super) fn decode(value: &Value) -> Option<Self> {
+        let entries = value.as_array()?.iter().map(Entry::decode).collect::<Option<_>>()?;
+        Some(Self { entries })
+    }
+
+    /// As `metadata.managedFields`: appliers first, then by time.
+    pub(super) fn encode(&self) -> Value {
+        let mut entries: Vec<&Entry> = self.entries.iter().collect();
+        entries.sort_by_key(|entry| {
+            (!entry.is_apply, entry.time.clone(), entry.manager.clone(), entry.subresource.clone())
+        });
+        entries.into_iter().map(Entry::encode).collect()
+    }
+
+    pub(super) const fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Somebody who is no applier made `new` of `old`: what is not as it was is nobody's. Whether anything was.
+    pub(super) fn follow(&mut self, old: &Members, new: &Members, of: &'static Type) -> bool {
+        let mut any = false;
+        for entry in &mut self.entries {
+            let changes = entry.fields.changes(old, new, of);
+            any |= !changes.is_empty();
+            for change in &changes {
+                entry.fields.remove(&change.path, change.is_gone);
+            }
+        }
+        self.entries.retain(|entry| !entry.fields.is_empty());
+        any
+    }
+
+    /// Applies `config` to `live`: the new object, and who owns it then. Neither has `metadata.managedFields`.
+    ///
+    /// A field that this applier owned and does not send goes, unless somebody else owns it too.
+    ///
+    /// # Errors
+    /// [`ApplyFault`].
+    pub(super) fn apply(
+        &mut self,
+        applier: &Applier<'_>,
+        live: &Members,
+        config: &Members,
+        of: &'static Type,
+    ) -> Result<Members, ApplyFault> {
+        let mut applied = Fields::of(config, of).map_err(ApplyFault::List)?;
+        for member in UNOWNED {
+            applied.remove(&["f:metadata".to_owned(), member.to_owned()], true);
+        }
+        applied.remove(&["f:metadata".to_owned()], false);
+        let mut new = merge::merge(live.clone(), config.clone(), of);
+        let is_same = |entry: &Entry| {
+            entry.is_apply && entry.manager == applier.manager && entry.subresource == applier.subresource
+        };
+        let mine = self.entries.iter().position(is_same).map(|at| self.entries.remove(at));
+        if let Some(mine) = &mine {
+            let mut kept = applied.clone();
+            for other in &self.entries {
+                kept.add(&other.fields);
+            }
+            merge::prune(&mut new, &mine.fields, &kept, of);
+        }
+        let mut conflicts = Vec::new();
+        let mut lost = Vec::new();
+        for (at, other) in self.entries.iter().enumerate() {
+            for change in other.fields.changes(live, &new, of) {
+                if !change.is_gone && !applier.force {
+                    conflicts.push(Conflict { manager: other.shown(), path: fields::shown(&change.path) });
+                }
+                lost.push((at, change));
+            }
+        }
+        if !conflicts.is_empty() {
+            conflicts.sort_by(|a, b| (&a.manager, &a.path).cmp(&(&b.manager, &b.path)));
+            return Err(ApplyFault::Conflicts(conflicts));
+        }
+        for (at, change) in &lost {
+            self.entries[*at].fields.remove(&change.path, change.is_gone);
+        }
+        self.entries.retain(|entry| !entry.fields.is_empty());
+        if !applied.is_empty() {
+            let unchanged = mine.filter(|mine| mine.fields == applied && new == *live && lost.is_empty());
+            let entry = unchanged.unwrap_or_else(|| Entry {
+                manager: applier.manager.to_owned(),
+                is_apply: true,
+                api_version: applier.api_version.to_owned(),
+                time: Some(applier.time.to_owned()),
+                subresource: applier.subresource.to_owned(),
+                fields: applied,
+            });
+            self.entries.push(entry);
+        }
+        Ok(new)
+    }
+}
