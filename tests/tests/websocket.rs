@@ -101,6 +101,13 @@ fn a_client_of_the_world_follows_a_watch() {
     server.wait_for_metric("revcast_watchers", 0);
 }
 
+/// A server closes at once when no watch is left; one that was not accounted for would be waited for.
+fn closes_soon(server: Server) {
+    let since = Instant::now();
+    assert_eq!(server.terminate(), Some(0));
+    assert!(since.elapsed() < Duration::from_secs(4), "{:?}", since.elapsed());
+}
+
 #[test]
 fn the_stream_ends_with_a_close_that_the_client_answers() {
     let server = Server::start(&[]);
@@ -113,6 +120,7 @@ fn the_stream_ends_with_a_close_that_the_client_answers() {
     }
     assert!(matches!(socket.read(), Err(tungstenite::Error::ConnectionClosed)));
     server.wait_for_metric("revcast_watchers", 0);
+    closes_soon(server);
 }
 
 #[test]
@@ -248,6 +256,8 @@ fn rows_54_to_60_over_the_wire() {
         stream.read_exact(&mut byte).unwrap();
         answer.push(byte[0]);
     }
+    drop(stream);
+    closes_soon(server);
 }
 
 /// One floods with pings and never reads, one talks without end: the others see every event, and the server stays small.
@@ -319,4 +329,5 @@ fn hundreds_at_once_see_everything() {
     // Those who vanish are forgotten.
     drop(sockets);
     server.wait_for_metric("revcast_watchers", 0);
+    closes_soon(server);
 }

@@ -1,10 +1,11 @@
 //! History that etcd forgets, or never had.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use revcast_tests::etcd::{Etcd, Options, Release, Token};
 use revcast_tests::proxy::Proxy;
 use revcast_tests::server::{Scratch, Server};
+use revcast_tests::websocket::WebSocket;
 
 use super::{CONFIG_MAPS, config_map, eventually, short};
 
@@ -119,10 +120,19 @@ fn another_line_of_revisions_is_told_apart() {
             let page = client.get(&format!("{CONFIG_MAPS}?limit=1")).json();
             let continuation = page["metadata"]["continue"].as_str().unwrap().to_owned();
             let newest = page["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
-            let mut watch = client.watch(&format!("{CONFIG_MAPS}?watch=1&resourceVersion={newest}")).unwrap();
+            let path = format!("{CONFIG_MAPS}?watch=1&resourceVersion={newest}");
+            let mut watch = client.watch(&path).unwrap();
+            let mut socket = WebSocket::watch(&server.address, &path);
             etcd.restore(&snapshot, token);
             assert_eq!(watch.rest().iter().map(short).collect::<Vec<_>>(), ["ERROR 410"], "{token:?}");
+            let (_, told) = socket.next_frame().unwrap().unwrap();
+            let told: serde_json::Value = serde_json::from_slice(&told).unwrap();
+            assert_eq!((&told["type"], &told["object"]["code"]), (&"ERROR".into(), &410.into()), "{token:?}");
+            assert_eq!(socket.closing(), 1000, "{token:?}");
             server.await_ready(Duration::from_secs(15));
+            // A WebSocket that has closed is let go of, whichever epoch it belonged to.
+            drop((watch, socket));
+            server.wait_for_metric("revcast_watchers", 0);
             // Three objects and not four; what the old line's client held is gone for it.
             assert_eq!(client.get(CONFIG_MAPS).json()["items"].as_array().unwrap().len(), 3);
             let resumed =
@@ -135,6 +145,10 @@ fn another_line_of_revisions_is_told_apart() {
             let rest = client.get(&format!("{CONFIG_MAPS}?limit=1&continue={continuation}"));
             assert_eq!(rest.status, 410, "{token:?}: {}", rest.text());
             assert!(server.metric("revcast_source_epoch") >= 2);
+            // All are accounted for: a closing server would wait for the others.
+            let closing = Instant::now();
+            assert_eq!(server.terminate(), Some(0));
+            assert!(closing.elapsed() < Duration::from_secs(5), "{:?}", closing.elapsed());
         }
     }
 }
@@ -179,7 +193,7 @@ fn a_watch_that_hangs_is_left_though_nothing_follows() {
     let mut watch = client.watch(&format!("{CONFIG_MAPS}?watch=1")).unwrap();
     proxy.hang();
     etcd.control().put("/registry/configmaps/a/x", config_map("x", "1")).unwrap();
-    let began = std::time::Instant::now();
+    let began = Instant::now();
     assert_eq!(short(&watch.next_event()), "ADDED x");
     // Keepalive alone would take twenty seconds.
     assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
