@@ -190,7 +190,7 @@ m 1" ;;
   map m; old=$(field cm m .metadata.uid); config m 'c: d'; quickly k replace --force -f "$work/c.yaml" >/dev/null; [ "$(field cm m .metadata.uid)" != "$old" ] ;;
 'label')
   map m; k label cm m x=y >/dev/null; is "$(field cm m .metadata.labels.x)" y; refused 'overwrite is false' label cm m x=z
-  k label cm m x- >/dev/null; is "$(field cm m .metadata.labels.x)" '' ;;
+  k label cm m x- >/dev/null; is "$(field cm m .metadata.labels)" '' ;;
 'annotate')
   map m; k annotate cm m x=y >/dev/null; is "$(field cm m .metadata.annotations.x)" y ;;
 'patch --type merge')

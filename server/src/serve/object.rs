@@ -42,10 +42,17 @@ const METADATA_ORDER: [&str; 14] = [
     "managedFields",
 ];
 
+/// Members of `metadata` that go when nothing is left in them, as they do in Go (`omitempty`).
+const OMITTED_WHEN_EMPTY: [&str; 4] = ["labels", "annotations", "ownerReferences", "finalizers"];
+
+fn is_empty(value: &Value) -> bool {
+    value.as_object().is_some_and(Map::is_empty) || value.as_array().is_some_and(Vec::is_empty)
+}
+
 /// An object, taken apart.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Draft {
-    /// Never has `selfLink` or a member that is null.
+    /// Never has `selfLink`, a member that is null, or one of [`OMITTED_WHEN_EMPTY`] that is empty.
     pub(super) metadata: Map<String, Value>,
     /// Everything but `kind`, `apiVersion` and `metadata`.
     pub(super) rest: Map<String, Value>,
@@ -77,7 +84,10 @@ impl Draft {
             Some(Value::Object(metadata)) => metadata,
             Some(_) => return Err(payload::unreadable(call, "metadata is no object")),
         };
-        metadata.retain(|name, value| !value.is_null() && name != "selfLink");
+        metadata.retain(|name, value| {
+            let omitted = OMITTED_WHEN_EMPTY.contains(&name.as_str()) && is_empty(value);
+            !value.is_null() && !omitted && name != "selfLink"
+        });
         members.retain(|_, value| !value.is_null());
         let draft = Self { metadata, rest: members };
         draft.check_types(call)?;

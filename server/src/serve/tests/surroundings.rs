@@ -1,7 +1,7 @@
 //! Discovery, health, protobuf bodies, and what is no path at all.
 
 use bytes::Bytes;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Ask, CONFIG_MAPS, World};
 use crate::api::protobuf::MEDIA_TYPE;
@@ -99,6 +99,26 @@ fn health() {
     assert_eq!((refused.code, refused.whole().retry_after_seconds), (429, Some(5)));
     world.app.advance(Life::Serving);
     assert_eq!(world.app.life(), Life::Closing, "life never goes back");
+}
+
+/// The last label goes with its map (`kubectl label cm a x-`), as in Kubernetes.
+#[test]
+fn nothing_empty_stays_in_metadata() {
+    let world = World::new();
+    let object = json!({"metadata": {
+        "name": "a", "labels": {"x": "y"}, "annotations": {}, "finalizers": [], "ownerReferences": []
+    }});
+    let made = world.send("POST", CONFIG_MAPS, &object).json();
+    let members =
+        |object: &Value| object["metadata"].as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    assert_eq!(
+        members(&made),
+        ["name", "namespace", "uid", "resourceVersion", "creationTimestamp", "labels"]
+    );
+    let path = format!("{CONFIG_MAPS}/a");
+    let ask = Ask::new("PATCH", &path).with("Content-Type", "application/merge-patch+json");
+    let patched = world.ask(&ask.json(&json!({"metadata": {"labels": {"x": null}}}))).json();
+    assert_eq!(members(&patched), ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"]);
 }
 
 #[test]
