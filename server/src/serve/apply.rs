@@ -40,6 +40,9 @@ pub(super) async fn handle<H: Host>(
         }
         let mut draft = applied(call, &options, part, None, &config)?;
         check_absent(call, &draft, name)?;
+        if draft.meta("name").is_empty() {
+            draft.set_meta("name", name);
+        }
         update::settle_name(call, &mut draft, name)?;
         if let Some(reply) = create::make(call, draft, options.dry_run).await? {
             return Ok(reply);
