@@ -22,6 +22,10 @@ pub const DEPTH_MAX: usize = 120;
 /// Bytes, as JSON, that anchors and aliases may copy: a few lines of aliases of aliases would fill the memory.
 pub const COPIED_BYTES_MAX: usize = 3 << 20;
 
+/// Values that a document may have, keys included. Who shares the core waits while they are read: without a bound 3 MiB
+/// of one-letter items took seconds in a build for tests.
+pub const NODES_MAX: usize = 250_000;
+
 /// Why a text is no YAML that could become JSON. The client's fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum YamlError {
@@ -33,6 +37,8 @@ pub enum YamlError {
     Documents,
     /// Deeper than [`DEPTH_MAX`].
     Depth,
+    /// More values than [`NODES_MAX`].
+    Nodes,
     /// Aliases copy more than [`COPIED_BYTES_MAX`].
     Aliases,
     /// An alias inside of what it stands for.
@@ -54,6 +60,7 @@ impl fmt::Display for YamlError {
                 f.write_str("yaml: the body has more than one document: send one object a request")
             }
             Self::Depth => write!(f, "yaml: the document nests deeper than {DEPTH_MAX} levels"),
+            Self::Nodes => write!(f, "yaml: the document has more than {NODES_MAX} values: send it as JSON"),
             Self::Aliases => f.write_str("yaml: document contains excessive aliasing"),
             Self::Cycle => f.write_str("yaml: an anchor's value contains itself"),
             Self::Key => f.write_str("yaml: a key must be a text, a number or a boolean"),
@@ -73,8 +80,13 @@ pub fn to_json(text: &[u8]) -> Result<Value, YamlError> {
     let text = std::str::from_utf8(text).map_err(|_| YamlError::Encoding)?;
     let options = granit_parser::options! { emit_comments: false };
     let mut loader = Loader::default();
+    let mut nodes = 0;
     for event in Parser::new_from_str_with_options(text, options) {
         let (event, _) = event.map_err(|error| YamlError::Syntax(error.to_string()))?;
+        nodes += usize::from(event.is_node());
+        if nodes > NODES_MAX {
+            return Err(YamlError::Nodes);
+        }
         loader.take(event)?;
     }
     Ok(loader.document.unwrap_or_default())

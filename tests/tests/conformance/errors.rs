@@ -56,9 +56,14 @@ fn refused_writes() {
         let reply = client.request("POST", MAPS, &[("content-type", kind)], body.as_bytes());
         assert_eq!(status(&reply).0, 400, "{body}");
     }
-    for (kind, what) in [("application/yaml", 422), ("application/toml", 415)] {
+    // YAML has one name.
+    for (kind, what) in [("application/yaml", 422), ("text/yaml", 415)] {
         let nameless = client.request("POST", MAPS, &[("content-type", kind)], b"kind: ConfigMap");
         assert_eq!(status(&nameless).0, what, "{kind}");
+    }
+    for body in ["metadata: {name: x", "metadata: {name: x}\n---\nmetadata: {name: y}\n", "- x\n"] {
+        let yaml = client.request("POST", MAPS, &[("content-type", "application/yaml")], body.as_bytes());
+        assert_eq!(status(&yaml).0, 400, "{body}");
     }
     let other = client.request("PATCH", &format!("{MAPS}/one"), &[("content-type", "text/plain")], b"{}");
     assert_eq!(status(&other).0, 415);
