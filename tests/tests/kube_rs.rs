@@ -127,7 +127,7 @@ fn a_reflector_keeps_the_state() {
             store.wait_until_ready().await.unwrap();
             assert_eq!(store.len(), 20);
             let patch = Patch::Merge(json!({"status": {"phase": "Running"}}));
-            pods.patch("p07", &PatchParams::default(), &patch).await.unwrap();
+            pods.patch_status("p07", &PatchParams::default(), &patch).await.unwrap();
             pods.delete("p08", &DeleteParams::default()).await.unwrap();
             pods.create(&PostParams::default(), &pod("last")).await.unwrap();
             while store.get(&ObjectRef::new("last").within("k")).is_none() {

@@ -270,14 +270,18 @@ fn watching() {
     let Some(kubectl) = Kubectl::new("kubectl-watching") else { return };
     let client = kubectl.server.client();
     let pods = "/api/v1/namespaces/default/pods";
-    let pod = serde_json::json!({"metadata": {"name": "p1"}, "spec": {"containers": [{"name": "c", "image": "i"}]}, "status": {"phase": "Pending"}});
+    let pod = serde_json::json!({"metadata": {"name": "p1"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
     assert_eq!(client.send("POST", pods, &pod).status, 201);
     {
         let mut following = kubectl.follow(&["get", "pods", "-o", "wide", "-w"]);
         assert_eq!(following.words(4), ["NAME", "READY", "STATUS", "RESTARTS"]);
         assert_eq!(following.words(3), ["p1", "0/1", "Pending"]);
-        let patch = serde_json::json!({"spec": {"nodeName": "node-7"}, "status": {"phase": "Running"}});
-        assert_eq!(client.patch(&format!("{pods}/p1"), "merge-patch", &patch).status, 200);
+        let bound = serde_json::json!({"spec": {"nodeName": "node-7"}});
+        assert_eq!(client.patch(&format!("{pods}/p1"), "merge-patch", &bound).status, 200);
+        let line = following.line();
+        assert!(line.starts_with("p1 ") && line.contains("Pending") && line.contains("node-7"), "{line}");
+        let running = serde_json::json!({"status": {"phase": "Running"}});
+        assert_eq!(client.patch(&format!("{pods}/p1/status"), "merge-patch", &running).status, 200);
         let line = following.line();
         assert!(line.starts_with("p1 ") && line.contains("Running") && line.contains("node-7"), "{line}");
         assert_eq!(client.request("DELETE", &format!("{pods}/p1"), &[], &[]).status, 200);

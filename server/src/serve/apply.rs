@@ -95,10 +95,8 @@ fn configuration<H: Host>(
             metadata
                 .retain(|name, _| matches!(name.as_str(), "name" | "namespace" | "uid" | "resourceVersion"));
         }
-    } else if resource.has_status()
-        && members.get("status").and_then(Value::as_object).is_some_and(Map::is_empty)
-    {
-        // Clients that print whole types send an empty one and mean nothing by it.
+    } else if resource.has_status() {
+        // It is written by its own path alone, so nobody owns it here.
         members.shift_remove("status");
     }
     Ok(members)

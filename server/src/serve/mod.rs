@@ -6,8 +6,6 @@
 //! - Objects are kept as they come: there is no schema, no admission, no conversion and no garbage collection.
 //!   `propagationPolicy` is accepted and does nothing.
 //! - Namespaces need not exist to be used, and deleting one leaves what is in it.
-//! - A resource with a `status` subresource takes changes of `status` through the main path too; `/status` changes
-//!   nothing else.
 //! - `metadata.managedFields` has the entries of those who apply, and of nobody else: see the module `owners`.
 //! - What is filled in stands in a table at the top of the module `object`.
 

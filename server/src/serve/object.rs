@@ -202,6 +202,11 @@ impl Draft {
         for member in ["resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"] {
             self.metadata.shift_remove(member);
         }
+        // A node is the one object that may be born with its status (each type's `strategy.go`: `PrepareForCreate`).
+        let born_with_it = call.resource.group.is_empty() && call.resource.plural == "nodes";
+        if call.resource.has_status() && !born_with_it {
+            self.rest.shift_remove("status");
+        }
         self.set_meta("uid", new_uid(call.host.random(), call.host.random()));
         self.set_meta("creationTimestamp", rfc3339(call.host.wall()));
         self.fill_in(call);

@@ -58,7 +58,7 @@ pub(super) async fn run<H: Host>(
         settle_name(call, &mut new, name)?;
         check_preconditions(call, &new, &old, current.revision(), name)?;
         let told = new.metadata.shift_remove("managedFields");
-        let mut new = merge(&old, new, part);
+        let mut new = merge(call, &old, new, part);
         match (owned, told) {
             (Owned::Followed, told) => {
                 follow_owners(call, &old, &mut new, told.filter(|_| part == Part::All))
@@ -146,7 +146,7 @@ fn wrong_uid<H: Host>(call: &Call<'_, H>, name: &str, believed: &str, uid: &str)
 }
 
 /// The new state: what was sent, or its status alone, with what no client can change taken from the old one.
-fn merge(old: &Draft, mut new: Draft, part: Part) -> Draft {
+fn merge<H: Host>(call: &Call<'_, H>, old: &Draft, mut new: Draft, part: Part) -> Draft {
     if part == Part::Status {
         let mut merged = old.clone();
         match new.rest.shift_remove("status") {
@@ -154,6 +154,12 @@ fn merge(old: &Draft, mut new: Draft, part: Part) -> Draft {
             None => drop(merged.rest.shift_remove("status")),
         }
         return merged;
+    }
+    if call.resource.has_status() {
+        match old.rest.get("status") {
+            Some(status) => drop(new.rest.insert("status".to_owned(), status.clone())),
+            None => drop(new.rest.shift_remove("status")),
+        }
     }
     const FIXED: [&str; 6] = [
         "uid",

@@ -56,8 +56,8 @@ pub(crate) fn object(kind: Kind, namespace: &str, name: &str, sequence: u64, rng
     let rest = match kind {
         Kind::ConfigMap => format!(r#""data":{{"k":"{:x}"}}"#, rng.next()),
         Kind::Pod => {
-            let phase = rng.pick(&["Pending", "Running", "Failed"]);
-            format!(r#""spec":{{"nodeName":"w{}"}},"status":{{"phase":"{phase}"}}"#, rng.below(5))
+            let policy = rng.pick(&["Always", "Never", "OnFailure"]);
+            format!(r#""spec":{{"nodeName":"w{}","restartPolicy":"{policy}"}}"#, rng.below(5))
         }
     };
     format!(
@@ -85,7 +85,7 @@ pub fn key_of(kind: Kind, json: &str) -> Option<String> {
     Some(key(kind, member(json, "namespace")?, member(json, "name")?))
 }
 
-/// Letters of a form: `app`, `tier`, node, phase; a dash where there is none.
+/// Letters of a form: `app`, `tier`, node, restart policy; a dash where there is none.
 pub const LETTERS: usize = 4;
 
 /// A value, from the store or from a server, in the form in which both are equal.
@@ -95,7 +95,8 @@ pub fn form(value: &[u8]) -> Vec<u8> {
     let letter = |name: &str, at: usize| {
         member(json, name).and_then(|text| text.as_bytes().get(at).copied()).unwrap_or(b'-')
     };
-    let mut form = vec![letter("app", 1), letter("tier", 1), letter("nodeName", 1), letter("phase", 0)];
+    let mut form =
+        vec![letter("app", 1), letter("tier", 1), letter("nodeName", 1), letter("restartPolicy", 0)];
     let mut cuts: Vec<(usize, usize)> = Vec::new();
     for head in [r#""kind":"ConfigMap","#, r#""kind":"Pod","#, r#""apiVersion":"v1","#] {
         // Nothing else of ours has such members.
@@ -173,7 +174,10 @@ mod tests {
         assert_eq!(member(&stored, "sequence"), Some("7"));
         let damaged = shown.replace("nodeName\":\"w", "nodeName\":\"v");
         assert_ne!(form(damaged.as_bytes()), form(stored.as_bytes()), "one letter");
-        assert_eq!(form(stored.as_bytes())[3], member(&stored, "phase").expect("a phase").as_bytes()[0]);
+        assert_eq!(
+            form(stored.as_bytes())[3],
+            member(&stored, "restartPolicy").expect("a policy").as_bytes()[0]
+        );
     }
 
     #[test]

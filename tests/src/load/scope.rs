@@ -87,12 +87,12 @@ impl Scope {
             }
             match rng.below(6) {
                 0 => {
-                    fields.push("status.phase%3DRunning".to_owned());
-                    tests.push((3, Test::Is(b'R')));
+                    fields.push("spec.restartPolicy%3DNever".to_owned());
+                    tests.push((3, Test::Is(b'N')));
                 }
                 1 => {
-                    fields.push("status.phase!%3DFailed".to_owned());
-                    tests.push((3, Test::IsNot(b'F')));
+                    fields.push("spec.restartPolicy!%3DOnFailure".to_owned());
+                    tests.push((3, Test::IsNot(b'O')));
                 }
                 _ => {}
             }

@@ -15,6 +15,7 @@ fn tables() {
     let pod = json!({"metadata": {"name": "p"}, "spec": {"nodeName": "n1", "containers": [{"name": "c"}]},
         "status": {"phase": "Running", "podIP": "10.0.0.7", "containerStatuses": [{"name": "c", "ready": true, "restartCount": 2, "state": {"running": {}}}]}});
     assert_eq!(client.send("POST", "/api/v1/namespaces/s/pods", &pod).status, 201);
+    assert_eq!(client.send("PUT", "/api/v1/namespaces/s/pods/p/status", &pod).status, 200);
     let get = |path: &str| client.request("GET", path, &[TABLE], &[]).json();
     let table = get("/api/v1/namespaces/s/pods");
     assert_eq!((&table["kind"], &table["apiVersion"]), (&json!("Table"), &json!("meta.k8s.io/v1")));

@@ -127,7 +127,8 @@ fn pods_come_and_go_with_their_node() {
     assert_eq!(client.send("POST", pods, &json!({"metadata": {"name": "p1"}, "spec": spec})).status, 201);
     let patch = |body: serde_json::Value| client.patch(&format!("{pods}/p1"), "merge-patch", &body).json();
     let bound = patch(json!({"spec": {"nodeName": "node1"}}));
-    patch(json!({"status": {"phase": "Running"}}));
+    let running = json!({"status": {"phase": "Running"}});
+    assert_eq!(client.patch(&format!("{pods}/p1/status"), "merge-patch", &running).status, 200);
     let moved = patch(json!({"spec": {"nodeName": "node2"}}));
     assert_eq!(client.request("DELETE", &format!("{pods}/p1"), &[], &[]).status, 200);
 

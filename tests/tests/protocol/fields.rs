@@ -233,6 +233,10 @@ fn fields_of_each_type() {
         let start = newest(&client);
         post(&client, kind.path, bare);
         post(&client, kind.path, full);
+        if full["status"].is_object() {
+            let status = format!("{}/full/status", kind.path);
+            assert_eq!(client.send("PUT", &status, full).status, 200, "{status}");
+        }
         for (of_full, of_bare) in kind.fields {
             for (selector, expected) in [(of_full, "full"), (of_bare, "bare")] {
                 let path = format!("{}?fieldSelector={}", kind.path, escaped(selector));

@@ -402,6 +402,6 @@ fn a_revision_is_one_for_all_who_look() {
     let members: Vec<&String> = object.as_object().unwrap().keys().collect();
     assert_eq!(members, ["kind", "apiVersion", "metadata", "data"]);
     let members: Vec<&String> = object["metadata"].as_object().unwrap().keys().collect();
-    assert_eq!(members, ["name", "namespace", "uid", "resourceVersion", "creationTimestamp", "labels"]);
+    assert_eq!(members, ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"]);
     assert!(client.get("/api/v1/namespaces/none/secrets").text().contains(r#""items":[]"#));
 }

@@ -50,9 +50,12 @@ fn what_kubectl_shows_is_filled_in() {
     assert_eq!(space["spec"], json!({"finalizers": ["kubernetes"]}));
     assert_eq!(space["status"], json!({"phase": "Active"}));
     assert_eq!(made("/api/v1/namespaces/a/secrets", json!({"metadata": {"name": "s"}}))["type"], "Opaque");
+    // A status is what its own path writes; only a node is born with it.
     let running =
         made("/api/v1/namespaces/a/pods", json!({"metadata": {"name": "q"}, "status": {"phase": "Running"}}));
-    assert_eq!(running["status"]["phase"], "Running");
+    assert_eq!(running["status"], json!({"phase": "Pending"}));
+    let node = made("/api/v1/nodes", json!({"metadata": {"name": "n"}, "status": {"phase": "Running"}}));
+    assert_eq!(node["status"]["phase"], "Running");
 }
 
 #[test]
@@ -154,7 +157,7 @@ fn an_update_keeps_what_a_client_cannot_change() {
     }
     assert_eq!(new["metadata"]["deletionTimestamp"], Value::Null);
     assert_eq!((&new["metadata"]["generation"], number(&new)), (&json!(2), number(&old) + 1));
-    assert_eq!(new["status"]["phase"], "Running");
+    assert_eq!(new["status"]["phase"], "Pending", "it has a path of its own");
     // Only metadata and status: the same generation.
     let mut next = new.clone();
     next["metadata"]["labels"]["x"] = json!("z");
@@ -310,17 +313,19 @@ fn the_status_path_changes_status_alone() {
         &json!({"metadata": {"name": "w"}, "spec": {"color": "red"}, "status": {"n": 1}}),
     );
     let one = format!("{target}/w/status");
-    assert_eq!(world.get(&one).json()["status"], json!({"n": 1}));
+    assert_eq!(world.get(&one).json()["status"], Value::Null, "nothing is born with it");
     let body = json!({"metadata": {"name": "w", "labels": {"a": "b"}}, "spec": {"color": "blue"}, "status": {"n": 2}});
     let got = world.send("PUT", &one, &body).json();
     assert_eq!((&got["spec"]["color"], &got["status"]), (&json!("red"), &json!({"n": 2})));
     assert_eq!((&got["metadata"]["labels"], &got["metadata"]["generation"]), (&Value::Null, &json!(1)));
     let got = world.patch(&one, MERGE, &json!({"spec": {"color": "blue"}, "status": {"m": 3}})).json();
     assert_eq!((&got["spec"]["color"], &got["status"]), (&json!("red"), &json!({"n": 2, "m": 3})));
-    assert_eq!(
-        world.patch(&format!("{target}/w"), MERGE, &json!({"status": null})).json()["status"],
-        Value::Null
-    );
+    let writes = world.host.writes.get();
+    for body in [json!({"status": null}), json!({"status": {"n": 9}})] {
+        let got = world.patch(&format!("{target}/w"), MERGE, &body).json();
+        assert_eq!(got["status"], json!({"n": 2, "m": 3}), "the main path changes all else");
+    }
+    assert_eq!(world.host.writes.get(), writes);
     assert_eq!(world.send("DELETE", &one, &json!({})).code, 405);
     assert_eq!(world.get("/apis/apps/v1/namespaces/t1/deployments/d/scale").code, 404);
 }
