@@ -307,6 +307,7 @@ impl Publisher {
             self.ring.forget_oldest();
             self.count_forgotten();
         }
+        self.let_go();
     }
 
     /// Half of [`Publisher::publish`]: the ring runs ahead of the snapshot until the other half is done.
@@ -327,17 +328,21 @@ impl Publisher {
     /// Keeps a snapshot every so many events, as long as the window reaches back to it: what it holds besides the
     /// newest one's objects, the ring's events hold as well.
     fn keep(&mut self, snapshot: &Arc<Snapshot>) {
-        let oldest = self.ring.oldest();
         let kept = self.feed.kept.load();
         let every = (self.ring.capacity() / limits::KEPT_SNAPSHOTS).max(1) as u64;
-        let due = kept.back().is_none_or(|last| snapshot.position().since(last.position()) >= every);
-        let stale = kept.front().is_some_and(|first| first.position() < oldest);
-        if due || stale {
-            let mut next: VecDeque<_> =
-                kept.iter().filter(|old| old.position() >= oldest).map(Arc::clone).collect();
-            if due {
-                next.push_back(Arc::clone(snapshot));
-            }
+        if kept.back().is_none_or(|last| snapshot.position().since(last.position()) >= every) {
+            let mut next = VecDeque::clone(&kept);
+            next.push_back(Arc::clone(snapshot));
+            self.feed.kept.store(Arc::new(next));
+        }
+    }
+
+    /// Lets the kept snapshots go that the window does not reach back to any more.
+    fn let_go(&mut self) {
+        let oldest = self.ring.oldest();
+        let kept = self.feed.kept.load();
+        if kept.front().is_some_and(|first| first.position() < oldest) {
+            let next = kept.iter().filter(|old| old.position() >= oldest).map(Arc::clone).collect();
             self.feed.kept.store(Arc::new(next));
         }
     }
@@ -346,6 +351,7 @@ impl Publisher {
     pub fn compact(&mut self, revision: Revision) {
         self.ring.forget_through(revision.min(self.index.revision));
         self.count_forgotten();
+        self.let_go();
     }
 
     /// How full the window is with events that the slowest shard has not taken yet: 0.0 none, 1.0 all.

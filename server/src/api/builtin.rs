@@ -121,13 +121,13 @@ pub(super) const TABLE: &[Row] = &[
         .status()
         .fields(&["status.replicas:0"]),
     ns("", "v1", "resourcequotas", "ResourceQuota").short(&["quota"]).status(),
-    ns("", "v1", "secrets", "Secret").fields(&["type"]),
+    ns("", "v1", "secrets", "Secret").fields(&["type:Opaque"]),
     ns("", "v1", "serviceaccounts", "ServiceAccount").short(&["sa"]),
     ns("", "v1", "services", "Service")
         .short(&["svc"])
         .all()
         .status()
-        .fields(&["spec.clusterIP", "spec.type"]),
+        .fields(&["spec.clusterIP", "spec.type:ClusterIP"]),
     cluster("apiregistration.k8s.io", "v1", "apiservices", "APIService").extension().status(),
     ns("apps", "v1", "controllerrevisions", "ControllerRevision"),
     ns("apps", "v1", "daemonsets", "DaemonSet").short(&["ds"]).all().status(),

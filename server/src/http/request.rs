@@ -139,6 +139,8 @@ pub struct RequestHead {
 /// What a request that would become a WebSocket says about it, unjudged (RFC 6455, section 4.1).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UpgradeHeaders {
+    /// `Origin`: whose page asks, when a browser does.
+    pub origin: Option<String>,
     /// Whether `Connection` names `Upgrade`.
     pub connection: bool,
     /// All `Sec-WebSocket-Key` headers, joined with commas.

@@ -46,6 +46,8 @@ impl Leaver {
     fn say(&mut self, now: Tick) -> Next {
         match self.tail.flush(&self.fd) {
             Some(false) => Next::Stays,
+            // Both halves are over.
+            Some(true) if self.patience == 0 => Next::Goes,
             Some(true) if shutdown(&self.fd, Shutdown::Write).is_ok() => {
                 self.deadline = now.plus(LINGER);
                 Next::Stays

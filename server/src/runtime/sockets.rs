@@ -17,6 +17,8 @@ use super::leaving::Leaving;
 use super::uring::{Owner, Polls, Told};
 use super::wrap::{Hearing, READ_BYTES, Tools, Wrap, Wrapped, send_now};
 
+/// Clients that are listened to in one go; the others wait for the next.
+const LISTENS_AT_ONCE: usize = 64;
 /// Between two readings of one client: who talks without end is heard so often, and no more.
 const LISTEN_EVERY: Duration = Duration::from_millis(50);
 
@@ -187,6 +189,7 @@ impl Sockets {
 
     /// Calls `visit` with what sockets told since the last time, and does what the clock asks for.
     pub(super) fn reap(&mut self, now: Tick, mut visit: impl FnMut(WatcherId, News)) {
+        let mut listens = 0;
         let mut told = std::mem::take(&mut self.told);
         self.polls.reap(|owner, what, good| told.push((owner, what, good)));
         for (owner, what, good) in told.drain(..) {
@@ -208,7 +211,13 @@ impl Sockets {
                         // A poll for room that failed is answered by another try; one for hanging up by the next send.
                         Told::Gone if !good => {}
                         Told::Gone => self.lose(id, &mut visit),
-                        Told::Readable => self.listen(id, now, &mut visit),
+                        Told::Readable if listens >= LISTENS_AT_ONCE => {
+                            self.resting.push_front((Tick::ZERO, id));
+                        }
+                        Told::Readable => {
+                            listens += 1;
+                            self.listen(id, now, &mut visit);
+                        }
                         Told::Writable => self.flush(id, &mut visit),
                     }
                 }
@@ -217,7 +226,9 @@ impl Sockets {
         self.told = told;
         while let Some(&(due, id)) = self.resting.front()
             && due <= now
+            && listens < LISTENS_AT_ONCE
         {
+            listens += 1;
             self.resting.pop_front();
             self.listen(id, now, &mut visit);
         }

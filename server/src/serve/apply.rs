@@ -8,7 +8,7 @@ use bytes::Bytes;
 use revcast_engine::Object;
 use serde_json::{Map, Value};
 
-use super::object::{Draft, rfc3339};
+use super::object::{Draft, is_never_kept, rfc3339};
 use super::owners::{Applier, ApplyFault, Conflict, Owners};
 use super::update::{self, Owned};
 use super::write::ATTEMPTS_MAX;
@@ -89,6 +89,11 @@ fn configuration<H: Host>(
     }
     members.retain(|name, _| name != "apiVersion" && name != "kind");
     drop_nulls(&mut members);
+    if let Some(Value::Object(metadata)) = members.get_mut("metadata") {
+        // What no write keeps, or changes, is not applied: applying it again must be no change.
+        let everywhere = !resource.namespaced;
+        metadata.retain(|name, value| !(is_never_kept(name, value) || everywhere && name == "namespace"));
+    }
     if part == Part::Status {
         members.retain(|name, _| name == "metadata" || name == "status");
         if let Some(Value::Object(metadata)) = members.get_mut("metadata") {

@@ -84,10 +84,7 @@ impl Draft {
             Some(Value::Object(metadata)) => metadata,
             Some(_) => return Err(payload::unreadable(call, "metadata is no object")),
         };
-        metadata.retain(|name, value| {
-            let omitted = OMITTED_WHEN_EMPTY.contains(&name.as_str()) && is_empty(value);
-            !value.is_null() && !omitted && name != "selfLink"
-        });
+        metadata.retain(|name, value| !value.is_null() && !is_omitted(name, value));
         members.retain(|_, value| !value.is_null());
         let draft = Self { metadata, rest: members };
         draft.check_types(call)?;
@@ -249,10 +246,12 @@ impl Draft {
     }
 
     /// Whether both want the same: nothing differs but metadata and status.
-    pub(super) fn wants_the_same(&self, other: &Self) -> bool {
-        let wanted = |draft: &Self| draft.rest.keys().filter(|name| *name != "status").count();
+    pub(super) fn wants_the_same(&self, other: &Self, has_status: bool) -> bool {
+        // Without a path of its own a status is a wish like any other member.
+        let is_state = |name: &String| has_status && name == "status";
+        let wanted = |draft: &Self| draft.rest.keys().filter(|name| !is_state(name)).count();
         let all = |a: &Self, b: &Self| {
-            a.rest.iter().all(|(name, value)| name == "status" || b.rest.get(name) == Some(value))
+            a.rest.iter().all(|(name, value)| is_state(name) || b.rest.get(name) == Some(value))
         };
         wanted(self) == wanted(other) && all(self, other)
     }
@@ -308,6 +307,20 @@ impl Draft {
         out.push(b'}');
         out
     }
+}
+
+/// Whether a member of metadata is never stored.
+fn is_omitted(name: &str, value: &Value) -> bool {
+    name == "selfLink" || OMITTED_WHEN_EMPTY.contains(&name) && is_empty(value)
+}
+
+/// Whether a member of metadata is not stored as it is sent, by whichever client.
+pub(super) fn is_never_kept(name: &str, value: &Value) -> bool {
+    const SERVERS: [&str; 4] =
+        ["creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds"];
+    is_omitted(name, value)
+        || SERVERS.contains(&name)
+        || name == "resourceVersion" && matches!(value.as_str(), Some("" | "0"))
 }
 
 /// Appends a value as JSON on one line.

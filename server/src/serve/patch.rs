@@ -27,6 +27,13 @@ const OPERATIONS_MAX: usize = 10_000;
 /// Bytes that `copy` operations of one patch may add (apiserver: the limit of a request body, 3 MiB).
 const COPIED_BYTES_MAX: usize = 3 << 20;
 
+/// Items that the operations of one patch may shift within lists.
+const MOVED_ITEMS_MAX: usize = 20_000_000;
+/// Levels of an object that can be read again (serde_json's limit is 128).
+const DEPTH_MAX: usize = 127;
+/// How often one patch may come near that.
+const DEPTH_LOOKS_MAX: usize = 32;
+
 /// A patch, read.
 #[derive(Debug)]
 enum Change {
@@ -43,6 +50,7 @@ pub(super) async fn handle<H: Host>(
     body: &Bytes,
 ) -> Result<Reply, Status> {
     payload::check_coding(call)?;
+    payload::check_values(body)?;
     let is_declared = call.resource.printer == Printer::Custom;
     let patch = match payload::media_type(call.head.content_type.as_deref()).as_str() {
         MERGE_PATCH => Change::Merge(serde_json::from_slice(body).map_err(|error| unreadable(&error))?),
@@ -114,7 +122,16 @@ fn operate<H: Host>(
     name: &str,
 ) -> Result<(), Status> {
     let mut copied = 0_usize;
+    let mut moved = 0_usize;
+    let mut depth = Depth { bound: depth_of(document), looks: 0 };
     for (index, operation) in operations.iter().enumerate() {
+        moved = moved.saturating_add(moved_by(operation, document));
+        if moved > MOVED_ITEMS_MAX {
+            let why = format!(
+                "the patch moves more than {MOVED_ITEMS_MAX} items of lists to make and close gaps: replace the list instead"
+            );
+            return Err(Status::other(413, why));
+        }
         if let PatchOperation::Copy(copy) = operation
             && let Some(value) = document.pointer(copy.from.as_str())
         {
@@ -133,8 +150,65 @@ fn operate<H: Host>(
             };
             rejected(call, name, &why)
         })?;
+        depth.follow(operation, document)?;
     }
     Ok(())
+}
+
+/// How deep a document is at most, so that it is measured rarely and never gets so deep that walking it is dangerous.
+struct Depth {
+    bound: usize,
+    looks: usize,
+}
+
+impl Depth {
+    /// An operation was applied to `document`.
+    fn follow(&mut self, operation: &PatchOperation, document: &Value) -> Result<(), Status> {
+        let steps = |path: &str| path.bytes().filter(|byte| *byte == b'/').count();
+        let at = steps(operation.path().as_str());
+        let made = match operation {
+            PatchOperation::Add(add) => at + depth_of(&add.value),
+            PatchOperation::Replace(replace) => at + depth_of(&replace.value),
+            // What is moved is as deep as the document was below its old place.
+            PatchOperation::Move(part) => at + self.bound.saturating_sub(steps(part.from.as_str())),
+            PatchOperation::Copy(part) => at + self.bound.saturating_sub(steps(part.from.as_str())),
+            PatchOperation::Remove(_) | PatchOperation::Test(_) => return Ok(()),
+        };
+        self.bound = self.bound.max(made);
+        if self.bound <= DEPTH_MAX {
+            return Ok(());
+        }
+        self.looks += 1;
+        self.bound = depth_of(document);
+        if self.bound > DEPTH_MAX || self.looks > DEPTH_LOOKS_MAX {
+            let why = format!("the patch nests the object deeper than {DEPTH_MAX} levels: make it flatter");
+            return Err(Status::bad_request(why));
+        }
+        Ok(())
+    }
+}
+
+/// Levels of a value: 0 for what holds nothing.
+fn depth_of(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth_of).max().unwrap_or(0),
+        Value::Object(members) => 1 + members.values().map(depth_of).max().unwrap_or(0),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
+    }
+}
+
+/// Items that an operation may shift: all of the lists that it makes or closes a gap in.
+fn moved_by(operation: &PatchOperation, document: &Value) -> usize {
+    let items = |path: &str| {
+        let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
+        document.pointer(parent).and_then(Value::as_array).map_or(0, Vec::len)
+    };
+    let at = items(operation.path().as_str());
+    match operation {
+        PatchOperation::Move(part) => at + items(part.from.as_str()),
+        PatchOperation::Add(_) | PatchOperation::Remove(_) | PatchOperation::Copy(_) => at,
+        PatchOperation::Replace(_) | PatchOperation::Test(_) => 0,
+    }
 }
 
 /// 422: the patch cannot be applied to this object.

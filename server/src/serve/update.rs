@@ -71,7 +71,9 @@ pub(super) async fn run<H: Host>(
             return Ok(call.show(200, current.json()));
         }
         let value = new.to_json(call);
-        let ends = new.is_terminating() && new.finalizers().is_empty();
+        // Who asked for a grace period ends it by a DELETE (apiserver `registry/generic`: `ShouldDeleteDuringUpdate`).
+        let grace = old.metadata.get("deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(0);
+        let ends = old.is_terminating() && grace == 0 && new.finalizers().is_empty();
         let action = call.put(value)?;
         if dry_run {
             return Ok(call.show(200, &new.to_json_at(call, &current.revision().to_string())));
@@ -176,7 +178,7 @@ fn merge<H: Host>(call: &Call<'_, H>, old: &Draft, mut new: Draft, part: Part) -
         }
     }
     if let Some(generation) = old.metadata.get("generation").and_then(Value::as_i64)
-        && !old.wants_the_same(&new)
+        && !old.wants_the_same(&new, call.resource.has_status())
     {
         new.set_meta("generation", generation.saturating_add(1));
     }

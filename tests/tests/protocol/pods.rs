@@ -59,6 +59,11 @@ fn some_go_at_once_and_some_are_waited_for() {
                 client.request("DELETE", &format!("{one}?gracePeriodSeconds=100"), &[], &[]).json(),
                 shown
             );
+            // Another write of whoever runs it does not end it.
+            let label = json!({"metadata": {"labels": {"still": "here"}}});
+            let labelled = client.patch(&one, "merge-patch", &label);
+            assert_eq!((labelled.status, client.get(&one).json()), (200, labelled.json()), "{name}");
+            expected.push(format!("MODIFIED {name}"));
             if grace > 1 {
                 let sooner =
                     client.request("DELETE", &format!("{one}?gracePeriodSeconds=1"), &[], &[]).json();

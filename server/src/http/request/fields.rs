@@ -51,6 +51,8 @@ impl Fields {
         } else if is("upgrade") {
             self.upgrade_websocket |= lists(value, "websocket");
             Ok(())
+        } else if is("origin") {
+            join(&mut self.upgrade.origin, value)
         } else if is("sec-websocket-key") {
             join(&mut self.upgrade.key, value)
         } else if is("sec-websocket-version") {

@@ -109,11 +109,14 @@ impl Peer {
                 }
                 Hearing::GoesOn
             }
+            // Behind a Close nothing is owed (RFC 6455, section 5.5.2).
             Ok(Heard::Close(code)) => {
+                self.owed = None;
                 push_close(tail, code.unwrap_or(NORMAL), "");
                 Hearing::Over
             }
             Err(fault) => {
+                self.owed = None;
                 push_close(tail, fault.code, fault.why);
                 Hearing::Over
             }
@@ -205,5 +208,12 @@ mod tests {
             assert_eq!((close[0], &close[2..4]), (CLOSE, &code.to_be_bytes()[..]), "{bytes:?}");
             assert_eq!(usize::from(close[1]), close.len() - 2);
         }
+        // No pong behind it, however many were asked for before.
+        let (mut peer, mut tail) = (Peer::default(), Vec::new());
+        let many = [masked(PING, b"?").repeat(20), masked(CLOSE, b"")].concat();
+        assert_eq!(peer.hear(&many, &mut tail), Hearing::Over);
+        let said = tail.len();
+        peer.settle(&mut tail);
+        assert_eq!(tail.len(), said);
     }
 }

@@ -115,7 +115,15 @@ fn prune_value(
                     return false;
                 }
                 if let Value::Object(members) = item {
+                    // What names the item stays with it, whoever said it first.
+                    let names: Vec<(String, Value)> = keys
+                        .iter()
+                        .filter_map(|key| Some((key.name.to_owned(), members.get(key.name)?.clone())))
+                        .collect();
                     prune_members(members, last, kept, of);
+                    for (key, value) in names {
+                        members.entry(key).or_insert(value);
+                    }
                 }
                 true
             });

@@ -33,6 +33,11 @@ const UNOWNED: [&str; 9] = [
     "f:resourceVersion",
 ];
 
+/// Entries that are followed; Kubernetes keeps ten of updaters and one an applier.
+const ENTRIES_MAX: usize = 64;
+/// Entries times values of the object: more work than that is not done, and nobody owns anything any more.
+const WORK_MAX: usize = 4_000_000;
+
 /// One entry of `metadata.managedFields`.
 #[derive(Clone, Debug, PartialEq)]
 struct Entry {
@@ -142,8 +147,11 @@ pub(super) struct Applier<'a> {
 }
 
 impl Owners {
-    /// Reads `metadata.managedFields`; `None` when an entry is none.
+    /// Reads `metadata.managedFields`; `None` when an entry is none, or when there are too many to follow.
     pub(super) fn decode(value: &Value) -> Option<Self> {
+        if value.as_array()?.len() > ENTRIES_MAX {
+            return None;
+        }
         let entries = value.as_array()?.iter().map(Entry::decode).collect::<Option<_>>()?;
         Some(Self { entries })
     }
@@ -161,8 +169,25 @@ impl Owners {
         self.entries.is_empty()
     }
 
+    /// Whether comparing an object for every entry would hold up everybody else.
+    fn is_too_much(&self, object: &Members) -> bool {
+        fn values(value: &Value) -> usize {
+            match value {
+                Value::Array(items) => 1 + items.iter().map(values).sum::<usize>(),
+                Value::Object(members) => 1 + members.values().map(values).sum::<usize>(),
+                Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 1,
+            }
+        }
+        let all: usize = object.values().map(values).sum();
+        self.entries.len().saturating_mul(all) > WORK_MAX
+    }
+
     /// Somebody who is no applier made `new` of `old`: what is not as it was is nobody's. Whether anything was.
     pub(super) fn follow(&mut self, old: &Members, new: &Members, of: &'static Type) -> bool {
+        if self.is_too_much(old) || self.is_too_much(new) {
+            self.entries.clear();
+            return true;
+        }
         let mut any = false;
         for entry in &mut self.entries {
             let changes = entry.fields.changes(old, new, of);
@@ -188,6 +213,9 @@ impl Owners {
         config: &Members,
         of: &'static Type,
     ) -> Result<Members, ApplyFault> {
+        if self.is_too_much(live) || self.is_too_much(config) {
+            self.entries.clear();
+        }
         let mut applied = Fields::of(config, of).map_err(ApplyFault::List)?;
         for member in UNOWNED {
             applied.remove(&["f:metadata".to_owned(), member.to_owned()], true);

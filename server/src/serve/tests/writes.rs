@@ -303,6 +303,44 @@ fn patches() {
     assert_eq!(world.host.writes.get(), writes, "none of these wrote");
 }
 
+/// Each operation is harmless, and all of them would overflow a stack or keep a core busy for minutes.
+#[test]
+fn patches_that_dig_or_shift_are_refused() {
+    let world = World::new();
+    let one = "/apis/example.com/v1/namespaces/t1/widgets/w";
+    let target = "/apis/example.com/v1/namespaces/t1/widgets";
+    let list: Vec<u8> = vec![0; 100_000];
+    let body = json!({"metadata": {"name": "w"}, "spec": {"list": list}});
+    assert_eq!(world.send("POST", target, &body).code, 201);
+    let nest = |levels: usize| (0..levels).fold(json!([]), |inner, _| json!([inner]));
+    let inside = format!("/b{}", "/0".repeat(100));
+    let round = [
+        json!({"op": "add", "path": "/b", "value": nest(100)}),
+        json!({"op": "move", "from": "/a", "path": format!("{inside}/-")}),
+        json!({"op": "move", "from": "/b", "path": "/a"}),
+    ];
+    let mut deep = vec![json!({"op": "add", "path": "/a", "value": 0})];
+    deep.extend((0..3_000).flat_map(|_| round.clone()));
+    let got = world.patch(one, OPERATIONS, &json!(deep));
+    assert_eq!(got.code, 400, "{}", got.body);
+    assert!(got.message().contains("deeper than 127 levels"), "{}", got.message());
+    let wide = format!("{{\"spec\":{{\"list\":[0{}]}}}}", ",0".repeat(600_000));
+    let mut ask = Ask::new("PATCH", one).with("Content-Type", MERGE);
+    ask.body = wide.into();
+    assert_eq!(world.ask(&ask).code, 413);
+    let text = json!({"spec": {"csv": "1,2,[{".repeat(300_000)}});
+    assert_eq!(world.patch(one, MERGE, &text).code, 200, "what stands in a string is one value");
+    // As deep as may be, again and again, is fine.
+    let mut level = vec![json!({"op": "add", "path": "/a", "value": nest(60)})];
+    level.extend((0..20).map(|_| json!({"op": "add", "path": "/b", "value": nest(60)})));
+    assert_eq!(world.patch(one, OPERATIONS, &json!(level)).code, 200);
+    let first: Vec<Value> =
+        (0..1_000).map(|_| json!({"op": "add", "path": "/spec/list/0", "value": 1})).collect();
+    let got = world.patch(one, OPERATIONS, &json!(first));
+    assert_eq!(got.code, 413, "{}", got.body);
+    assert_eq!(world.patch(one, OPERATIONS, &json!(first[..100])).code, 200);
+}
+
 #[test]
 fn the_status_path_changes_status_alone() {
     let world = World::new();
