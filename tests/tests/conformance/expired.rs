@@ -98,6 +98,8 @@ fn after_the_ring_went_round() {
         last = revision(&reply.json());
     }
     assert_eq!(last, old + 1500);
+    // A write is answered before a watch of another store tells of it.
+    assert_eq!(newest(&client), last);
     let line = refusal(&client, old, &[]).expect("it fell out of the window");
     let oldest = line.split(['(', ')']).nth(1).and_then(|n| n.parse::<u64>().ok()).expect("a bracket");
     assert!(oldest > last - 1025 && oldest < last, "{oldest} of {last}");
