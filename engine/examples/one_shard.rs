@@ -173,16 +173,21 @@ fn main() {
     println!("   {} frames were made, {} were sent.", feed.frames_made(), shard.stats().events_sent);
 
     println!(
-        "\n6. A minute passes (time is an argument). Who asked for bookmarks learns how far it has seen."
+        "\n6. A minute passes (time is an argument). Who asked for bookmarks learns how far it has seen; who was sent \
+         nothing for so long gets a heartbeat, a chunk of one space."
     );
     let minute = Tick::from_nanos(60_000_000_000);
     settle(&mut shard, &mut clients, minute);
     clients.expect("whole", whole, &[bookmark(12, "")]);
-    clients.expect("label", label, &[]);
+    let heard = std::mem::take(&mut clients.0.get_mut(&label).expect("it is connected").received);
+    assert_eq!(heard, b"1\r\n \r\n");
+    println!("  label got {:?}", String::from_utf8_lossy(&heard));
     assert_eq!(feed.frames_made(), 4);
 
     println!("\n7. The shard drains: a last chunk for everyone, after which a connection can be used again.");
-    clients.0.get_mut(&slow).expect("it is connected").room = 10;
+    // The socket of `slow` was full, so its heartbeat waits; now there is room again.
+    clients.0.get_mut(&slow).expect("it is connected").room = 20;
+    shard.writable(slow);
     shard.drain();
     settle(&mut shard, &mut clients, minute);
     for (name, id) in [("whole", whole), ("label", label), ("slow", slow)] {
