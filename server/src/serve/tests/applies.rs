@@ -32,8 +32,17 @@ fn an_object_is_made_then_changed() {
     // The same again is no event.
     let (revision, writes) = (world.revision(), world.host.writes.get());
     let same = apply(&world, "fieldManager=a", &json!({"k": "1", "l": "1"}));
+    assert_eq!((same.code, same.json()), (200, object.clone()));
+    assert_eq!((world.revision(), world.host.writes.get()), (revision, writes));
+    // Nor is it later, with members that no write keeps.
+    world.host.later.set(5);
+    let kept = json!({"name": "cm1", "labels": {}, "finalizers": [], "creationTimestamp": null, "generation": 7, "resourceVersion": "0"});
+    let body =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": kept, "data": {"k": "1", "l": "1"}});
+    let same = send(&world, &format!("{CONFIG_MAPS}/cm1?fieldManager=a"), &body.to_string());
     assert_eq!((same.code, same.json()), (200, object));
     assert_eq!((world.revision(), world.host.writes.get()), (revision, writes));
+    world.host.later.set(0);
     // In YAML, with one changed and one that goes.
     let yaml = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: cm1\n  labels: {x: 'y'}\ndata:\n  k: '2'\n  none: null\n";
     let got = send(&world, &format!("{CONFIG_MAPS}/cm1?fieldManager=a"), yaml);

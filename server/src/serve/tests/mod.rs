@@ -48,6 +48,8 @@ struct FakeHost {
     store: RefCell<Store>,
     publisher: RefCell<Publisher>,
     random: Cell<u64>,
+    /// Seconds since [`NOW`].
+    later: Cell<u64>,
     waits: RefCell<Vec<(Revision, Duration)>>,
     /// Writes of somebody else, each made right before one of ours.
     rivals: RefCell<Vec<Txn>>,
@@ -109,7 +111,7 @@ impl Host for FakeHost {
     }
 
     fn wall(&self) -> SystemTime {
-        UNIX_EPOCH + Duration::from_secs(NOW)
+        UNIX_EPOCH + Duration::from_secs(NOW + self.later.get())
     }
 
     fn random(&self) -> u64 {
@@ -188,6 +190,7 @@ impl World {
             store: RefCell::new(store),
             publisher: RefCell::new(publisher),
             random: Cell::new(1),
+            later: Cell::new(0),
             waits: RefCell::default(),
             rivals: RefCell::default(),
             refuse: RefCell::default(),
