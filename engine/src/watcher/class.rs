@@ -105,15 +105,27 @@ impl Run {
 }
 
 /// The live members of a class, split into those that the round under way still has to serve and the others.
+///
+/// A round begins at another member each time, so that nobody is always served last. It goes down from there to the
+/// first member, then from the last member down to where it began:
+///
+/// ```text
+///      0            low            start           high            len
+///      | to be served | served      | to be served  | served, joined |
+/// ```
 #[derive(Debug, Default)]
 pub(crate) struct Members {
-    /// `ids[..unserved]` wait for the round.
     ids: Vec<WatcherId>,
-    unserved: usize,
+    /// Where what is to be served ends, begins again and ends again: three edges in order.
+    edges: [usize; 3],
 }
 
-/// Where members stand after one left; at most two moved.
-pub(crate) type Moved = [Option<(WatcherId, u32)>; 2];
+/// Where members stand after one left; at most one moved a part.
+pub(crate) type Moved = [Option<(WatcherId, u32)>; 4];
+
+/// From the start of one round to that of the next, as a share of the members: with the golden section every stretch of
+/// rounds begins all over the class.
+const STRIDE: f64 = 0.618_033_988_749_894_9;
 
 impl Members {
     pub(crate) fn is_empty(&self) -> bool {
@@ -126,42 +138,51 @@ impl Members {
         index(self.ids.len() - 1)
     }
 
-    /// Takes one out.
+    /// Takes one out. The hole is filled with the last of its part, whose hole with the last of the next, and so on.
     pub(crate) fn leave(&mut self, at: u32) -> Moved {
-        let mut at = at as usize;
-        let mut moved: Moved = [None, None];
-        if at < self.unserved {
-            // Keep the unserved together: fill the hole with the last of them, then close the gap behind.
-            self.unserved -= 1;
-            self.ids.swap(at, self.unserved);
-            if at != self.unserved {
-                moved[0] = Some((self.ids[at], index(at)));
+        let mut hole = at as usize;
+        let mut moved: Moved = [None; 4];
+        for (edge, moved) in self.edges.iter_mut().zip(&mut moved) {
+            if hole < *edge {
+                *edge -= 1;
+                if hole != *edge {
+                    self.ids.swap(hole, *edge);
+                    *moved = Some((self.ids[hole], index(hole)));
+                }
+                hole = *edge;
             }
-            at = self.unserved;
         }
-        self.ids.swap_remove(at);
-        if at < self.ids.len() {
-            moved[1] = Some((self.ids[at], index(at)));
+        self.ids.swap_remove(hole);
+        if hole < self.ids.len() {
+            moved[3] = Some((self.ids[hole], index(hole)));
         }
         moved
     }
 
     /// A round begins: nobody was served yet.
     pub(crate) fn begin(&mut self) {
-        self.unserved = self.ids.len();
+        let len = self.ids.len();
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a length")]
+        let stride = (len as f64 * STRIDE) as usize;
+        let start = (self.edges[1] + stride).checked_rem(len).unwrap_or(0);
+        self.edges = [start, start, len];
     }
 
-    /// The next `max` to serve, with the index of the first; they count as served from now on.
-    pub(crate) fn serve(&mut self, max: usize, out: &mut Vec<WatcherId>) -> u32 {
-        let from = self.unserved.saturating_sub(max);
+    /// The next `max` to serve; they count as served from now on.
+    pub(crate) fn serve(&mut self, max: usize, out: &mut Vec<WatcherId>) {
         out.clear();
-        out.extend_from_slice(&self.ids[from..self.unserved]);
-        self.unserved = from;
-        index(from)
+        let [low, start, high] = &mut self.edges;
+        let from = low.saturating_sub(max);
+        out.extend_from_slice(&self.ids[from..*low]);
+        *low = from;
+        let from = high.saturating_sub(max - out.len()).max(*start);
+        out.extend_from_slice(&self.ids[from..*high]);
+        *high = from;
     }
 
     pub(crate) const fn served(&self) -> bool {
-        self.unserved == 0
+        let [low, start, high] = self.edges;
+        low == 0 && start == high
     }
 
     pub(crate) fn newest(&self) -> Option<WatcherId> {
@@ -191,41 +212,78 @@ pub(crate) struct Class {
 mod tests {
     use super::*;
 
+    fn id(slot: u32) -> WatcherId {
+        WatcherId::new(slot, 0)
+    }
+
+    /// Serves a round in chunks of two; after some chunks one member leaves and another joins. Who was served, in order.
+    fn round(
+        members: &mut Members,
+        at: &mut std::collections::HashMap<WatcherId, u32>,
+        change: Option<(usize, WatcherId, WatcherId)>,
+    ) -> Vec<WatcherId> {
+        members.begin();
+        let (mut served, mut chunk) = (Vec::new(), Vec::new());
+        for step in 0.. {
+            if let Some((when, leaver, joiner)) = change
+                && (step == when || step < when && members.served())
+            {
+                for (id, index) in members.leave(at[&leaver]).into_iter().flatten() {
+                    at.insert(id, index);
+                }
+                at.remove(&leaver);
+                at.insert(joiner, members.join(joiner));
+            }
+            if members.served() {
+                break;
+            }
+            members.serve(2, &mut chunk);
+            served.append(&mut chunk);
+        }
+        assert_eq!(at.len(), members.ids.len());
+        assert!(at.iter().all(|(id, index)| members.ids[*index as usize] == *id), "indexes are told");
+        served
+    }
+
     #[test]
     fn nobody_is_served_twice_or_forgotten_while_members_come_and_go() {
-        // Every order of one leave at each point of a round over five members, in chunks of two.
-        for leave_after in 0..3 {
-            for leaver in 0..5_u32 {
-                let mut members = Members::default();
-                let mut at: std::collections::HashMap<WatcherId, u32> =
-                    (0..5).map(|i| (WatcherId::new(i, 0), members.join(WatcherId::new(i, 0)))).collect();
-                members.begin();
-                let mut served = Vec::new();
-                let mut chunk = Vec::new();
-                let mut step = 0;
-                while !members.served() {
-                    if step == leave_after {
-                        let gone = WatcherId::new(leaver, 0);
-                        for (id, index) in members.leave(at[&gone]).into_iter().flatten() {
-                            at.insert(id, index);
-                        }
-                        at.remove(&gone);
-                        at.insert(WatcherId::new(9, 0), members.join(WatcherId::new(9, 0)));
+        // Every leave at each point of each of several rounds over seven members.
+        for before in 0..4 {
+            for leave_after in 0..4 {
+                for leaver in 0..7_u32 {
+                    let mut members = Members::default();
+                    let mut at = (0..7).map(|i| (id(i), members.join(id(i)))).collect();
+                    for _ in 0..before {
+                        assert_eq!(round(&mut members, &mut at, None).len(), 7);
                     }
-                    let from = members.serve(2, &mut chunk);
-                    for (offset, id) in chunk.iter().enumerate() {
-                        assert_eq!(at[id] as usize, from as usize + offset);
+                    let change = Some((leave_after, id(leaver), id(9)));
+                    let served = round(&mut members, &mut at, change);
+                    assert!(!served.contains(&id(9)));
+                    for i in (0..7).filter(|i| *i != leaver) {
+                        let times = served.iter().filter(|served| **served == id(i)).count();
+                        assert_eq!(times, 1, "member {i}, {leaver} left after {leave_after} chunks");
                     }
-                    served.append(&mut chunk);
-                    step += 1;
-                }
-                assert!(!served.contains(&WatcherId::new(9, 0)));
-                for i in (0..5).filter(|i| *i != leaver) {
-                    let times = served.iter().filter(|id| id.slot() == i as usize).count();
-                    assert_eq!(times, 1, "member {i}, {leaver} left after {leave_after} chunks");
+                    let mut next = round(&mut members, &mut at, None);
+                    next.sort_unstable();
+                    next.dedup();
+                    assert_eq!(next.len(), 7);
                 }
             }
         }
+    }
+
+    #[test]
+    fn nobody_is_always_last() {
+        let mut members = Members::default();
+        let mut at = (0..100).map(|i| (id(i), members.join(id(i)))).collect();
+        let mut ranks = [0_usize; 100];
+        for _ in 0..50 {
+            for (rank, id) in round(&mut members, &mut at, None).into_iter().enumerate() {
+                ranks[id.slot()] += rank;
+            }
+        }
+        let mean = |slot: usize| ranks[slot] / 50;
+        assert!((0..100).all(|slot| (40..60).contains(&mean(slot))), "{ranks:?}");
     }
 
     #[test]
