@@ -19,7 +19,7 @@ use std::time::Duration;
 pub(crate) use error::one_line;
 pub use error::{ConfigError, Origin, Wrong};
 pub use resource::{ResourceEntry, ResourceForm, ResourceTable};
-pub use value::LogLevel;
+pub use value::{LogLevel, SendMode};
 
 use crate::source::etcd::EtcdOptions;
 use etcd::EtcdWanted;
@@ -57,6 +57,12 @@ pub struct Config {
     pub bookmark_interval: Duration,
     /// How long a watch is quiet before it is sent a space: 1 s to 1 h; `None`: for ever.
     pub heartbeat_interval: Option<Duration>,
+    /// How long a peer may take no byte, or acknowledge none, before it is cut off; `None`: for ever.
+    pub stall_timeout: Option<Duration>,
+    /// Bytes that the kernel holds for a connection that does not take them: 4 KiB to 1 GiB; `None`: as many as it likes.
+    pub send_buffer: Option<usize>,
+    /// How bytes go to many sockets.
+    pub send_mode: SendMode,
     /// Between two compactions of the embedded store by itself; `None`: never.
     pub compact_interval: Option<Duration>,
     /// A watch without `timeoutSeconds` lives a random time in [T, 2T) (kube-apiserver's `--min-request-timeout`).
@@ -166,6 +172,9 @@ impl Config {
             config_file: None,
             bookmark_interval: Duration::ZERO,
             heartbeat_interval: None,
+            stall_timeout: None,
+            send_buffer: None,
+            send_mode: SendMode::Auto,
             compact_interval: None,
             min_watch_timeout: Duration::ZERO,
             watch_list_gzip: false,

@@ -91,7 +91,7 @@ const DAY: u64 = 24 * HOUR;
 pub(crate) const TRUTH: &str = "true|false";
 
 /// In the order of the help.
-pub(crate) static ROWS: [Row; 28] = [
+pub(crate) static ROWS: [Row; 31] = [
     Row {
         name: "listen",
         value: "ADDR",
@@ -233,6 +233,46 @@ pub(crate) static ROWS: [Row; 28] = [
             Ok(())
         }),
         show: |config| Shown::Text(show_or_off(config.heartbeat_interval)),
+    },
+    Row {
+        name: "stall-timeout",
+        value: "TIME",
+        help: "cut off who takes no byte that long; 0: never",
+        standard: Standard::Text("60s"),
+        in_file: true,
+        set: Set::One(|config, text| {
+            config.stall_timeout = value::time_or_off(text, seconds(1)..=seconds(DAY))?;
+            Ok(())
+        }),
+        show: |config| Shown::Text(show_or_off(config.stall_timeout)),
+    },
+    Row {
+        name: "send-buffer",
+        value: "SIZE",
+        help: "the kernel's, a connection; auto: it decides",
+        standard: Standard::Text("auto"),
+        in_file: true,
+        set: Set::One(|config, text| {
+            config.send_buffer = value::send_buffer(text)?;
+            Ok(())
+        }),
+        show: |config| {
+            Shown::Text(
+                config.send_buffer.map_or_else(|| "auto".to_owned(), |size| value::show_size(size as u64)),
+            )
+        },
+    },
+    Row {
+        name: "send-mode",
+        value: "MODE",
+        help: "send, io_uring, or auto: what this kernel can",
+        standard: Standard::Text("auto"),
+        in_file: true,
+        set: Set::One(|config, text| {
+            config.send_mode = value::send_mode(text)?;
+            Ok(())
+        }),
+        show: |config| Shown::Text(config.send_mode.to_string()),
     },
     Row {
         name: "compact-interval",

@@ -30,6 +30,8 @@ fn defaults_are_those_of_the_contract() {
     assert_eq!(config.ring_bytes, 256 << 20);
     assert_eq!(config.bookmark_interval, Duration::from_secs(60));
     assert_eq!(config.heartbeat_interval, Some(Duration::from_secs(15)));
+    assert_eq!(config.stall_timeout, Some(Duration::from_secs(60)));
+    assert_eq!((config.send_buffer, config.send_mode), (None, SendMode::Auto));
     assert_eq!(config.compact_interval, Some(Duration::from_secs(300)));
     assert_eq!(config.min_watch_timeout, Duration::from_secs(1800));
     assert!(config.watch_list_gzip);
@@ -59,6 +61,9 @@ fn good_values_are_the_same_from_every_origin() {
         ("resource", "example.com/v1/widgets/Widget/namespaced"),
         ("bookmark-interval", "1m30s"),
         ("heartbeat-interval", "0"),
+        ("stall-timeout", "0"),
+        ("send-buffer", "64KiB"),
+        ("send-mode", "io_uring"),
         ("compact-interval", "0"),
         ("min-watch-timeout", "1h"),
         ("event-ttl", "0s"),
@@ -99,6 +104,10 @@ fn bad_values_are_one_line_that_names_them_from_every_origin() {
         ("bookmark-interval", "61m"),
         ("heartbeat-interval", "1ms"),
         ("heartbeat-interval", "2h"),
+        ("stall-timeout", "10ms"),
+        ("send-buffer", "1KiB"),
+        ("send-buffer", "large"),
+        ("send-mode", "sendfile"),
         ("compact-interval", "1ms"),
         ("min-watch-timeout", "0"),
         ("event-ttl", "forever"),

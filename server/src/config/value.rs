@@ -73,6 +73,44 @@ pub(super) fn log_level(text: &str) -> Result<LogLevel, Wrong> {
         .ok_or_else(|| Wrong::new("no such level", "give error, warn, info or debug"))
 }
 
+/// How bytes go to many sockets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SendMode {
+    /// `io_uring` where the kernel has what it takes, otherwise `send`.
+    Auto,
+    /// One `send(2)` for each.
+    Send,
+    /// Batches on an io_uring of the shard's own.
+    IoUring,
+}
+
+impl fmt::Display for SendMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Auto => "auto",
+            Self::Send => "send",
+            Self::IoUring => "io_uring",
+        })
+    }
+}
+
+pub(super) fn send_mode(text: &str) -> Result<SendMode, Wrong> {
+    [SendMode::Auto, SendMode::Send, SendMode::IoUring]
+        .into_iter()
+        .find(|mode| mode.to_string() == text)
+        .ok_or_else(|| Wrong::new("no such mode", "give auto, send or io_uring"))
+}
+
+/// A size that a socket can have, or `auto`.
+pub(super) fn send_buffer(text: &str) -> Result<Option<usize>, Wrong> {
+    if text == "auto" {
+        return Ok(None);
+    }
+    let bytes = size(text, 4 << 10..=1 << 30)
+        .map_err(|wrong| Wrong::new(wrong.problem, format!("{}, or auto", wrong.mend)))?;
+    Ok(usize::try_from(bytes).ok())
+}
+
 pub(super) fn truth(text: &str) -> Result<bool, Wrong> {
     text.parse().map_err(|_| Wrong::new("neither true nor false", "give true or false"))
 }

@@ -10,8 +10,8 @@ use futures_lite::{AsyncWriteExt, FutureExt};
 use glommio::net::{TcpListener, TcpStream};
 use glommio::timer::sleep;
 use rustix::net::sockopt::{
-    set_socket_keepalive, set_socket_reuseaddr, set_socket_reuseport, set_tcp_keepidle, set_tcp_keepintvl,
-    set_tcp_user_timeout,
+    set_socket_keepalive, set_socket_reuseaddr, set_socket_reuseport, set_socket_send_buffer_size,
+    set_tcp_keepidle, set_tcp_keepintvl, set_tcp_user_timeout,
 };
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with};
 
@@ -22,9 +22,30 @@ use super::local::Local;
 const LISTEN_BACKLOG: i32 = 4096;
 /// Between two questions to a silent peer whether it is still there (Go's default, so kube-apiserver's).
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// How long a peer may leave bytes, or those questions, unacknowledged, and how long it may take none at all
-/// (`TCP_USER_TIMEOUT`, tcp(7)); then it is gone. Without this bytes to a vanished peer are sent again for 15 minutes.
-const VANISHED_AFTER_MS: u32 = 60_000;
+/// What is set of accepted sockets.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tuning {
+    /// How long a peer may leave bytes, or questions whether it is there, unacknowledged, and how long it may take none at
+    /// all (`TCP_USER_TIMEOUT`, tcp(7)); then it is gone. `None`: bytes to a vanished peer are sent again for 15 minutes, and
+    /// one that is there may take none for ever.
+    pub(super) stall_timeout: Option<Duration>,
+    /// `SO_SNDBUF`; the kernel takes twice as much, for what it writes beside the bytes (socket(7)), and caps it at
+    /// `net.core.wmem_max`. `None`: `net.ipv4.tcp_wmem` holds.
+    pub(super) send_buffer: Option<usize>,
+}
+
+impl Tuning {
+    fn apply(self, fd: &OwnedFd) -> std::io::Result<()> {
+        if let Some(time) = self.stall_timeout {
+            set_tcp_user_timeout(fd, u32::try_from(time.as_millis()).unwrap_or(u32::MAX))?;
+        }
+        if let Some(bytes) = self.send_buffer {
+            set_socket_send_buffer_size(fd, bytes)?;
+        }
+        Ok(())
+    }
+}
+
 /// How long an address that is taken is tried again.
 const BIND_PATIENCE: Duration = Duration::from_secs(1);
 /// After an accept that failed for want of descriptors.
@@ -36,7 +57,11 @@ text/plain; charset=utf-8\r\nContent-Length: 71\r\n\r\nno descriptor is left for
 /// `count` listeners on one address, among which the kernel spreads connections (`SO_REUSEPORT`).
 ///
 /// The address is bound without sharing first, so that a second server on the same port is told so, not joined.
-pub(super) fn listeners(address: SocketAddr, count: usize) -> std::io::Result<(SocketAddr, Vec<OwnedFd>)> {
+pub(super) fn listeners(
+    address: SocketAddr,
+    count: usize,
+    tuning: Tuning,
+) -> std::io::Result<(SocketAddr, Vec<OwnedFd>)> {
     let alone = bind_alone(address)?;
     let address = alone.local_addr()?;
     drop(alone);
@@ -50,7 +75,7 @@ pub(super) fn listeners(address: SocketAddr, count: usize) -> std::io::Result<(S
             set_socket_keepalive(&fd, true)?;
             set_tcp_keepidle(&fd, KEEP_ALIVE)?;
             set_tcp_keepintvl(&fd, KEEP_ALIVE)?;
-            set_tcp_user_timeout(&fd, VANISHED_AFTER_MS)?;
+            tuning.apply(&fd)?;
             bind(&fd, &address)?;
             listen(&fd, LISTEN_BACKLOG)?;
             Ok(fd)
@@ -120,19 +145,23 @@ fn spare_descriptor(local: &Local) -> Option<OwnedFd> {
 
 #[cfg(test)]
 mod tests {
-    use rustix::net::sockopt::{socket_keepalive, tcp_keepidle, tcp_keepintvl, tcp_user_timeout};
+    use rustix::net::sockopt::{
+        socket_keepalive, socket_send_buffer_size, tcp_keepidle, tcp_keepintvl, tcp_user_timeout,
+    };
 
     use super::*;
 
     #[test]
     fn accepted_sockets_notice_peers_that_vanish() {
-        let (address, mut fds) = listeners(([127, 0, 0, 1], 0).into(), 1).expect("a listener");
+        let tuning = Tuning { stall_timeout: Some(Duration::from_secs(60)), send_buffer: Some(100_000) };
+        let (address, mut fds) = listeners(([127, 0, 0, 1], 0).into(), 1, tuning).expect("a listener");
         let client = std::net::TcpStream::connect(address).expect("a connection");
         let accepted = rustix::net::accept(fds.remove(0)).expect("an accepted connection");
         assert!(socket_keepalive(&accepted).expect("read back"));
         assert_eq!(tcp_keepidle(&accepted).expect("read back"), KEEP_ALIVE);
         assert_eq!(tcp_keepintvl(&accepted).expect("read back"), KEEP_ALIVE);
-        assert_eq!(tcp_user_timeout(&accepted).expect("read back"), VANISHED_AFTER_MS);
+        assert_eq!(tcp_user_timeout(&accepted).expect("read back"), 60_000);
+        assert_eq!(socket_send_buffer_size(&accepted).expect("read back"), 200_000);
         drop(client);
     }
 }

@@ -15,9 +15,11 @@ use super::accept::{accept, start};
 use super::connection::Face;
 use super::descriptor;
 use super::local::{Local, Shared};
+use super::sends::Sends;
 use super::sockets::Remains;
 use super::uring::Polls;
 use super::{Listening, RunError};
+use crate::config::SendMode;
 use crate::vital::Vital;
 
 /// glommio's registered buffers, which only file I/O would use; its floor.
@@ -73,7 +75,18 @@ fn prepare(number: usize, shared: Arc<Shared>, listening: Listening) -> Result<R
     let wake = &shared.doors.0[number].wake;
     let polls = Polls::new(wake.descriptor()).map_err(|error| broken("its own io_uring", &error))?;
     let bell_rope = wake.descriptor().try_clone_to_owned().map_err(|error| broken("its eventfd", &error))?;
-    let local = Local::new(number, Arc::clone(&shared), polls);
+    let sends = match shared.send_mode {
+        SendMode::Send => None,
+        SendMode::IoUring => Some(Sends::new().map_err(|error| broken("an io_uring that sends", &error))?),
+        SendMode::Auto => match Sends::new() {
+            Ok(sends) => Some(sends),
+            Err(error) => {
+                crate::log::info(&format!("shard {number} sends with send(2), its io_uring cannot: {error}"));
+                None
+            }
+        },
+    };
+    let local = Local::new(number, Arc::clone(&shared), polls, sends);
 
     let ringer = Rc::clone(&local);
     glommio::spawn_local(async move {

@@ -18,10 +18,12 @@ use revcast_engine::tick::Tick;
 use revcast_engine::{Ended, Object, Shard, ShardConfig, Start, Stats, Subscription, Turn};
 
 use super::handoff::{Arrival, Door, Doors, Letter};
+use super::sends::Sends;
 use super::sockets::{News, Remains, Sockets};
 use super::uring::Polls;
 use super::wake::{Bell, Promise};
 use super::wrap::Wrap;
+use crate::config::SendMode;
 use crate::serve::{App, Host, Newest, WriteError, Written};
 use crate::source::desk::{Answer, Asker, Command, Desk};
 use crate::source::epoch::Epoch;
@@ -44,6 +46,7 @@ pub(super) struct Shared {
     pub(super) started: Instant,
     pub(super) watchers_max: usize,
     pub(super) drain_timeout: Duration,
+    pub(super) send_mode: SendMode,
     pub(super) closing: AtomicBool,
     pub(super) shard_config: ShardConfig,
     /// Whether the source is elsewhere, and must be asked what is newest.
@@ -99,10 +102,10 @@ pub(super) struct Local {
 }
 
 impl Local {
-    pub(super) fn new(number: usize, shared: Arc<Shared>, polls: Polls) -> Rc<Self> {
+    pub(super) fn new(number: usize, shared: Arc<Shared>, polls: Polls, sends: Option<Sends>) -> Rc<Self> {
         let epoch = shared.app.epoch();
         let shard = Shard::new(number, epoch.feed.clone(), shared.shard_config);
-        let core = Core { epoch, shard, sockets: Sockets::new(polls), before: Stats::default() };
+        let core = Core { epoch, shard, sockets: Sockets::new(polls, sends), before: Stats::default() };
         let seed = wall_nanos() ^ (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         Rc::new(Self {
             number,

@@ -12,6 +12,7 @@ mod handoff;
 mod leaving;
 mod local;
 mod metrics;
+mod sends;
 mod sockets;
 mod stall;
 mod uring;
@@ -29,8 +30,10 @@ use std::time::{Duration, Instant};
 use glommio::ExecutorJoinHandle;
 use revcast_engine::ShardConfig;
 
+use crate::config::SendMode;
 use crate::serve::{App, Life};
 use crate::source::desk::{Desk, Shards};
+use accept::Tuning;
 use handoff::Doors;
 use local::Shared;
 
@@ -49,6 +52,12 @@ pub struct Plan {
     pub bookmark_interval: Duration,
     /// How long a watch is quiet before it is sent a space; `None`: for ever.
     pub heartbeat_interval: Option<Duration>,
+    /// How long a peer may take no byte, or acknowledge none, before it is cut off; `None`: as long as the kernel tries.
+    pub stall_timeout: Option<Duration>,
+    /// Bytes that the kernel holds for a connection that does not take them; `None`: as many as it likes.
+    pub send_buffer: Option<usize>,
+    /// How bytes go to many sockets.
+    pub send_mode: SendMode,
     /// How long a closing server waits for its watches and requests.
     pub drain_timeout: Duration,
     /// Watches at most.
@@ -123,8 +132,9 @@ pub fn start(
     desk: Arc<Desk>,
     source: impl FnOnce(Arc<dyn Shards>) -> std::io::Result<JoinHandle<()>>,
 ) -> Result<Running, RunError> {
+    let tuning = Tuning { stall_timeout: plan.stall_timeout, send_buffer: plan.send_buffer };
     let bound = |address: SocketAddr, count| {
-        accept::listeners(address, count).map_err(|error| {
+        accept::listeners(address, count, tuning).map_err(|error| {
             let mend = if error.kind() == std::io::ErrorKind::AddrInUse {
                 "stop what listens there, or choose another address"
             } else if error.kind() == std::io::ErrorKind::PermissionDenied {
@@ -149,6 +159,7 @@ pub fn start(
         started: Instant::now(),
         watchers_max: plan.watchers_max,
         drain_timeout: plan.drain_timeout,
+        send_mode: plan.send_mode,
         closing: AtomicBool::new(false),
         shard_config: ShardConfig {
             bookmark_interval: plan.bookmark_interval,

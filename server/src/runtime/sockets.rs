@@ -1,11 +1,11 @@
 //! The sockets of one shard's watches: where the engine's bytes go.
 //!
-//! Owns each watch's descriptor and what is polled of it. A delivery is one non-blocking `send(2)`; a socket that
-//! is full is polled for room, and every socket is polled for a peer that hangs up. Bytes that a client sends behind its
+//! Owns each watch's descriptor and what is polled of it. A delivery is one non-blocking send, of which those of one run go
+//! to the kernel together ([`sends`](super::sends)) where it can do that; a socket that is full is polled for room, and every socket is polled for a peer that hangs up. Bytes that a client sends behind its
 //! request wait in the kernel until the stream is over, unless its wire form has two directions ([`wrap`](super::wrap)).
 
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd, RawFd};
 use std::time::Duration;
 
 use revcast_engine::tick::Tick;
@@ -14,13 +14,17 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
 use super::leaving::Leaving;
+use super::sends::Sends;
 use super::uring::{Owner, Polls, Told};
-use super::wrap::{Hearing, READ_BYTES, Tools, Wrap, Wrapped, send_now};
+use super::wrap::{Hearing, READ_BYTES, Tools, Wrap, Wrapped, is_full, send_now};
 
 /// Clients that are listened to in one go; the others wait for the next.
 const LISTENS_AT_ONCE: usize = 64;
 /// Between two readings of one client: who talks without end is heard so often, and no more.
 const LISTEN_EVERY: Duration = Duration::from_millis(50);
+
+/// Not a place in a batch: whoever had it was told.
+const TOLD: usize = usize::MAX;
 
 /// The socket of one watch.
 #[derive(Debug)]
@@ -93,6 +97,8 @@ pub(super) struct Remains {
 pub(super) struct Sockets {
     by_slot: Vec<Option<Socket>>,
     polls: Polls,
+    /// `None`: one system call for each delivery.
+    sends: Option<Sends>,
     leaving: Leaving,
     tools: Tools,
     /// Clients that are listened to again at a time, soonest first.
@@ -103,19 +109,23 @@ pub(super) struct Sockets {
     told: Vec<(Owner, Told, bool)>,
     /// Reused.
     scrap: Vec<u8>,
+    /// The sockets of one batch, and whose answers they are: places in what the engine is told. Reused.
+    batch: (Vec<RawFd>, Vec<usize>),
 }
 
 impl Sockets {
-    pub(super) fn new(polls: Polls) -> Self {
+    pub(super) fn new(polls: Polls, sends: Option<Sends>) -> Self {
         Self {
             by_slot: Vec::new(),
             polls,
+            sends,
             leaving: Leaving::default(),
             tools: Tools::default(),
             resting: VecDeque::new(),
             gone: 0,
             told: Vec::new(),
             scrap: Vec::new(),
+            batch: Default::default(),
         }
     }
 
@@ -341,6 +351,53 @@ impl Sockets {
         }
         Sent::Took(taken)
     }
+
+    /// Offers the same bytes to several, with one visit to the kernel for those whose wire form they are.
+    fn offer_together(&mut self, to: &[WatcherId], bytes: &[u8], answers: &mut Vec<Sent>) {
+        let (mut fds, mut places) = std::mem::take(&mut self.batch);
+        fds.clear();
+        places.clear();
+        let mut sends = self.sends.take();
+        for &id in to {
+            match self.by_slot.get(id.slot()) {
+                Some(Some(socket)) if socket.id == id && socket.wrap.is_none() => {
+                    fds.push(socket.fd.as_raw_fd());
+                    places.push(answers.len());
+                    // What stands if the ring breaks before it comes to this one.
+                    answers.push(Sent::Took(0));
+                }
+                _ => answers.push(self.offer(id, bytes)),
+            }
+        }
+        let first = answers.len() - to.len();
+        let len = bytes.len();
+        let done = sends.as_mut().map_or(Ok(()), |ring| {
+            ring.send(&fds, bytes, |at, outcome| {
+                let place = std::mem::replace(&mut places[at], TOLD);
+                answers[place] = match outcome {
+                    Ok(taken) => Sent::Took(taken),
+                    Err(error) if is_full(Errno::from_raw_os_error(error)) => Sent::Took(0),
+                    Err(_) => Sent::Gone,
+                };
+                if answers[place] != Sent::Gone
+                    && answers[place] != Sent::Took(len)
+                    && let Some(Some(socket)) = self.by_slot.get_mut(to[place - first].slot())
+                {
+                    socket.wait(&mut self.polls);
+                }
+            })
+        });
+        match done {
+            Ok(()) => self.sends = sends,
+            Err(error) => {
+                crate::log::warn(&format!("sends on an io_uring fail, going on with send(2): {error}"));
+                for place in places.iter().copied().filter(|place| *place != TOLD) {
+                    answers[place] = self.offer(to[place - first], bytes);
+                }
+            }
+        }
+        self.batch = (fds, places);
+    }
 }
 
 impl Outlet for Sockets {
@@ -351,6 +408,10 @@ impl Outlet for Sockets {
 
     fn send_each(&mut self, to: &[WatcherId], bytes: &[u8], sent: &mut Vec<Sent>) {
         self.tools.begin();
-        sent.extend(to.iter().map(|id| self.offer(*id, bytes)));
+        if self.sends.is_some() && to.len() > 1 {
+            self.offer_together(to, bytes, sent);
+        } else {
+            sent.extend(to.iter().map(|id| self.offer(*id, bytes)));
+        }
     }
 }

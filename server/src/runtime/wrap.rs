@@ -219,10 +219,15 @@ pub(super) fn send_now(to: impl AsFd, bytes: &[u8]) -> Option<usize> {
         match send(&to, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
             Ok(taken) => return Some(taken),
             Err(Errno::INTR) => {}
-            Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM) => return Some(0),
+            Err(error) if is_full(error) => return Some(0),
             Err(_) => return None,
         }
     }
+}
+
+/// Whether a socket that gives this error may take bytes later.
+pub(super) fn is_full(error: Errno) -> bool {
+    matches!(error, Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM)
 }
 
 /// The bytes that stand before the first frame, behind the head of the reply.
