@@ -66,6 +66,17 @@ impl Event {
         }
     }
 
+    /// Makes the frames that are there ready to be shared. Bytes that were a vector ask for their count of owners when
+    /// they get a second one: now, rather than in the round of the first shard that takes the event.
+    pub(crate) fn share(&self) {
+        for frame in self.frames.iter().filter_map(OnceLock::get) {
+            drop(frame.clone());
+        }
+        if let Some(now) = &self.now {
+            now.share();
+        }
+    }
+
     /// What it happened to.
     pub(crate) fn key(&self) -> &Key {
         // One of the two is there: an event is a change of something.

@@ -199,6 +199,11 @@ impl Object {
         (self.frame_kind == Some(kind)).then_some(&self.frame)
     }
 
+    /// Makes the frame ready to be shared: asks for its count of owners now, not with the first clone.
+    pub(crate) fn share(&self) {
+        drop(self.frame.clone());
+    }
+
     /// Appends the object as it was, with another version: the last state of something that is gone.
     pub(crate) fn write_at(&self, out: &mut Vec<u8>, revision: Revision) {
         let json = self.json();

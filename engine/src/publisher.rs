@@ -436,6 +436,7 @@ impl Publisher {
             let name = FrameName { kind: FrameKind::Deleted, encoding: Encoding::Json, first: false };
             let _: &Bytes = event.frame(name, &*self.feed.encoder, &self.feed.frames_made);
         }
+        event.share();
         let unreadable = event.refusal().is_some();
         self.staged.push(event);
         unreadable

@@ -175,8 +175,7 @@ impl Shard {
         match place {
             // A name that is left in the queue is skipped.
             Place::None | Place::Queued => true,
-            Place::Blocked(position) => {
-                self.blocked.remove(&(position, id));
+            Place::Blocked => {
                 self.block(id);
                 false
             }

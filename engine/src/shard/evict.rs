@@ -16,11 +16,11 @@ use crate::watcher::{Phase, WatcherId};
 impl Shard {
     /// Ends watches whose sockets are full and whose place in the window is forgotten.
     pub(super) fn evict_lapped(&mut self, now: Tick) {
-        while let Some(&(position, id)) = self.blocked.first() {
+        while let Some((position, slot)) = self.blocked.first() {
             if position >= self.feed.ring.oldest() {
                 return;
             }
-            self.evict(id, now);
+            self.evict(self.table.id(slot), now);
         }
     }
 

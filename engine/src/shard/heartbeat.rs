@@ -35,7 +35,7 @@ impl Shard {
         self.put_off_heartbeat(id, now);
         let Some(interval) = self.config.heartbeat_interval else { return };
         let Some((watcher, class)) = self.table.pair(id) else { return };
-        let full = matches!(watcher.place, Place::Blocked(_));
+        let full = matches!(watcher.place, Place::Blocked);
         if (full || !watcher.at_boundary()) && !planted(Bug::HeartbeatAnywhere) {
             return;
         }

@@ -7,7 +7,7 @@
 //! go to an [`Outlet`].
 //!
 //! One file per concern: `table` holds the watchers, `interest` narrows, `start` lets watches begin, `dispatch`
-//! serves the live, `catchup` those behind, `bookmark` the clock, `heartbeat` the quiet, `evict` the ends.
+//! serves the live, `catchup` those behind, `bookmark` the clock, `heartbeat` the quiet, `evict` the ends; `soonest` keeps slots in order.
 
 mod bookmark;
 mod budget;
@@ -16,6 +16,7 @@ mod dispatch;
 mod evict;
 mod heartbeat;
 mod interest;
+mod soonest;
 mod start;
 mod stats;
 mod table;
@@ -36,6 +37,7 @@ use crate::watcher::{Phase, Place, WatcherId};
 use budget::Budget;
 use catchup::Page;
 use dispatch::Round;
+use soonest::Soonest;
 pub use stats::Stats;
 use table::Table;
 
@@ -116,7 +118,7 @@ pub struct Shard {
     /// Watchers behind that can be sent something.
     behind: VecDeque<WatcherId>,
     /// Watchers behind whose sockets are full, by where they stand.
-    blocked: BTreeSet<(Position, WatcherId)>,
+    blocked: Soonest<Position>,
     /// Watchers that wait for a revision.
     parked: BTreeSet<(Revision, WatcherId)>,
     /// Watchers that are still to be told that the shard closes.
@@ -143,7 +145,7 @@ impl Shard {
             round: Round::default(),
             budget: Budget::new(),
             behind: VecDeque::new(),
-            blocked: BTreeSet::new(),
+            blocked: Soonest::new(),
             parked: BTreeSet::new(),
             draining: VecDeque::new(),
             tended: false,
@@ -160,7 +162,7 @@ impl Shard {
 
     /// The socket takes bytes again.
     pub fn writable(&mut self, id: WatcherId) {
-        if self.table.get(id).is_some_and(|watcher| matches!(watcher.place, Place::Blocked(_))) {
+        if self.table.get(id).is_some_and(|watcher| watcher.place == Place::Blocked) {
             self.queue(id);
         }
     }
@@ -286,8 +288,8 @@ impl Shard {
         match std::mem::replace(&mut watcher.place, Place::Queued) {
             Place::Queued => {}
             Place::None => self.behind.push_back(id),
-            Place::Blocked(position) => {
-                self.blocked.remove(&(position, id));
+            Place::Blocked => {
+                self.blocked.remove(id.number());
                 self.behind.push_back(id);
             }
         }
@@ -303,16 +305,16 @@ impl Shard {
             // These hold no place in the window.
             Phase::Live | Phase::Parked { .. } | Phase::Draining => Position::new(u64::MAX),
         };
-        debug_assert!(!matches!(watcher.place, Place::Blocked(_)), "blocked twice");
-        watcher.place = Place::Blocked(position);
-        self.blocked.insert((position, id));
+        debug_assert!(watcher.place != Place::Blocked, "blocked twice");
+        watcher.place = Place::Blocked;
+        self.blocked.put(id.number(), position);
     }
 
     /// Takes the watcher out of everything. True when it was there.
     fn remove(&mut self, id: WatcherId) -> bool {
         let Some(watcher) = self.table.remove(id) else { return false };
-        if let Place::Blocked(position) = watcher.place {
-            self.blocked.remove(&(position, id));
+        if watcher.place == Place::Blocked {
+            self.blocked.remove(id.number());
         }
         if let Phase::Parked { floor } = watcher.phase {
             self.parked.remove(&(floor, id));

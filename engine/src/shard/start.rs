@@ -64,11 +64,9 @@ impl Shard {
             deadline,
             next_bookmark: deadline,
             next_heartbeat: deadline,
-            due: deadline,
         };
         self.plan_bookmark(&mut watcher, now);
         watcher.next_heartbeat = self.next_heartbeat(&watcher, now);
-        watcher.due = watcher.next_due();
         let id = self.table.insert(watcher);
         self.stats.watches_started += 1;
         match end {
@@ -148,10 +146,9 @@ impl Shard {
                     self.parked.pop_first();
                     let Some((watcher, _)) = self.table.pair(id) else { continue };
                     watcher.phase = Phase::CatchingUp { cursor, offset: 0 };
-                    if let Place::Blocked(nowhere) = watcher.place {
+                    if watcher.place == Place::Blocked {
                         // It did not even take a heartbeat: it waits for its socket, from now on with a place in the window.
                         watcher.place = Place::None;
-                        self.blocked.remove(&(nowhere, id));
                         self.block(id);
                     } else {
                         self.queue(id);

@@ -2,9 +2,10 @@
 //!
 //! It owns allocation, the timers' entries and the counts that follow from them. It never sends.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use super::interest::Interest;
+use super::soonest::Soonest;
 use crate::tick::Tick;
 use crate::watcher::class::{Class, ClassKey, Members, Run};
 use crate::watcher::{Phase, Watcher, WatcherId};
@@ -24,7 +25,7 @@ pub(crate) struct Table {
     free_classes: Vec<u32>,
     class_by_key: HashMap<ClassKey, u32>,
     pub(crate) interest: Interest,
-    timers: BTreeSet<(Tick, u32)>,
+    timers: Soonest<Tick>,
     pub(crate) watchers: u64,
     pub(crate) live: u64,
 }
@@ -38,7 +39,7 @@ impl Table {
             free_classes: Vec::new(),
             class_by_key: HashMap::new(),
             interest: Interest::new(resources),
-            timers: BTreeSet::new(),
+            timers: Soonest::new(),
             watchers: 0,
             live: 0,
         }
@@ -50,14 +51,14 @@ impl Table {
 
     /// Puts a watcher into a slot of its own.
     pub(crate) fn insert(&mut self, watcher: Watcher) -> WatcherId {
-        let due = watcher.due;
+        let due = watcher.next_due();
         let slot = self.free_slots.pop().unwrap_or_else(|| {
             self.slots.push(Slot { generation: 0, watcher: None });
             u32::try_from(self.slots.len() - 1).expect("a shard has fewer than 2^32 watchers")
         });
         let entry = &mut self.slots[slot as usize];
         entry.watcher = Some(watcher);
-        self.timers.insert((due, slot));
+        self.timers.put(slot, due);
         self.watchers += 1;
         WatcherId::new(slot, entry.generation)
     }
@@ -92,9 +93,9 @@ impl Table {
         }
         let watcher = slot.watcher.take()?;
         slot.generation = slot.generation.wrapping_add(1);
-        let number = u32::try_from(id.slot()).expect("it came from a u32");
+        let number = id.number();
         self.free_slots.push(number);
-        self.timers.remove(&(watcher.due, number));
+        self.timers.remove(number);
         self.watchers -= 1;
         self.release_class(watcher.class);
         Some(watcher)
@@ -177,22 +178,26 @@ impl Table {
 
     /// Sets when the watcher wants attention next.
     pub(crate) fn schedule(&mut self, id: WatcherId, due: Tick) {
-        let Some(watcher) = self.get_mut(id) else { return };
-        let old = std::mem::replace(&mut watcher.due, due);
-        let number = u32::try_from(id.slot()).expect("it came from a u32");
-        self.timers.remove(&(old, number));
-        self.timers.insert((due, number));
+        if self.get(id).is_none() {
+            return;
+        }
+        self.timers.put(id.number(), due);
     }
 
     /// When the first watcher wants attention.
     pub(crate) fn next_due(&self) -> Option<Tick> {
-        self.timers.first().map(|(due, _)| *due)
+        self.timers.first().map(|(due, _)| due)
     }
 
     /// The watcher that wants attention first, if that is by `now`.
     pub(crate) fn first_due(&self, now: Tick) -> Option<WatcherId> {
         let (due, slot) = self.timers.first()?;
-        (*due <= now).then(|| WatcherId::new(*slot, self.slots[*slot as usize].generation))
+        (due <= now).then(|| self.id(slot))
+    }
+
+    /// The watcher in a slot that is taken.
+    pub(crate) fn id(&self, slot: u32) -> WatcherId {
+        WatcherId::new(slot, self.slots[slot as usize].generation)
     }
 
     /// Every watcher there is now.

@@ -28,6 +28,10 @@ impl WatcherId {
         Self { slot, generation }
     }
 
+    pub(crate) const fn number(self) -> u32 {
+        self.slot
+    }
+
     /// Where a driver may keep what belongs to this watch. Small numbers, used again.
     #[must_use]
     pub const fn slot(self) -> usize {
@@ -130,8 +134,8 @@ pub(crate) enum Place {
     None,
     /// In the queue of those behind.
     Queued,
-    /// Its socket is full. The position is its place in the set that eviction looks at.
-    Blocked(Position),
+    /// Its socket is full: it is among those that eviction looks at.
+    Blocked,
 }
 
 /// All that a watch costs the engine.
@@ -153,8 +157,6 @@ pub(crate) struct Watcher {
     pub(crate) next_bookmark: Tick,
     /// When it is looked at whether it was quiet for too long; the deadline when heartbeats are off.
     pub(crate) next_heartbeat: Tick,
-    /// The entry it has among the timers.
-    pub(crate) due: Tick,
 }
 
 impl Watcher {

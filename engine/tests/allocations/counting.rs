@@ -1,0 +1,65 @@
+//! An allocator that counts what each thread asks for.
+//!
+//! It owns the count and hands every request to the system's allocator. A test binary that includes this file allocates
+//! through it; nothing that is served does.
+#![allow(unsafe_code, reason = "only an allocator sees every allocation, and being one is an unsafe trait")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+thread_local! {
+    /// Without a destructor and without a first use that allocates: it can be touched from within the allocator.
+    static ASKED: Cell<u64> = const { Cell::new(0) };
+}
+
+#[derive(Debug)]
+struct Counting;
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+fn count() {
+    ASKED.with(|asked| asked.set(asked.get() + 1));
+}
+
+// SAFETY: every call goes to the system's allocator as it came, and what that answers is handed back as it is; counting
+// touches a number of this thread and neither allocates nor panics.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller keeps `alloc`'s contract, which is the same.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: as above.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, old: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        count();
+        // SAFETY: `old` came from here, so from the system's allocator, with this layout.
+        unsafe { System.realloc(old, layout, bytes) }
+    }
+
+    unsafe fn dealloc(&self, old: *mut u8, layout: Layout) {
+        // SAFETY: as in `realloc`.
+        unsafe { System.dealloc(old, layout) }
+    }
+}
+
+/// How often this thread asked for memory, or for more of it, during `work`.
+pub(crate) fn allocations(work: impl FnOnce()) -> u64 {
+    let before = ASKED.with(Cell::get);
+    work();
+    ASKED.with(Cell::get) - before
+}
+
+#[test]
+fn an_allocation_is_counted() {
+    assert_eq!(allocations(|| drop(std::hint::black_box(Box::new(1)))), 1);
+    let mut grown = Vec::with_capacity(1);
+    assert_eq!(allocations(|| grown.extend_from_slice(std::hint::black_box(&[0_u64; 64]))), 1);
+    assert_eq!(allocations(|| drop(std::hint::black_box(grown))), 0);
+}
