@@ -37,16 +37,39 @@ pub enum Missing {
     NotYet,
 }
 
-struct Shared<T> {
-    slots: Box<[Slot<T>]>,
+/// What moves together shares cache lines, and nothing else does: two of 64 bytes, since CPUs fetch them in pairs.
+#[repr(align(128))]
+struct Line<T>(T);
+
+impl<T> std::ops::Deref for Line<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+/// Moved when a batch becomes visible; every reader looks at it then.
+struct Newest {
     /// Entries ever published: the position of the next one.
     head: AtomicU64,
+    /// The revision up to which everything was published. Set after the entries are visible.
+    progress: AtomicU64,
+}
+
+/// Moved with every entry that a full ring takes; only readers that begin or are behind look at it.
+struct Window {
     /// The oldest position that may still be there.
     oldest: AtomicU64,
     /// The newest revision of which an entry was forgotten. Set before the entry goes.
     forgotten: AtomicU64,
-    /// The revision up to which everything was published. Set after the entries are visible.
-    progress: AtomicU64,
+}
+
+struct Shared<T> {
+    /// Never changes: its line stays in every core's cache.
+    slots: Box<[Slot<T>]>,
+    newest: Line<Newest>,
+    window: Line<Window>,
 }
 
 impl<T> Shared<T> {
@@ -77,10 +100,8 @@ pub fn ring<T: Entry>(capacity: usize, start: Revision) -> (Writer<T>, Reader<T>
     let capacity = capacity.max(2).next_power_of_two();
     let shared = Arc::new(Shared {
         slots: (0..capacity).map(|_| Slot::new()).collect(),
-        head: AtomicU64::new(0),
-        oldest: AtomicU64::new(0),
-        forgotten: AtomicU64::new(start.get()),
-        progress: AtomicU64::new(start.get()),
+        newest: Line(Newest { head: AtomicU64::new(0), progress: AtomicU64::new(start.get()) }),
+        window: Line(Window { oldest: AtomicU64::new(0), forgotten: AtomicU64::new(start.get()) }),
     });
     (Writer { shared: Arc::clone(&shared), next: 0, oldest: 0 }, Reader { shared })
 }
@@ -123,9 +144,9 @@ impl<T: Entry> Writer<T> {
 
     /// Makes everything staged visible at once, and says that nothing else happened up to `revision`.
     pub fn publish(&mut self, revision: Revision) {
-        self.shared.head.store(self.next, Ordering::Release);
+        self.shared.newest.head.store(self.next, Ordering::Release);
         // Behind the head: who sees this progress sees the entries that it speaks of.
-        self.shared.progress.store(revision.get(), Ordering::Release);
+        self.shared.newest.progress.store(revision.get(), Ordering::Release);
     }
 
     /// Forgets the oldest entry, if there is one.
@@ -135,16 +156,16 @@ impl<T: Entry> Writer<T> {
         }
         let slot = self.shared.slot(self.oldest);
         if let Some(entry) = slot.load() {
-            self.shared.forgotten.fetch_max(entry.revision().get(), Ordering::Release);
+            self.shared.window.forgotten.fetch_max(entry.revision().get(), Ordering::Release);
         }
         self.oldest += 1;
-        self.shared.oldest.store(self.oldest, Ordering::Release);
+        self.shared.window.oldest.store(self.oldest, Ordering::Release);
         slot.store(None);
     }
 
     /// Says that nothing of `revision` or before can be replayed, whether the ring held it or not.
     pub fn forget_through(&mut self, revision: Revision) {
-        self.shared.forgotten.fetch_max(revision.get(), Ordering::Release);
+        self.shared.window.forgotten.fetch_max(revision.get(), Ordering::Release);
         while self.peek_oldest().is_some_and(|entry| entry.revision() <= revision) {
             self.forget_oldest();
         }
@@ -155,25 +176,25 @@ impl<T: Entry> Reader<T> {
     /// The position that the next published entry will have.
     #[must_use]
     pub fn head(&self) -> Position {
-        Position::new(self.shared.head.load(Ordering::Acquire))
+        Position::new(self.shared.newest.head.load(Ordering::Acquire))
     }
 
     /// The oldest position that may still be there.
     #[must_use]
     pub fn oldest(&self) -> Position {
-        Position::new(self.shared.oldest.load(Ordering::Acquire))
+        Position::new(self.shared.window.oldest.load(Ordering::Acquire))
     }
 
     /// The newest revision that cannot be replayed: a watch may start after it, not before.
     #[must_use]
     pub fn forgotten(&self) -> Revision {
-        Revision::new(self.shared.forgotten.load(Ordering::Acquire))
+        Revision::new(self.shared.window.forgotten.load(Ordering::Acquire))
     }
 
     /// Everything up to here was published. Entries of it are visible to whoever reads this first.
     #[must_use]
     pub fn progress(&self) -> Revision {
-        Revision::new(self.shared.progress.load(Ordering::Acquire))
+        Revision::new(self.shared.newest.progress.load(Ordering::Acquire))
     }
 
     /// The entry at `position`.

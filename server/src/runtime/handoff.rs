@@ -37,8 +37,9 @@ pub(super) enum Letter {
     Answer(u64, Answer),
 }
 
-/// One shard, as other threads see it.
+/// One shard, as other threads see it. On cache lines of its own: a shard writes its counts every turn.
 #[derive(Debug)]
+#[repr(align(128))]
 pub(super) struct Door {
     pub(super) inbox: SegQueue<Letter>,
     pub(super) wake: Wake,
