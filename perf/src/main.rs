@@ -22,6 +22,8 @@ mod message;
 mod object;
 mod procfs;
 mod random;
+#[allow(dead_code)] // until every scenario keeps one
+mod record;
 mod report;
 mod scope;
 mod stamp;
