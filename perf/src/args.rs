@@ -1,6 +1,16 @@
 //! The command line, parsed once into values that cannot be wrong. A bad option is one line that names the option, the
 //! value and the mend.
 
+mod idle;
+mod mixed;
+mod mixture;
+mod slow;
+
+pub(crate) use idle::Idle;
+pub(crate) use mixed::Mixed;
+pub(crate) use mixture::Mixture;
+pub(crate) use slow::Slow;
+
 use crate::stamp::OBJECTS_MAX;
 use crate::target::{Resource, Server};
 use crate::units::{parse_duration, parse_size};
@@ -9,10 +19,16 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub(crate) const HELP: &str = "\
+/// All of it: each scenario has its own part.
+pub(crate) fn help() -> String {
+    [HELP, idle::HELP, slow::HELP, mixed::HELP].concat()
+}
+
+const HELP: &str = "\
 revcast-perf measures a Kubernetes-style watch server from outside, over plain HTTP.
 
 Usage: revcast-perf fanout [OPTIONS]
+       revcast-perf idle|slow|mixed [OPTIONS]
        revcast-perf initial [OPTIONS]
        revcast-perf lag [OPTIONS]       (built with --features etcd)
 
@@ -34,6 +50,7 @@ Watchers
   --label-selector TEXT   as in Kubernetes; labels: app=revcast-perf, half=even|odd, object=NAME.
   --field-selector TEXT   {object} stands for another object's name in each watch: metadata.name={object}
   --bookmarks             ask for bookmarks
+  --probe                 ask /livez 50 times a second meanwhile, over fresh connections and over a kept one
   --connect-rate N        watches opened a second                       [5000]
   --threads N             receiving threads in each process             [1]
   --processes N           receiving processes; one holds about 19,000 watches   [1]
@@ -107,6 +124,8 @@ pub(crate) struct Fanout {
     pub(crate) seed: Option<u64>,
     pub(crate) server_pid: Option<u32>,
     pub(crate) json: bool,
+    /// What goes on beside the watchers.
+    pub(crate) mixture: Mixture,
 }
 
 /// Everything that `initial` was asked for.
@@ -140,6 +159,9 @@ pub(crate) enum Job {
     Version,
     Fanout(Box<Fanout>),
     Initial(Box<Initial>),
+    Idle(Box<Idle>),
+    Slow(Box<Slow>),
+    Mixed(Box<Mixed>),
     /// A receiving process that `fanout` started.
     Worker,
     /// Compares a watch behind a cache with one on etcd.
@@ -233,6 +255,7 @@ impl Default for Fanout {
             seed: None,
             server_pid: None,
             json: false,
+            mixture: Mixture::default(),
         }
     }
 }
@@ -247,11 +270,17 @@ pub(crate) fn parse(args: impl IntoIterator<Item = impl Into<OsString>>) -> Resu
         Some("worker") => return Ok(Job::Worker),
         Some("fanout") => {}
         Some("initial") => return initial(&mut parser),
+        Some("idle") => return idle::parse(&mut parser),
+        Some("slow") => return slow::parse(&mut parser),
+        Some("mixed") => return mixed::parse(&mut parser),
         Some("lag") => {
             lag = Some(("http://127.0.0.1:2379".to_owned(), "/registry".to_owned()));
         }
         Some(other) => {
-            return Err(bare(other, "not a command; use `revcast-perf fanout`, `initial` or `lag`"));
+            return Err(bare(
+                other,
+                "not a command; use `revcast-perf fanout`, `idle`, `slow`, `mixed`, `initial` or `lag`",
+            ));
         }
     }
     let mut fanout = Fanout::default();
@@ -262,6 +291,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = impl Into<OsString>>) -> Resu
             "--version" | "-V" => return Ok(Job::Version),
             "--i-own-this-server" => fanout.anywhere = true,
             "--bookmarks" => fanout.bookmarks = true,
+            "--probe" => fanout.mixture.probe = true,
             "--json" => fanout.json = true,
             "--etcd" | "--etcd-prefix" if lag.is_some() => {
                 let text = value(&mut parser, &option)?;

@@ -1,17 +1,20 @@
 //! One run: prepare the server, open the watches, write, wait for the rest, report.
 
 use crate::args::{BadOption, Fanout, Rate};
+use crate::beside::Beside;
 use crate::clock::{nanos, now_ns};
 use crate::fleet::Fleet;
 use crate::http::{Caller, Connection};
 use crate::latency::Latency;
 use crate::message::{Command, Finish, Plan};
+use crate::mixed::shapes;
 use crate::object::Recipe;
 use crate::procfs;
 use crate::random::Random;
-use crate::report::Report;
+use crate::report::{Memory, Report};
 use crate::scope::Scope;
 use crate::stock;
+use crate::tally::Tally;
 use crate::units::{show_count, show_ns, show_rate};
 use crate::writer::{Order, Writer, Written};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -34,6 +37,9 @@ const LEAD_NS: u64 = 200_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
 /// Without one more established watch for so long the opening has failed.
 const OPENING_STALL_NS: u64 = 30_000_000_000;
+/// Filling the sockets of those who never read: how long at most, and how long nothing comes when it is over.
+const FILL_LONGEST_NS: u64 = 60_000_000_000;
+const FILL_QUIET_NS: u64 = 2_000_000_000;
 
 /// Why there is no report.
 #[derive(Debug)]
@@ -65,7 +71,7 @@ struct CpuMark {
 
 /// One run under way.
 #[derive(Debug)]
-struct Run<'a> {
+pub(crate) struct Run<'a> {
     args: &'a Fanout,
     address: SocketAddr,
     caller: Caller,
@@ -87,44 +93,7 @@ pub(crate) fn raise_nofile() -> u64 {
 
 /// Does the whole run.
 pub(crate) fn run(args: &Fanout) -> Result<Report, Trouble> {
-    check_descriptors(args.watchers, args.processes, raise_nofile())?;
-    pin(&args.client_cpus)?;
-    let address = args.server.resolve(args.anywhere).map_err(|fault| {
-        BadOption::new("--server", &format!("http://{}", args.server.authority()), fault.to_string())
-    })?;
-    if args.sources.is_some() && !(address.is_ipv4() && address.ip().is_loopback()) {
-        let sources = args.sources.unwrap_or(0).to_string();
-        return Err(
-            BadOption::new("--sources", &sources, "only for a server on 127.0.0.1; leave it away").into()
-        );
-    }
-    let caller = Caller { host: args.server.authority(), token: read_token(args)? };
-    let run_id = Random::new(now_ns() ^ u64::from(std::process::id()) << 48).next();
-    let recipe = Recipe {
-        resource: args.resource.clone(),
-        namespaces: args.namespaces.clone(),
-        per_namespace: args.objects,
-        run: run_id,
-        seed: args.seed.unwrap_or(run_id >> 32),
-        pad_bytes: 0,
-    };
-    let server_pid =
-        args.server_pid.or_else(|| procfs::listener(address).filter(|_| address.ip().is_loopback()));
-    if let Some(pid) = args.server_pid.filter(|&pid| procfs::cpu_time(pid).is_none()) {
-        return Err(BadOption::new("--server-pid", &pid.to_string(), "there is no such process").into());
-    }
-    let run = Run {
-        args,
-        address,
-        caller,
-        recipe,
-        server_pid,
-        began_ns: now_ns(),
-        acknowledged: Arc::new(AtomicU64::new(0)),
-        next_line_ns: now_ns() + SECOND_NS,
-        delivered_before: 0,
-    };
-    Ok(run.go()?)
+    Ok(Run::prepare(args)?.go()?)
 }
 
 /// Says when more watchers are asked for than fit into so many processes.
@@ -169,47 +138,86 @@ pub(crate) fn read_token(args: &Fanout) -> Result<Option<String>, BadOption> {
     Ok(Some(token))
 }
 
-impl Run<'_> {
-    fn go(mut self) -> Result<Report, String> {
-        let mut server = Connection::new(self.address, self.caller.clone());
-        let object_bytes = stock::create_objects(&mut server, &mut self.recipe, self.args.size_bytes)?;
-        let (labels, fields) = (self.args.label_selector.as_deref(), self.args.field_selector.as_deref());
-        let scopes = stock::list_scopes(&mut server, &self.recipe, labels, fields)?;
-        drop(server);
+impl<'a> Run<'a> {
+    /// Pins this process, raises its limits, and finds the server.
+    pub(crate) fn prepare(args: &'a Fanout) -> Result<Self, Trouble> {
+        check_descriptors(args.watchers, args.processes, raise_nofile())?;
+        pin(&args.client_cpus)?;
+        let address = args.server.resolve(args.anywhere).map_err(|fault| {
+            BadOption::new("--server", &format!("http://{}", args.server.authority()), fault.to_string())
+        })?;
+        if args.sources.is_some() && !(address.is_ipv4() && address.ip().is_loopback()) {
+            let sources = args.sources.unwrap_or(0).to_string();
+            return Err(BadOption::new(
+                "--sources",
+                &sources,
+                "only for a server on 127.0.0.1; leave it away",
+            )
+            .into());
+        }
+        let caller = Caller { host: args.server.authority(), token: read_token(args)? };
+        let run_id = Random::new(now_ns() ^ u64::from(std::process::id()) << 48).next();
+        let recipe = Recipe {
+            resource: args.resource.clone(),
+            namespaces: args.namespaces.clone(),
+            per_namespace: args.objects,
+            run: run_id,
+            seed: args.seed.unwrap_or(run_id >> 32),
+            pad_bytes: 0,
+        };
+        let server_pid =
+            args.server_pid.or_else(|| procfs::listener(address).filter(|_| address.ip().is_loopback()));
+        if let Some(pid) = args.server_pid.filter(|&pid| procfs::cpu_time(pid).is_none()) {
+            return Err(BadOption::new("--server-pid", &pid.to_string(), "there is no such process").into());
+        }
+        Ok(Self {
+            args,
+            address,
+            caller,
+            recipe,
+            server_pid,
+            began_ns: now_ns(),
+            acknowledged: Arc::new(AtomicU64::new(0)),
+            next_line_ns: now_ns() + SECOND_NS,
+            delivered_before: 0,
+        })
+    }
 
-        let rss_before = self.server_pid.and_then(procfs::rss_bytes);
-        let mut fleet = Fleet::start(&self.plans(&scopes))?;
-        self.await_open(&mut fleet)?;
+    fn go(mut self) -> Result<Report, String> {
+        let args = self.args;
+        let (object_bytes, scopes) = self.stock()?;
+        let mut memory = Memory { before: self.rss(), ..Memory::default() };
+        let mut fleet = self.open(&scopes)?;
         self.wait_until(&mut fleet, now_ns() + nanos(SETTLE))?;
-        let rss_idle = self.server_pid.and_then(procfs::rss_bytes);
+        memory.idle = self.rss();
+        let mut written = self.fill(&mut fleet, object_bytes)?;
 
         let start_ns = now_ns() + LEAD_NS;
-        let measure_from_ns = start_ns + nanos(self.args.warmup);
-        let end_ns = measure_from_ns + nanos(self.args.duration);
+        let measure_from_ns = start_ns + nanos(args.warmup);
+        let end_ns = measure_from_ns + nanos(args.duration);
         fleet.tell_all(&Command::Measure { from_ns: measure_from_ns })?;
-        let writers = self.start_writers(start_ns, measure_from_ns, end_ns);
+        let (mixture, caller) = (&args.mixture, &self.caller);
+        let beside = Beside::start(mixture, self.address, caller, &self.recipe, measure_from_ns, end_ns);
+        let writers = self.start_writers(&written, start_ns, measure_from_ns, end_ns, u64::MAX);
         self.wait_until(&mut fleet, measure_from_ns)?;
         let mark = self.cpu_mark(&fleet);
-        while !writers.iter().all(JoinHandle::is_finished) {
-            self.wait_until(&mut fleet, now_ns() + 20_000_000)?;
-        }
-        let written =
-            writers.into_iter().map(|writer| writer.join().map_err(|_| "a writer panicked".to_owned()));
-        let written: Vec<Written> = written.collect::<Result<_, _>>()?;
+        written.extend(self.await_writers(&mut fleet, writers)?);
+        let beside = beside.end()?;
+        memory.loaded = self.rss();
+        memory.loaded_anon = self.server_pid.and_then(procfs::anon_bytes);
+        // Who never reads is only worth a look while he is connected.
+        memory.kernel = if mixture.deaf_percent > 0 { procfs::held(self.address) } else { None };
         fleet.tell_all(&Command::Finish(self.finish(&written)))?;
         while !fleet.is_done() {
             self.step(&mut fleet, now_ns() + SECOND_NS)?;
         }
         let used = self.cpu_mark(&fleet);
+        memory.end = self.rss();
 
         let mut report = self.report(&fleet, &written, measure_from_ns);
         report.object_bytes = object_bytes;
-        report.server_rss_before_bytes = rss_before;
-        report.server_rss_idle_bytes = rss_idle;
-        report.server_rss_end_bytes = self.server_pid.and_then(procfs::rss_bytes);
-        report.rss_bytes_per_watcher = rss_before
-            .zip(rss_idle)
-            .map(|(before, idle)| (idle as f64 - before as f64) / f64::from(self.args.watchers));
+        report.beside = beside;
+        report.set_memory(&memory);
         let window_ns = fleet.tally.last_delivery_ns.max(end_ns).saturating_sub(measure_from_ns);
         report.server_cpu_ns =
             used.server_ns.zip(mark.server_ns).map(|(after, before)| after.saturating_sub(before));
@@ -222,6 +230,66 @@ impl Run<'_> {
         report.client_cpu_share = client_ns.map(|ns| ns as f64 / window_ns as f64);
         report.judge();
         Ok(report)
+    }
+
+    /// Creates the objects and learns what the scopes cover. Gives an object's size too.
+    pub(crate) fn stock(&mut self) -> Result<(usize, Vec<Scope>), String> {
+        let mut server = Connection::new(self.address, self.caller.clone());
+        let object_bytes = stock::create_objects(&mut server, &mut self.recipe, self.args.size_bytes)?;
+        let (labels, fields) = (self.args.label_selector.as_deref(), self.args.field_selector.as_deref());
+        let scopes = if self.args.mixture.shapes {
+            shapes::list(&mut server, &self.recipe)?
+        } else {
+            stock::list_scopes(&mut server, &self.recipe, labels, fields)?
+        };
+        Ok((object_bytes, scopes))
+    }
+
+    /// Opens every watch.
+    pub(crate) fn open(&mut self, scopes: &[Scope]) -> Result<Fleet, String> {
+        let mut fleet = Fleet::start(&self.plans(scopes))?;
+        self.await_open(&mut fleet)?;
+        Ok(fleet)
+    }
+
+    pub(crate) fn server_pid(&self) -> Option<u32> {
+        self.server_pid
+    }
+
+    fn rss(&self) -> Option<u64> {
+        self.server_pid.and_then(procfs::rss_bytes)
+    }
+
+    /// Writes, as fast as it goes, what fills the sockets of those who never read; and waits until it has arrived at the
+    /// others.
+    fn fill(&mut self, fleet: &mut Fleet, object_bytes: usize) -> Result<Vec<Written>, String> {
+        let writes = self.args.mixture.fill_bytes.div_ceil(object_bytes.max(1)) as u64;
+        if writes == 0 {
+            return Ok(Vec::new());
+        }
+        let each = writes.div_ceil(u64::from(self.args.writers));
+        let until_ns = now_ns() + FILL_LONGEST_NS;
+        let writers = self.start_writers(&[], now_ns(), u64::MAX, until_ns, each);
+        let written = self.await_writers(fleet, writers)?;
+        let (mut delivered, mut moved_ns) = (0, now_ns());
+        while now_ns() < until_ns && now_ns() < moved_ns + FILL_QUIET_NS {
+            self.step(fleet, now_ns() + 100_000_000)?;
+            if fleet.totals().1 > delivered {
+                (delivered, moved_ns) = (fleet.totals().1, now_ns());
+            }
+        }
+        Ok(written)
+    }
+
+    fn await_writers(
+        &mut self,
+        fleet: &mut Fleet,
+        writers: Vec<JoinHandle<Written>>,
+    ) -> Result<Vec<Written>, String> {
+        while !writers.iter().all(JoinHandle::is_finished) {
+            self.wait_until(fleet, now_ns() + 20_000_000)?;
+        }
+        writers.into_iter().map(|writer| writer.join().map_err(|_| "a writer panicked".to_owned())).collect()
     }
 
     /// One plan for each receiving process.
@@ -253,13 +321,23 @@ impl Run<'_> {
                 connect_interval_ns: SECOND_NS * u64::from(args.processes) / u64::from(args.connect_rate),
                 timeout_seconds: lasts.as_secs(),
                 bookmarks: args.bookmarks,
+                mixture: args.mixture.clone(),
             }
         };
         (0..args.processes).map(plan).collect()
     }
 
-    fn start_writers(&self, start_ns: u64, measure_from_ns: u64, end_ns: u64) -> Vec<JoinHandle<Written>> {
+    /// Writers that go on where those of `before` ended. Without a measured moment: as fast as it goes.
+    fn start_writers(
+        &self,
+        before: &[Written],
+        start_ns: u64,
+        measure_from_ns: u64,
+        end_ns: u64,
+        writes_max: u64,
+    ) -> Vec<JoinHandle<Written>> {
         let interval_ns = match self.args.rate {
+            _ if measure_from_ns == u64::MAX => 0,
             Rate::Max => 0,
             Rate::PerSecond(rate) => {
                 nanos(Duration::from_secs_f64(f64::from(self.args.writers) / rate)).max(1)
@@ -277,11 +355,22 @@ impl Run<'_> {
                 measure_from_ns,
                 interval_ns,
                 depth: self.args.pipeline,
+                writes_max,
+                written_before: before.iter().flat_map(|writer| writer.finals.iter().copied()).collect(),
             };
             let writer = Writer::new(order, Arc::clone(&self.acknowledged));
             thread::spawn(move || writer.run())
         };
         (0..self.args.writers).map(start).collect()
+    }
+
+    /// Ends every watch; nothing is on its way.
+    pub(crate) fn close(&mut self, mut fleet: Fleet) -> Result<Tally, String> {
+        fleet.tell_all(&Command::Finish(self.finish(&[])))?;
+        while !fleet.is_done() {
+            self.step(&mut fleet, now_ns() + SECOND_NS)?;
+        }
+        Ok(std::mem::take(&mut fleet.tally))
     }
 
     /// Waits until every watch is established. Fails when no more come.
@@ -303,7 +392,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn wait_until(&mut self, fleet: &mut Fleet, until_ns: u64) -> Result<(), String> {
+    pub(crate) fn wait_until(&mut self, fleet: &mut Fleet, until_ns: u64) -> Result<(), String> {
         while now_ns() < until_ns {
             self.step(fleet, until_ns)?;
         }
@@ -395,6 +484,9 @@ impl Run<'_> {
             malformed: tally.malformed,
             unexpected: tally.unexpected,
             foreign: tally.foreign,
+            deaf: tally.deaf,
+            deaf_ended: tally.deaf_ended,
+            returned: tally.returned,
             bookmarks: tally.bookmarks,
             error_events: tally.errors,
             first_fault: tally.first_fault.clone().or(write_fault),

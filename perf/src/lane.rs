@@ -1,11 +1,11 @@
 //! One thread and its share of the watchers: an epoll, one read buffer, one desk. It opens its watches at a bounded
 //! rate, reads what comes, and at the end waits for what is still on its way and closes the accounts.
 
-use crate::clock::{now_ns, timeout};
+use crate::clock::{nanos, now_ns, timeout};
 use crate::http::Caller;
 use crate::latency::Latency;
-use crate::ledger::Account;
 use crate::message::{Finish, Plan, Report};
+use crate::random::Random;
 use crate::scope::Scope;
 use crate::tally::Tally;
 use crate::watcher::{Desk, Phase, Refusal, Watcher};
@@ -20,6 +20,7 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 /// One read takes at most this.
 const READ_BYTES: usize = 256 * 1024;
@@ -67,6 +68,9 @@ pub(crate) struct Lane {
     first_connect_ns: u64,
     established: usize,
     next_report_ns: u64,
+    /// Who goes and comes back, and when the next one does.
+    random: Random,
+    next_return_ns: u64,
 }
 
 impl Lane {
@@ -102,6 +106,8 @@ impl Lane {
             first_connect_ns: now,
             established: 0,
             next_report_ns: now + SECOND_NS,
+            random: Random::new(plan.run ^ u64::from(plan.first_watcher + number)),
+            next_return_ns: 0,
             plan,
         })
     }
@@ -135,6 +141,9 @@ impl Lane {
             }
             if self.signals.abandoned.load(Ordering::Relaxed) {
                 return Ok(());
+            }
+            if signals.finish.get().is_none() {
+                self.churn(now)?;
             }
             if let Some(finish) = signals.finish.get() {
                 let closing = closing.get_or_insert_with(|| {
@@ -174,17 +183,23 @@ impl Lane {
         let within = u32::try_from(index).unwrap_or(u32::MAX).saturating_mul(self.plan.threads) + self.number;
         let watcher = self.plan.first_watcher + within;
         let scopes = u32::try_from(self.plan.scopes.len()).unwrap_or(u32::MAX).max(1);
-        let scope_at = watcher % scopes;
+        let (deaf, number) = self.plan.role(watcher);
+        let scope_at = number % scopes;
         let Some(scope) = self.plan.scopes.get(scope_at as usize) else {
             return Err("the plan has no scope to watch".to_owned());
         };
         let row_at = self.desk.rows.len();
-        let socket = begin_connect(self.plan.address, source_of(watcher, self.plan.sources))
+        let receive_buffer = self.plan.mixture.receive_buffer_bytes.filter(|_| deaf);
+        let source = source_of(watcher, self.plan.sources);
+        let socket = begin_connect(self.plan.address, source, receive_buffer)
             .map_err(|fault| self.connect_fault(fault))?;
         epoll::add(&self.epoll, &socket, EventData::new_u64(index as u64), EventFlags::OUT)
             .map_err(|fault| format!("epoll_ctl: {fault}"))?;
         self.desk.rows.resize(row_at + scope.objects.len(), 0);
-        self.watchers.push(Watcher::new(socket, scope_at, scope.revision, row_at));
+        let mut opened = Watcher::new(socket, scope_at, scope.revision, row_at);
+        opened.deaf = deaf;
+        self.desk.tally.deaf += u64::from(deaf);
+        self.watchers.push(opened);
         Ok(())
     }
 
@@ -212,8 +227,42 @@ impl Lane {
                 while self.receive(index, hung_up, buffer)? {}
                 Ok(())
             }
-            Phase::Closed => Ok(()),
+            Phase::Deaf if flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR) => {
+                (watcher.phase, watcher.socket) = (Phase::Closed, None);
+                self.desk.tally.deaf_ended += 1;
+                Ok(())
+            }
+            Phase::Deaf | Phase::Closed => Ok(()),
         }
+    }
+
+    /// Lets those go and come back who are due.
+    fn churn(&mut self, now: u64) -> Result<(), String> {
+        if self.plan.mixture.churn_per_second <= 0.0 || now < self.desk.measure_from_ns {
+            return Ok(());
+        }
+        // Who is picked and never reads stays: so each of the others is picked at this rate.
+        let picks_per_second = self.plan.mixture.churn_per_second * self.watchers.len().max(1) as f64;
+        let interval_ns = nanos(Duration::from_secs_f64(1.0 / picks_per_second));
+        // A late lane catches up by at most 100 ms.
+        self.next_return_ns = self.next_return_ns.max(now.saturating_sub(100_000_000));
+        while self.next_return_ns <= now {
+            self.next_return_ns = self.next_return_ns.saturating_add(interval_ns.max(1));
+            let index = self.random.below(self.watchers.len());
+            let watcher = &mut self.watchers[index];
+            if !matches!(watcher.phase, Phase::Streaming(_)) {
+                continue;
+            }
+            let within =
+                u32::try_from(index).unwrap_or(u32::MAX).saturating_mul(self.plan.threads) + self.number;
+            let source = source_of(self.plan.first_watcher + within, self.plan.sources);
+            let socket = begin_connect(self.plan.address, source, None)
+                .map_err(|fault| format!("connect of a watcher that comes back: {fault}"))?;
+            epoll::add(&self.epoll, &socket, EventData::new_u64(index as u64), EventFlags::OUT)
+                .map_err(|fault| format!("epoll_ctl: {fault}"))?;
+            watcher.come_back(socket, &mut self.desk);
+        }
+        Ok(())
     }
 
     /// Completes the connect and sends the request, or what is left of it.
@@ -227,13 +276,20 @@ impl Lane {
                 outcome.map_err(|fault| self.connect_fault(fault))?;
                 0
             }
-            Phase::Heading | Phase::Streaming(_) | Phase::Refused(..) | Phase::Closed => return Ok(()),
+            Phase::Heading | Phase::Streaming(_) | Phase::Refused(..) | Phase::Deaf | Phase::Closed => {
+                return Ok(());
+            }
         };
         let watcher = &mut self.watchers[index];
         let Some(socket) = &watcher.socket else { return Ok(()) };
         let scope = &self.plan.scopes[watcher.scope as usize];
-        let path = scope.watch_path(self.plan.timeout_seconds, self.plan.bookmarks);
-        let request = self.caller.head("GET", &path, None);
+        // After the last that it saw: at first that is what the LIST showed.
+        let after = watcher.account().revision();
+        let path = scope.watch_path(after, self.plan.timeout_seconds, self.plan.bookmarks);
+        let mut request = self.caller.head("GET", &path, None);
+        if let Some(accept) = &scope.accept {
+            request = request.replacen("Accept: application/json", &format!("Accept: {accept}"), 1);
+        }
         let count = match rustix::io::write(socket, &request.as_bytes()[sent..]) {
             Ok(count) => count,
             Err(Errno::AGAIN | Errno::INTR) => 0,
@@ -269,13 +325,22 @@ impl Lane {
         let waited = matches!(watcher.phase, Phase::Heading);
         let scope = &self.plan.scopes[watcher.scope as usize];
         let outcome = watcher.take(&buffer[..count], scope, &mut self.desk);
-        if waited && matches!(watcher.phase, Phase::Streaming(_)) {
+        if let (Phase::Deaf, Some(socket)) = (&watcher.phase, &watcher.socket) {
+            let flags = EventFlags::RDHUP | EventFlags::ET;
+            epoll::modify(&self.epoll, socket, EventData::new_u64(index as u64), flags)
+                .map_err(|fault| format!("epoll_ctl: {fault}"))?;
+        }
+        if waited && watcher.returning && matches!(watcher.phase, Phase::Streaming(_)) {
+            watcher.returning = false;
+            self.desk.tally.returned += 1;
+        } else if waited && matches!(watcher.phase, Phase::Streaming(_) | Phase::Deaf) {
             self.established += 1;
             if self.established == self.wanted {
                 self.report_ready();
             }
         }
         match outcome {
+            Ok(false) if matches!(self.watchers[index].phase, Phase::Deaf) => Ok(false),
             Ok(false) => Ok(hung_up || count == buffer.len()),
             Ok(true) => self.ended(index, "the server ended a watch before its time"),
             Err(Refusal::Status(status, words)) => {
@@ -296,7 +361,7 @@ impl Lane {
     /// nothing is left to read.
     fn ended(&mut self, index: usize, why: &str) -> Result<bool, String> {
         let watcher = &mut self.watchers[index];
-        let streamed = matches!(watcher.phase, Phase::Streaming(_));
+        let streamed = matches!(watcher.phase, Phase::Streaming(_)) || watcher.returning;
         watcher.phase = Phase::Closed;
         // Closing the socket also takes it out of the epoll.
         watcher.socket = None;
@@ -333,14 +398,15 @@ impl Lane {
             writes.saturating_sub(failed.len() as u64)
         };
         let by_scope: Vec<u64> = written.iter().zip(&failed).map(due).collect();
-        self.watchers.iter().map(|watcher| by_scope[watcher.scope as usize]).sum()
+        let reading = self.watchers.iter().filter(|watcher| !watcher.deaf);
+        reading.map(|watcher| by_scope[watcher.scope as usize]).sum()
     }
 
     fn is_over(&self, closing: &mut Closing, finish: &Finish, now: u64) -> bool {
         let tally = &self.desk.tally;
         if tally.delivered >= tally.expected && closing.complete_at_ns.is_none() {
             // A write that failed may have been done all the same: then the number alone says nothing.
-            if finish.failed.is_empty() || self.missing(finish) == 0 {
+            if finish.failed.is_empty() || self.balance(finish).0 == 0 {
                 closing.complete_at_ns = Some(now);
             }
         }
@@ -348,27 +414,24 @@ impl Lane {
         lingered || now >= closing.deadline_ns
     }
 
-    /// Deliveries that are due and have not come.
-    fn missing(&self, finish: &Finish) -> u64 {
+    /// Deliveries that are due and have not come, and some that nobody sent.
+    fn balance(&self, finish: &Finish) -> (u64, u64) {
         let (finals, failed) = (self.finals_of(finish), self.failed_of(finish));
         let of = |watcher: &Watcher| {
-            let scope_at = watcher.scope as usize;
-            let row = &self.desk.rows[watcher.row(&self.plan.scopes[scope_at])];
-            watcher.account().lost(row, &finals[scope_at], &failed[scope_at])
+            let at = watcher.scope as usize;
+            watcher.balance(&self.plan.scopes[at], &self.desk.rows, &finals[at], &failed[at])
         };
-        self.watchers.iter().map(of).sum()
+        let each = self.watchers.iter().map(of);
+        each.fold((0, 0), |(lost, invented), one| (lost + one.0, invented + one.1))
     }
 
     /// Closes the accounts and sends the last report.
     fn close(&mut self, finish: &Finish) {
-        let finals = self.finals_of(finish);
-        self.desk.tally.lost = self.missing(finish);
+        let (lost, invented) = self.balance(finish);
+        self.desk.tally.lost = lost;
+        self.desk.tally.unexpected += invented;
         for watcher in &mut self.watchers {
-            let scope_at = watcher.scope as usize;
-            let row = &self.desk.rows[watcher.row(&self.plan.scopes[scope_at])];
-            self.desk.tally.unexpected += Account::invented(row, &finals[scope_at]);
-            watcher.phase = Phase::Closed;
-            watcher.socket = None;
+            (watcher.phase, watcher.socket) = (Phase::Closed, None);
         }
         self.report_progress();
         let mut tally = std::mem::take(&mut self.desk.tally);
@@ -406,9 +469,17 @@ fn source_of(watcher: u32, sources: u32) -> Option<Ipv4Addr> {
     Some(Ipv4Addr::from_bits(Ipv4Addr::LOCALHOST.to_bits() + 1 + turn))
 }
 
-fn begin_connect(address: SocketAddr, source: Option<Ipv4Addr>) -> Result<OwnedFd, Errno> {
+fn begin_connect(
+    address: SocketAddr,
+    source: Option<Ipv4Addr>,
+    receive_buffer_bytes: Option<usize>,
+) -> Result<OwnedFd, Errno> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let socket = socket_with(family, SocketType::STREAM, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC, None)?;
+    // Before the connect: the window that is offered first depends on it.
+    if let Some(bytes) = receive_buffer_bytes {
+        sockopt::set_socket_recv_buffer_size(&socket, bytes)?;
+    }
     if let Some(source) = source {
         bind(&socket, &SocketAddrV4::new(source, 0))?;
     }

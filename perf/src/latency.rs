@@ -46,6 +46,10 @@ impl Latency {
         self.histogram.is_empty()
     }
 
+    pub(crate) fn count(&self) -> u64 {
+        self.histogram.len()
+    }
+
     /// The latency that `quantile` (0..=1) of the recorded ones do not exceed; 0 when none was recorded.
     pub(crate) fn at(&self, quantile: f64) -> u64 {
         self.histogram.value_at_quantile(quantile)

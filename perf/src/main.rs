@@ -6,12 +6,14 @@
 //! [`report`]. [`writer`] writes meanwhile. [`initial`] is the other run: many clients that ask for everything at once. Exactness lives in [`stamp`], [`frame`] and [`ledger`].
 
 mod args;
+mod beside;
 mod chunked;
 mod clock;
 mod fanout;
 mod fleet;
 mod frame;
 mod http;
+mod idle;
 mod initial;
 #[cfg(feature = "etcd")]
 mod lag;
@@ -19,13 +21,18 @@ mod lane;
 mod latency;
 mod ledger;
 mod message;
+mod mixed;
 mod object;
+mod probe;
 mod procfs;
 mod random;
+mod reader;
 #[allow(dead_code)] // until every scenario keeps one
 mod record;
 mod report;
 mod scope;
+mod slow;
+mod spread;
 mod stamp;
 mod stock;
 mod tally;
@@ -35,14 +42,14 @@ mod watcher;
 mod worker;
 mod writer;
 
-use args::{HELP, Job};
+use args::Job;
 use fanout::Trouble;
 use std::io::{Write, stdin, stdout};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     match args::parse(std::env::args_os().skip(1)) {
-        Ok(Job::Help) => print(HELP),
+        Ok(Job::Help) => print(&args::help()),
         Ok(Job::Version) => print(&format!("revcast-perf {}\n", env!("CARGO_PKG_VERSION"))),
         Ok(Job::Worker) => {
             fanout::raise_nofile();
@@ -57,6 +64,9 @@ fn main() -> ExitCode {
                 ExitCode::FAILURE
             }
         },
+        Ok(Job::Idle(args)) => finish(idle::run(&args), args.base.json, |report| report.clean),
+        Ok(Job::Slow(args)) => finish(slow::run(&args), args.base.json, |report| report.clean),
+        Ok(Job::Mixed(args)) => finish(mixed::run(&args), args.base.json, |report| report.fanout.clean),
         Ok(Job::Initial(args)) => match initial::run(&args) {
             Ok(report) => show(&report, args.base.json, report.clean),
             Err(Trouble::Option(bad)) => refuse(&bad),
@@ -85,6 +95,22 @@ fn measure_lag(args: &args::LagArgs) -> ExitCode {
 fn measure_lag(_args: &args::LagArgs) -> ExitCode {
     eprintln!("revcast-perf: lag speaks etcd's protocol: build with --features etcd");
     ExitCode::from(2)
+}
+
+/// Shows what a scenario found, or why it found nothing.
+fn finish<R: std::fmt::Display + serde::Serialize>(
+    outcome: Result<R, Trouble>,
+    json: bool,
+    clean: impl Fn(&R) -> bool,
+) -> ExitCode {
+    match outcome {
+        Ok(report) => show(&report, json, clean(&report)),
+        Err(Trouble::Option(bad)) => refuse(&bad),
+        Err(Trouble::Run(why)) => {
+            eprintln!("revcast-perf: {why}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 fn refuse(bad: &args::BadOption) -> ExitCode {

@@ -1,6 +1,7 @@
 //! What the coordinator and its workers say to each other: one JSON line a message, over a pair of pipes. A worker in
 //! this process and a worker in a process of its own speak the same.
 
+use crate::args::Mixture;
 use crate::latency::Pairs;
 use crate::scope::Scope;
 use crate::tally::Tally;
@@ -25,6 +26,23 @@ pub(crate) struct Plan {
     pub(crate) connect_interval_ns: u64,
     pub(crate) timeout_seconds: u64,
     pub(crate) bookmarks: bool,
+    /// How watchers differ from each other.
+    pub(crate) mixture: Mixture,
+}
+
+impl Plan {
+    /// Whether watcher number `watcher` of the run never reads, and the how-many-eth of its sort it is. Those that never
+    /// read stand evenly among the others, which have the same scopes as without them.
+    pub(crate) fn role(&self, watcher: u32) -> (bool, u32) {
+        let before = deaf_among(watcher, self.mixture.deaf_percent);
+        let deaf = deaf_among(watcher.saturating_add(1), self.mixture.deaf_percent) > before;
+        (deaf, if deaf { before } else { watcher - before })
+    }
+}
+
+/// How many of the first `watchers` never read.
+pub(crate) fn deaf_among(watchers: u32, percent: u32) -> u32 {
+    u32::try_from(u64::from(watchers) * u64::from(percent.min(100)) / 100).unwrap_or(watchers)
 }
 
 /// The end of the writes.

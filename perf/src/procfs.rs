@@ -31,6 +31,59 @@ pub(crate) fn rss_bytes(pid: u32) -> Option<u64> {
     parse_kib(&status, "VmRSS:")
 }
 
+/// Resident memory of process `pid` that no file backs: what it allocated itself, bytes. Socket buffers are the kernel's.
+pub(crate) fn anon_bytes(pid: u32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    parse_kib(&status, "RssAnon:")
+}
+
+/// What the kernel holds for connections to one address, both ends being on this machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Held {
+    /// The server's ends, in any state.
+    pub(crate) connections: u64,
+    /// Those that the server has closed while bytes were unsent: the client cannot see that before it reads.
+    pub(crate) closing: u64,
+    /// In the server's send queues.
+    pub(crate) unsent_bytes: u64,
+    /// In the clients' receive queues.
+    pub(crate) unread_bytes: u64,
+}
+
+/// Looks through the kernel's table of connections, which takes it some milliseconds for ten thousand.
+pub(crate) fn held(address: SocketAddr) -> Option<Held> {
+    let path = if address.is_ipv4() { "/proc/net/tcp" } else { "/proc/net/tcp6" };
+    let table = fs::read_to_string(path).ok()?;
+    let mut held = Held::default();
+    table.lines().skip(1).filter_map(|line| add_connection(line, address, &mut held)).for_each(drop);
+    Some(held)
+}
+
+fn add_connection(line: &str, address: SocketAddr, held: &mut Held) -> Option<()> {
+    let mut fields = line.split_ascii_whitespace().skip(1);
+    let (local, remote, state) = (fields.next()?, fields.next()?, fields.next()?);
+    let (unsent, unread) = fields.next()?.split_once(':')?;
+    // 0A listens, 06 waits for the last stragglers of a connection that is over.
+    if matches!(state, "0A" | "06") {
+        return None;
+    }
+    if ends_at(local, address)? {
+        held.connections += 1;
+        // FIN_WAIT1, LAST_ACK, CLOSING: closed here, and not all of it is acknowledged.
+        held.closing += u64::from(matches!(state, "04" | "09" | "0B"));
+        held.unsent_bytes += u64::from_str_radix(unsent, 16).ok()?;
+    } else if ends_at(remote, address)? {
+        held.unread_bytes += u64::from_str_radix(unread, 16).ok()?;
+    }
+    Some(())
+}
+
+fn ends_at(end: &str, address: SocketAddr) -> Option<bool> {
+    let (ip, port) = end.split_once(':')?;
+    let same_port = u16::from_str_radix(port, 16).ok()? == address.port();
+    Some(same_port && is_address(&words(ip), address.ip()))
+}
+
 /// The most resident memory that process `pid` ever had, bytes.
 pub(crate) fn peak_rss_bytes(pid: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
@@ -63,19 +116,25 @@ fn parse_listener(line: &str, address: SocketAddr) -> Option<u64> {
     let fields: Vec<&str> = line.split_ascii_whitespace().collect();
     let (ip, port) = fields.get(1)?.split_once(':')?;
     let listens = *fields.get(3)? == "0A" && u16::from_str_radix(port, 16).ok()? == address.port();
-    // The kernel prints an IPv4 address as one native-endian word; an IPv6 one as four.
-    let words: Vec<u8> = ip
-        .as_bytes()
+    let words = words(ip);
+    let wildcard = words.iter().all(|&byte| byte == 0);
+    (listens && (wildcard || is_address(&words, address.ip()))).then(|| fields.get(9)?.parse().ok())?
+}
+
+/// The kernel prints an IPv4 address as one native-endian word; an IPv6 one as four.
+fn words(ip: &str) -> Vec<u8> {
+    ip.as_bytes()
         .chunks(8)
         .filter_map(|word| u32::from_str_radix(std::str::from_utf8(word).ok()?, 16).ok())
         .flat_map(u32::to_ne_bytes)
-        .collect();
-    let wildcard = words.iter().all(|&byte| byte == 0);
-    let same = match address.ip() {
+        .collect()
+}
+
+fn is_address(words: &[u8], ip: IpAddr) -> bool {
+    match ip {
         IpAddr::V4(ip) => words == ip.octets() || words == ip.to_ipv6_mapped().octets(),
         IpAddr::V6(ip) => words == ip.octets(),
-    };
-    (listens && (wildcard || same)).then(|| fields.get(9)?.parse().ok())?
+    }
 }
 
 fn has_open(pid: u32, sockets: &[String]) -> bool {
@@ -101,9 +160,40 @@ mod tests {
         let status = "Name:\tx\nVmHWM:\t 9 kB\nVmRSS:\t   123 kB\n";
         assert_eq!(parse_kib(status, "VmRSS:"), Some(123 * 1024));
         assert_eq!(parse_kib(status, "VmHWM:"), Some(9 * 1024));
-        assert!(peak_rss_bytes(std::process::id()) >= rss_bytes(std::process::id()));
+        // In this order: other tests of this process allocate meanwhile.
+        let resident = rss_bytes(std::process::id());
+        assert!(peak_rss_bytes(std::process::id()) >= resident);
         assert!(rss_bytes(std::process::id()).is_some_and(|bytes| bytes > 100_000));
+        assert_eq!(parse_kib("RssAnon:\t  7 kB\n", "RssAnon:"), Some(7 * 1024));
+        assert!(anon_bytes(std::process::id()).is_some_and(|bytes| bytes > 10_000));
         assert!(cpu_time(std::process::id()).is_some());
+    }
+
+    #[test]
+    fn what_is_unread_and_unsent_is_found() {
+        let listening = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+        let address = listening.local_addr().expect("bound");
+        assert_eq!(held(address), Some(Held::default()), "who only listens holds nothing");
+        let client = std::net::TcpStream::connect(address).expect("it listens");
+        let (mut server, _) = listening.accept().expect("connected");
+        std::io::Write::write_all(&mut server, &[7; 1000]).expect("room for 1,000 bytes");
+        let mut found = held(address).expect("readable");
+        for _ in 0..100 {
+            if found.unread_bytes == 1000 && found.unsent_bytes == 0 {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+            found = held(address).expect("readable");
+        }
+        assert_eq!(found, Held { connections: 1, closing: 0, unsent_bytes: 0, unread_bytes: 1000 });
+        server.set_nonblocking(true).expect("a socket can be");
+        while std::io::Write::write(&mut server, &[7; 100_000]).is_ok() {}
+        let full = held(address).expect("readable");
+        assert!(full.unsent_bytes > 0 && full.unread_bytes > 1000, "{full:?}");
+        drop(server);
+        let closed = held(address).expect("readable");
+        assert_eq!((closed.connections, closed.closing), (1, 1), "closed with bytes unsent: {closed:?}");
+        drop(client);
     }
 
     #[test]

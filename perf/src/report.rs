@@ -1,6 +1,8 @@
 //! What a run found: for a person on a screen, and as one JSON object whose fields carry their units.
 
+use crate::beside::BesideReport;
 use crate::latency::Latency;
+use crate::procfs::Held;
 use crate::units::{show_bytes, show_count, show_ns, show_rate};
 use serde::Serialize;
 use std::fmt;
@@ -25,6 +27,17 @@ impl From<&Latency> for Quantiles {
             max: latency.max(),
         }
     }
+}
+
+/// The server's memory through a run, and what the kernel held for it at the end of the writes. Bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Memory {
+    pub(crate) before: Option<u64>,
+    pub(crate) idle: Option<u64>,
+    pub(crate) loaded: Option<u64>,
+    pub(crate) loaded_anon: Option<u64>,
+    pub(crate) end: Option<u64>,
+    pub(crate) kernel: Option<Held>,
 }
 
 /// The report of one run. Absent numbers could not be measured.
@@ -74,6 +87,13 @@ pub(crate) struct Report {
     pub(crate) foreign: u64,
     pub(crate) bookmarks: u64,
     pub(crate) error_events: u64,
+    /// Watchers that never read: none of the numbers above is theirs. How many of them the server ended: their sockets
+    /// told (a reset, a close), or only the kernel's table (closed with bytes unsent).
+    pub(crate) deaf: u64,
+    pub(crate) deaf_ended: u64,
+    pub(crate) deaf_closing: Option<u64>,
+    /// Watches that came back after the last event that they saw.
+    pub(crate) returned: u64,
     pub(crate) first_fault: Option<String>,
     pub(crate) clean: bool,
 
@@ -84,10 +104,17 @@ pub(crate) struct Report {
     pub(crate) server_cpu_ns: Option<u64>,
     pub(crate) server_rss_before_bytes: Option<u64>,
     pub(crate) server_rss_idle_bytes: Option<u64>,
+    pub(crate) server_rss_loaded_bytes: Option<u64>,
+    pub(crate) server_anon_loaded_bytes: Option<u64>,
     pub(crate) server_rss_end_bytes: Option<u64>,
+    /// In the kernel, when the writes were over.
+    pub(crate) kernel_unsent_bytes: Option<u64>,
+    pub(crate) kernel_unread_bytes: Option<u64>,
     pub(crate) rss_bytes_per_watcher: Option<f64>,
     pub(crate) client_cpu_share: Option<f64>,
     pub(crate) client_cpus: usize,
+    #[serde(flatten)]
+    pub(crate) beside: BesideReport,
 }
 
 impl Report {
@@ -109,10 +136,24 @@ impl Report {
         self.write_latency_max_ns = found.max;
     }
 
+    /// Needs the number of watchers.
+    pub(crate) fn set_memory(&mut self, memory: &Memory) {
+        self.server_rss_before_bytes = memory.before;
+        self.server_rss_idle_bytes = memory.idle;
+        self.server_rss_loaded_bytes = memory.loaded;
+        self.server_anon_loaded_bytes = memory.loaded_anon;
+        self.server_rss_end_bytes = memory.end;
+        let grown = memory.before.zip(memory.idle).map(|(before, idle)| idle as f64 - before as f64);
+        self.rss_bytes_per_watcher = grown.map(|bytes| bytes / f64::from(self.watchers.max(1)));
+        self.deaf_closing = memory.kernel.map(|held| held.closing);
+        self.kernel_unsent_bytes = memory.kernel.map(|held| held.unsent_bytes);
+        self.kernel_unread_bytes = memory.kernel.map(|held| held.unread_bytes);
+    }
+
     /// Nothing went wrong, and something was delivered.
     pub(crate) fn judge(&mut self) {
         let wrong = self.lost + self.duplicated + self.out_of_order + self.malformed + self.unexpected;
-        self.clean = wrong == 0 && self.deliveries_checked > 0;
+        self.clean = wrong == 0 && self.deliveries_checked > 0 && self.beside.is_clean();
     }
 
     /// The generator had hardly any time left: the latencies may be its own.
@@ -186,6 +227,19 @@ impl fmt::Display for Report {
         if !odd.is_empty() {
             line(out, "", odd.join("  "))?;
         }
+        if self.deaf > 0 {
+            let [deaf, ended] = [self.deaf, self.deaf_ended].map(show_count);
+            let closing = show_count(self.deaf_closing.unwrap_or(0));
+            line(
+                out,
+                "never read",
+                format!("{deaf}; ended: {ended} seen, {closing} closed with bytes unsent"),
+            )?;
+        }
+        if self.returned > 0 {
+            line(out, "came back", show_count(self.returned))?;
+        }
+        write!(out, "{}", self.beside)?;
         self.write_server(out)?;
         if let Some(share) = self.client_cpu_share {
             let note =

@@ -13,6 +13,9 @@ pub(crate) struct Scope {
     pub(crate) revision: u64,
     /// The numbers of the objects that it covers, ascending. An object's index here is its rank.
     pub(crate) objects: Vec<u32>,
+    /// The media type that the watch asks for, when it is not plain JSON. Such events (Tables, metadata alone) carry no
+    /// stamp: they are counted, and their revisions must grow.
+    pub(crate) accept: Option<String>,
 }
 
 impl Scope {
@@ -26,13 +29,13 @@ impl Scope {
         self.objects.binary_search(&object).ok().and_then(|rank| u32::try_from(rank).ok())
     }
 
-    /// The request target of a watch.
-    pub(crate) fn watch_path(&self, timeout_seconds: u64, bookmarks: bool) -> String {
+    /// The request target of a watch that starts after `revision`.
+    pub(crate) fn watch_path(&self, revision: u64, timeout_seconds: u64, bookmarks: bool) -> String {
         let bookmarks = if bookmarks { "&allowWatchBookmarks=true" } else { "" };
         let join = if self.path.contains('?') { '&' } else { '?' };
         format!(
-            "{}{join}watch=1&resourceVersion={}&timeoutSeconds={timeout_seconds}{bookmarks}",
-            self.path, self.revision
+            "{}{join}watch=1&resourceVersion={revision}&timeoutSeconds={timeout_seconds}{bookmarks}",
+            self.path
         )
     }
 }
@@ -43,20 +46,25 @@ mod tests {
 
     #[test]
     fn ranks() {
-        let whole = Scope { path: "/p".to_owned(), revision: 1, objects: (20..30).collect() };
+        let whole = Scope { path: "/p".to_owned(), revision: 1, objects: (20..30).collect(), accept: None };
         assert_eq!(whole.rank(20), Some(0));
         assert_eq!(whole.rank(29), Some(9));
         assert_eq!(whole.rank(19), None);
         assert_eq!(whole.rank(30), None);
-        let odd = Scope { path: "/p?labelSelector=x".to_owned(), revision: 7, objects: vec![21, 23, 29] };
+        let odd = Scope {
+            path: "/p?labelSelector=x".to_owned(),
+            revision: 7,
+            objects: vec![21, 23, 29],
+            ..whole.clone()
+        };
         assert_eq!(odd.rank(29), Some(2));
         assert_eq!(odd.rank(22), None);
         assert_eq!(
-            odd.watch_path(60, false),
+            odd.watch_path(7, 60, false),
             "/p?labelSelector=x&watch=1&resourceVersion=7&timeoutSeconds=60"
         );
         assert_eq!(
-            whole.watch_path(5, true),
+            whole.watch_path(1, 5, true),
             "/p?watch=1&resourceVersion=1&timeoutSeconds=5&allowWatchBookmarks=true"
         );
     }

@@ -150,7 +150,8 @@ pub(crate) fn list_scopes(
     Ok(scopes)
 }
 
-fn list_scope(
+/// Asks which objects one path covers.
+pub(crate) fn list_scope(
     server: &mut Connection,
     recipe: &Recipe,
     path: String,
@@ -175,5 +176,5 @@ fn list_scope(
             "GET {path} has none of the objects: their labels are app=revcast-perf, half=even or odd, object=NAME"
         ));
     }
-    Ok(Scope { path, revision, objects })
+    Ok(Scope { path, revision, objects, accept: None })
 }

@@ -28,6 +28,15 @@ pub(crate) struct Tally {
     /// Events of objects that are not of this run.
     pub(crate) foreign: u64,
     pub(crate) bookmarks: u64,
+    /// Bookmarks that came after the warm-up.
+    pub(crate) bookmarks_in_window: u64,
+    /// Chunks of white space between two events, after the warm-up: a quiet stream is kept open with them.
+    pub(crate) heartbeats_in_window: u64,
+    /// Watchers that never read, and how many of those the server ended, as far as their sockets tell.
+    pub(crate) deaf: u64,
+    pub(crate) deaf_ended: u64,
+    /// Watchers that went and came back, and were answered again.
+    pub(crate) returned: u64,
     /// ERROR events.
     pub(crate) errors: u64,
     /// The first thing that went wrong, in words.
@@ -54,6 +63,11 @@ impl Tally {
         self.unexpected += other.unexpected;
         self.foreign += other.foreign;
         self.bookmarks += other.bookmarks;
+        self.bookmarks_in_window += other.bookmarks_in_window;
+        self.heartbeats_in_window += other.heartbeats_in_window;
+        self.deaf += other.deaf;
+        self.deaf_ended += other.deaf_ended;
+        self.returned += other.returned;
         self.errors += other.errors;
         if self.first_fault.is_none() {
             self.first_fault.clone_from(&other.first_fault);

@@ -11,6 +11,7 @@ use crate::stamp::Stamp;
 use crate::tally::Tally;
 use memchr::memchr;
 use rustix::fd::OwnedFd;
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// A line of a watch stream above this ends the watch.
@@ -29,6 +30,8 @@ pub(crate) enum Phase {
     Streaming(Body),
     /// Refused: the rest of the body says why.
     Refused(u16, Body),
+    /// It reads no more, ever: only the end of its socket is noticed.
+    Deaf,
     /// Ended, by whom ever.
     Closed,
 }
@@ -74,6 +77,10 @@ pub(crate) struct Watcher {
     part: Vec<u8>,
     /// Its first event was compared with what a JSON parser reads.
     compared: bool,
+    /// It reads its response head and nothing behind it.
+    pub(crate) deaf: bool,
+    /// It was away and asks again for what came after the last event that it saw.
+    pub(crate) returning: bool,
 }
 
 impl Watcher {
@@ -86,7 +93,19 @@ impl Watcher {
             account: Account::new(start_revision),
             part: Vec::new(),
             compared: false,
+            deaf: false,
+            returning: false,
         }
+    }
+
+    /// It goes away in the middle of its stream and comes back over another socket. What it had half received is gone;
+    /// its account goes on.
+    pub(crate) fn come_back(&mut self, socket: OwnedFd, desk: &mut Desk) {
+        self.part.clear();
+        self.give_back(desk);
+        self.socket = Some(socket);
+        self.phase = Phase::Connecting;
+        self.returning = true;
     }
 
     /// Its row in [`Desk::rows`].
@@ -102,7 +121,7 @@ impl Watcher {
     pub(crate) fn take(&mut self, mut input: &[u8], scope: &Scope, desk: &mut Desk) -> Result<bool, Refusal> {
         loop {
             match &mut self.phase {
-                Phase::Connecting | Phase::Asking(_) | Phase::Closed => return Ok(false),
+                Phase::Connecting | Phase::Asking(_) | Phase::Deaf | Phase::Closed => return Ok(false),
                 Phase::Heading => {
                     self.part.extend_from_slice(input);
                     let Some((head, taken)) = Head::parse(&self.part).map_err(Refusal::Fault)? else {
@@ -113,6 +132,7 @@ impl Watcher {
                     self.part.clear();
                     self.phase = match head.status {
                         100..200 => Phase::Heading,
+                        200 if self.deaf => Phase::Deaf,
                         200 => Phase::Streaming(head.body),
                         status => Phase::Refused(status, head.body),
                     };
@@ -156,7 +176,12 @@ impl Watcher {
                 self.give_back(desk);
             }
         }
-        if !data.is_empty() {
+        if self.part.is_empty() && data.trim_ascii_start().is_empty() {
+            // White space between two events says that the server is there, and needs no place.
+            if !data.is_empty() && desk.now_ns >= desk.measure_from_ns {
+                desk.tally.heartbeats_in_window += 1;
+            }
+        } else {
             if self.part.capacity() == 0 {
                 self.part = desk.spare.pop().unwrap_or_default();
             }
@@ -192,6 +217,7 @@ impl Watcher {
         match frame.kind {
             Kind::Bookmark => {
                 desk.tally.bookmarks += 1;
+                desk.tally.bookmarks_in_window += u64::from(desk.now_ns >= desk.measure_from_ns);
                 if !self.account.bookmark(frame.revision.unwrap_or(0)) {
                     desk.tally.out_of_order += 1;
                     desk.tally.note(|| format!("a bookmark that goes back: {}", excerpt(line)));
@@ -205,6 +231,52 @@ impl Watcher {
         }
     }
 
+    /// An event without a stamp. Its row's first place is how many came; the last revision says which may still come.
+    fn count(&mut self, frame: Frame<'_>, revision: u64, line: &[u8], desk: &mut Desk) {
+        let tally = &mut desk.tally;
+        let before = self.account.revision();
+        if frame.kind != Kind::Modified {
+            tally.unexpected += 1;
+            tally.note(|| format!("an event that this watch should not get: {}", excerpt(line)));
+        } else if self.account.pass(revision) {
+            desk.rows[self.row_at] += 1;
+            tally.delivered += 1;
+            tally.last_delivery_ns = desk.now_ns;
+            tally.received_in_window += u64::from(desk.now_ns >= desk.measure_from_ns);
+        } else if revision == before {
+            tally.duplicated += 1;
+            tally.note(|| format!("revision {revision} came again"));
+        } else {
+            tally.out_of_order += 1;
+            tally.note(|| format!("revision {revision} came after {before}"));
+        }
+    }
+
+    /// How many of its deliveries never came, and how many came that nobody sent. `finals`: the number of the last
+    /// write, by rank; `failed`: writes that were not acknowledged.
+    pub(crate) fn balance(
+        &self,
+        scope: &Scope,
+        rows: &[u32],
+        finals: &[u32],
+        failed: &BTreeSet<(u32, u32)>,
+    ) -> (u64, u64) {
+        let row = &rows[self.row(scope)];
+        if self.deaf {
+            return (0, 0);
+        }
+        if scope.accept.is_some() {
+            let sent: u64 = finals.iter().map(|&last| u64::from(last)).sum();
+            let came = row.first().map_or(0, |&came| u64::from(came));
+            // A write that failed may have been done all the same.
+            return (
+                sent.saturating_sub(failed.len() as u64).saturating_sub(came),
+                came.saturating_sub(sent),
+            );
+        }
+        (self.account.lost(row, finals, failed), Account::invented(row, finals))
+    }
+
     fn on_change(&mut self, frame: Frame<'_>, line: &[u8], scope: &Scope, desk: &mut Desk) {
         let tally = &mut desk.tally;
         let Some(revision) = frame.revision else {
@@ -212,6 +284,10 @@ impl Watcher {
             tally.note(|| format!("an event without resourceVersion: {}", excerpt(line)));
             return;
         };
+        if scope.accept.is_some() {
+            self.count(frame, revision, line, desk);
+            return;
+        }
         let Some(stamp) = frame.stamp.and_then(Stamp::parse).filter(|stamp| stamp.run == desk.run) else {
             tally.foreign += 1;
             if !self.account.pass(revision) {

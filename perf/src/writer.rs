@@ -9,7 +9,7 @@ use crate::object::{Body, Recipe};
 use crate::random::Random;
 use crate::stamp::Stamp;
 use rustix::event::{PollFd, PollFlags, poll};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::num::NonZeroU64;
@@ -39,6 +39,10 @@ pub(crate) struct Order {
     pub(crate) interval_ns: u64,
     /// Requests under way at most.
     pub(crate) depth: usize,
+    /// It stops after so many writes.
+    pub(crate) writes_max: u64,
+    /// Numbers of the last writes (object, seq) before these.
+    pub(crate) written_before: Vec<(u32, u32)>,
 }
 
 /// What one writer did.
@@ -84,6 +88,7 @@ pub(crate) struct Writer {
     items: Vec<Item>,
     random: Random,
     next_ns: u64,
+    sent: u64,
     under_way: VecDeque<Sent>,
     out: Vec<u8>,
     out_at: usize,
@@ -94,11 +99,12 @@ impl Writer {
     /// `acknowledged` counts writes as their replies come, for the progress line.
     pub(crate) fn new(order: Order, acknowledged: Arc<AtomicU64>) -> Self {
         let mine = (order.number..order.recipe.objects()).step_by(order.writers.max(1) as usize);
+        let before: BTreeMap<u32, u32> = order.written_before.iter().copied().collect();
         let items = mine
             .map(|object| {
                 let body = order.recipe.body_of(object);
                 let head = order.caller.head("PUT", &order.recipe.path_of(object), Some(body.bytes().len()));
-                Item { object, seq: 0, head, body }
+                Item { object, seq: before.get(&object).copied().unwrap_or(0), head, body }
             })
             .collect();
         // Writers at the same rate take turns.
@@ -108,6 +114,7 @@ impl Writer {
             items,
             random: Random::new(order.recipe.seed.wrapping_add(u64::from(order.number) << 32)),
             next_ns: order.start_ns + turn,
+            sent: 0,
             under_way: VecDeque::new(),
             out: Vec::new(),
             out_at: 0,
@@ -142,7 +149,7 @@ impl Writer {
 
     fn is_over(&self) -> bool {
         let reached_ns = if self.order.interval_ns == 0 { now_ns() } else { self.next_ns };
-        let spent = reached_ns >= self.order.end_ns;
+        let spent = reached_ns >= self.order.end_ns || self.sent >= self.order.writes_max;
         (spent && self.under_way.is_empty())
             || self.written.failed.len() >= FAILURES_MAX
             || now_ns() >= self.order.end_ns.saturating_add(REPLIES_NS)
@@ -187,7 +194,7 @@ impl Writer {
     /// Puts the writes that are due into the send buffer. Gives the moment of the next, or `u64::MAX`: a reply first.
     fn prepare(&mut self) -> u64 {
         loop {
-            if self.under_way.len() >= self.order.depth {
+            if self.under_way.len() >= self.order.depth || self.sent >= self.order.writes_max {
                 return u64::MAX;
             }
             let now = now_ns();
@@ -202,6 +209,7 @@ impl Writer {
             let spot = self.random.below(self.items.len());
             let item = &mut self.items[spot];
             item.seq += 1;
+            self.sent += 1;
             item.body.stamp(Stamp {
                 run: self.order.recipe.run,
                 object: item.object,

@@ -29,7 +29,7 @@ const RECORDED: &str = concat!(
 );
 
 fn scope() -> Scope {
-    Scope { path: "/watched".to_owned(), revision: 76, objects: vec![0, 1] }
+    Scope { path: "/watched".to_owned(), revision: 76, objects: vec![0, 1], accept: None }
 }
 
 fn desk() -> Desk {

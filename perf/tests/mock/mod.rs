@@ -8,6 +8,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 /// What the server does wrong to the first watcher, at its tenth event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +19,12 @@ pub enum Mischief {
     /// The tenth and the eleventh event change places.
     Reorder,
     HangUp,
+    /// Every watch ends at its tenth event.
+    HangUpAll,
+    /// Who comes back gets nothing of what it missed.
+    ForgetMissed,
+    /// `/livez` and single objects are answered with 500.
+    Unwell,
     /// An event of an object that the watch does not cover, or of a type that does not fit.
     WrongType,
     /// A line that is no JSON.
@@ -44,6 +51,7 @@ struct Watch {
     stream: TcpStream,
     collection: String,
     query: BTreeMap<String, String>,
+    accept: String,
     events: usize,
     kept_back: Option<String>,
 }
@@ -55,14 +63,30 @@ struct State {
     /// By path of the object.
     objects: BTreeMap<String, Value>,
     watches: Vec<Watch>,
+    /// Every change: its revision, what it was, of which object.
+    history: Vec<(u64, &'static str, String, Value)>,
 }
 
 /// Starts a server that lives as long as the test; gives its address.
 pub fn start(mischief: Mischief) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("bound");
-    let state = State { mischief, revision: 100, writes: 0, objects: BTreeMap::new(), watches: Vec::new() };
+    let state = State {
+        mischief,
+        revision: 100,
+        writes: 0,
+        objects: BTreeMap::new(),
+        watches: Vec::new(),
+        history: Vec::new(),
+    };
     let state = Arc::new(Mutex::new(state));
+    let ticking = Arc::clone(&state);
+    thread::spawn(move || {
+        loop {
+            thread::sleep(Duration::from_millis(100));
+            lock(&ticking).tick();
+        }
+    });
     thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
             let state = Arc::clone(&state);
@@ -82,7 +106,7 @@ fn serve(stream: TcpStream, state: &Mutex<State>) -> Option<()> {
         input.read_line(&mut line).ok().filter(|&count| count > 0)?;
         let mut words = line.split(' ');
         let (method, target) = (words.next()?.to_owned(), words.next()?.to_owned());
-        let mut length = 0;
+        let (mut length, mut accept) = (0, String::new());
         loop {
             let mut header = String::new();
             input.read_line(&mut header).ok()?;
@@ -91,6 +115,8 @@ fn serve(stream: TcpStream, state: &Mutex<State>) -> Option<()> {
             }
             if let Some(value) = header.to_ascii_lowercase().strip_prefix("content-length:") {
                 length = value.trim().parse().ok()?;
+            } else if let Some(value) = header.strip_prefix("Accept:") {
+                value.trim().clone_into(&mut accept);
             }
         }
         let mut body = vec![0; length];
@@ -112,7 +138,12 @@ fn serve(stream: TcpStream, state: &Mutex<State>) -> Option<()> {
             if query.contains_key("sendInitialEvents") && !state.send_initial(&mut output, path)? {
                 return None;
             }
-            state.watches.push(Watch { stream: output, collection, query, events: 0, kept_back: None });
+            let after = query.get("resourceVersion").and_then(|text| text.parse().ok());
+            let mut watch = Watch { stream: output, collection, query, accept, events: 0, kept_back: None };
+            if state.mischief != Mischief::ForgetMissed {
+                state.replay(&mut watch, after.unwrap_or(u64::MAX));
+            }
+            state.watches.push(watch);
             drop(state);
             // Whoever watches sends no more: this is the end of the connection.
             let _end = input.read(&mut [0]);
@@ -162,6 +193,14 @@ impl State {
         body: &[u8],
     ) -> (u16, Value) {
         match method {
+            "GET"
+                if self.mischief == Mischief::Unwell
+                    && (path == "/livez" || self.objects.contains_key(path)) =>
+            {
+                (500, json!({"kind": "Status", "message": "not well"}))
+            }
+            "GET" if path == "/livez" => (200, json!("ok")),
+            "GET" if self.objects.contains_key(path) => (200, self.objects[path].clone()),
             "GET" => {
                 let prefix = format!("{path}/");
                 let all = self.objects.iter().filter(|(path, _)| path.starts_with(&prefix));
@@ -241,15 +280,39 @@ impl State {
         Some(self.mischief != Mischief::InitialCut)
     }
 
-    fn publish(&mut self, kind: &str, path: &str, object: &Value) {
-        let line = format!("{}\n", json!({"type": kind, "object": object}));
+    /// A heartbeat and a bookmark for who asked for bookmarks.
+    fn tick(&mut self) {
+        let object = json!({"metadata": {"resourceVersion": self.revision.to_string()}});
+        let bookmark = format!("{}\n", json!({"type": "BOOKMARK", "object": object}));
+        for watch in self.watches.iter_mut().filter(|watch| watch.query.contains_key("allowWatchBookmarks")) {
+            watch.send(" ");
+            watch.send(&bookmark);
+        }
+    }
+
+    /// What the watch missed.
+    fn replay(&self, watch: &mut Watch, after: u64) {
+        for (_, kind, path, object) in self.history.iter().filter(|change| change.0 > after) {
+            if watch.covers(path, object) {
+                watch.events += 1;
+                watch.send(&watch.line(kind, object));
+            }
+        }
+    }
+
+    fn publish(&mut self, kind: &'static str, path: &str, object: &Value) {
+        self.history.push((self.revision, kind, path.to_owned(), object.clone()));
         let mischief = self.mischief;
         for (number, watch) in self.watches.iter_mut().enumerate() {
-            let covered = path.rsplit_once('/').is_some_and(|(collection, _)| collection == watch.collection);
-            if !covered || !selects(&watch.query, object) {
+            if !watch.covers(path, object) {
                 continue;
             }
             watch.events += 1;
+            let line = watch.line(kind, object);
+            if mischief == Mischief::HangUpAll && watch.events == 10 {
+                let _gone = watch.stream.shutdown(std::net::Shutdown::Both);
+                continue;
+            }
             if number != 0 || !(10..=11).contains(&watch.events) {
                 watch.send(&line);
                 continue;
@@ -277,6 +340,26 @@ impl State {
 }
 
 impl Watch {
+    fn covers(&self, path: &str, object: &Value) -> bool {
+        let collection = path.rsplit_once('/').map(|(collection, _)| collection);
+        collection == Some(&self.collection) && selects(&self.query, object)
+    }
+
+    /// One event, in the shape that was asked for.
+    fn line(&self, kind: &str, object: &Value) -> String {
+        let metadata = &object["metadata"];
+        let object = if self.accept.contains("as=Table") {
+            let revision = &metadata["resourceVersion"];
+            let rows = json!([{"cells": [metadata["name"]], "object": {"metadata": metadata}}]);
+            json!({"kind": "Table", "metadata": {"resourceVersion": revision}, "rows": rows})
+        } else if self.accept.contains("as=PartialObjectMetadata") {
+            json!({"kind": "PartialObjectMetadata", "metadata": metadata})
+        } else {
+            object.clone()
+        };
+        format!("{}\n", json!({"type": kind, "object": object}))
+    }
+
     /// In chunks that end in the middle of events, as a busy server cuts them.
     fn send(&mut self, line: &str) {
         let mut bytes = Vec::new();
