@@ -7,6 +7,9 @@
 pub mod api;
 pub mod args;
 pub mod config;
+#[cfg(test)]
+#[path = "../../engine/tests/allocations/counting.rs"]
+mod counting;
 pub mod doctor;
 pub mod http;
 pub mod log;

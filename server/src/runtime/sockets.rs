@@ -415,3 +415,6 @@ impl Outlet for Sockets {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
