@@ -2,6 +2,7 @@
 //! value and the mend.
 
 mod idle;
+pub(crate) mod interests;
 mod mixed;
 mod mixture;
 mod slow;
@@ -21,7 +22,7 @@ use std::time::Duration;
 
 /// All of it: each scenario has its own part.
 pub(crate) fn help() -> String {
-    [HELP, idle::HELP, slow::HELP, mixed::HELP].concat()
+    [HELP, idle::HELP, slow::HELP, interests::HELP, mixed::HELP].concat()
 }
 
 const HELP: &str = "\
@@ -30,6 +31,7 @@ revcast-perf measures a Kubernetes-style watch server from outside, over plain H
 Usage: revcast-perf fanout [OPTIONS]
        revcast-perf idle|slow|mixed [OPTIONS]
        revcast-perf initial [OPTIONS]
+       revcast-perf interests [OPTIONS]
        revcast-perf lag [OPTIONS]       (built with --features etcd)
 
 fanout creates objects, opens watches, writes updates, and checks that every watcher sees every write exactly once and in
@@ -162,6 +164,7 @@ pub(crate) enum Job {
     Idle(Box<Idle>),
     Slow(Box<Slow>),
     Mixed(Box<Mixed>),
+    Interests(Box<interests::Interests>),
     /// A receiving process that `fanout` started.
     Worker,
     /// Compares a watch behind a cache with one on etcd.
@@ -273,13 +276,14 @@ pub(crate) fn parse(args: impl IntoIterator<Item = impl Into<OsString>>) -> Resu
         Some("idle") => return idle::parse(&mut parser),
         Some("slow") => return slow::parse(&mut parser),
         Some("mixed") => return mixed::parse(&mut parser),
+        Some("interests") => return interests::parse(&mut parser),
         Some("lag") => {
             lag = Some(("http://127.0.0.1:2379".to_owned(), "/registry".to_owned()));
         }
         Some(other) => {
             return Err(bare(
                 other,
-                "not a command; use `revcast-perf fanout`, `idle`, `slow`, `mixed`, `initial` or `lag`",
+                "not a command; use `revcast-perf fanout`, `initial` or another that --help names",
             ));
         }
     }

@@ -15,6 +15,7 @@ mod frame;
 mod http;
 mod idle;
 mod initial;
+mod interests;
 #[cfg(feature = "etcd")]
 mod lag;
 mod lane;
@@ -31,6 +32,7 @@ mod reader;
 mod record;
 mod report;
 mod scope;
+mod site;
 mod slow;
 mod spread;
 mod stamp;
@@ -41,6 +43,7 @@ mod units;
 mod watcher;
 mod worker;
 mod writer;
+mod writers;
 
 use args::Job;
 use fanout::Trouble;
@@ -75,6 +78,7 @@ fn main() -> ExitCode {
                 ExitCode::FAILURE
             }
         },
+        Ok(Job::Interests(args)) => finish(interests::run(&args), args.base.json, |report| report.clean),
         Ok(Job::Lag(args)) => measure_lag(&args),
         Err(bad) => refuse(&bad),
     }

@@ -22,6 +22,11 @@ pub(crate) fn name_of(place: u32) -> String {
     format!("object-{place}")
 }
 
+/// The node of pod number `object`: each has its own.
+pub(crate) fn node_of(object: u32) -> String {
+    format!("node-{object}")
+}
+
 /// The place that a name stands for, if it is one of ours.
 pub(crate) fn place_of(name: &str, per_namespace: u32) -> Option<u32> {
     let place = name.strip_prefix("object-")?.parse().ok()?;
@@ -50,8 +55,12 @@ impl Recipe {
         let place = object % self.per_namespace;
         let half = if place.is_multiple_of(2) { "even" } else { "odd" };
         let (name, namespace) = (name_of(place), self.namespace_of(object));
+        let spec = match self.resource.kind.as_str() {
+            "Pod" => format!(r#""spec":{{"nodeName":"{}"}},"#, node_of(object)),
+            _ => String::new(),
+        };
         let head = format!(
-            r#"{{"apiVersion":"{}","kind":"{}","metadata":{{"name":"{name}","namespace":"{namespace}","labels":{{"app":"revcast-perf","half":"{half}","object":"{name}"}}}},"data":{{"pad":""#,
+            r#"{{"apiVersion":"{}","kind":"{}","metadata":{{"name":"{name}","namespace":"{namespace}","labels":{{"app":"revcast-perf","half":"{half}","object":"{name}"}}}},{spec}"data":{{"pad":""#,
             self.resource.api_version, self.resource.kind
         );
         let mut bytes = head.into_bytes();
@@ -114,6 +123,10 @@ mod tests {
         );
         assert_eq!(json["data"]["pad"].as_str().map(str::len), Some(100));
         assert_eq!(json["metadata"]["labels"]["half"], "odd");
+        let pods = Resource::parse("v1/pods/Pod").expect("three parts");
+        let pod = Recipe { resource: pods, ..recipe.clone() }.body_of(4);
+        let json: serde_json::Value = serde_json::from_slice(pod.bytes()).expect("JSON");
+        assert_eq!(json["spec"]["nodeName"], "node-4");
         assert_eq!(recipe.body_of(4).bytes()[..200], recipe.body_of(4).bytes()[..200], "the seed decides");
     }
 

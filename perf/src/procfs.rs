@@ -1,6 +1,7 @@
 //! What /proc tells of a process: CPU time, resident memory, and which process listens on a port.
 
 use crate::stamp::decimal;
+use std::collections::BTreeMap;
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -9,6 +10,43 @@ use std::time::Duration;
 pub(crate) fn cpu_time(pid: u32) -> Option<Duration> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     Some(ticks(parse_stat(&stat)?))
+}
+
+/// How much CPU time a process had used at one moment.
+#[derive(Clone, Debug)]
+pub(crate) struct CpuMark {
+    /// Of the whole process, in clock ticks: ended threads count.
+    process_ns: u64,
+    /// To the nanosecond, of each thread that lives. Empty where the kernel does not tell.
+    threads_ns: BTreeMap<u32, u64>,
+}
+
+impl CpuMark {
+    pub(crate) fn of(pid: u32) -> Option<Self> {
+        let process_ns = crate::clock::nanos(cpu_time(pid)?);
+        Some(Self { process_ns, threads_ns: threads_ns(pid).unwrap_or_default() })
+    }
+
+    /// CPU time between an earlier mark and this one, ns: exact unless a thread has ended in between.
+    pub(crate) fn since(&self, earlier: &Self) -> u64 {
+        let all_live = earlier.threads_ns.keys().all(|thread| self.threads_ns.contains_key(thread));
+        if earlier.threads_ns.is_empty() || !all_live {
+            return self.process_ns.saturating_sub(earlier.process_ns);
+        }
+        let sum = |mark: &Self| mark.threads_ns.values().sum::<u64>();
+        sum(self).saturating_sub(sum(earlier))
+    }
+}
+
+fn threads_ns(pid: u32) -> Option<BTreeMap<u32, u64>> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    // The first number of proc's schedstat: time spent on the CPU, ns.
+    let of = |thread: fs::DirEntry| -> Option<(u32, u64)> {
+        let text = fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        let number = thread.file_name().to_str()?.parse().ok()?;
+        Some((number, text.split_ascii_whitespace().next()?.parse().ok()?))
+    };
+    threads.flatten().map(of).collect()
 }
 
 fn ticks(count: u64) -> Duration {
@@ -194,6 +232,19 @@ mod tests {
         let closed = held(address).expect("readable");
         assert_eq!((closed.connections, closed.closing), (1, 1), "closed with bytes unsent: {closed:?}");
         drop(client);
+    }
+
+    #[test]
+    fn cpu_time_between_two_marks() {
+        let mark = |process_ns, threads: &[(u32, u64)]| CpuMark {
+            process_ns,
+            threads_ns: threads.iter().copied().collect(),
+        };
+        let before = mark(10_000_000, &[(1, 5), (2, 10)]);
+        assert_eq!(mark(20_000_000, &[(1, 7), (2, 10), (3, 1)]).since(&before), 3);
+        assert_eq!(mark(20_000_000, &[(1, 7)]).since(&before), 10_000_000, "a thread has ended");
+        assert_eq!(mark(30_000_000, &[(1, 7)]).since(&mark(10_000_000, &[])), 20_000_000);
+        assert!(CpuMark::of(std::process::id()).is_some_and(|mark| mark.process_ns > 0));
     }
 
     #[test]

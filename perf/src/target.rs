@@ -114,6 +114,12 @@ impl Resource {
         Some(Self { api_version, plural: plural.to_owned(), kind: kind.to_owned() })
     }
 
+    /// The path of the collection over all namespaces.
+    pub(crate) fn everywhere(&self) -> String {
+        let root = if self.api_version == "v1" { "/api" } else { "/apis" };
+        format!("{root}/{}/{}", self.api_version, self.plural)
+    }
+
     /// The path of the collection in one namespace.
     pub(crate) fn collection(&self, namespace: &str) -> String {
         let root = if self.api_version == "v1" { "/api" } else { "/apis" };
@@ -168,6 +174,7 @@ mod tests {
     fn resources_and_paths() {
         let configmaps = Resource::parse("configmaps").expect("built in");
         assert_eq!(configmaps.collection("a"), "/api/v1/namespaces/a/configmaps");
+        assert_eq!(configmaps.everywhere(), "/api/v1/configmaps");
         let widgets = Resource::parse("example.com/v1/widgets/Widget").expect("four parts");
         assert_eq!(widgets.collection("a"), "/apis/example.com/v1/namespaces/a/widgets");
         assert_eq!(widgets.kind, "Widget");

@@ -14,7 +14,7 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::num::NonZeroU64;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// After the last write: how long to wait for replies.
 const REPLIES_NS: u64 = 10_000_000_000;
@@ -85,6 +85,8 @@ struct Item {
 pub(crate) struct Writer {
     order: Order,
     acknowledged: Arc<AtomicU64>,
+    /// Set: nothing more is written.
+    stop: Arc<AtomicBool>,
     items: Vec<Item>,
     random: Random,
     next_ns: u64,
@@ -111,6 +113,7 @@ impl Writer {
         let turn = order.interval_ns / u64::from(order.writers.max(1)) * u64::from(order.number);
         Self {
             acknowledged,
+            stop: Arc::default(),
             items,
             random: Random::new(order.recipe.seed.wrapping_add(u64::from(order.number) << 32)),
             next_ns: order.start_ns + turn,
@@ -131,12 +134,19 @@ impl Writer {
         }
     }
 
+    /// Whoever sets `stop` ends the writes before their time.
+    pub(crate) fn until(mut self, stop: Arc<AtomicBool>) -> Self {
+        self.stop = stop;
+        self
+    }
+
     /// Writes until the end of the order and waits for the replies.
     pub(crate) fn run(mut self) -> Written {
         // The default slack of 50 µs would be measured as latency. Refused: so be it.
         let _slack = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         crate::clock::sleep_until(self.next_ns);
         while !self.is_over() {
+            self.heed_stop();
             if let Err(fault) = self.converse() {
                 self.fail_under_way(&format!("the connection that writes broke: {fault}"));
                 // A refused connect must not spin.
@@ -145,6 +155,13 @@ impl Writer {
         }
         self.written.finals = self.items.iter().map(|item| (item.object, item.seq)).collect();
         self.written
+    }
+
+    /// The end of the order has come, if somebody says so.
+    fn heed_stop(&mut self) {
+        if self.stop.load(Ordering::Relaxed) {
+            self.order.end_ns = self.order.end_ns.min(now_ns());
+        }
     }
 
     fn is_over(&self) -> bool {
@@ -193,6 +210,7 @@ impl Writer {
 
     /// Puts the writes that are due into the send buffer. Gives the moment of the next, or `u64::MAX`: a reply first.
     fn prepare(&mut self) -> u64 {
+        self.heed_stop();
         loop {
             if self.under_way.len() >= self.order.depth || self.sent >= self.order.writes_max {
                 return u64::MAX;

@@ -31,6 +31,8 @@ pub enum Mischief {
     Garbage,
     /// Every second write is answered with 500 and not done.
     RefuseWrites,
+    /// Watches get what their selectors leave out.
+    IgnoreSelectors,
     /// All watches are refused.
     RefuseWatches,
     /// Initial events, or the items of a list, without the last of them.
@@ -179,9 +181,20 @@ fn parse_query(query: &str) -> BTreeMap<String, String> {
 /// `half=odd` on labels and `metadata.name=x` on fields: as much as the tests need.
 fn selects(query: &BTreeMap<String, String>, object: &Value) -> bool {
     let label = query.get("labelSelector").and_then(|text| text.split_once('='));
-    let field = query.get("fieldSelector").and_then(|text| text.strip_prefix("metadata.name="));
+    let field = query.get("fieldSelector").and_then(|text| text.split_once('='));
     label.is_none_or(|(key, value)| object["metadata"]["labels"][key] == value)
-        && field.is_none_or(|name| object["metadata"]["name"] == name)
+        && field.is_none_or(|(path, value)| path.split('.').fold(object, |at, key| &at[key]) == value)
+}
+
+/// Whether the object at `path` is in `collection`: of its namespace, or of all.
+fn covers(collection: &str, path: &str) -> bool {
+    let Some((parent, _)) = path.rsplit_once('/') else { return false };
+    let everywhere = || {
+        let (root, rest) = parent.split_once("/namespaces/")?;
+        let (_, plural) = rest.split_once('/')?;
+        Some(collection == format!("{root}/{plural}"))
+    };
+    parent == collection || everywhere().unwrap_or(false)
 }
 
 impl State {
@@ -202,8 +215,7 @@ impl State {
             "GET" if path == "/livez" => (200, json!("ok")),
             "GET" if self.objects.contains_key(path) => (200, self.objects[path].clone()),
             "GET" => {
-                let prefix = format!("{path}/");
-                let all = self.objects.iter().filter(|(path, _)| path.starts_with(&prefix));
+                let all = self.objects.iter().filter(|(object, _)| covers(path, object));
                 let mut items: Vec<&Value> =
                     all.map(|(_, object)| object).filter(|object| selects(query, object)).collect();
                 let mut revision = self.revision;
@@ -304,7 +316,8 @@ impl State {
         self.history.push((self.revision, kind, path.to_owned(), object.clone()));
         let mischief = self.mischief;
         for (number, watch) in self.watches.iter_mut().enumerate() {
-            if !watch.covers(path, object) {
+            let selected = mischief == Mischief::IgnoreSelectors || selects(&watch.query, object);
+            if !covers(&watch.collection, path) || !selected {
                 continue;
             }
             watch.events += 1;
@@ -341,8 +354,7 @@ impl State {
 
 impl Watch {
     fn covers(&self, path: &str, object: &Value) -> bool {
-        let collection = path.rsplit_once('/').map(|(collection, _)| collection);
-        collection == Some(&self.collection) && selects(&self.query, object)
+        covers(&self.collection, path) && selects(&self.query, object)
     }
 
     /// One event, in the shape that was asked for.
