@@ -6,6 +6,7 @@ pub(crate) mod interests;
 mod mixed;
 mod mixture;
 mod slow;
+pub(crate) mod storm;
 
 pub(crate) use idle::Idle;
 pub(crate) use mixed::Mixed;
@@ -22,7 +23,7 @@ use std::time::Duration;
 
 /// All of it: each scenario has its own part.
 pub(crate) fn help() -> String {
-    [HELP, idle::HELP, slow::HELP, interests::HELP, mixed::HELP].concat()
+    [HELP, idle::HELP, slow::HELP, interests::HELP, storm::HELP, mixed::HELP].concat()
 }
 
 const HELP: &str = "\
@@ -32,6 +33,7 @@ Usage: revcast-perf fanout [OPTIONS]
        revcast-perf idle|slow|mixed [OPTIONS]
        revcast-perf initial [OPTIONS]
        revcast-perf interests [OPTIONS]
+       revcast-perf storm [OPTIONS]
        revcast-perf lag [OPTIONS]       (built with --features etcd)
 
 fanout creates objects, opens watches, writes updates, and checks that every watcher sees every write exactly once and in
@@ -165,6 +167,7 @@ pub(crate) enum Job {
     Slow(Box<Slow>),
     Mixed(Box<Mixed>),
     Interests(Box<interests::Interests>),
+    Storm(Box<storm::Storm>),
     /// A receiving process that `fanout` started.
     Worker,
     /// Compares a watch behind a cache with one on etcd.
@@ -277,6 +280,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = impl Into<OsString>>) -> Resu
         Some("slow") => return slow::parse(&mut parser),
         Some("mixed") => return mixed::parse(&mut parser),
         Some("interests") => return interests::parse(&mut parser),
+        Some("storm") => return storm::parse(&mut parser),
         Some("lag") => {
             lag = Some(("http://127.0.0.1:2379".to_owned(), "/registry".to_owned()));
         }

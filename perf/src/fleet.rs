@@ -1,7 +1,7 @@
 //! All workers, from the coordinator's side: started, told, listened to, and ended.
 
 use crate::latency::Latency;
-use crate::message::{Command, Plan, Report};
+use crate::message::{Command, Plan, Report, StormFound};
 use crate::tally::Tally;
 use crate::worker;
 use std::collections::BTreeMap;
@@ -37,6 +37,10 @@ pub(crate) struct Fleet {
     /// Of the lanes that are done.
     pub(crate) tally: Tally,
     pub(crate) latency: Latency,
+    /// Latencies by window, of the lanes that are done.
+    pub(crate) windows: Vec<Latency>,
+    /// What came of cuts, until it is taken.
+    pub(crate) storms: Vec<StormFound>,
     pub(crate) first_connect_ns: u64,
     pub(crate) last_established_ns: u64,
 }
@@ -54,6 +58,8 @@ impl Fleet {
             recent: Latency::new(),
             tally: Tally::default(),
             latency: Latency::new(),
+            windows: Vec::new(),
+            storms: Vec::new(),
             first_connect_ns: u64::MAX,
             last_established_ns: 0,
         };
@@ -105,8 +111,11 @@ impl Fleet {
             Some(Report::Done { tally, .. }) => {
                 self.lanes_left[worker as usize] = self.lanes_left[worker as usize].saturating_sub(1);
                 self.latency.add(&tally.latency);
+                self.windows.resize_with(self.windows.len().max(tally.windows.len()), Latency::new);
+                self.windows.iter_mut().zip(&tally.windows).for_each(|(all, one)| all.add(one));
                 self.tally.add(&tally);
             }
+            Some(Report::Storm(found)) => self.storms.push(found),
             Some(Report::Failed { message }) => return Err(message),
             None if self.lanes_left[worker as usize] > 0 => {
                 return Err(format!("worker {worker} ended before its watchers were done"));
@@ -118,6 +127,11 @@ impl Fleet {
 
     pub(crate) fn is_ready(&self) -> bool {
         self.lanes_opening == 0
+    }
+
+    /// Lanes of all workers that are not done.
+    pub(crate) fn lanes(&self) -> usize {
+        self.lanes_left.iter().map(|&left| left as usize).sum()
     }
 
     pub(crate) fn is_done(&self) -> bool {

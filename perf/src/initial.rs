@@ -104,7 +104,8 @@ fn target(recipe: &Recipe, list: bool) -> String {
     )
 }
 
-fn measure(
+/// Asks with all clients at once and checks what they get.
+pub(crate) fn measure(
     args: &Initial,
     address: SocketAddr,
     caller: &Caller,
@@ -297,14 +298,14 @@ fn refuse(start: &Start, why: &str) -> String {
 
 /// The server's resident memory: before, and at most.
 #[derive(Clone, Copy, Debug)]
-struct Found {
-    before: Option<u64>,
-    peak: Option<u64>,
+pub(crate) struct Found {
+    pub(crate) before: Option<u64>,
+    pub(crate) peak: Option<u64>,
 }
 
 /// A thread that looks at the server's memory.
 #[derive(Debug)]
-struct Memory {
+pub(crate) struct Memory {
     pid: u32,
     before: Option<u64>,
     /// The most that it had before.
@@ -314,7 +315,7 @@ struct Memory {
 }
 
 impl Memory {
-    fn watch(pid: u32) -> Self {
+    pub(crate) fn watch(pid: u32) -> Self {
         let over = Arc::new(AtomicBool::new(false));
         let stop = Arc::clone(&over);
         let sampler = thread::spawn(move || {
@@ -329,7 +330,7 @@ impl Memory {
     }
 
     /// The kernel's own high-water mark where it moved, else the most that was seen.
-    fn end(self) -> Found {
+    pub(crate) fn end(self) -> Found {
         self.over.store(true, Ordering::Relaxed);
         let sampled = self.sampler.join().unwrap_or_default();
         let peak = procfs::peak_rss_bytes(self.pid).filter(|_| self.before.is_some());

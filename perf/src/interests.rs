@@ -8,6 +8,7 @@ mod report;
 mod state;
 
 pub(crate) use report::InterestsReport;
+pub(crate) use state::{await_open, wait_until};
 
 use crate::args::Rate;
 use crate::args::interests::{By, Interests};

@@ -1,10 +1,12 @@
 //! One thread and its share of the watchers: an epoll, one read buffer, one desk. It opens its watches at a bounded
 //! rate, reads what comes, and at the end waits for what is still on its way and closes the accounts.
 
+mod storm;
+
 use crate::clock::{nanos, now_ns, timeout};
 use crate::http::Caller;
 use crate::latency::Latency;
-use crate::message::{Finish, Plan, Report};
+use crate::message::{Command, Cut, Finish, Plan, Report};
 use crate::random::Random;
 use crate::scope::Scope;
 use crate::tally::Tally;
@@ -19,7 +21,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 /// One read takes at most this.
@@ -36,6 +38,8 @@ const SECOND_NS: u64 = 1_000_000_000;
 pub(crate) struct Signals {
     /// From when on deliveries count, ns; `u64::MAX` until known.
     pub(crate) measure_from_ns: AtomicU64,
+    /// What was said since the beginning: windows and cuts.
+    pub(crate) told: RwLock<Vec<Command>>,
     /// Set once, when no more writes come.
     pub(crate) finish: OnceLock<Finish>,
     /// The coordinator is gone.
@@ -71,6 +75,11 @@ pub(crate) struct Lane {
     /// Who goes and comes back, and when the next one does.
     random: Random,
     next_return_ns: u64,
+    /// How much was heard of what the worker was told.
+    heard: usize,
+    /// A cut to come, and the storm under way.
+    cut: Option<Cut>,
+    storm: Option<storm::Storm>,
 }
 
 impl Lane {
@@ -97,6 +106,8 @@ impl Lane {
                 rows: Vec::new(),
                 now_ns: now,
                 measure_from_ns: u64::MAX,
+                windows: Vec::new(),
+                newest_intended_ns: 0,
                 spare: Vec::new(),
             },
             caller: Caller { host: plan.host.clone(), token: plan.token.clone() },
@@ -108,6 +119,9 @@ impl Lane {
             next_report_ns: now + SECOND_NS,
             random: Random::new(plan.run ^ u64::from(plan.first_watcher + number)),
             next_return_ns: 0,
+            heard: 0,
+            cut: None,
+            storm: None,
             plan,
         })
     }
@@ -121,7 +135,9 @@ impl Lane {
         self.report_ready();
         loop {
             self.open_some()?;
-            let wait_ns = if self.watchers.len() < self.wanted { 1_000_000 } else { 20_000_000 };
+            self.hear();
+            let usual_ns = if self.watchers.len() < self.wanted { 1_000_000 } else { 20_000_000 };
+            let wait_ns = self.weather()?.map_or(usual_ns, |wait_ns| wait_ns.min(usual_ns));
             events.clear();
             match epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&timeout(wait_ns))) {
                 Ok(_) | Err(Errno::INTR) => {}
@@ -156,6 +172,20 @@ impl Lane {
                 }
             }
         }
+    }
+
+    /// Takes what the worker was told since the last time.
+    fn hear(&mut self) {
+        let signals = Arc::clone(&self.signals);
+        let told = signals.told.read().unwrap_or_else(PoisonError::into_inner);
+        for command in &told[self.heard..] {
+            match command {
+                Command::Window { from_ns } => self.desk.windows.push((*from_ns, Latency::new())),
+                Command::Cut(cut) => self.cut = Some(*cut),
+                Command::Open(_) | Command::Measure { .. } | Command::Finish(_) => {}
+            }
+        }
+        self.heard = told.len();
     }
 
     /// Starts as many connects as are due.
@@ -273,7 +303,10 @@ impl Lane {
             Phase::Asking(sent) => sent,
             Phase::Connecting => {
                 let outcome = sockopt::socket_error(socket).and_then(|outcome| outcome);
-                outcome.map_err(|fault| self.connect_fault(fault))?;
+                if let Err(fault) = outcome {
+                    let why = self.connect_fault(fault);
+                    return if self.try_again(index, &why) { Ok(()) } else { Err(why) };
+                }
                 0
             }
             Phase::Heading | Phase::Streaming(_) | Phase::Refused(..) | Phase::Deaf | Phase::Closed => {
@@ -293,7 +326,10 @@ impl Lane {
         let count = match rustix::io::write(socket, &request.as_bytes()[sent..]) {
             Ok(count) => count,
             Err(Errno::AGAIN | Errno::INTR) => 0,
-            Err(fault) => return Err(format!("sending the request of a watch: {fault}")),
+            Err(fault) => {
+                let why = format!("sending the request of a watch: {fault}");
+                return if self.try_again(index, &why) { Ok(()) } else { Err(why) };
+            }
         };
         if sent + count < request.len() {
             watcher.phase = Phase::Asking(sent + count);
@@ -323,6 +359,7 @@ impl Lane {
             self.desk.tally.bytes_in_window += count as u64;
         }
         let waited = matches!(watcher.phase, Phase::Heading);
+        self.desk.newest_intended_ns = 0;
         let scope = &self.plan.scopes[watcher.scope as usize];
         let outcome = watcher.take(&buffer[..count], scope, &mut self.desk);
         if let (Phase::Deaf, Some(socket)) = (&watcher.phase, &watcher.socket) {
@@ -330,19 +367,22 @@ impl Lane {
             epoll::modify(&self.epoll, socket, EventData::new_u64(index as u64), flags)
                 .map_err(|fault| format!("epoll_ctl: {fault}"))?;
         }
-        if waited && watcher.returning && matches!(watcher.phase, Phase::Streaming(_)) {
+        let answered = waited && matches!(watcher.phase, Phase::Streaming(_) | Phase::Deaf);
+        if answered && watcher.returning {
             watcher.returning = false;
             self.desk.tally.returned += 1;
-        } else if waited && matches!(watcher.phase, Phase::Streaming(_) | Phase::Deaf) {
+        } else if answered {
             self.established += 1;
             if self.established == self.wanted {
                 self.report_ready();
             }
         }
+        self.notice(index, answered);
         match outcome {
             Ok(false) if matches!(self.watchers[index].phase, Phase::Deaf) => Ok(false),
             Ok(false) => Ok(hung_up || count == buffer.len()),
             Ok(true) => self.ended(index, "the server ended a watch before its time"),
+            Err(Refusal::Status(status, words)) if self.refused_again(index, status, &words) => Ok(false),
             Err(Refusal::Status(status, words)) => {
                 Err(format!("the server answered a watch with {status}: {words}"))
             }
@@ -362,6 +402,11 @@ impl Lane {
     fn ended(&mut self, index: usize, why: &str) -> Result<bool, String> {
         let watcher = &mut self.watchers[index];
         let streamed = matches!(watcher.phase, Phase::Streaming(_)) || watcher.returning;
+        if !streamed && self.try_again(index, why) {
+            return Ok(false);
+        }
+        self.given_up(index);
+        let watcher = &mut self.watchers[index];
         watcher.phase = Phase::Closed;
         // Closing the socket also takes it out of the epoll.
         watcher.socket = None;
@@ -436,6 +481,7 @@ impl Lane {
         self.report_progress();
         let mut tally = std::mem::take(&mut self.desk.tally);
         tally.latency = self.desk.latency.pairs();
+        tally.windows = self.desk.windows.iter().map(|(_, window)| window.pairs()).collect();
         self.report(Report::Done { lane: self.number, tally });
     }
 

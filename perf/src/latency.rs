@@ -46,6 +46,7 @@ impl Latency {
         self.histogram.is_empty()
     }
 
+    /// How many were recorded.
     pub(crate) fn count(&self) -> u64 {
         self.histogram.len()
     }

@@ -88,6 +88,11 @@ impl Account {
         true
     }
 
+    /// Writes that are missing in front of some that came.
+    pub(crate) fn gaps(&self) -> u64 {
+        self.missing.iter().map(|(&(_, first), &last)| u64::from(last - first) + 1).sum()
+    }
+
     /// How many writes never came. `finals`: the number of the last write, by rank; `failed`: writes (rank, seq) that
     /// the server did not acknowledge, which nobody has to see.
     pub(crate) fn lost(&self, row: &[u32], finals: &[u32], failed: &BTreeSet<(u32, u32)>) -> u64 {
@@ -143,13 +148,14 @@ mod tests {
     fn a_gap_is_lost_until_it_fills() {
         let (mut account, mut row, verdicts) = feed(&[(0, 1, 101), (0, 5, 105)]);
         assert_eq!(verdicts, [Verdict::InOrder; 2]);
-        assert_eq!(account.lost(&row, &[5, 0], &NONE_FAILED), 3);
+        assert_eq!((account.lost(&row, &[5, 0], &NONE_FAILED), account.gaps()), (3, 3));
         assert_eq!(account.deliver(&mut row, 0, 3, 103), Verdict::OutOfOrder);
         assert_eq!(account.deliver(&mut row, 0, 3, 103), Verdict::Duplicated);
         assert_eq!(account.lost(&row, &[5, 0], &NONE_FAILED), 2);
         assert_eq!(account.deliver(&mut row, 0, 2, 102), Verdict::OutOfOrder);
         assert_eq!(account.deliver(&mut row, 0, 4, 104), Verdict::OutOfOrder);
         assert_eq!(account.lost(&row, &[5, 0], &NONE_FAILED), 0);
+        assert_eq!(account.gaps(), 0);
         assert!(account.missing.is_empty(), "no memory for gaps that are filled");
     }
 

@@ -37,6 +37,7 @@ mod slow;
 mod spread;
 mod stamp;
 mod stock;
+mod storm;
 mod tally;
 mod target;
 mod units;
@@ -79,6 +80,7 @@ fn main() -> ExitCode {
             }
         },
         Ok(Job::Interests(args)) => finish(interests::run(&args), args.base.json, |report| report.clean),
+        Ok(Job::Storm(args)) => finish(storm::run(&args), args.base.json, |report| report.clean),
         Ok(Job::Lag(args)) => measure_lag(&args),
         Err(bad) => refuse(&bad),
     }

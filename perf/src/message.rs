@@ -56,6 +56,50 @@ pub(crate) struct Finish {
     pub(crate) drain_ns: u64,
 }
 
+/// All watches of a worker lose their connections.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Cut {
+    pub(crate) at_ns: u64,
+    /// With RST, not with FIN.
+    pub(crate) reset: bool,
+    /// They come back evenly over so much time; 0: at once.
+    pub(crate) spread_ns: u64,
+    /// Who is not back then is given up.
+    pub(crate) timeout_ns: u64,
+}
+
+/// What came of a cut, in one lane.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct StormFound {
+    pub(crate) lane: u32,
+    /// Those that lost their connection.
+    pub(crate) watchers: u32,
+    /// In front of the first close, behind the last, and behind the last connect that was begun.
+    pub(crate) began_ns: u64,
+    pub(crate) closed_ns: u64,
+    pub(crate) connected_ns: u64,
+    /// When the last response head came, and when the last watcher had caught up.
+    pub(crate) answered_ns: u64,
+    pub(crate) caught_up_ns: u64,
+    /// The same of each watcher, since the cut.
+    pub(crate) answered: Pairs,
+    pub(crate) caught_up: Pairs,
+    pub(crate) attempts: u64,
+    /// Attempts that did not get an answer, and why the first of them did not.
+    pub(crate) failed: u64,
+    pub(crate) first_failure: Option<String>,
+    /// Without an answer, and answered but not caught up, when the time was over.
+    pub(crate) unanswered: u64,
+    pub(crate) behind: u64,
+    /// Since the lane began.
+    pub(crate) gone: u64,
+    pub(crate) duplicated: u64,
+    pub(crate) out_of_order: u64,
+    pub(crate) disconnected: u64,
+    /// Writes that are missing now, in front of some that came.
+    pub(crate) gaps: u64,
+}
+
 /// To a worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Command {
@@ -63,6 +107,10 @@ pub(crate) enum Command {
     Open(Plan),
     /// Latencies of writes meant to be sent from this moment on count.
     Measure { from_ns: u64 },
+    /// Latencies of writes meant to be sent from this moment on are kept apart from those before.
+    Window { from_ns: u64 },
+    /// All connections are lost at a moment to come.
+    Cut(Cut),
     /// No more writes come: wait for the rest, close, and report.
     Finish(Finish),
 }
@@ -81,6 +129,8 @@ pub(crate) enum Report {
     },
     /// All watchers of the lane are established. When the first connect began and the last head was read.
     Ready { lane: u32, first_ns: u64, last_ns: u64 },
+    /// Everyone is back after a cut, or the time for it is over.
+    Storm(StormFound),
     /// The lane is finished.
     Done { lane: u32, tally: Tally },
     /// The run cannot go on.

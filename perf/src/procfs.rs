@@ -133,6 +133,20 @@ fn parse_kib(status: &str, name: &str) -> Option<u64> {
     decimal(line.trim().strip_suffix("kB")?.trim().as_bytes())?.checked_mul(1024)
 }
 
+/// Connections of this machine that came while the queue of their listener was full: the kernel let their SYN drop, and
+/// the client sends another one second later.
+pub(crate) fn listen_overflows() -> Option<u64> {
+    parse_netstat(&fs::read_to_string("/proc/net/netstat").ok()?, "TcpExt:", "ListenOverflows")
+}
+
+/// A line of names and a line of numbers, each behind the same word.
+fn parse_netstat(text: &str, word: &str, name: &str) -> Option<u64> {
+    let mut lines = text.lines().filter(|line| line.starts_with(word));
+    let (names, numbers) = (lines.next()?, lines.next()?);
+    let at = names.split_ascii_whitespace().position(|one| one == name)?;
+    decimal(numbers.split_ascii_whitespace().nth(at)?.as_bytes())
+}
+
 /// The process that listens at a loopback address. `None`: there is none, or it belongs to someone else.
 pub(crate) fn listener(address: SocketAddr) -> Option<u32> {
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| fs::read_to_string(path).unwrap_or_default());
@@ -232,6 +246,14 @@ mod tests {
         let closed = held(address).expect("readable");
         assert_eq!((closed.connections, closed.closing), (1, 1), "closed with bytes unsent: {closed:?}");
         drop(client);
+    }
+
+    #[test]
+    fn kernel_counters_by_name() {
+        let text = "TcpExt: A ListenOverflows B\nTcpExt: 1 22 3\nIpExt: ListenOverflows\nIpExt: 4\n";
+        assert_eq!(parse_netstat(text, "TcpExt:", "ListenOverflows"), Some(22));
+        assert_eq!(parse_netstat(text, "TcpExt:", "C"), None);
+        assert!(listen_overflows().is_some());
     }
 
     #[test]

@@ -39,12 +39,16 @@ pub(crate) struct Tally {
     pub(crate) returned: u64,
     /// ERROR events.
     pub(crate) errors: u64,
+    /// Watches that were told 410, by status or by an ERROR event.
+    pub(crate) gone: u64,
     /// The first thing that went wrong, in words.
     pub(crate) first_fault: Option<String>,
     /// CLOCK_MONOTONIC of the last delivery, ns.
     pub(crate) last_delivery_ns: u64,
     /// Latency of the measured deliveries.
     pub(crate) latency: Pairs,
+    /// Latencies by window.
+    pub(crate) windows: Vec<Pairs>,
 }
 
 impl Tally {
@@ -69,6 +73,7 @@ impl Tally {
         self.deaf_ended += other.deaf_ended;
         self.returned += other.returned;
         self.errors += other.errors;
+        self.gone += other.gone;
         if self.first_fault.is_none() {
             self.first_fault.clone_from(&other.first_fault);
         }

@@ -9,7 +9,7 @@ use crate::ledger::{Account, Verdict};
 use crate::scope::Scope;
 use crate::stamp::Stamp;
 use crate::tally::Tally;
-use memchr::memchr;
+use memchr::{memchr, memmem};
 use rustix::fd::OwnedFd;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -51,6 +51,10 @@ pub(crate) struct Desk {
     pub(crate) now_ns: u64,
     /// From when on deliveries count.
     pub(crate) measure_from_ns: u64,
+    /// Latencies by window: each from a moment on, until the next.
+    pub(crate) windows: Vec<(u64, Latency)>,
+    /// The newest write among the bytes at hand, by when it was meant to be sent.
+    pub(crate) newest_intended_ns: u64,
     /// Buffers for events that arrive in pieces, lent to watchers.
     pub(crate) spare: Vec<Vec<u8>>,
 }
@@ -225,6 +229,7 @@ impl Watcher {
             }
             Kind::Error => {
                 desk.tally.errors += 1;
+                desk.tally.gone += u64::from(memmem::find(line, br#""code":410"#).is_some());
                 desk.tally.note(|| format!("an ERROR event: {}", excerpt(line)));
             }
             Kind::Added | Kind::Modified | Kind::Deleted => self.on_change(frame, line, scope, desk),
@@ -326,6 +331,12 @@ impl Watcher {
         tally.last_delivery_ns = desk.now_ns;
         let latency_ns = desk.now_ns.saturating_sub(stamp.intended_ns);
         desk.recent.record(latency_ns);
+        desk.newest_intended_ns = desk.newest_intended_ns.max(stamp.intended_ns);
+        if let Some((_, window)) =
+            desk.windows.iter_mut().rev().find(|(from_ns, _)| *from_ns <= stamp.intended_ns)
+        {
+            window.record(latency_ns);
+        }
         if desk.now_ns >= desk.measure_from_ns {
             tally.received_in_window += 1;
         }
@@ -336,5 +347,6 @@ impl Watcher {
     }
 }
 
+mod again;
 #[cfg(test)]
 mod tests;

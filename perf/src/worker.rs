@@ -7,7 +7,7 @@ use crate::message::{Command, Plan, Report};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::thread;
 
 /// Runs until every lane is done, or the coordinator is gone.
@@ -15,7 +15,7 @@ pub(crate) fn run(commands: impl Read + Send + 'static, mut reports: impl Write)
     let mut lines = BufReader::new(commands).lines();
     let plan = match lines.next().and_then(Result::ok).map(|line| serde_json::from_str(&line)) {
         Some(Ok(Command::Open(plan))) => Arc::new(plan),
-        Some(Ok(Command::Measure { .. } | Command::Finish(_)) | Err(_)) | None => {
+        Some(Ok(_) | Err(_)) | None => {
             let message = "a worker is started by revcast-perf fanout, not by hand".to_owned();
             let _gone = send(&mut reports, &Report::Failed { message });
             return;
@@ -23,6 +23,7 @@ pub(crate) fn run(commands: impl Read + Send + 'static, mut reports: impl Write)
     };
     let signals = Arc::new(Signals {
         measure_from_ns: AtomicU64::new(u64::MAX),
+        told: RwLock::new(Vec::new()),
         finish: OnceLock::new(),
         abandoned: AtomicBool::new(false),
     });
@@ -33,6 +34,9 @@ pub(crate) fn run(commands: impl Read + Send + 'static, mut reports: impl Write)
             match serde_json::from_str(&line) {
                 Ok(Command::Measure { from_ns }) => {
                     listener.measure_from_ns.store(from_ns, Ordering::Release)
+                }
+                Ok(told @ (Command::Window { .. } | Command::Cut(_))) => {
+                    listener.told.write().unwrap_or_else(PoisonError::into_inner).push(told);
                 }
                 Ok(Command::Finish(finish)) => {
                     let _kept = listener.finish.set(finish);

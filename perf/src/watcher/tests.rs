@@ -40,6 +40,8 @@ fn desk() -> Desk {
         recent: Latency::new(),
         rows: vec![0; 2],
         now_ns: 5_000,
+        windows: Vec::new(),
+        newest_intended_ns: 0,
         measure_from_ns: 2_000,
         spare: Vec::new(),
     }
