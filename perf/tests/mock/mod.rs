@@ -33,6 +33,15 @@ pub enum Mischief {
     RefuseWrites,
     /// Watches get what their selectors leave out.
     IgnoreSelectors,
+    /// Who comes back gets what came meanwhile, but the first of it.
+    ForgetOne,
+    /// Who comes back gets all that it had before, again.
+    ReplayAll,
+    /// Who comes back is told 410: by an event, or by the status of the answer.
+    GoneEvent,
+    GoneStatus,
+    /// Every third watch that comes back is not answered but hung up, and every third answered with 503.
+    Overloaded,
     /// All watches are refused.
     RefuseWatches,
     /// Initial events, or the items of a list, without the last of them.
@@ -62,6 +71,8 @@ struct State {
     mischief: Mischief,
     revision: u64,
     writes: u64,
+    /// Watches that were asked for behind the first writes.
+    returns: u64,
     /// By path of the object.
     objects: BTreeMap<String, Value>,
     watches: Vec<Watch>,
@@ -77,6 +88,7 @@ pub fn start(mischief: Mischief) -> SocketAddr {
         mischief,
         revision: 100,
         writes: 0,
+        returns: 0,
         objects: BTreeMap::new(),
         watches: Vec::new(),
         history: Vec::new(),
@@ -135,15 +147,45 @@ fn serve(stream: TcpStream, state: &Mutex<State>) -> Option<()> {
                 )?;
                 continue;
             }
+            let missed = state.missed(path, &query);
+            if !missed.is_empty() || state.mischief == Mischief::Overloaded && state.writes > 5 {
+                state.returns += 1;
+                match (state.mischief, state.returns % 3) {
+                    (Mischief::GoneStatus, _) => {
+                        reply(
+                            &mut output,
+                            410,
+                            &json!({"kind": "Status", "code": 410, "message": "too old"}),
+                        )?;
+                        continue;
+                    }
+                    (Mischief::Overloaded, 1) => return None,
+                    (Mischief::Overloaded, 2) => {
+                        reply(&mut output, 503, &json!({"kind": "Status", "message": "later"}))?;
+                        continue;
+                    }
+                    _ => {}
+                }
+            }
             output.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n").ok()?;
             let collection = path.to_owned();
             if query.contains_key("sendInitialEvents") && !state.send_initial(&mut output, path)? {
                 return None;
             }
-            let after = query.get("resourceVersion").and_then(|text| text.parse().ok());
             let mut watch = Watch { stream: output, collection, query, accept, events: 0, kept_back: None };
-            if state.mischief != Mischief::ForgetMissed {
-                state.replay(&mut watch, after.unwrap_or(u64::MAX));
+            if state.mischief == Mischief::GoneEvent && !missed.is_empty() {
+                watch.send("{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"reason\":\"Expired\",\"code\":410}}\n");
+                watch.stream.write_all(b"0\r\n\r\n").ok()?;
+                return None;
+            }
+            let forgotten = match state.mischief {
+                Mischief::ForgetOne => 1,
+                Mischief::ForgetMissed => missed.len(),
+                _ => 0,
+            };
+            for (kind, object) in missed.iter().skip(forgotten) {
+                watch.events += 1;
+                watch.send(&watch.line(kind, object));
             }
             state.watches.push(watch);
             drop(state);
@@ -257,6 +299,22 @@ impl State {
         }
     }
 
+    /// What a watch that starts at a revision has missed.
+    fn missed(&self, collection: &str, query: &BTreeMap<String, String>) -> Vec<(&'static str, Value)> {
+        let after = query.get("resourceVersion").and_then(|text| text.parse().ok()).unwrap_or(u64::MAX);
+        let changes = |after: u64| {
+            let newer = self.history.iter().filter(move |(at, ..)| *at > after);
+            let wanted =
+                newer.filter(|(_, _, path, object)| covers(collection, path) && selects(query, object));
+            wanted.map(|(_, kind, _, object)| (*kind, object.clone()))
+        };
+        let missed: Vec<_> = changes(after).collect();
+        if self.mischief != Mischief::ReplayAll || missed.is_empty() {
+            return missed;
+        }
+        changes(0).filter(|(kind, _)| *kind == "MODIFIED").collect()
+    }
+
     /// The state of a collection as events, and the mark. `Some(false)`: the stream is over.
     fn send_initial(&self, output: &mut TcpStream, path: &str) -> Option<bool> {
         let prefix = format!("{path}/");
@@ -299,16 +357,6 @@ impl State {
         for watch in self.watches.iter_mut().filter(|watch| watch.query.contains_key("allowWatchBookmarks")) {
             watch.send(" ");
             watch.send(&bookmark);
-        }
-    }
-
-    /// What the watch missed.
-    fn replay(&self, watch: &mut Watch, after: u64) {
-        for (_, kind, path, object) in self.history.iter().filter(|change| change.0 > after) {
-            if watch.covers(path, object) {
-                watch.events += 1;
-                watch.send(&watch.line(kind, object));
-            }
         }
     }
 
