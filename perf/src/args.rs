@@ -1,6 +1,8 @@
 //! The command line, parsed once into values that cannot be wrong. A bad option is one line that names the option, the
 //! value and the mend.
 
+pub(crate) mod compare;
+pub(crate) mod floor;
 mod idle;
 pub(crate) mod interests;
 mod mixed;
@@ -23,7 +25,8 @@ use std::time::Duration;
 
 /// All of it: each scenario has its own part.
 pub(crate) fn help() -> String {
-    [HELP, idle::HELP, slow::HELP, interests::HELP, storm::HELP, mixed::HELP].concat()
+    [HELP, floor::HELP, compare::HELP, idle::HELP, slow::HELP, interests::HELP, storm::HELP, mixed::HELP]
+        .concat()
 }
 
 const HELP: &str = "\
@@ -34,6 +37,8 @@ Usage: revcast-perf fanout [OPTIONS]
        revcast-perf initial [OPTIONS]
        revcast-perf interests [OPTIONS]
        revcast-perf storm [OPTIONS]
+       revcast-perf floor [OPTIONS]
+       revcast-perf compare A B [C ...] [OPTIONS]
        revcast-perf lag [OPTIONS]       (built with --features etcd)
 
 fanout creates objects, opens watches, writes updates, and checks that every watcher sees every write exactly once and in
@@ -89,6 +94,8 @@ lag: how much later a write to etcd is seen behind a cache than at a bare etcd w
 Report
   --server-pid PID        whose CPU time and memory to report           [found by its loopback port]
   --json                  one JSON object on stdout
+  --floor MODE            fanout: what a bare loop needs for the same: send, writev, uring, best (of them) or off
+                          [best, for a server on this machine]
   --help, --version
 ";
 
@@ -127,6 +134,7 @@ pub(crate) struct Fanout {
     pub(crate) drain: Duration,
     pub(crate) seed: Option<u64>,
     pub(crate) server_pid: Option<u32>,
+    pub(crate) floor: floor::FloorChoice,
     pub(crate) json: bool,
     /// What goes on beside the watchers.
     pub(crate) mixture: Mixture,
@@ -168,8 +176,14 @@ pub(crate) enum Job {
     Mixed(Box<Mixed>),
     Interests(Box<interests::Interests>),
     Storm(Box<storm::Storm>),
+    Floor(Box<floor::Floor>),
+    Compare(Box<compare::Compare>),
     /// A receiving process that `fanout` started.
     Worker,
+    /// The sending process that `floor` started.
+    FloorSender,
+    /// The process that `compare` puts in front of a server: where it runs, and its command.
+    Keeper(Vec<OsString>),
     /// Compares a watch behind a cache with one on etcd.
     Lag(LagArgs),
 }
@@ -260,6 +274,7 @@ impl Default for Fanout {
             drain: Duration::from_secs(10),
             seed: None,
             server_pid: None,
+            floor: floor::FloorChoice::Local,
             json: false,
             mixture: Mixture::default(),
         }
@@ -274,6 +289,13 @@ pub(crate) fn parse(args: impl IntoIterator<Item = impl Into<OsString>>) -> Resu
         None | Some("help" | "--help" | "-h") => return Ok(Job::Help),
         Some("--version" | "-V") => return Ok(Job::Version),
         Some("worker") => return Ok(Job::Worker),
+        Some("floor") => return floor::parse(&mut parser),
+        Some("floor-sender") => return Ok(Job::FloorSender),
+        Some("compare") => return compare::parse(&mut parser),
+        Some("keeper") => {
+            let words = parser.raw_args().map(Iterator::collect);
+            return words.map(Job::Keeper).map_err(|fault| bare("keeper", &fault.to_string()));
+        }
         Some("fanout") => {}
         Some("initial") => return initial(&mut parser),
         Some("idle") => return idle::parse(&mut parser),
@@ -378,7 +400,7 @@ const INITIAL_OPTIONS: [&str; 12] = [
 ];
 
 /// The options that take a value and are set by [`set`].
-const OPTIONS: [&str; 22] = [
+const OPTIONS: [&str; 23] = [
     "--server",
     "--token-file",
     "--resource",
@@ -401,6 +423,7 @@ const OPTIONS: [&str; 22] = [
     "--drain",
     "--seed",
     "--server-pid",
+    "--floor",
 ];
 
 fn set(fanout: &mut Fanout, option: &str, text: String) -> Result<(), BadOption> {
@@ -442,6 +465,7 @@ fn set(fanout: &mut Fanout, option: &str, text: String) -> Result<(), BadOption>
                 text.parse().map_err(|_| BadOption::new(option, &text, "give a whole number below 2^64"))?;
             fanout.seed = Some(seed);
         }
+        "--floor" => fanout.floor = floor::FloorChoice::parse(option, &text)?,
         "--server-pid" => fanout.server_pid = Some(whole(option, &text, 1, u32::MAX)?),
         _ => return Err(bare(option, "not an option of fanout; see revcast-perf --help")),
     }

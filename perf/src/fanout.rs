@@ -1,9 +1,10 @@
 //! One run: prepare the server, open the watches, write, wait for the rest, report.
 
 use crate::args::{BadOption, Fanout, Rate};
-use crate::beside::Beside;
+use crate::beside::{Beside, BesideReport};
 use crate::clock::{nanos, now_ns};
 use crate::fleet::Fleet;
+use crate::floor;
 use crate::http::{Caller, Connection};
 use crate::latency::Latency;
 use crate::message::{Command, Finish, Plan};
@@ -50,6 +51,15 @@ pub(crate) enum Trouble {
     Run(String),
 }
 
+impl std::fmt::Display for Trouble {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Option(bad) => write!(out, "{bad}"),
+            Self::Run(why) => out.write_str(why),
+        }
+    }
+}
+
 impl From<BadOption> for Trouble {
     fn from(bad: BadOption) -> Self {
         Self::Option(bad)
@@ -62,11 +72,53 @@ impl From<String> for Trouble {
     }
 }
 
-/// CPU time used so far, ns, by the server and by this generator.
-#[derive(Clone, Copy, Debug)]
+/// CPU time used so far by the server, and by this generator, ns.
+#[derive(Clone, Debug)]
 struct CpuMark {
-    server_ns: Option<u64>,
+    server: Option<procfs::CpuMark>,
     client_ns: Option<u64>,
+}
+
+/// The moments of a run's writes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span {
+    pub(crate) start_ns: u64,
+    pub(crate) measure_from_ns: u64,
+    pub(crate) end_ns: u64,
+}
+
+/// Whoever writes during a run.
+pub(crate) trait Writing {
+    /// No more writes come.
+    fn is_done(&mut self) -> Result<bool, String>;
+    /// What was written, once it is done.
+    fn written(&mut self) -> Result<Vec<Written>, String>;
+    /// What went on beside it.
+    fn beside(&mut self) -> Result<BesideReport, String> {
+        Ok(BesideReport::default())
+    }
+}
+
+/// Writers with a thread each, and what goes on beside them.
+#[derive(Debug)]
+struct Threads {
+    writers: Vec<JoinHandle<Written>>,
+    beside: Option<Beside>,
+}
+
+impl Writing for Threads {
+    fn is_done(&mut self) -> Result<bool, String> {
+        Ok(self.writers.iter().all(JoinHandle::is_finished))
+    }
+
+    fn written(&mut self) -> Result<Vec<Written>, String> {
+        let join = |writer: JoinHandle<Written>| writer.join().map_err(|_| "a writer panicked".to_owned());
+        self.writers.drain(..).map(join).collect()
+    }
+
+    fn beside(&mut self) -> Result<BesideReport, String> {
+        self.beside.take().map_or_else(|| Ok(BesideReport::default()), Beside::end)
+    }
 }
 
 /// One run under way.
@@ -77,6 +129,8 @@ pub(crate) struct Run<'a> {
     caller: Caller,
     recipe: Recipe,
     server_pid: Option<u32>,
+    /// Of one object; 0: not known.
+    object_bytes: usize,
     began_ns: u64,
     acknowledged: Arc<AtomicU64>,
     next_line_ns: u64,
@@ -93,7 +147,11 @@ pub(crate) fn raise_nofile() -> u64 {
 
 /// Does the whole run.
 pub(crate) fn run(args: &Fanout) -> Result<Report, Trouble> {
-    Ok(Run::prepare(args)?.go()?)
+    let run = Run::prepare(args)?;
+    let address = run.address;
+    let mut report = run.go()?;
+    floor::beside_report(args, address, &mut report);
+    Ok(report)
 }
 
 /// Says when more watchers are asked for than fit into so many processes.
@@ -117,14 +175,18 @@ pub(crate) fn check_descriptors(watchers: u32, processes: u32, limit: u64) -> Re
 
 /// Binds this thread, and all that it starts from here on, to some CPUs.
 pub(crate) fn pin(cpus: &[usize]) -> Result<(), BadOption> {
+    let shown = cpus.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+    pin_to(cpus).map_err(|fault| BadOption::new("--client-cpu", &shown, format!("not allowed: {fault}")))
+}
+
+/// The same; none: as it was.
+pub(crate) fn pin_to(cpus: &[usize]) -> Result<(), rustix::io::Errno> {
     if cpus.is_empty() {
         return Ok(());
     }
     let mut set = CpuSet::new();
     cpus.iter().for_each(|&cpu| set.set(cpu));
-    let shown = cpus.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
     sched_setaffinity(None, &set)
-        .map_err(|fault| BadOption::new("--client-cpu", &shown, format!("not allowed: {fault}")))
 }
 
 pub(crate) fn read_token(args: &Fanout) -> Result<Option<String>, BadOption> {
@@ -170,43 +232,76 @@ impl<'a> Run<'a> {
         if let Some(pid) = args.server_pid.filter(|&pid| procfs::cpu_time(pid).is_none()) {
             return Err(BadOption::new("--server-pid", &pid.to_string(), "there is no such process").into());
         }
-        Ok(Self {
+        Ok(Self::new(args, address, caller, recipe, server_pid))
+    }
+
+    pub(crate) fn new(
+        args: &'a Fanout,
+        address: SocketAddr,
+        caller: Caller,
+        recipe: Recipe,
+        server_pid: Option<u32>,
+    ) -> Self {
+        let now = now_ns();
+        Self {
             args,
             address,
             caller,
             recipe,
             server_pid,
-            began_ns: now_ns(),
+            object_bytes: 0,
+            began_ns: now,
             acknowledged: Arc::new(AtomicU64::new(0)),
-            next_line_ns: now_ns() + SECOND_NS,
+            next_line_ns: now + SECOND_NS,
             delivered_before: 0,
-        })
+        }
     }
 
     fn go(mut self) -> Result<Report, String> {
-        let args = self.args;
         let (object_bytes, scopes) = self.stock()?;
+        self.object_bytes = object_bytes;
+        let (mixture, caller) = (&self.args.mixture, self.caller.clone());
+        let recipe = self.recipe.clone();
+        let address = self.address;
+        let mut report = self.measure(&scopes, |run, span, before| {
+            let Span { measure_from_ns, end_ns, .. } = span;
+            let beside = Beside::start(mixture, address, &caller, &recipe, measure_from_ns, end_ns);
+            let writers = run.start_writers(before, span, u64::MAX);
+            Ok(Box::new(Threads { writers, beside: Some(beside) }))
+        })?;
+        report.object_bytes = object_bytes;
+        Ok(report)
+    }
+
+    /// Opens the watches, has somebody write, waits for the rest, and closes the accounts.
+    pub(crate) fn measure(
+        mut self,
+        scopes: &[Scope],
+        begin: impl FnOnce(&Self, Span, &[Written]) -> Result<Box<dyn Writing>, String>,
+    ) -> Result<Report, String> {
+        let args = self.args;
         let mut memory = Memory { before: self.rss(), ..Memory::default() };
-        let mut fleet = self.open(&scopes)?;
+        let mut fleet = self.open(scopes)?;
         self.wait_until(&mut fleet, now_ns() + nanos(SETTLE))?;
         memory.idle = self.rss();
-        let mut written = self.fill(&mut fleet, object_bytes)?;
+        let mut written = self.fill(&mut fleet)?;
 
         let start_ns = now_ns() + LEAD_NS;
         let measure_from_ns = start_ns + nanos(args.warmup);
         let end_ns = measure_from_ns + nanos(args.duration);
         fleet.tell_all(&Command::Measure { from_ns: measure_from_ns })?;
-        let (mixture, caller) = (&args.mixture, &self.caller);
-        let beside = Beside::start(mixture, self.address, caller, &self.recipe, measure_from_ns, end_ns);
-        let writers = self.start_writers(&written, start_ns, measure_from_ns, end_ns, u64::MAX);
+        let mut writing = begin(&self, Span { start_ns, measure_from_ns, end_ns }, &written)?;
         self.wait_until(&mut fleet, measure_from_ns)?;
         let mark = self.cpu_mark(&fleet);
-        written.extend(self.await_writers(&mut fleet, writers)?);
-        let beside = beside.end()?;
+        while !writing.is_done()? {
+            self.wait_until(&mut fleet, now_ns() + 20_000_000)?;
+        }
+        written.extend(writing.written()?);
+        let beside = writing.beside()?;
         memory.loaded = self.rss();
         memory.loaded_anon = self.server_pid.and_then(procfs::anon_bytes);
         // Who never reads is only worth a look while he is connected.
-        memory.kernel = if mixture.deaf_percent > 0 { procfs::held(self.address) } else { None };
+        memory.kernel = if args.mixture.deaf_percent > 0 { procfs::held(self.address) } else { None };
         fleet.tell_all(&Command::Finish(self.finish(&written)))?;
         while !fleet.is_done() {
             self.step(&mut fleet, now_ns() + SECOND_NS)?;
@@ -215,12 +310,10 @@ impl<'a> Run<'a> {
         memory.end = self.rss();
 
         let mut report = self.report(&fleet, &written, measure_from_ns);
-        report.object_bytes = object_bytes;
         report.beside = beside;
         report.set_memory(&memory);
         let window_ns = fleet.tally.last_delivery_ns.max(end_ns).saturating_sub(measure_from_ns);
-        report.server_cpu_ns =
-            used.server_ns.zip(mark.server_ns).map(|(after, before)| after.saturating_sub(before));
+        report.server_cpu_ns = used.server.zip(mark.server).map(|(after, before)| after.since(&before));
         let received = fleet.tally.received_in_window;
         report.server_cpu_ns_per_delivery =
             report.server_cpu_ns.filter(|_| received > 0).map(|ns| ns as f64 / received as f64);
@@ -262,14 +355,15 @@ impl<'a> Run<'a> {
 
     /// Writes, as fast as it goes, what fills the sockets of those who never read; and waits until it has arrived at the
     /// others.
-    fn fill(&mut self, fleet: &mut Fleet, object_bytes: usize) -> Result<Vec<Written>, String> {
-        let writes = self.args.mixture.fill_bytes.div_ceil(object_bytes.max(1)) as u64;
+    fn fill(&mut self, fleet: &mut Fleet) -> Result<Vec<Written>, String> {
+        let writes = self.args.mixture.fill_bytes.div_ceil(self.object_bytes.max(1)) as u64;
         if writes == 0 {
             return Ok(Vec::new());
         }
         let each = writes.div_ceil(u64::from(self.args.writers));
         let until_ns = now_ns() + FILL_LONGEST_NS;
-        let writers = self.start_writers(&[], now_ns(), u64::MAX, until_ns, each);
+        let span = Span { start_ns: now_ns(), measure_from_ns: u64::MAX, end_ns: until_ns };
+        let writers = self.start_writers(&[], span, each);
         let written = self.await_writers(fleet, writers)?;
         let (mut delivered, mut moved_ns) = (0, now_ns());
         while now_ns() < until_ns && now_ns() < moved_ns + FILL_QUIET_NS {
@@ -328,14 +422,8 @@ impl<'a> Run<'a> {
     }
 
     /// Writers that go on where those of `before` ended. Without a measured moment: as fast as it goes.
-    fn start_writers(
-        &self,
-        before: &[Written],
-        start_ns: u64,
-        measure_from_ns: u64,
-        end_ns: u64,
-        writes_max: u64,
-    ) -> Vec<JoinHandle<Written>> {
+    fn start_writers(&self, before: &[Written], span: Span, writes_max: u64) -> Vec<JoinHandle<Written>> {
+        let Span { start_ns, measure_from_ns, end_ns } = span;
         let interval_ns = match self.args.rate {
             _ if measure_from_ns == u64::MAX => 0,
             Rate::Max => 0,
@@ -424,10 +512,10 @@ impl<'a> Run<'a> {
     }
 
     fn cpu_mark(&self, fleet: &Fleet) -> CpuMark {
-        let server_ns = self.server_pid.and_then(procfs::cpu_time).map(nanos);
+        let server = self.server_pid.and_then(procfs::CpuMark::of);
         let own = fleet.pids().into_iter().chain([std::process::id()]);
         let client_ns = own.map(|pid| procfs::cpu_time(pid).map(nanos)).sum();
-        CpuMark { server_ns, client_ns }
+        CpuMark { server, client_ns }
     }
 
     fn finish(&self, written: &[Written]) -> Finish {
@@ -474,6 +562,8 @@ impl<'a> Run<'a> {
             write_send_delay_p99_ns: lateness.at(0.99),
             deliveries: tally.measured,
             deliveries_per_second: tally.measured as f64 / delivering_seconds,
+            events_per_read: tally.events_per_read(),
+            frame_bytes: tally.frame_bytes(),
             stream_bytes_per_second: tally.bytes_in_window as f64 / delivering_seconds,
             deliveries_checked: tally.delivered,
             deliveries_expected: tally.expected,

@@ -357,6 +357,7 @@ impl Lane {
         self.desk.now_ns = now_ns();
         if self.desk.now_ns >= self.desk.measure_from_ns {
             self.desk.tally.bytes_in_window += count as u64;
+            self.desk.tally.reads_in_window += 1;
         }
         let waited = matches!(watcher.phase, Phase::Heading);
         self.desk.newest_intended_ns = 0;

@@ -9,8 +9,10 @@ mod args;
 mod beside;
 mod chunked;
 mod clock;
+mod compare;
 mod fanout;
 mod fleet;
+mod floor;
 mod frame;
 mod http;
 mod idle;
@@ -81,6 +83,14 @@ fn main() -> ExitCode {
         },
         Ok(Job::Interests(args)) => finish(interests::run(&args), args.base.json, |report| report.clean),
         Ok(Job::Storm(args)) => finish(storm::run(&args), args.base.json, |report| report.clean),
+        Ok(Job::Floor(args)) => finish(floor::run(&args), args.base.json, |report| report.clean),
+        Ok(Job::Compare(args)) => finish(compare::run(&args), args.base.json, |report| report.clean),
+        Ok(Job::Keeper(words)) => compare::keeper::run(&words),
+        Ok(Job::FloorSender) => {
+            fanout::raise_nofile();
+            floor::sender::run(stdin(), stdout());
+            ExitCode::SUCCESS
+        }
         Ok(Job::Lag(args)) => measure_lag(&args),
         Err(bad) => refuse(&bad),
     }

@@ -12,6 +12,13 @@ pub(crate) fn cpu_time(pid: u32) -> Option<Duration> {
     Some(ticks(parse_stat(&stat)?))
 }
 
+/// The CPUs that process `pid` may run on.
+pub(crate) fn cpus_of(pid: u32) -> Option<Vec<usize>> {
+    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).ok()?)?;
+    let set = rustix::thread::sched_getaffinity(Some(pid)).ok()?;
+    Some((0..rustix::thread::CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect())
+}
+
 /// How much CPU time a process had used at one moment.
 #[derive(Clone, Debug)]
 pub(crate) struct CpuMark {
@@ -254,6 +261,12 @@ mod tests {
         assert_eq!(parse_netstat(text, "TcpExt:", "ListenOverflows"), Some(22));
         assert_eq!(parse_netstat(text, "TcpExt:", "C"), None);
         assert!(listen_overflows().is_some());
+    }
+
+    #[test]
+    fn a_process_may_run_somewhere() {
+        assert!(cpus_of(std::process::id()).is_some_and(|cpus| !cpus.is_empty()));
+        assert_eq!(cpus_of(u32::MAX), None);
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! What a run found: for a person on a screen, and as one JSON object whose fields carry their units.
 
 use crate::beside::BesideReport;
-use crate::latency::Latency;
+use crate::floor::Beside;
+use crate::latency::{Latency, Pairs};
 use crate::procfs::Held;
+use crate::record::Record;
 use crate::units::{show_bytes, show_count, show_ns, show_rate};
 use serde::Serialize;
 use std::fmt;
@@ -73,7 +75,14 @@ pub(crate) struct Report {
     pub(crate) latency_p99_ns: u64,
     pub(crate) latency_p999_ns: u64,
     pub(crate) latency_max_ns: u64,
+    /// The whole distribution, for the record.
+    #[serde(skip)]
+    pub(crate) latency: Pairs,
     pub(crate) stream_bytes_per_second: f64,
+    /// Events that one read of this generator found, in the mean.
+    pub(crate) events_per_read: Option<f64>,
+    /// Bytes of the stream for one event, in the mean.
+    pub(crate) frame_bytes: Option<f64>,
 
     /// Of the whole run, warm-up included.
     pub(crate) deliveries_checked: u64,
@@ -115,11 +124,16 @@ pub(crate) struct Report {
     pub(crate) client_cpus: usize,
     #[serde(flatten)]
     pub(crate) beside: BesideReport,
+
+    /// What a bare loop needed for the same.
+    #[serde(flatten)]
+    pub(crate) floor: Option<Beside>,
 }
 
 impl Report {
     pub(crate) fn set_latency(&mut self, latency: &Latency) {
         let found = Quantiles::from(latency);
+        self.latency = latency.pairs();
         self.latency_p50_ns = found.p50;
         self.latency_p90_ns = found.p90;
         self.latency_p99_ns = found.p99;
@@ -154,6 +168,38 @@ impl Report {
     pub(crate) fn judge(&mut self) {
         let wrong = self.lost + self.duplicated + self.out_of_order + self.malformed + self.unexpected;
         self.clean = wrong == 0 && self.deliveries_checked > 0 && self.beside.is_clean();
+    }
+
+    /// The run as it is kept.
+    pub(crate) fn record(&self, scenario: &str, subject: &str, round: u32) -> Record {
+        let mut record = Record::new(scenario, subject, round);
+        record.watchers = self.watchers;
+        record.object_bytes = self.object_bytes;
+        record.write_rate_per_second = self.write_rate_wanted_per_second;
+        record.clean = self.clean;
+        record.latency.clone_from(&self.latency);
+        let values = [
+            ("server_cpu_ns_per_delivery", self.server_cpu_ns_per_delivery),
+            ("server_cpu_share", self.server_cpu_share),
+            ("client_cpu_share", self.client_cpu_share),
+            ("deliveries_per_second", Some(self.deliveries_per_second)),
+            ("writes_per_second", Some(self.write_rate_per_second)),
+            ("latency_p50_ns", Some(self.latency_p50_ns as f64)),
+            ("latency_p90_ns", Some(self.latency_p90_ns as f64)),
+            ("latency_p99_ns", Some(self.latency_p99_ns as f64)),
+            ("latency_p999_ns", Some(self.latency_p999_ns as f64)),
+            ("latency_max_ns", Some(self.latency_max_ns as f64)),
+            ("rss_bytes_per_watcher", self.rss_bytes_per_watcher),
+            ("server_rss_end_bytes", self.server_rss_end_bytes.map(|bytes| bytes as f64)),
+            ("events_per_read", self.events_per_read),
+            ("frame_bytes", self.frame_bytes),
+            ("deliveries_checked", Some(self.deliveries_checked as f64)),
+            ("disconnected", Some(self.disconnected as f64)),
+        ];
+        for (name, value) in values {
+            record.set(name, value);
+        }
+        record
     }
 
     /// The generator had hardly any time left: the latencies may be its own.
@@ -241,6 +287,9 @@ impl fmt::Display for Report {
         }
         write!(out, "{}", self.beside)?;
         self.write_server(out)?;
+        if let Some(floor) = &self.floor {
+            line(out, "floor", floor.to_string())?;
+        }
         if let Some(share) = self.client_cpu_share {
             let note =
                 if self.client_is_busy() { "; it is saturated: part of the latency is its own" } else { "" };

@@ -16,6 +16,8 @@ pub(crate) struct Tally {
     pub(crate) received_in_window: u64,
     /// Bytes of stream read after the warm-up.
     pub(crate) bytes_in_window: u64,
+    /// Reads that found something after the warm-up.
+    pub(crate) reads_in_window: u64,
     pub(crate) lost: u64,
     pub(crate) duplicated: u64,
     pub(crate) out_of_order: u64,
@@ -59,6 +61,7 @@ impl Tally {
         self.measured += other.measured;
         self.received_in_window += other.received_in_window;
         self.bytes_in_window += other.bytes_in_window;
+        self.reads_in_window += other.reads_in_window;
         self.lost += other.lost;
         self.duplicated += other.duplicated;
         self.out_of_order += other.out_of_order;
@@ -78,6 +81,16 @@ impl Tally {
             self.first_fault.clone_from(&other.first_fault);
         }
         self.last_delivery_ns = self.last_delivery_ns.max(other.last_delivery_ns);
+    }
+
+    /// How many events one read found, in the mean: so many were written together, or had gathered in the socket.
+    pub(crate) fn events_per_read(&self) -> Option<f64> {
+        (self.reads_in_window > 0).then(|| self.received_in_window as f64 / self.reads_in_window as f64)
+    }
+
+    /// Bytes of the stream for one event, in the mean.
+    pub(crate) fn frame_bytes(&self) -> Option<f64> {
+        (self.received_in_window > 0).then(|| self.bytes_in_window as f64 / self.received_in_window as f64)
     }
 
     /// Keeps the first fault in words; `describe` runs for that one only.

@@ -46,6 +46,19 @@ pub(crate) fn show_ns(ns: u64) -> String {
     format!("{} {unit}", three_digits(value))
 }
 
+/// The same for a mean: `283 ns`.
+pub(crate) fn show_nanos(ns: f64) -> String {
+    show_ns(
+        u64::try_from(Duration::try_from_secs_f64(ns / 1e9).map_or(u128::MAX, |time| time.as_nanos()))
+            .unwrap_or(u64::MAX),
+    )
+}
+
+/// `1.07`: a ratio.
+pub(crate) fn show_ratio(ratio: f64) -> String {
+    format!("{ratio:.2}")
+}
+
 /// `512 B`, `7.42 KiB`, `812 MiB`.
 pub(crate) fn show_bytes(bytes: u64) -> String {
     let (value, unit) = match bytes {

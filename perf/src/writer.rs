@@ -63,6 +63,21 @@ pub(crate) struct Written {
     pub(crate) last_reply_ns: u64,
 }
 
+impl Written {
+    /// Nothing yet.
+    pub(crate) fn new() -> Self {
+        Self {
+            measured: 0,
+            finals: Vec::new(),
+            failed: Vec::new(),
+            first_fault: None,
+            latency: Latency::new(),
+            lateness: Latency::new(),
+            last_reply_ns: 0,
+        }
+    }
+}
+
 /// A write under way.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
@@ -121,15 +136,7 @@ impl Writer {
             under_way: VecDeque::new(),
             out: Vec::new(),
             out_at: 0,
-            written: Written {
-                measured: 0,
-                finals: Vec::new(),
-                failed: Vec::new(),
-                first_fault: None,
-                latency: Latency::new(),
-                lateness: Latency::new(),
-                last_reply_ns: 0,
-            },
+            written: Written::new(),
             order,
         }
     }

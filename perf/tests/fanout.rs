@@ -11,7 +11,7 @@ use std::process::{Command, Output};
 fn perf(mischief: Mischief, options: &str) -> Output {
     let address = mock::start(mischief);
     Command::new(env!("CARGO_BIN_EXE_revcast-perf"))
-        .args(["fanout", "--server", &format!("http://{address}"), "--drain", "3s"])
+        .args(["fanout", "--server", &format!("http://{address}"), "--drain", "3s", "--floor", "off"])
         .args(options.split_ascii_whitespace())
         .output()
         .expect("the program was just built")

@@ -82,7 +82,12 @@ struct State {
 
 /// Starts a server that lives as long as the test; gives its address.
 pub fn start(mischief: Mischief) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    start_at(0, mischief)
+}
+
+/// The same on a port of the caller's choice.
+pub fn start_at(port: u16, mischief: Mischief) -> SocketAddr {
+    let listener = TcpListener::bind(("127.0.0.1", port)).expect("a free port");
     let address = listener.local_addr().expect("bound");
     let state = State {
         mischief,

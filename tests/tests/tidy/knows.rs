@@ -8,8 +8,8 @@ use super::{Fault, lines, none};
 /// A crate, and the only places below `server/src`, `perf/src` and `engine` whose code names it.
 const ADDRESSES: [(&str, &[&str]); 5] = [
     ("glommio", &["server/src/runtime"]),
-    // The doctor probes io_uring before an executor starts.
-    ("io_uring", &["server/src/runtime", "server/src/doctor", "server/src/doctor.rs"]),
+    // The doctor probes io_uring before an executor starts; perf's floor sends through one.
+    ("io_uring", &["server/src/runtime", "server/src/doctor", "server/src/doctor.rs", "perf/src/floor"]),
     // `lag` compares a cache with a bare etcd watch.
     ("tokio", &["server/src/source", "perf/src/lag"]),
     ("etcd_client", &["server/src/source", "perf/src/lag"]),

@@ -1,0 +1,253 @@
+//! The floor beside a run: measured right behind it, with the same watchers, bytes, rate and events per write, and put
+//! into the run's report as ratios.
+
+use super::{Ask, Mode, Size, measure};
+use crate::args::floor::FloorChoice;
+use crate::args::{Fanout, Rate};
+use crate::fanout::Trouble;
+use crate::procfs;
+use crate::report::Report;
+use crate::units::{show_nanos, show_rate, show_ratio};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// The measured time of all modes together, at most.
+const MEASURED: Duration = Duration::from_secs(3);
+const WARMUP_MAX: Duration = Duration::from_millis(500);
+/// Events that one write carries at most: pieces of a writev.
+const EVENTS_PER_WRITE_MAX: u32 = 1024;
+
+/// What a run showed, as far as the floor has to match it.
+#[derive(Clone, Debug)]
+pub(crate) struct Shown {
+    pub(crate) frame_bytes: usize,
+    /// Of the events that one watcher gets.
+    pub(crate) rate: Rate,
+    pub(crate) events_per_write: u32,
+    /// Where the server runs; empty: anywhere.
+    pub(crate) server_cpus: Vec<usize>,
+    pub(crate) cpu_ns_per_delivery: Option<f64>,
+    pub(crate) deliveries_per_second: f64,
+}
+
+/// The floor, and the run as ratios to it.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Beside {
+    /// The mode whose figures these are: with the least CPU a delivery of those that were measured.
+    floor_mode: Option<Mode>,
+    floor_events_per_write: u32,
+    floor_frame_bytes: usize,
+    pub(crate) floor_cpu_ns_per_delivery: Option<f64>,
+    floor_deliveries_per_second: Option<f64>,
+    floor_latency_p50_ns: Option<u64>,
+    floor_latency_p99_ns: Option<u64>,
+    /// CPU a delivery of every mode that was measured.
+    floor_cpu_ns_per_delivery_by_mode: BTreeMap<&'static str, f64>,
+    /// The run's CPU a delivery, of the floor's.
+    pub(crate) floor_cpu_ratio: Option<f64>,
+    /// The run's deliveries a second, of the floor's.
+    pub(crate) floor_rate_ratio: Option<f64>,
+    /// The floor lost, repeated and swapped nothing.
+    floor_clean: bool,
+    floor_notes: Vec<String>,
+    /// Why there is no floor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    floor_fault: Option<String>,
+}
+
+/// Puts the floor into a run's report, if one is wanted and there is something to compare with.
+pub(crate) fn beside_report(args: &Fanout, address: SocketAddr, report: &mut Report) {
+    let modes = match args.floor {
+        FloorChoice::Off => return,
+        // The floor of another machine is not measured here, and no process means no CPU to compare.
+        FloorChoice::Local if !address.ip().is_loopback() || report.server_pid.is_none() => return,
+        FloorChoice::Local | FloorChoice::Best => Mode::ALL.to_vec(),
+        FloorChoice::One(mode) => vec![mode],
+    };
+    let Some(shown) = Shown::of(args, report) else { return };
+    report.floor = Some(match beside(args, &shown, &modes) {
+        Ok(beside) => beside,
+        Err(Trouble::Run(why)) => Beside { floor_fault: Some(why), ..Beside::default() },
+        Err(Trouble::Option(bad)) => Beside { floor_fault: Some(bad.to_string()), ..Beside::default() },
+    });
+}
+
+/// Measures `modes` for about three seconds together; `base` says how the watchers are opened.
+pub(crate) fn beside(base: &Fanout, shown: &Shown, modes: &[Mode]) -> Result<Beside, Trouble> {
+    let share = MEASURED / u32::try_from(modes.len()).unwrap_or(1).max(1);
+    let mut base = base.clone();
+    base.rate = shown.rate;
+    base.duration = base.duration.min(share);
+    base.warmup = base.warmup.min(WARMUP_MAX);
+    let mut besides = Vec::new();
+    for &mode in modes {
+        eprintln!("the floor beside it, {mode}");
+        let ask = Ask {
+            mode,
+            base: base.clone(),
+            size: Size::Frame(shown.frame_bytes),
+            events_per_write: shown.events_per_write,
+            server_cpus: shown.server_cpus.clone(),
+        };
+        besides.push((mode, measure(&ask)?));
+    }
+    let by_mode: BTreeMap<&'static str, f64> = besides
+        .iter()
+        .filter_map(|(mode, found)| Some((mode.name(), found.report.server_cpu_ns_per_delivery?)))
+        .collect();
+    let cpu = |found: &super::Found| found.report.server_cpu_ns_per_delivery.unwrap_or(f64::INFINITY);
+    let clean = besides.iter().all(|(_, found)| found.report.clean);
+    let notes = besides.iter().flat_map(|(_, found)| found.notes.clone()).collect();
+    let best = besides.iter().min_by(|one, other| cpu(&one.1).total_cmp(&cpu(&other.1)));
+    let Some((mode, found)) = best else {
+        return Err("no mode of the floor was asked for".to_owned().into());
+    };
+    let report = &found.report;
+    let floor_rate = report.deliveries_per_second;
+    Ok(Beside {
+        floor_mode: Some(*mode),
+        floor_events_per_write: shown.events_per_write,
+        floor_frame_bytes: shown.frame_bytes,
+        floor_cpu_ns_per_delivery: report.server_cpu_ns_per_delivery,
+        floor_deliveries_per_second: Some(floor_rate),
+        floor_latency_p50_ns: Some(report.latency_p50_ns),
+        floor_latency_p99_ns: Some(report.latency_p99_ns),
+        floor_cpu_ns_per_delivery_by_mode: by_mode,
+        floor_cpu_ratio: shown
+            .cpu_ns_per_delivery
+            .zip(report.server_cpu_ns_per_delivery)
+            .map(|(own, floor)| own / floor),
+        floor_rate_ratio: (floor_rate > 0.0).then(|| shown.deliveries_per_second / floor_rate),
+        floor_clean: clean,
+        floor_notes: notes,
+        floor_fault: None,
+    })
+}
+
+impl Shown {
+    /// `None`: nothing was delivered.
+    pub(crate) fn of(args: &Fanout, report: &Report) -> Option<Self> {
+        let frame_bytes = whole(report.frame_bytes?);
+        let events_per_write = events_per_write_of(report);
+        // A watcher of one namespace of several, or behind a selector, gets a part of the writes.
+        let all = report.writes as f64 * f64::from(report.watchers);
+        let part = if all > 0.0 { (report.deliveries as f64 / all).min(1.0) } else { 1.0 };
+        let rate = match args.rate {
+            Rate::Max => Rate::Max,
+            Rate::PerSecond(rate) => Rate::PerSecond((rate * part).max(0.001)),
+        };
+        Some(Self {
+            frame_bytes: frame_bytes as usize,
+            rate,
+            events_per_write,
+            server_cpus: report.server_pid.and_then(procfs::cpus_of).unwrap_or_default(),
+            cpu_ns_per_delivery: report.server_cpu_ns_per_delivery,
+            deliveries_per_second: report.deliveries_per_second,
+        })
+    }
+}
+
+/// How many events a write of that server carried: what one read found, in the mean.
+pub(crate) fn events_per_write_of(report: &Report) -> u32 {
+    whole(report.events_per_read.unwrap_or(1.0)).clamp(1, EVENTS_PER_WRITE_MAX)
+}
+
+fn whole(number: f64) -> u32 {
+    Duration::try_from_secs_f64(number.round())
+        .map_or(u32::MAX, |whole| u32::try_from(whole.as_secs()).unwrap_or(u32::MAX))
+}
+
+impl fmt::Display for Beside {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(fault) = &self.floor_fault {
+            return write!(out, "not measured: {fault}");
+        }
+        let ratio = |ratio: Option<f64>| ratio.map_or_else(|| "?".to_owned(), show_ratio);
+        let cpu = self.floor_cpu_ns_per_delivery.map_or_else(|| "no CPU".to_owned(), show_nanos);
+        let mode = self.floor_mode.map_or("", Mode::name);
+        write!(
+            out,
+            "CPU {} of it, rate {} of it: {mode} needs {cpu} a delivery, {}, {} events a write",
+            ratio(self.floor_cpu_ratio),
+            ratio(self.floor_rate_ratio),
+            show_rate(self.floor_deliveries_per_second.unwrap_or(0.0)),
+            self.floor_events_per_write,
+        )?;
+        if !self.floor_clean {
+            write!(out, "; it is NOT clean, so it compares nothing")?;
+        }
+        for note in &self.floor_notes {
+            write!(out, "; {note}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report() -> Report {
+        Report {
+            watchers: 10,
+            writes: 100,
+            deliveries: 500,
+            deliveries_per_second: 50.0,
+            frame_bytes: Some(1083.4),
+            events_per_read: Some(2.6),
+            ..Report::default()
+        }
+    }
+
+    #[test]
+    fn the_floor_matches_what_was_shown() {
+        let args = Fanout { rate: Rate::PerSecond(20.0), ..Fanout::default() };
+        let shown = Shown::of(&args, &report()).expect("something was delivered");
+        assert_eq!((shown.frame_bytes, shown.events_per_write), (1083, 3));
+        assert_eq!(shown.rate, Rate::PerSecond(10.0), "each watcher got half of the writes");
+        let max = Shown::of(&Fanout { rate: Rate::Max, ..args.clone() }, &report()).expect("as above");
+        assert_eq!(max.rate, Rate::Max);
+        assert!(Shown::of(&args, &Report::default()).is_none());
+        let many = Report { events_per_read: Some(1e9), ..report() };
+        assert_eq!(events_per_write_of(&many), EVENTS_PER_WRITE_MAX);
+        let few = Report { events_per_read: Some(0.1), ..report() };
+        assert_eq!(events_per_write_of(&few), 1);
+    }
+
+    #[test]
+    fn one_line_with_the_ratios() {
+        let beside = Beside {
+            floor_mode: Some(Mode::Uring),
+            floor_cpu_ns_per_delivery: Some(4_500.0),
+            floor_deliveries_per_second: Some(200_000.0),
+            floor_cpu_ratio: Some(1.1234),
+            floor_rate_ratio: Some(0.98),
+            floor_events_per_write: 1,
+            floor_clean: true,
+            ..Beside::default()
+        };
+        assert_eq!(
+            beside.to_string(),
+            "CPU 1.12 of it, rate 0.98 of it: uring needs 4.50 µs a delivery, 200,000/s, 1 events a write"
+        );
+        let json = serde_json::to_value(&beside).expect("plain numbers");
+        assert!(json.get("floor_cpu_ratio").is_some() && json.get("floor_fault").is_none());
+        let fault = Beside { floor_fault: Some("no port".to_owned()), ..Beside::default() };
+        assert_eq!(fault.to_string(), "not measured: no port");
+    }
+
+    #[test]
+    fn what_is_not_wanted_is_not_measured() {
+        let local = SocketAddr::from(([127, 0, 0, 1], 1));
+        let far = SocketAddr::from(([192, 0, 2, 1], 1));
+        let mut found = report();
+        beside_report(&Fanout { floor: FloorChoice::Off, ..Fanout::default() }, local, &mut found);
+        beside_report(&Fanout { floor: FloorChoice::Local, ..Fanout::default() }, local, &mut found);
+        found.server_pid = Some(1);
+        beside_report(&Fanout { floor: FloorChoice::Local, ..Fanout::default() }, far, &mut found);
+        assert!(found.floor.is_none());
+    }
+}

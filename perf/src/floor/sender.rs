@@ -1,0 +1,289 @@
+//! The floor-sender: a process that does the least that fan-out needs. It accepts connections, answers each request
+//! with the same head, and hands prepared events to all of them. No store, no HTTP parser, no list, one thread.
+//!
+//! A socket that does not take a whole batch keeps its place by number of the batch and offset, and gets nothing newer
+//! until it took that: so nothing is lost or repeated, and the watchers' accounts hold as with a real server.
+
+use super::door::Door;
+use super::log::Log;
+use super::order::{Answer, Begin, Load, Made, Order};
+use super::outlet::{Outlet, Took};
+use crate::clock::{now_ns, timeout};
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, EventFlags};
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+
+const EVENTS_MAX: usize = 1024;
+const LOOK_NS: u64 = 1_000_000;
+/// The longest sleep: an order waits no longer.
+const WAIT_NS_MAX: u64 = 20_000_000;
+/// So long behind the end a sender that is too slow gives up on events that are still due.
+const OVERTIME_NS: u64 = 10_000_000_000;
+
+/// Runs until its orders end. What goes wrong is told to the coordinator.
+pub(crate) fn run(orders: impl Read + Send + 'static, mut answers: impl Write) {
+    if let Err(message) = serve(orders, &mut answers) {
+        let _gone = say(&mut answers, &Answer::Failed { message });
+    }
+}
+
+fn serve(orders: impl Read + Send + 'static, answers: &mut impl Write) -> Result<(), String> {
+    let mut lines = BufReader::new(orders).lines();
+    let first = lines.next().and_then(Result::ok);
+    let Some(Ok(Order::Load(load))) = first.map(|line| serde_json::from_str(&line)) else {
+        return Err("a floor-sender is started by revcast-perf floor, not by hand".to_owned());
+    };
+    crate::fanout::pin_to(&load.cpus).map_err(|fault| format!("--server-cpu: not allowed: {fault}"))?;
+    let closed = Arc::new(AtomicBool::new(false));
+    let (sender, orders) = channel();
+    let listener = Arc::clone(&closed);
+    // Ends with the pipe: when the coordinator closes it, or dies.
+    thread::spawn(move || {
+        for line in lines.map_while(Result::ok) {
+            match serde_json::from_str(&line) {
+                Ok(Order::Begin(begin)) if sender.send(begin).is_ok() => {}
+                Ok(Order::Load(_) | Order::Begin(_)) | Err(_) => break,
+            }
+        }
+        listener.store(true, Ordering::Relaxed);
+    });
+    let mut door = Door::open().map_err(|fault| format!("the floor-sender cannot listen: {fault}"))?;
+    say(answers, &Answer::Listening { port: door.port() })?;
+    let Some(begin) = admit(&mut door, &orders, &closed)? else { return Ok(()) };
+    let (epoll, sockets) = door.close();
+    let mut notes = Vec::new();
+    let outlet = Outlet::new(load.mode, &sockets, |text| notes.push(text));
+    for text in notes {
+        say(answers, &Answer::Note { text })?;
+    }
+    Sender::new(load, begin, epoll, sockets, outlet).run(&closed, answers)
+}
+
+/// Lets watchers in until the word to begin comes. `None`: it will not come.
+fn admit(door: &mut Door, orders: &Receiver<Begin>, closed: &AtomicBool) -> Result<Option<Begin>, String> {
+    loop {
+        door.step(WAIT_NS_MAX).map_err(|fault| format!("the floor-sender cannot accept: {fault}"))?;
+        if let Ok(begin) = orders.try_recv() {
+            return Ok(Some(begin));
+        }
+        if closed.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+    }
+}
+
+fn say(answers: &mut impl Write, answer: &Answer) -> Result<(), String> {
+    let mut line = serde_json::to_vec(answer).map_err(|fault| fault.to_string())?;
+    line.push(b'\n');
+    answers.write_all(&line).and_then(|()| answers.flush()).map_err(|fault| fault.to_string())
+}
+
+/// How far a socket that is late got: batch, and bytes of it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Progress {
+    batch: u64,
+    offset: usize,
+}
+
+/// The loop, and all that it owns.
+#[derive(Debug)]
+struct Sender {
+    begin: Begin,
+    log: Log,
+    epoll: OwnedFd,
+    sockets: Vec<Option<OwnedFd>>,
+    outlet: Outlet,
+    /// Places of the sockets that took everything so far.
+    live: Vec<u32>,
+    /// By place: `None` is live, or gone.
+    late: Vec<Option<Progress>>,
+    late_count: usize,
+    /// Number of the next event.
+    event: u64,
+    made: Made,
+    took: Vec<Took>,
+    /// When the late ones may next be looked through for what they still need.
+    next_look_ns: u64,
+}
+
+impl Sender {
+    fn new(load: Load, begin: Begin, epoll: OwnedFd, sockets: Vec<Option<OwnedFd>>, outlet: Outlet) -> Self {
+        let live = (0..).zip(&sockets).filter(|(_, socket)| socket.is_some()).map(|(place, _)| place);
+        Self {
+            begin,
+            log: Log::new(load),
+            epoll,
+            live: live.collect(),
+            late: vec![None; sockets.len()],
+            late_count: 0,
+            sockets,
+            outlet,
+            event: 0,
+            made: Made::default(),
+            took: Vec::new(),
+            next_look_ns: 0,
+        }
+    }
+
+    fn run(mut self, closed: &AtomicBool, answers: &mut impl Write) -> Result<(), String> {
+        // The default slack of 50 µs would be measured as latency. Refused: so be it.
+        let _slack = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+        let mut told = false;
+        let mut events = Vec::with_capacity(EVENTS_MAX);
+        while !closed.load(Ordering::Relaxed) {
+            let now = now_ns();
+            let due_ns = if told { u64::MAX } else { self.next_due_ns(now) };
+            let mut wait_ns = due_ns.saturating_sub(now).min(WAIT_NS_MAX);
+            if due_ns == u64::MAX && !told {
+                told = true;
+                self.made.finals = self.log.finals();
+                say(answers, &Answer::Made(self.made.clone()))?;
+            } else if due_ns <= now && self.log.has_room() {
+                self.make(now);
+                self.sweep();
+                wait_ns = 0;
+            } else if due_ns <= now {
+                // Those that are late hold all that is kept: only their readers can help.
+                wait_ns = LOOK_NS;
+            }
+            if wait_ns > 0 || self.late_count > 0 {
+                events.clear();
+                match epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&timeout(wait_ns))) {
+                    Ok(_) | Err(Errno::INTR) => {}
+                    Err(fault) => return Err(format!("epoll_wait: {fault}")),
+                }
+                self.serve_late(&events);
+            }
+            self.forget(now);
+        }
+        Ok(())
+    }
+
+    /// When the next batch is due; `u64::MAX`: there is none.
+    fn next_due_ns(&self, now: u64) -> u64 {
+        let Begin { start_ns, end_ns, interval_ns, events_per_write, .. } = self.begin;
+        if interval_ns == 0 {
+            return if now < end_ns { start_ns } else { u64::MAX };
+        }
+        let next_ns = start_ns + self.event * interval_ns;
+        if next_ns >= end_ns || now >= end_ns.saturating_add(OVERTIME_NS) {
+            return u64::MAX;
+        }
+        // A batch leaves when its last event is due; the last batch may have fewer.
+        let last_ns = next_ns + u64::from(events_per_write - 1) * interval_ns;
+        last_ns.min(end_ns - 1)
+    }
+
+    fn make(&mut self, now: u64) {
+        let Begin { start_ns, measure_from_ns, end_ns, interval_ns, events_per_write } = self.begin;
+        let first = self.event;
+        let moment = |event: u64| if interval_ns == 0 { now } else { start_ns + event * interval_ns };
+        let moments = (first..first + u64::from(events_per_write))
+            .map(moment)
+            .take_while(|&moment_ns| moment_ns < end_ns);
+        self.made.measured +=
+            moments.clone().filter(|&moment_ns| moment_ns >= measure_from_ns).count() as u64;
+        self.event += moments.clone().count() as u64;
+        self.log.make(moments);
+        self.made.last_ns = now;
+    }
+
+    /// Sends the newest batch to all that are live. Who does not take all of it is late from here on.
+    fn sweep(&mut self) {
+        let number = self.log.next() - 1;
+        self.took.clear();
+        self.outlet.sweep(&self.sockets, &self.live, self.log.batch(number), &mut self.took);
+        // From the end, so that places in front stay what they are.
+        self.took.sort_unstable_by_key(|took| std::cmp::Reverse(took.at));
+        for Took { at, outcome } in std::mem::take(&mut self.took) {
+            let place = self.live.swap_remove(at);
+            match outcome {
+                Ok(offset) => self.fall_behind(place, Progress { batch: number, offset }),
+                Err(Errno::AGAIN | Errno::INTR | Errno::NOBUFS) => {
+                    self.fall_behind(place, Progress { batch: number, offset: 0 });
+                }
+                Err(_) => self.sockets[place as usize] = None,
+            }
+        }
+    }
+
+    fn fall_behind(&mut self, place: u32, progress: Progress) {
+        self.made.short_writes += 1;
+        self.late[place as usize] = Some(progress);
+        self.late_count += 1;
+    }
+
+    /// Sends what is missing to those late ones that have room again, one batch a write, until they are full or live.
+    fn serve_late(&mut self, events: &[epoll::Event]) {
+        let concerns = EventFlags::OUT | EventFlags::ERR | EventFlags::HUP;
+        let places = events.iter().filter_map(|event| {
+            let (flags, data) = (event.flags, event.data);
+            u32::try_from(data.u64()).ok().filter(|_| flags.intersects(concerns))
+        });
+        let mut ready: Vec<u32> = places.filter(|&place| self.late[place as usize].is_some()).collect();
+        while !ready.is_empty() {
+            self.took.clear();
+            let (log, late) = (&self.log, &self.late);
+            let rest = |place: u32| {
+                let Progress { batch, offset } = late[place as usize].unwrap_or_default();
+                &log.batch(batch).bytes[offset..]
+            };
+            self.outlet.serve(&self.sockets, &ready, rest, &mut self.took);
+            let mut again = Vec::new();
+            for Took { at, outcome } in std::mem::take(&mut self.took) {
+                if self.took_rest(ready[at], outcome) {
+                    again.push(ready[at]);
+                }
+            }
+            ready = again;
+        }
+    }
+
+    /// A late socket took something. True: it may take more.
+    fn took_rest(&mut self, place: u32, outcome: Result<usize, Errno>) -> bool {
+        let Some(mut progress) = self.late[place as usize] else { return false };
+        let taken = match outcome {
+            Ok(taken) => taken,
+            Err(Errno::INTR) => return true,
+            Err(Errno::AGAIN | Errno::NOBUFS) => return false,
+            Err(_) => {
+                self.sockets[place as usize] = None;
+                self.late[place as usize] = None;
+                self.late_count -= 1;
+                return false;
+            }
+        };
+        progress.offset += taken;
+        let whole = progress.offset >= self.log.batch(progress.batch).bytes.len();
+        if whole {
+            progress = Progress { batch: progress.batch + 1, offset: 0 };
+        }
+        let live = progress.batch == self.log.next();
+        self.late[place as usize] = if live { None } else { Some(progress) };
+        if live {
+            self.late_count -= 1;
+            self.live.push(place);
+        }
+        whole && !live
+    }
+
+    /// Forgets what nobody needs. While some are late that costs a pass over all: once a millisecond, and only when room
+    /// is wanted.
+    fn forget(&mut self, now: u64) {
+        let next = self.log.next();
+        if self.late_count == 0 {
+            self.log.forget_below(next);
+        } else if !self.log.has_room() && now >= self.next_look_ns {
+            self.next_look_ns = now + LOOK_NS;
+            let oldest = self.late.iter().flatten().map(|progress| progress.batch).min();
+            self.log.forget_below(oldest.unwrap_or(next));
+        }
+    }
+}
