@@ -5,6 +5,7 @@ mod storm;
 
 use crate::clock::{nanos, now_ns, timeout};
 use crate::http::Caller;
+use crate::known::Known;
 use crate::latency::Latency;
 use crate::message::{Command, Cut, Finish, Plan, Report};
 use crate::random::Random;
@@ -108,6 +109,7 @@ impl Lane {
                 measure_from_ns: u64::MAX,
                 windows: Vec::new(),
                 newest_intended_ns: 0,
+                known: Known::new(),
                 spare: Vec::new(),
             },
             caller: Caller { host: plan.host.clone(), token: plan.token.clone() },

@@ -18,6 +18,7 @@ mod http;
 mod idle;
 mod initial;
 mod interests;
+mod known;
 #[cfg(feature = "etcd")]
 mod lag;
 mod lane;

@@ -4,10 +4,10 @@
 use crate::chunked::Step;
 use crate::frame::{Frame, Kind};
 use crate::http::{Body, HEAD_BYTES_MAX, Head, HttpFault, excerpt};
+use crate::known::{Event, Known};
 use crate::latency::Latency;
 use crate::ledger::{Account, Verdict};
 use crate::scope::Scope;
-use crate::stamp::Stamp;
 use crate::tally::Tally;
 use memchr::{memchr, memmem};
 use rustix::fd::OwnedFd;
@@ -55,6 +55,8 @@ pub(crate) struct Desk {
     pub(crate) windows: Vec<(u64, Latency)>,
     /// The newest write among the bytes at hand, by when it was meant to be sent.
     pub(crate) newest_intended_ns: u64,
+    /// Events that other watchers got.
+    pub(crate) known: Known,
     /// Buffers for events that arrive in pieces, lent to watchers.
     pub(crate) spare: Vec<Vec<u8>>,
 }
@@ -205,24 +207,24 @@ impl Watcher {
     }
 
     fn on_line(&mut self, line: &[u8], scope: &Scope, desk: &mut Desk) {
-        let Some(frame) = Frame::scan(line) else {
+        let Some(event) = desk.known.read(line) else {
             desk.tally.malformed += 1;
             desk.tally.note(|| format!("a line that is no watch event: {}", excerpt(line)));
             return;
         };
         if !self.compared {
             self.compared = true;
-            if !frame.agrees_with_parser(line) {
+            if !Frame::scan(line).is_some_and(|frame| frame.agrees_with_parser(line)) {
                 desk.tally.malformed += 1;
                 desk.tally
                     .note(|| format!("an event that a JSON parser reads differently: {}", excerpt(line)));
             }
         }
-        match frame.kind {
+        match event.kind {
             Kind::Bookmark => {
                 desk.tally.bookmarks += 1;
                 desk.tally.bookmarks_in_window += u64::from(desk.now_ns >= desk.measure_from_ns);
-                if !self.account.bookmark(frame.revision.unwrap_or(0)) {
+                if !self.account.bookmark(event.revision.unwrap_or(0)) {
                     desk.tally.out_of_order += 1;
                     desk.tally.note(|| format!("a bookmark that goes back: {}", excerpt(line)));
                 }
@@ -232,15 +234,15 @@ impl Watcher {
                 desk.tally.gone += u64::from(memmem::find(line, br#""code":410"#).is_some());
                 desk.tally.note(|| format!("an ERROR event: {}", excerpt(line)));
             }
-            Kind::Added | Kind::Modified | Kind::Deleted => self.on_change(frame, line, scope, desk),
+            Kind::Added | Kind::Modified | Kind::Deleted => self.on_change(event, line, scope, desk),
         }
     }
 
     /// An event without a stamp. Its row's first place is how many came; the last revision says which may still come.
-    fn count(&mut self, frame: Frame<'_>, revision: u64, line: &[u8], desk: &mut Desk) {
+    fn count(&mut self, event: Event, revision: u64, line: &[u8], desk: &mut Desk) {
         let tally = &mut desk.tally;
         let before = self.account.revision();
-        if frame.kind != Kind::Modified {
+        if event.kind != Kind::Modified {
             tally.unexpected += 1;
             tally.note(|| format!("an event that this watch should not get: {}", excerpt(line)));
         } else if self.account.pass(revision) {
@@ -282,18 +284,18 @@ impl Watcher {
         (self.account.lost(row, finals, failed), Account::invented(row, finals))
     }
 
-    fn on_change(&mut self, frame: Frame<'_>, line: &[u8], scope: &Scope, desk: &mut Desk) {
+    fn on_change(&mut self, event: Event, line: &[u8], scope: &Scope, desk: &mut Desk) {
         let tally = &mut desk.tally;
-        let Some(revision) = frame.revision else {
+        let Some(revision) = event.revision else {
             tally.malformed += 1;
             tally.note(|| format!("an event without resourceVersion: {}", excerpt(line)));
             return;
         };
         if scope.accept.is_some() {
-            self.count(frame, revision, line, desk);
+            self.count(event, revision, line, desk);
             return;
         }
-        let Some(stamp) = frame.stamp.and_then(Stamp::parse).filter(|stamp| stamp.run == desk.run) else {
+        let Some(stamp) = event.stamp.filter(|stamp| stamp.run == desk.run) else {
             tally.foreign += 1;
             if !self.account.pass(revision) {
                 tally.out_of_order += 1;
@@ -301,7 +303,7 @@ impl Watcher {
             }
             return;
         };
-        let rank = scope.rank(stamp.object).filter(|_| frame.kind == Kind::Modified);
+        let rank = scope.rank(stamp.object).filter(|_| event.kind == Kind::Modified);
         let Some(rank) = rank else {
             self.account.pass(revision);
             tally.unexpected += 1;

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::stamp::STAMP_BYTES;
+use crate::stamp::Stamp;
 use std::fs::File;
 
 /// Recorded from kube-apiserver 1.36.2: watch from resourceVersion 76, one HTTP chunk per event, ends by timeoutSeconds.
@@ -43,6 +44,7 @@ fn desk() -> Desk {
         windows: Vec::new(),
         newest_intended_ns: 0,
         measure_from_ns: 2_000,
+        known: Known::new(),
         spare: Vec::new(),
     }
 }
