@@ -96,6 +96,7 @@ Report
   --json                  one JSON object on stdout
   --floor MODE            fanout: what a bare loop needs for the same: send, writev, uring, best (of them) or off
                           [best, for a server on this machine]
+  --events-per-write K    fanout: the floor's          [what one read found; at max no more than writers x pipeline]
   --help, --version
 ";
 
@@ -135,6 +136,8 @@ pub(crate) struct Fanout {
     pub(crate) seed: Option<u64>,
     pub(crate) server_pid: Option<u32>,
     pub(crate) floor: floor::FloorChoice,
+    /// Of the floor; `None`: what the server's watchers found.
+    pub(crate) events_per_write: Option<u32>,
     pub(crate) json: bool,
     /// What goes on beside the watchers.
     pub(crate) mixture: Mixture,
@@ -275,6 +278,7 @@ impl Default for Fanout {
             seed: None,
             server_pid: None,
             floor: floor::FloorChoice::Local,
+            events_per_write: None,
             json: false,
             mixture: Mixture::default(),
         }
@@ -400,7 +404,7 @@ const INITIAL_OPTIONS: [&str; 12] = [
 ];
 
 /// The options that take a value and are set by [`set`].
-const OPTIONS: [&str; 23] = [
+const OPTIONS: [&str; 24] = [
     "--server",
     "--token-file",
     "--resource",
@@ -424,6 +428,7 @@ const OPTIONS: [&str; 23] = [
     "--seed",
     "--server-pid",
     "--floor",
+    "--events-per-write",
 ];
 
 fn set(fanout: &mut Fanout, option: &str, text: String) -> Result<(), BadOption> {
@@ -466,6 +471,7 @@ fn set(fanout: &mut Fanout, option: &str, text: String) -> Result<(), BadOption>
             fanout.seed = Some(seed);
         }
         "--floor" => fanout.floor = floor::FloorChoice::parse(option, &text)?,
+        "--events-per-write" => fanout.events_per_write = Some(whole(option, &text, 1, 1024)?),
         "--server-pid" => fanout.server_pid = Some(whole(option, &text, 1, u32::MAX)?),
         _ => return Err(bare(option, "not an option of fanout; see revcast-perf --help")),
     }

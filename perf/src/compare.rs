@@ -36,7 +36,7 @@ pub(crate) fn run(args: &Compare) -> Result<CompareReport, Trouble> {
                 let record = match measure(args, &base, subject, shown) {
                     Ok(found) => {
                         if !matches!(subject, Subject::Floor(_)) {
-                            shown = Some(events_per_write_of(&found.report));
+                            shown = Some(events_per_write_of(&base, &found.report));
                         }
                         found.record(subject, round)
                     }
@@ -100,7 +100,7 @@ fn measure(args: &Compare, base: &Fanout, subject: &Subject, shown: Option<u32>)
         }
         Subject::Floor(mode) => {
             let known = if base.rate == Rate::Max { shown } else { None };
-            let events_per_write = args.events_per_write.or(known).unwrap_or(1);
+            let events_per_write = base.events_per_write.or(known).unwrap_or(1);
             let modes = mode.map_or_else(|| Mode::ALL.to_vec(), |mode| vec![mode]);
             let measure = |mode: Mode| {
                 let ask = Ask {

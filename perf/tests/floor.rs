@@ -65,9 +65,11 @@ fn a_run_has_the_floor_beside_it() {
     ));
     assert_eq!(code, Some(0), "{said}");
     assert_eq!((&report["floor_mode"], &report["floor_clean"]), (&"writev".into(), &true.into()), "{report}");
-    assert!(report["floor_cpu_ratio"].as_f64().unwrap() > 0.0, "{report}");
+    // The mock's threads end with their connections: then its CPU time is known to 10 ms only, which may be none.
+    assert!(report["floor_cpu_ratio"].is_number(), "{report}");
+    assert!(report["floor_cpu_ns_per_delivery"].as_f64().unwrap() > 0.0, "{report}");
     assert!(report["floor_rate_ratio"].as_f64().unwrap() > 0.5, "{report}");
-    assert!(report["floor_fault"].is_null() && report["floor_cpu_ns_per_delivery"].is_number());
+    assert!(report["floor_fault"].is_null(), "{report}");
     let (frame, floor) = (&report["frame_bytes"], &report["floor_frame_bytes"]);
     assert!((frame.as_f64().unwrap() - floor.as_f64().unwrap()).abs() <= 1.0, "{report}");
 }

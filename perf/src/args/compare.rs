@@ -28,7 +28,6 @@ pub(crate) struct Compare {
     pub(crate) rounds: u32,
     /// Empty: the first CPU that is not the clients'.
     pub(crate) server_cpu: Vec<usize>,
-    pub(crate) events_per_write: Option<u32>,
     pub(crate) out: Option<PathBuf>,
 }
 
@@ -44,7 +43,6 @@ impl Default for Compare {
             watchers: vec![1000],
             rounds: 5,
             server_cpu: Vec::new(),
-            events_per_write: None,
             out: None,
         }
     }
@@ -62,9 +60,6 @@ pub(super) fn parse(parser: &mut lexopt::Parser) -> Result<Job, BadOption> {
             "--watchers" => compare.watchers = watchers(&option, &value(parser, &option)?)?,
             "--rounds" => compare.rounds = whole(&option, &value(parser, &option)?, 1, 1000)?,
             "--server-cpu" => compare.server_cpu = cpus(&option, &value(parser, &option)?)?,
-            "--events-per-write" => {
-                compare.events_per_write = Some(whole(&option, &value(parser, &option)?, 1, 1024)?);
-            }
             "--out" => compare.out = Some(PathBuf::from(value(parser, &option)?)),
             "--server" | "--server-pid" | "--floor" => {
                 return Err(bare(&option, "not an option of compare: name what to compare as A B"));
@@ -136,7 +131,7 @@ mod tests {
         assert_eq!(full.subjects[1], Subject::Floor(Some(Mode::Send)));
         assert_eq!((full.watchers, full.rounds, full.server_cpu), (vec![100, 2000], 3, vec![0]));
         assert_eq!((full.base.rate, full.base.size_bytes), (Rate::Max, 2048));
-        assert_eq!((full.events_per_write, full.out), (Some(16), Some(PathBuf::from("f"))));
+        assert_eq!((full.base.events_per_write, full.out), (Some(16), Some(PathBuf::from("f"))));
     }
 
     #[test]

@@ -131,7 +131,7 @@ impl Shown {
     /// `None`: nothing was delivered.
     pub(crate) fn of(args: &Fanout, report: &Report) -> Option<Self> {
         let frame_bytes = whole(report.frame_bytes?);
-        let events_per_write = events_per_write_of(report);
+        let events_per_write = events_per_write_of(args, report);
         // A watcher of one namespace of several, or behind a selector, gets a part of the writes.
         let all = report.writes as f64 * f64::from(report.watchers);
         let part = if all > 0.0 { (report.deliveries as f64 / all).min(1.0) } else { 1.0 };
@@ -150,9 +150,16 @@ impl Shown {
     }
 }
 
-/// How many events a write of that server carried: what one read found, in the mean.
-pub(crate) fn events_per_write_of(report: &Report) -> u32 {
-    whole(report.events_per_read.unwrap_or(1.0)).clamp(1, EVENTS_PER_WRITE_MAX)
+/// How many events a write of that server carried, if nobody says it: what one read found, in the mean. At the highest
+/// rate a reader with no time left finds several writes in one read; so no more is believed than the writers have under
+/// way together, since a server that publishes before it replies cannot have more to join.
+pub(crate) fn events_per_write_of(args: &Fanout, report: &Report) -> u32 {
+    if let Some(known) = args.events_per_write {
+        return known;
+    }
+    let under_way = u32::try_from(args.pipeline).unwrap_or(u32::MAX).saturating_mul(args.writers);
+    let most = if args.rate == Rate::Max { under_way } else { u32::MAX };
+    whole(report.events_per_read.unwrap_or(1.0)).clamp(1, most.clamp(1, EVENTS_PER_WRITE_MAX))
 }
 
 fn whole(number: f64) -> u32 {
@@ -212,9 +219,14 @@ mod tests {
         assert_eq!(max.rate, Rate::Max);
         assert!(Shown::of(&args, &Report::default()).is_none());
         let many = Report { events_per_read: Some(1e9), ..report() };
-        assert_eq!(events_per_write_of(&many), EVENTS_PER_WRITE_MAX);
+        assert_eq!(events_per_write_of(&args, &many), EVENTS_PER_WRITE_MAX);
         let few = Report { events_per_read: Some(0.1), ..report() };
-        assert_eq!(events_per_write_of(&few), 1);
+        assert_eq!(events_per_write_of(&args, &few), 1);
+        let fast = Fanout { rate: Rate::Max, writers: 2, pipeline: 8, ..args.clone() };
+        assert_eq!(events_per_write_of(&fast, &many), 16, "no more than is under way");
+        assert_eq!(events_per_write_of(&fast, &report()), 3);
+        let told = Fanout { events_per_write: Some(64), ..fast };
+        assert_eq!(events_per_write_of(&told, &few), 64);
     }
 
     #[test]
