@@ -9,7 +9,7 @@ idle: watchers that get nothing but heartbeats and bookmarks: what one costs in 
   --processes N, --sources N, --client-cpu LIST, --server-pid PID and --json as above, and
   --watchers N            watches to open                               [19000]
   --duration TIME         watched in silence; over a heartbeat interval [30s]
-  --prime N               watches opened and closed before memory is first read: what grows once is not what grows by each [100]
+  --prime N               watches opened and closed before memory is first read: what grows once is not what grows by each [1000]
   --rounds N              times that all are opened, and closed again   [1]
 ";
 
@@ -32,7 +32,7 @@ impl Default for Idle {
             drain: Duration::ZERO,
             ..Fanout::default()
         };
-        Self { base, prime: 100, rounds: 1 }
+        Self { base, prime: 1000, rounds: 1 }
     }
 }
 
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn defaults_and_options() {
         let plain = idle("").expect("no option is needed");
-        assert_eq!((plain.base.watchers, plain.prime, plain.rounds), (19_000, 100, 1));
+        assert_eq!((plain.base.watchers, plain.prime, plain.rounds), (19_000, 1000, 1));
         assert_eq!((plain.base.duration, plain.base.bookmarks), (Duration::from_secs(30), true));
         let full = idle("--watchers 7 --prime 0 --rounds 3 --duration 1s --json --threads 2").expect("valid");
         assert_eq!((full.base.watchers, full.prime, full.rounds, full.base.threads), (7, 0, 3, 2));

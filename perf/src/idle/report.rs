@@ -48,7 +48,8 @@ pub(crate) struct IdleReport {
     /// Watchers opened and closed before memory was first read.
     pub(super) primed: u32,
     pub(super) server_pid: Option<u32>,
-    /// From the empty server to the end of the silence; median and ends over the rounds.
+    /// From the empty server, before or afterwards, whichever was leaner, to the end of the silence; median and ends over
+    /// the rounds. Afterwards counts too, because what an allocator took in huge pages before it gives back one day.
     pub(super) anon_bytes_per_watcher: Option<Spread>,
     pub(super) rss_bytes_per_watcher: Option<Spread>,
     pub(super) server_cpu_share: Option<Spread>,
@@ -63,8 +64,8 @@ impl IdleReport {
     pub(super) fn judge(&mut self) {
         let watchers = f64::from(self.watchers.max(1));
         let each = |round: &Round, of: fn(&Memory) -> Option<u64>| {
-            let (before, waited) = (of(&round.before)?, of(&round.waited)?);
-            Some((waited as f64 - before as f64) / watchers)
+            let (before, closed, waited) = (of(&round.before)?, of(&round.closed)?, of(&round.waited)?);
+            Some((waited as f64 - before.min(closed) as f64) / watchers)
         };
         let (anon, rss) = (|memory: &Memory| memory.anon_bytes, |memory: &Memory| memory.rss_bytes);
         self.anon_bytes_per_watcher = Spread::of(self.rounds.iter().filter_map(|round| each(round, anon)));
@@ -167,6 +168,7 @@ mod tests {
     fn only_who_was_left_alone_is_clean() {
         let judged = |change: fn(&mut Round)| {
             let mut round = Round { before: memory(1000), waited: memory(1600), ..Round::default() };
+            round.closed = memory(1200);
             round.server_cpu_share = Some(0.0042);
             change(&mut round);
             let mut report = IdleReport { watchers: 1000, rounds: vec![round], ..IdleReport::default() };
@@ -178,6 +180,8 @@ mod tests {
         assert!(report.clean);
         assert_eq!(report.anon_bytes_per_watcher.map(|spread| spread.median), Some(614.4));
         assert_eq!(report.records[0].value("anon_bytes_per_watcher"), Some(614.4));
+        let late = judged(|round| (round.before, round.closed) = (memory(3000), memory(1000)));
+        assert_eq!(late.anon_bytes_per_watcher, report.anon_bytes_per_watcher, "the leaner of both ends");
         let screen = report.to_string();
         assert!(screen.contains("0.600 (0.600..0.600) KiB a watcher"), "{screen}");
         assert!(screen.contains("0.42 (0.42..0.42) % of a core"), "{screen}");
