@@ -13,11 +13,14 @@ use crate::scope::Scope;
 use crate::stamp::decimal;
 use serde_json::Value;
 use std::net::SocketAddr;
+use std::thread;
 use std::time::Duration;
 
 /// One source address has 28,232 ports by default (net.ipv4.ip_local_port_range).
 const WATCHERS_PER_SOURCE: u32 = 28_000;
 const SECOND_NS: u64 = 1_000_000_000;
+/// A step of nice is about a tenth of the CPU: this is one part in ten against a thread of usual priority.
+const NICE: i32 = 10;
 
 /// The server of a run and the generator's place.
 #[derive(Debug)]
@@ -141,6 +144,19 @@ impl Site {
         };
         (0..processes).map(plan).collect()
     }
+}
+
+/// Does `work` on a thread of lower priority, which all threads and processes that it starts inherit: what is heavy must
+/// not take the CPU from those whose latency is measured.
+pub(crate) fn gently<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, String> {
+    thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            // Of this thread alone (nice(2), "C library/kernel differences"). Refused: then at equal priority.
+            let _refused = rustix::process::nice(NICE);
+            work()
+        });
+        thread.join().map_err(|_| "a thread of the generator panicked".to_owned())
+    })
 }
 
 /// CPU time of this generator, ns: its own and that of its receiving processes.

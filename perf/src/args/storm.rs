@@ -7,9 +7,10 @@ pub(crate) const HELP: &str = "
 storm: all watchers lose their connections at one moment and come back at once, each behind the last event that it saw,
 while writes go on and some other watchers stay; or, with --lists, many clients list everything at once meanwhile.
   --server URL, --i-own-this-server, --token-file FILE, --resource NAME, --namespace NAME, --size SIZE, --connect-rate N,
-  --threads N, --processes N, --sources N, --client-cpu LIST, --writers N, --pipeline N, --drain TIME, --seed N,
+  --threads N, --processes N, --client-cpu LIST, --writers N, --pipeline N, --drain TIME, --seed N,
   --server-pid PID and --json as above, and
   --watchers N            watchers that lose their connections          [10000]
+  --sources N             as above, but                                 [8 to a server on 127.0.0.1]
   --live N                watchers that stay                            [100]
   --rate N                writes a second                               [20]
   --objects N             objects that are written; with --lists, that are listed [10; 100000]
