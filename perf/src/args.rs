@@ -97,6 +97,9 @@ Report
   --floor MODE            fanout: what a bare loop needs for the same: send, writev, uring, best (of them) or off
                           [best, for a server on this machine]
   --events-per-write K    fanout: the floor's          [what one read found; at max no more than writers x pipeline]
+  --out DIR               keep the run there: record (.json), distribution (.hgrm), series (.csv); fanout and initial
+  --subject NAME          what the server is called in the record       [its process, else its URL]
+  --quiet                 no progress on stderr
   --help, --version
 ";
 
@@ -141,6 +144,10 @@ pub(crate) struct Fanout {
     pub(crate) json: bool,
     /// What goes on beside the watchers.
     pub(crate) mixture: Mixture,
+    /// Where the record goes.
+    pub(crate) out: Option<PathBuf>,
+    pub(crate) subject: Option<String>,
+    pub(crate) quiet: bool,
 }
 
 /// Everything that `initial` was asked for.
@@ -281,6 +288,9 @@ impl Default for Fanout {
             events_per_write: None,
             json: false,
             mixture: Mixture::default(),
+            out: None,
+            subject: None,
+            quiet: false,
         }
     }
 }
@@ -327,6 +337,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = impl Into<OsString>>) -> Resu
             "--bookmarks" => fanout.bookmarks = true,
             "--probe" => fanout.mixture.probe = true,
             "--json" => fanout.json = true,
+            "--quiet" => fanout.quiet = true,
             "--etcd" | "--etcd-prefix" if lag.is_some() => {
                 let text = value(&mut parser, &option)?;
                 if let Some((etcd, prefix)) = &mut lag {
@@ -373,6 +384,7 @@ fn initial(parser: &mut lexopt::Parser) -> Result<Job, BadOption> {
             "--version" | "-V" => return Ok(Job::Version),
             "--i-own-this-server" => initial.base.anywhere = true,
             "--json" => initial.base.json = true,
+            "--quiet" => initial.base.quiet = true,
             "--list" => initial.list = true,
             "--gzip" => initial.gzip = true,
             "--timeout" => {
@@ -388,7 +400,7 @@ fn initial(parser: &mut lexopt::Parser) -> Result<Job, BadOption> {
 }
 
 /// Those of [`OPTIONS`] that mean something to `initial` too.
-const INITIAL_OPTIONS: [&str; 12] = [
+const INITIAL_OPTIONS: [&str; 14] = [
     "--server",
     "--token-file",
     "--resource",
@@ -401,10 +413,12 @@ const INITIAL_OPTIONS: [&str; 12] = [
     "--writers",
     "--seed",
     "--server-pid",
+    "--out",
+    "--subject",
 ];
 
 /// The options that take a value and are set by [`set`].
-const OPTIONS: [&str; 24] = [
+const OPTIONS: [&str; 26] = [
     "--server",
     "--token-file",
     "--resource",
@@ -429,6 +443,8 @@ const OPTIONS: [&str; 24] = [
     "--server-pid",
     "--floor",
     "--events-per-write",
+    "--out",
+    "--subject",
 ];
 
 fn set(fanout: &mut Fanout, option: &str, text: String) -> Result<(), BadOption> {
@@ -473,6 +489,8 @@ fn set(fanout: &mut Fanout, option: &str, text: String) -> Result<(), BadOption>
         "--floor" => fanout.floor = floor::FloorChoice::parse(option, &text)?,
         "--events-per-write" => fanout.events_per_write = Some(whole(option, &text, 1, 1024)?),
         "--server-pid" => fanout.server_pid = Some(whole(option, &text, 1, u32::MAX)?),
+        "--out" => fanout.out = Some(PathBuf::from(text)),
+        "--subject" => fanout.subject = Some(text),
         _ => return Err(bare(option, "not an option of fanout; see revcast-perf --help")),
     }
     Ok(())

@@ -7,13 +7,18 @@ use crate::fleet::Fleet;
 use crate::floor;
 use crate::http::{Caller, Connection};
 use crate::latency::Latency;
+use crate::machine;
 use crate::message::{Command, Finish, Plan};
 use crate::mixed::shapes;
 use crate::object::Recipe;
+use crate::outputs::Outputs;
 use crate::procfs;
+use crate::progress::{Extent, Progress};
 use crate::random::Random;
+use crate::record::Record;
 use crate::report::{Memory, Report};
 use crate::scope::Scope;
+use crate::series::Series;
 use crate::stock;
 use crate::tally::Tally;
 use crate::units::{show_count, show_ns, show_rate};
@@ -131,10 +136,12 @@ pub(crate) struct Run<'a> {
     server_pid: Option<u32>,
     /// Of one object; 0: not known.
     object_bytes: usize,
-    began_ns: u64,
     acknowledged: Arc<AtomicU64>,
-    next_line_ns: u64,
-    delivered_before: u64,
+    series: Series,
+    progress: Progress,
+    /// When the writers stop; 0 until that is known.
+    end_ns: u64,
+    record: Record,
 }
 
 /// Raises the soft limit of open files to the hard one, and gives it.
@@ -145,13 +152,23 @@ pub(crate) fn raise_nofile() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// Does the whole run.
+/// Does the whole run, and keeps it where `--out` says.
 pub(crate) fn run(args: &Fanout) -> Result<Report, Trouble> {
+    let outputs = Outputs::open(args.out.as_deref())?;
     let run = Run::prepare(args)?;
     let address = run.address;
     let mut report = run.go()?;
     floor::beside_report(args, address, &mut report);
+    if let Some(outputs) = outputs {
+        outputs.keep(&report.record)?;
+    }
     Ok(report)
+}
+
+/// What a record calls the server.
+pub(crate) fn subject(args: &Fanout, server_pid: Option<u32>) -> String {
+    let named = args.subject.clone().or_else(|| server_pid.and_then(machine::name_of));
+    named.unwrap_or_else(|| format!("http://{}", args.server.authority()))
 }
 
 /// Says when more watchers are asked for than fit into so many processes.
@@ -232,7 +249,9 @@ impl<'a> Run<'a> {
         if let Some(pid) = args.server_pid.filter(|&pid| procfs::cpu_time(pid).is_none()) {
             return Err(BadOption::new("--server-pid", &pid.to_string(), "there is no such process").into());
         }
-        Ok(Self::new(args, address, caller, recipe, server_pid))
+        let mut record = Record::new("fanout", &subject(args, server_pid), 1);
+        record.set_server(server_pid, stock::server_version(&mut Connection::new(address, caller.clone())));
+        Ok(Self { record, ..Self::new(args, address, caller, recipe, server_pid) })
     }
 
     pub(crate) fn new(
@@ -242,7 +261,6 @@ impl<'a> Run<'a> {
         recipe: Recipe,
         server_pid: Option<u32>,
     ) -> Self {
-        let now = now_ns();
         Self {
             args,
             address,
@@ -250,10 +268,11 @@ impl<'a> Run<'a> {
             recipe,
             server_pid,
             object_bytes: 0,
-            began_ns: now,
             acknowledged: Arc::new(AtomicU64::new(0)),
-            next_line_ns: now + SECOND_NS,
-            delivered_before: 0,
+            series: Series::new(server_pid),
+            progress: Progress::new(args.quiet),
+            end_ns: 0,
+            record: Record::new("fanout", "", 1),
         }
     }
 
@@ -290,6 +309,8 @@ impl<'a> Run<'a> {
         let measure_from_ns = start_ns + nanos(args.warmup);
         let end_ns = measure_from_ns + nanos(args.duration);
         fleet.tell_all(&Command::Measure { from_ns: measure_from_ns })?;
+        self.end_ns = end_ns;
+        self.progress.phase("measuring", Extent::Time(args.warmup + args.duration));
         let mut writing = begin(&self, Span { start_ns, measure_from_ns, end_ns }, &written)?;
         self.wait_until(&mut fleet, measure_from_ns)?;
         let mark = self.cpu_mark(&fleet);
@@ -303,6 +324,7 @@ impl<'a> Run<'a> {
         // Who never reads is only worth a look while he is connected.
         memory.kernel = if args.mixture.deaf_percent > 0 { procfs::held(self.address) } else { None };
         fleet.tell_all(&Command::Finish(self.finish(&written)))?;
+        self.progress.phase("draining", Extent::Open);
         while !fleet.is_done() {
             self.step(&mut fleet, now_ns() + SECOND_NS)?;
         }
@@ -322,11 +344,13 @@ impl<'a> Run<'a> {
             used.client_ns.zip(mark.client_ns).map(|(after, before)| after.saturating_sub(before));
         report.client_cpu_share = client_ns.map(|ns| ns as f64 / window_ns as f64);
         report.judge();
+        report.record = report.keep_in(self.record, &fleet.latency, self.series.rows);
         Ok(report)
     }
 
     /// Creates the objects and learns what the scopes cover. Gives an object's size too.
     pub(crate) fn stock(&mut self) -> Result<(usize, Vec<Scope>), String> {
+        self.progress.phase("creating objects", Extent::Open);
         let mut server = Connection::new(self.address, self.caller.clone());
         let object_bytes = stock::create_objects(&mut server, &mut self.recipe, self.args.size_bytes)?;
         let (labels, fields) = (self.args.label_selector.as_deref(), self.args.field_selector.as_deref());
@@ -341,6 +365,7 @@ impl<'a> Run<'a> {
     /// Opens every watch.
     pub(crate) fn open(&mut self, scopes: &[Scope]) -> Result<Fleet, String> {
         let mut fleet = Fleet::start(&self.plans(scopes))?;
+        self.progress.phase("opening watches", Extent::Count(u64::from(self.args.watchers)));
         self.await_open(&mut fleet)?;
         Ok(fleet)
     }
@@ -487,27 +512,32 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Listens to the fleet until `until_ns` at most, and prints the progress line when it is due.
+    /// Listens to the fleet until `until_ns` at most, and keeps and shows the row of the second when it is due.
     fn step(&mut self, fleet: &mut Fleet, until_ns: u64) -> Result<(), String> {
-        let wait_ns = until_ns.min(self.next_line_ns).saturating_sub(now_ns());
+        let wait_ns = until_ns.min(self.series.due_ns).saturating_sub(now_ns());
         fleet.listen(Duration::from_nanos(wait_ns))?;
-        let now = now_ns();
-        if now >= self.next_line_ns {
-            self.next_line_ns = now + SECOND_NS;
-            let (open, delivered) = fleet.totals();
-            let per_second = delivered.saturating_sub(self.delivered_before);
-            self.delivered_before = delivered;
-            let p99 = if fleet.recent.is_empty() { "-".to_owned() } else { show_ns(fleet.recent.at(0.99)) };
-            fleet.recent.clear();
-            eprintln!(
-                "{:6.1} s  watchers {}  writes {}  deliveries {}  {}  p99 {p99}",
-                (now - self.began_ns) as f64 / 1e9,
-                show_count(open),
-                show_count(self.acknowledged.load(Ordering::Relaxed)),
-                show_count(delivered),
-                show_rate(per_second as f64),
-            );
+        let (open, delivered) = fleet.totals();
+        if !fleet.is_ready() {
+            self.progress.reach(open);
         }
+        let now = now_ns();
+        if now < self.series.due_ns {
+            return Ok(());
+        }
+        let row = self.series.sample(open, delivered, &fleet.recent);
+        fleet.recent.clear();
+        if self.end_ns > now {
+            self.progress.leave(Duration::from_nanos(self.end_ns - now));
+        }
+        let p99 = row.latency_p99_ns.map_or_else(|| "-".to_owned(), show_ns);
+        let figures = format!(
+            "writes {}  deliveries {}  {}  p99 {p99}",
+            show_count(self.acknowledged.load(Ordering::Relaxed)),
+            show_count(delivered),
+            show_rate(row.deliveries_per_second),
+        );
+        let line = format!("{:6.1} s  watchers {}  {figures}", row.at_seconds, show_count(open));
+        self.progress.say(&line, &figures);
         Ok(())
     }
 

@@ -16,8 +16,10 @@ use crate::fanout::{self, Trouble};
 use crate::http::{Caller, Connection};
 use crate::latency::Latency;
 use crate::object::Recipe;
+use crate::outputs::Outputs;
 use crate::procfs;
 use crate::random::Random;
+use crate::record::Record;
 use crate::stock;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, EventData, EventFlags};
@@ -68,6 +70,7 @@ struct Share {
 /// Does the whole run.
 pub(crate) fn run(args: &Initial) -> Result<InitialReport, Trouble> {
     let base = &args.base;
+    let outputs = Outputs::open(base.out.as_deref())?;
     fanout::check_descriptors(base.watchers, 1, fanout::raise_nofile())?;
     fanout::pin(&base.client_cpus)?;
     let address = base.server.resolve(base.anywhere).map_err(|fault| {
@@ -90,7 +93,14 @@ pub(crate) fn run(args: &Initial) -> Result<InitialReport, Trouble> {
     };
     let connect = || Connection::new(address, caller.clone());
     let object_bytes = stock::create_objects_at_once(&connect, &mut recipe, base.size_bytes, base.writers)?;
-    Ok(measure(args, address, &caller, &recipe, server_pid, object_bytes)?)
+    let mut record = Record::new("initial", &fanout::subject(base, server_pid), 1);
+    let report = measure(args, address, &caller, &recipe, server_pid, object_bytes)?;
+    if let Some(outputs) = outputs {
+        record.set_server(server_pid, stock::server_version(&mut connect()));
+        report.keep_in(&mut record);
+        outputs.keep(&record)?;
+    }
+    Ok(report)
 }
 
 /// The target that every client asks for.

@@ -56,6 +56,11 @@ impl Latency {
         self.histogram.value_at_quantile(quantile)
     }
 
+    /// For those who walk over it.
+    pub(crate) fn histogram(&self) -> &Histogram<u64> {
+        &self.histogram
+    }
+
     pub(crate) fn max(&self) -> u64 {
         self.histogram.max()
     }

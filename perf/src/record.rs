@@ -2,6 +2,7 @@
 //! conditions they came about. One JSON object; `--out` writes it and `report` reads it. It never measures.
 
 use crate::latency::{Latency, Pairs};
+use crate::machine::{command_of, own_command};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -38,6 +39,9 @@ pub(crate) struct Record {
     /// The command line that measured it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) command: Option<String>,
+    /// The command line of the server, where its process is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) server_command: Option<String>,
 }
 
 /// One second of a run.
@@ -66,7 +70,7 @@ pub(crate) struct Machine {
     pub(crate) kernel: String,
     #[serde(default)]
     pub(crate) cpu_model: String,
-    /// Those that the generator may run on at most.
+    /// Logical ones, of the machine.
     #[serde(default)]
     pub(crate) cores: usize,
     /// Of programs, by name.
@@ -75,7 +79,7 @@ pub(crate) struct Machine {
 }
 
 impl Record {
-    /// A run that begins now.
+    /// A run that begins now, on this machine, by this command.
     pub(crate) fn new(scenario: &str, subject: &str, round: u32) -> Self {
         let began_unix_seconds =
             SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
@@ -84,6 +88,8 @@ impl Record {
             subject: subject.to_owned(),
             round,
             began_unix_seconds,
+            machine: Some(Machine::here()),
+            command: Some(own_command()),
             ..Self::default()
         }
     }
@@ -96,6 +102,15 @@ impl Record {
         }
     }
 
+    /// Keeps which server was measured: its command line, if its process is known, and the version that it tells.
+    pub(crate) fn set_server(&mut self, pid: Option<u32>, version: Option<String>) {
+        self.server_command = pid.and_then(command_of);
+        if let (Some(machine), Some(version)) = (&mut self.machine, version) {
+            machine.versions.insert("server".to_owned(), version);
+        }
+    }
+
+    #[allow(dead_code)] // for those who read records
     pub(crate) fn value(&self, name: &str) -> Option<f64> {
         self.values.get(name).copied()
     }
@@ -131,7 +146,8 @@ mod tests {
             server_rss_bytes: Some(9),
             ..Row::default()
         });
-        record.machine = Some(Machine { kernel: "Linux".to_owned(), cores: 2, ..Machine::default() });
+        record.set_server(Some(std::process::id()), Some("v1.2".to_owned()));
+        assert_eq!(record.server_command, record.command);
         let text = serde_json::to_string(&record).expect("plain numbers");
         assert!(!text.contains('\n'), "a record is a line");
         let again: Record = serde_json::from_str(&text).expect("its own text");
@@ -150,14 +166,18 @@ mod tests {
         assert!(record.values.is_empty() && record.latency.is_empty());
         let text = serde_json::to_string(&record).expect("plain numbers");
         assert_eq!(serde_json::from_str::<Record>(&text).expect("its own text"), record);
-        assert!(!text.contains("machine"), "{text}");
     }
 
     #[test]
     fn the_least_that_a_record_is() {
         let text = r#"{"scenario":"s","subject":"u","round":1,"began_unix_seconds":5,"watchers":2,"object_bytes":9,"clean":true}"#;
         let record: Record = serde_json::from_str(text).expect("all else has a default");
-        assert!(record.clean && record.series.is_empty() && record.write_rate_per_second.is_none());
+        assert!(
+            record.clean
+                && record.machine.is_none()
+                && record.series.is_empty()
+                && record.write_rate_per_second.is_none()
+        );
         for cut in ["\"clean\":true", "\"scenario\":\"s\","] {
             assert!(serde_json::from_str::<Record>(&text.replace(cut, "")).is_err(), "{cut}");
         }

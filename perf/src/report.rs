@@ -4,7 +4,7 @@ use crate::beside::BesideReport;
 use crate::floor::Beside;
 use crate::latency::{Latency, Pairs};
 use crate::procfs::Held;
-use crate::record::Record;
+use crate::record::{Record, Row};
 use crate::units::{show_bytes, show_count, show_ns, show_rate};
 use serde::Serialize;
 use std::fmt;
@@ -128,9 +128,56 @@ pub(crate) struct Report {
     /// What a bare loop needed for the same.
     #[serde(flatten)]
     pub(crate) floor: Option<Beside>,
+    /// The same for `--out` and for `report`, with the distribution and the series.
+    #[serde(skip)]
+    pub(crate) record: Record,
 }
 
 impl Report {
+    /// Fills the record of this run.
+    pub(crate) fn keep_in(&self, mut record: Record, latency: &Latency, series: Vec<Row>) -> Record {
+        record.watchers = self.watchers;
+        record.object_bytes = self.object_bytes;
+        record.write_rate_per_second = self.write_rate_wanted_per_second;
+        record.clean = self.clean;
+        record.series = series;
+        record.set_latency(latency);
+        for (name, value) in [
+            ("deliveries_per_second", self.deliveries_per_second),
+            ("stream_bytes_per_second", self.stream_bytes_per_second),
+            ("writes_per_second", self.write_rate_per_second),
+            ("watch_open_rate_per_second", self.watch_open_rate_per_second),
+        ] {
+            record.set(name, value);
+        }
+        for (name, count) in [
+            ("deliveries", self.deliveries),
+            ("writes", self.writes),
+            ("writes_failed", self.writes_failed),
+            ("lost", self.lost),
+            ("duplicated", self.duplicated),
+            ("out_of_order", self.out_of_order),
+            ("disconnected", self.disconnected),
+            ("write_latency_p50_ns", self.write_latency_p50_ns),
+            ("write_latency_p99_ns", self.write_latency_p99_ns),
+            ("write_send_delay_p99_ns", self.write_send_delay_p99_ns),
+        ] {
+            record.set(name, count as f64);
+        }
+        record.set("server_cpu_ns_per_delivery", self.server_cpu_ns_per_delivery);
+        record.set("server_cpu_share", self.server_cpu_share);
+        record.set("rss_bytes_per_watcher", self.rss_bytes_per_watcher);
+        record.set("client_cpu_share", self.client_cpu_share);
+        for (name, bytes) in [
+            ("server_rss_before_bytes", self.server_rss_before_bytes),
+            ("server_rss_idle_bytes", self.server_rss_idle_bytes),
+            ("server_rss_end_bytes", self.server_rss_end_bytes),
+        ] {
+            record.set(name, bytes.map(|bytes| bytes as f64));
+        }
+        record
+    }
+
     pub(crate) fn set_latency(&mut self, latency: &Latency) {
         let found = Quantiles::from(latency);
         self.latency = latency.pairs();

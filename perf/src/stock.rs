@@ -12,6 +12,13 @@ use std::thread;
 /// Stands for an object's name in a selector: then each watcher selects another object.
 pub(crate) const OBJECT_PLACEHOLDER: &str = "{object}";
 
+/// The version that the server tells at `/version`, as Kubernetes does. `None`: it tells none.
+pub(crate) fn server_version(server: &mut Connection) -> Option<String> {
+    let (status, told) = server.call("GET", "/version", None).ok()?;
+    let told: Value = serde_json::from_slice(told).ok().filter(|_| status == 200)?;
+    told["gitVersion"].as_str().map(str::to_owned)
+}
+
 /// Creates the objects, or overwrites them when they exist, padded so that the server stores about `size_bytes` each.
 /// Gives the size that it stores.
 pub(crate) fn create_objects(

@@ -163,3 +163,48 @@ fn a_person_gets_a_report_and_progress() {
     assert!(screen.contains("µs a delivery") && screen.contains("KiB a watcher"), "{screen}");
     assert!(progress.contains("watchers 5") && progress.contains("p99"), "{progress}");
 }
+
+#[test]
+fn a_run_is_kept_and_nothing_is_overwritten() {
+    let folder = std::env::temp_dir().join(format!("revcast-perf-fanout-{}", std::process::id()));
+    let _none = std::fs::remove_dir_all(&folder);
+    let options = format!(
+        "--watchers 5 --rate 100 --duration 2s --warmup 200ms --json --quiet --subject the_mock --out {}",
+        folder.display()
+    );
+    for _ in 0..2 {
+        let output = perf(Mischief::None, &options);
+        assert_eq!(output.status.code(), Some(0));
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "it was to be quiet");
+    }
+    let kept = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap_or_else(|_| panic!("{name}"));
+    for stem in ["fanout-the-mock-r1", "fanout-the-mock-r1-2"] {
+        let record: Value = serde_json::from_str(&kept(&format!("{stem}.json"))).unwrap();
+        assert_eq!((&record["scenario"], &record["watchers"]), (&Value::from("fanout"), &Value::from(5)));
+        assert_eq!((&record["clean"], &record["write_rate_per_second"]), (&true.into(), &100.0.into()));
+        assert_eq!(record["values"]["deliveries"], 5.0 * 200.0);
+        assert!(record["values"]["server_cpu_ns_per_delivery"].is_number(), "{record}");
+        let counted: u64 =
+            record["latency"].as_array().unwrap().iter().map(|pair| pair[1].as_u64().unwrap()).sum();
+        assert_eq!(counted, 5 * 200);
+        assert!(record["command"].as_str().unwrap().starts_with("revcast-perf fanout --server"));
+        assert!(record["machine"]["cores"].as_u64().unwrap() > 0);
+        let rows = record["series"].as_array().unwrap();
+        assert!(
+            rows.len() >= 2 && rows.iter().any(|row| row["deliveries_per_second"].as_f64().unwrap() > 0.0)
+        );
+        assert!(rows.iter().all(|row| row["server_rss_bytes"].is_number()), "{rows:?}");
+        assert_eq!(kept(&format!("{stem}.csv")).lines().count(), rows.len() + 1);
+        let hgrm = kept(&format!("{stem}.hgrm"));
+        assert!(hgrm.contains("Total count    =         1000]"), "{hgrm}");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_told_before_the_run() {
+    let output = perf(Mischief::None, "--watchers 5 --out /proc/nowhere");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+    assert!(said.contains("--out \"/proc/nowhere\"") && said.contains("that you may write"), "{said}");
+}

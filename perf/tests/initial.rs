@@ -92,3 +92,18 @@ fn a_person_gets_a_report() {
     assert!(screen.contains("missing 0  duplicated 0  unexpected 0"), "{screen}");
     assert!(screen.contains("µs an object") && screen.contains("every client got every object"), "{screen}");
 }
+
+#[test]
+fn a_run_is_kept() {
+    let folder = std::env::temp_dir().join(format!("revcast-perf-initial-{}", std::process::id()));
+    let _none = std::fs::remove_dir_all(&folder);
+    let options = format!("--list --subject mock --out {}", folder.display());
+    let (_, code) = report(Mischief::None, &options);
+    assert_eq!(code, Some(0));
+    let text = std::fs::read_to_string(folder.join("initial-mock-lists-r1.json")).unwrap();
+    let record: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((&record["scenario"], &record["clean"]), (&"initial".into(), &true.into()), "{record}");
+    assert!(record["values"]["last_synced_ns"].as_f64().unwrap() > 0.0, "{record}");
+    assert!(folder.join("initial-mock-lists-r1.hgrm").exists());
+    std::fs::remove_dir_all(&folder).unwrap();
+}

@@ -1,7 +1,8 @@
 //! What a run of `initial` found: for a person on a screen, and as one JSON object whose fields carry their units.
 
 use super::stream::Wrongs;
-use crate::latency::Latency;
+use crate::latency::{Latency, Pairs};
+use crate::record::Record;
 use crate::units::{show_bytes, show_count, show_ns, show_rate};
 use serde::Serialize;
 use std::fmt;
@@ -46,6 +47,10 @@ pub(crate) struct InitialReport {
     pub(crate) server_rss_peak_bytes: Option<u64>,
     pub(crate) client_cpu_share: Option<f64>,
     pub(crate) client_cpus: usize,
+
+    /// When the clients were synced.
+    #[serde(skip)]
+    pub(super) synced: Pairs,
 }
 
 impl InitialReport {
@@ -54,6 +59,44 @@ impl InitialReport {
         self.synced_p50_ns = synced.at(0.5);
         self.synced_p99_ns = synced.at(0.99);
         self.last_synced_ns = synced.max();
+        self.synced = synced.pairs();
+    }
+
+    /// Fills the record of this run. Its latencies are the times until the clients were synced.
+    pub(super) fn keep_in(&self, record: &mut Record) {
+        if self.asked == "list" {
+            record.subject.push_str(", lists");
+        }
+        if self.gzip {
+            record.subject.push_str(", gzip");
+        }
+        record.watchers = self.watchers;
+        record.object_bytes = self.object_bytes;
+        record.clean = self.clean;
+        let mut synced = Latency::new();
+        synced.add(&self.synced);
+        record.set_latency(&synced);
+        for (name, count) in [
+            ("objects", u64::from(self.objects)),
+            ("first_synced_ns", self.first_synced_ns),
+            ("last_synced_ns", self.last_synced_ns),
+            ("missing", self.missing),
+            ("duplicated", self.duplicated),
+            ("unexpected", self.unexpected),
+            ("unfinished", self.unfinished),
+        ] {
+            record.set(name, count as f64);
+        }
+        record.set("objects_per_second", self.objects_per_second);
+        record.set("received_bytes_per_second", self.bytes_per_second);
+        record.set("server_cpu_ns_per_object", self.server_cpu_ns_per_object);
+        record.set("client_cpu_share", self.client_cpu_share);
+        for (name, bytes) in [
+            ("server_rss_before_bytes", self.server_rss_before_bytes),
+            ("server_rss_peak_bytes", self.server_rss_peak_bytes),
+        ] {
+            record.set(name, bytes.map(|bytes| bytes as f64));
+        }
     }
 
     /// Nothing was wrong, and something came.

@@ -1,0 +1,114 @@
+//! A distribution as HdrHistogram's tools write and read it (`outputPercentileDistribution`, the `.hgrm` of its plotter
+//! and of wrk2): value, percentile, how many are not above it, and 1/(1-percentile) for a log axis. Values are in
+//! milliseconds, as its plotter assumes; the last line says so, as a comment that readers pass over.
+
+use crate::latency::Latency;
+use std::fmt::Write;
+
+/// Lines for each halving of the distance to 100 %: what the other tools write.
+const TICKS_PER_HALF: u32 = 5;
+const NS_PER_MS: f64 = 1e6;
+
+/// The whole file.
+pub(super) fn text(pairs: &[(u64, u64)]) -> String {
+    let mut latency = Latency::new();
+    latency.add(pairs);
+    let histogram = latency.histogram();
+    let mut text =
+        format!("{:>12} {:>14} {:>10} {:>14}\n\n", "Value", "Percentile", "TotalCount", "1/(1-Percentile)");
+    let mut total = 0;
+    for step in histogram.iter_quantiles(TICKS_PER_HALF) {
+        total += step.count_since_last_iteration();
+        let (value_ms, quantile) = (step.value_iterated_to() as f64 / NS_PER_MS, step.quantile_iterated_to());
+        let _infallible = write!(text, "{value_ms:12.6} {quantile:2.12} {total:10}");
+        if quantile < 1.0 {
+            let _infallible = write!(text, " {:14.2}", 1.0 / (1.0 - quantile));
+        }
+        text.push('\n');
+    }
+    let [mean, deviation, max] =
+        [histogram.mean(), histogram.stdev(), histogram.max() as f64].map(|ns| ns / NS_PER_MS);
+    let buckets = u64::from(histogram.buckets());
+    // The first bucket is whole; each further one adds its upper half.
+    let sub_buckets = histogram.distinct_values() as u64 * 2 / (buckets + 1);
+    let count = histogram.len();
+    let _infallible = write!(
+        text,
+        "#[Mean    = {mean:12.6}, StdDeviation   = {deviation:12.6}]\n\
+         #[Max     = {max:12.6}, Total count    = {count:12}]\n\
+         #[Buckets = {buckets:12}, SubBuckets     = {sub_buckets:12}]\n\
+         #[Unit    = milliseconds]\n"
+    );
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a positive number of nanoseconds
+    fn rounded(ns: f64) -> u64 {
+        ns.round() as u64
+    }
+
+    /// A line as HdrHistogram's plotter reads it: not a comment, four words, all of them numbers.
+    fn plotted(text: &str) -> Vec<[f64; 4]> {
+        let lines = text.lines().filter(|line| !line.starts_with('#'));
+        let numbers = |line: &str| -> Option<[f64; 4]> {
+            let words: Vec<f64> =
+                line.split_ascii_whitespace().map(|word| word.parse().ok()).collect::<Option<_>>()?;
+            words.try_into().ok()
+        };
+        lines.filter_map(numbers).collect()
+    }
+
+    #[test]
+    fn lines_are_what_the_histogram_says() {
+        let mut latency = Latency::new();
+        (1..=20_000_u64).for_each(|step| latency.record(step * 10_000));
+        let text = text(&latency.pairs());
+        let lines = plotted(&text);
+        assert!(lines.len() > 50, "{text}");
+        for &[value_ms, quantile, total, inverse] in &lines {
+            // The definition: the least bucket with the quantile's share of all at or below it.
+            let value = rounded(value_ms * NS_PER_MS);
+            let at_or_below = latency.histogram().count_between(0, value);
+            assert_eq!(total, at_or_below as f64, "{quantile}");
+            let share = quantile * latency.histogram().len() as f64;
+            let below = at_or_below - latency.histogram().count_at(value);
+            assert!(below as f64 <= share + 1e-6 && at_or_below as f64 >= share - 1e-6, "{quantile} {value}");
+            assert!(
+                (inverse - 1.0 / (1.0 - quantile)).abs() <= 0.006 + inverse * 1e-6,
+                "{quantile} {inverse}"
+            );
+        }
+        assert!(lines.windows(2).all(|pair| pair[0][0] <= pair[1][0] && pair[0][1] <= pair[1][1]));
+        // Five lines to 50 %, five more to 75 %.
+        let quantiles: Vec<f64> = lines.iter().map(|line| line[1]).collect();
+        let wanted = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75];
+        assert!(wanted.iter().zip(&quantiles).all(|(a, b)| (a - b).abs() < 1e-9), "{quantiles:?}");
+    }
+
+    #[test]
+    fn the_head_and_the_foot_are_those_of_the_other_tools() {
+        let text = text(&[(1_000_000, 3), (3_000_000, 1)]);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "       Value     Percentile TotalCount 1/(1-Percentile)");
+        assert_eq!(lines[1], "");
+        assert_eq!(lines[2], "    1.000447 0.000000000000          3           1.00");
+        let foot = &lines[lines.len() - 5..];
+        assert_eq!(foot[0], "    3.000319 1.000000000000          4", "100 % has no fourth column");
+        assert!(foot[1].starts_with("#[Mean    =     1.499968, Std"), "{text}");
+        assert!(
+            foot[2].contains("Max     =     3.000") && foot[2].ends_with("Total count    =            4]")
+        );
+        assert!(foot[3].ends_with("SubBuckets     =         2048]"), "{text}");
+        assert_eq!(foot[4], "#[Unit    = milliseconds]");
+    }
+
+    #[test]
+    fn nothing_recorded_is_still_a_file() {
+        let text = text(&[]);
+        assert!(text.contains("Total count    =            0") && plotted(&text).is_empty(), "{text}");
+    }
+}

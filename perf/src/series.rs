@@ -1,0 +1,100 @@
+//! The series of a run: one row a second, with what was delivered and what the server used since the row before. It
+//! reads /proc once a second and nothing else.
+
+use crate::clock::{nanos, now_ns};
+use crate::latency::Latency;
+use crate::procfs;
+use crate::record::Row;
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// The rows so far, and the state at the last of them.
+#[derive(Debug)]
+pub(crate) struct Series {
+    server_pid: Option<u32>,
+    began_ns: u64,
+    /// When the next row is due.
+    pub(crate) due_ns: u64,
+    before_ns: u64,
+    delivered_before: u64,
+    server_cpu_before_ns: Option<u64>,
+    pub(crate) rows: Vec<Row>,
+}
+
+impl Series {
+    /// A series that begins now.
+    pub(crate) fn new(server_pid: Option<u32>) -> Self {
+        let now = now_ns();
+        Self {
+            server_pid,
+            began_ns: now,
+            due_ns: now + SECOND_NS,
+            before_ns: now,
+            delivered_before: 0,
+            server_cpu_before_ns: server_pid.and_then(procfs::cpu_time).map(nanos),
+            rows: Vec::new(),
+        }
+    }
+
+    /// The row of the time since the last one: watchers that are open, deliveries of the whole run, latencies since.
+    pub(crate) fn sample(&mut self, watchers: u64, delivered: u64, recent: &Latency) -> Row {
+        let cpu_ns = self.server_pid.and_then(procfs::cpu_time).map(nanos);
+        let rss_bytes = self.server_pid.and_then(procfs::rss_bytes);
+        self.keep(now_ns(), watchers, delivered, recent, cpu_ns, rss_bytes)
+    }
+
+    fn keep(
+        &mut self,
+        now: u64,
+        watchers: u64,
+        delivered: u64,
+        recent: &Latency,
+        cpu_ns: Option<u64>,
+        rss_bytes: Option<u64>,
+    ) -> Row {
+        let passed_ns = now.saturating_sub(self.before_ns).max(1) as f64;
+        let used_ns = cpu_ns.zip(self.server_cpu_before_ns).map(|(now, before)| now.saturating_sub(before));
+        let row = Row {
+            at_seconds: now.saturating_sub(self.began_ns) as f64 / 1e9,
+            watchers,
+            deliveries_per_second: delivered.saturating_sub(self.delivered_before) as f64 * 1e9 / passed_ns,
+            latency_p99_ns: Some(recent.at(0.99)).filter(|_| !recent.is_empty()),
+            server_cpu_share: used_ns.map(|used| used as f64 / passed_ns),
+            server_rss_bytes: rss_bytes,
+        };
+        (self.before_ns, self.due_ns) = (now, now + SECOND_NS);
+        (self.delivered_before, self.server_cpu_before_ns) = (delivered, cpu_ns);
+        self.rows.push(row);
+        row
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_tells_what_happened_since_the_row_before() {
+        let mut series = Series { server_cpu_before_ns: Some(1_000_000_000), ..Series::new(None) };
+        let began = series.began_ns;
+        let mut recent = Latency::new();
+        recent.record(5_000_000);
+        let first = series.keep(began + 2 * SECOND_NS, 10, 500, &recent, Some(1_500_000_000), Some(4096));
+        assert_eq!((first.at_seconds, first.watchers, first.deliveries_per_second), (2.0, 10, 250.0));
+        assert_eq!((first.server_cpu_share, first.server_rss_bytes), (Some(0.25), Some(4096)));
+        assert!(first.latency_p99_ns.is_some_and(|ns| ns.abs_diff(5_000_000) < 5_000));
+        assert_eq!(series.due_ns, began + 3 * SECOND_NS);
+        recent.clear();
+        let second = series.keep(began + 3 * SECOND_NS, 10, 500, &recent, None, None);
+        assert_eq!((second.deliveries_per_second, second.latency_p99_ns), (0.0, None));
+        assert_eq!((second.server_cpu_share, second.server_rss_bytes), (None, None));
+        assert_eq!(series.rows, [first, second]);
+    }
+
+    #[test]
+    fn a_process_that_is_there_is_looked_at() {
+        let mut series = Series::new(Some(std::process::id()));
+        let row = series.sample(1, 2, &Latency::new());
+        assert!(row.server_cpu_share.is_some() && row.server_rss_bytes.is_some_and(|bytes| bytes > 100_000));
+    }
+}
