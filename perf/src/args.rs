@@ -7,6 +7,7 @@ mod idle;
 pub(crate) mod interests;
 mod mixed;
 mod mixture;
+pub(crate) mod report;
 mod slow;
 pub(crate) mod storm;
 
@@ -25,8 +26,18 @@ use std::time::Duration;
 
 /// All of it: each scenario has its own part.
 pub(crate) fn help() -> String {
-    [HELP, floor::HELP, compare::HELP, idle::HELP, slow::HELP, interests::HELP, storm::HELP, mixed::HELP]
-        .concat()
+    [
+        HELP,
+        floor::HELP,
+        compare::HELP,
+        idle::HELP,
+        slow::HELP,
+        interests::HELP,
+        storm::HELP,
+        mixed::HELP,
+        report::HELP,
+    ]
+    .concat()
 }
 
 const HELP: &str = "\
@@ -40,6 +51,7 @@ Usage: revcast-perf fanout [OPTIONS]
        revcast-perf floor [OPTIONS]
        revcast-perf compare A B [C ...] [OPTIONS]
        revcast-perf lag [OPTIONS]       (built with --features etcd)
+       revcast-perf report PATH... [OPTIONS]
 
 fanout creates objects, opens watches, writes updates, and checks that every watcher sees every write exactly once and in
 order. Exit code 0: nothing was lost, duplicated or out of order; 1: something was; 2: a bad option.
@@ -196,6 +208,8 @@ pub(crate) enum Job {
     Keeper(Vec<OsString>),
     /// Compares a watch behind a cache with one on etcd.
     Lag(LagArgs),
+    /// Makes pictures of records.
+    Report(report::Report),
 }
 
 /// Everything that `lag` was asked for.
@@ -317,6 +331,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = impl Into<OsString>>) -> Resu
         Some("mixed") => return mixed::parse(&mut parser),
         Some("interests") => return interests::parse(&mut parser),
         Some("storm") => return storm::parse(&mut parser),
+        Some("report") => return report::parse(&mut parser),
         Some("lag") => {
             lag = Some(("http://127.0.0.1:2379".to_owned(), "/registry".to_owned()));
         }

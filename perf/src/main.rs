@@ -3,7 +3,8 @@
 //!
 //! A run reads from the top: [`args`] → [`fanout`] (the run) → [`stock`] (objects and scopes on the server) →
 //! [`fleet`] and [`worker`] (processes) → [`lane`] (a thread with its watchers) → [`watcher`] (one watch) →
-//! [`report`]. [`writer`] writes meanwhile. [`initial`] is the other run: many clients that ask for everything at once. Exactness lives in [`stamp`], [`frame`] and [`ledger`].
+//! [`report`]. [`writer`] writes meanwhile. [`initial`] is the other run: many clients that ask for everything at once.
+//! A run is kept as a [`record`] by [`outputs`], and [`pictures`] makes a page of many. Exactness lives in [`stamp`], [`frame`] and [`ledger`].
 
 mod args;
 mod beside;
@@ -29,6 +30,7 @@ mod message;
 mod mixed;
 mod object;
 mod outputs;
+mod pictures;
 mod probe;
 mod procfs;
 mod progress;
@@ -96,6 +98,7 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Ok(Job::Lag(args)) => measure_lag(&args),
+        Ok(Job::Report(args)) => pictures::show(&args),
         Err(bad) => refuse(&bad),
     }
 }

@@ -110,7 +110,6 @@ impl Record {
         }
     }
 
-    #[allow(dead_code)] // for those who read records
     pub(crate) fn value(&self, name: &str) -> Option<f64> {
         self.values.get(name).copied()
     }

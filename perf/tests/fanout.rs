@@ -208,3 +208,44 @@ fn a_folder_that_cannot_be_written_is_told_before_the_run() {
     assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
     assert!(said.contains("--out \"/proc/nowhere\"") && said.contains("that you may write"), "{said}");
 }
+
+#[test]
+fn a_report_is_made_of_what_was_kept() {
+    let folder = std::env::temp_dir().join(format!("revcast-perf-report-{}", std::process::id()));
+    let _none = std::fs::remove_dir_all(&folder);
+    let page = folder.join("page.html");
+    let options =
+        format!("--watchers 5 --rate 100 --duration 1200ms --warmup 0 --quiet --out {}", folder.display());
+    for subject in ["mock", "<script>"] {
+        assert_eq!(perf(Mischief::None, &format!("{options} --subject {subject}")).status.code(), Some(0));
+    }
+    let report = |paths: &[&std::path::Path]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_revcast-perf"))
+            .arg("report")
+            .args(paths)
+            .args(["--title", "A & B", "--html"])
+            .arg(&page)
+            .output()
+            .unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, said) = report(&[&folder]);
+    assert_eq!(code, Some(0), "{said}");
+    let html = std::fs::read_to_string(&page).unwrap();
+    for part in [
+        "<h1>A &amp; B</h1>",
+        "Latency percentiles, 5 watchers",
+        "Throughput over time",
+        "&lt;script&gt;",
+        "</html>",
+    ] {
+        assert!(html.contains(part), "{part}");
+    }
+    assert!(!html.contains("<script"), "a name is text");
+    std::fs::write(folder.join("broken.json"), "{\"scenario\":").unwrap();
+    let (code, said) = report(&[&folder]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("broken.json: not a record") && said.contains("2 records: "), "{said}");
+    assert_eq!(report(&[&folder.join("broken.json")]).0, Some(1), "nothing is left to show");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
