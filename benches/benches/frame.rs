@@ -20,6 +20,8 @@ fn making(c: &mut Criterion) {
                 engine.publisher.publish();
             });
         });
+        assert_eq!(engine.feed.frames_made(), engine.revision, "a frame a change");
+        let made = (engine.feed.frames_made(), engine.revision);
         // The second half makes a frame of the last state with another version.
         group.bench_function(BenchmarkId::new("added_then_deleted", bytes), |b| {
             let key = engine.key("pod-2");
@@ -29,6 +31,7 @@ fn making(c: &mut Criterion) {
                 engine.publisher.publish();
             });
         });
+        assert_eq!(engine.feed.frames_made() - made.0, engine.revision - made.1, "and one for its end");
     }
     let mut out = Vec::new();
     let status = frame::expired_status(Revision::new(1), Revision::new(132));
@@ -39,6 +42,7 @@ fn making(c: &mut Criterion) {
             frame::error(&mut out, &status);
         });
     });
+    assert!(out.windows(status.len()).any(|part| part == status), "the Status is in it");
 }
 
 criterion_group!(benches, making);

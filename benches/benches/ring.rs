@@ -1,146 +1,241 @@
-//! The ring: what an entry costs its writer and each of its readers, next to queues that could carry it instead.
+//! The ring: what an entry costs its writer and each of its readers, next to structures that could stand in its place.
 //!
-//! A queue gives an entry to one reader only. So for the comparison every reader has a queue of its own, and the
-//! writer pushes each entry into all of them; the ring is written once. The queues also cannot replay: this is a
-//! comparison of structures, not of equals.
+//! Every reader sees every entry. What is comparable, and what is not:
+//!
+//! - `ring`: ours. Written once, read by position, any number of times; a reader that is too late learns it.
+//! - `broadcast` (tokio): the nearest equal. Written once for all; a late receiver is told how many it missed. It
+//!   cannot go back, so whoever begins at an older revision has nothing to read. Read with `try_recv`: nobody is woken.
+//! - `locked_deque`: a `VecDeque` behind a mutex, with the position of its front. It can do all that the ring does, and
+//!   readers wait for the writer and for one another.
+//! - `array_queues` (crossbeam): a queue gives an entry to one reader, so each reader has one and the writer pushes
+//!   into all. A full one drops its oldest entry, and nobody tells its reader; it cannot go back either.
+//!
+//! Entries are `Arc`s in all four, as events are. The threads of `threads/` share what cores there are: with more readers
+//! than cores the figure says how the structure behaves when its users take turns, not how it scales.
+
+#[path = "ring/fan.rs"]
+mod fan;
 
 use std::hint::black_box;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
+use std::time::{Duration, Instant};
 
-use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use crossbeam_queue::{ArrayQueue, SegQueue};
+use criterion::measurement::WallTime;
+use criterion::{BenchmarkGroup, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use fan::{ArrayQueues, Broadcast, Fan, Found, Item, LockedDeque, Reads, Ring, SLOTS};
 use revcast_engine::revision::{Position, Revision};
-use revcast_engine::ring::{Entry, Writer, ring};
+use revcast_engine::ring;
 
-const SLOTS: usize = 1 << 14;
+const READERS: [usize; 3] = [1, 2, 4];
+/// [`SLOTS`] as entries are counted.
+const ENTRIES: u64 = SLOTS as u64;
 
-#[derive(Debug)]
-struct Item(u64);
+type Group<'a> = BenchmarkGroup<'a, WallTime>;
 
-impl Entry for Item {
-    fn position(&self) -> Position {
-        Position::new(self.0)
-    }
-    fn revision(&self) -> Revision {
-        Revision::new(self.0 + 1)
+/// Runs `bench` with each structure and each number of readers.
+macro_rules! each_fan {
+    ($c:expr, $group:literal, $bench:ident) => {{
+        let mut group = $c.benchmark_group($group);
+        for readers in READERS {
+            $bench::<Ring>(&mut group, readers);
+            $bench::<Broadcast>(&mut group, readers);
+            $bench::<LockedDeque>(&mut group, readers);
+            $bench::<ArrayQueues>(&mut group, readers);
+        }
+    }};
+}
+
+fn id<F: Fan>(readers: usize) -> BenchmarkId {
+    BenchmarkId::new(F::NAME, format!("{readers}_readers"))
+}
+
+/// Reads `entries` entries, from `from` on and without a gap.
+fn read_all(reader: &mut impl Reads, from: u64, entries: u64) {
+    for number in from..from + entries {
+        match reader.read() {
+            Found::Entry(entry) => assert_eq!(black_box(entry).0, number, "the next one"),
+            missing @ (Found::Nothing | Found::Missed) => panic!("{missing:?} at {number}"),
+        }
     }
 }
 
-fn put(writer: &mut Writer<Item>) {
-    let next = writer.next().get();
-    writer.stage(Arc::new(Item(next)));
-    writer.publish(Revision::new(next + 1));
-}
-
-fn publishing(c: &mut Criterion) {
-    let mut group = c.benchmark_group("ring/publish");
-    // Full from the beginning: every entry drives the oldest one out, in all three.
-    let (mut writer, _reader) = ring::<Item>(SLOTS, Revision::ZERO);
-    (0..SLOTS).for_each(|_| put(&mut writer));
-    group.bench_function("ring", |b| b.iter(|| put(&mut writer)));
-    let array = ArrayQueue::new(SLOTS);
-    (0..SLOTS as u64).for_each(|n| drop(array.push(Arc::new(Item(n)))));
-    group.bench_function("array_queue", |b| b.iter(|| array.force_push(Arc::new(Item(1)))));
-    let seg = SegQueue::new();
-    (0..SLOTS as u64).for_each(|n| seg.push(Arc::new(Item(n))));
-    group.bench_function("seg_queue", |b| {
+/// One thread. Nobody reads, so each write drives the oldest entry out: the price of a reader that lags a whole ring.
+fn writing_full<F: Fan>(group: &mut Group<'_>, readers: usize) {
+    let (mut fan, mut all) = F::new(readers);
+    let mut next = 0;
+    for _ in 0..SLOTS {
+        fan.write(next);
+        next += 1;
+    }
+    group.bench_function(id::<F>(readers), |b| {
         b.iter(|| {
-            seg.push(Arc::new(Item(1)));
-            seg.pop()
+            fan.write(next);
+            next += 1;
+        });
+    });
+    for reader in &mut all {
+        if F::TELLS && next > ENTRIES {
+            assert!(matches!(reader.read(), Found::Missed), "it lags");
+        }
+        read_all(reader, next - ENTRIES, ENTRIES);
+        assert!(matches!(reader.read(), Found::Nothing));
+    }
+}
+
+/// One thread. Every reader reads what was written: per read, the writes not counted.
+fn reading<F: Fan>(group: &mut Group<'_>, readers: usize) {
+    let (mut fan, mut all) = F::new(readers);
+    let mut next = 0;
+    group.bench_function(id::<F>(readers), |b| {
+        b.iter_custom(|reads| {
+            let entries = reads.div_ceil(readers as u64);
+            let mut spent = Duration::ZERO;
+            let mut left = entries;
+            while left > 0 {
+                let some = left.min(ENTRIES);
+                for _ in 0..some {
+                    fan.write(next);
+                    next += 1;
+                }
+                let start = Instant::now();
+                for reader in &mut all {
+                    read_all(reader, next - some, some);
+                }
+                spent += start.elapsed();
+                left -= some;
+            }
+            spent
         });
     });
 }
 
-fn reading(c: &mut Criterion) {
-    let mut group = c.benchmark_group("ring/read");
-    let (mut writer, reader) = ring::<Item>(SLOTS, Revision::ZERO);
-    (0..SLOTS).for_each(|_| put(&mut writer));
+/// Threads, one for the writer and one for each reader: from the first write until everybody has read everything, per entry.
+fn threads<F: Fan>(group: &mut Group<'_>, readers: usize) {
+    group.bench_function(id::<F>(readers), |b| {
+        b.iter_custom(|entries| {
+            let mut spent = Duration::ZERO;
+            let mut left = entries;
+            while left > 0 {
+                // A structure holds all of it, so nobody is too late and nobody has to be waited for.
+                let some = left.min(ENTRIES);
+                spent += pass::<F>(readers, some);
+                left -= some;
+            }
+            spent
+        });
+    });
+}
+
+fn pass<F: Fan>(readers: usize, entries: u64) -> Duration {
+    let (mut fan, all) = F::new(readers);
+    let barrier = Arc::new(Barrier::new(readers + 1));
+    let reading: Vec<_> = all
+        .into_iter()
+        .map(|mut reader| {
+            let barrier = Arc::clone(&barrier);
+            std::thread::spawn(move || {
+                barrier.wait();
+                let mut next = 0;
+                let mut idle = 0;
+                while next < entries {
+                    match reader.read() {
+                        Found::Entry(entry) => {
+                            assert_eq!(black_box(entry).0, next, "the next one");
+                            next += 1;
+                            idle = 0;
+                        }
+                        Found::Nothing if idle < 64 => {
+                            idle += 1;
+                            std::hint::spin_loop();
+                        }
+                        Found::Nothing => std::thread::yield_now(),
+                        Found::Missed => panic!("missed at {next}"),
+                    }
+                }
+            })
+        })
+        .collect();
+    barrier.wait();
+    let start = Instant::now();
+    for number in 0..entries {
+        fan.write(number);
+    }
+    for thread in reading {
+        thread.join().expect("it read everything");
+    }
+    start.elapsed()
+}
+
+/// A reader that is too late learns it and reads the oldest entry instead; `array_queues` have no such thing.
+fn lagging<F: Fan>(group: &mut Group<'_>) {
+    // Many at a time, for the writes in between take far longer than what is measured.
+    let (mut fan, mut readers) = F::new(256);
+    let mut next = 1;
+    fan.write(0);
+    readers.iter_mut().for_each(|reader| read_all(reader, 0, 1));
+    group.bench_function(F::NAME, |b| {
+        b.iter_custom(|times| {
+            let mut spent = Duration::ZERO;
+            let mut left = usize::try_from(times).expect("not that many");
+            while left > 0 {
+                let some = left.min(readers.len());
+                for _ in 0..=SLOTS {
+                    fan.write(next);
+                    next += 1;
+                }
+                let start = Instant::now();
+                for reader in &mut readers[..some] {
+                    assert!(matches!(reader.read(), Found::Missed));
+                    read_all(reader, next - ENTRIES, 1);
+                }
+                spent += start.elapsed();
+                left -= some;
+            }
+            spent
+        });
+    });
+}
+
+fn costs(c: &mut Criterion) {
+    each_fan!(c, "ring/write_full", writing_full);
+    each_fan!(c, "ring/read", reading);
+    let mut group = c.benchmark_group("ring/lagging");
+    // Many writes for each lag: see `lagging`.
+    group.measurement_time(Duration::from_millis(20)).sample_size(10);
+    lagging::<Ring>(&mut group);
+    lagging::<Broadcast>(&mut group);
+    lagging::<LockedDeque>(&mut group);
+}
+
+fn together(c: &mut Criterion) {
+    each_fan!(c, "ring/threads", threads);
+}
+
+/// What only the ring is asked: any entry again, and where a revision stands.
+fn replaying(c: &mut Criterion) {
+    let mut group = c.benchmark_group("ring/replay");
+    let (mut writer, reader) = ring::ring::<Item>(SLOTS, Revision::ZERO);
+    for number in 0..ENTRIES {
+        writer.stage(Arc::new(Item(number)));
+        writer.publish(Revision::new(number + 1));
+    }
     let mut at = 0;
+    group.throughput(Throughput::Elements(1));
     group.bench_function("get", |b| {
         b.iter(|| {
-            at = (at + 1) % SLOTS as u64;
-            reader.get(Position::new(at)).expect("nothing was forgotten")
+            at = (at + 7919) % ENTRIES;
+            let entry = reader.get(Position::new(at)).expect("nothing was forgotten");
+            assert_eq!(entry.0, at);
         });
     });
     group.bench_function("position_after", |b| {
         b.iter(|| {
-            at = (at + 7919) % SLOTS as u64;
-            reader.position_after(Revision::new(at)).expect("nothing was forgotten")
+            at = (at + 7919) % ENTRIES;
+            let position = reader.position_after(Revision::new(at)).expect("nothing was forgotten");
+            assert_eq!(position, Position::new(at));
         });
     });
-    // The newest entry, while another thread drives entries through as fast as it can.
-    let stop = Arc::new(AtomicBool::new(false));
-    let stopped = Arc::clone(&stop);
-    let writing = std::thread::spawn(move || {
-        while !stopped.load(Ordering::Relaxed) {
-            put(&mut writer);
-        }
-    });
-    group.bench_function("get_newest_while_written", |b| {
-        b.iter(|| black_box(reader.get(Position::new(reader.head().get() - 1))));
-    });
-    stop.store(true, Ordering::Relaxed);
-    writing.join().expect("the writer ends");
 }
 
-fn fanning_out(c: &mut Criterion) {
-    const ENTRIES: u64 = 1024;
-    let mut group = c.benchmark_group("ring/1024_entries_to_4_readers");
-    group.throughput(Throughput::Elements(ENTRIES));
-    group.bench_function("ring", |b| {
-        b.iter_batched_ref(
-            || ring::<Item>(SLOTS, Revision::ZERO),
-            |(writer, reader)| {
-                (0..ENTRIES).for_each(|_| put(writer));
-                for reader in std::iter::repeat_n(&*reader, 4) {
-                    for at in 0..ENTRIES {
-                        black_box(reader.get(Position::new(at)).expect("nothing was forgotten"));
-                    }
-                }
-            },
-            BatchSize::PerIteration,
-        );
-    });
-    group.bench_function("array_queues", |b| {
-        b.iter_batched_ref(
-            || std::array::from_fn::<_, 4, _>(|_| ArrayQueue::new(SLOTS)),
-            |queues| {
-                for n in 0..ENTRIES {
-                    let entry = Arc::new(Item(n));
-                    for queue in &*queues {
-                        queue.push(Arc::clone(&entry)).expect("there is room");
-                    }
-                }
-                for queue in &*queues {
-                    while let Some(entry) = queue.pop() {
-                        black_box(entry);
-                    }
-                }
-            },
-            BatchSize::PerIteration,
-        );
-    });
-    group.bench_function("seg_queues", |b| {
-        b.iter_batched_ref(
-            || std::array::from_fn::<_, 4, _>(|_| SegQueue::new()),
-            |queues| {
-                for n in 0..ENTRIES {
-                    let entry = Arc::new(Item(n));
-                    for queue in &*queues {
-                        queue.push(Arc::clone(&entry));
-                    }
-                }
-                for queue in &*queues {
-                    while let Some(entry) = queue.pop() {
-                        black_box(entry);
-                    }
-                }
-            },
-            BatchSize::PerIteration,
-        );
-    });
-}
-
-criterion_group!(benches, publishing, reading, fanning_out);
+criterion_group!(benches, costs, together, replaying);
 criterion_main!(benches);

@@ -52,11 +52,12 @@ fn matching(c: &mut Criterion) {
 fn parsing(c: &mut Criterion) {
     let mut group = c.benchmark_group("selector/parse");
     for (name, text, _) in LABELS {
-        group.bench_function(name, |b| b.iter(|| LabelSelector::parse(black_box(text))));
+        group
+            .bench_function(name, |b| b.iter(|| LabelSelector::parse(black_box(text)).expect("it is valid")));
     }
     let resource = support::pod();
     group.bench_function("field", |b| {
-        b.iter(|| FieldSelector::parse(black_box("spec.nodeName=node-17"), &resource));
+        b.iter(|| FieldSelector::parse(black_box("spec.nodeName=node-17"), &resource).expect("it is valid"));
     });
 }
 

@@ -138,17 +138,28 @@ impl Watched {
         while self.shard.turn(&mut self.outlet, Tick::ZERO) == Turn::Again {}
     }
 
-    /// The time that the shard takes for `events` changes of one object, `a_round` of them published at once. Only
-    /// the shard's turns are timed. Asserts that each event went to `deliveries` watchers.
+    /// [`Watched::time_stream`] of one object.
     pub(crate) fn time_rounds(&mut self, events: u64, a_round: u64, node: &str, deliveries: u64) -> Duration {
-        let (key, value) = (self.engine.key("pod-1"), value("pod-1", node, 1024));
+        let one = (self.engine.key("pod-1"), value("pod-1", node, 1024));
+        self.time_stream(events, a_round, &mut std::iter::repeat(&one), deliveries)
+    }
+
+    /// The time that the shard takes for the next `events` of a stream of changes, `a_round` of them published at once.
+    /// Only the shard's turns are timed. Asserts that each event went to `deliveries` watchers.
+    pub(crate) fn time_stream<'a>(
+        &mut self,
+        events: u64,
+        a_round: u64,
+        stream: &mut impl Iterator<Item = &'a (Key, Bytes)>,
+        deliveries: u64,
+    ) -> Duration {
         let mut spent = Duration::ZERO;
         let before = self.shard.stats().events_sent;
         let mut left = events;
         while left > 0 {
             let now = left.min(a_round);
-            for _ in 0..now {
-                self.engine.put(&key, Some(&value));
+            for (key, value) in stream.take(usize::try_from(now).expect("a round is short")) {
+                self.engine.put(key, Some(value));
             }
             self.engine.publisher.publish();
             let start = Instant::now();
