@@ -39,4 +39,22 @@ impl Tick {
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
+
+    /// The last step of a grid by this moment; the moment itself when the grid has no steps.
+    #[must_use]
+    pub fn on_grid(self, step: Duration) -> Self {
+        let step = u64::try_from(step.as_nanos()).unwrap_or(u64::MAX);
+        Self(self.0 - self.0.checked_rem(step).unwrap_or(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_on_a_grid() {
+        let on = |at, step| Tick::from_nanos(at).on_grid(Duration::from_nanos(step)).as_nanos();
+        assert_eq!([on(0, 10), on(9, 10), on(10, 10), on(29, 10), on(7, 0)], [0, 0, 10, 20, 7]);
+    }
 }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::{Outlet, Sent, Shard};
 use crate::encoding::{Encoding, View};
 use crate::frame;
-use crate::limits::{BOOKMARK_BEFORE_DEADLINE, DRAIN_GRACE, SENDS_PER_TURN};
+use crate::limits::{BOOKMARK_BEFORE_DEADLINE, DRAIN_GRACE, SENDS_PER_TURN, TIMER_STEPS};
 use crate::planted::{Bug, planted};
 use crate::revision::{Position, Revision};
 use crate::ring::Missing;
@@ -23,7 +23,8 @@ impl Shard {
         if watcher.bookmarks {
             // Up to a tenth early, so that those who came together do not stay together.
             let early = self.config.bookmark_interval.mul_f64(0.1 * f64::from(255 - watcher.jitter) / 255.0);
-            let regular = now.plus(self.config.bookmark_interval - early);
+            let grid = self.config.bookmark_interval / TIMER_STEPS;
+            let regular = now.plus(self.config.bookmark_interval - early).on_grid(grid);
             let last = watcher.deadline.minus(BOOKMARK_BEFORE_DEADLINE);
             watcher.next_bookmark = if now < last { regular.min(last) } else { watcher.deadline };
         }

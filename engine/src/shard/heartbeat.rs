@@ -8,6 +8,7 @@ use bytes::Bytes;
 
 use super::{Outlet, Sent, Shard};
 use crate::frame;
+use crate::limits::TIMER_STEPS;
 use crate::planted::{Bug, planted};
 use crate::tick::Tick;
 use crate::watcher::{Phase, Place, Rest, Watcher, WatcherId};
@@ -18,7 +19,7 @@ impl Shard {
         let Some(interval) = self.config.heartbeat_interval else { return watcher.deadline };
         // Up to a tenth early, so that those who came together do not stay together.
         let early = interval.mul_f64(0.1 * f64::from(255 - watcher.jitter) / 255.0);
-        now.plus(interval - early)
+        now.plus(interval - early).on_grid(interval / TIMER_STEPS)
     }
 
     /// The watcher was sent something: a heartbeat has time.

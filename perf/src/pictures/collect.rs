@@ -1,6 +1,7 @@
 //! Reads records from files and folders. What is no record is named with its file and left out.
 
 use crate::record::Record;
+use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -52,28 +53,59 @@ fn walk(folder: &Path, found: &mut Found) {
     }
 }
 
-/// One file: a record, or a record a line.
+/// One file: a record, a `--json` report with records in it, or either of them a line.
 fn read(path: &Path, found: &mut Found) {
     let shown = path.display();
     let text = match fs::read_to_string(path) {
         Ok(text) => text,
         Err(fault) => return found.faults.push(format!("{shown}: {fault}")),
     };
-    let whole = match serde_json::from_str::<Record>(&text) {
-        Ok(record) => return found.records.push(record),
+    let whole = match records_of(&text) {
+        Ok(records) => return found.records.extend(records),
         Err(fault) => fault,
     };
     let lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
-    let read: Vec<_> = lines.map(|(number, line)| (number, serde_json::from_str::<Record>(line))).collect();
+    let read: Vec<_> = lines.map(|(number, line)| (number, records_of(line))).collect();
     if read.iter().all(|(_, line)| line.is_err()) {
         return found.faults.push(format!("{shown}: not a record: {whole}"));
     }
     for (number, line) in read {
         match line {
-            Ok(record) => found.records.push(record),
+            Ok(records) => found.records.extend(records),
             Err(fault) => found.faults.push(format!("{shown}, line {number}: not a record: {fault}")),
         }
     }
+}
+
+/// A text that is a record, or has some below names `records`, as the reports of scenarios with rounds do.
+fn records_of(text: &str) -> Result<Vec<Record>, serde_json::Error> {
+    let fault = match serde_json::from_str::<Record>(text) {
+        Ok(record) => return Ok(vec![record]),
+        Err(fault) => fault,
+    };
+    let mut records = Vec::new();
+    gather(&serde_json::from_str(text)?, &mut records)?;
+    if records.is_empty() { Err(fault) } else { Ok(records) }
+}
+
+fn gather(value: &Value, records: &mut Vec<Record>) -> Result<(), serde_json::Error> {
+    match value {
+        Value::Object(fields) => {
+            for (name, field) in fields {
+                match field {
+                    Value::Array(items) if name == "records" => {
+                        for item in items {
+                            records.push(serde_json::from_value(item.clone())?);
+                        }
+                    }
+                    other => gather(other, records)?,
+                }
+            }
+        }
+        Value::Array(items) => items.iter().try_for_each(|item| gather(item, records))?,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -99,6 +131,18 @@ mod tests {
         for name in ["broken.json", "empty.json", "other.json", "lines.jsonl, line 3", "no such file"] {
             assert!(found.faults.iter().any(|fault| fault.contains(name)), "{name}: {:?}", found.faults);
         }
+        write(
+            "report.json",
+            &format!(
+                r#"{{"clean":true,"shares":[{{"percent":5,"records":[{},{}]}}]}}"#,
+                record(7),
+                record(8)
+            ),
+        );
+        let inside = collect(&[folder.join("report.json")]);
+        assert_eq!(inside.records.iter().map(|record| record.round).collect::<Vec<_>>(), [7, 8]);
+        write("report.json", r#"{"records":[{"scenario":1}]}"#);
+        assert_eq!(collect(&[folder.join("report.json")]).faults.len(), 1);
         fs::create_dir(folder.join("void")).expect("writable");
         let none = collect(&[folder.join("void")]);
         assert!(none.records.is_empty() && none.faults[0].contains("no record in this folder"));
