@@ -108,7 +108,7 @@ Report
   --json                  one JSON object on stdout
   --floor MODE            fanout: what a bare loop needs for the same: send, writev, uring, best (of them) or off
                           [best, for a server on this machine]
-  --events-per-write K    fanout: the floor's          [what one read found; at max no more than writers x pipeline]
+  --events-per-write K    fanout: the floor's          [what one read found, in the mean]
   --out DIR               keep the run there: record (.json), distribution (.hgrm), series (.csv); fanout and initial
   --subject NAME          what the server is called in the record       [its process, else its URL]
   --quiet                 no progress on stderr
