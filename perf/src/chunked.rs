@@ -67,6 +67,11 @@ impl ChunkDecoder {
                 return Ok(Step::End);
             }
             let Some((&byte, rest)) = input.split_first() else { return Ok(Step::More) };
+            if let Some((remaining, taken)) = between_chunks(self.phase, input) {
+                (self.remaining, self.phase) = (remaining, Phase::Data);
+                *input = &input[taken..];
+                continue;
+            }
             if self.phase == Phase::Data {
                 let whole = usize::try_from(self.remaining).unwrap_or(usize::MAX);
                 let (data, rest) = input.split_at(whole.min(input.len()));
@@ -112,6 +117,29 @@ impl ChunkDecoder {
             Phase::Data | Phase::End => self.phase,
         })
     }
+}
+
+/// The usual way from one chunk's data to the next one's, in one step: size of the chunk, and bytes up to its data. `None`:
+/// something else is there, or not all of it yet, so that each byte is looked at by itself.
+fn between_chunks(phase: Phase, input: &[u8]) -> Option<(u64, usize)> {
+    let (line, before) = if phase == Phase::Size(0) {
+        (input, 0)
+    } else if phase == Phase::DataReturn {
+        (input.strip_prefix(b"\r\n")?, 2)
+    } else {
+        return None;
+    };
+    let mut size = 0;
+    for (at, &byte) in line.iter().enumerate().take(9) {
+        let digit = match byte {
+            b'0'..=b'9' => byte - b'0',
+            b'a'..=b'f' => byte - b'a' + 10,
+            b'\r' if size > 0 && line.get(at + 1) == Some(&b'\n') => return Some((size, before + at + 2)),
+            _ => return None,
+        };
+        size = size << 4 | u64::from(digit);
+    }
+    None
 }
 
 #[cfg(test)]

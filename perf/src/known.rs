@@ -4,10 +4,12 @@
 use crate::frame::{Frame, Kind};
 use crate::stamp::{STAMP_BYTES, Stamp};
 
-/// Lines kept. A power of two.
-const KEPT: usize = 256;
-/// A longer line is scanned each time: 4 MiB are kept at most.
-const LINE_BYTES_MAX: usize = 16 * 1024;
+/// Lines kept, if they are short. Watchers that are behind differ in where they are: then hundreds of events are under way.
+const KEPT_MAX: usize = 4096;
+/// About so many bytes are kept of lines of one size: of longer ones fewer.
+const KEPT_BYTES: usize = 8 * 1024 * 1024;
+/// A longer line is scanned each time.
+const LINE_BYTES_MAX: usize = 64 * 1024;
 /// The end of a line that tells it from others: stamps mostly stand there.
 const TAIL_BYTES: usize = STAMP_BYTES + 7;
 
@@ -42,7 +44,7 @@ impl Known {
     pub(crate) fn new() -> Self {
         let none =
             || Entry { line: Vec::new(), event: Event { kind: Kind::Error, revision: None, stamp: None } };
-        Self { entries: (0..KEPT).map(|_| none()).collect() }
+        Self { entries: (0..KEPT_MAX).map(|_| none()).collect() }
     }
 
     /// Reads a line of a watch stream. `None`: not a watch event.
@@ -72,7 +74,8 @@ fn spot_of(line: &[u8]) -> usize {
         (hash ^ u64::from_le_bytes(bytes)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
     };
     let hash = tail.chunks(8).fold(line.len() as u64, mix);
-    usize::try_from(hash % KEPT as u64).unwrap_or(0)
+    let kept = (KEPT_BYTES / line.len().max(1).next_power_of_two()).clamp(1, KEPT_MAX);
+    usize::try_from(hash % kept as u64).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -94,7 +97,7 @@ mod tests {
     fn a_known_line_says_what_a_scan_says() {
         let mut known = Known::new();
         // Twice as many as are kept, each three times: some displace others.
-        for seq in (0..2 * 256).flat_map(|seq| [seq, seq, seq / 2]) {
+        for seq in (0..2 * 4096).flat_map(|seq| [seq, seq, seq / 2]) {
             let line = line(seq);
             let scanned = Frame::scan(&line).map(Event::from);
             assert!(scanned.is_some_and(|event| event.stamp.is_some_and(|stamp| stamp.seq == seq)));
@@ -119,7 +122,12 @@ mod tests {
 
     #[test]
     fn long_lines_are_read_too() {
-        let long = String::from_utf8_lossy(&line(3)).replace("xyz", &"x".repeat(20_000)).into_bytes();
+        let spots = |bytes: usize| {
+            (1000..6000_usize).map(|seed| spot_of(seed.to_string().repeat(bytes).as_bytes())).max()
+        };
+        assert!(spots(100).is_some_and(|most| (3000..4096).contains(&most)));
+        assert!(spots(4000).is_some_and(|most| most < 512), "of lines of 16 KiB not more than 8 MiB");
+        let long = String::from_utf8_lossy(&line(3)).replace("xyz", &"x".repeat(70_000)).into_bytes();
         let mut known = Known::new();
         assert_eq!(known.read(&long), Frame::scan(&long).map(Event::from));
         assert!(known.read(&long).is_some());
