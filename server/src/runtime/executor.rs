@@ -101,10 +101,9 @@ fn prepare(number: usize, shared: Arc<Shared>, listening: Listening) -> Result<R
         }
     })
     .detach();
-    for (fd, face) in [(listening.public, Face::Public), (listening.admin, Face::Admin)] {
-        if let Some(fd) = fd {
-            glommio::spawn_local(accept(Rc::clone(&local), descriptor::listener(fd), face)).detach();
-        }
+    let public = listening.public.into_iter().map(|fd| (fd, Face::Public));
+    for (fd, face) in public.chain(listening.admin.map(|fd| (fd, Face::Admin))) {
+        glommio::spawn_local(accept(Rc::clone(&local), descriptor::listener(fd), face)).detach();
     }
     Ok(local)
 }

@@ -34,6 +34,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(1);
 /// How long a task that has run for that long sleeps.
 const GIVE_WAY: Duration = Duration::from_micros(20);
 
+/// Pieces of replies that may be made between two turns of a shard that has work: long lists and live watches so get about half
+/// of the time each.
+const PIECES_PER_TURN: u32 = 4;
+
 /// The number of the question for the newest revision; those of other commands count from zero.
 const QUESTION: u64 = u64::MAX;
 
@@ -98,6 +102,8 @@ pub(super) struct Local {
     random: Cell<u64>,
     /// When the executor was last made to look at its rings.
     looked: Cell<Tick>,
+    /// Pieces of replies that were made since the shard's last turn.
+    pieces: Cell<u32>,
     drained: Cell<bool>,
 }
 
@@ -119,6 +125,7 @@ impl Local {
             seen: Cell::default(),
             random: Cell::new(seed | 1),
             looked: Cell::default(),
+            pieces: Cell::default(),
             drained: Cell::new(false),
         })
     }
@@ -200,6 +207,7 @@ impl Local {
 
     /// Does a little for the watches. What ended with its connection still good is appended to `released`.
     pub(super) fn turn(&self, released: &mut Vec<Remains>) -> Turn {
+        self.pieces.set(0);
         let now = self.now();
         let core = &mut *self.core.borrow_mut();
         let turn = core.shard.turn(&mut core.sockets, now);
@@ -444,11 +452,17 @@ impl Host for Local {
     }
 
     async fn breathe(&self) {
-        if self.is_look_due() {
-            // A sleep, however short, takes the executor to its rings.
-            sleep(GIVE_WAY).await;
-        } else {
-            future::yield_now().await;
+        self.pieces.set(self.pieces.get() + 1);
+        loop {
+            if self.is_look_due() {
+                // A sleep, however short, takes the executor to its rings.
+                sleep(GIVE_WAY).await;
+            } else {
+                future::yield_now().await;
+            }
+            if self.pieces.get() < PIECES_PER_TURN || !self.core.borrow().shard.has_work() {
+                return;
+            }
         }
     }
 
