@@ -123,11 +123,13 @@ async fn drive(local: &Rc<Local>) {
         local.door().heartbeat.fetch_add(1, Ordering::Relaxed);
         let mut until = match turn {
             Turn::Again => {
+                local.let_through(false);
                 future::yield_now().await;
-                if local.is_look_due() {
+                if local.must_look() {
                     // By way of the kernel: the executor hears its bell only when it looks at its rings.
                     local.door().wake.ring();
                     heard(local, SLEEP_MAX).await;
+                    local.has_looked();
                 }
                 continue;
             }
@@ -141,6 +143,7 @@ async fn drive(local: &Rc<Local>) {
             }
             until = until.min(CLOSING_POLL);
         }
+        local.let_through(true);
         let wake = &local.door().wake;
         wake.lie_down();
         if !local.has_work() {

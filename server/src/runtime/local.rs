@@ -4,7 +4,7 @@
 //! is borrowed across an await.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,9 +34,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(1);
 /// How long a task that has run for that long sleeps.
 const GIVE_WAY: Duration = Duration::from_micros(20);
 
-/// Pieces of replies that may be made between two turns of a shard that has work: long lists and live watches so get about half
-/// of the time each.
-const PIECES_PER_TURN: u32 = 4;
+/// Pieces of long replies that are made between two turns of a shard that has work: a piece costs a fifth to a half of a turn.
+const PIECES_PER_TURN: usize = 2;
 
 /// The number of the question for the newest revision; those of other commands count from zero.
 const QUESTION: u64 = u64::MAX;
@@ -102,8 +101,10 @@ pub(super) struct Local {
     random: Cell<u64>,
     /// When the executor was last made to look at its rings.
     looked: Cell<Tick>,
-    /// Pieces of replies that were made since the shard's last turn.
-    pieces: Cell<u32>,
+    /// Whether that is under way: until then nobody who can wait runs on.
+    looking: Cell<bool>,
+    /// Long replies that wait for the shard to make a turn.
+    turnstile: RefCell<VecDeque<Rc<Promise<()>>>>,
     drained: Cell<bool>,
 }
 
@@ -125,7 +126,8 @@ impl Local {
             seen: Cell::default(),
             random: Cell::new(seed | 1),
             looked: Cell::default(),
-            pieces: Cell::default(),
+            looking: Cell::default(),
+            turnstile: RefCell::default(),
             drained: Cell::new(false),
         })
     }
@@ -142,14 +144,29 @@ impl Local {
         Tick::from_nanos(u64::try_from(self.shared.started.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// Whether tasks have run for so long that the executor should look at its rings. Who asks sees to it.
-    pub(super) fn is_look_due(&self) -> bool {
+    /// Whether tasks have run for so long that the executor should look at its rings. It does when no task is ready: so who
+    /// asks and hears yes sleeps, until it [`has_looked`](Self::has_looked), and everybody hears yes meanwhile.
+    pub(super) fn must_look(&self) -> bool {
         let now = self.now();
-        let due = now.since(self.looked.get()) >= LOOK_EVERY;
-        if due {
+        if now.since(self.looked.get()) >= LOOK_EVERY {
             self.looked.set(now);
+            self.looking.set(true);
         }
-        due
+        self.looking.get()
+    }
+
+    /// The executor has looked at its rings.
+    pub(super) fn has_looked(&self) {
+        self.looking.set(false);
+    }
+
+    /// The shard has made a turn: some of those who wait for that may go on; all, when it has nothing to do.
+    pub(super) fn let_through(&self, idle: bool) {
+        let mut turnstile = self.turnstile.borrow_mut();
+        let count = if idle { turnstile.len() } else { PIECES_PER_TURN.min(turnstile.len()) };
+        for promise in turnstile.drain(..count) {
+            promise.fulfil(());
+        }
     }
 
     /// Sends a watch to the shard that is to carry it.
@@ -207,7 +224,6 @@ impl Local {
 
     /// Does a little for the watches. What ended with its connection still good is appended to `released`.
     pub(super) fn turn(&self, released: &mut Vec<Remains>) -> Turn {
-        self.pieces.set(0);
         let now = self.now();
         let core = &mut *self.core.borrow_mut();
         let turn = core.shard.turn(&mut core.sockets, now);
@@ -452,17 +468,16 @@ impl Host for Local {
     }
 
     async fn breathe(&self) {
-        self.pieces.set(self.pieces.get() + 1);
-        loop {
-            if self.is_look_due() {
-                // A sleep, however short, takes the executor to its rings.
-                sleep(GIVE_WAY).await;
-            } else {
-                future::yield_now().await;
-            }
-            if self.pieces.get() < PIECES_PER_TURN || !self.core.borrow().shard.has_work() {
-                return;
-            }
+        if self.core.borrow().shard.has_work() {
+            let promise = Rc::new(Promise::new());
+            self.turnstile.borrow_mut().push_back(Rc::clone(&promise));
+            promise.fulfilled().await;
+        } else if self.must_look() {
+            // A sleep, however short, takes the executor to its rings.
+            sleep(GIVE_WAY).await;
+            self.has_looked();
+        } else {
+            future::yield_now().await;
         }
     }
 
