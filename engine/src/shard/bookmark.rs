@@ -33,6 +33,7 @@ impl Shard {
     /// Gives attention to watchers whose time has come, a few a turn. True when there were any.
     pub(super) fn tend_due(&mut self, outlet: &mut impl Outlet, now: Tick) -> bool {
         let mut tended = false;
+        debug_assert!(self.quiet.ids.is_empty(), "every turn ends with its heartbeats");
         for _ in 0..SENDS_PER_TURN {
             let Some(id) = self.table.first_due(now) else { break };
             tended = true;
@@ -46,10 +47,11 @@ impl Shard {
                 self.tend(id, outlet, now);
             }
         }
+        self.send_heartbeats(outlet);
         tended
     }
 
-    /// Gives a watcher the bookmark or the heartbeat that is due.
+    /// Gives a watcher the bookmark that is due, or puts it down for a heartbeat.
     fn tend(&mut self, id: WatcherId, outlet: &mut impl Outlet, now: Tick) {
         let Some(watcher) = self.table.get(id) else { return };
         let quiet = now >= watcher.next_heartbeat;
@@ -60,8 +62,8 @@ impl Shard {
         }
         if told {
             self.put_off_heartbeat(id, now);
-        } else if quiet {
-            self.heartbeat(id, outlet, now);
+        } else if quiet && self.wants_heartbeat(id, now) {
+            self.quiet.ids.push(id);
         }
         if let Some(due) = self.table.get(id).map(Watcher::next_due) {
             self.table.schedule(id, due);

@@ -13,6 +13,13 @@ use crate::planted::{Bug, planted};
 use crate::tick::Tick;
 use crate::watcher::{Phase, Place, Rest, Watcher, WatcherId};
 
+/// Who gets a heartbeat in the turn under way, and what became of it. Reused.
+#[derive(Debug, Default)]
+pub(super) struct Quiet {
+    pub(super) ids: Vec<WatcherId>,
+    sent: Vec<Sent>,
+}
+
 impl Shard {
     /// When it is to be looked at whether a watcher that gets bytes now was quiet for too long.
     pub(super) fn next_heartbeat(&self, watcher: &Watcher, now: Tick) -> Tick {
@@ -30,32 +37,48 @@ impl Shard {
         }
     }
 
-    /// Sends a heartbeat to a watcher that stands between two frames and was quiet for the interval. A socket that is
-    /// known to be full needs none: more than a space waits for it.
-    pub(super) fn heartbeat(&mut self, id: WatcherId, outlet: &mut impl Outlet, now: Tick) {
+    /// Whether a watcher is to get a heartbeat now: it stands between two frames and was quiet for the interval. A socket
+    /// that is known to be full needs none: more than a space waits for it.
+    pub(super) fn wants_heartbeat(&mut self, id: WatcherId, now: Tick) -> bool {
         self.put_off_heartbeat(id, now);
-        let Some(interval) = self.config.heartbeat_interval else { return };
-        let Some((watcher, class)) = self.table.pair(id) else { return };
+        let Some(interval) = self.config.heartbeat_interval else { return false };
+        let Some((watcher, class)) = self.table.pair(id) else { return false };
         let full = matches!(watcher.place, Place::Blocked);
         if (full || !watcher.at_boundary()) && !planted(Bug::HeartbeatAnywhere) {
-            return;
+            return false;
         }
         if matches!(watcher.phase, Phase::Live)
             && let Some(quiet) = class.served.map(|served| served.plus(interval)).filter(|it| *it > now)
         {
             watcher.next_heartbeat = quiet;
+            return false;
+        }
+        true
+    }
+
+    /// Sends a heartbeat to each of those who [want](Shard::wants_heartbeat) one, together.
+    pub(super) fn send_heartbeats(&mut self, outlet: &mut impl Outlet) {
+        if self.quiet.ids.is_empty() {
             return;
         }
-        match outlet.send(id, frame::HEARTBEAT) {
-            Sent::Gone => self.end(id, false),
-            Sent::Took(taken) => {
-                self.stats.bytes_sent += taken as u64;
-                self.stats.heartbeats_sent += 1;
-                if taken < frame::HEARTBEAT.len() {
-                    self.owe_heartbeat(id, taken);
+        let Quiet { mut ids, mut sent } = std::mem::take(&mut self.quiet);
+        outlet.send_each(&ids, frame::HEARTBEAT, &mut sent);
+        debug_assert_eq!(ids.len(), sent.len(), "the outlet answers for every member");
+        for (&id, &what) in ids.iter().zip(&sent) {
+            match what {
+                Sent::Gone => self.end(id, false),
+                Sent::Took(taken) => {
+                    self.stats.bytes_sent += taken as u64;
+                    self.stats.heartbeats_sent += 1;
+                    if taken < frame::HEARTBEAT.len() {
+                        self.owe_heartbeat(id, taken);
+                    }
                 }
             }
         }
+        ids.clear();
+        sent.clear();
+        self.quiet = Quiet { ids, sent };
     }
 
     /// The socket is full: the rest of the space goes out before anything else.

@@ -37,6 +37,7 @@ use crate::watcher::{Phase, Place, WatcherId};
 use budget::Budget;
 use catchup::Page;
 use dispatch::Round;
+use heartbeat::Quiet;
 use soonest::Soonest;
 pub use stats::Stats;
 use table::Table;
@@ -129,6 +130,7 @@ pub struct Shard {
     abandoned: bool,
     ended: VecDeque<Ended>,
     page: Page,
+    quiet: Quiet,
     stats: Stats,
 }
 
@@ -152,6 +154,7 @@ impl Shard {
             abandoned: false,
             ended: VecDeque::new(),
             page: Page::default(),
+            quiet: Quiet::default(),
             stats: Stats::default(),
             config,
             feed,
