@@ -79,7 +79,8 @@ Watchers
   --client-cpu LIST       run on these CPUs only: 1, 1,3 or 2-5
 
 Writes
-  --rate N|max            writes a second in all, or as fast as the writers go  [20]
+  --rate N|max            writes a second in all, or as fast as the watchers take it    [20]
+  --ahead N               at --rate max: so many writes are sent in front of what the watchers got in the mean  [256]
   --writers N             connections that write                        [1]
   --pipeline N            requests under way on each of them            [16]
   --warmup TIME           written and checked, but not measured         [3s]
@@ -143,6 +144,8 @@ pub(crate) struct Fanout {
     pub(crate) sources: Option<u32>,
     pub(crate) client_cpus: Vec<usize>,
     pub(crate) rate: Rate,
+    /// At `Rate::Max`: writes in front of what the watchers got in the mean.
+    pub(crate) ahead: u32,
     pub(crate) writers: u32,
     pub(crate) pipeline: usize,
     pub(crate) warmup: Duration,
@@ -291,6 +294,7 @@ impl Default for Fanout {
             sources: None,
             client_cpus: Vec::new(),
             rate: Rate::PerSecond(20.0),
+            ahead: 256,
             writers: 1,
             pipeline: 16,
             warmup: Duration::from_secs(3),
@@ -433,7 +437,7 @@ const INITIAL_OPTIONS: [&str; 14] = [
 ];
 
 /// The options that take a value and are set by [`set`].
-const OPTIONS: [&str; 26] = [
+const OPTIONS: [&str; 27] = [
     "--server",
     "--token-file",
     "--resource",
@@ -449,6 +453,7 @@ const OPTIONS: [&str; 26] = [
     "--sources",
     "--client-cpu",
     "--rate",
+    "--ahead",
     "--writers",
     "--pipeline",
     "--warmup",
@@ -491,6 +496,7 @@ fn set(fanout: &mut Fanout, option: &str, text: String) -> Result<(), BadOption>
             fanout.client_cpus = cpu_list(&text).ok_or_else(|| BadOption::new(option, &text, mend))?;
         }
         "--rate" => fanout.rate = rate(option, &text)?,
+        "--ahead" => fanout.ahead = whole(option, &text, 1, 100_000)?,
         "--writers" => fanout.writers = whole(option, &text, 1, 1000)?,
         "--pipeline" => fanout.pipeline = whole(option, &text, 1, 10_000)? as usize,
         "--warmup" => fanout.warmup = duration(option, &text, Duration::ZERO)?,

@@ -12,6 +12,7 @@ use crate::message::{Command, Finish, Plan};
 use crate::mixed::shapes;
 use crate::object::Recipe;
 use crate::outputs::Outputs;
+use crate::pace::{Pace, report_interval_ns};
 use crate::procfs;
 use crate::progress::{Extent, Progress};
 use crate::random::Random;
@@ -139,6 +140,8 @@ pub(crate) struct Run<'a> {
     acknowledged: Arc<AtomicU64>,
     series: Series,
     progress: Progress,
+    /// Of writes that follow no clock.
+    pace: Option<Pace>,
     /// When the writers stop; 0 until that is known.
     end_ns: u64,
     record: Record,
@@ -271,6 +274,7 @@ impl<'a> Run<'a> {
             acknowledged: Arc::new(AtomicU64::new(0)),
             series: Series::new(server_pid),
             progress: Progress::new(args.quiet),
+            pace: None,
             end_ns: 0,
             record: Record::new("fanout", "", 1),
         }
@@ -311,6 +315,8 @@ impl<'a> Run<'a> {
         fleet.tell_all(&Command::Measure { from_ns: measure_from_ns })?;
         self.end_ns = end_ns;
         self.progress.phase("measuring", Extent::Time(args.warmup + args.duration));
+        let (watchers, objects) = (args.watchers, self.recipe.objects());
+        self.pace = Pace::new(args, args.rate, scopes, watchers, objects, fleet.totals().1);
         let mut writing = begin(&self, Span { start_ns, measure_from_ns, end_ns }, &written)?;
         self.wait_until(&mut fleet, measure_from_ns)?;
         let mark = self.cpu_mark(&fleet);
@@ -438,6 +444,7 @@ impl<'a> Run<'a> {
                 threads: args.threads.min(watchers),
                 sources,
                 connect_interval_ns: SECOND_NS * u64::from(args.processes) / u64::from(args.connect_rate),
+                report_interval_ns: report_interval_ns(args.rate),
                 timeout_seconds: lasts.as_secs(),
                 bookmarks: args.bookmarks,
                 mixture: args.mixture.clone(),
@@ -471,7 +478,8 @@ impl<'a> Run<'a> {
                 writes_max,
                 written_before: before.iter().flat_map(|writer| writer.finals.iter().copied()).collect(),
             };
-            let writer = Writer::new(order, Arc::clone(&self.acknowledged));
+            let gate = self.pace.as_ref().map(Pace::gate);
+            let writer = Writer::new(order, Arc::clone(&self.acknowledged)).behind(gate);
             thread::spawn(move || writer.run())
         };
         (0..self.args.writers).map(start).collect()
@@ -517,6 +525,9 @@ impl<'a> Run<'a> {
         let wait_ns = until_ns.min(self.series.due_ns).saturating_sub(now_ns());
         fleet.listen(Duration::from_nanos(wait_ns))?;
         let (open, delivered) = fleet.totals();
+        if let Some(pace) = &mut self.pace {
+            pace.learn(open, delivered);
+        }
         if !fleet.is_ready() {
             self.progress.reach(open);
         }

@@ -33,6 +33,8 @@ const EVENTS_MAX: usize = 1024;
 /// After the last expected event: how long to look for duplicates behind it.
 const LINGER_NS: u64 = 250_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
+/// The longest wait for the next event.
+const IDLE_NS: u64 = 20_000_000;
 
 /// What a worker tells its lanes while they run.
 #[derive(Debug)]
@@ -73,6 +75,7 @@ pub(crate) struct Lane {
     first_connect_ns: u64,
     established: usize,
     next_report_ns: u64,
+    next_latency_ns: u64,
     /// Who goes and comes back, and when the next one does.
     random: Random,
     next_return_ns: u64,
@@ -118,7 +121,8 @@ impl Lane {
             next_connect_ns: now,
             first_connect_ns: now,
             established: 0,
-            next_report_ns: now + SECOND_NS,
+            next_report_ns: now + plan.report_interval_ns,
+            next_latency_ns: now + SECOND_NS,
             random: Random::new(plan.run ^ u64::from(plan.first_watcher + number)),
             next_return_ns: 0,
             heard: 0,
@@ -138,7 +142,11 @@ impl Lane {
         loop {
             self.open_some()?;
             self.hear();
-            let usual_ns = if self.watchers.len() < self.wanted { 1_000_000 } else { 20_000_000 };
+            let usual_ns = if self.watchers.len() < self.wanted {
+                1_000_000
+            } else {
+                IDLE_NS.min(self.plan.report_interval_ns)
+            };
             let wait_ns = self.weather()?.map_or(usual_ns, |wait_ns| wait_ns.min(usual_ns));
             events.clear();
             match epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&timeout(wait_ns))) {
@@ -154,8 +162,8 @@ impl Lane {
             }
             let now = now_ns();
             if now >= self.next_report_ns {
-                self.next_report_ns = now + SECOND_NS;
-                self.report_progress();
+                self.next_report_ns = now + self.plan.report_interval_ns;
+                self.report_progress(now >= self.next_latency_ns);
             }
             if self.signals.abandoned.load(Ordering::Relaxed) {
                 return Ok(());
@@ -481,7 +489,7 @@ impl Lane {
         for watcher in &mut self.watchers {
             (watcher.phase, watcher.socket) = (Phase::Closed, None);
         }
-        self.report_progress();
+        self.report_progress(true);
         let mut tally = std::mem::take(&mut self.desk.tally);
         tally.latency = self.desk.latency.pairs();
         tally.windows = self.desk.windows.iter().map(|(_, window)| window.pairs()).collect();
@@ -495,9 +503,16 @@ impl Lane {
         }
     }
 
-    fn report_progress(&mut self) {
-        let latency = if self.desk.recent.is_empty() { Vec::new() } else { self.desk.recent.pairs() };
-        self.desk.recent.clear();
+    /// Latencies are many numbers: they do not come with every report.
+    fn report_progress(&mut self, with_latency: bool) {
+        let mut latency = Vec::new();
+        if with_latency {
+            if !self.desk.recent.is_empty() {
+                latency = self.desk.recent.pairs();
+            }
+            self.desk.recent.clear();
+            self.next_latency_ns = now_ns() + SECOND_NS;
+        }
         self.report(Report::Progress {
             lane: self.number,
             established: (self.established as u64).saturating_sub(self.desk.tally.disconnected),

@@ -30,6 +30,7 @@ mod message;
 mod mixed;
 mod object;
 mod outputs;
+mod pace;
 mod pictures;
 mod probe;
 mod procfs;

@@ -24,6 +24,8 @@ pub(crate) struct Plan {
     pub(crate) sources: u32,
     /// Between two connects of this worker, all its threads together.
     pub(crate) connect_interval_ns: u64,
+    /// How often a lane tells its progress.
+    pub(crate) report_interval_ns: u64,
     pub(crate) timeout_seconds: u64,
     pub(crate) bookmarks: bool,
     /// How watchers differ from each other.
@@ -118,7 +120,7 @@ pub(crate) enum Command {
 /// From one lane of a worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Report {
-    /// About once a second.
+    /// About once a second, or as often as the plan asks; latencies once a second.
     Progress {
         lane: u32,
         /// Watchers whose response head arrived.

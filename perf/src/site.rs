@@ -1,12 +1,13 @@
 //! What a scenario runs against: the server's address, who calls, whose CPU time and memory counts; and from options the
 //! plans of receiving processes. It opens no watch and writes nothing.
 
-use crate::args::{BadOption, Fanout};
+use crate::args::{BadOption, Fanout, Rate};
 use crate::clock::{nanos, now_ns};
 use crate::fanout::{self, Trouble};
 use crate::http::{Caller, Connection, excerpt};
 use crate::message::Plan;
 use crate::object::Recipe;
+use crate::pace::report_interval_ns;
 use crate::procfs::{self, CpuMark};
 use crate::random::Random;
 use crate::scope::Scope;
@@ -110,6 +111,7 @@ impl Site {
     pub(crate) fn plans(
         &self,
         base: &Fanout,
+        rate: Rate,
         run: u64,
         scopes: &[Scope],
         watchers: u32,
@@ -137,6 +139,7 @@ impl Site {
                 threads: base.threads.min(watchers),
                 sources: base.sources.unwrap_or(needed),
                 connect_interval_ns: SECOND_NS * u64::from(processes) / u64::from(base.connect_rate),
+                report_interval_ns: report_interval_ns(rate),
                 timeout_seconds: (opening + lasts + Duration::from_secs(600)).as_secs(),
                 bookmarks: base.bookmarks,
                 mixture: base.mixture.clone(),

@@ -112,7 +112,8 @@ impl Run<'_> {
             Some(_) => None,
             None => {
                 let base = &Fanout { sources: self.sources(), ..base.clone() };
-                let plans = self.site.plans(base, recipe.run, &scopes, base.watchers, self.lasts());
+                let plans =
+                    self.site.plans(base, base.rate, recipe.run, &scopes, base.watchers, self.lasts());
                 let mut fleet = gently(|| Fleet::start(&plans))??;
                 await_open(&mut fleet, base.watchers)?;
                 eprintln!("{} watchers are open", show_count(u64::from(base.watchers)));
@@ -121,7 +122,7 @@ impl Run<'_> {
         };
         let now = now_ns();
         let span = Span { start_ns: now + LEAD_NS, measure_from_ns: now, end_ns: u64::MAX };
-        let writers = Writers::start(&self.site, base, &recipe, base.rate, span);
+        let writers = Writers::start(&self.site, base, &recipe, base.rate, span, None);
         let mut rounds = Vec::new();
         for number in 0..self.args.rounds {
             let round = self.round(&mut live, fleet.as_mut(), listed.as_ref(), object_bytes)?;
@@ -177,7 +178,7 @@ impl Run<'_> {
 
     fn open_live(&self, recipe: &Recipe, scopes: &[Scope]) -> Result<Fleet, String> {
         let base = Fanout { processes: 1, threads: 1, ..self.args.base.clone() };
-        let plans = self.site.plans(&base, recipe.run, scopes, self.args.live, self.lasts());
+        let plans = self.site.plans(&base, base.rate, recipe.run, scopes, self.args.live, self.lasts());
         let mut live = Fleet::start(&plans)?;
         await_open(&mut live, self.args.live)?;
         Ok(live)

@@ -6,6 +6,7 @@ use crate::clock::{now_ns, timeout};
 use crate::http::{Caller, Replies, excerpt};
 use crate::latency::Latency;
 use crate::object::{Body, Recipe};
+use crate::pace::{CLOSED_NS, Gate};
 use crate::random::Random;
 use crate::stamp::Stamp;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -102,6 +103,8 @@ pub(crate) struct Writer {
     acknowledged: Arc<AtomicU64>,
     /// Set: nothing more is written.
     stop: Arc<AtomicBool>,
+    /// Says when a write may be sent that follows no clock.
+    gate: Option<Arc<Gate>>,
     items: Vec<Item>,
     random: Random,
     next_ns: u64,
@@ -129,6 +132,7 @@ impl Writer {
         Self {
             acknowledged,
             stop: Arc::default(),
+            gate: None,
             items,
             random: Random::new(order.recipe.seed.wrapping_add(u64::from(order.number) << 32)),
             next_ns: order.start_ns + turn,
@@ -144,6 +148,12 @@ impl Writer {
     /// Whoever sets `stop` ends the writes before their time.
     pub(crate) fn until(mut self, stop: Arc<AtomicBool>) -> Self {
         self.stop = stop;
+        self
+    }
+
+    /// Every write waits for the gate.
+    pub(crate) fn behind(mut self, gate: Option<Arc<Gate>>) -> Self {
+        self.gate = gate;
         self
     }
 
@@ -230,6 +240,9 @@ impl Writer {
             if intended_ns > now {
                 return intended_ns;
             }
+            if self.gate.as_ref().is_some_and(|gate| !gate.take()) {
+                return now + CLOSED_NS;
+            }
             self.next_ns = intended_ns + self.order.interval_ns;
             let spot = self.random.below(self.items.len());
             let item = &mut self.items[spot];
@@ -294,6 +307,7 @@ impl Writer {
         self.written.last_reply_ns = now;
         if !(200..300).contains(&status) {
             self.written.failed.push((sent.object, sent.seq));
+            self.count_failed(1);
             let fault = &mut self.written.first_fault;
             fault.get_or_insert_with(|| {
                 format!("the server answered a write with {status}: {}", excerpt(body))
@@ -307,8 +321,15 @@ impl Writer {
         }
     }
 
+    fn count_failed(&self, writes: usize) {
+        if let Some(gate) = &self.gate {
+            gate.fail(writes as u64);
+        }
+    }
+
     /// The outcome of what is under way will never be known.
     fn fail_under_way(&mut self, why: &str) {
+        self.count_failed(self.under_way.len());
         self.written.failed.extend(self.under_way.drain(..).map(|sent| (sent.object, sent.seq)));
         self.written.first_fault.get_or_insert_with(|| why.to_owned());
         self.out.clear();

@@ -5,6 +5,7 @@ use crate::clock::nanos;
 use crate::latency::Latency;
 use crate::message::Finish;
 use crate::object::Recipe;
+use crate::pace::Gate;
 use crate::site::Site;
 use crate::writer::{Order, Writer, Written};
 use std::sync::Arc;
@@ -32,7 +33,15 @@ pub(crate) struct Writers {
 }
 
 impl Writers {
-    pub(crate) fn start(site: &Site, base: &Fanout, recipe: &Recipe, rate: Rate, span: Span) -> Self {
+    /// With a gate every write waits for it.
+    pub(crate) fn start(
+        site: &Site,
+        base: &Fanout,
+        recipe: &Recipe,
+        rate: Rate,
+        span: Span,
+        gate: Option<&Arc<Gate>>,
+    ) -> Self {
         let (acknowledged, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
         let interval_ns = match rate {
             Rate::Max => 0,
@@ -54,6 +63,7 @@ impl Writers {
                 written_before: Vec::new(),
             };
             let writer = Writer::new(order, Arc::clone(&acknowledged)).until(Arc::clone(&stop));
+            let writer = writer.behind(gate.cloned());
             thread::spawn(move || writer.run())
         };
         let running = (0..base.writers).map(start).collect();

@@ -71,6 +71,31 @@ fn as_fast_as_it_goes() {
 }
 
 #[test]
+fn writes_wait_for_watchers_that_are_slow() {
+    let (report, code) = report(Mischief::Slow, "--rate max --ahead 20 --writers 2 --threads 2");
+    assert_eq!((wrongs(&report), code), ([0, 0, 0, 0], Some(0)), "{report}");
+    let written = report["deliveries_expected"].as_u64().unwrap() / 6;
+    // 20 ahead, and 50 a second for 600 ms: 50 in all, were every clock exact. On its own a writer sends thousands.
+    assert!((25..=70).contains(&written), "{report}");
+    let (named, code) = self::report(
+        Mischief::Slow,
+        "--rate max --ahead 20 --field-selector metadata.name={object} --watchers 4 --processes 2",
+    );
+    assert_eq!((wrongs(&named), code), ([0, 0, 0, 0], Some(0)), "{named}");
+    // Each of the four has an object of its own: 200 a second.
+    let written = named["deliveries_expected"].as_u64().unwrap();
+    assert!((60..=200).contains(&written), "{named}");
+}
+
+#[test]
+fn writes_do_not_wait_for_a_watcher_that_is_gone() {
+    let (report, code) = report(Mischief::HangUp, "--rate max --ahead 5");
+    assert_eq!((report["disconnected"].as_u64(), code), (Some(1), Some(1)), "{report}");
+    // It has no part in the deliveries from its tenth event on.
+    assert!(report["deliveries_checked"].as_u64().unwrap() > 5 * 50, "{report}");
+}
+
+#[test]
 fn objects_larger_than_one_read() {
     let (report, code) = report(Mischief::None, "--size 600KiB --rate 20 --watchers 2 --bookmarks");
     assert_eq!((wrongs(&report), code), ([0, 0, 0, 0], Some(0)), "{report}");

@@ -9,8 +9,8 @@ use std::time::Duration;
 pub(super) const HELP: &str = "
 slow: what watchers that never read cost those that do. Rounds without and with them take turns; the others are the same number in both.
   --server URL, --i-own-this-server, --token-file FILE, --resource NAME, --namespace NAME, --objects N, --size SIZE,
-  --connect-rate N, --threads N, --processes N, --sources N, --client-cpu LIST, --writers N, --pipeline N, --warmup TIME,
-  --drain TIME, --seed N, --server-pid PID and --json as above, and
+  --connect-rate N, --threads N, --processes N, --sources N, --client-cpu LIST, --ahead N, --writers N, --pipeline N,
+  --warmup TIME, --drain TIME, --seed N, --server-pid PID and --json as above, and
   --watchers N            watches in all                                [10000]
   --share LIST            per cent of them that never read, for example 5,20,50      [20]
   --rate N|max            writes a second                               [10]
@@ -48,7 +48,7 @@ impl Default for Slow {
 }
 
 /// Those of `fanout` that mean the same here.
-const SHARED: [&str; 20] = [
+const SHARED: [&str; 21] = [
     "--server",
     "--token-file",
     "--resource",
@@ -62,6 +62,7 @@ const SHARED: [&str; 20] = [
     "--sources",
     "--client-cpu",
     "--rate",
+    "--ahead",
     "--writers",
     "--pipeline",
     "--warmup",

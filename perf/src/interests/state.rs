@@ -6,6 +6,7 @@ use crate::clock::{nanos, now_ns, sleep_until};
 use crate::fleet::Fleet;
 use crate::latency::Latency;
 use crate::message::Command;
+use crate::pace::Pace;
 use crate::record::Record;
 use crate::site::client_cpu_ns;
 use crate::tally::Tally;
@@ -103,7 +104,7 @@ impl Run<'_> {
             State::None => None,
             State::One | State::Each => {
                 let lasts = base.warmup + base.duration + base.drain;
-                Some(Fleet::start(&self.site.plans(base, recipe.run, &scopes, watchers, lasts))?)
+                Some(Fleet::start(&self.site.plans(base, rate, recipe.run, &scopes, watchers, lasts))?)
             }
         };
         if let Some(fleet) = &mut fleet {
@@ -118,12 +119,15 @@ impl Run<'_> {
         if let Some(fleet) = &mut fleet {
             fleet.tell_all(&Command::Measure { from_ns: measure_from_ns })?;
         }
-        let writers = Writers::start(&self.site, base, &recipe, rate, span);
-        wait_until(fleet.as_mut(), measure_from_ns)?;
+        let delivered = fleet.as_ref().map_or(0, |fleet| fleet.totals().1);
+        let mut pace = Pace::new(base, rate, &scopes, watchers, recipe.objects(), delivered);
+        let gate = pace.as_ref().map(Pace::gate);
+        let writers = Writers::start(&self.site, base, &recipe, rate, span, gate.as_ref());
+        wait_paced(fleet.as_mut(), pace.as_mut(), measure_from_ns)?;
         let pids = fleet.as_ref().map(Fleet::pids).unwrap_or_default();
         let (server_before, own_before) = (self.site.server_cpu(), client_cpu_ns(pids.clone()));
         while !writers.are_done() {
-            wait_until(fleet.as_mut(), now_ns() + 20_000_000)?;
+            wait_paced(fleet.as_mut(), pace.as_mut(), now_ns() + 20_000_000)?;
         }
         let written = writers.acknowledged();
         let account = writers.end()?;
@@ -206,6 +210,22 @@ pub(crate) fn wait_until(mut fleet: Option<&mut Fleet>, until_ns: u64) -> Result
             }
             None => sleep_until(until_ns),
         }
+    }
+    Ok(())
+}
+
+/// The same, and lets writers on as the watchers get on.
+fn wait_paced(
+    mut fleet: Option<&mut Fleet>,
+    mut pace: Option<&mut Pace>,
+    until_ns: u64,
+) -> Result<(), String> {
+    while now_ns() < until_ns {
+        let (Some(fleet), Some(pace)) = (&mut fleet, &mut pace) else { return wait_until(fleet, until_ns) };
+        fleet.listen(Duration::from_nanos(until_ns.saturating_sub(now_ns()).min(SECOND_NS)))?;
+        fleet.recent.clear();
+        let (open, delivered) = fleet.totals();
+        pace.learn(open, delivered);
     }
     Ok(())
 }

@@ -223,6 +223,6 @@ impl Lane {
         self.report(Report::Storm(found));
         // A second storm must not find the progress line late.
         self.next_report_ns = now_ns() + SECOND_NS;
-        self.report_progress();
+        self.report_progress(true);
     }
 }

@@ -98,7 +98,12 @@ fn gather(value: &Value, records: &mut Vec<Record>) -> Result<(), serde_json::Er
                             records.push(serde_json::from_value(item.clone())?);
                         }
                     }
-                    other => gather(other, records)?,
+                    Value::Null
+                    | Value::Bool(_)
+                    | Value::Number(_)
+                    | Value::String(_)
+                    | Value::Array(_)
+                    | Value::Object(_) => gather(field, records)?,
                 }
             }
         }

@@ -3,7 +3,7 @@
 #![allow(dead_code)] // each test program uses its part
 
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -42,6 +42,8 @@ pub enum Mischief {
     GoneStatus,
     /// Every third watch that comes back is not answered but hung up, and every third answered with 503.
     Overloaded,
+    /// Writes are answered at once, and an event goes to the watches every 20 ms only.
+    Slow,
     /// All watches are refused.
     RefuseWatches,
     /// Initial events, or the items of a list, without the last of them.
@@ -65,6 +67,8 @@ struct Watch {
     accept: String,
     events: usize,
     kept_back: Option<String>,
+    /// What is still to be sent, when the server is slow.
+    late: VecDeque<String>,
 }
 
 struct State {
@@ -104,6 +108,20 @@ pub fn start_at(port: u16, mischief: Mischief) -> SocketAddr {
         loop {
             thread::sleep(Duration::from_millis(100));
             lock(&ticking).tick();
+        }
+    });
+    let slow = Arc::clone(&state);
+    thread::spawn(move || {
+        if mischief != Mischief::Slow {
+            return;
+        }
+        loop {
+            thread::sleep(Duration::from_millis(20));
+            for watch in &mut lock(&slow).watches {
+                if let Some(line) = watch.late.pop_front() {
+                    watch.send(&line);
+                }
+            }
         }
     });
     thread::spawn(move || {
@@ -177,16 +195,24 @@ fn serve(stream: TcpStream, state: &Mutex<State>) -> Option<()> {
             if query.contains_key("sendInitialEvents") && !state.send_initial(&mut output, path)? {
                 return None;
             }
-            let mut watch = Watch { stream: output, collection, query, accept, events: 0, kept_back: None };
+            let mut watch = Watch {
+                stream: output,
+                collection,
+                query,
+                accept,
+                events: 0,
+                kept_back: None,
+                late: VecDeque::new(),
+            };
             if state.mischief == Mischief::GoneEvent && !missed.is_empty() {
                 watch.send("{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"reason\":\"Expired\",\"code\":410}}\n");
                 watch.stream.write_all(b"0\r\n\r\n").ok()?;
                 return None;
             }
-            let forgotten = match state.mischief {
-                Mischief::ForgetOne => 1,
-                Mischief::ForgetMissed => missed.len(),
-                _ => 0,
+            let forgotten = if state.mischief == Mischief::ForgetMissed {
+                missed.len()
+            } else {
+                usize::from(state.mischief == Mischief::ForgetOne)
             };
             for (kind, object) in missed.iter().skip(forgotten) {
                 watch.events += 1;
@@ -375,6 +401,10 @@ impl State {
             }
             watch.events += 1;
             let line = watch.line(kind, object);
+            if mischief == Mischief::Slow {
+                watch.late.push_back(line);
+                continue;
+            }
             if mischief == Mischief::HangUpAll && watch.events == 10 {
                 let _gone = watch.stream.shutdown(std::net::Shutdown::Both);
                 continue;
