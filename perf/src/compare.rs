@@ -73,10 +73,10 @@ struct Found {
 impl Found {
     fn record(&self, subject: &Subject, round: u32) -> Record {
         let name = match self.mode {
-            Some(mode) => format!("floor:{mode}"),
+            Some(mode) => format!("floor {mode}"),
             None => subject.to_string(),
         };
-        let mut record = self.report.record("compare", &name, round);
+        let mut record = self.report.record_as(&name, round);
         record.set("events_per_write", self.events_per_write.map(f64::from));
         record
     }

@@ -286,14 +286,12 @@ impl<'a> Run<'a> {
         let (mixture, caller) = (&self.args.mixture, self.caller.clone());
         let recipe = self.recipe.clone();
         let address = self.address;
-        let mut report = self.measure(&scopes, |run, span, before| {
+        self.measure(&scopes, |run, span, before| {
             let Span { measure_from_ns, end_ns, .. } = span;
             let beside = Beside::start(mixture, address, &caller, &recipe, measure_from_ns, end_ns);
             let writers = run.start_writers(before, span, u64::MAX);
             Ok(Box::new(Threads { writers, beside: Some(beside) }))
-        })?;
-        report.object_bytes = object_bytes;
-        Ok(report)
+        })
     }
 
     /// Opens the watches, has somebody write, waits for the rest, and closes the accounts.
@@ -349,6 +347,7 @@ impl<'a> Run<'a> {
         let client_ns =
             used.client_ns.zip(mark.client_ns).map(|(after, before)| after.saturating_sub(before));
         report.client_cpu_share = client_ns.map(|ns| ns as f64 / window_ns as f64);
+        report.object_bytes = self.object_bytes;
         report.judge();
         report.record = report.keep_in(self.record, &fleet.latency, self.series.rows);
         Ok(report)

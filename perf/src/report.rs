@@ -2,7 +2,7 @@
 
 use crate::beside::BesideReport;
 use crate::floor::Beside;
-use crate::latency::{Latency, Pairs};
+use crate::latency::Latency;
 use crate::procfs::Held;
 use crate::record::{Record, Row};
 use crate::units::{show_bytes, show_count, show_ns, show_rate};
@@ -75,9 +75,6 @@ pub(crate) struct Report {
     pub(crate) latency_p99_ns: u64,
     pub(crate) latency_p999_ns: u64,
     pub(crate) latency_max_ns: u64,
-    /// The whole distribution, for the record.
-    #[serde(skip)]
-    pub(crate) latency: Pairs,
     pub(crate) stream_bytes_per_second: f64,
     /// Events that one read of this generator found, in the mean.
     pub(crate) events_per_read: Option<f64>,
@@ -158,6 +155,7 @@ impl Report {
             ("duplicated", self.duplicated),
             ("out_of_order", self.out_of_order),
             ("disconnected", self.disconnected),
+            ("deliveries_checked", self.deliveries_checked),
             ("write_latency_p50_ns", self.write_latency_p50_ns),
             ("write_latency_p99_ns", self.write_latency_p99_ns),
             ("write_send_delay_p99_ns", self.write_send_delay_p99_ns),
@@ -168,6 +166,8 @@ impl Report {
         record.set("server_cpu_share", self.server_cpu_share);
         record.set("rss_bytes_per_watcher", self.rss_bytes_per_watcher);
         record.set("client_cpu_share", self.client_cpu_share);
+        record.set("events_per_read", self.events_per_read);
+        record.set("frame_bytes", self.frame_bytes);
         for (name, bytes) in [
             ("server_rss_before_bytes", self.server_rss_before_bytes),
             ("server_rss_idle_bytes", self.server_rss_idle_bytes),
@@ -180,7 +180,6 @@ impl Report {
 
     pub(crate) fn set_latency(&mut self, latency: &Latency) {
         let found = Quantiles::from(latency);
-        self.latency = latency.pairs();
         self.latency_p50_ns = found.p50;
         self.latency_p90_ns = found.p90;
         self.latency_p99_ns = found.p99;
@@ -217,36 +216,9 @@ impl Report {
         self.clean = wrong == 0 && self.deliveries_checked > 0 && self.beside.is_clean();
     }
 
-    /// The run as it is kept.
-    pub(crate) fn record(&self, scenario: &str, subject: &str, round: u32) -> Record {
-        let mut record = Record::new(scenario, subject, round);
-        record.watchers = self.watchers;
-        record.object_bytes = self.object_bytes;
-        record.write_rate_per_second = self.write_rate_wanted_per_second;
-        record.clean = self.clean;
-        record.latency.clone_from(&self.latency);
-        let values = [
-            ("server_cpu_ns_per_delivery", self.server_cpu_ns_per_delivery),
-            ("server_cpu_share", self.server_cpu_share),
-            ("client_cpu_share", self.client_cpu_share),
-            ("deliveries_per_second", Some(self.deliveries_per_second)),
-            ("writes_per_second", Some(self.write_rate_per_second)),
-            ("latency_p50_ns", Some(self.latency_p50_ns as f64)),
-            ("latency_p90_ns", Some(self.latency_p90_ns as f64)),
-            ("latency_p99_ns", Some(self.latency_p99_ns as f64)),
-            ("latency_p999_ns", Some(self.latency_p999_ns as f64)),
-            ("latency_max_ns", Some(self.latency_max_ns as f64)),
-            ("rss_bytes_per_watcher", self.rss_bytes_per_watcher),
-            ("server_rss_end_bytes", self.server_rss_end_bytes.map(|bytes| bytes as f64)),
-            ("events_per_read", self.events_per_read),
-            ("frame_bytes", self.frame_bytes),
-            ("deliveries_checked", Some(self.deliveries_checked as f64)),
-            ("disconnected", Some(self.disconnected as f64)),
-        ];
-        for (name, value) in values {
-            record.set(name, value);
-        }
-        record
+    /// The record of this run under another name.
+    pub(crate) fn record_as(&self, subject: &str, round: u32) -> Record {
+        Record { subject: subject.to_owned(), round, object_bytes: self.object_bytes, ..self.record.clone() }
     }
 
     /// The generator had hardly any time left: the latencies may be its own.

@@ -57,10 +57,15 @@ fn a_server_and_the_floor_take_turns() {
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let records = records(&output);
     let subjects: Vec<&str> = records.iter().map(|record| record["subject"].as_str().unwrap()).collect();
-    assert_eq!(subjects, [&url, "floor:send", "floor:send", &url], "A B, then B A");
+    assert_eq!(subjects, [&url, "floor send", "floor send", &url], "A B, then B A");
     for record in &records {
         assert_eq!((&record["watchers"], &record["clean"]), (&5.into(), &true.into()), "{record}");
         assert_eq!(record["values"]["deliveries_checked"], 5.0 * 40.0, "{record}");
+        assert_eq!(
+            (&record["scenario"], &record["object_bytes"]),
+            (&"fanout".into(), &1024.into()),
+            "{record}"
+        );
         assert!(!record["latency"].as_array().unwrap().is_empty(), "{record}");
     }
     let lines = std::fs::read_to_string(&out).unwrap();

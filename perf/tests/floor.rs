@@ -33,8 +33,8 @@ fn every_mode_delivers_every_event_once() {
         assert!(record["values"]["server_cpu_ns_per_delivery"].as_f64().unwrap() > 0.0, "{record}");
     }
     let order: Vec<&str> = records.iter().map(|record| record["subject"].as_str().unwrap()).collect();
-    assert_eq!(order[..3], ["floor:send", "floor:writev", "floor:uring"]);
-    assert_eq!(order[3], "floor:writev", "another round begins with another mode");
+    assert_eq!(order[..3], ["floor send", "floor writev", "floor uring"]);
+    assert_eq!(order[3], "floor writev", "another round begins with another mode");
     assert!(["send", "writev", "uring"].contains(&report["best_mode"].as_str().unwrap()));
     let frame = report["frame_bytes"].as_f64().unwrap();
     assert!((2048.0..2150.0).contains(&frame), "{frame}");

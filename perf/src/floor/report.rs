@@ -80,7 +80,7 @@ impl FloorReport {
     }
 
     pub(crate) fn add(&mut self, mode: Mode, round: u32, found: Found) {
-        let mut record = found.report.record("floor", &format!("floor:{mode}"), round);
+        let mut record = found.report.record_as(&format!("floor {mode}"), round);
         record.set("events_per_write", f64::from(self.events_per_write));
         self.records.push(record);
         self.object_bytes = found.report.object_bytes;
