@@ -6,6 +6,7 @@ mod report;
 
 pub(crate) use report::SlowReport;
 
+use crate::args::floor::FloorChoice;
 use crate::args::{Fanout, Slow};
 use crate::fanout::{self, Trouble};
 use crate::message::deaf_among;
@@ -26,7 +27,11 @@ pub(crate) fn run(args: &Slow) -> Result<SlowReport, Trouble> {
         let slow = deaf_among(base.watchers, percent);
         let mut share = Share { percent, slow, healthy: base.watchers - slow, ..Share::default() };
         for number in 1..=args.rounds {
-            let without = half(base, share.healthy, 0);
+            let mut without = half(base, share.healthy, 0);
+            if number == args.rounds {
+                // Once is enough: of the healthy alone.
+                without.floor = base.floor;
+            }
             let with = half(base, base.watchers, percent);
             let rounds = args.rounds;
             let run = |args: &Fanout, state: &str| {
@@ -54,5 +59,6 @@ pub(crate) fn run(args: &Slow) -> Result<SlowReport, Trouble> {
 fn half(base: &Fanout, watchers: u32, deaf_percent: u32) -> Fanout {
     let mut half = Fanout { watchers, ..base.clone() };
     half.mixture.deaf_percent = deaf_percent;
+    half.floor = FloorChoice::Off;
     half
 }

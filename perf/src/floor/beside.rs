@@ -3,7 +3,7 @@
 
 use super::{Ask, Mode, Size, measure};
 use crate::args::floor::FloorChoice;
-use crate::args::{Fanout, Rate};
+use crate::args::{Fanout, Mixture, Rate};
 use crate::fanout::Trouble;
 use crate::procfs;
 use crate::report::Report;
@@ -80,6 +80,8 @@ pub(crate) fn beside(base: &Fanout, shown: &Shown, modes: &[Mode]) -> Result<Bes
     let share = MEASURED / u32::try_from(modes.len()).unwrap_or(1).max(1);
     let mut base = base.clone();
     base.rate = shown.rate;
+    // Nobody writes to the floor, reads of it, or leaves it unread.
+    base.mixture = Mixture::default();
     base.duration = base.duration.min(share);
     base.warmup = base.warmup.min(WARMUP_MAX);
     let mut besides = Vec::new();

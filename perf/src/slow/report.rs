@@ -179,6 +179,9 @@ impl Share {
         write_pair(out, "p50", self.latency_p50_ns, ns)?;
         write_pair(out, "p99", self.latency_p99_ns, ns)?;
         write_pair(out, "CPU a delivery", self.server_cpu_ns_per_delivery, micros)?;
+        if let Some(floor) = self.rounds.last().and_then(|round| round.without.floor.as_ref()) {
+            line(out, "floor", format!("without, in the last round: {floor}"))?;
+        }
         write_pair(out, "server RSS", self.server_rss_bytes, bytes)?;
         write_pair(out, "of it anonymous", self.server_anon_bytes, bytes)?;
         let kib = |bytes: f64| format!("{:.2}", bytes / 1024.0);
