@@ -400,6 +400,19 @@ fn out_of_descriptors_and_back() {
         in_a_row = if client.get("/readyz").status == 200 { in_a_row + 1 } else { 0 };
         std::thread::sleep(Duration::from_millis(20));
     }
-    drop((early, writer));
+    // Exhausted again, one after the other: each is told something at once.
+    let mut held = Vec::new();
+    let mut told = 0;
+    for number in 0..400 {
+        let mut connection = client.connect().unwrap();
+        let answer = connection.request("GET", "/livez", &[], &[]);
+        match answer.map(|answer| answer.status) {
+            Ok(200) => held.push(connection),
+            Ok(503) => told += 1,
+            other => panic!("connection {number}, {} held: {other:?}", held.len()),
+        }
+    }
+    assert!(told > 100 && held.len() > 50, "{told} told, {} held", held.len());
+    drop((early, writer, held));
     is_well(&server);
 }

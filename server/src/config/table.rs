@@ -237,7 +237,7 @@ pub(crate) static ROWS: [Row; 31] = [
     Row {
         name: "stall-timeout",
         value: "TIME",
-        help: "cut off who takes no byte that long; 0: never",
+        help: "cut off a watch that takes no byte; 0: never",
         standard: Standard::Text("60s"),
         in_file: true,
         set: Set::One(|config, text| {

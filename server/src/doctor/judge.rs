@@ -25,7 +25,7 @@ const MEMLOCK_SHARD_BYTES: u64 = 1 << 20;
 
 /// Files of the process itself: store, log, listeners, the admin's connections.
 const FILES_PROCESS: u64 = 64;
-/// Files of a shard: rings, eventfds, listener, the spare one of accept.
+/// Files of a shard: rings (5, and a sixth for a moment), eventfds (3), listeners (4), and some to spare.
 const FILES_SHARD: u64 = 16;
 /// Fewer watchers than this is a limit that nobody chose on purpose.
 const WATCHERS_FEW: u64 = 1024;

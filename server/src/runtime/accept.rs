@@ -71,7 +71,8 @@ pub(super) fn listeners(
             let fd = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
             set_socket_reuseaddr(&fd, true)?;
             set_socket_reuseport(&fd, true)?;
-            // Accepted sockets inherit these: a peer that lost its power is noticed within 75 s, idle or not.
+            // Accepted sockets inherit these: with a stall timeout of 60 s a peer that lost its power is noticed within 75 s, idle
+            // or not. `TCP_USER_TIMEOUT` stands for the number of questions too, so a longer one makes that later.
             set_socket_keepalive(&fd, true)?;
             set_tcp_keepidle(&fd, KEEP_ALIVE)?;
             set_tcp_keepintvl(&fd, KEEP_ALIVE)?;
@@ -98,28 +99,19 @@ fn bind_alone(address: SocketAddr) -> std::io::Result<std::net::TcpListener> {
     }
 }
 
-/// Accepts for ever.
+/// Accepts for ever. Who gets the last descriptor of all is told that there is none for him, and gives it back: so there is
+/// one for the next, and nobody waits in the kernel without an answer. A spare one that is held does not do that: another
+/// listener may take it in the moment that it is let go.
 pub(super) async fn accept(local: Rc<Local>, listener: TcpListener, face: Face) {
-    let mut spare = spare_descriptor(&local);
     loop {
         match listener.accept().await {
-            Ok(stream) => {
-                if local.closing() {
-                    continue;
-                }
-                start(&local, stream, Vec::new(), face);
+            Ok(_) if local.closing() => {}
+            Ok(stream) if is_another_left(&local) => start(&local, stream, Vec::new(), face),
+            Ok(mut stream) => {
+                let _ = stream.write_all(OVERLOADED).await;
             }
-            Err(error) => {
-                let error = std::io::Error::from(error);
-                // ENFILE, EMFILE: the connection waits in the kernel. Give up the spare descriptor to tell it.
-                if matches!(error.raw_os_error(), Some(23 | 24)) && spare.take().is_some() {
-                    if let Ok(mut stream) = listener.accept().await {
-                        let _ = stream.write_all(OVERLOADED).await;
-                    }
-                    spare = spare_descriptor(&local);
-                }
-                sleep(BACK_OFF).await;
-            }
+            // Out of descriptors or memory: the connection waits in the kernel.
+            Err(_) => sleep(BACK_OFF).await,
         }
     }
 }
@@ -139,8 +131,9 @@ pub(super) fn start(local: &Rc<Local>, stream: TcpStream, buffer: Vec<u8>, face:
     .detach();
 }
 
-fn spare_descriptor(local: &Local) -> Option<OwnedFd> {
-    local.door().wake.descriptor().try_clone_to_owned().ok()
+/// Whether one more descriptor can be had.
+fn is_another_left(local: &Local) -> bool {
+    local.door().wake.descriptor().try_clone_to_owned().is_ok()
 }
 
 #[cfg(test)]

@@ -117,7 +117,8 @@ impl Sends {
         for completion in self.ring.completion() {
             let outcome = match completion.result() {
                 taken if taken >= 0 => Ok(usize::try_from(taken).unwrap_or(0)),
-                error if -error == EAGAIN => Ok(0),
+                // Interrupted: a poll for room answers at once.
+                error if matches!(-error, EAGAIN | EINTR) => Ok(0),
                 error => Err(-error),
             };
             let place = usize::try_from(completion.user_data()).ok();
