@@ -1,5 +1,5 @@
 //! What a cluster does, at once: watches of several kinds, watchers that never read, watchers that go and come back,
-//! LISTs and GETs, writes, and a probe of the server's health. It is one run of [`fanout`](crate::fanout) with all that
+//! LISTs and GETs, writes, and a probe of the server's health. It is one run of [`fanout`] with all that
 //! beside it; every watcher that reads is held to account as there.
 
 pub(crate) mod shapes;

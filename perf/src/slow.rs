@@ -1,5 +1,5 @@
 //! What watchers that never read cost those that do. Two states take turns: the healthy ones alone, and the same number
-//! of them among others whose sockets fill up. Each half is one run of [`fanout`](crate::fanout): the healthy are held to
+//! of them among others whose sockets fill up. Each half is one run of [`fanout`]: the healthy are held to
 //! account as there, and those who never read are outside of it.
 
 mod report;
