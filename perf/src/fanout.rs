@@ -89,7 +89,9 @@ struct CpuMark {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
     pub(crate) start_ns: u64,
+    /// Writes meant to be sent from here on are measured.
     pub(crate) measure_from_ns: u64,
+    /// `u64::MAX`: until they are told to stop.
     pub(crate) end_ns: u64,
 }
 

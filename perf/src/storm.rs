@@ -13,6 +13,7 @@ pub(crate) use report::StormReport;
 use crate::args::storm::{Lists, Storm};
 use crate::args::{Fanout, Initial};
 use crate::clock::{nanos, now_ns};
+use crate::fanout::Span;
 use crate::fanout::Trouble;
 use crate::fleet::Fleet;
 use crate::initial::{self, InitialReport, Memory};
@@ -27,7 +28,7 @@ use crate::site::{Site, client_cpu_ns, gently};
 use crate::stock;
 use crate::tally::Tally;
 use crate::units::{show_count, show_ns};
-use crate::writers::{Span, Writers};
+use crate::writers::Writers;
 use std::time::Duration;
 
 /// Between a word to the workers and the moment that it names.

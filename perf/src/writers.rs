@@ -2,6 +2,7 @@
 
 use crate::args::{Fanout, Rate};
 use crate::clock::nanos;
+use crate::fanout::Span;
 use crate::latency::Latency;
 use crate::message::Finish;
 use crate::object::Recipe;
@@ -12,16 +13,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
-
-/// When to write.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Span {
-    pub(crate) start_ns: u64,
-    /// Writes meant to be sent from here on are measured.
-    pub(crate) measure_from_ns: u64,
-    /// `u64::MAX`: until they are told to stop.
-    pub(crate) end_ns: u64,
-}
 
 /// Writers at work.
 #[derive(Debug)]

@@ -75,7 +75,7 @@ impl IdleReport {
         let is_clean = |round: &Round| round.ended == 0 && round.wrong == 0;
         self.clean = !self.rounds.is_empty() && self.rounds.iter().all(is_clean);
         let record = |round: &Round| {
-            let mut record = Record::new("idle", "server", round.number);
+            let mut record = Record::new("idle", &self.server, round.number);
             record.watchers = self.watchers;
             record.clean = is_clean(round);
             record.set("anon_bytes_per_watcher", each(round, anon));

@@ -3,6 +3,7 @@
 use super::Run;
 use crate::args::Rate;
 use crate::clock::{nanos, now_ns, sleep_until};
+use crate::fanout::Span;
 use crate::fleet::Fleet;
 use crate::latency::Latency;
 use crate::message::Command;
@@ -11,7 +12,7 @@ use crate::record::Record;
 use crate::site::client_cpu_ns;
 use crate::tally::Tally;
 use crate::units::show_count;
-use crate::writers::{Span, Writers};
+use crate::writers::Writers;
 use std::time::Duration;
 
 /// After the last watch is open: how long the server may settle.
