@@ -2,6 +2,9 @@
 //!
 //! It refills with time and is capped; what a loan did not use is given back, what it overdrew is owed. Figures
 //! from kube-apiserver's dispatch budget, which spends it on waiting; here it pays for work only.
+//!
+//! Behind a long round the purse is small change: then a loan is as long as makes those behind fare as the live did, one
+//! by one, and at most as long as the round or the purse when it is full. Who is behind in a busy shard would else fall back for ever.
 
 use std::time::Duration;
 
@@ -20,6 +23,8 @@ pub(crate) struct Budget {
 #[derive(Debug)]
 struct Loan {
     left_ns: i64,
+    /// Of it, what is the purse's. What is above that is the fair share of a round.
+    purse_ns: i64,
     since: Tick,
 }
 
@@ -44,24 +49,34 @@ impl Budget {
         }
     }
 
-    /// Takes out a loan, if there is none and there is something to lend. True when there is time to spend.
-    pub(crate) fn lend(&mut self, now: Tick) -> bool {
+    /// Takes out a loan, if there is none and there is something to lend. True when there is time to spend. `fair`: what
+    /// those behind have a claim to, whatever the purse holds.
+    pub(crate) fn lend(&mut self, now: Tick, fair: Duration) -> bool {
         if self.loan.is_none() {
             self.refill(now);
-            if self.available_ns <= 0 {
+            let purse_ns = self.available_ns.clamp(0, nanos(BUDGET_LOAN));
+            let left_ns = purse_ns.max(nanos(fair));
+            if left_ns <= 0 {
                 return false;
             }
-            let left_ns = self.available_ns.min(nanos(BUDGET_LOAN));
-            self.available_ns -= left_ns;
-            self.loan = Some(Loan { left_ns, since: now });
+            self.available_ns -= purse_ns;
+            self.loan = Some(Loan { left_ns, purse_ns, since: now });
         }
         self.loan.as_ref().is_some_and(|loan| loan.left_ns > 0)
+    }
+
+    /// The fair share of a round of `round` for `live` watchers: as much a watcher for those `behind`.
+    pub(crate) fn fair(round: Duration, live: u64, behind: usize) -> Duration {
+        let share = u32::try_from(behind).unwrap_or(u32::MAX);
+        let parts = u32::try_from(live.max(1)).unwrap_or(u32::MAX);
+        (round.saturating_mul(share) / parts).min(round.max(BUDGET_CAP))
     }
 
     /// Ends the loan; what was not spent goes back, what was overdrawn is owed.
     pub(crate) fn give_back(&mut self) {
         if let Some(loan) = self.loan.take() {
-            self.available_ns = (self.available_ns + loan.left_ns).min(nanos(BUDGET_CAP));
+            // The share is spent first, and what is left of it is nobody's.
+            self.available_ns = (self.available_ns + loan.left_ns.min(loan.purse_ns)).min(nanos(BUDGET_CAP));
         }
     }
 
@@ -85,7 +100,7 @@ mod tests {
     fn lent_ms(budget: &mut Budget, from_us: u64) -> u64 {
         let (mut now, mut lent) = (from_us, 0);
         while now < from_us + 100_000 {
-            while budget.lend(at(now)) {
+            while budget.lend(at(now), Duration::ZERO) {
                 now += 700;
                 lent += 700;
                 budget.settle(at(now));
@@ -111,9 +126,33 @@ mod tests {
     #[test]
     fn what_is_not_used_is_given_back() {
         let mut budget = Budget::new();
-        assert!(budget.lend(at(0)));
+        assert!(budget.lend(at(0), Duration::ZERO));
         budget.settle(at(3_000));
         budget.give_back();
         assert_eq!(budget.available_ns, 97_000_000);
+    }
+
+    #[test]
+    fn behind_a_long_round_those_behind_fare_as_the_live_did() {
+        let round = Duration::from_millis(200);
+        assert_eq!(Budget::fair(round, 100, 10), Duration::from_millis(20));
+        assert_eq!(Budget::fair(round, 10, 100), round, "the live wait for no more than a round");
+        assert_eq!(Budget::fair(round, 0, 5), round);
+        assert_eq!(Budget::fair(Duration::from_millis(1), 10, 90), Duration::from_millis(9));
+        assert_eq!(Budget::fair(Duration::from_millis(1), 1, 10_000), BUDGET_CAP);
+        let mut budget = Budget { available_ns: -5_000_000, ..Budget::new() };
+        let lend = |budget: &mut Budget, us| budget.lend(at(us), Duration::from_millis(20));
+        assert!(lend(&mut budget, 0), "the purse is empty, the claim is not");
+        budget.settle(at(19_000));
+        assert!(lend(&mut budget, 19_000));
+        budget.settle(at(21_000));
+        assert!(!lend(&mut budget, 21_000));
+        budget.give_back();
+        assert_eq!(budget.available_ns, -6_000_000, "what was overdrawn is owed");
+        let mut budget = Budget::new();
+        assert!(lend(&mut budget, 0));
+        budget.settle(at(4_000));
+        budget.give_back();
+        assert_eq!(budget.available_ns, 100_000_000, "the share was spent first");
     }
 }

@@ -36,17 +36,47 @@ enum Of {
     EndOfState,
 }
 
-/// The bytes of one page and the frames in it. Reused.
+/// A part of the ring, as one class sees it.
+#[derive(Debug, Default)]
+struct Stretch {
+    /// Whose; `None`: the page is one watcher's alone.
+    class: Option<u64>,
+    from: Position,
+    to: Position,
+}
+
+/// The bytes of one page and the frames in it. Reused; what it holds of the ring goes to every watcher of the class that
+/// stands within it, so that those who fell behind together are caught up together.
 #[derive(Debug, Default)]
 pub(super) struct Page {
     bytes: Vec<u8>,
     marks: Vec<Mark>,
+    stretch: Stretch,
+    /// A frame that fills a page by itself is sent from where it stands.
+    large: Option<Bytes>,
 }
 
 impl Page {
     fn clear(&mut self) {
         self.bytes.clear();
         self.marks.clear();
+        self.stretch.class = None;
+        self.large = None;
+    }
+
+    /// Whether it holds what a watcher of this class that stands at `cursor` is owed next.
+    fn reaches(&self, class: u64, cursor: Position) -> bool {
+        self.stretch.class == Some(class) && self.stretch.from <= cursor && cursor < self.stretch.to
+    }
+
+    /// The first frame for who stands at `cursor`.
+    fn first_from(&self, cursor: Position) -> usize {
+        self.marks.partition_point(|mark| matches!(mark.of, Of::Event(at) if at < cursor))
+    }
+
+    /// Where a frame begins.
+    fn start_of(&self, number: usize) -> usize {
+        number.checked_sub(1).map_or(0, |before| self.marks[before].end)
     }
 
     fn mark(&mut self, of: Of) {
@@ -74,8 +104,7 @@ impl Page {
     /// The frame that the byte `taken` falls into: its number, and how many bytes of it the page held before.
     fn locate(&self, taken: usize) -> Option<(usize, usize)> {
         let number = self.marks.iter().position(|mark| taken < mark.end)?;
-        let start = number.checked_sub(1).map_or(0, |before| self.marks[before].end);
-        Some((number, taken - start))
+        Some((number, taken - self.start_of(number)))
     }
 }
 
@@ -157,26 +186,56 @@ impl Shard {
             return;
         }
         let mut page = std::mem::take(&mut self.page);
-        page.clear();
         let Some((watcher, class)) = self.table.pair(id) else { return };
-        let ending = watcher.ending;
-        let key = &class.key;
-        let opened = key.opened;
-        let mut at = cursor;
-        let mut skip = offset;
+        // Who is to end, or has had no frame yet, gets one frame, and not the one that others get.
+        let alone = watcher.ending || !class.key.opened;
         let mut lapped = false;
-        // A frame that fills a page by itself is sent from where it stands.
-        let mut large: Option<Bytes> = None;
+        if alone || !page.reaches(class.serial, cursor) {
+            lapped = self.gather(&mut page, id, cursor, alone);
+        }
+        let first = page.first_from(cursor);
+        if lapped && page.marks.len() == first {
+            self.page = page;
+            self.evict(id, now);
+            return;
+        }
+        let start = page.start_of(first) + offset;
+        let bytes = page.large.as_deref().unwrap_or(&page.bytes);
+        let owed = bytes.get(start..).unwrap_or_default();
+        match offer(outlet, id, owed) {
+            Sent::Gone => self.end(id, false),
+            Sent::Took(taken) => {
+                self.stats.bytes_sent += taken as u64;
+                if taken >= owed.len() {
+                    self.stats.events_sent += page.events() - first as u64;
+                    self.page_taken(id, &page, page.marks.len() > first, outlet, now);
+                } else {
+                    self.page_cut_short(id, &page, first, start + taken, now);
+                }
+            }
+        }
+        self.page = page;
+    }
+
+    /// Puts the frames of a watcher's class into the page, from `cursor` on; only the first if it is `alone`. True when the
+    /// ring does not reach as far back as it came to.
+    fn gather(&mut self, page: &mut Page, id: WatcherId, cursor: Position, alone: bool) -> bool {
+        page.clear();
+        page.stretch.from = cursor;
+        page.stretch.to = cursor;
+        let Some((_, class)) = self.table.pair(id) else { return false };
+        let key = &class.key;
+        if !alone {
+            page.stretch.class = Some(class.serial);
+        }
         for _ in 0..PAGE_SCAN {
+            let at = page.stretch.to;
             if at >= self.dispatched {
                 break;
             }
             let event = match self.feed.ring.get(at) {
                 Ok(event) => event,
-                Err(Missing::Lapped) => {
-                    lapped = true;
-                    break;
-                }
+                Err(Missing::Lapped) => return true,
                 Err(Missing::NotYet) => break,
             };
             if let Some(refusal) = event.refusal()
@@ -185,65 +244,48 @@ impl Shard {
                 if key.covers(event.key()) {
                     page.bytes.extend_from_slice(refusal);
                     page.mark(Of::Refusal(refusal.clone()));
+                    page.stretch.class = None;
                     break;
                 }
             } else if key.covers(event.key())
                 && let Some(kind) = key.verdict(&event)
             {
-                let name = crate::event::FrameName { kind, encoding: key.encoding, first: !opened };
+                let name = crate::event::FrameName { kind, encoding: key.encoding, first: !key.opened };
                 let bytes = event.frame(name, &*self.feed.encoder, self.feed.frames_counter());
-                let owed = &bytes[skip.min(bytes.len())..];
-                if page.bytes.is_empty() && owed.len() >= PAGE_BYTES {
-                    large = Some(bytes.slice(bytes.len() - owed.len()..));
-                    page.marks.push(Mark { end: owed.len(), of: Of::Event(at) });
-                    at = at.next();
+                if page.bytes.is_empty() && bytes.len() >= PAGE_BYTES {
+                    page.marks.push(Mark { end: bytes.len(), of: Of::Event(at) });
+                    page.large = Some(bytes.clone());
+                    page.stretch.class = None;
+                    page.stretch.to = at.next();
                     break;
                 }
-                if !page.bytes.is_empty() && page.bytes.len() + owed.len() > PAGE_BYTES {
+                if !page.bytes.is_empty() && page.bytes.len() + bytes.len() > PAGE_BYTES {
                     break;
                 }
-                page.bytes.extend_from_slice(owed);
+                page.bytes.extend_from_slice(bytes);
                 page.mark(Of::Event(at));
-                skip = 0;
-                if !opened || ending {
-                    at = at.next();
+                if alone {
+                    page.stretch.to = at.next();
                     break;
                 }
             }
-            at = at.next();
+            page.stretch.to = at.next();
         }
-        if lapped && page.marks.is_empty() {
-            self.page = page;
-            self.evict(id, now);
-            return;
-        }
-        let bytes = large.as_deref().unwrap_or(&page.bytes);
-        match offer(outlet, id, bytes) {
-            Sent::Gone => self.end(id, false),
-            Sent::Took(taken) => {
-                self.stats.bytes_sent += taken as u64;
-                if taken >= bytes.len() {
-                    self.stats.events_sent += page.events();
-                    self.page_taken(id, &page, at, outlet, now);
-                } else {
-                    self.page_cut_short(id, &page, taken, offset, now);
-                }
-            }
-        }
-        self.page = page;
+        false
     }
 
-    /// The whole page went out: the watcher stands at `at`.
-    fn page_taken(&mut self, id: WatcherId, page: &Page, at: Position, outlet: &mut impl Outlet, now: Tick) {
+    /// All that the page had for the watcher went out; `any`: that was something.
+    fn page_taken(&mut self, id: WatcherId, page: &Page, any: bool, outlet: &mut impl Outlet, now: Tick) {
         if page.refusal().is_some() {
             self.stats.refused += 1;
             self.end(id, true);
             return;
         }
+        let at = page.stretch.to;
         let Some(watcher) = self.table.get_mut(id) else { return };
         watcher.phase = Phase::CatchingUp { cursor: at, offset: 0 };
         let ending = watcher.ending;
-        if !page.marks.is_empty() {
+        if any {
             self.table.open(id);
         }
         if ending && self.may_end(id) {
@@ -255,27 +297,26 @@ impl Shard {
         }
     }
 
-    /// The socket is full: the watcher stands inside the page. `offset` bytes of its first frame had gone before.
-    fn page_cut_short(&mut self, id: WatcherId, page: &Page, taken: usize, offset: usize, now: Tick) {
-        let Some((number, within)) = page.locate(taken) else { return };
+    /// The socket is full: the watcher stands at byte `at` of the page, of which it was owed the frames from `first` on.
+    fn page_cut_short(&mut self, id: WatcherId, page: &Page, first: usize, at: usize, now: Tick) {
+        let Some((number, within)) = page.locate(at) else { return };
+        let whole = number - first;
+        self.stats.events_sent += whole as u64;
         let cursor = match &page.marks[number].of {
             Of::Event(cursor) => *cursor,
             Of::Refusal(last) => {
-                self.stats.events_sent += number as u64;
                 self.refuse_within(id, last.clone(), within, now);
                 return;
             }
             // Not of the ring.
             Of::Object(_) | Of::EndOfState => return,
         };
-        let offset = if number == 0 { offset + within } else { within };
-        let offset = if planted(Bug::PartialSendRestarted) { 0 } else { offset };
-        self.stats.events_sent += number as u64;
+        let within = if planted(Bug::PartialSendRestarted) { 0 } else { within };
         if let Some(watcher) = self.table.get_mut(id) {
-            let offset = u32::try_from(offset).expect("a frame is shorter than 4 GiB");
+            let offset = u32::try_from(within).expect("a frame is shorter than 4 GiB");
             watcher.phase = Phase::CatchingUp { cursor, offset };
         }
-        if number > 0 {
+        if whole > 0 {
             self.table.open(id);
         }
         self.block(id);

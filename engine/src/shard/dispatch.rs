@@ -21,6 +21,8 @@ use crate::watcher::{Phase, WatcherId};
 #[derive(Debug, Default)]
 pub(super) struct Round {
     active: bool,
+    /// When the newest one began.
+    pub(super) began: Tick,
     /// A round ended and nothing was lent since.
     pub(super) just_ended: bool,
     /// Classes with a run.
@@ -82,6 +84,7 @@ impl Shard {
         self.dispatched = at;
         self.revision = if at == head { revision.max(progress) } else { revision };
         self.round.active = true;
+        self.round.began = now;
         self.round.just_ended = false;
         self.round.at = 0;
         self.round.begun = false;

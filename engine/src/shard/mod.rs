@@ -226,7 +226,7 @@ impl Shard {
         let waiting = self.feed.ring.head() > self.dispatched;
         if waiting {
             // The newest event goes to the live first; then time is lent to those behind.
-            if self.round.just_ended && !self.behind.is_empty() && self.budget.lend(now) {
+            if self.round.just_ended && !self.behind.is_empty() && self.budget.lend(now, self.fair_loan(now)) {
                 self.catch_up_next(outlet, now);
                 return Turn::Again;
             }
@@ -283,6 +283,11 @@ impl Shard {
     #[must_use]
     pub const fn revision(&self) -> Revision {
         self.revision
+    }
+
+    /// What those behind have a claim to, now that a round is over.
+    fn fair_loan(&self, now: Tick) -> Duration {
+        Budget::fair(now.since(self.round.began), self.table.live, self.behind.len())
     }
 
     /// Puts a watcher at the end of the queue of those behind.

@@ -23,6 +23,8 @@ pub(crate) struct Table {
     free_slots: Vec<u32>,
     pub(crate) classes: Vec<Option<Class>>,
     free_classes: Vec<u32>,
+    /// Classes that were made so far.
+    classes_made: u64,
     class_by_key: HashMap<ClassKey, u32>,
     pub(crate) interest: Interest,
     timers: Soonest<Tick>,
@@ -37,6 +39,7 @@ impl Table {
             free_slots: Vec::new(),
             classes: Vec::new(),
             free_classes: Vec::new(),
+            classes_made: 0,
             class_by_key: HashMap::new(),
             interest: Interest::new(resources),
             timers: Soonest::new(),
@@ -115,7 +118,9 @@ impl Table {
         });
         self.interest.add(&key, number);
         self.class_by_key.insert(key.clone(), number);
+        self.classes_made += 1;
         self.classes[number as usize] = Some(Class {
+            serial: self.classes_made,
             key,
             watchers: 1,
             members: Members::default(),

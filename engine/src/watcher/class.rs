@@ -197,6 +197,8 @@ fn index(at: usize) -> u32 {
 /// One class of watchers on one shard.
 #[derive(Debug)]
 pub(crate) struct Class {
+    /// No other class of the shard has had it; its number will be used again.
+    pub(crate) serial: u64,
     pub(crate) key: ClassKey,
     /// Watchers in any phase.
     pub(crate) watchers: u32,
