@@ -12,7 +12,7 @@ use crate::message::{Command, Finish, Plan};
 use crate::mixed::shapes;
 use crate::object::Recipe;
 use crate::outputs::Outputs;
-use crate::pace::{Pace, report_interval_ns};
+use crate::pace::{Gate, Pace, report_interval_ns};
 use crate::procfs;
 use crate::progress::{Extent, Progress};
 use crate::random::Random;
@@ -42,6 +42,8 @@ const SETTLE: Duration = Duration::from_millis(500);
 /// Between the word "measure from" and the first write.
 const LEAD_NS: u64 = 200_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
+/// How often those who write are looked after.
+const WRITING_LOOK_NS: u64 = 10_000_000;
 /// Without one more established watch for so long the opening has failed.
 const OPENING_STALL_NS: u64 = 30_000_000_000;
 /// Filling the sockets of those who never read: how long at most, and how long nothing comes when it is over.
@@ -318,10 +320,13 @@ impl<'a> Run<'a> {
         let (watchers, objects) = (args.watchers, self.recipe.objects());
         self.pace = Pace::new(args, args.rate, scopes, watchers, objects, fleet.totals().1);
         let mut writing = begin(&self, Span { start_ns, measure_from_ns, end_ns }, &written)?;
-        self.wait_until(&mut fleet, measure_from_ns)?;
+        while now_ns() < measure_from_ns {
+            self.wait_until(&mut fleet, measure_from_ns.min(now_ns() + WRITING_LOOK_NS))?;
+            writing.is_done()?;
+        }
         let mark = self.cpu_mark(&fleet);
         while !writing.is_done()? {
-            self.wait_until(&mut fleet, now_ns() + 20_000_000)?;
+            self.wait_until(&mut fleet, now_ns() + WRITING_LOOK_NS)?;
         }
         written.extend(writing.written()?);
         let beside = writing.beside()?;
@@ -367,6 +372,11 @@ impl<'a> Run<'a> {
             stock::list_scopes(&mut server, &self.recipe, labels, fields)?
         };
         Ok((object_bytes, scopes))
+    }
+
+    /// What says how far writes may go that follow no clock.
+    pub(crate) fn gate(&self) -> Option<Arc<Gate>> {
+        self.pace.as_ref().map(Pace::gate)
     }
 
     /// Opens every watch.
@@ -479,8 +489,7 @@ impl<'a> Run<'a> {
                 writes_max,
                 written_before: before.iter().flat_map(|writer| writer.finals.iter().copied()).collect(),
             };
-            let gate = self.pace.as_ref().map(Pace::gate);
-            let writer = Writer::new(order, Arc::clone(&self.acknowledged)).behind(gate);
+            let writer = Writer::new(order, Arc::clone(&self.acknowledged)).behind(self.gate());
             thread::spawn(move || writer.run())
         };
         (0..self.args.writers).map(start).collect()

@@ -22,6 +22,7 @@ use crate::clock::{nanos, now_ns};
 use crate::fanout::{Run, Span, Trouble, Writing, check_descriptors, pin, raise_nofile};
 use crate::http::Caller;
 use crate::object::Recipe;
+use crate::pace::Gate;
 use crate::random::Random;
 use crate::report::Report;
 use crate::scope::Scope;
@@ -33,6 +34,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
 use std::thread;
 use std::time::Duration;
@@ -130,13 +132,18 @@ pub(crate) fn measure(ask: &Ask) -> Result<Found, Trouble> {
         Rate::PerSecond(rate) => nanos(Duration::from_secs_f64(1.0 / rate)).max(1),
     };
     let events_per_write = ask.events_per_write;
+    // One write must be on its way while the watchers read the one before.
+    let ahead = ask.base.ahead.max(events_per_write.saturating_mul(2));
+    let base = Fanout { ahead, ..ask.base.clone() };
     let ours = Rc::clone(&sender);
     let mut report =
-        Run::new(&ask.base, address, caller, recipe, Some(pid)).measure(&[scope], |_, span, _| {
+        Run::new(&base, address, caller, recipe, Some(pid)).measure(&[scope], |run, span, _| {
             let Span { start_ns, measure_from_ns, end_ns } = span;
-            let begin = Begin { start_ns, measure_from_ns, end_ns, interval_ns, events_per_write };
+            let gate = run.gate();
+            let allowed = gate.as_ref().map_or(u64::MAX, |gate| gate.allowed());
+            let begin = Begin { start_ns, measure_from_ns, end_ns, interval_ns, events_per_write, allowed };
             ours.borrow_mut().tell(&Order::Begin(begin))?;
-            Ok(Box::new(ours))
+            Ok(Box::new(Sending { sender: ours, gate, allowed }))
         })?;
     report.server = format!("floor:{}", ask.mode);
     report.object_bytes = object_bytes;
@@ -215,15 +222,31 @@ impl Sender {
     }
 }
 
-impl Writing for Rc<RefCell<Sender>> {
+/// A floor-sender in the writers' place.
+#[derive(Debug)]
+struct Sending {
+    sender: Rc<RefCell<Sender>>,
+    /// Says how far it may go when it follows no clock, as it says it to writers.
+    gate: Option<Arc<Gate>>,
+    /// What the sender knows of that.
+    allowed: u64,
+}
+
+impl Writing for Sending {
     fn is_done(&mut self) -> Result<bool, String> {
-        let mut sender = self.borrow_mut();
+        let mut sender = self.sender.borrow_mut();
         sender.listen()?;
-        Ok(sender.made.is_some())
+        let done = sender.made.is_some();
+        let events = self.gate.as_ref().map_or(self.allowed, |gate| gate.allowed());
+        if events > self.allowed && !done {
+            self.allowed = events;
+            sender.tell(&Order::Allow { events })?;
+        }
+        Ok(done)
     }
 
     fn written(&mut self) -> Result<Vec<Written>, String> {
-        let sender = self.borrow();
+        let sender = self.sender.borrow();
         let Some(made) = &sender.made else { return Err("the floor-sender is not done".to_owned()) };
         let mut written = Written::new();
         written.finals.clone_from(&made.finals);

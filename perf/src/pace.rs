@@ -38,6 +38,11 @@ impl Gate {
         self.sent.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok()
     }
 
+    /// How many there may be in all, by now.
+    pub(crate) fn allowed(&self) -> u64 {
+        self.allowed.load(Ordering::Relaxed)
+    }
+
     /// Writes that were sent and came to nothing are not waited for.
     pub(crate) fn fail(&self, writes: u64) {
         self.failed.fetch_add(writes, Ordering::Relaxed);

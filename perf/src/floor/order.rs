@@ -71,6 +71,8 @@ pub(crate) struct Begin {
     /// Between two events; 0: as fast as it goes.
     pub(crate) interval_ns: u64,
     pub(crate) events_per_write: u32,
+    /// Events that there may be before an [`Order::Allow`]; `u64::MAX`: they follow a clock.
+    pub(crate) allowed: u64,
 }
 
 /// To the sender.
@@ -79,6 +81,10 @@ pub(crate) enum Order {
     Load(Load),
     /// All watchers are answered. The end of the pipe is the end of the sender.
     Begin(Begin),
+    /// Events that there may be in all by now: the watchers got most of those before.
+    Allow {
+        events: u64,
+    },
 }
 
 /// What was made of the objects.

@@ -16,16 +16,26 @@ use rustix::io::Errno;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::num::NonZeroU64;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
 const EVENTS_MAX: usize = 1024;
+/// How soon a sender that may not go on looks again.
 const LOOK_NS: u64 = 1_000_000;
 /// The longest sleep: an order waits no longer.
 const WAIT_NS_MAX: u64 = 20_000_000;
 /// So long behind the end a sender that is too slow gives up on events that are still due.
 const OVERTIME_NS: u64 = 10_000_000_000;
+
+/// What the coordinator says while the sender is at work. Neither guards any other memory: no order is needed.
+#[derive(Debug, Default)]
+struct Told {
+    /// Events that there may be in all.
+    allowed: AtomicU64,
+    /// The orders are over.
+    closed: AtomicBool,
+}
 
 /// Runs until its orders end. What goes wrong is told to the coordinator.
 pub(crate) fn run(orders: impl Read + Send + 'static, mut answers: impl Write) {
@@ -41,39 +51,45 @@ fn serve(orders: impl Read + Send + 'static, answers: &mut impl Write) -> Result
         return Err("a floor-sender is started by revcast-perf floor, not by hand".to_owned());
     };
     crate::fanout::pin_to(&load.cpus).map_err(|fault| format!("--server-cpu: not allowed: {fault}"))?;
-    let closed = Arc::new(AtomicBool::new(false));
+    let told = Arc::new(Told::default());
     let (sender, orders) = channel();
-    let listener = Arc::clone(&closed);
+    let listener = Arc::clone(&told);
     // Ends with the pipe: when the coordinator closes it, or dies.
     thread::spawn(move || {
         for line in lines.map_while(Result::ok) {
             match serde_json::from_str(&line) {
-                Ok(Order::Begin(begin)) if sender.send(begin).is_ok() => {}
-                Ok(Order::Load(_) | Order::Begin(_)) | Err(_) => break,
+                Ok(Order::Begin(begin)) => {
+                    listener.allowed.store(begin.allowed, Ordering::Relaxed);
+                    if sender.send(begin).is_err() {
+                        break;
+                    }
+                }
+                Ok(Order::Allow { events }) => listener.allowed.store(events, Ordering::Relaxed),
+                Ok(Order::Load(_)) | Err(_) => break,
             }
         }
-        listener.store(true, Ordering::Relaxed);
+        listener.closed.store(true, Ordering::Relaxed);
     });
     let mut door = Door::open().map_err(|fault| format!("the floor-sender cannot listen: {fault}"))?;
     say(answers, &Answer::Listening { port: door.port() })?;
-    let Some(begin) = admit(&mut door, &orders, &closed)? else { return Ok(()) };
+    let Some(begin) = admit(&mut door, &orders, &told)? else { return Ok(()) };
     let (epoll, sockets) = door.close();
     let mut notes = Vec::new();
     let outlet = Outlet::new(load.mode, &sockets, |text| notes.push(text));
     for text in notes {
         say(answers, &Answer::Note { text })?;
     }
-    Sender::new(load, begin, epoll, sockets, outlet).run(&closed, answers)
+    Sender::new(load, begin, epoll, sockets, outlet).run(&told, answers)
 }
 
 /// Lets watchers in until the word to begin comes. `None`: it will not come.
-fn admit(door: &mut Door, orders: &Receiver<Begin>, closed: &AtomicBool) -> Result<Option<Begin>, String> {
+fn admit(door: &mut Door, orders: &Receiver<Begin>, told: &Told) -> Result<Option<Begin>, String> {
     loop {
         door.step(WAIT_NS_MAX).map_err(|fault| format!("the floor-sender cannot accept: {fault}"))?;
         if let Ok(begin) = orders.try_recv() {
             return Ok(Some(begin));
         }
-        if closed.load(Ordering::Relaxed) {
+        if told.closed.load(Ordering::Relaxed) {
             return Ok(None);
         }
     }
@@ -132,12 +148,12 @@ impl Sender {
         }
     }
 
-    fn run(mut self, closed: &AtomicBool, answers: &mut impl Write) -> Result<(), String> {
+    fn run(mut self, orders: &Told, answers: &mut impl Write) -> Result<(), String> {
         // The default slack of 50 µs would be measured as latency. Refused: so be it.
         let _slack = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         let mut told = false;
         let mut events = Vec::with_capacity(EVENTS_MAX);
-        while !closed.load(Ordering::Relaxed) {
+        while !orders.closed.load(Ordering::Relaxed) {
             let now = now_ns();
             let due_ns = if told { u64::MAX } else { self.next_due_ns(now) };
             let mut wait_ns = due_ns.saturating_sub(now).min(WAIT_NS_MAX);
@@ -145,12 +161,12 @@ impl Sender {
                 told = true;
                 self.made.finals = self.log.finals();
                 say(answers, &Answer::Made(self.made.clone()))?;
-            } else if due_ns <= now && self.log.has_room() {
+            } else if due_ns <= now && self.log.has_room() && self.may_make(orders) {
                 self.make(now);
                 self.sweep();
                 wait_ns = 0;
             } else if due_ns <= now {
-                // Those that are late hold all that is kept: only their readers can help.
+                // The watchers hold it up: those that are late have all that is kept, or all are behind what was sent.
                 wait_ns = LOOK_NS;
             }
             if wait_ns > 0 || self.late_count > 0 {
@@ -181,8 +197,14 @@ impl Sender {
         last_ns.min(end_ns - 1)
     }
 
+    /// Whether the watchers are near enough for one more batch.
+    fn may_make(&self, orders: &Told) -> bool {
+        let next = self.event.saturating_add(u64::from(self.begin.events_per_write));
+        next <= orders.allowed.load(Ordering::Relaxed)
+    }
+
     fn make(&mut self, now: u64) {
-        let Begin { start_ns, measure_from_ns, end_ns, interval_ns, events_per_write } = self.begin;
+        let Begin { start_ns, measure_from_ns, end_ns, interval_ns, events_per_write, .. } = self.begin;
         let first = self.event;
         let moment = |event: u64| if interval_ns == 0 { now } else { start_ns + event * interval_ns };
         let moments = (first..first + u64::from(events_per_write))
