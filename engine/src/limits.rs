@@ -24,6 +24,8 @@ pub const ROUND_BYTES: usize = 256 << 10;
 pub const RUN_BYTES: usize = 512 << 10;
 /// Deliveries between two looks at the clock and at other work.
 pub const SENDS_PER_TURN: usize = 64;
+/// A delivery of so many bytes more counts as one more: what a turn hands out is bounded in bytes too, at 2 MiB.
+pub const SEND_BYTES: usize = 32 << 10;
 
 /// Bytes that one watcher behind is given in one go.
 pub const PAGE_BYTES: usize = 64 << 10;
@@ -43,7 +45,7 @@ pub const BOOKMARK_INTERVAL_DEFAULT: Duration = Duration::from_secs(60);
 pub const BOOKMARK_BEFORE_DEADLINE: Duration = Duration::from_secs(2);
 /// A watch that was sent nothing for this long gets a heartbeat, when nobody says otherwise. Load balancers and client
 /// libraries cut streams that are quiet for 30 s or more.
-pub const HEARTBEAT_INTERVAL_DEFAULT: Duration = Duration::from_secs(15);
+pub const HEARTBEAT_INTERVAL_DEFAULT: Duration = Duration::from_secs(20);
 /// Steps of a bookmark's or heartbeat's interval at which they are due: who is due within one is served by one wake of the
 /// shard, which costs as much as a dozen sends.
 pub const TIMER_STEPS: u32 = 128;

@@ -15,6 +15,7 @@ use counting::allocations;
 use revcast_engine::change::{Batch, Change};
 use revcast_engine::encoding::{Encoding, JsonOnly};
 use revcast_engine::key::{Key, ResourceId};
+use revcast_engine::limits::HEARTBEAT_INTERVAL_DEFAULT;
 use revcast_engine::resource::{Field, Resource, Schema};
 use revcast_engine::revision::Revision;
 use revcast_engine::selector::{FieldSelector, LabelSelector, Selector};
@@ -210,7 +211,7 @@ fn a_heartbeat_allocates_nothing() {
     for round in 0..WARM_UP + ROUNDS / 10 {
         let before = world.shard.stats().heartbeats_sent;
         // Those who are early have their next one in the same round.
-        world.now = world.now.plus(Duration::from_secs(15));
+        world.now = world.now.plus(HEARTBEAT_INTERVAL_DEFAULT);
         let asked = allocations(|| world.turn_all());
         let beats = world.shard.stats().heartbeats_sent - before;
         assert!(beats >= WATCHERS as u64, "{beats} heartbeats");

@@ -110,7 +110,7 @@ Report
   --floor MODE            fanout: what a bare loop needs for the same: send, writev, uring, best (of them) or off
                           [best, for a server on this machine]
   --events-per-write K    fanout: the floor's          [what one read found, in the mean]
-  --out DIR               keep the run there: record (.json), distribution (.hgrm), series (.csv); fanout and initial
+  --out DIR               keep the run there: record (.json), distribution (.hgrm), series (.csv)
   --subject NAME          what the server is called in the record       [its process, else its URL]
   --quiet                 no progress on stderr
   --help, --version
@@ -209,6 +209,9 @@ pub(crate) enum Job {
     FloorSender,
     /// The process that `compare` puts in front of a server: where it runs, and its command.
     Keeper(Vec<OsString>),
+    /// The process that `compare` puts in front of an etcd, by its URL.
+    #[cfg(feature = "etcd")]
+    EtcdBridge(String),
     /// Compares a watch behind a cache with one on etcd.
     Lag(LagArgs),
     /// Makes pictures of records.
@@ -327,6 +330,13 @@ pub(crate) fn parse(args: impl IntoIterator<Item = impl Into<OsString>>) -> Resu
         Some("keeper") => {
             let words = parser.raw_args().map(Iterator::collect);
             return words.map(Job::Keeper).map_err(|fault| bare("keeper", &fault.to_string()));
+        }
+        #[cfg(feature = "etcd")]
+        Some("etcd-bridge") => {
+            let words = parser.raw_args().map(Iterator::collect::<Vec<_>>);
+            let words = words.map_err(|fault| bare("etcd-bridge", &fault.to_string()))?;
+            let url = words.first().map(|word| word.to_string_lossy().into_owned());
+            return url.map(Job::EtcdBridge).ok_or_else(|| bare("etcd-bridge", "compare starts it"));
         }
         Some("fanout") => {}
         Some("initial") => return initial(&mut parser),

@@ -71,6 +71,10 @@ struct Found {
 }
 
 impl Found {
+    fn of(report: Report) -> Self {
+        Self { report, events_per_write: None, mode: None }
+    }
+
     fn record(&self, subject: &Subject, round: u32) -> Record {
         let name = match self.mode {
             Some(mode) => format!("floor {mode}"),
@@ -83,12 +87,18 @@ impl Found {
 }
 
 fn measure(args: &Compare, base: &Fanout, subject: &Subject, shown: Option<u32>) -> Result<Found, String> {
-    let server = |base: &Fanout| {
-        let report = fanout::run(base).map_err(|trouble| trouble.to_string())?;
-        Ok(Found { report, events_per_write: None, mode: None })
-    };
+    let server = |base: &Fanout| fanout::run(base).map(Found::of).map_err(|trouble| trouble.to_string());
     let cpus = server_cpus(&args.server_cpu, &base.client_cpus);
     match subject {
+        #[cfg(feature = "etcd")]
+        Subject::Etcd(etcd) => match &**etcd {
+            Subject::Url(address) => behind_bridge(address, base).map(Found::of),
+            Subject::Command(words) => {
+                let kept = Kept::start(words, &cpus)?;
+                behind_bridge(&kept.server(), base).map(Found::of)
+            }
+            Subject::Etcd(_) | Subject::Floor(_) => Err("this is no etcd".to_owned()),
+        },
         Subject::Url(address) => server(&Fanout { server: address.clone(), ..base.clone() }),
         Subject::Command(words) => {
             // Dropped behind the run, whatever its outcome: then the server ends.
@@ -120,6 +130,16 @@ fn measure(args: &Compare, base: &Fanout, subject: &Subject, shown: Option<u32>)
             best.ok_or_else(|| "no mode of the floor was measured".to_owned())
         }
     }
+}
+
+/// The same load on a bare etcd. Its process is measured, not the bridge's.
+#[cfg(feature = "etcd")]
+fn behind_bridge(etcd: &crate::target::Server, base: &Fanout) -> Result<Report, String> {
+    let address = etcd.resolve(base.anywhere).map_err(|fault| fault.to_string())?;
+    let server_pid = crate::procfs::listener(address).filter(|_| address.ip().is_loopback());
+    let bridge = crate::bridge::Bridge::start(etcd)?;
+    let base = Fanout { server: bridge.server(), server_pid, ..base.clone() };
+    fanout::run(&base).map_err(|trouble| trouble.to_string())
 }
 
 fn open(path: &std::path::Path) -> Result<File, BadOption> {

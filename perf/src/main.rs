@@ -8,6 +8,8 @@
 
 mod args;
 mod beside;
+#[cfg(feature = "etcd")]
+mod bridge;
 mod chunked;
 mod clock;
 mod compare;
@@ -57,6 +59,7 @@ mod writers;
 
 use args::Job;
 use fanout::Trouble;
+use record::Scenario;
 use std::io::{Write, stdin, stdout};
 use std::process::ExitCode;
 
@@ -77,8 +80,8 @@ fn main() -> ExitCode {
                 ExitCode::FAILURE
             }
         },
-        Ok(Job::Idle(args)) => finish(idle::run(&args), args.base.json, |report| report.clean),
-        Ok(Job::Slow(args)) => finish(slow::run(&args), args.base.json, |report| report.clean),
+        Ok(Job::Idle(args)) => scenario(&args.base, || idle::run(&args)),
+        Ok(Job::Slow(args)) => scenario(&args.base, || slow::run(&args)),
         Ok(Job::Mixed(args)) => finish(mixed::run(&args), args.base.json, |report| report.fanout.clean),
         Ok(Job::Initial(args)) => match initial::run(&args) {
             Ok(report) => show(&report, args.base.json, report.clean),
@@ -88,11 +91,13 @@ fn main() -> ExitCode {
                 ExitCode::FAILURE
             }
         },
-        Ok(Job::Interests(args)) => finish(interests::run(&args), args.base.json, |report| report.clean),
-        Ok(Job::Storm(args)) => finish(storm::run(&args), args.base.json, |report| report.clean),
-        Ok(Job::Floor(args)) => finish(floor::run(&args), args.base.json, |report| report.clean),
+        Ok(Job::Interests(args)) => scenario(&args.base, || interests::run(&args)),
+        Ok(Job::Storm(args)) => scenario(&args.base, || storm::run(&args)),
+        Ok(Job::Floor(args)) => scenario(&args.base, || floor::run(&args)),
         Ok(Job::Compare(args)) => finish(compare::run(&args), args.base.json, |report| report.clean),
         Ok(Job::Keeper(words)) => compare::keeper::run(&words),
+        #[cfg(feature = "etcd")]
+        Ok(Job::EtcdBridge(endpoint)) => bridge::run(&endpoint),
         Ok(Job::FloorSender) => {
             fanout::raise_nofile();
             floor::sender::run(stdin(), stdout());
@@ -119,6 +124,20 @@ fn measure_lag(args: &args::LagArgs) -> ExitCode {
 fn measure_lag(_args: &args::LagArgs) -> ExitCode {
     eprintln!("revcast-perf: lag speaks etcd's protocol: build with --features etcd");
     ExitCode::from(2)
+}
+
+/// Runs a scenario, keeps its runs where `--out` says, and shows what it found.
+fn scenario<R: Scenario>(base: &args::Fanout, run: impl FnOnce() -> Result<R, Trouble>) -> ExitCode {
+    let outcome = outputs::Outputs::open(base.out.as_deref()).map_err(Trouble::from).and_then(|outputs| {
+        let report = run()?;
+        for (outputs, record) in
+            outputs.iter().flat_map(|outputs| report.records().into_iter().map(move |it| (outputs, it)))
+        {
+            outputs.keep(record)?;
+        }
+        Ok(report)
+    });
+    finish(outcome, base.json, R::is_clean)
 }
 
 /// Shows what a scenario found, or why it found nothing.

@@ -127,6 +127,14 @@ impl Record {
     }
 }
 
+/// What a scenario of several runs found.
+pub(crate) trait Scenario: std::fmt::Display + Serialize {
+    /// Its runs.
+    fn records(&self) -> Vec<&Record>;
+    /// In every run every watcher saw what it should.
+    fn is_clean(&self) -> bool;
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -60,5 +60,7 @@ fn half(base: &Fanout, watchers: u32, deaf_percent: u32) -> Fanout {
     let mut half = Fanout { watchers, ..base.clone() };
     half.mixture.deaf_percent = deaf_percent;
     half.floor = FloorChoice::Off;
+    // A half is kept as a record of `slow`.
+    half.out = None;
     half
 }

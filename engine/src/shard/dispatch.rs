@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use super::{Outlet, Sent, Shard};
 use crate::event::Event;
-use crate::limits::{ROUND_BYTES, ROUND_EVENTS, RUN_BYTES, SENDS_PER_TURN};
+use crate::limits::{ROUND_BYTES, ROUND_EVENTS, RUN_BYTES, SEND_BYTES, SENDS_PER_TURN};
 use crate::planted::{Bug, planted};
 use crate::revision::Position;
 use crate::ring::Missing;
@@ -142,7 +142,7 @@ impl Shard {
         }
     }
 
-    /// Serves members of the round under way, at most [`SENDS_PER_TURN`] of them.
+    /// Serves members of the round under way, at most [`SENDS_PER_TURN`] of them, and fewer of long runs.
     pub(super) fn deliver(&mut self, outlet: &mut impl Outlet, now: Tick) {
         let mut sends = 0;
         while sends < SENDS_PER_TURN {
@@ -194,7 +194,7 @@ impl Shard {
         true
     }
 
-    /// Serves up to `max` members. How many were served.
+    /// Serves members for up to `max` sends, one at least. For how many sends they count.
     fn serve_class(&mut self, number: u32, max: usize, outlet: &mut impl Outlet, now: Tick) -> usize {
         let Some(class) = &mut self.table.classes[number as usize] else {
             self.next_class();
@@ -203,7 +203,8 @@ impl Shard {
         let mut ids = std::mem::take(&mut self.round.ids);
         let mut sent = std::mem::take(&mut self.round.sent);
         sent.clear();
-        class.members.serve(max, &mut ids);
+        let each = 1 + class.run.bytes / SEND_BYTES;
+        class.members.serve((max / each).max(1), &mut ids);
         let frames = class.run.frames.len();
         let (events, ends) = (class.run.events() as u64, class.run.ends);
         let opened = class.key.opened;
@@ -233,7 +234,7 @@ impl Shard {
                 Sent::Gone => self.end(id, false),
             }
         }
-        let served = ids.len();
+        let served = ids.len() * each;
         self.round.ids = ids;
         self.round.sent = sent;
         match &mut self.table.classes[number as usize] {

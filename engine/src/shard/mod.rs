@@ -226,7 +226,8 @@ impl Shard {
         let waiting = self.feed.ring.head() > self.dispatched;
         if waiting {
             // The newest event goes to the live first; then time is lent to those behind.
-            if self.round.just_ended && !self.behind.is_empty() && self.budget.lend(now, self.fair_loan(now)) {
+            if self.round.just_ended && !self.behind.is_empty() && self.budget.lend(now, self.fair_loan(now))
+            {
                 self.catch_up_next(outlet, now);
                 return Turn::Again;
             }

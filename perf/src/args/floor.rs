@@ -8,7 +8,7 @@ use std::time::Duration;
 pub(super) const HELP: &str = "
 floor: what this machine needs to hand prepared bytes to the watchers, by a bare loop that takes the server's place.
   --watchers N, --size SIZE, --objects N, --rate R|max, --warmup TIME, --duration TIME [5s], --drain TIME, --seed N,
-  --connect-rate N, --threads N, --processes N, --sources N, --client-cpu LIST and --json as above, and
+  --connect-rate N, --threads N, --processes N, --sources N, --client-cpu LIST, --out DIR and --json as above, and
   --events-per-write K    so many events leave together                 [1]
   --mode MODE             send, writev, uring or all                    [all]
   --server-cpu LIST       where the sender runs                         [the first that is no --client-cpu]
@@ -84,7 +84,7 @@ pub(crate) fn server_cpus(named: &[usize], client_cpus: &[usize]) -> Vec<usize> 
 }
 
 /// Those options of `fanout` that mean something to `floor` too.
-const SHARED: [&str; 14] = [
+const SHARED: [&str; 15] = [
     "--watchers",
     "--size",
     "--objects",
@@ -99,6 +99,7 @@ const SHARED: [&str; 14] = [
     "--sources",
     "--client-cpu",
     "--resource",
+    "--out",
 ];
 
 pub(super) fn parse(parser: &mut lexopt::Parser) -> Result<Job, BadOption> {

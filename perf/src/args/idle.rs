@@ -6,7 +6,7 @@ use std::time::Duration;
 pub(super) const HELP: &str = "
 idle: watchers that get nothing but heartbeats and bookmarks: what one costs in memory, and all of them in CPU time.
   --server URL, --i-own-this-server, --token-file FILE, --resource NAME, --namespace NAME, --connect-rate N, --threads N,
-  --processes N, --sources N, --client-cpu LIST, --server-pid PID and --json as above, and
+  --processes N, --sources N, --client-cpu LIST, --server-pid PID, --out DIR and --json as above, and
   --watchers N            watches to open                               [19000]
   --duration TIME         watched in silence; over a heartbeat interval [30s]
   --prime N               watches opened and closed before memory is first read: what grows once is not what grows by each [1000]
@@ -37,7 +37,7 @@ impl Default for Idle {
 }
 
 /// Those of `fanout` that mean the same here.
-const SHARED: [&str; 12] = [
+const SHARED: [&str; 13] = [
     "--server",
     "--token-file",
     "--resource",
@@ -50,6 +50,7 @@ const SHARED: [&str; 12] = [
     "--server-pid",
     "--watchers",
     "--duration",
+    "--out",
 ];
 
 pub(super) fn parse(parser: &mut lexopt::Parser) -> Result<Job, BadOption> {

@@ -8,7 +8,7 @@ pub(crate) const HELP: &str = "
 interests: watchers that each want something else, one match a write, against one watcher that gets every write and
 against no watcher at all.
   --server URL, --i-own-this-server, --token-file FILE, --resource NAME, --size SIZE, --connect-rate N, --threads N,
-  --processes N, --sources N, --client-cpu LIST, --ahead N, --writers N, --pipeline N, --drain TIME, --seed N, --server-pid PID and
+  --processes N, --sources N, --client-cpu LIST, --ahead N, --writers N, --pipeline N, --drain TIME, --seed N, --server-pid PID, --out DIR and
   --json as above, and
   --watchers N            watchers, each with its own interest and its own object   [10000]
   --by node|label|namespace|name   what tells them apart: spec.nodeName of pods, a label, their namespace, metadata.name   [node]
@@ -66,7 +66,7 @@ impl Default for Interests {
 }
 
 /// Those of the options of `fanout` that mean something here too.
-const SHARED: [&str; 19] = [
+const SHARED: [&str; 20] = [
     "--server",
     "--token-file",
     "--resource",
@@ -86,6 +86,7 @@ const SHARED: [&str; 19] = [
     "--drain",
     "--seed",
     "--server-pid",
+    "--out",
 ];
 
 /// Reads what follows the word `interests`.

@@ -10,13 +10,13 @@ pub(super) const HELP: &str = "
 slow: what watchers that never read cost those that do. Rounds without and with them take turns; the others are the same number in both.
   --server URL, --i-own-this-server, --token-file FILE, --resource NAME, --namespace NAME, --objects N, --size SIZE,
   --connect-rate N, --threads N, --processes N, --sources N, --client-cpu LIST, --ahead N, --writers N, --pipeline N,
-  --warmup TIME, --drain TIME, --seed N, --server-pid PID and --json as above, and
+  --warmup TIME, --drain TIME, --seed N, --server-pid PID, --out DIR and --json as above, and
   --watchers N            watches in all                                [10000]
   --share LIST            per cent of them that never read, for example 5,20,50      [20]
   --rate N|max            writes a second                               [10]
   --duration TIME         measured in each half of a round              [10s]
   --rounds N              pairs of halves                               [5]
-  --fill SIZE             written to each watcher before the warm-up, so that sockets nobody reads are full   [256KiB]
+  --fill SIZE             written to each watcher before the warm-up, so that sockets nobody reads are full   [512KiB]
   --receive-buffer SIZE   of those that never read                      [the kernel's default]
   --stall TEXT            what the server was started with: stands in the report, changes nothing
 ";
@@ -40,7 +40,7 @@ impl Default for Slow {
             watchers: 10_000,
             rate: Rate::PerSecond(10.0),
             duration: Duration::from_secs(10),
-            mixture: Mixture { fill_bytes: 256 * 1024, ..Mixture::default() },
+            mixture: Mixture { fill_bytes: 512 * 1024, ..Mixture::default() },
             ..Fanout::default()
         };
         Self { base, shares: vec![20], rounds: 5, stall: None }
@@ -48,7 +48,7 @@ impl Default for Slow {
 }
 
 /// Those of `fanout` that mean the same here.
-const SHARED: [&str; 21] = [
+const SHARED: [&str; 22] = [
     "--server",
     "--token-file",
     "--resource",
@@ -70,6 +70,7 @@ const SHARED: [&str; 21] = [
     "--drain",
     "--seed",
     "--server-pid",
+    "--out",
 ];
 
 pub(super) fn parse(parser: &mut lexopt::Parser) -> Result<Job, BadOption> {
@@ -134,7 +135,7 @@ mod tests {
         let plain = slow("").expect("no option is needed");
         assert_eq!((plain.base.watchers, plain.base.rate), (10_000, Rate::PerSecond(10.0)));
         assert_eq!((plain.shares, plain.rounds, plain.stall), (vec![20], 5, None));
-        assert_eq!(plain.base.mixture, Mixture { fill_bytes: 262_144, ..Mixture::default() });
+        assert_eq!(plain.base.mixture, Mixture { fill_bytes: 524_288, ..Mixture::default() });
         let full =
             slow("--share 5,20,50 --rounds 2 --receive-buffer 4KiB --fill 0 --stall 5s --watchers 100")
                 .expect("valid");

@@ -8,7 +8,7 @@ storm: all watchers lose their connections at one moment and come back at once, 
 while writes go on and some other watchers stay; or, with --lists, many clients list everything at once meanwhile.
   --server URL, --i-own-this-server, --token-file FILE, --resource NAME, --namespace NAME, --size SIZE, --connect-rate N,
   --threads N, --processes N, --client-cpu LIST, --writers N, --pipeline N, --drain TIME, --seed N,
-  --server-pid PID and --json as above, and
+  --server-pid PID, --out DIR and --json as above, and
   --watchers N            watchers that lose their connections          [10000]
   --sources N             as above, but                                 [8 to a server on 127.0.0.1]
   --live N                watchers that stay                            [100]
@@ -63,7 +63,7 @@ impl Default for Storm {
 }
 
 /// Those of the options of `fanout` that mean something here too.
-const SHARED: [&str; 18] = [
+const SHARED: [&str; 19] = [
     "--server",
     "--token-file",
     "--resource",
@@ -82,6 +82,7 @@ const SHARED: [&str; 18] = [
     "--drain",
     "--seed",
     "--server-pid",
+    "--out",
 ];
 
 /// Reads what follows the word `storm`.

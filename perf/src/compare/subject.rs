@@ -12,6 +12,9 @@ const PORT: &str = "{port}";
 pub(crate) enum Subject {
     /// A server that runs.
     Url(Server),
+    /// A bare etcd: a server that runs, or one to be started.
+    #[cfg(feature = "etcd")]
+    Etcd(Box<Subject>),
     /// The bare loop; `None`: in its cheapest mode.
     Floor(Option<Mode>),
     /// A server to be started, word by word, with its port left open.
@@ -21,6 +24,9 @@ pub(crate) enum Subject {
 impl Subject {
     /// The error is the mend.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        if let Some(etcd) = text.strip_prefix("etcd:") {
+            return Self::parse_etcd(etcd);
+        }
         if text.contains(PORT) {
             return Ok(Self::Command(words(text)?));
         }
@@ -36,7 +42,23 @@ impl Subject {
         if text.contains("://") {
             return Server::parse(text).map(Self::Url).map_err(str::to_owned);
         }
-        Err("give http://HOST:PORT, floor, or a command line with {port} in it".to_owned())
+        Err("give http://HOST:PORT, floor, etcd:http://HOST:PORT, or a command line with {port} in it"
+            .to_owned())
+    }
+
+    #[cfg(feature = "etcd")]
+    fn parse_etcd(text: &str) -> Result<Self, String> {
+        match Self::parse(text)? {
+            etcd @ (Self::Url(_) | Self::Command(_)) => Ok(Self::Etcd(Box::new(etcd))),
+            Self::Etcd(_) | Self::Floor(_) => {
+                Err("give etcd:http://HOST:PORT, or etcd: and a command line with {port} in it".to_owned())
+            }
+        }
+    }
+
+    #[cfg(not(feature = "etcd"))]
+    fn parse_etcd(_text: &str) -> Result<Self, String> {
+        Err("it speaks etcd's protocol: build with --features etcd".to_owned())
     }
 }
 
@@ -44,6 +66,8 @@ impl fmt::Display for Subject {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Url(server) => write!(out, "http://{}", server.authority()),
+            #[cfg(feature = "etcd")]
+            Self::Etcd(etcd) => write!(out, "etcd:{etcd}"),
             Self::Floor(None) => out.write_str("floor"),
             Self::Floor(Some(mode)) => write!(out, "floor:{mode}"),
             Self::Command(words) => out.write_str(&words.join(" ")),
@@ -93,6 +117,15 @@ mod tests {
         assert_eq!(command.to_string(), "a/server serve --listen 127.0.0.1:{port}");
         let Subject::Command(words) = command else { panic!("a command") };
         assert_eq!(with_port(&words, 99), ["a/server", "serve", "--listen", "127.0.0.1:99"]);
+        #[cfg(feature = "etcd")]
+        {
+            let etcd =
+                Subject::parse("etcd:etcd --listen-client-urls http://127.0.0.1:{port}").expect("an etcd");
+            assert!(matches!(&etcd, Subject::Etcd(inner) if matches!(**inner, Subject::Command(_))));
+            assert_eq!(etcd.to_string(), "etcd:etcd --listen-client-urls http://127.0.0.1:{port}");
+            assert!(Subject::parse("etcd:http://127.0.0.1:2379").is_ok());
+        }
+        assert!(Subject::parse("etcd:floor").is_err());
         for bad in ["floor:fast", "floors", "server", "https://x", "http://x/y", "server '{port}"] {
             assert!(Subject::parse(bad).is_err(), "{bad}");
         }

@@ -13,13 +13,20 @@ use std::fmt;
 type Show = fn(f64) -> String;
 
 /// What is compared: the line's name, the value's name, how it is shown.
-const FIGURES: [(&str, &str, Show); 5] = [
+const FIGURES: [(&str, &str, Show); 7] = [
     ("CPU a delivery", "server_cpu_ns_per_delivery", show_nanos),
     ("deliveries", "deliveries_per_second", show_rate),
     ("latency p50", "latency_p50_ns", show_nanos),
     ("latency p99", "latency_p99_ns", show_nanos),
     ("RSS a watcher", "rss_bytes_per_watcher", show_kib),
+    ("server busy", "server_cpu_share", show_cores),
+    // Where that is all it has, rates are its own.
+    ("generator busy", "client_cpu_share", show_cores),
 ];
+
+fn show_cores(share: f64) -> String {
+    format!("{share:.2} cores")
+}
 
 fn show_kib(bytes: f64) -> String {
     format!("{:.2} KiB", bytes / 1024.0)

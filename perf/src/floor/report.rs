@@ -3,7 +3,7 @@
 use super::{Found, Mode};
 use crate::args::Rate;
 use crate::args::floor::Floor;
-use crate::record::Record;
+use crate::record::{Record, Scenario};
 use crate::spread::Spread;
 use crate::units::{show_bytes, show_count, show_nanos, show_rate};
 use serde::Serialize;
@@ -127,6 +127,16 @@ impl FloorReport {
         };
         self.modes = self.asked.iter().map(of_mode).collect();
         self.clean = !self.found.is_empty() && self.found.iter().all(|(_, _, found)| found.report.clean);
+    }
+}
+
+impl Scenario for FloorReport {
+    fn records(&self) -> Vec<&Record> {
+        self.records.iter().collect()
+    }
+
+    fn is_clean(&self) -> bool {
+        self.clean
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a run of `idle` found: for a person on a screen, and as one JSON object whose fields carry their units.
 
-use crate::record::Record;
+use crate::record::{Record, Scenario};
 use crate::spread::Spread;
 use crate::units::{show_bytes, show_count};
 use serde::Serialize;
@@ -86,6 +86,16 @@ impl IdleReport {
             record
         };
         self.records = self.rounds.iter().map(record).collect();
+    }
+}
+
+impl Scenario for IdleReport {
+    fn records(&self) -> Vec<&Record> {
+        self.records.iter().collect()
+    }
+
+    fn is_clean(&self) -> bool {
+        self.clean
     }
 }
 

@@ -5,7 +5,7 @@ use super::{Stage, record};
 use crate::args::Rate;
 use crate::args::interests::Interests;
 use crate::object::Recipe;
-use crate::record::Record;
+use crate::record::{Record, Scenario};
 use crate::site::Site;
 use crate::spread::Spread;
 use crate::units::{show_bytes, show_count, show_ns, show_rate};
@@ -234,6 +234,16 @@ impl fmt::Display for Table {
             "    without the write itself: {differences} times ({} µs over {} µs), of the medians {of_medians}",
             adds[0], adds[1]
         )
+    }
+}
+
+impl Scenario for InterestsReport {
+    fn records(&self) -> Vec<&Record> {
+        self.records.iter().collect()
+    }
+
+    fn is_clean(&self) -> bool {
+        self.clean
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a run of `slow` found: for a person on a screen, and as one JSON object whose fields carry their units.
 
-use crate::record::Record;
+use crate::record::{Record, Scenario};
 use crate::report::Report;
 use crate::spread::Spread;
 use crate::units::{show_bytes, show_count, show_ns};
@@ -140,6 +140,16 @@ fn record(half: &Report, subject: &str, round: u32) -> Record {
     record.set("slow_watchers", half.deaf as f64);
     record.set("slow_ended", (half.deaf_ended + half.deaf_closing.unwrap_or(0)) as f64);
     record
+}
+
+impl Scenario for SlowReport {
+    fn records(&self) -> Vec<&Record> {
+        self.shares.iter().flat_map(|share| &share.records).collect()
+    }
+
+    fn is_clean(&self) -> bool {
+        self.clean
+    }
 }
 
 impl fmt::Display for SlowReport {

@@ -6,7 +6,7 @@ use crate::args::storm::Storm;
 use crate::initial::InitialReport;
 use crate::latency::Latency;
 use crate::object::Recipe;
-use crate::record::Record;
+use crate::record::{Record, Scenario};
 use crate::site::Site;
 use crate::spread::Spread;
 use crate::tally::Tally;
@@ -320,6 +320,16 @@ fn share(share: Option<f64>) -> String {
 
 fn shown(spread: Option<Spread>, show: fn(f64) -> String) -> String {
     spread.map_or_else(|| "-".to_owned(), |spread| spread.show(show))
+}
+
+impl Scenario for StormReport {
+    fn records(&self) -> Vec<&Record> {
+        self.records.iter().collect()
+    }
+
+    fn is_clean(&self) -> bool {
+        self.clean
+    }
 }
 
 impl fmt::Display for StormReport {

@@ -226,7 +226,7 @@ pub(crate) static ROWS: [Row; 31] = [
         name: "heartbeat-interval",
         value: "TIME",
         help: "a watch that is quiet gets a space; 0: never",
-        standard: Standard::Text("15s"),
+        standard: Standard::Text("20s"),
         in_file: true,
         set: Set::One(|config, text| {
             config.heartbeat_interval = value::time_or_off(text, seconds(1)..=seconds(HOUR))?;
@@ -250,7 +250,7 @@ pub(crate) static ROWS: [Row; 31] = [
         name: "send-buffer",
         value: "SIZE",
         help: "the kernel's, a connection; auto: it decides",
-        standard: Standard::Text("auto"),
+        standard: Standard::Text("128KiB"),
         in_file: true,
         set: Set::One(|config, text| {
             config.send_buffer = value::send_buffer(text)?;

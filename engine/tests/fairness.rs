@@ -1,0 +1,139 @@
+//! A shard that has always something newer to hand out: who fell behind once must get on as the others do, and get every
+//! byte once, wherever he stands in a page that others have too.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use revcast_engine::change::{Batch, Change};
+use revcast_engine::encoding::{Encoding, JsonOnly};
+use revcast_engine::key::{Key, ResourceId};
+use revcast_engine::resource::{Resource, Schema};
+use revcast_engine::revision::Revision;
+use revcast_engine::selector::Selector;
+use revcast_engine::tick::Tick;
+use revcast_engine::{
+    Outlet, Publisher, RingLimits, Scope, Sent, Shard, ShardConfig, Start, Subscription, WatcherId,
+};
+
+const WATCHERS: usize = 200;
+/// What one send takes: a round of all is 200 ms.
+const SEND: Duration = Duration::from_millis(1);
+
+/// Keeps what everyone took, and lets time pass. Nine of ten are full once, each at another byte.
+#[derive(Debug)]
+struct Sockets {
+    taken: Vec<Vec<u8>>,
+    now: Tick,
+    filling: bool,
+    stuck: Vec<WatcherId>,
+}
+
+impl Outlet for Sockets {
+    fn send(&mut self, to: WatcherId, bytes: &[u8]) -> Sent {
+        self.now = self.now.plus(SEND);
+        let slot = to.slot();
+        let full = self.filling && slot % 10 != 0;
+        let taken = if full { slot * 37 % bytes.len() } else { bytes.len() };
+        self.taken[slot].extend_from_slice(&bytes[..taken]);
+        if full {
+            self.stuck.push(to);
+        }
+        Sent::Took(taken)
+    }
+}
+
+struct World {
+    publisher: Publisher,
+    shard: Shard,
+    sockets: Sockets,
+    configs: ResourceId,
+    revision: u64,
+}
+
+impl World {
+    fn new() -> Self {
+        let mut schema = Schema::new();
+        let configs = schema.add(Resource::new("v1", "ConfigMap", true, Vec::new()));
+        let (publisher, feed) = Publisher::new(
+            Arc::new(schema),
+            Arc::new(JsonOnly),
+            RingLimits { events: 1 << 12, ..RingLimits::default() },
+            1,
+            Revision::ZERO,
+        );
+        let mut shard =
+            Shard::new(0, feed, ShardConfig { heartbeat_interval: None, ..ShardConfig::default() });
+        for _ in 0..WATCHERS {
+            let wish = Subscription {
+                scope: Scope { resource: configs, namespace: None, name: None },
+                selector: Selector::default(),
+                encoding: Encoding::Json,
+                start: Start::Latest,
+                bookmarks: false,
+                deadline: Tick::from_nanos(u64::MAX),
+                jitter: 0,
+                as_of_seconds: 0,
+            };
+            shard.subscribe(wish, Tick::ZERO);
+        }
+        let taken = vec![Vec::new(); WATCHERS];
+        let sockets = Sockets { taken, now: Tick::ZERO, filling: false, stuck: Vec::new() };
+        Self { publisher, shard, sockets, configs, revision: 0 }
+    }
+
+    fn put(&mut self, count: u64) {
+        for _ in 0..count {
+            self.revision += 1;
+            let text = format!(
+                r#"{{"kind":"ConfigMap","apiVersion":"v1","metadata":{{"name":"a","namespace":"n"}},"data":{{"n":"{}"}}}}"#,
+                self.revision
+            );
+            let key = Key::new(self.configs, Some("n"), "a");
+            let changes = vec![Change { key, value: Some(Bytes::from(text)) }];
+            let batch = Batch { revision: Revision::new(self.revision), changes };
+            self.publisher.handle_batch(&batch, 0).expect("newer");
+        }
+        self.publisher.publish();
+    }
+
+    /// Turns until so many rounds are over, with newer events there all the time.
+    fn rounds(&mut self, count: u64) {
+        let until = self.shard.stats().rounds + count;
+        while self.shard.stats().rounds < until {
+            if self.shard.stats().events_dispatched == self.revision {
+                self.put(3);
+            }
+            let now = self.sockets.now;
+            self.shard.turn(&mut self.sockets, now);
+        }
+    }
+}
+
+#[test]
+fn those_behind_in_a_busy_shard_become_live_again() {
+    let mut world = World::new();
+    world.rounds(2);
+    assert_eq!(world.shard.stats().live, WATCHERS as u64);
+    // The purse is spent: all that follows is the fair share.
+    world.sockets.filling = true;
+    world.rounds(2);
+    world.sockets.filling = false;
+    let stuck = std::mem::take(&mut world.sockets.stuck);
+    assert_eq!(stuck.len(), WATCHERS * 9 / 10);
+    stuck.iter().for_each(|id| world.shard.writable(*id));
+    world.rounds(8);
+    let live = world.shard.stats().live;
+    assert!(live >= WATCHERS as u64 * 9 / 10, "{live} of {WATCHERS} after eight rounds");
+    // Nothing newer: everyone ends where the others do.
+    for _ in 0..100_000 {
+        let now = world.sockets.now;
+        world.shard.turn(&mut world.sockets, now);
+    }
+    assert_eq!(world.shard.stats().live, WATCHERS as u64);
+    let first = &world.sockets.taken[0];
+    assert_eq!(first.iter().filter(|byte| **byte == b'\n').count() as u64 / 2, world.revision);
+    for (slot, taken) in world.sockets.taken.iter().enumerate() {
+        assert!(taken == first, "watcher {slot} got other bytes than the first");
+    }
+}
