@@ -188,7 +188,7 @@ fn main() {
     // The socket of `slow` was full, so its heartbeat waits; now there is room again.
     clients.0.get_mut(&slow).expect("it is connected").room = 20;
     shard.writable(slow);
-    shard.drain();
+    shard.drain(std::time::Duration::ZERO, minute);
     settle(&mut shard, &mut clients, minute);
     for (name, id) in [("whole", whole), ("label", label), ("slow", slow)] {
         let last = String::from_utf8_lossy(&clients.0[&id].received);

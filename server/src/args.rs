@@ -3,12 +3,18 @@
 //! It owns the shape of an invocation. It never judges a value: the rows of the table do, when
 //! [`Config`](crate::config::Config) is put together.
 
+mod completions;
+mod manual;
+
 use std::ffi::OsString;
 
 use lexopt::Arg;
 
 use crate::config::table::{ROWS, Row, Standard};
-use crate::config::{ConfigError, Flags, Origin, Wrong};
+use crate::config::{ConfigError, Flags, Origin, Wrong, one_line};
+use crate::probe::Target;
+pub use completions::Shell;
+pub use manual::page;
 
 /// What to do. `revcast` alone is [`Command::Serve`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,20 +23,47 @@ pub enum Command {
     Serve(Flags),
     /// Print the effective configuration and who set each value.
     Config(Flags),
-    /// Probe the machine and print a line for each finding.
-    Doctor(Flags),
+    /// Probe the machine and print each finding.
+    Doctor {
+        /// What a server is to be given.
+        flags: Flags,
+        /// One JSON object instead of lines.
+        json: bool,
+    },
+    /// Ask a server whether it is ready.
+    Probe(Target),
+    /// Print what a shell completes.
+    Completions(Shell),
+    /// Print the man page.
+    Man,
     /// Print the version.
     Version,
     /// Print [`help`].
     Help,
 }
 
-const COMMANDS: [(&str, &str); 5] = [
-    ("serve", "serve list and watch; the default"),
-    ("config", "print the effective configuration and who set each value"),
-    ("doctor", "probe this machine and say what is wrong and how to mend it"),
-    ("version", "print the version"),
-    ("help", "print this"),
+/// A command, as the help and the man page say it.
+#[derive(Debug)]
+struct Verb {
+    name: &'static str,
+    /// What may stand behind it.
+    argument: &'static str,
+    says: &'static str,
+}
+
+const COMMANDS: [Verb; 8] = [
+    Verb { name: "serve", argument: "", says: "serve list and watch; the default" },
+    Verb { name: "config", argument: "", says: "print the effective configuration and who set each value" },
+    Verb {
+        name: "doctor",
+        argument: "[--json]",
+        says: "say what of this machine is wrong and how to mend it",
+    },
+    Verb { name: "probe", argument: "URL", says: "ask a server, as http://127.0.0.1:8081/readyz" },
+    Verb { name: "completions", argument: "SHELL", says: "print completions for bash, zsh or fish" },
+    Verb { name: "man", argument: "", says: "print the man page: revcast man | man -l -" },
+    Verb { name: "version", argument: "", says: "print the version" },
+    Verb { name: "help", argument: "", says: "print this" },
 ];
 
 /// Reads the arguments after the program's name.
@@ -39,37 +72,67 @@ const COMMANDS: [(&str, &str); 5] = [
 /// An unknown command or option, a value that is missing or not UTF-8, an argument too many.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, ConfigError> {
     let mut parser = lexopt::Parser::from_args(arguments);
-    let mut command: Option<&'static str> = None;
+    let mut words: Vec<String> = Vec::new();
     let mut flags = Flags::default();
+    let mut json = false;
     while let Some(argument) = parser.next().map_err(refused)? {
         match argument {
             Arg::Short('h') | Arg::Long("help") => return Ok(Command::Help),
             Arg::Short('V') | Arg::Long("version") => return Ok(Command::Version),
+            Arg::Long("json") => json = true,
             Arg::Long(name) => {
                 let name = name.to_owned();
                 flags.given.push(option(&mut parser, &name)?);
             }
             Arg::Short(letter) => return Err(unknown_option(&format!("-{letter}"), None)),
-            Arg::Value(word) => {
-                let word = word.to_string_lossy();
-                if let Some(first) = command {
-                    let mend = format!("options start with --; the command is {first}");
-                    return Err(ConfigError::at(word, Wrong::new("one argument too many", mend)));
-                }
-                let names = COMMANDS.map(|(name, _)| name);
-                let found = names.into_iter().find(|name| *name == word);
-                command = Some(found.ok_or_else(|| unknown_command(&word, &names))?);
-            }
+            Arg::Value(word) => words.push(word.to_string_lossy().into_owned()),
         }
     }
-    let command = match command {
-        None | Some("serve") => Command::Serve(flags),
-        Some("config") => Command::Config(flags),
-        Some("doctor") => Command::Doctor(flags),
-        Some("version") => Command::Version,
-        Some(_) => Command::Help,
+    let mut words = words.into_iter();
+    let name = words.next();
+    let verb = match &name {
+        None => &COMMANDS[0],
+        Some(name) => COMMANDS.iter().find(|verb| verb.name == name).ok_or_else(|| unknown_command(name))?,
     };
-    Ok(command)
+    let argument =
+        if verb.argument.is_empty() || verb.argument.starts_with('[') { None } else { words.next() };
+    if let Some(more) = words.next() {
+        let mend = format!("options start with --; the command is {}", verb.name);
+        return Err(ConfigError::at(more, Wrong::new("one argument too many", mend)));
+    }
+    if json && verb.name != "doctor" {
+        let wrong = Wrong::new("an option of doctor alone", "take it out, or give revcast doctor --json");
+        return Err(ConfigError::at("--json", wrong));
+    }
+    Ok(match verb.name {
+        "serve" => Command::Serve(flags),
+        "config" => Command::Config(flags),
+        "doctor" => Command::Doctor { flags, json },
+        "probe" => Command::Probe(target(argument.as_deref())?),
+        "completions" => Command::Completions(shell(argument.as_deref())?),
+        "man" => Command::Man,
+        "version" => Command::Version,
+        _ => Command::Help,
+    })
+}
+
+fn target(url: Option<&str>) -> Result<Target, ConfigError> {
+    let url = url.unwrap_or_default();
+    Target::parse(url).ok_or_else(|| {
+        let wrong = Wrong::new(
+            "no URL that can be asked",
+            "give http://HOST:PORT/PATH, as http://127.0.0.1:8081/readyz",
+        );
+        ConfigError::at(format!("probe \"{}\"", one_line(url)), wrong)
+    })
+}
+
+fn shell(name: Option<&str>) -> Result<Shell, ConfigError> {
+    let name = name.unwrap_or_default();
+    Shell::ALL.into_iter().find(|shell| shell.name() == name).ok_or_else(|| {
+        let wrong = Wrong::new("no shell that completions are made for", "give bash, zsh or fish");
+        ConfigError::at(format!("completions \"{}\"", one_line(name)), wrong)
+    })
 }
 
 fn option(parser: &mut lexopt::Parser, name: &str) -> Result<(usize, String), ConfigError> {
@@ -95,9 +158,9 @@ fn unknown_option(name: &str, value: Option<&str>) -> ConfigError {
     ConfigError::unknown("option", &place, name, value, &known)
 }
 
-fn unknown_command(word: &str, names: &[&str]) -> ConfigError {
+fn unknown_command(word: &str) -> ConfigError {
     let place = Origin::Flag(word.to_owned());
-    ConfigError::unknown("command", &place, word, None, names)
+    ConfigError::unknown("command", &place, word, None, &COMMANDS.map(|verb| verb.name))
 }
 
 /// `lexopt`'s own refusals: only a value for an option that takes none gets here.
@@ -105,15 +168,16 @@ fn refused(error: lexopt::Error) -> ConfigError {
     ConfigError::at("command line", Wrong::new(error.to_string(), "see revcast --help"))
 }
 
-/// The help: at most 80 columns and 40 lines.
+/// The help: at most 80 columns, and a screen or two.
 #[must_use]
 pub fn help() -> String {
     let mut text = String::from(
         "revcast: Kubernetes-style list and watch for tens of thousands of watchers\n\n\
          usage: revcast [COMMAND] [--OPTION VALUE | --OPTION=VALUE]...\n\n",
     );
-    for (name, says) in COMMANDS {
-        text.push_str(&format!("  {name:<10}{says}\n"));
+    for Verb { name, argument, says } in COMMANDS {
+        let left = format!("{name} {argument}");
+        text.push_str(&format!("  {left:<18} {says}\n"));
     }
     text.push_str("\noptions of serve, config and doctor [default]:\n");
     for row in &ROWS {
@@ -148,7 +212,11 @@ mod tests {
         assert_eq!(run("serve --shards 2"), run("--shards=2"));
         assert_eq!(run("--shards 2 serve"), run("serve --shards=2"));
         assert!(matches!(run("config --shards 2"), Ok(Command::Config(flags)) if flags.given.len() == 1));
-        assert!(matches!(run("doctor"), Ok(Command::Doctor(_))));
+        assert_eq!(run("doctor"), Ok(Command::Doctor { flags: Flags::default(), json: false }));
+        assert_eq!(run("--json doctor"), Ok(Command::Doctor { flags: Flags::default(), json: true }));
+        assert!(matches!(run("probe http://127.0.0.1:8081/readyz"), Ok(Command::Probe(_))));
+        assert_eq!(run("completions fish"), Ok(Command::Completions(Shell::Fish)));
+        assert_eq!(run("man"), Ok(Command::Man));
         for line in ["version", "--version", "-V"] {
             assert_eq!(run(line), Ok(Command::Version), "{line}");
         }
@@ -165,6 +233,19 @@ mod tests {
             ("--ring-event=5", "--ring-event=\"5\": no such option; did you mean --ring-events?"),
             ("--ring_bytes 5", "--ring_bytes: no such option; did you mean --ring-bytes?"),
             ("--colour", "--colour: no such option; take it out, or see revcast --help"),
+            ("--json", "--json: an option of doctor alone; take it out, or give revcast doctor --json"),
+            (
+                "completions",
+                "completions \"\": no shell that completions are made for; give bash, zsh or fish",
+            ),
+            (
+                "completions bash zsh",
+                "zsh: one argument too many; options start with --; the command is completions",
+            ),
+            (
+                "probe host",
+                "probe \"host\": no URL that can be asked; give http://HOST:PORT/PATH, as http://127.0.0.1:8081/readyz",
+            ),
             ("-p 80", "-p: no such option; take it out, or see revcast --help"),
             ("--listen", "--listen: its value is missing; write --listen ADDR"),
         ] {
@@ -182,10 +263,10 @@ mod tests {
                 assert!(help.contains(&format!("[{text}]")), "the default of {}", row.name);
             }
         }
-        for (name, _) in COMMANDS {
-            assert!(help.contains(&format!("  {name} ")), "{name}");
+        for Verb { name, argument, says } in COMMANDS {
+            assert!(help.contains(&format!("  {name} {argument}")) && help.contains(says), "{name}");
         }
-        assert!(help.lines().count() <= 48, "{} lines", help.lines().count());
+        assert!(help.lines().count() <= 64, "{} lines", help.lines().count());
         for line in help.lines() {
             assert!(line.chars().count() <= 80, "{} columns: {line}", line.chars().count());
         }

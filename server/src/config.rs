@@ -71,8 +71,10 @@ pub struct Config {
     pub watch_list_gzip: bool,
     /// Life of an Event object in the embedded store; `None`: until deleted.
     pub event_ttl: Option<Duration>,
-    /// From SIGTERM to the end, at most.
-    pub drain_timeout: Duration,
+    /// From SIGTERM, when the server stops being ready, to the first end of a watch.
+    pub drain_delay: Duration,
+    /// From there to the end of the process, at most; watches end one after another over most of it.
+    pub drain_grace: Duration,
     /// Watches at once; `None`: [`crate::doctor::Report::watchers_max`].
     pub max_watchers: Option<usize>,
     /// Resources beside the built-in ones.
@@ -179,7 +181,8 @@ impl Config {
             min_watch_timeout: Duration::ZERO,
             watch_list_gzip: false,
             event_ttl: None,
-            drain_timeout: Duration::ZERO,
+            drain_delay: Duration::ZERO,
+            drain_grace: Duration::ZERO,
             max_watchers: None,
             resources: Vec::new(),
             etcd: None,

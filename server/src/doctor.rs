@@ -1,10 +1,16 @@
 //! Looks at the machine before anything starts, and says in one line each what is wrong and how to mend it.
 //!
-//! It owns the questions ([`Facts`], gathered by [`probe`]) and the answers ([`judge`], which is pure). It raises the
+//! It owns the questions ([`Facts`], gathered by [`probe`]) and the answers ([`judge`], which is pure); what lies outside the
+//! process has a file each (`port`, `folder`, `cluster`). It raises the
 //! soft limits of open files and locked memory to the hard ones, because every answer depends on them; it changes
 //! nothing else, and never ends the process.
 
+mod cgroup;
+mod cluster;
+mod finding;
+mod folder;
 mod judge;
+mod port;
 
 use std::fs;
 
@@ -13,6 +19,9 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, sched_getaffinity};
 
 use crate::config::Config;
+use crate::source::etcd::ask_members;
+use finding::Findings;
+pub use finding::{Finding, Report, Verdict};
 pub use judge::judge;
 
 /// Entries of the ring that is tried; glommio's are larger, and fail the same way.
@@ -65,7 +74,7 @@ pub enum Ring {
         /// Names of the needed operations that this kernel has not.
         missing: Vec<&'static str>,
     },
-    /// `io_uring_setup` gave this errno.
+    /// `io_uring_setup` or `io_uring_enter` gave this errno.
     Refused(i32),
     /// There was one, and `io_uring_register(PROBE)` gave this errno.
     Unprobed(i32),
@@ -92,46 +101,42 @@ pub struct Facts {
     pub cpus: Vec<usize>,
     /// The cgroup's CPU time in thousandths of a CPU; `None`: no quota, or not known.
     pub cpu_quota_milli: Option<u64>,
+    /// The cgroup's memory in bytes; `None`: no limit, or not known.
+    pub memory_max: Option<u64>,
+    /// The machine's memory in bytes.
+    pub memory_total: Option<u64>,
     /// `net.core.somaxconn`.
     pub somaxconn: Option<u64>,
-}
-
-/// What was found, in lines for an operator.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Report {
-    /// Why the server cannot start.
-    pub fatal: Vec<String>,
-    /// What will be worse than it could be.
-    pub warnings: Vec<String>,
-    /// What is as it should be.
-    pub fine: Vec<String>,
-    /// Watches that fit: the lesser of `--max-watchers` and what nofile allows less a reserve.
-    pub watchers_max: usize,
-    /// What the lines were concluded from.
-    pub facts: Facts,
-}
-
-impl Report {
-    /// Whether the server may start.
-    #[must_use]
-    pub fn is_fit(&self) -> bool {
-        self.fatal.is_empty()
-    }
-
-    /// For `revcast doctor`: a line for each finding, the worst first.
-    #[must_use]
-    pub fn lines(&self) -> Vec<String> {
-        [("FAIL", &self.fatal), ("warn", &self.warnings), ("ok  ", &self.fine)]
-            .into_iter()
-            .flat_map(|(verdict, lines)| lines.iter().map(move |line| format!("{verdict}  {line}")))
-            .collect()
-    }
 }
 
 /// Raises the soft limits of open files and locked memory, looks at the machine and judges it for `config`.
 #[must_use]
 pub fn probe(config: &Config) -> Report {
     judge(config, look())
+}
+
+/// The same, and then what lies outside: the addresses, the data directory and etcd. Not for a server that starts: it
+/// finds these out by itself, and an etcd that is away does not keep it from serving later.
+#[must_use]
+pub fn examine(config: &Config) -> Report {
+    let report = probe(config);
+    let mut findings = Findings(report.findings);
+    port::judge(&mut findings, &port::look("listen", config.listen));
+    if let Some(address) = config.admin_listen {
+        port::judge(&mut findings, &port::look("admin-listen", address));
+    }
+    if let Some(dir) = &config.data_dir {
+        folder::judge(&mut findings, &folder::look(dir));
+    }
+    if let Some(etcd) = &config.etcd {
+        match ask_members(etcd) {
+            Ok(members) => members.iter().for_each(|member| cluster::judge(&mut findings, member)),
+            Err(error) => {
+                findings.fail("etcd", &format!("cannot be asked: {error}"), "raise nofile (ulimit -n)")
+            }
+        }
+    }
+    Report { findings: findings.0, ..report }
 }
 
 /// CPUs this process may use, ascending; at least one.
@@ -160,7 +165,9 @@ fn look() -> Facts {
         ipc_lock: capabilities.is_some_and(|mask| mask >> CAP_IPC_LOCK & 1 == 1),
         nofile,
         cpus: affinity(),
-        cpu_quota_milli: read("/sys/fs/cgroup/cpu.max").as_deref().and_then(quota_milli),
+        cpu_quota_milli: cgroup::least("cpu.max", cgroup::quota_milli),
+        memory_max: cgroup::least("memory.max", |text| text.parse().ok()),
+        memory_total: fs::read_to_string("/proc/meminfo").ok().as_deref().and_then(memory_total),
         somaxconn: read_number("/proc/sys/net/core/somaxconn"),
     }
 }
@@ -182,6 +189,10 @@ fn try_ring() -> Ring {
         Ok(ring) => ring,
         Err(error) => return Ring::Refused(errno(error)),
     };
+    // Nothing is submitted, but asked for: a filter may know io_uring_setup and not io_uring_enter.
+    if let Err(error) = ring.submit() {
+        return Ring::Refused(errno(error));
+    }
     let mut probe = Probe::new();
     if let Err(error) = ring.submitter().register_probe(&mut probe) {
         return Ring::Unprobed(errno(error));
@@ -202,11 +213,10 @@ fn status_field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
     status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
 }
 
-/// `cpu.max` of cgroup v2, `QUOTA PERIOD` in microseconds or `max PERIOD`, in thousandths of a CPU.
-fn quota_milli(text: &str) -> Option<u64> {
-    let (quota, period) = text.split_once(' ')?;
-    let (quota, period): (u64, u64) = (quota.parse().ok()?, period.parse().ok()?);
-    quota.checked_mul(1000)?.checked_div(period)
+/// `MemTotal` of `/proc/meminfo`, which counts in KiB.
+fn memory_total(meminfo: &str) -> Option<u64> {
+    let text = status_field(meminfo, "MemTotal:")?.strip_suffix(" kB")?;
+    text.parse::<u64>().ok()?.checked_mul(1024)
 }
 
 #[cfg(test)]
@@ -221,10 +231,8 @@ mod tests {
         assert_eq!(status_field(status, "CapEff:"), Some("000001ffffffffff"));
         assert_eq!(status_field(status, "Seccomp:"), Some("2"));
         assert_eq!(status_field(status, "CapBnd:"), None);
-        assert_eq!(quota_milli("150000 100000"), Some(1500));
-        assert_eq!(quota_milli("max 100000"), None);
-        assert_eq!(quota_milli("1 0"), None);
-        assert_eq!(quota_milli(""), None);
+        assert_eq!(memory_total("MemTotal:        8 kB\nMemFree: 4 kB\n"), Some(8192));
+        assert_eq!(memory_total("MemTotal: many\n"), None);
     }
 
     #[test]
@@ -239,7 +247,33 @@ mod tests {
         assert_eq!(report.facts.nofile, Limit { soft: files.current, hard: files.maximum });
         // A ring that this test can make is one that the probe made.
         assert_eq!(IoUring::new(4).is_ok(), !matches!(report.facts.ring, Ring::Refused(_)));
+        assert!(report.facts.memory_total.is_some_and(|bytes| bytes > 1 << 20));
         assert!(report.lines().iter().all(|line| !line.contains('\n')));
         assert_eq!(report.is_fit(), !report.lines().iter().any(|line| line.starts_with("FAIL")));
+        let json: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
+        assert_eq!(json["fit"], report.is_fit());
+        assert_eq!(json["findings"].as_array().unwrap().len(), report.lines().len());
+        assert_eq!(json["findings"][0]["check"], "kernel");
+    }
+
+    #[test]
+    fn what_lies_outside_is_examined() {
+        let held = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let taken = held.local_addr().unwrap().to_string();
+        let dir = std::env::temp_dir().join("revcast-examined");
+        let given = |name, value: &str| (crate::config::table::index_of(name).unwrap(), value.to_owned());
+        let flags = Flags {
+            given: vec![
+                given("listen", &taken),
+                given("admin-listen", "127.0.0.1:0"),
+                given("data-dir", dir.to_str().unwrap()),
+            ],
+        };
+        let report = examine(&Config::load(&flags, [], &affinity()).unwrap());
+        let of = |check: &str| report.findings.iter().filter(|found| found.check == check).count();
+        assert_eq!((of("ports"), of("etcd")), (2, 0));
+        assert!(of("data-dir") > 0 && !dir.exists(), "it is looked at, not made");
+        let taken = format!("ports: --listen {taken} is taken");
+        assert!(report.fatal().iter().any(|line| line.starts_with(&taken)), "{report:?}");
     }
 }

@@ -8,6 +8,8 @@ use revcast::api::resources::{Declaration, DeclareError, Registry};
 
 use revcast::args::{self, Command};
 use revcast::config::{Config, ConfigError, Flags, ResourceForm, ResourceTable};
+use revcast::life::Ends;
+use revcast::notify::Manager;
 use revcast::serve::{App, Freshness};
 use revcast::source::desk::Desk;
 use revcast::source::embedded::{Store, StoreConfig};
@@ -18,14 +20,12 @@ use revcast::source::publishing;
 use revcast::{doctor, log, runtime};
 use revcast_engine::RingLimits;
 use revcast_engine::revision::Revision;
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// How a process that is told to stop twice ends: as if by the signal.
-const EXIT_INTERRUPTED: i32 = 130;
+/// A machine or a container that is not fit: starting again helps nothing (EX_CONFIG of sysexits.h).
+const EXIT_UNFIT: u8 = 78;
 
 fn main() -> ExitCode {
     match run() {
@@ -33,6 +33,10 @@ fn main() -> ExitCode {
         Err(Failure::Usage(line)) => {
             say_error(&line);
             ExitCode::from(ConfigError::EXIT_CODE)
+        }
+        Err(Failure::Unfit(line)) => {
+            say_error(&line);
+            ExitCode::from(EXIT_UNFIT)
         }
         Err(Failure::Run(line)) => {
             say_error(&line);
@@ -44,6 +48,8 @@ fn main() -> ExitCode {
 enum Failure {
     /// Options that are wrong: exit code 2.
     Usage(String),
+    /// A machine that refuses what every server needs, as io_uring: exit code 78.
+    Unfit(String),
     /// Anything else: exit code 1.
     Run(String),
 }
@@ -59,13 +65,20 @@ fn run() -> Result<ExitCode, Failure> {
         Command::Help => print(&args::help()),
         Command::Version => print(&format!("revcast {}\n", env!("CARGO_PKG_VERSION"))),
         Command::Config(flags) => print(&load(&flags)?.to_toml()),
-        Command::Doctor(flags) => {
-            let report = doctor::probe(&load(&flags)?);
-            print(&report.lines().into_iter().map(|line| line + "\n").collect::<String>());
+        Command::Doctor { flags, json } => {
+            let report = doctor::examine(&load(&flags)?);
+            if json {
+                print(&(report.to_json() + "\n"));
+            } else {
+                print(&report.lines().into_iter().map(|line| line + "\n").collect::<String>());
+            }
             if !report.is_fit() {
                 return Ok(ExitCode::FAILURE);
             }
         }
+        Command::Probe(target) => print(&(target.ask().map_err(Failure::Run)? + "\n")),
+        Command::Completions(shell) => print(&shell.script()),
+        Command::Man => print(&args::page()),
         Command::Serve(flags) => serve(&load(&flags)?)?,
     }
     Ok(ExitCode::SUCCESS)
@@ -79,11 +92,11 @@ fn serve(config: &Config) -> Result<(), Failure> {
     log::set_level(config.log_level);
     let registry = registry(config)?;
     let report = doctor::probe(config);
-    for line in &report.warnings {
-        log::warn(line);
-    }
     if !report.is_fit() {
-        return Err(Failure::Run(report.fatal.join("; ")));
+        return Err(Failure::Unfit(report.fatal().join("; ")));
+    }
+    for line in report.warnings() {
+        log::warn(&line);
     }
     let watchers_max = config.max_watchers.unwrap_or(usize::MAX).min(report.watchers_max);
 
@@ -96,7 +109,7 @@ fn serve(config: &Config) -> Result<(), Failure> {
         shards: config.shards(),
     };
     // Before any other thread: they all inherit that signals are for this one.
-    let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(|error| Failure::Run(error.to_string()))?;
+    let ends = Ends::take().map_err(|error| Failure::Run(error.to_string()))?;
     let desk = Desk::new();
     let (running, store) = match &config.etcd {
         None => start_embedded(config, registry, &engine, desk, watchers_max)?,
@@ -104,21 +117,18 @@ fn serve(config: &Config) -> Result<(), Failure> {
     };
     print(&greeting(config, &running, &store));
 
-    let closer = running.closer();
-    let handle = signals.handle();
-    let listener = std::thread::Builder::new().name("signals".into()).spawn(move || {
-        for (count, _) in signals.forever().enumerate() {
-            if count > 0 {
-                std::process::exit(EXIT_INTERRUPTED);
-            }
-            log::info("closing: telling every watch to go on elsewhere");
-            closer.close();
-        }
+    let manager = Manager::of_environment().unwrap_or_else(|error| {
+        log::warn(&error);
+        None
     });
+    let manager = manager.map(Arc::new);
+    if let Some(Err(error)) = manager.as_ref().map(|manager| manager.attend(running.pulse())) {
+        log::warn(&format!("no thread to tell the service manager how the server is: {error}"));
+    }
+    let listener = ends.listen(running.closer(), config.drain_delay, manager);
     let listener = listener.map_err(|error| Failure::Run(error.to_string()))?;
     let result = running.join().map_err(|error| Failure::Run(error.to_string()));
-    handle.close();
-    let _ = listener.join();
+    listener.end();
     result
 }
 
@@ -133,7 +143,7 @@ fn plan(config: &Config, watchers_max: usize) -> runtime::Plan {
         stall_timeout: config.stall_timeout,
         send_buffer: config.send_buffer,
         send_mode: config.send_mode,
-        drain_timeout: config.drain_timeout,
+        drain_grace: config.drain_grace,
         watchers_max,
         remote: config.etcd.is_some(),
     }

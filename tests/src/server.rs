@@ -4,10 +4,13 @@
 //! each server that is told nothing else has one of its own.
 
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::client::Client;
 use crate::etcd::{Etcd, Options, Release};
@@ -118,6 +121,14 @@ impl Server {
         Self::start_with(shell, options)
     }
 
+    /// As [`Server::start`], by a command of the test's own, which was given no argument yet.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub fn start_by(command: Command, options: &[&str]) -> Self {
+        Self::start_with(command, options)
+    }
+
     /// As [`Server::start`], without waiting until it serves: perhaps it never does.
     ///
     /// # Panics
@@ -217,21 +228,46 @@ impl Server {
         self.child.wait().expect("it is ours");
     }
 
+    /// Sends it a signal.
+    ///
+    /// # Panics
+    /// When it is gone.
+    pub fn signal(&self, signal: Signal) {
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, signal).expect("it runs");
+    }
+
+    /// How it ended, if it did: its exit code, of a signal the shell's.
+    ///
+    /// # Panics
+    /// When the system cannot say.
+    pub fn ended(&mut self) -> Option<i32> {
+        let status = self.child.try_wait().expect("it is ours")?;
+        status.code().or_else(|| status.signal().map(|signal| 128 + signal))
+    }
+
+    /// Waits until it has ended; its exit code.
+    ///
+    /// # Panics
+    /// When it does not in time.
+    pub fn await_end(&mut self, patience: Duration) -> i32 {
+        let deadline = Instant::now() + patience;
+        loop {
+            if let Some(code) = self.ended() {
+                return code;
+            }
+            assert!(Instant::now() < deadline, "the server does not end within {patience:?}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     /// Tells it to close, waits, and gives back its exit code.
     ///
     /// # Panics
     /// When it does not end in 20 s.
     pub fn terminate(mut self) -> Option<i32> {
-        let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("kill runs").success());
-        let deadline = Instant::now() + Duration::from_secs(20);
-        loop {
-            if let Some(status) = self.child.try_wait().expect("it is ours") {
-                return status.code();
-            }
-            assert!(Instant::now() < deadline, "the server does not end");
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        self.signal(Signal::TERM);
+        Some(self.await_end(Duration::from_secs(20)))
     }
 
     /// Waits until a metric has this value.

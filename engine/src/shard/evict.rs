@@ -5,9 +5,8 @@
 
 use bytes::Bytes;
 
-use super::{Outlet, Shard};
+use super::Shard;
 use crate::frame;
-use crate::limits::SENDS_PER_TURN;
 use crate::object::Object;
 use crate::revision::Revision;
 use crate::tick::Tick;
@@ -83,20 +82,5 @@ impl Shard {
         if self.conclude(id, Bytes::from(last), now) {
             self.queue(id);
         }
-    }
-
-    /// Tells a few watchers that the shard closes. True when there were any.
-    pub(super) fn drain_some(&mut self, outlet: &mut impl Outlet, now: Tick) -> bool {
-        let mut any = false;
-        for _ in 0..SENDS_PER_TURN {
-            let Some(id) = self.draining.pop_front() else { break };
-            any = true;
-            self.send_bookmark(id, outlet);
-            let over = self.table.get(id).is_none_or(|w| w.ending || matches!(w.phase, Phase::Draining));
-            if !over {
-                self.finish(id, outlet, now);
-            }
-        }
-        any
     }
 }

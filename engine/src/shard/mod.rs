@@ -7,12 +7,14 @@
 //! go to an [`Outlet`].
 //!
 //! One file per concern: `table` holds the watchers, `interest` narrows, `start` lets watches begin, `dispatch`
-//! serves the live, `catchup` those behind, `bookmark` the clock, `heartbeat` the quiet, `evict` the ends; `soonest` keeps slots in order.
+//! serves the live, `catchup` those behind, `bookmark` the clock, `heartbeat` the quiet, `evict` the ends,
+//! `drain` the closing; `soonest` keeps slots in order.
 
 mod bookmark;
 mod budget;
 mod catchup;
 mod dispatch;
+mod drain;
 mod evict;
 mod heartbeat;
 mod interest;
@@ -37,6 +39,7 @@ use crate::watcher::{Phase, Place, WatcherId};
 use budget::Budget;
 use catchup::Page;
 use dispatch::Round;
+use drain::Drain;
 use heartbeat::Quiet;
 use soonest::Soonest;
 pub use stats::Stats;
@@ -122,8 +125,7 @@ pub struct Shard {
     blocked: Soonest<Position>,
     /// Watchers that wait for a revision.
     parked: BTreeSet<(Revision, WatcherId)>,
-    /// Watchers that are still to be told that the shard closes.
-    draining: VecDeque<WatcherId>,
+    drain: Drain,
     /// The last turn went to the clock or to draining: the next goes to events, however much is due.
     tended: bool,
     /// The source's history is gone: see [`Shard::abandon`].
@@ -149,7 +151,7 @@ impl Shard {
             behind: VecDeque::new(),
             blocked: Soonest::new(),
             parked: BTreeSet::new(),
-            draining: VecDeque::new(),
+            drain: Drain::default(),
             tended: false,
             abandoned: false,
             ended: VecDeque::new(),
@@ -175,11 +177,6 @@ impl Shard {
         if self.remove(id) {
             self.stats.watches_ended += 1;
         }
-    }
-
-    /// Ends every watch, a few a turn: a last bookmark where one is welcome, then the last chunk.
-    pub fn drain(&mut self) {
-        self.draining.extend(self.table.ids());
     }
 
     /// Gives the shard up: the source's history is gone (another cluster, a restore, a gap), so nothing that was
@@ -245,9 +242,8 @@ impl Shard {
         if self.parked.first().is_some_and(|(floor, _)| *floor <= self.revision) {
             return Turn::Again;
         }
-        match self.table.next_due() {
+        match self.table.next_due().into_iter().chain(self.drain.next_due()).min() {
             Some(due) if due <= now => Turn::Again,
-            _ if !self.draining.is_empty() => Turn::Again,
             until => Turn::Sleep { until },
         }
     }
@@ -260,7 +256,7 @@ impl Shard {
             || self.parked.first().is_some_and(|(floor, _)| *floor <= self.revision)
             || self.round.active()
             || !self.behind.is_empty()
-            || !self.draining.is_empty()
+            || self.drain.has_work()
     }
 
     /// Whether a watch can be told anything at all any more.

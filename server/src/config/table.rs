@@ -91,7 +91,7 @@ const DAY: u64 = 24 * HOUR;
 pub(crate) const TRUTH: &str = "true|false";
 
 /// In the order of the help.
-pub(crate) static ROWS: [Row; 31] = [
+pub(crate) static ROWS: [Row; 32] = [
     Row {
         name: "listen",
         value: "ADDR",
@@ -446,16 +446,28 @@ pub(crate) static ROWS: [Row; 31] = [
         show: |config| Shown::Text(show_or_off(config.event_ttl)),
     },
     Row {
-        name: "drain-timeout",
+        name: "drain-delay",
         value: "TIME",
-        help: "from SIGTERM to the end, at most",
+        help: "from SIGTERM, not ready, to the first end",
+        standard: Standard::Text("0s"),
+        in_file: true,
+        set: Set::One(|config, text| {
+            config.drain_delay = value::time(text, Duration::ZERO..=seconds(600))?;
+            Ok(())
+        }),
+        show: |config| Shown::Text(value::show_time(config.drain_delay)),
+    },
+    Row {
+        name: "drain-grace",
+        value: "TIME",
+        help: "from there to the last; ends spread over it",
         standard: Standard::Text("10s"),
         in_file: true,
         set: Set::One(|config, text| {
-            config.drain_timeout = value::time(text, Duration::ZERO..=seconds(600))?;
+            config.drain_grace = value::time(text, Duration::ZERO..=seconds(600))?;
             Ok(())
         }),
-        show: |config| Shown::Text(value::show_time(config.drain_timeout)),
+        show: |config| Shown::Text(value::show_time(config.drain_grace)),
     },
     Row {
         name: "log-level",

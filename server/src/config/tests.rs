@@ -39,7 +39,7 @@ fn defaults_are_those_of_the_contract() {
         assert!(!build(&[], &[], file).unwrap().watch_list_gzip, "{file}");
     }
     assert_eq!(config.event_ttl, Some(Duration::from_secs(3600)));
-    assert_eq!(config.drain_timeout, Duration::from_secs(10));
+    assert_eq!((config.drain_delay, config.drain_grace), (Duration::ZERO, Duration::from_secs(10)));
     assert_eq!(config.max_watchers, None);
     assert_eq!(config.resources, []);
     assert_eq!(config.log_level, LogLevel::Info);
@@ -67,7 +67,8 @@ fn good_values_are_the_same_from_every_origin() {
         ("compact-interval", "0"),
         ("min-watch-timeout", "1h"),
         ("event-ttl", "0s"),
-        ("drain-timeout", "500ms"),
+        ("drain-delay", "5s"),
+        ("drain-grace", "500ms"),
         ("log-level", "debug"),
     ] {
         let row = &ROWS[table::index_of(name).unwrap()];
@@ -111,7 +112,8 @@ fn bad_values_are_one_line_that_names_them_from_every_origin() {
         ("compact-interval", "1ms"),
         ("min-watch-timeout", "0"),
         ("event-ttl", "forever"),
-        ("drain-timeout", "11m"),
+        ("drain-delay", "11m"),
+        ("drain-grace", "11m"),
         ("log-level", "trace"),
         ("listen", "a\nb\r\u{1b}"),
     ] {

@@ -5,12 +5,15 @@
 
 use rustix::io::Errno;
 
-use super::{Facts, Limit, Report, Ring};
-use crate::config::value::show_cpus;
-use crate::config::{Config, one_line};
+use super::finding::{Finding, Findings, Report, Verdict};
+use super::{Facts, Limit, Ring};
+use crate::config::Config;
+use crate::config::value::{show_cpus, show_size};
 
 /// glommio 0.9 looks for these operations; the last of them came with Linux 5.6, its buffers with 5.8.
 const KERNEL_MIN: (u32, u32) = (5, 8);
+/// The oldest that the README names.
+const KERNEL_TESTED: (u32, u32) = (5, 11);
 /// Since Linux 5.12 the rings themselves are charged to the memory cgroup and no longer to memlock.
 const KERNEL_RINGS_UNCHARGED: (u32, u32) = (5, 12);
 /// Values of `kernel.io_uring_disabled` (Documentation/admin-guide/sysctl/kernel.rst): nobody makes a ring; only
@@ -25,55 +28,91 @@ const MEMLOCK_SHARD_BYTES: u64 = 1 << 20;
 
 /// Files of the process itself: store, log, listeners, the admin's connections.
 const FILES_PROCESS: u64 = 64;
-/// Files of a shard: rings (5, and a sixth for a moment), eventfds (3), listeners (4), and some to spare.
-const FILES_SHARD: u64 = 16;
+/// Files of a shard: rings (5, and a sixth for a moment), eventfds (3), listeners (4, twice), and some to spare.
+const FILES_SHARD: u64 = 20;
 /// Fewer watchers than this is a limit that nobody chose on purpose.
 const WATCHERS_FEW: u64 = 1024;
 
 /// A burst of reconnecting watchers waits in the accept queue: shorter than this it is refused.
 const SOMAXCONN_LOW: u64 = 1024;
 
-#[derive(Default)]
-struct Lines {
-    fatal: Vec<String>,
-    warnings: Vec<String>,
-    fine: Vec<String>,
-}
-
-impl Lines {
-    fn fatal(&mut self, what: &str, problem: &str, mend: &str) {
-        self.fatal.push(one_line(&format!("{what}: {problem}; {mend}")));
-    }
-
-    fn warn(&mut self, what: &str, problem: &str, mend: &str) {
-        self.warnings.push(one_line(&format!("{what}: {problem}; {mend}")));
-    }
-
-    fn fine(&mut self, what: &str, says: &str) {
-        self.fine.push(one_line(&format!("{what}: {says}")));
-    }
-}
-
 /// Judges `facts` for a server of this configuration.
 #[must_use]
 pub fn judge(config: &Config, facts: Facts) -> Report {
-    let mut lines = Lines::default();
+    let mut findings = Findings::default();
     let shards = config.shards() as u64;
-    ring(&mut lines, &facts);
-    memlock(&mut lines, &facts, shards);
-    let watchers_max = nofile(&mut lines, facts.nofile, shards, config.max_watchers);
-    cpus(&mut lines, config, &facts);
-    somaxconn(&mut lines, facts.somaxconn);
-    lines.warnings.extend(config.warnings());
-    let Lines { fatal, warnings, fine } = lines;
-    Report { fatal, warnings, fine, watchers_max, facts }
+    kernel(&mut findings, &facts);
+    ring(&mut findings, &facts);
+    seccomp(&mut findings, &facts);
+    memlock(&mut findings, &facts, shards);
+    let watchers_max = nofile(&mut findings, facts.nofile, shards, config.max_watchers);
+    cpus(&mut findings, config, &facts);
+    memory(&mut findings, config, &facts);
+    somaxconn(&mut findings, facts.somaxconn);
+    let slips = config.warnings().into_iter();
+    findings.0.extend(slips.map(|says| Finding {
+        check: "config",
+        verdict: Verdict::Warn,
+        says,
+        mend: None,
+    }));
+    Report { findings: findings.0, watchers_max, facts }
 }
 
-fn ring(lines: &mut Lines, facts: &Facts) {
+fn kernel(findings: &mut Findings, facts: &Facts) {
+    match release(&facts.kernel) {
+        // What an old one lacks is named by the ring.
+        Some(release) if release >= KERNEL_TESTED => findings.fine("kernel", &facts.kernel),
+        Some(_) => findings.warn(
+            "kernel",
+            &format!("{} is older than any that revcast is run on", facts.kernel),
+            &format!("use Linux {}.{} or newer", KERNEL_TESTED.0, KERNEL_TESTED.1),
+        ),
+        None => findings.warn("kernel", "its release is not known", "mount /proc"),
+    }
+}
+
+fn seccomp(findings: &mut Findings, facts: &Facts) {
+    match (facts.seccomp, &facts.ring) {
+        (false, _) => findings.fine("seccomp", "no filter holds for this process"),
+        (true, Ring::Made { .. }) => findings.fine("seccomp", "a filter holds, and lets io_uring through"),
+        // Its fault or not: the ring says so, with the mend.
+        (true, Ring::Refused(_) | Ring::Unprobed(_)) => {
+            findings.fine("seccomp", "a filter holds: see io_uring")
+        }
+    }
+}
+
+fn memory(findings: &mut Findings, config: &Config, facts: &Facts) {
+    let (limit, whose) = match (facts.memory_max, facts.memory_total) {
+        (Some(limit), total) if total.is_none_or(|total| limit < total) => (limit, "of the cgroup"),
+        (_, Some(total)) => (total, "of the machine"),
+        (_, None) => return,
+    };
+    let shown = show_size(limit >> 20 << 20);
+    // The index and what frames are made later come on top of the ring.
+    let wanted = config.ring_bytes.saturating_mul(2);
+    if limit < wanted {
+        let problem = format!(
+            "{shown} {whose} are little for --ring-bytes {} and the index beside it",
+            show_size(config.ring_bytes)
+        );
+        let mend = format!(
+            "give --ring-bytes {} or less, or {} of memory",
+            show_size(limit >> 22 << 20),
+            show_size(wanted)
+        );
+        findings.warn("memory", &problem, &mend);
+    } else {
+        findings.fine("memory", &format!("{shown} {whose}, --ring-bytes {}", show_size(config.ring_bytes)));
+    }
+}
+
+fn ring(findings: &mut Findings, facts: &Facts) {
     let kernel = if facts.kernel.is_empty() { "unknown" } else { &facts.kernel };
     let (problem, mend) = match &facts.ring {
         Ring::Made { missing } if missing.is_empty() => {
-            lines.fine("io_uring", &format!("works (kernel {kernel})"));
+            findings.fine("io_uring", &format!("works (kernel {kernel})"));
             return;
         }
         Ring::Made { missing } => (
@@ -86,7 +125,7 @@ fn ring(lines: &mut Lines, facts: &Facts) {
         ),
         Ring::Refused(errno) => refused(Errno::from_raw_os_error(*errno), facts, kernel),
     };
-    lines.fatal("io_uring", &problem, &mend);
+    findings.fail("io_uring", &problem, &mend);
 }
 
 /// Why `io_uring_setup` failed (io_uring_setup(2)), and what to do.
@@ -138,7 +177,7 @@ fn refused(errno: Errno, facts: &Facts, kernel: &str) -> (String, String) {
     }
 }
 
-fn memlock(lines: &mut Lines, facts: &Facts, shards: u64) {
+fn memlock(findings: &mut Findings, facts: &Facts, shards: u64) {
     const MEND: &str = "LimitMEMLOCK=infinity (systemd), --ulimit memlock=-1 (docker)";
     let now = bytes_text(facts.memlock.soft);
     let its = shards_text(shards);
@@ -149,22 +188,22 @@ fn memlock(lines: &mut Lines, facts: &Facts, shards: u64) {
     if soft < MEMLOCK_MIN_BYTES {
         let problem =
             format!("{now} is less than the {} that a shard insists on", bytes_text(Some(MEMLOCK_MIN_BYTES)));
-        lines.fatal("memlock", &problem, &mend);
+        findings.fail("memlock", &problem, &mend);
     } else if soft >= needed || facts.ipc_lock {
         let note = if facts.ipc_lock { ", and CAP_IPC_LOCK lifts it" } else { "" };
-        lines.fine("memlock", &format!("{now}{note}, for {its}"));
+        findings.fine("memlock", &format!("{now}{note}, for {its}"));
     } else {
         let problem = format!("{now} is less than {} for {its}", bytes_text(Some(needed)));
         if charged {
-            lines.fatal("memlock", &problem, &format!("{mend}, or lower --shards"));
+            findings.fail("memlock", &problem, &format!("{mend}, or lower --shards"));
         } else {
-            lines.warn("memlock", &format!("{problem}: buffers stay unregistered"), &mend);
+            findings.warn("memlock", &format!("{problem}: buffers stay unregistered"), &mend);
         }
     }
 }
 
 /// Says how many watchers fit and returns it.
-fn nofile(lines: &mut Lines, limit: Limit, shards: u64, wanted: Option<usize>) -> usize {
+fn nofile(findings: &mut Findings, limit: Limit, shards: u64, wanted: Option<usize>) -> usize {
     let its = shards_text(shards);
     let reserve = FILES_PROCESS + FILES_SHARD * shards;
     let fit = limit.soft.unwrap_or(u64::MAX).saturating_sub(reserve);
@@ -173,14 +212,14 @@ fn nofile(lines: &mut Lines, limit: Limit, shards: u64, wanted: Option<usize>) -
     let wanted = wanted.map(|wanted| wanted as u64);
     if fit == 0 {
         let problem = format!("{now} open files, and {its} take {reserve}");
-        lines.fatal("nofile", &problem, &mend(reserve + 65_536));
+        findings.fail("nofile", &problem, &mend(reserve + 65_536));
     } else if let Some(wanted) = wanted.filter(|wanted| *wanted > fit) {
         let problem = format!("{now} open files let {fit} watchers in, not max-watchers {wanted}");
-        lines.warn("nofile", &problem, &mend(reserve + wanted));
+        findings.warn("nofile", &problem, &mend(reserve + wanted));
     } else if fit < WATCHERS_FEW && wanted.is_none() {
-        lines.warn("nofile", &format!("{now} open files let only {fit} watchers in"), &mend(65_536));
+        findings.warn("nofile", &format!("{now} open files let only {fit} watchers in"), &mend(65_536));
     } else {
-        lines.fine(
+        findings.fine(
             "nofile",
             &format!("{now} open files, {} watchers fit", count_text(limit.soft.map(|_| fit))),
         );
@@ -188,32 +227,36 @@ fn nofile(lines: &mut Lines, limit: Limit, shards: u64, wanted: Option<usize>) -
     usize::try_from(wanted.map_or(fit, |wanted| wanted.min(fit))).unwrap_or(usize::MAX)
 }
 
-fn cpus(lines: &mut Lines, config: &Config, facts: &Facts) {
+fn cpus(findings: &mut Findings, config: &Config, facts: &Facts) {
     let shards = config.shards();
     let its = shards_text(shards as u64);
     let allowed = show_cpus(&facts.cpus);
     let outside: Vec<usize> = config.cpus.iter().copied().filter(|cpu| !facts.cpus.contains(cpu)).collect();
     if !outside.is_empty() {
         let problem = format!("CPU {} is not of those allowed, {allowed}", show_cpus(&outside));
-        lines.fatal("cpus", &problem, "name allowed ones with --pin-cpus, or widen the taskset or cpuset");
+        findings.fail("cpus", &problem, "name allowed ones with --pin-cpus, or widen the taskset or cpuset");
     } else if shards > facts.cpus.len() {
         let problem = format!("{its} share {} CPUs", facts.cpus.len());
-        lines.warn("cpus", &problem, &format!("give --shards {} or fewer", facts.cpus.len()));
+        findings.warn("cpus", &problem, &format!("give --shards {} or fewer", facts.cpus.len()));
     } else if let Some(quota) = facts.cpu_quota_milli.filter(|quota| shards as u64 * 1000 > *quota) {
         let problem = format!("{its} share {}.{} CPUs of the cgroup", quota / 1000, quota % 1000 / 100);
-        lines.warn("cpus", &problem, &format!("give --shards {}, or raise the limit", (quota / 1000).max(1)));
+        findings.warn(
+            "cpus",
+            &problem,
+            &format!("give --shards {}, or raise the limit", (quota / 1000).max(1)),
+        );
     } else {
-        lines.fine("cpus", &format!("{its} on CPUs {}", show_cpus(&config.cpus)));
+        findings.fine("cpus", &format!("{its} on CPUs {}", show_cpus(&config.cpus)));
     }
 }
 
-fn somaxconn(lines: &mut Lines, somaxconn: Option<u64>) {
+fn somaxconn(findings: &mut Findings, somaxconn: Option<u64>) {
     match somaxconn {
         Some(low) if low < SOMAXCONN_LOW => {
             let problem = format!("{low} connections may wait for accept; a burst of reconnects is refused");
-            lines.warn("somaxconn", &problem, "run: sysctl -w net.core.somaxconn=4096");
+            findings.warn("somaxconn", &problem, "run: sysctl -w net.core.somaxconn=4096");
         }
-        Some(high) => lines.fine("somaxconn", &format!("{high} connections may wait for accept")),
+        Some(high) => findings.fine("somaxconn", &format!("{high} connections may wait for accept")),
         None => {}
     }
 }
@@ -233,7 +276,7 @@ fn errno_text(errno: i32) -> String {
 }
 
 fn bytes_text(bytes: Option<u64>) -> String {
-    bytes.map_or_else(|| "unlimited".to_owned(), crate::config::value::show_size)
+    bytes.map_or_else(|| "unlimited".to_owned(), show_size)
 }
 
 fn count_text(count: Option<u64>) -> String {
@@ -269,6 +312,8 @@ mod tests {
             nofile: limit(1 << 20),
             cpus: vec![0, 1],
             cpu_quota_milli: None,
+            memory_max: None,
+            memory_total: Some(8 << 30),
             somaxconn: Some(4096),
         }
     }
@@ -287,18 +332,21 @@ mod tests {
     fn a_healthy_machine_is_fit() {
         let report = judged(|_| ());
         assert!(report.is_fit());
-        assert_eq!(report.warnings, Vec::<String>::new());
+        assert_eq!(report.warnings(), Vec::<String>::new());
         assert_eq!(
             report.lines(),
             [
+                "ok    kernel: 6.1.0-18-amd64",
                 "ok    io_uring: works (kernel 6.1.0-18-amd64)",
+                "ok    seccomp: no filter holds for this process",
                 "ok    memlock: 8MiB, for 2 shards",
-                "ok    nofile: 1048576 open files, 1048480 watchers fit",
+                "ok    nofile: 1048576 open files, 1048472 watchers fit",
                 "ok    cpus: 2 shards on CPUs 0,1",
+                "ok    memory: 8GiB of the machine, --ring-bytes 256MiB",
                 "ok    somaxconn: 4096 connections may wait for accept",
             ]
         );
-        assert_eq!(report.watchers_max, 1_048_480);
+        assert_eq!(report.watchers_max, 1_048_472);
     }
 
     #[test]
@@ -326,7 +374,8 @@ mod tests {
                 facts.seccomp = seccomp;
                 facts.kernel = kernel.to_owned();
             });
-            let [line] = report.fatal.as_slice() else { panic!("{errno}: {report:?}") };
+            let fatal = report.fatal();
+            let [line] = fatal.as_slice() else { panic!("{errno}: {report:?}") };
             let (says, how) = line.split_once("; ").unwrap();
             assert!(says.starts_with("io_uring: ") && says.contains(problem), "{line}");
             assert!(how.contains(mend), "{line}");
@@ -336,9 +385,9 @@ mod tests {
     #[test]
     fn missing_operations_are_named() {
         let report = judged(|facts| facts.ring = Ring::Made { missing: vec!["accept", "send"] });
-        assert!(report.fatal[0].contains("has no accept, send; use Linux 5.8"), "{report:?}");
+        assert!(report.fatal()[0].contains("has no accept, send; use Linux 5.8"), "{report:?}");
         let report = judged(|facts| facts.ring = Ring::Unprobed(Errno::INVAL.raw_os_error()));
-        assert!(report.fatal[0].contains("cannot be listed"), "{report:?}");
+        assert!(report.fatal()[0].contains("cannot be listed"), "{report:?}");
     }
 
     #[test]
@@ -352,17 +401,19 @@ mod tests {
         };
         // Less than glommio insists on: no capability helps.
         let report = with(64 << 10, true, "6.1.0");
-        assert!(report.fatal[0].contains("memlock: 64KiB") && report.fatal[0].contains("ulimit -l 2048"));
+        assert!(report.fatal()[0].contains("memlock: 64KiB") && report.fatal()[0].contains("ulimit -l 2048"));
         // Enough to start, too little to register.
         let report = with(1 << 20, false, "6.1.0");
-        assert!(report.is_fit() && report.warnings[0].contains("1MiB is less than 2MiB for 2 shards"));
+        assert!(report.is_fit() && report.warnings()[0].contains("1MiB is less than 2MiB for 2 shards"));
         // The same on a kernel that charges rings as well.
         assert!(!with(1 << 20, false, "5.10.0").is_fit());
         assert!(!with(1 << 20, false, "odd").is_fit());
-        assert_eq!(with(1 << 20, true, "5.10.0").lines().len(), 5);
-        assert!(with(1 << 20, true, "5.10.0").warnings.is_empty());
+        assert_eq!(with(1 << 20, true, "5.10.0").lines().len(), 8);
+        assert!(
+            with(1 << 20, true, "5.10.0").fine().iter().any(|line| line.starts_with("memlock: 1MiB, and"))
+        );
         let unlimited = judged(|facts| facts.memlock = Limit { soft: None, hard: None });
-        assert!(unlimited.fine.iter().any(|line| line.starts_with("memlock: unlimited")));
+        assert!(unlimited.fine().iter().any(|line| line.starts_with("memlock: unlimited")));
     }
 
     #[test]
@@ -372,35 +423,75 @@ mod tests {
             judge(&config(line, &[0, 1]), facts)
         };
         let report = with("", 1024);
-        assert_eq!(report.watchers_max, 1024 - 96);
-        assert!(report.warnings[0].contains("only 928 watchers"), "{report:?}");
+        assert_eq!(report.watchers_max, 1024 - 104);
+        assert!(report.warnings()[0].contains("only 920 watchers"), "{report:?}");
         let report = with("--max-watchers 5000", 4096);
-        assert_eq!(report.watchers_max, 4000);
-        assert!(report.warnings[0].contains("let 4000 watchers in, not max-watchers 5000"), "{report:?}");
-        assert!(report.warnings[0].contains("ulimit -n 5096"), "{report:?}");
+        assert_eq!(report.watchers_max, 3992);
+        assert!(report.warnings()[0].contains("let 3992 watchers in, not max-watchers 5000"), "{report:?}");
+        assert!(report.warnings()[0].contains("ulimit -n 5104"), "{report:?}");
         // Few on purpose is fine.
         let report = with("--max-watchers 100", 1024);
-        assert_eq!((report.watchers_max, report.warnings.len()), (100, 0));
+        assert_eq!((report.watchers_max, report.warnings().len()), (100, 0));
         let report = with("", 90);
         assert_eq!(report.watchers_max, 0);
-        assert!(report.fatal[0].starts_with("nofile: 90 open files"), "{report:?}");
+        assert!(report.fatal()[0].starts_with("nofile: 90 open files"), "{report:?}");
     }
 
     #[test]
     fn shards_are_measured_against_cpus() {
         let with = |line, quota| judge(&config(line, &[0, 1]), Facts { cpu_quota_milli: quota, ..healthy() });
-        assert!(with("--shards 3", None).warnings[0].contains("3 shards share 2 CPUs; give --shards 2"));
-        assert!(with("--pin-cpus 1,7", None).fatal[0].contains("CPU 7 is not of those allowed, 0,1"));
-        assert!(with("", Some(1500)).warnings[0].contains("share 1.5 CPUs of the cgroup; give --shards 1"));
-        assert!(with("", Some(500)).warnings[0].contains("share 0.5 CPUs of the cgroup; give --shards 1"));
-        assert!(with("", Some(2000)).warnings.is_empty());
+        assert!(with("--shards 3", None).warnings()[0].contains("3 shards share 2 CPUs; give --shards 2"));
+        assert!(with("--pin-cpus 1,7", None).fatal()[0].contains("CPU 7 is not of those allowed, 0,1"));
+        assert!(with("", Some(1500)).warnings()[0].contains("share 1.5 CPUs of the cgroup; give --shards 1"));
+        assert!(with("", Some(500)).warnings()[0].contains("share 0.5 CPUs of the cgroup; give --shards 1"));
+        assert!(with("", Some(2000)).warnings().is_empty());
     }
 
     #[test]
     fn a_short_accept_queue_and_a_small_ring_are_advice() {
         let report = judged(|facts| facts.somaxconn = Some(128));
-        assert!(report.is_fit() && report.warnings[0].contains("net.core.somaxconn=4096"));
+        assert!(report.is_fit() && report.warnings()[0].contains("net.core.somaxconn=4096"));
         let report = judge(&config("--ring-bytes 1MiB", &[0, 1]), healthy());
-        assert!(report.is_fit() && report.warnings[0].contains("ring-bytes"));
+        assert!(report.is_fit() && report.warnings()[0].contains("ring-bytes"));
+    }
+
+    #[test]
+    fn memory_is_measured_against_the_ring() {
+        let with = |max| judged(|facts| facts.memory_max = max);
+        assert!(with(Some(256 << 20)).warnings()[0].contains(
+            "memory: 256MiB of the cgroup are little for --ring-bytes 256MiB and the index beside it; give --ring-bytes \
+             64MiB or less, or 512MiB of memory"
+        ));
+        assert!(
+            with(Some(512 << 20))
+                .fine()
+                .contains(&"memory: 512MiB of the cgroup, --ring-bytes 256MiB".to_owned())
+        );
+        assert!(
+            with(Some(1 << 40))
+                .fine()
+                .contains(&"memory: 8GiB of the machine, --ring-bytes 256MiB".to_owned())
+        );
+        let unknown = judged(|facts| facts.memory_total = None);
+        assert!(!unknown.lines().iter().any(|line| line.contains("memory:")));
+    }
+
+    #[test]
+    fn old_and_unknown_kernels_are_told() {
+        let with = |kernel: &str| judged(|facts| facts.kernel = kernel.to_owned());
+        assert!(with("5.10.0").warnings()[0].contains("kernel: 5.10.0 is older"));
+        assert!(with("").warnings()[0].contains("kernel: its release is not known; mount /proc"));
+        assert!(with("5.11.0").warnings().is_empty());
+    }
+
+    #[test]
+    fn a_filter_is_told_apart() {
+        let report = judged(|facts| facts.seccomp = true);
+        assert!(report.fine().contains(&"seccomp: a filter holds, and lets io_uring through".to_owned()));
+        let report = judged(|facts| {
+            facts.seccomp = true;
+            facts.ring = Ring::Refused(Errno::PERM.raw_os_error());
+        });
+        assert!(report.fine().contains(&"seccomp: a filter holds: see io_uring".to_owned()));
     }
 }

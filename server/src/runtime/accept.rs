@@ -99,17 +99,19 @@ fn bind_alone(address: SocketAddr) -> std::io::Result<std::net::TcpListener> {
     }
 }
 
-/// Accepts for ever. Who gets the last descriptor of all is told that there is none for him, and gives it back: so there is
+/// Accepts until the server closes; for operators until it has closed. Who gets the last descriptor of all is told that there is none for him, and gives it back: so there is
 /// one for the next, and nobody waits in the kernel without an answer. A spare one that is held does not do that: another
 /// listener may take it in the moment that it is let go.
 pub(super) async fn accept(local: Rc<Local>, listener: TcpListener, face: Face) {
     loop {
         match listener.accept().await {
-            Ok(_) if local.closing() => {}
+            Ok(_) if local.closing() && face == Face::Public => {}
             Ok(stream) if is_another_left(&local) => start(&local, stream, Vec::new(), face),
             Ok(mut stream) => {
                 let _ = stream.write_all(OVERLOADED).await;
             }
+            // It was shut down.
+            Err(_) if local.closing() && face == Face::Public => return,
             // Out of descriptors or memory: the connection waits in the kernel.
             Err(_) => sleep(BACK_OFF).await,
         }

@@ -32,8 +32,10 @@ pub(super) async fn handle(local: &Local, head: &RequestHead) -> Reply {
 }
 
 fn health(local: &Local) -> Reply {
-    if local.closing() {
+    if local.leaving() {
         text(503, "the server is closing\n")
+    } else if let Some(stalled) = local.shared.app.stalls().describe() {
+        text(503, &format!("{stalled}: see the log\n"))
     } else if local.shared.desk.stats.failed.load(Ordering::Acquire) {
         text(503, "the store has failed: see the log, mend the disk and restart\n")
     } else if local.shared.app.life() < Life::Serving {

@@ -111,7 +111,7 @@ impl Connection {
             Reply::Watch(wish) => return self.become_watch(head, wish).await,
         };
         match sent {
-            Ok(()) if head.keep_alive && !self.local.closing() => None,
+            Ok(()) if head.keep_alive && !self.local.leaving() => None,
             Ok(()) => Some(Over::Linger),
             Err(_) => Some(Over::Quiet),
         }
@@ -212,7 +212,7 @@ impl Connection {
         response.caching = whole.caching;
         response.nosniff = whole.nosniff;
         response.websocket_version = whole.websocket_version;
-        response.close = self.local.closing();
+        response.close = self.local.leaving();
         push_response(&mut out, &response, Some(head), &whole.body);
         self.send(&out).await
     }
@@ -221,7 +221,7 @@ impl Connection {
         let mut out = Vec::with_capacity(80 << 10);
         let framing = Framing::stream_for(head);
         let mut opening = response(200, pieces.content_type(), framing);
-        opening.close = !head.keep_alive;
+        opening.close = !head.keep_alive || self.local.leaving();
         if pieces.is_gzip() {
             (opening.content_encoding, opening.vary) = (Some("gzip"), Some("Accept-Encoding"));
         }
@@ -249,7 +249,7 @@ impl Connection {
     async fn send_refused(&mut self, head: &RequestHead, status: &Status) -> std::io::Result<()> {
         let mut out = Vec::with_capacity(1024);
         let mut opening = response(200, JSON, Framing::stream_for(head));
-        opening.close = !head.keep_alive;
+        opening.close = !head.keep_alive || self.local.leaving();
         opening.push_to(&mut out);
         revcast_engine::frame::error(&mut out, status.to_json().as_bytes());
         out.extend_from_slice(LAST_CHUNK);
@@ -279,7 +279,7 @@ impl Connection {
                 shared.watchers_max
             );
             self.send_status(&Status::too_many_requests(message, 1), Some(head)).await;
-            return if head.keep_alive { None } else { Some(Over::Linger) };
+            return if head.keep_alive && !self.local.leaving() { None } else { Some(Over::Linger) };
         }
         // First of all the second descriptor: behind the head there is no way to say that there is none left.
         let Some(Ok(socket)) = self.stream.as_ref().map(descriptor::duplicate) else {
@@ -287,7 +287,7 @@ impl Connection {
             self.send_status(&Status::service_unavailable(message, 1), Some(head)).await;
             return Some(Over::Linger);
         };
-        let keep_alive = head.keep_alive && wish.wire == Wire::Chunked;
+        let keep_alive = head.keep_alive && wish.wire == Wire::Chunked && !self.local.leaving();
         let mut out = Vec::with_capacity(512);
         if let Wire::WebSocket(handshake) = &wish.wire {
             handshake.push_to(&mut out);

@@ -103,6 +103,9 @@ fn prepare(number: usize, shared: Arc<Shared>, listening: Listening) -> Result<R
     .detach();
     let public = listening.public.into_iter().map(|fd| (fd, Face::Public));
     for (fd, face) in public.chain(listening.admin.map(|fd| (fd, Face::Admin))) {
+        if face == Face::Public {
+            local.will_stop(fd.try_clone().map_err(|error| broken("its listeners", &error))?);
+        }
         glommio::spawn_local(accept(Rc::clone(&local), descriptor::listener(fd), face)).detach();
     }
     Ok(local)
@@ -138,7 +141,7 @@ async fn drive(local: &Rc<Local>) {
         if local.closing() {
             // Shards leave together: one that left could not carry a watch that another still hands over.
             let since = *closing_since.get_or_insert_with(Instant::now);
-            if local.shared.doors.are_idle() || since.elapsed() >= local.shared.drain_timeout {
+            if local.shared.doors.are_idle() || since.elapsed() >= local.shared.drain_grace {
                 return;
             }
             until = until.min(CLOSING_POLL);

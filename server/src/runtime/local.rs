@@ -5,9 +5,10 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use futures_lite::future;
@@ -16,6 +17,7 @@ use revcast_engine::key::Key;
 use revcast_engine::revision::Revision;
 use revcast_engine::tick::Tick;
 use revcast_engine::{Ended, Object, Shard, ShardConfig, Start, Stats, Subscription, Turn};
+use rustix::net::{Shutdown, shutdown};
 
 use super::handoff::{Arrival, Door, Doors, Letter};
 use super::sends::Sends;
@@ -48,9 +50,10 @@ pub(super) struct Shared {
     pub(super) doors: Doors,
     pub(super) started: Instant,
     pub(super) watchers_max: usize,
-    pub(super) drain_timeout: Duration,
+    pub(super) drain_grace: Duration,
     pub(super) send_mode: SendMode,
-    pub(super) closing: AtomicBool,
+    /// Set when the server closes: over what time its watches are told.
+    pub(super) closing: OnceLock<Duration>,
     pub(super) shard_config: ShardConfig,
     /// Whether the source is elsewhere, and must be asked what is newest.
     pub(super) remote: bool,
@@ -106,6 +109,8 @@ pub(super) struct Local {
     /// Long replies that wait for the shard to make a turn.
     turnstile: RefCell<VecDeque<Rc<Promise<()>>>>,
     drained: Cell<bool>,
+    /// Second descriptors of the public ones, until the server closes.
+    listeners: RefCell<Vec<OwnedFd>>,
 }
 
 impl Local {
@@ -129,7 +134,13 @@ impl Local {
             looking: Cell::default(),
             turnstile: RefCell::default(),
             drained: Cell::new(false),
+            listeners: RefCell::default(),
         })
+    }
+
+    /// Keeps a second descriptor of a listener, to stop it when the server closes.
+    pub(super) fn will_stop(&self, listener: OwnedFd) {
+        self.listeners.borrow_mut().push(listener);
     }
 
     pub(super) fn door(&self) -> &Door {
@@ -137,7 +148,20 @@ impl Local {
     }
 
     pub(super) fn closing(&self) -> bool {
-        self.shared.closing.load(Ordering::Acquire)
+        self.shared.closing.get().is_some()
+    }
+
+    /// Whether the server closes, or is about to: connections end with their next reply.
+    pub(super) fn leaving(&self) -> bool {
+        self.shared.app.is_leaving()
+    }
+
+    /// Takes no connection any more: what the kernel holds for these listeners is refused. The first time only.
+    pub(super) fn stop_listening(&self) {
+        for listener in self.listeners.take() {
+            // One that cannot be stopped goes on, and closes what it accepts.
+            let _ = shutdown(&listener, Shutdown::Both);
+        }
     }
 
     pub(super) fn now(&self) -> Tick {
@@ -217,8 +241,11 @@ impl Local {
             self.count_gone(sockets);
         }
         self.tell_waiters();
-        if self.closing() && !self.drained.replace(true) {
-            self.core.borrow_mut().shard.drain();
+        if let Some(over) = self.shared.closing.get().copied()
+            && !self.drained.replace(true)
+        {
+            self.stop_listening();
+            self.core.borrow_mut().shard.drain(over, self.now());
         }
     }
 
@@ -288,7 +315,7 @@ impl Local {
         );
         core.sockets.insert(id, socket, leftover, keep_alive, Wrap::new(&wish.wire));
         if self.drained.get() {
-            core.shard.drain();
+            core.shard.dismiss(id);
         }
     }
 

@@ -14,7 +14,7 @@ mod local;
 mod metrics;
 mod sends;
 mod sockets;
-mod stall;
+pub mod stall;
 mod uring;
 mod wake;
 mod wrap;
@@ -23,12 +23,14 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use glommio::ExecutorJoinHandle;
 use revcast_engine::ShardConfig;
+use revcast_engine::limits::DRAIN_GRACE;
 
 use crate::config::SendMode;
 use crate::serve::{App, Life};
@@ -58,8 +60,8 @@ pub struct Plan {
     pub send_buffer: Option<usize>,
     /// How bytes go to many sockets.
     pub send_mode: SendMode,
-    /// How long a closing server waits for its watches and requests.
-    pub drain_timeout: Duration,
+    /// How long a closing server waits for its watches and requests; the ends of the watches are spread over it.
+    pub drain_grace: Duration,
     /// Watches at most.
     pub watchers_max: usize,
     /// Whether the source is elsewhere, and must be asked what is newest.
@@ -117,11 +119,49 @@ impl fmt::Debug for Running {
 pub struct Closer(Arc<Shared>);
 
 impl Closer {
-    /// Begins to close: no new connection, a last bookmark and the last chunk for every watch.
-    pub fn close(&self) {
-        self.0.closing.store(true, Ordering::Release);
+    /// Says that the server is about to close: it is not ready any more, and replies end their connections. Everything is
+    /// served still.
+    pub fn leave(&self) {
+        self.0.app.advance(Life::Leaving);
+    }
+
+    /// Begins to close: no new connection; a last bookmark and the last chunk for every watch, one after the other over the
+    /// grace, or with `at_once` as fast as they can be sent.
+    pub fn close(&self, at_once: bool) {
+        let over = if at_once { Duration::ZERO } else { spread(self.0.drain_grace) };
+        // Who says it first is right.
+        let _ = self.0.closing.set(over);
         self.0.app.advance(Life::Closing);
         self.0.doors.wake_all();
+    }
+}
+
+/// Over what part of the grace watches are ended: the last of them are to be sent what they are owed before it is over.
+fn spread(grace: Duration) -> Duration {
+    grace - (grace / 5).min(DRAIN_GRACE)
+}
+
+/// How a running server is, for who watches over it from another thread.
+#[derive(Clone, Debug)]
+pub struct Pulse(Arc<Shared>);
+
+impl Pulse {
+    /// How often each shard has turned so far. One that is well does some times a second, whatever there is to do.
+    #[must_use]
+    pub fn turns(&self) -> Vec<u64> {
+        self.0.doors.0.iter().map(|door| door.heartbeat.load(Ordering::Relaxed)).collect()
+    }
+
+    /// Watches on all shards.
+    #[must_use]
+    pub fn watchers(&self) -> usize {
+        self.0.doors.watchers()
+    }
+
+    /// Where the server is in its life.
+    #[must_use]
+    pub fn life(&self) -> Life {
+        self.0.app.life()
     }
 }
 
@@ -163,9 +203,9 @@ pub fn start(
         doors: doors.clone(),
         started: Instant::now(),
         watchers_max: plan.watchers_max,
-        drain_timeout: plan.drain_timeout,
+        drain_grace: plan.drain_grace,
         send_mode: plan.send_mode,
-        closing: AtomicBool::new(false),
+        closing: OnceLock::new(),
         shard_config: ShardConfig {
             bookmark_interval: plan.bookmark_interval,
             heartbeat_interval: plan.heartbeat_interval,
@@ -198,6 +238,12 @@ impl Running {
     #[must_use]
     pub fn closer(&self) -> Closer {
         Closer(Arc::clone(&self.shared))
+    }
+
+    /// A handle that tells how the server is.
+    #[must_use]
+    pub fn pulse(&self) -> Pulse {
+        Pulse(Arc::clone(&self.shared))
     }
 
     /// Waits until the server has closed.

@@ -1,42 +1,144 @@
-//! A watchdog: says when a shard is awake and does not turn.
+//! A watchdog: says when a shard does not turn, and when it turns again.
+//!
+//! It owns the judgement, which is pure ([`Stillness`]), and the thread that asks for it. It never ends a shard: what a
+//! supervisor does with the word is the supervisor's business.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use super::Pulse;
 use super::local::Shared;
 
-/// How often it looks; a shard that does not turn for two looks is reported once.
+/// How often it looks. A shard that is well turns ten times a second at least, also when it sleeps.
 const LOOK: Duration = Duration::from_secs(2);
+/// So many looks in a row without a turn are a stall.
+const LOOKS: u32 = 2;
+
+/// What a look finds out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// This shard has not turned for so many looks that it counts as standing still.
+    Stalled(usize),
+    /// This one did, and turns again.
+    Turns(usize),
+}
+
+/// Who turned between two looks.
+#[derive(Clone, Debug, Default)]
+pub struct Stillness {
+    /// Of each shard: its turns at the last look, and the looks since it turned.
+    seen: Vec<(u64, u32)>,
+}
+
+impl Stillness {
+    /// Looks at how often each shard has turned so far. Only what is new is told.
+    pub fn look(&mut self, turns: &[u64]) -> Vec<Found> {
+        let mut found = Vec::new();
+        for (shard, &turns) in turns.iter().enumerate() {
+            let Some((last, looks)) = self.seen.get_mut(shard) else {
+                self.seen.push((turns, 0));
+                continue;
+            };
+            if turns == *last {
+                *looks = looks.saturating_add(1);
+                if *looks == LOOKS {
+                    found.push(Found::Stalled(shard));
+                }
+                continue;
+            }
+            if *looks >= LOOKS {
+                found.push(Found::Turns(shard));
+            }
+            (*last, *looks) = (turns, 0);
+        }
+        found
+    }
+
+    /// Whether every shard turned between the last two looks.
+    #[must_use]
+    pub fn all_turn(&self) -> bool {
+        self.seen.iter().all(|(_, looks)| *looks == 0)
+    }
+}
 
 /// Watches over the shards until the process ends.
 pub(super) fn watch(shared: &Arc<Shared>) {
     let shared = Arc::downgrade(shared);
     let watchdog = std::thread::Builder::new().name("watchdog".into()).spawn(move || {
-        let mut seen: Vec<(u64, u32)> = Vec::new();
+        let mut stillness = Stillness::default();
         loop {
             std::thread::sleep(LOOK);
             let Some(shared) = shared.upgrade() else { return };
-            seen.resize(shared.doors.0.len(), (0, 0));
-            for (number, (door, (last, looks))) in shared.doors.0.iter().zip(&mut seen).enumerate() {
-                let turns = door.heartbeat.load(Ordering::Relaxed);
-                if door.wake.is_asleep() || turns != *last {
-                    (*last, *looks) = (turns, 0);
-                    continue;
+            let found = stillness.look(&Pulse(Arc::clone(&shared)).turns());
+            for ((_, looks), door) in stillness.seen.iter().zip(shared.doors.0.iter()) {
+                if *looks > 0 {
+                    // In case it sleeps though it should not.
+                    door.wake.ring();
                 }
-                *looks += 1;
-                // In case it sleeps though it should not.
-                door.wake.ring();
-                if *looks == 2 {
-                    crate::log::warn(&format!(
-                        "shard {number} has not turned for {} s: is its CPU taken by something else?",
-                        LOOK.as_secs() * 2
-                    ));
+            }
+            for found in found {
+                match found {
+                    Found::Stalled(shard) => {
+                        shared.app.stalls().note(shard, true);
+                        crate::log::warn(&format!(
+                            "shard {shard} has not turned for {} s, so the server is not ready: is its CPU taken by \
+                             something else?",
+                            LOOK.as_secs() * u64::from(LOOKS)
+                        ));
+                    }
+                    Found::Turns(shard) => {
+                        shared.app.stalls().note(shard, false);
+                        crate::log::warn(&format!("shard {shard} turns again"));
+                    }
                 }
             }
         }
     });
     if watchdog.is_err() {
         crate::log::warn("no thread for the watchdog: stalls of a shard will not be reported");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stall_is_told_once_and_taken_back_once() {
+        let mut stillness = Stillness::default();
+        let mut told = Vec::new();
+        // The second shard stands still from the third look to the seventh, the third one for a single look.
+        let turns = [
+            [0, 0, 5],
+            [10, 3, 5],
+            [20, 3, 6],
+            [30, 3, 7],
+            [40, 3, 8],
+            [50, 3, 9],
+            [60, 4, 10],
+            [70, 5, 11],
+            [80, 5, 12],
+            [90, 5, 13],
+            [99, 6, 14],
+        ];
+        for (at, turns) in turns.iter().enumerate() {
+            told.extend(stillness.look(turns).into_iter().map(|found| (at, found)));
+            let still = [1, 2, 3, 4, 5, 8, 9].contains(&at);
+            assert_eq!(stillness.all_turn(), !still || at == 0, "look {at}");
+        }
+        assert_eq!(
+            told,
+            [(3, Found::Stalled(1)), (6, Found::Turns(1)), (9, Found::Stalled(1)), (10, Found::Turns(1)),]
+        );
+    }
+
+    #[test]
+    fn one_that_never_turned_is_found() {
+        let mut stillness = Stillness::default();
+        assert_eq!(stillness.look(&[0]), []);
+        assert_eq!(stillness.look(&[0]), []);
+        assert_eq!(stillness.look(&[0]), [Found::Stalled(0)]);
+        assert_eq!(stillness.look(&[0]), []);
+        assert!(!stillness.all_turn());
     }
 }

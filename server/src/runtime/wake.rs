@@ -48,11 +48,6 @@ impl Wake {
         self.asleep.store(false, Ordering::Relaxed);
     }
 
-    /// Whether the shard sleeps.
-    pub(super) fn is_asleep(&self) -> bool {
-        self.asleep.load(Ordering::Relaxed)
-    }
-
     pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
         self.eventfd.as_fd()
     }

@@ -4,7 +4,7 @@
 //! knows no socket. Every member is read without a lock.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::api::discovery::Discovery;
@@ -22,8 +22,41 @@ pub enum Life {
     Starting,
     /// Everything is served.
     Serving,
+    /// The server is about to end, and says so to who asks whether it is ready. Everything is served still.
+    Leaving,
     /// The server ends: new requests get 429 with `Retry-After`, so that clients go elsewhere.
     Closing,
+}
+
+/// Shards that do not turn, as a watchdog notes them.
+#[derive(Debug, Default)]
+pub struct Stalls([AtomicU64; SHARDS_MAX / 64]);
+
+/// As many as a process may have (`--shards`).
+const SHARDS_MAX: usize = 256;
+
+impl Stalls {
+    /// Notes that a shard stands still, or turns again.
+    pub fn note(&self, shard: usize, stalled: bool) {
+        let Some(word) = self.0.get(shard / 64) else { return };
+        if stalled {
+            word.fetch_or(1 << (shard % 64), Ordering::Relaxed);
+        } else {
+            word.fetch_and(!(1 << (shard % 64)), Ordering::Relaxed);
+        }
+    }
+
+    /// In words: `shard 1 does not turn`; nothing when all do.
+    #[must_use]
+    pub fn describe(&self) -> Option<String> {
+        let is_set = |shard: &usize| self.0[shard / 64].load(Ordering::Relaxed) >> (shard % 64) & 1 == 1;
+        let shards: Vec<String> = (0..SHARDS_MAX).filter(is_set).map(|shard| shard.to_string()).collect();
+        match shards.as_slice() {
+            [] => None,
+            [one] => Some(format!("shard {one} does not turn")),
+            several => Some(format!("shards {} do not turn", several.join(", "))),
+        }
+    }
 }
 
 /// How old the word of a source elsewhere may be.
@@ -56,6 +89,7 @@ pub struct App {
     pub(super) watch_list_gzip: bool,
     pub(super) root: Bytes,
     life: AtomicU8,
+    stalls: Stalls,
 }
 
 impl App {
@@ -75,6 +109,7 @@ impl App {
             openapi: Arc::new(OpenApi::new(&registry)),
             root: root(&registry),
             life: AtomicU8::new(Life::Starting as u8),
+            stalls: Stalls::default(),
             schema: registry.schema(),
             registry,
             epochs,
@@ -104,13 +139,26 @@ impl App {
             // Between two epochs it is as at the start.
             1 if !self.epochs.current().is_ready() => Life::Starting,
             1 => Life::Serving,
+            2 => Life::Leaving,
             _ => Life::Closing,
         }
+    }
+
+    /// Whether the server ends, or is about to.
+    #[must_use]
+    pub fn is_leaving(&self) -> bool {
+        self.life.load(Ordering::Acquire) >= Life::Leaving as u8
     }
 
     /// Goes on to `life`; going back does nothing.
     pub fn advance(&self, life: Life) {
         self.life.fetch_max(life as u8, Ordering::AcqRel);
+    }
+
+    /// Which shards stand still.
+    #[must_use]
+    pub const fn stalls(&self) -> &Stalls {
+        &self.stalls
     }
 
     /// What is served from now.

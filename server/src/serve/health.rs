@@ -13,22 +13,36 @@ const SHUTDOWN: &str = "shutdown";
 /// Whether the word of a source elsewhere is fresh; no part where the source is this process.
 const ETCD: &str = "etcd";
 
+/// Whether every shard turns; a part only while one does not.
+const SHARDS: &str = "shards";
+
 /// The parts of a check.
-fn parts(app: &App, check: Check) -> &'static [&'static str] {
-    match (check, app.is_fresh()) {
-        (Check::Livez, _) => &[PING],
-        (Check::Healthz, None) => &[PING, STORAGE],
-        (Check::Healthz, Some(_)) => &[PING, ETCD, STORAGE],
-        (Check::Readyz, None) => &[PING, STORAGE, SHUTDOWN],
-        (Check::Readyz, Some(_)) => &[PING, ETCD, STORAGE, SHUTDOWN],
+fn parts(app: &App, check: Check) -> Vec<&'static str> {
+    let mut parts = match (check, app.is_fresh()) {
+        (Check::Livez, _) => vec![PING],
+        (Check::Healthz, None) => vec![PING, STORAGE],
+        (Check::Healthz, Some(_)) => vec![PING, ETCD, STORAGE],
+        (Check::Readyz, None) => vec![PING, STORAGE, SHUTDOWN],
+        (Check::Readyz, Some(_)) => vec![PING, ETCD, STORAGE, SHUTDOWN],
+    };
+    if check == Check::Readyz && app.stalls().describe().is_some() {
+        parts.push(SHARDS);
     }
+    parts
+}
+
+/// What a failed part answers. kube-apiserver has 500 for all; a server that goes, or that lost a core, says that it is
+/// not available, as load balancers understand it.
+fn code(part: &str) -> u16 {
+    if matches!(part, SHUTDOWN | SHARDS) { 503 } else { 500 }
 }
 
 fn passes(app: &App, part: &str) -> bool {
     match part {
         STORAGE => app.life() >= Life::Serving,
         ETCD => app.is_fresh().unwrap_or(true),
-        SHUTDOWN => app.life() < Life::Closing,
+        SHUTDOWN => !app.is_leaving(),
+        SHARDS => app.stalls().describe().is_none(),
         _ => true,
     }
 }
@@ -42,7 +56,7 @@ fn one(app: &App, check: Check, part: &str) -> Reply {
         Reply::Whole(reply::whole(200, TEXT, "ok".into()))
     } else {
         let body = format!("internal server error: {part} has not passed yet\n");
-        Reply::Whole(Whole { nosniff: true, ..reply::whole(500, TEXT, body.into()) })
+        Reply::Whole(Whole { nosniff: true, ..reply::whole(code(part), TEXT, body.into()) })
     }
 }
 
@@ -53,15 +67,16 @@ pub(super) fn handle(app: &App, check: Check, sub: Option<&str>, query: &Query) 
     }
     let name = check.name();
     let mut lines = String::new();
-    let mut failed = false;
+    let mut failed = None;
     for part in parts(app, check) {
-        let line = if query.all("exclude").any(|excluded| excluded == *part) {
+        let line = if query.all("exclude").any(|excluded| excluded == part) {
             format!("[+]{part} excluded: ok\n")
         } else if passes(app, part) {
             format!("[+]{part} ok\n")
         } else {
-            failed = true;
-            format!("[-]{part} failed: reason withheld\n")
+            failed = failed.max(Some(code(part)));
+            let why = app.stalls().describe().filter(|_| part == SHARDS);
+            format!("[-]{part} failed: {}\n", why.as_deref().unwrap_or("reason withheld"))
         };
         lines.push_str(&line);
     }
@@ -75,9 +90,9 @@ pub(super) fn handle(app: &App, check: Check, sub: Option<&str>, query: &Query) 
         lines.push_str(&format!("warn: some health checks cannot be excluded: no matches for {list}\n"));
     }
     let (code, body) = match (failed, query.has("verbose")) {
-        (true, _) => (500, format!("{lines}{name} check failed\n")),
-        (false, true) => (200, format!("{lines}{name} check passed\n")),
-        (false, false) => (200, "ok".to_owned()),
+        (Some(code), _) => (code, format!("{lines}{name} check failed\n")),
+        (None, true) => (200, format!("{lines}{name} check passed\n")),
+        (None, false) => (200, "ok".to_owned()),
     };
     Reply::Whole(Whole { nosniff: true, ..reply::whole(code, TEXT, body.into()) })
 }

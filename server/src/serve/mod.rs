@@ -270,8 +270,8 @@ impl<'a, H: Host> Request<'a, H> {
         let epoch = self.app.epoch();
         match self.app.life() {
             Life::Starting => return Err(Status::initializing(1)),
-            Life::Serving if !epoch.is_ready() => return Err(Status::initializing(1)),
-            Life::Serving => {}
+            Life::Serving | Life::Leaving if !epoch.is_ready() => return Err(Status::initializing(1)),
+            Life::Serving | Life::Leaving => {}
             Life::Closing => {
                 let why = "the server is closing: try again, another instance will answer".to_owned();
                 return Err(Status::too_many_requests(why, 5));

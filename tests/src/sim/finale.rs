@@ -105,7 +105,7 @@ impl World {
                 && watch.deadline > late
                 && watch.start < self.net.oracle.visible
                 && !matches!(watch.pipe.nature, Nature::Dead { .. })
-                && !self.drained[*at]
+                && self.drained[*at].is_none()
                 && watch.given_up.is_none()
         });
         let watches: Vec<usize> = watches.map(|(at, _)| at).collect();
@@ -135,9 +135,15 @@ impl World {
             self.net.watches.iter().enumerate().filter(|(_, watch)| watch.open() && !watch.pipe.full);
         let watches: Vec<usize> = watches.map(|(at, _)| at).collect();
         if closing {
+            let over = self.drain_time();
             for shard in 0..self.shards.len() {
-                self.drain(shard);
+                self.drain(shard, over);
             }
+            // Some are told at once, some half way, the rest by then.
+            self.rest()?;
+            self.advance(over / 2);
+            self.rest()?;
+            self.advance(over / 2);
         } else {
             let last = self.net.watches.iter().filter(|watch| watch.open()).map(|watch| watch.deadline).max();
             if let Some(last) = last {

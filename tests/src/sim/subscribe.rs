@@ -119,7 +119,7 @@ impl World {
         self.net.coverage.abandoned_starts += u64::from(watch.given_up.is_some());
         self.clients[client].current = Some(number);
         self.clients[client].watches += 1;
-        self.drained.push(false);
+        self.drained.push(None);
         self.net.add(watch);
     }
 }

@@ -55,7 +55,7 @@ pub(crate) struct World {
     /// The writer went on when it should have waited, or the window was cut: shards may be lapped.
     pub(crate) overrun: bool,
     /// By watch: the shard was told to close.
-    pub(crate) drained: Vec<bool>,
+    pub(crate) drained: Vec<Option<Tick>>,
     pub(crate) pagers: Vec<Pager>,
 }
 
@@ -165,7 +165,8 @@ impl World {
                 Action::List => self.list()?,
                 Action::Drain => {
                     let shard = self.rng.below(self.shards.len());
-                    self.drain(shard);
+                    let over = self.drain_time();
+                    self.drain(shard, over);
                 }
             }
         }
@@ -271,7 +272,8 @@ impl World {
             if let Some(silence) = watch.too_quiet(now) {
                 return broken(Promise::Heartbeat, format!("watch {number} heard nothing for {silence:?}"));
             }
-            if watch.deadline <= now || self.drained[number] || watch.given_up.is_some() {
+            let drained = self.drained[number].is_some_and(|by| by <= now);
+            if watch.deadline <= now || drained || watch.given_up.is_some() {
                 return broken(Promise::Progress, format!("watch {number} should have ended"));
             }
             if let Some(state) = oracle.unreadable_in(&watch.wish, oracle.visible, oracle.visible) {
@@ -314,7 +316,7 @@ impl World {
         let finished = watch.stream.finished();
         self.net.note(|_| format!("shard {shard} watch {at} ended, clean {clean}"));
         let watch = &self.net.watches[at];
-        let timely = watch.deadline <= now || self.drained[at];
+        let timely = watch.deadline <= now || self.drained[at].is_some();
         if clean != finished && !watch.pipe.gone {
             return broken(
                 Promise::End,
@@ -424,14 +426,21 @@ impl World {
         Ok(())
     }
 
-    pub(crate) fn drain(&mut self, shard: usize) {
+    /// Tells all watches of a shard to go, within this time.
+    pub(crate) fn drain(&mut self, shard: usize, over: Duration) {
         self.net.coverage.drains += 1;
-        self.net.note(|_| format!("shard {shard} is drained"));
-        self.shards[shard].shard.drain();
+        self.net.note(|_| format!("shard {shard} is drained within {over:?}"));
+        let now = self.net.now;
+        self.shards[shard].shard.drain(over, now);
         let open: Vec<usize> = self.net.open(shard).collect();
         for at in open {
-            self.drained[at] = true;
+            self.drained[at] = Some(now.plus(over));
         }
+    }
+
+    /// At once, or within a time that matters to the clock of this world.
+    pub(crate) fn drain_time(&mut self) -> Duration {
+        Duration::from_millis(*self.rng.pick(&[0, 0, 1, 40, 1_000, 30_000]))
     }
 }
 

@@ -88,13 +88,29 @@ fn health() {
          be excluded: no matches for \"x\"\nreadyz check passed\n"
     );
     assert_eq!(world.get("/livez/none").code, 404);
-    world.app.advance(Life::Closing);
-    let closing = world.get("/readyz");
-    assert_eq!(closing.code, 500);
-    assert!(closing.body.contains("[-]shutdown failed") && closing.body.ends_with("readyz check failed\n"));
-    assert_eq!(world.get("/readyz?exclude=shutdown").code, 200);
-    assert_eq!(world.get("/readyz/shutdown").code, 500);
-    assert_eq!(world.get("/livez").code, 200);
+    world.app.stalls().note(255, true);
+    let stalled = world.get("/readyz");
+    assert_eq!(stalled.code, 503);
+    assert!(stalled.body.contains("[-]shards failed: shard 255 does not turn\n"), "{}", stalled.body);
+    assert_eq!((world.get("/livez").code, world.get("/readyz?exclude=shards").code), (200, 200));
+    world.app.stalls().note(0, true);
+    assert!(world.get("/readyz").body.contains("shards 0, 255 do not turn"));
+    world.app.stalls().note(0, false);
+    world.app.stalls().note(255, false);
+    assert_eq!(world.get("/readyz").body, "ok");
+    // About to go: everything is served still.
+    for life in [Life::Leaving, Life::Closing] {
+        assert_eq!(world.get(CONFIG_MAPS).code, 200);
+        world.app.advance(life);
+        let closing = world.get("/readyz");
+        assert_eq!(closing.code, 503);
+        assert!(
+            closing.body.contains("[-]shutdown failed") && closing.body.ends_with("readyz check failed\n")
+        );
+        assert_eq!(world.get("/readyz?exclude=shutdown").code, 200);
+        assert_eq!(world.get("/readyz/shutdown").code, 503);
+        assert_eq!(world.get("/livez").code, 200);
+    }
     let refused = world.get(CONFIG_MAPS);
     assert_eq!((refused.code, refused.whole().retry_after_seconds), (429, Some(5)));
     world.app.advance(Life::Serving);

@@ -13,6 +13,7 @@ mod layout;
 mod lease;
 mod link;
 mod load;
+mod members;
 mod newest;
 mod options;
 mod version;
@@ -26,6 +27,7 @@ use std::thread::JoinHandle;
 use tokio::sync::Notify;
 
 pub use layout::Layout;
+pub use members::{Member, ask_members};
 pub use options::{EtcdOptions, WatchWish};
 
 use ground::Ground;

@@ -1,0 +1,258 @@
+//! Completions for shells, made of the table of options: every option with its help, and what its value may be.
+//!
+//! It owns each shell's quoting. What options there are it never says by itself.
+
+use super::COMMANDS;
+use crate::config::table::{ROWS, Row, TRUTH};
+
+/// A shell that completions are made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shell {
+    /// `eval "$(revcast completions bash)"`
+    Bash,
+    /// A file `_revcast` in a folder of `fpath`, or `eval`.
+    Zsh,
+    /// `revcast completions fish | source`
+    Fish,
+}
+
+impl Shell {
+    /// Every one, in the order of the help.
+    pub const ALL: [Self; 3] = [Self::Bash, Self::Zsh, Self::Fish];
+
+    /// As it is written.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Bash => "bash",
+            Self::Zsh => "zsh",
+            Self::Fish => "fish",
+        }
+    }
+
+    /// The script.
+    #[must_use]
+    pub fn script(self) -> String {
+        match self {
+            Self::Bash => bash(),
+            Self::Zsh => zsh(),
+            Self::Fish => fish(),
+        }
+    }
+}
+
+/// What a value may be, as far as a shell can help.
+enum Value {
+    File,
+    Folder,
+    /// One of these words.
+    Words(Vec<&'static str>),
+    Anything,
+}
+
+fn value(row: &Row) -> Value {
+    match row.value {
+        "FILE" => Value::File,
+        "DIR" => Value::Folder,
+        _ if !words(row).is_empty() => Value::Words(words(row).to_vec()),
+        _ => Value::Anything,
+    }
+}
+
+/// The values of an option that has few.
+fn words(row: &Row) -> &'static [&'static str] {
+    match (row.name, row.value) {
+        (_, TRUTH) => &["true", "false"],
+        ("send-mode", _) => &["auto", "send", "io_uring"],
+        ("log-level", _) => &["error", "warn", "info", "debug"],
+        ("etcd-watch", _) => &["auto", "all", "prefix"],
+        _ => &[],
+    }
+}
+
+fn shells() -> String {
+    Shell::ALL.map(Shell::name).join(" ")
+}
+
+fn bash() -> String {
+    let mut text = String::from(
+        "# Completions of revcast for bash: eval \"$(revcast completions bash)\"\n\
+         _revcast() {\n    local word=\"${COMP_WORDS[COMP_CWORD]}\" before=\"${COMP_WORDS[COMP_CWORD-1]}\"\n    \
+         COMPREPLY=()\n    case \"$before\" in\n",
+    );
+    let mut offer = |option: &str, how: &str| {
+        text.push_str(&format!(
+            "        {option}) mapfile -t COMPREPLY < <(compgen {how} -- \"$word\"); return ;;\n"
+        ));
+    };
+    offer("completions", &format!("-W '{}'", shells()));
+    for row in &ROWS {
+        match value(row) {
+            Value::File => offer(&row.flag(), "-f"),
+            Value::Folder => offer(&row.flag(), "-d"),
+            Value::Words(words) => offer(&row.flag(), &format!("-W '{}'", words.join(" "))),
+            Value::Anything => {}
+        }
+    }
+    let free: Vec<String> =
+        ROWS.iter().filter(|row| matches!(value(row), Value::Anything)).map(Row::flag).collect();
+    text.push_str(&format!("        {}) return ;;\n    esac\n", free.join("|")));
+    let options: Vec<String> =
+        ROWS.iter().map(Row::flag).chain(["--json".to_owned(), "--help".to_owned()]).collect();
+    let commands = COMMANDS.map(|verb| verb.name);
+    text.push_str(&format!(
+        "    if [[ $word == -* ]]; then\n        mapfile -t COMPREPLY < <(compgen -W '{}' -- \"$word\")\n    else\n        \
+         mapfile -t COMPREPLY < <(compgen -W '{}' -- \"$word\")\n    fi\n}}\ncomplete -F _revcast revcast\n",
+        options.join(" "),
+        commands.join(" ")
+    ));
+    text
+}
+
+fn zsh() -> String {
+    // Within single quotes; brackets end a description and colons a word.
+    let quoted = |text: &str| {
+        let mut quoted = String::new();
+        for letter in text.chars() {
+            match letter {
+                '\'' => quoted.push_str("'\\''"),
+                '[' | ']' | ':' | '\\' => quoted.extend(['\\', letter]),
+                _ => quoted.push(letter),
+            }
+        }
+        quoted
+    };
+    let mut text = String::from("#compdef revcast\n_revcast() {\n    local -a commands\n    commands=(\n");
+    for verb in &COMMANDS {
+        text.push_str(&format!("        '{}:{}'\n", verb.name, quoted(verb.says)));
+    }
+    text.push_str("    )\n    _arguments \\\n");
+    for row in &ROWS {
+        let action = match value(row) {
+            Value::File => "_files".to_owned(),
+            Value::Folder => "_files -/".to_owned(),
+            Value::Words(words) => format!("({})", words.join(" ")),
+            Value::Anything => " ".to_owned(),
+        };
+        text.push_str(&format!(
+            "        '{}=[{}]:{}:{action}' \\\n",
+            row.flag(),
+            quoted(row.help),
+            quoted(row.value)
+        ));
+    }
+    text.push_str(&format!(
+        "        '--json[doctor: as JSON]' \\\n        '(- *)--help[print the help]' \\\n        \
+         '1:command:{{_describe command commands}}' \\\n        '2:shell:({})'\n}}\n\
+         if [[ ${{funcstack[1]}} == _revcast ]]; then _revcast \"$@\"; else compdef _revcast revcast; fi\n",
+        shells()
+    ));
+    text
+}
+
+fn fish() -> String {
+    let quoted = |text: &str| format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"));
+    let mut text = String::from(
+        "# Completions of revcast for fish: revcast completions fish | source\ncomplete -c revcast -f\n",
+    );
+    for verb in &COMMANDS {
+        text.push_str(&format!(
+            "complete -c revcast -n __fish_use_subcommand -a {} -d {}\n",
+            verb.name,
+            quoted(verb.says)
+        ));
+    }
+    text.push_str(&format!(
+        "complete -c revcast -n '__fish_seen_subcommand_from completions' -a '{}'\n\
+         complete -c revcast -n '__fish_seen_subcommand_from doctor' -l json -d 'as JSON'\n\
+         complete -c revcast -l help -d 'print the help'\n",
+        shells()
+    ));
+    for row in &ROWS {
+        let how = match value(row) {
+            Value::File | Value::Folder => "-r -F".to_owned(),
+            Value::Words(words) => format!("-x -a {}", quoted(&words.join(" "))),
+            Value::Anything => "-x".to_owned(),
+        };
+        text.push_str(&format!("complete -c revcast -l {} {how} -d {}\n", row.name, quoted(row.help)));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+
+    use super::*;
+    use crate::config::{Config, Flags};
+
+    #[test]
+    fn every_row_and_command_appears() {
+        for shell in Shell::ALL {
+            let script = shell.script();
+            let has = |word: &str| {
+                script
+                    .split(|letter: char| !letter.is_alphanumeric() && letter != '-')
+                    .any(|found| found == word)
+            };
+            for row in &ROWS {
+                let word = if shell == Shell::Fish { row.name.to_owned() } else { row.flag() };
+                assert!(has(&word), "{} has no {word}", shell.name());
+                assert!(words(row).iter().all(|word| script.contains(word)), "{}: {word}", shell.name());
+            }
+            assert!(COMMANDS.iter().all(|verb| has(verb.name)), "{}", shell.name());
+        }
+    }
+
+    #[test]
+    fn what_is_offered_is_taken() {
+        let mut offered = 0;
+        for (index, row) in ROWS.iter().enumerate() {
+            for word in words(row) {
+                let flags = Flags { given: vec![(index, (*word).to_owned())] };
+                assert!(Config::load(&flags, [], &[0]).is_ok(), "{} {word}", row.flag());
+                offered += 1;
+            }
+        }
+        assert!(offered >= 12, "{offered}");
+    }
+
+    /// Whether a shell takes the script; says so when there is no such shell.
+    #[test]
+    fn shells_take_them() {
+        for shell in Shell::ALL {
+            let child = Command::new(shell.name()).arg("-n").stdin(Stdio::piped()).spawn();
+            let Ok(mut child) = child else {
+                let _ = writeln!(std::io::stderr(), "!!! SKIPPED: there is no {} here", shell.name());
+                continue;
+            };
+            child.stdin.take().unwrap().write_all(shell.script().as_bytes()).unwrap();
+            assert!(child.wait().unwrap().success(), "{} refuses its script", shell.name());
+        }
+    }
+
+    /// What bash offers behind some words.
+    fn offered(words: &[&str]) -> Option<Vec<String>> {
+        let line = words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ");
+        let script = format!(
+            "{}\nCOMP_WORDS=({line}); COMP_CWORD={}; _revcast; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
+            Shell::Bash.script(),
+            words.len() - 1
+        );
+        let output = Command::new("bash").args(["-c", &script]).output().ok()?;
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Some(String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect())
+    }
+
+    #[test]
+    fn bash_offers_what_fits() {
+        let Some(commands) = offered(&["revcast", "do"]) else { return };
+        assert_eq!(commands, ["doctor"]);
+        assert_eq!(offered(&["revcast", "serve", "--drain-"]).unwrap(), ["--drain-delay", "--drain-grace"]);
+        assert_eq!(offered(&["revcast", "--log-level", "w"]).unwrap(), ["warn"]);
+        assert_eq!(offered(&["revcast", "completions", ""]).unwrap(), ["bash", "zsh", "fish"]);
+        assert_eq!(offered(&["revcast", "--shards", "x"]).unwrap(), [""]);
+    }
+}

@@ -1,0 +1,138 @@
+//! Whether the data directory can hold a store: that it can be written, has room, and lies on a file system that keeps it.
+
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access, access, statfs, statvfs};
+use rustix::io::Errno;
+
+use super::finding::Findings;
+use crate::config::value::show_size;
+
+/// With less room than this the first writes already may find the disk full.
+const ROOM_MIN_BYTES: u64 = 64 << 20;
+/// Less than this is soon gone: the store rewrites pages before it frees the old ones.
+const ROOM_LOW_BYTES: u64 = 1 << 30;
+
+/// File systems that forget, or whose locks and flushes are promises of somebody else (statfs(2)).
+const ODD: [(i64, &str, &str); 6] = [
+    (0x0102_1994, "tmpfs", "is gone after a restart of the machine"),
+    (0x794c_7630, "overlayfs", "is gone with its container"),
+    (0x6969, "NFS", "may lose what was acknowledged, or be locked by nobody"),
+    (0xff53_4d42, "CIFS", "may lose what was acknowledged, or be locked by nobody"),
+    (0xfe53_4d42, "SMB", "may lose what was acknowledged, or be locked by nobody"),
+    (0x6573_5546, "FUSE", "keeps what its own program keeps"),
+];
+
+/// What the data directory is like.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Folder {
+    pub(super) path: PathBuf,
+    /// Itself, or the nearest folder above it that is there: where it would be made.
+    pub(super) there: PathBuf,
+    /// Why nothing can be written there: an errno.
+    pub(super) refused: Option<i32>,
+    pub(super) room_bytes: Option<u64>,
+    /// The magic number of its file system.
+    pub(super) kind: Option<i64>,
+}
+
+pub(super) fn look(path: &Path) -> Folder {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let there = absolute.ancestors().find(|above| above.exists()).unwrap_or(&absolute).to_owned();
+    let refused = access(&there, Access::WRITE_OK | Access::EXEC_OK).err().map(Errno::raw_os_error);
+    let room = statvfs(&there).ok().map(|room| room.f_bavail.saturating_mul(room.f_frsize));
+    #[allow(clippy::unnecessary_cast, clippy::cast_lossless, reason = "its width differs by architecture")]
+    let kind = statfs(&there).ok().map(|system| system.f_type as i64);
+    Folder { path: path.to_owned(), there, refused, room_bytes: room, kind }
+}
+
+pub(super) fn judge(findings: &mut Findings, folder: &Folder) {
+    let Folder { path, there, refused, room_bytes, kind } = folder;
+    let path = path.display();
+    if let Some(errno) = refused {
+        let errno = Errno::from_raw_os_error(*errno);
+        let mend = match errno {
+            Errno::ROFS => "mount it for writing, or choose another --data-dir",
+            _ => {
+                "give this user the right to write there (chown, StateDirectory=), or choose another --data-dir"
+            }
+        };
+        return findings.fail(
+            "data-dir",
+            &format!("{path}: {} cannot be written ({errno})", there.display()),
+            mend,
+        );
+    }
+    let room = room_bytes.unwrap_or(u64::MAX);
+    let says =
+        room_bytes.map_or_else(|| "room unknown".to_owned(), |room| format!("{} free", show_room(room)));
+    if room < ROOM_MIN_BYTES {
+        let mend = "make room, or choose another --data-dir";
+        findings.fail("data-dir", &format!("{path}: only {says}"), mend);
+    } else if room < ROOM_LOW_BYTES {
+        findings.warn(
+            "data-dir",
+            &format!("{path}: only {says}"),
+            "make room: a full disk refuses every write",
+        );
+    } else {
+        findings.fine("data-dir", &format!("{path} can be written, {says}"));
+    }
+    if let Some((_, name, why)) = ODD.into_iter().find(|(magic, ..)| Some(*magic) == *kind) {
+        findings.warn("data-dir", &format!("{path} lies on {name}, which {why}"), "put it on a local disk");
+    }
+}
+
+/// Rounded, for a reader: nobody minds the bytes.
+fn show_room(bytes: u64) -> String {
+    let unit = if bytes >= 1 << 30 { 30 } else { 20 };
+    show_size(bytes >> unit << unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder() -> Folder {
+        Folder {
+            path: "/var/lib/revcast".into(),
+            there: "/var/lib".into(),
+            refused: None,
+            room_bytes: Some(5 << 30 | 77),
+            kind: Some(0xef53),
+        }
+    }
+
+    fn judged(folder: &Folder) -> Vec<String> {
+        let mut findings = Findings::default();
+        judge(&mut findings, folder);
+        findings.0.iter().map(|finding| format!("{:?} {}", finding.verdict, finding.line())).collect()
+    }
+
+    #[test]
+    fn each_trouble_has_its_mend() {
+        assert_eq!(judged(&folder()), ["Ok data-dir: /var/lib/revcast can be written, 5GiB free"]);
+        let low = judged(&Folder { room_bytes: Some(500 << 20), ..folder() });
+        assert_eq!(
+            low,
+            ["Warn data-dir: /var/lib/revcast: only 500MiB free; make room: a full disk refuses every write"]
+        );
+        let none = judged(&Folder { room_bytes: Some(1 << 20), ..folder() });
+        assert!(none[0].starts_with("Fail data-dir: /var/lib/revcast: only 1MiB free"), "{none:?}");
+        let refused = judged(&Folder { refused: Some(Errno::ACCESS.raw_os_error()), ..folder() });
+        assert!(refused[0].starts_with("Fail ") && refused[0].contains("chown"), "{refused:?}");
+        let read_only = judged(&Folder { refused: Some(Errno::ROFS.raw_os_error()), ..folder() });
+        assert!(read_only[0].contains("mount it for writing"), "{read_only:?}");
+        let gone = judged(&Folder { kind: Some(0x0102_1994), ..folder() });
+        assert_eq!(gone.len(), 2);
+        assert!(gone[1].contains("tmpfs, which is gone after a restart"), "{gone:?}");
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_yet_is_judged_by_the_one_above() {
+        let above = std::env::temp_dir();
+        let found = look(&above.join("revcast-not-there").join("nor-this"));
+        assert_eq!((found.there, found.refused), (std::path::absolute(above).unwrap_or_default(), None));
+        assert!(found.room_bytes.is_some() && found.kind.is_some());
+    }
+}

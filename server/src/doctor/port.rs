@@ -1,0 +1,117 @@
+//! Whether an address can be bound, and who has it when not.
+
+use std::fs;
+use std::net::{SocketAddr, TcpListener};
+
+use rustix::io::Errno;
+
+use super::finding::Findings;
+
+/// State of a listening socket in `/proc/net/tcp` (`TCP_LISTEN`).
+const LISTENING: &str = "0A";
+
+/// What came of trying to bind an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Port {
+    /// The option that names it.
+    pub(super) option: &'static str,
+    pub(super) address: SocketAddr,
+    /// The errno, when it was refused.
+    pub(super) refused: Option<i32>,
+    /// Who listens there, as far as `/proc` tells: `nginx (pid 7)`.
+    pub(super) owner: Option<String>,
+}
+
+/// Binds the address and lets it go again.
+pub(super) fn look(option: &'static str, address: SocketAddr) -> Port {
+    let refused = TcpListener::bind(address).err().map(|error| error.raw_os_error().unwrap_or(0));
+    let taken = refused == Some(Errno::ADDRINUSE.raw_os_error());
+    Port { option, address, refused, owner: if taken { owner(address.port()) } else { None } }
+}
+
+pub(super) fn judge(findings: &mut Findings, port: &Port) {
+    let Port { option, address, refused, owner } = port;
+    let Some(errno) = refused else {
+        return findings.fine("ports", &format!("--{option} {address} is free"));
+    };
+    let errno = Errno::from_raw_os_error(*errno);
+    let (problem, mend) = match errno {
+        Errno::ADDRINUSE => {
+            let who = owner.as_deref().map(|owner| format!(" by {owner}")).unwrap_or_default();
+            (format!("is taken{who}"), format!("stop what listens there, or choose another --{option}"))
+        }
+        Errno::ACCESS | Errno::PERM => (
+            format!("is not allowed ({errno})"),
+            "choose a port above 1023, or give CAP_NET_BIND_SERVICE".to_owned(),
+        ),
+        Errno::ADDRNOTAVAIL => (
+            "is no address of this machine".to_owned(),
+            format!("choose another --{option}, as 0.0.0.0:8080"),
+        ),
+        _ => (format!("cannot be bound ({errno})"), format!("choose another --{option}")),
+    };
+    findings.fail("ports", &format!("--{option} {address} {problem}"), &mend);
+}
+
+/// Who listens on a port.
+fn owner(port: u16) -> Option<String> {
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| fs::read_to_string(path).unwrap_or_default());
+    let inode = tables.iter().find_map(|table| listener(table, port))?;
+    let socket = format!("socket:[{inode}]");
+    let processes = fs::read_dir("/proc").ok()?.filter_map(Result::ok);
+    processes.filter_map(|process| process.file_name().to_str()?.parse::<u32>().ok()).find_map(|pid| {
+        // Those of other users cannot be read.
+        let mut open = fs::read_dir(format!("/proc/{pid}/fd")).ok()?.filter_map(Result::ok);
+        open.find(|file| fs::read_link(file.path()).is_ok_and(|target| target.as_os_str() == &*socket))?;
+        let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        Some(format!("{} (pid {pid})", name.trim()))
+    })
+}
+
+/// The inode of the socket that listens on a port, in a table of `/proc/net` (proc_net_tcp.txt of the kernel).
+fn listener(table: &str, port: u16) -> Option<&str> {
+    let suffix = format!(":{port:04X}");
+    table.lines().skip(1).find_map(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let (local, state, inode) = (fields.get(1)?, fields.get(3)?, fields.get(9)?);
+        (local.ends_with(&suffix) && *state == LISTENING).then_some(*inode)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn judged(port: &Port) -> String {
+        let mut findings = Findings::default();
+        judge(&mut findings, port);
+        findings.0[0].line()
+    }
+
+    #[test]
+    fn a_table_of_sockets_is_read() {
+        let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n   \
+                     0: 0100007F:1F90 00000000:0000 01 00000000:00000000 00:00000000 00000000 0 0 11 1 x\n   \
+                     1: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 22 1 x\n";
+        assert_eq!(listener(table, 8080), Some("22"));
+        assert_eq!(listener(table, 8081), None);
+    }
+
+    #[test]
+    fn who_has_a_port_is_named() {
+        let held = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = held.local_addr().unwrap();
+        let port = look("listen", address);
+        let line = judged(&port);
+        let pid = std::process::id();
+        assert!(line.starts_with(&format!("ports: --listen {address} is taken by ")), "{line}");
+        assert!(line.contains(&format!("(pid {pid}); stop what listens there")), "{line}");
+        drop(held);
+        assert_eq!(judged(&look("listen", address)), format!("ports: --listen {address} is free"));
+        let elsewhere = look("admin-listen", "192.0.2.1:80".parse().unwrap());
+        assert!(judged(&elsewhere).contains("is no address of this machine; choose another --admin-listen"));
+        let refused = Port { refused: Some(Errno::ACCESS.raw_os_error()), ..elsewhere };
+        assert!(judged(&refused).contains("CAP_NET_BIND_SERVICE"));
+    }
+}

@@ -1,0 +1,170 @@
+//! Words to a service manager: that the server serves, that it lives, that it stops (sd_notify(3)).
+//!
+//! It owns the socket that the manager named and the thread that feeds its watchdog. Without a manager it does nothing. A
+//! word that cannot be sent is lost: the manager notices silence, which is what its watchdog is for.
+
+use std::ffi::OsStr;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::runtime::Pulse;
+use crate::runtime::stall::Stillness;
+use crate::serve::Life;
+
+/// Between two looks when the manager wants no proof of life.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// A service manager that waits for word.
+#[derive(Debug)]
+pub struct Manager {
+    socket: UnixDatagram,
+    address: SocketAddr,
+    /// How often it wants proof that the server lives, at least.
+    watchdog: Option<Duration>,
+}
+
+impl Manager {
+    /// The one that started this process: `NOTIFY_SOCKET`, `WATCHDOG_USEC` and `WATCHDOG_PID`. `None`: nobody waits for word.
+    ///
+    /// # Errors
+    /// A socket that is none of a path or an abstract name, or a system without another socket; in a line.
+    pub fn of_environment() -> Result<Option<Self>, String> {
+        let Some(name) = std::env::var_os("NOTIFY_SOCKET").filter(|name| !name.is_empty()) else {
+            return Ok(None);
+        };
+        let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+        let ours = number("WATCHDOG_PID").is_none_or(|pid| pid == u64::from(std::process::id()));
+        let watchdog = number("WATCHDOG_USEC").filter(|micros| ours && *micros > 0);
+        Self::at(&name, watchdog.map(Duration::from_micros)).map(Some)
+    }
+
+    fn at(name: &OsStr, watchdog: Option<Duration>) -> Result<Self, String> {
+        let broken =
+            |error: &dyn std::fmt::Display| format!("NOTIFY_SOCKET {}: {error}", name.to_string_lossy());
+        let address = match name.as_bytes() {
+            [b'@', rest @ ..] => SocketAddr::from_abstract_name(rest),
+            [b'/', ..] => SocketAddr::from_pathname(name),
+            _ => return Err(broken(&"neither a path nor an abstract name")),
+        };
+        let socket = UnixDatagram::unbound().map_err(|error| broken(&error))?;
+        // Whoever reads too little must not hold up the server.
+        socket.set_nonblocking(true).map_err(|error| broken(&error))?;
+        Ok(Self { socket, address: address.map_err(|error| broken(&error))?, watchdog })
+    }
+
+    /// Says one or several words, one a line.
+    fn say(&self, words: &str) {
+        let _ = self.socket.send_to_addr(words.as_bytes(), &self.address);
+    }
+
+    /// The server ends.
+    pub fn stopping(&self, status: &str) {
+        self.say(&format!("STOPPING=1\nSTATUS={status}"));
+    }
+
+    /// Says when the server serves, what it does, and that it lives as long as every shard turns; until the process ends.
+    ///
+    /// # Errors
+    /// No thread can be had for it.
+    pub fn attend(self: &Arc<Self>, pulse: Pulse) -> std::io::Result<()> {
+        let manager = Arc::clone(self);
+        let talk = move || {
+            let mut words = Words::default();
+            loop {
+                let said = words.next(pulse.life(), &pulse.turns(), pulse.watchers());
+                if !said.is_empty() {
+                    manager.say(&said);
+                }
+                // Half of what is asked for, as sd_watchdog_enabled(3) advises.
+                std::thread::sleep(manager.watchdog.map_or(LOOK, |time| (time / 2).min(LOOK * 60)));
+            }
+        };
+        std::thread::Builder::new().name("notify".into()).spawn(talk).map(|_| ())
+    }
+}
+
+/// What is said when.
+#[derive(Debug, Default)]
+struct Words {
+    ready: bool,
+    status: String,
+    stillness: Stillness,
+}
+
+impl Words {
+    /// What is to be said now; nothing when there is nothing new and no proof of life.
+    fn next(&mut self, life: Life, turns: &[u64], watchers: usize) -> String {
+        let mut words = String::new();
+        self.stillness.look(turns);
+        if life >= Life::Serving && !self.ready {
+            self.ready = true;
+            words.push_str("READY=1\n");
+        }
+        if self.stillness.all_turn() {
+            words.push_str("WATCHDOG=1\n");
+        }
+        let shards = turns.len();
+        let status = match life {
+            Life::Starting => "waiting for the state of its source".to_owned(),
+            Life::Serving if !self.stillness.all_turn() => "a shard does not turn: see the log".to_owned(),
+            Life::Serving => format!("serving {watchers} watches, shards: {shards}"),
+            Life::Leaving => format!("not ready, as it will close: {watchers} watches"),
+            Life::Closing => format!("closing: {watchers} watches to go"),
+        };
+        if status != self.status {
+            words.push_str(&format!("STATUS={status}\n"));
+            self.status = status;
+        }
+        words
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn life_is_proven_only_while_every_shard_turns() {
+        let mut words = Words::default();
+        assert_eq!(
+            words.next(Life::Starting, &[1, 1], 0),
+            "WATCHDOG=1\nSTATUS=waiting for the state of its source\n"
+        );
+        assert_eq!(
+            words.next(Life::Serving, &[2, 2], 0),
+            "READY=1\nWATCHDOG=1\nSTATUS=serving 0 watches, shards: 2\n"
+        );
+        assert_eq!(words.next(Life::Serving, &[3, 3], 0), "WATCHDOG=1\n", "ready is said once");
+        assert_eq!(words.next(Life::Serving, &[4, 3], 0), "STATUS=a shard does not turn: see the log\n");
+        assert_eq!(words.next(Life::Serving, &[5, 3], 0), "", "no proof of life");
+        assert_eq!(
+            words.next(Life::Serving, &[6, 4], 7),
+            "WATCHDOG=1\nSTATUS=serving 7 watches, shards: 2\n"
+        );
+        assert_eq!(words.next(Life::Closing, &[7, 5], 7), "WATCHDOG=1\nSTATUS=closing: 7 watches to go\n");
+    }
+
+    #[test]
+    fn sockets_have_paths_or_abstract_names() {
+        let name = format!("revcast-notify-{}", std::process::id());
+        let abstract_one = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
+        let path = std::env::temp_dir().join(&name);
+        let _ = std::fs::remove_file(&path);
+        let with_path = UnixDatagram::bind(&path).unwrap();
+        for (socket, name) in
+            [(abstract_one, format!("@{name}")), (with_path, path.to_str().unwrap().to_owned())]
+        {
+            Manager::at(OsStr::new(&name), None).unwrap().stopping("now");
+            let mut buffer = [0; 64];
+            let length = socket.recv(&mut buffer).unwrap();
+            assert_eq!(&buffer[..length], b"STOPPING=1\nSTATUS=now");
+        }
+        std::fs::remove_file(path).unwrap();
+        let wrong = Manager::at(OsStr::new("vsock:2:1"), None).unwrap_err();
+        assert_eq!(wrong, "NOTIFY_SOCKET vsock:2:1: neither a path nor an abstract name");
+    }
+}

@@ -1,0 +1,251 @@
+//! What stands in `ops/` is what this revcast takes: files parse, options exist and their values are good, and times fit
+//! each other. No Docker and no Kubernetes runs here: that an image builds is not shown.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use revcast::api::yaml;
+use revcast::args::{self, parse};
+use revcast::config::Config;
+use revcast::probe::Target;
+use serde_json::Value;
+
+fn read(name: &str) -> String {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("ops").join(name);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// What a server is given by these arguments (and variables).
+fn config(arguments: &[&str], environment: &[(String, String)]) -> Config {
+    let command = parse(arguments.iter().map(OsString::from)).unwrap_or_else(|error| panic!("{error}"));
+    let args::Command::Serve(flags) = command else { panic!("{arguments:?} does not serve") };
+    let environment = environment.iter().map(|(name, value)| (name.into(), value.into()));
+    Config::load(&flags, environment, &[0, 1]).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// How long such a server takes to go, at most.
+fn going(config: &Config) -> Duration {
+    config.drain_delay + config.drain_grace
+}
+
+/// A unit's settings, by section.
+fn unit() -> BTreeMap<String, Vec<(String, String)>> {
+    let mut sections: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
+    let mut section = String::new();
+    for line in read("revcast.service").lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            section = name.to_owned();
+            continue;
+        }
+        let (name, value) = line.split_once('=').unwrap_or_else(|| panic!("no setting: {line}"));
+        sections.entry(section.clone()).or_default().push((name.to_owned(), value.to_owned()));
+    }
+    sections
+}
+
+#[test]
+fn the_unit_says_what_the_server_does() {
+    let unit = unit();
+    let all = |name: &str| -> Vec<&str> {
+        let of_name = unit["Service"].iter().filter(|(key, _)| key == name);
+        of_name.map(|(_, value)| value.as_str()).collect()
+    };
+    let one = |name: &str| -> &str {
+        let [value] = all(name)[..] else { panic!("{name} stands there {} times", all(name).len()) };
+        value
+    };
+    let seconds = |name: &str| Duration::from_secs(one(name).trim_end_matches('s').parse().unwrap());
+    let arguments: Vec<&str> = one("ExecStart").split(' ').collect();
+    let config = config(&arguments[1..], &[]);
+    let state = PathBuf::from("/var/lib").join(one("StateDirectory"));
+    assert_eq!(config.data_dir.as_deref(), Some(&*state), "the only folder that it may write");
+    assert!(seconds("TimeoutStopSec") > going(&config), "systemd waits until it has gone");
+    assert_eq!((one("Type"), one("NotifyAccess")), ("notify", "main"));
+    // A stall is known after four seconds; proof of life comes at half the interval.
+    assert!(seconds("WatchdogSec") >= Duration::from_secs(10));
+    assert!(one("RestartPreventExitStatus").split(' ').any(|code| code == "78"));
+    let calls: Vec<&str> = all("SystemCallFilter")[0].split(' ').collect();
+    for call in ["io_uring_setup", "io_uring_enter", "io_uring_register"] {
+        assert!(calls.contains(&call), "{call}");
+    }
+    for (name, value) in [
+        ("MemoryDenyWriteExecute", "yes"),
+        ("ProtectSystem", "strict"),
+        ("DynamicUser", "yes"),
+        ("NoNewPrivileges", "yes"),
+    ] {
+        assert_eq!(one(name), value, "{name}");
+    }
+}
+
+/// systemd's own judgement, with this build in the place of the one that would be installed.
+#[test]
+fn systemd_takes_the_unit() {
+    let folder = std::env::temp_dir().join(format!("revcast-unit-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("revcast.service");
+    let text = read("revcast.service").replace("/usr/bin/revcast", env!("CARGO_BIN_EXE_revcast"));
+    std::fs::write(&path, text).unwrap();
+    let output = Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&path).output();
+    std::fs::remove_dir_all(folder).unwrap();
+    let Ok(output) = output else {
+        let _ = writeln!(std::io::stderr(), "!!! SKIPPED: there is no systemd-analyze here");
+        return;
+    };
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let ours: Vec<&str> = said.lines().filter(|line| line.contains("revcast.service")).collect();
+    assert!(output.status.success() && ours.is_empty(), "{said}");
+}
+
+/// Instructions of a Dockerfile: name and the rest, lines that go on joined.
+fn instructions() -> Vec<(String, String)> {
+    let text = read("Dockerfile");
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim_start().starts_with('#')).collect();
+    let joined = lines.join("\n").replace("\\\n", " ");
+    let instruction = |line: &str| {
+        let (name, rest) = line.split_once(' ').unwrap_or_else(|| panic!("no instruction: {line}"));
+        (name.to_owned(), rest.split_whitespace().collect::<Vec<_>>().join(" "))
+    };
+    joined.lines().filter(|line| !line.trim().is_empty()).map(instruction).collect()
+}
+
+#[test]
+fn the_image_starts_what_there_is() {
+    const KNOWN: [&str; 12] = [
+        "FROM",
+        "WORKDIR",
+        "COPY",
+        "RUN",
+        "USER",
+        "ENV",
+        "EXPOSE",
+        "HEALTHCHECK",
+        "STOPSIGNAL",
+        "ENTRYPOINT",
+        "CMD",
+        "ARG",
+    ];
+    let instructions = instructions();
+    for (name, _) in &instructions {
+        assert!(KNOWN.contains(&name.as_str()), "{name} is no instruction");
+    }
+    let last_stage = instructions.iter().rposition(|(name, _)| name == "FROM").unwrap();
+    let last = &instructions[last_stage..];
+    assert!(last_stage > 0 && last[0].1 == "scratch", "built in a stage of its own: {last:?}");
+    let one = |name: &str| {
+        let found: Vec<&str> =
+            last.iter().filter(|(key, _)| key == name).map(|(_, rest)| rest.as_str()).collect();
+        let [one] = found[..] else { panic!("{name} stands there {} times", found.len()) };
+        one
+    };
+    let list =
+        |text: &str| -> Vec<String> { serde_json::from_str(text).unwrap_or_else(|_| panic!("{text}")) };
+    let user: Vec<u32> = one("USER").split(':').map(|id| id.parse().expect("a number")).collect();
+    assert!(user.iter().all(|id| *id > 0), "not root");
+    assert_eq!(one("STOPSIGNAL"), "SIGTERM");
+    let binary = list(one("ENTRYPOINT"));
+    let command = list(one("CMD"));
+    let environment: Vec<(String, String)> = one("ENV")
+        .split(' ')
+        .map(|pair| pair.split_once('=').unwrap())
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect();
+    let config = config(&command.iter().map(String::as_str).collect::<Vec<_>>(), &environment);
+    assert!(config.listen.ip().is_unspecified(), "it can be reached from outside");
+    assert!(going(&config) < Duration::from_secs(10), "docker stop kills after ten seconds");
+    let (_, check) = one("HEALTHCHECK").split_once(" CMD ").unwrap();
+    let check = list(check);
+    assert_eq!(check[0], binary[0]);
+    let Ok(args::Command::Probe(target)) = parse(check[1..].iter().map(OsString::from)) else {
+        panic!("{check:?}")
+    };
+    let admin = config.admin_listen.unwrap();
+    assert_eq!(Some(target), Target::parse(&format!("http://{admin}/readyz")));
+}
+
+#[test]
+fn the_profile_allows_io_uring_and_not_much_else() {
+    let profile: Value = serde_json::from_str(&read("seccomp.json")).unwrap();
+    assert_eq!(profile["defaultAction"], "SCMP_ACT_ERRNO");
+    let [allowed] = profile["syscalls"].as_array().unwrap().as_slice() else { panic!("one list") };
+    assert_eq!(allowed["action"], "SCMP_ACT_ALLOW");
+    let names: Vec<&str> =
+        allowed["names"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
+    assert!(names.is_sorted() && names.windows(2).all(|pair| pair[0] != pair[1]));
+    for name in ["io_uring_setup", "io_uring_enter", "io_uring_register"] {
+        assert!(names.contains(&name), "{name}");
+    }
+    for name in [
+        "ptrace",
+        "mount",
+        "unshare",
+        "setns",
+        "bpf",
+        "init_module",
+        "keyctl",
+        "userfaultfd",
+        "reboot",
+        "chroot",
+    ] {
+        assert!(!names.contains(&name), "{name}");
+    }
+}
+
+#[test]
+fn the_manifest_fits_together() {
+    let text = read("kubernetes.yaml");
+    let objects: Vec<Value> =
+        text.split("\n---\n").map(|part| yaml::to_json(part.as_bytes()).expect("YAML")).collect();
+    let of_kind = |kind: &str| objects.iter().find(|object| object["kind"] == kind).unwrap();
+    let (deployment, service, budget) =
+        (of_kind("Deployment"), of_kind("Service"), of_kind("PodDisruptionBudget"));
+    assert_eq!(objects.len(), 3);
+    let template = &deployment["spec"]["template"];
+    let labels = &template["metadata"]["labels"];
+    for selector in [
+        &deployment["spec"]["selector"]["matchLabels"],
+        &service["spec"]["selector"],
+        &budget["spec"]["selector"]["matchLabels"],
+    ] {
+        assert_eq!(selector, labels);
+    }
+    let pod = &template["spec"];
+    let container = &pod["containers"][0];
+    let arguments: Vec<&str> =
+        container["args"].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap()).collect();
+    let config = config(&arguments, &[]);
+    let patience = Duration::from_secs(pod["terminationGracePeriodSeconds"].as_u64().unwrap());
+    assert!(patience > going(&config), "it is not killed before it has gone");
+    // A probe fails, and endpoints change, before watches end.
+    let readiness = &container["readinessProbe"];
+    let noticed =
+        readiness["periodSeconds"].as_u64().unwrap() * readiness["failureThreshold"].as_u64().unwrap();
+    assert!(config.drain_delay > Duration::from_secs(noticed));
+    let port = |name: &Value| {
+        let ports = container["ports"].as_array().unwrap();
+        ports.iter().find(|port| port["name"] == *name).unwrap_or_else(|| panic!("no port {name}"))["containerPort"].as_u64()
+    };
+    for probe in ["startupProbe", "readinessProbe", "livenessProbe"] {
+        let get = &container[probe]["httpGet"];
+        assert!(["/readyz", "/livez"].contains(&get["path"].as_str().unwrap()));
+        assert_eq!(port(&get["port"]), config.admin_listen.map(|address| u64::from(address.port())));
+    }
+    assert_eq!(port(&service["spec"]["ports"][0]["targetPort"]), Some(u64::from(config.listen.port())));
+    assert_eq!(pod["securityContext"]["seccompProfile"]["type"], "Localhost");
+    assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
+    assert!(pod["securityContext"]["runAsUser"].as_u64().unwrap() > 0);
+    let memory = container["resources"]["limits"]["memory"].as_str().unwrap();
+    let memory = memory.strip_suffix("Gi").unwrap().parse::<u64>().unwrap() << 30;
+    assert!(config.ring_bytes * 2 <= memory, "the doctor would warn");
+    // What it mounts is what it reads.
+    let mount = container["volumeMounts"][0]["mountPath"].as_str().unwrap();
+    let etcd = config.etcd.unwrap();
+    for file in [etcd.ca, etcd.cert, etcd.key] {
+        assert!(file.unwrap().starts_with(mount));
+    }
+}
