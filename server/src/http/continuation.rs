@@ -61,7 +61,8 @@ impl Continuation {
             }
             PageRevision::Latest => {
                 json.push_str("-1");
-                ""
+                // An empty start is none.
+                if self.start.is_empty() { "/" } else { "" }
             }
         };
         json.push_str(",\"start\":");

@@ -44,6 +44,7 @@ use revcast_engine::resource::Resource;
 pub use app::{App, Freshness, Life};
 pub use encode::Encoder;
 pub use host::{Host, Newest, Pieces, Reply, Whole, Wire, Wish, WriteError, Written};
+pub use patch::strategic;
 
 use crate::api::openapi;
 use crate::api::resources::ApiResource;

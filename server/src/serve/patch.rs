@@ -4,7 +4,7 @@
 //! patch means is the module `strategic`'s; a declared resource has no types to go by and takes none (415), as in
 //! Kubernetes.
 
-mod strategic;
+pub mod strategic;
 
 use bytes::Bytes;
 use json_patch::{Patch, PatchErrorKind, PatchOperation};

@@ -1,6 +1,9 @@
 //! The command line of `cargo xtask`.
 
-use crate::steps;
+use crate::{fuzz, steps};
+
+/// Of each fuzz target, unless said otherwise.
+const FUZZ_SECONDS: u64 = 10;
 
 /// What to do.
 #[derive(Debug, PartialEq, Eq)]
@@ -17,6 +20,8 @@ pub(crate) enum Task {
     EtcdSuite,
     /// Many rounds of each fault of etcd.
     Faults,
+    /// The fuzz targets, or those named, for so many seconds each.
+    Fuzz { seconds: u64, only: Vec<String> },
     /// The steps of `ci`.
     List,
     /// [`HELP`].
@@ -32,6 +37,7 @@ usage: cargo xtask COMMAND
   clients                        kubectls and other Kubernetes clients against target/release/revcast: a matrix
   etcd                           installs the etcds of the tests below target/etcd
   etcd-suite                     the end-to-end tests on each of them: some steps of ci
+  fuzz [--seconds N] [--only T]  the fuzz targets under libFuzzer, N seconds each [10]
   faults                         etcd fails under watches, many rounds; see tests/tests/etcd_faults";
 
 /// Reads the arguments after the program's name.
@@ -47,7 +53,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Task,
             Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
             None => (name, None),
         };
-        if !["--only", "--seeds", "--base"].contains(&name.as_str()) {
+        if !["--only", "--seeds", "--base", "--seconds"].contains(&name.as_str()) {
             return Err(format!("{name}: unknown option; see cargo xtask help"));
         }
         let Some(value) = value.or_else(|| arguments.next()) else {
@@ -58,6 +64,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Task,
     let allowed: &[&str] = match command.as_str() {
         "ci" => &["--only"],
         "sim" => &["--seeds", "--base"],
+        "fuzz" => &["--seconds", "--only"],
         "clients" | "etcd" | "etcd-suite" | "faults" | "list" | "help" | "--help" | "-h" => &[],
         _ => return Err(format!("{command}: unknown command; see cargo xtask help")),
     };
@@ -84,6 +91,19 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Task,
                 return Err("--seeds 0: nothing would be checked; write at least 1".to_owned());
             }
             Ok(Task::Sim { seeds, base: number("--base")? })
+        }
+        "fuzz" => {
+            let seconds = options.iter().rev().find(|(name, _)| name == "--seconds");
+            let seconds = seconds.map(|(name, value)| decimal(name, value)).transpose()?;
+            let only: Vec<String> =
+                options.into_iter().filter(|(name, _)| name == "--only").map(|(_, value)| value).collect();
+            match (seconds, only.iter().find(|name| !fuzz::TARGETS.contains(&name.as_str()))) {
+                (Some(0), _) => Err("--seconds 0: nothing would be tried; write at least 1".to_owned()),
+                (_, Some(name)) => {
+                    Err(format!("--only {name}: no such target; there are {}", fuzz::TARGETS.join(", ")))
+                }
+                (seconds, None) => Ok(Task::Fuzz { seconds: seconds.unwrap_or(FUZZ_SECONDS), only }),
+            }
         }
         "clients" => Ok(Task::Clients),
         "etcd" => Ok(Task::Etcd),
@@ -117,6 +137,11 @@ mod tests {
             (Ok(Task::Clients), Ok(Task::Etcd), Ok(Task::EtcdSuite), Ok(Task::List), Ok(Task::Help))
         );
         assert_eq!(read("faults"), Ok(Task::Faults));
+        assert_eq!(read("fuzz"), Ok(Task::Fuzz { seconds: 10, only: vec![] }));
+        assert_eq!(
+            read("fuzz --only head --seconds 600"),
+            Ok(Task::Fuzz { seconds: 600, only: vec!["head".into()] })
+        );
         assert_eq!((read("faults --seeds 3").is_err(), read("frob").is_err()), (true, true));
     }
 
@@ -129,6 +154,8 @@ mod tests {
             ("ci --seeds 3", "--seeds: not an option of ci"),
             ("sim", "--seeds N"),
             ("sim --seeds 0", "--seeds 0"),
+            ("fuzz --seconds 0", "--seconds 0"),
+            ("fuzz --only frob", "--only frob: no such target"),
             ("sim --seeds x", "--seeds x: not a number"),
             ("list all", "all: unknown option"),
         ] {

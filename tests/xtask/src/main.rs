@@ -9,6 +9,7 @@ mod args;
 mod clients;
 mod etcd;
 mod faults;
+mod fuzz;
 mod place;
 mod run;
 mod server;
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
         Task::Etcd => etcd::install(),
         Task::EtcdSuite => run::ci(&steps::ETCD_SUITE.map(str::to_owned)),
         Task::Faults => faults::run(),
+        Task::Fuzz { seconds, only } => fuzz::run(seconds, &only),
         Task::List => {
             for step in steps::STEPS {
                 println!("{:<16}{}\n{:<16}{}", step.name, step.purpose, "", step.shown());

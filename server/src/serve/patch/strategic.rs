@@ -24,7 +24,7 @@ type Members = Map<String, Value>;
 
 /// Why a patch cannot be applied. The client's fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub enum Fault {
     /// A directive is not what it must be, whatever the object: 400.
     Format(String),
     /// It does not go with the object, or with the type: 422.
@@ -39,7 +39,7 @@ fn format_of(what: &str) -> Fault {
 ///
 /// # Errors
 /// [`Fault`]; `object` is then half changed.
-pub(super) fn merge(object: &mut Members, patch: Members, of: &Type) -> Result<(), Fault> {
+pub fn merge(object: &mut Members, patch: Members, of: &Type) -> Result<(), Fault> {
     let merged = merge_object(std::mem::take(object), patch, of)?;
     *object = merged;
     Ok(())

@@ -1,0 +1,113 @@
+//! Stored values: what simd-json and our scanner make of them, against serde_json and a plain edit of its tree.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use revcast_engine::change::{Batch, Change};
+use revcast_engine::encoding::JsonOnly;
+use revcast_engine::key::Key;
+use revcast_engine::resource::{Field, Resource, Schema};
+use revcast_engine::revision::Revision;
+use revcast_engine::{Publisher, RingLimits};
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
+
+const REVISION: u64 = 77;
+
+pub(crate) fn run(data: &[u8]) {
+    let mut schema = Schema::default();
+    let id = schema.add(Resource::new("v1", "Pod", true, vec![Field::at("spec.nodeName")]));
+    let limits = RingLimits { events: 1024, bytes: 1 << 20 };
+    let (mut publisher, _feed) =
+        Publisher::new(Arc::new(schema), Arc::new(JsonOnly), limits, 1, Revision::new(REVISION - 1));
+    let key = Key::new(id, Some("ns"), "name");
+    let change = Change { key: key.clone(), value: Some(Bytes::copy_from_slice(data)) };
+    let batch = Batch { revision: Revision::new(REVISION), changes: vec![change] };
+    let served = publisher.handle_batch(&batch, 0).map(|()| publisher.get(&key).expect("it is there"));
+    // Beyond what both call JSON: numbers that no float holds, and depth.
+    let Ok(Once(expected)) = serde_json::from_slice(data) else { return };
+    let object = expected.as_object().filter(|object| object.get("metadata").is_some_and(Value::is_object));
+    let is_ours = |object: &serde_json::Map<String, Value>| {
+        [("kind", "Pod"), ("apiVersion", "v1")]
+            .iter()
+            .all(|(name, ours)| object.get(*name).is_none_or(|is| is == ours))
+    };
+    let is_served = object.is_some_and(is_ours);
+    let Ok(served) = served else { return };
+    if served.unreadable().is_some() {
+        // Escaped names are not compared, and an integer past 64 bits is none to simd-json.
+        let may_be = data.contains(&b'\\')
+            || data.split(|byte| !byte.is_ascii_digit()).any(|digits| digits.len() > 18);
+        assert!(!is_served || may_be, "refused: {}", String::from_utf8_lossy(data));
+        return;
+    }
+    assert!(is_served, "served: {}", String::from_utf8_lossy(data));
+    let text = served.json();
+    assert!(!text.contains(&b'\n') && !text.contains(&b'\r'), "an object is one line");
+    let Once(found) = serde_json::from_slice(text).expect("JSON without a name twice");
+    let mut wanted = expected;
+    let members = wanted.as_object_mut().expect("checked");
+    members.entry("kind").or_insert_with(|| "Pod".into());
+    members.entry("apiVersion").or_insert_with(|| "v1".into());
+    members["metadata"]["resourceVersion"] = REVISION.to_string().into();
+    assert_eq!(found, wanted);
+    let metadata = &wanted["metadata"];
+    for (name, value) in metadata["labels"].as_object().into_iter().flatten() {
+        assert_eq!(served.attributes().label(name), value.as_str(), "the label {name}");
+    }
+}
+
+/// A value in which no object has a name twice: of which of the two counts readers differ.
+#[derive(Debug)]
+struct Once(Value);
+
+impl<'de> Deserialize<'de> for Once {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Any;
+        impl<'de> Visitor<'de> for Any {
+            type Value = Value;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("JSON")
+            }
+            fn visit_unit<E>(self) -> Result<Value, E> {
+                Ok(Value::Null)
+            }
+            fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+                Ok(value.into())
+            }
+            fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+                Ok(value.into())
+            }
+            fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+                Ok(value.into())
+            }
+            fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+                Ok(value.into())
+            }
+            fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+                Ok(value.into())
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+                let mut all = Vec::new();
+                while let Some(Once(item)) = items.next_element()? {
+                    all.push(item);
+                }
+                Ok(all.into())
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
+                let mut all = serde_json::Map::new();
+                let mut seen = HashSet::new();
+                while let Some((name, Once(value))) = members.next_entry::<String, Once>()? {
+                    if !seen.insert(name.clone()) {
+                        return Err(A::Error::custom("a name twice"));
+                    }
+                    all.insert(name, value);
+                }
+                Ok(all.into())
+            }
+        }
+        from.deserialize_any(Any).map(Self)
+    }
+}

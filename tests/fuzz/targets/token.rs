@@ -1,0 +1,51 @@
+//! Continue tokens: what is taken is within its list and comes back as it was; against a plain reading of base64 and JSON.
+
+use revcast::http::continuation::{Continuation, PageRevision};
+use serde_json::Value;
+
+pub(crate) fn run(data: &[u8]) {
+    // As it came, and as the JSON inside of a token: bytes by chance are hardly ever base64 of JSON.
+    if let Ok(text) = std::str::from_utf8(data) {
+        check(text);
+    }
+    check(&slow_encode(data));
+}
+
+fn check(token: &str) {
+    let Ok(taken) = Continuation::decode(token) else { return };
+    let json: Value = serde_json::from_slice(&slow_decode(token).expect("base64")).expect("JSON");
+    let start = json["start"].as_str().expect("a start");
+    assert_eq!(taken.start, start.strip_prefix('/').unwrap_or(start));
+    assert!(taken.start.is_empty() || !taken.start.split('/').any(|part| ["", ".", ".."].contains(&part)));
+    match (taken.at, json["rv"].as_i64().expect("a revision")) {
+        (PageRevision::Exact(revision), number @ 1..) => assert_eq!(revision.get(), number.unsigned_abs()),
+        (PageRevision::Latest, ..0) => {}
+        other => panic!("{other:?}"),
+    }
+    for token in [taken.clone(), taken.at_latest()] {
+        assert_eq!(
+            Continuation::decode(&token.encode()),
+            Ok(token.clone()),
+            "what is given out is taken back"
+        );
+    }
+}
+
+const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+fn slow_encode(bytes: &[u8]) -> String {
+    let bits: Vec<u8> = bytes.iter().flat_map(|byte| (0..8).rev().map(move |at| byte >> at & 1)).collect();
+    bits.chunks(6)
+        .map(|six| (0..6).fold(0, |all, at| all << 1 | usize::from(six.get(at).copied().unwrap_or(0))))
+        .map(|digit| char::from(DIGITS[digit]))
+        .collect()
+}
+
+fn slow_decode(token: &str) -> Option<Vec<u8>> {
+    let mut bits = Vec::new();
+    for byte in token.bytes().filter(|byte| !b"\r\n".contains(byte)) {
+        let digit = DIGITS.iter().position(|digit| *digit == byte)?;
+        bits.extend((0..6).rev().map(|at| digit >> at & 1));
+    }
+    Some(bits.chunks_exact(8).map(|eight| eight.iter().fold(0, |all, bit| all << 1 | *bit as u8)).collect())
+}
