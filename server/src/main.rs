@@ -20,6 +20,7 @@ use revcast::source::publishing;
 use revcast::{doctor, log, runtime};
 use revcast_engine::RingLimits;
 use revcast_engine::revision::Revision;
+use signal_hook::consts::SIGXFSZ;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -110,6 +111,8 @@ fn serve(config: &Config) -> Result<(), Failure> {
     };
     // Before any other thread: they all inherit that signals are for this one.
     let ends = Ends::take().map_err(|error| Failure::Run(error.to_string()))?;
+    // A write past the limit of file sizes is to fail, and be answered with 507, not to end the process.
+    signal_hook::flag::register(SIGXFSZ, Arc::default()).map_err(|error| Failure::Run(error.to_string()))?;
     let desk = Desk::new();
     let (running, store) = match &config.etcd {
         None => start_embedded(config, registry, &engine, desk, watchers_max)?,

@@ -329,6 +329,12 @@ impl Status {
         Self::failure(503, "ServiceUnavailable", message).with_details(details)
     }
 
+    /// 507 (RFC 4918, section 11.5): the store has no room. Kubernetes has no reason of its own for it.
+    #[must_use]
+    pub fn insufficient_storage(message: String) -> Self {
+        Self::failure(507, "InsufficientStorage", message)
+    }
+
     /// 500 (apimachinery `NewInternalError`).
     #[must_use]
     pub fn internal_error(why: &str) -> Self {

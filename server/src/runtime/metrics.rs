@@ -165,6 +165,13 @@ pub(super) fn render(shared: &Shared) -> String {
     );
     one(
         &mut out,
+        "revcast_store_full",
+        "gauge",
+        "1 while the store has no room and refuses writes.",
+        u64::from(source.full.load(Ordering::Relaxed)),
+    );
+    one(
+        &mut out,
         "revcast_store_failed",
         "gauge",
         "1 when the store has failed and refuses writes.",

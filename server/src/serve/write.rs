@@ -110,11 +110,12 @@ fn refusal(error: &WriteError) -> Status {
             Status::service_unavailable(why, BUSY_RETRY_SECONDS)
         }
         WriteError::Refused(error) => match error {
+            TxnError::Storage(error) if error.is_full() => Status::insufficient_storage(error.to_string()),
             TxnError::Storage(error) => Status::internal_error(&error.to_string()),
             TxnError::Source(error) => match error.fault {
                 Fault::Unavailable => Status::service_unavailable(error.detail.clone(), BUSY_RETRY_SECONDS),
                 Fault::Unknown => Status::source_timeout(&error.detail, BUSY_RETRY_SECONDS),
-                Fault::Full => Status::other(507, error.detail.clone()),
+                Fault::Full => Status::insufficient_storage(error.detail.clone()),
                 Fault::TooLarge => Status::other(413, error.detail.clone()),
                 Fault::Denied | Fault::Broken => Status::internal_error(&error.detail),
             },

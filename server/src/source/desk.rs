@@ -89,6 +89,8 @@ pub struct SourceStats {
     pub compacted: AtomicU64,
     /// Bytes of frames in the window.
     pub window_bytes: AtomicU64,
+    /// The disk has no room: writes are refused until it has.
+    pub full: AtomicBool,
     /// The disk failed: every write is refused.
     pub failed: AtomicBool,
     /// Counts of a source elsewhere.

@@ -261,18 +261,40 @@ impl std::error::Error for TxnError {
 pub struct StorageError {
     path: PathBuf,
     detail: String,
+    full: bool,
 }
 
 impl StorageError {
     /// What went wrong with the file at `path`.
     #[must_use]
     pub fn new(path: &Path, detail: impl fmt::Display) -> Self {
-        Self { path: path.to_owned(), detail: detail.to_string() }
+        Self { path: path.to_owned(), detail: detail.to_string(), full: false }
+    }
+
+    /// There is no room for the file at `path` to grow: nothing was written, and the store goes on once there is.
+    #[must_use]
+    pub fn full(path: &Path, detail: impl fmt::Display) -> Self {
+        Self { full: true, ..Self::new(path, detail) }
+    }
+
+    /// Whether the store has no room, and will have when somebody makes some.
+    #[must_use]
+    pub const fn is_full(&self) -> bool {
+        self.full
     }
 }
 
 impl fmt::Display for StorageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.full {
+            return write!(
+                f,
+                "the store {} has no room and the write was not made: {}; free space on its disk, or raise its quota or \
+                 file size limit: no restart is needed",
+                self.path.display(),
+                self.detail
+            );
+        }
         write!(
             f,
             "the store {} failed: {}; mend the disk (free space, permissions, hardware) and restart, no acknowledged \
@@ -310,6 +332,7 @@ mod tests {
             TxnError::Conflict { op: 0, found: None },
             TxnError::NotFound { op: 3 },
             TxnError::Storage(storage),
+            TxnError::Storage(StorageError::full(Path::new("/data/revcast.redb"), "No space left on device")),
         ] {
             let line = error.to_string();
             assert!(!line.contains('\n') && (line.contains(": ") || line.contains("; ")), "{line}");

@@ -13,7 +13,7 @@ use revcast_engine::change::Batch;
 use revcast_engine::key::Key;
 use revcast_engine::revision::Revision;
 
-use super::desk::{Answer, Asker, Command, Desk, Shards};
+use super::desk::{Answer, Asker, Command, Desk, Shards, SourceStats};
 use super::embedded::{Progress, Recovery, Store};
 use super::{StorageError, TxnError, WallTime};
 use crate::vital::Vital;
@@ -170,8 +170,9 @@ impl Publishing {
         }
         let flushed = self.store.flush();
         stats.flushes.fetch_add(1, Ordering::Relaxed);
-        if flushed.is_err() {
-            stats.failed.store(true, Ordering::Release);
+        // Who asked for what cannot be tells nothing of the disk.
+        if flushed.is_err() || !batches.is_empty() {
+            note_disk(stats, flushed.as_ref().err());
         }
         let answers = match flushed {
             Ok(()) => self.publish(&batches, pending, seconds(now)),
@@ -267,8 +268,9 @@ impl Publishing {
         match self.store.compact_step() {
             Ok(Progress::More) => {}
             Ok(Progress::Done) => self.compacting = false,
-            Err(_) => {
-                self.desk.stats.failed.store(true, Ordering::Release);
+            Err(error) => {
+                // For want of room it is tried again when the next one is due.
+                note_disk(&self.desk.stats, Some(&error));
                 self.compacting = false;
             }
         }
@@ -287,6 +289,27 @@ impl Publishing {
         match [lease, compaction].into_iter().flatten().min() {
             Some(time) => std::thread::park_timeout(time),
             None => std::thread::park(),
+        }
+    }
+}
+
+/// Tells of a disk that has no room, or is broken, or has room again: the log once, the metrics all the while.
+fn note_disk(stats: &SourceStats, error: Option<&StorageError>) {
+    match error {
+        None => {
+            if stats.full.swap(false, Ordering::AcqRel) {
+                crate::log::info("the store has room again: writes are taken");
+            }
+        }
+        Some(error) if error.is_full() => {
+            if !stats.full.swap(true, Ordering::AcqRel) {
+                crate::log::error(&format!("{error}; writes are refused with 507, reads and watches go on"));
+            }
+        }
+        Some(error) => {
+            if !stats.failed.swap(true, Ordering::AcqRel) {
+                crate::log::error(&error.to_string());
+            }
         }
     }
 }

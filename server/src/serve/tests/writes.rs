@@ -373,7 +373,9 @@ fn a_store_that_cannot_write_says_why() {
     let world = World::new();
     let body = json!({"metadata": {"name": "cm1"}});
     let storage = StorageError::new(std::path::Path::new("store.redb"), "No space left on device");
+    let full = StorageError::full(std::path::Path::new("store.redb"), "No space left on device");
     for (error, code, retry, part) in [
+        (WriteError::Refused(TxnError::Storage(full)), 507, None, "no restart is needed"),
         (WriteError::Busy, 429, Some(1), "try again"),
         (WriteError::Closed, 503, Some(1), "closing"),
         (WriteError::Refused(TxnError::Storage(storage)), 500, None, "No space left"),

@@ -12,9 +12,9 @@ use revcast_engine::change::Batch;
 use revcast_engine::key::{Key, ResourceId};
 use revcast_engine::revision::Revision;
 
-use super::log::Log;
+use super::log::{Fault, Log, Reopen};
 use super::record::Names;
-use super::{CompactError, Progress, Recovery, Store, StoreConfig, open};
+use super::{CompactError, FULL_PAUSE, Progress, Recovery, Store, StoreConfig, open};
 use crate::source::{Action, Expect, Txn, TxnError, WallTime};
 
 /// What the disk was told since the last sync.
@@ -33,6 +33,8 @@ struct Platter {
     unsynced: Vec<Told>,
     /// Changing calls until the disk fails. `None`: it does not.
     calls_left: Option<u32>,
+    /// Bytes that it has room for. `None`: for all.
+    room: Option<usize>,
 }
 
 /// A disk in memory. Its clones are the same disk.
@@ -45,7 +47,20 @@ impl fmt::Debug for Disk {
     }
 }
 
+impl Platter {
+    fn room_for(&self, len: usize) -> Result<(), io::Error> {
+        let fits = len <= self.seen.len() || self.room.is_none_or(|room| len <= room);
+        if fits { Ok(()) } else { Err(io::Error::from(io::ErrorKind::StorageFull)) }
+    }
+}
+
 impl Disk {
+    /// What is there now fits, and so many bytes more; `None`: any number.
+    fn give_room(&self, more: Option<usize>) {
+        let mut platter = self.platter();
+        platter.room = more.map(|more| platter.seen.len() + more);
+    }
+
     fn platter(&self) -> MutexGuard<'_, Platter> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -58,7 +73,7 @@ impl Disk {
     fn changing(&self) -> Result<MutexGuard<'_, Platter>, io::Error> {
         let mut platter = self.platter();
         match &mut platter.calls_left {
-            Some(0) => Err(io::Error::from(io::ErrorKind::StorageFull)),
+            Some(0) => Err(io::Error::other("the disk is broken")),
             Some(left) => {
                 *left -= 1;
                 Ok(platter)
@@ -110,6 +125,7 @@ impl StorageBackend for Disk {
 
     fn set_len(&self, len: u64) -> Result<(), io::Error> {
         let mut platter = self.changing()?;
+        platter.room_for(place(len))?;
         platter.seen.resize(place(len), 0);
         platter.unsynced.push(Told::Length(place(len)));
         Ok(())
@@ -155,7 +171,18 @@ fn store_on(disk: &Disk) -> (Store, Recovery) {
     let lock = std::fs::File::open("/dev/null").expect("any file will do as a lock");
     let config = StoreConfig { fold_revisions_max: 5, ..StoreConfig::memory(vec!["v1/nodes".to_owned()]) };
     let names = Names::new(&config.resources).expect("a good name");
-    Store::with_log(&config, names, Some(Log::new(path, db, marks, lock))).expect("the store is whole")
+    Store::with_log(&config, names, Some(Log::new(path, db, marks, lock, reopen(disk))))
+        .expect("the store is whole")
+}
+
+fn reopen(disk: &Disk) -> Reopen {
+    let disk = disk.clone();
+    Box::new(move || {
+        let db = redb::Builder::new().create_with_backend(disk.clone())?;
+        let marks =
+            open::read_marks(Path::new("/disk"), &db).map_err(|error| Fault::Shut(error.to_string()))?;
+        Ok((db, marks))
+    })
 }
 
 fn put(n: usize, size: usize, ttl: Option<Duration>) -> Txn {
@@ -253,5 +280,81 @@ fn a_power_cut_at_any_moment_keeps_what_was_acknowledged() {
     assert!(
         failed > 200 && unfinished > 20,
         "the disk failed {failed} times, {unfinished} with writes to lose"
+    );
+}
+
+/// Writes of 20 kB until there is no room, then with room again, over and over: what was refused did not happen, what was
+/// acknowledged did, also behind a power cut.
+#[test]
+fn without_room_nothing_happens_and_with_room_it_goes_on() {
+    let (mut refused, mut written, mut undone) = (0, 0, 0);
+    for seed in 0..40 {
+        let mut random = Random(seed);
+        let disk = Disk::default();
+        let (mut store, _) = store_on(&disk);
+        let mut now = WallTime::from_millis(1_000_000);
+        let mut all: Vec<Batch> = Vec::new();
+        let mut modified = vec![None; 20];
+        let mut due = vec![None; 20];
+        for _ in 0..120 {
+            now = now.plus(Duration::from_millis(400));
+            match random.below(12) {
+                0 | 1 => disk.give_room(Some(random.below(200_000))),
+                2 => disk.give_room(None),
+                _ => {}
+            }
+            let (revision, keys) = (store.revision(), store.len());
+            let mut group = Vec::new();
+            for _ in 0..=random.below(3) {
+                let n = random.below(20);
+                let ttl = (random.below(4) == 0).then(|| Duration::from_secs(1 << 20));
+                match store.apply(&put(n, 20_000, ttl), now) {
+                    Ok(batch) => group.push((n, ttl.map(|ttl| now.plus(ttl)), batch)),
+                    Err(TxnError::Storage(error)) if error.is_full() => refused += 1,
+                    Err(error) => panic!("seed {seed}: {error}"),
+                }
+            }
+            match store.flush() {
+                Ok(()) => {
+                    for (n, expires, batch) in group {
+                        (modified[n], due[n]) = (Some(batch.revision), expires);
+                        all.push(batch);
+                        written += 1;
+                    }
+                }
+                Err(error) => {
+                    assert!(error.is_full(), "seed {seed}: {error}");
+                    undone += group.len();
+                    assert_eq!((store.revision(), store.len()), (revision, keys), "seed {seed}");
+                }
+            }
+            assert_eq!(store.pending(), 0);
+            for (n, revision) in modified.iter().enumerate() {
+                let key = Key::new(ResourceId::new(0), None, &format!("node-{n}"));
+                assert_eq!((store.modified(&key), store.leases.of(&key)), (*revision, due[n]), "seed {seed}");
+            }
+            if random.below(6) == 0 && store.begin_compact(store.revision()).is_ok() {
+                match store.compact_step() {
+                    Ok(_) => {}
+                    Err(error) => assert!(error.is_full(), "seed {seed}: {error}"),
+                }
+            }
+        }
+        // With room, and after the pause, a write is taken.
+        disk.give_room(None);
+        now = now.plus(FULL_PAUSE);
+        all.push(store.apply(&put(0, 10, None), now).expect("there is room"));
+        store.flush().expect("there is room");
+        let (revision, compacted) = (store.revision(), store.compacted());
+        drop(store);
+        let (store, recovery) = store_on(&disk.after_power_cut(&mut random));
+        assert_eq!((store.revision(), store.compacted()), (revision, compacted), "seed {seed}");
+        let history: Vec<Batch> = recovery.history().map(|batch| batch.expect("whole")).collect();
+        let expected: Vec<Batch> = all.into_iter().filter(|batch| batch.revision > compacted).collect();
+        assert_eq!(history, expected, "seed {seed}");
+    }
+    assert!(
+        refused > 100 && undone > 50 && written > 1000,
+        "{refused} refused, {undone} undone, {written} written"
     );
 }

@@ -46,6 +46,11 @@ impl Leases {
         Some(key)
     }
 
+    /// When `key` is due, if it has a lease.
+    pub(super) fn of(&self, key: &Key) -> Option<WallTime> {
+        self.of.get(key).copied()
+    }
+
     /// When the next key is due.
     pub(super) fn next(&self) -> Option<WallTime> {
         self.due.first().map(|(at, _)| *at)

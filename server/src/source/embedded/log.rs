@@ -23,7 +23,7 @@ use revcast_engine::change::Batch;
 use revcast_engine::revision::Revision;
 
 use super::record::{self, Names, Object, RecordError, State};
-use crate::source::{StorageError, WallTime};
+use crate::source::WallTime;
 
 pub(super) const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 pub(super) const OBJECTS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("objects");
@@ -65,6 +65,8 @@ pub(super) enum Fault {
     Mark(&'static str),
     /// redb gave up in its own way.
     Panic(String),
+    /// The file could not be opened again behind a commit that failed.
+    Shut(String),
 }
 
 impl<E: Into<redb::Error>> From<E> for Fault {
@@ -92,11 +94,24 @@ impl fmt::Display for Fault {
                 write!(f, "the log has revision {found} where {expected} belongs")
             }
             Self::Gap { expected, found: None } => write!(f, "the log ends before revision {expected}"),
+            Self::Shut(why) => f.write_str(why),
             Self::Panic(said) => write!(f, "redb panicked: {said}"),
             Self::Mark(name) => write!(f, "the mark {name:?} is missing or wrong"),
         }
     }
 }
+
+impl Fault {
+    /// Whether there was no room: on the disk, in a quota, below a limit of file sizes.
+    pub(super) fn is_full(&self) -> bool {
+        use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+        matches!(self, Self::Redb(redb::Error::Io(error))
+            if matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge))
+    }
+}
+
+/// How the file is opened once more.
+pub(super) type Reopen = Box<dyn Fn() -> Result<(Database, Marks), Fault> + Send>;
 
 /// Revisions encoded and not yet committed. The buffer is reused from group to group.
 #[derive(Debug, Default)]
@@ -108,7 +123,9 @@ struct Pending {
 /// The open database file.
 pub(super) struct Log {
     path: PathBuf,
-    db: Database,
+    /// `None`: it could not be opened again.
+    db: Option<Database>,
+    reopen: Reopen,
     pending: Pending,
     durable: Marks,
     /// Dropped, and so released, after the database.
@@ -125,8 +142,8 @@ impl fmt::Debug for Log {
 }
 
 impl Log {
-    pub(super) fn new(path: PathBuf, db: Database, durable: Marks, lock: File) -> Self {
-        Self { path, db, pending: Pending::default(), durable, _lock: lock }
+    pub(super) fn new(path: PathBuf, db: Database, durable: Marks, lock: File, reopen: Reopen) -> Self {
+        Self { path, db: Some(db), reopen, pending: Pending::default(), durable, _lock: lock }
     }
 
     /// What the file holds for certain.
@@ -144,9 +161,29 @@ impl Log {
         self.pending.revisions.len()
     }
 
+    fn db(&self) -> Result<&Database, Fault> {
+        self.db.as_ref().ok_or_else(|| Fault::Shut("it is closed".to_owned()))
+    }
+
+    /// Forgets what waits, and goes back to what the file held before a commit that failed. redb refuses everything behind
+    /// an error of the disk: the file is closed and opened again, which also proves that nothing of the commit is there.
+    ///
+    /// # Errors
+    /// Nobody knows what the file holds.
+    pub(super) fn take_back(&mut self) -> Result<(), Fault> {
+        self.pending = Pending::default();
+        self.db = None;
+        let (db, marks) = (self.reopen)()?;
+        if marks != self.durable {
+            return Err(Fault::Shut("a commit that failed is there nevertheless".to_owned()));
+        }
+        self.db = Some(db);
+        Ok(())
+    }
+
     /// A view of the file as it is now; later writes do not change it.
     pub(super) fn view(&self) -> Result<View, Fault> {
-        let txn = self.db.begin_read()?;
+        let txn = self.db()?.begin_read()?;
         Ok(View { objects: txn.open_table(OBJECTS)?, history: txn.open_table(HISTORY)? })
     }
 
@@ -169,7 +206,7 @@ impl Log {
     /// Commits the group: when this returns it has reached the disk.
     pub(super) fn flush(&mut self) -> Result<(), Fault> {
         let Some(&(revision, _)) = self.pending.revisions.last() else { return Ok(()) };
-        let txn = self.db.begin_write()?;
+        let txn = self.db()?.begin_write()?;
         {
             let mut history = txn.open_table(HISTORY)?;
             for (revision, range) in &self.pending.revisions {
@@ -194,7 +231,7 @@ impl Log {
         let start = self.durable.history_start();
         let mut compacted = upto;
         let mut folded = 0;
-        let txn = self.db.begin_write()?;
+        let txn = self.db()?.begin_write()?;
         {
             let mut history = txn.open_table(HISTORY)?;
             let mut newest = Newest::default();
@@ -218,11 +255,6 @@ impl Log {
         txn.commit()?;
         self.durable.compacted = compacted;
         Ok(folded)
-    }
-
-    /// This error, said about this file.
-    pub(super) fn error(&self, fault: &Fault) -> StorageError {
-        StorageError::new(&self.path, fault)
     }
 }
 

@@ -21,6 +21,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use revcast_engine::change::{Batch, Change};
 use revcast_engine::key::Key;
@@ -36,6 +37,9 @@ use self::recovery::Presence;
 use super::{
     Action, Expect, KEY_BYTES_MAX, Op, StorageError, TXN_OPS_MAX, Txn, TxnError, VALUE_BYTES_MAX, WallTime,
 };
+
+/// How long writes are refused for want of room before the disk is asked again.
+const FULL_PAUSE: Duration = Duration::from_secs(1);
 
 /// The revision of an empty store.
 const FRESH: Revision = Revision::new(1);
@@ -82,8 +86,36 @@ pub struct Store {
     modified: HashMap<Key, Revision>,
     leases: Leases,
     log: Option<Log>,
+    /// What the group that is not durable yet changed, oldest first: should there be no room for it.
+    undo: Vec<Before>,
+    /// There was no room: nothing is applied for a while.
+    full: Option<Full>,
+    /// The newest time that was told.
+    now: WallTime,
     /// The disk failed once: nothing is applied or acknowledged any more.
     failed: Option<StorageError>,
+}
+
+/// A key as it was before a change.
+#[derive(Debug)]
+struct Before {
+    key: Key,
+    modified: Option<Revision>,
+    expires: Option<WallTime>,
+}
+
+/// There was no room.
+#[derive(Clone, Debug)]
+struct Full {
+    error: StorageError,
+    since: WallTime,
+}
+
+impl Full {
+    /// Whether it is too early to ask the disk again. A clock that went back ends the wait.
+    fn lasts(&self, now: WallTime) -> bool {
+        now >= self.since && now < self.since.plus(FULL_PAUSE)
+    }
 }
 
 /// A finished compaction.
@@ -181,6 +213,9 @@ impl Store {
             modified: HashMap::new(),
             leases: Leases::default(),
             log: None,
+            undo: Vec::new(),
+            full: None,
+            now: WallTime::default(),
             failed: None,
         };
         let Some(log) = log else { return Ok((store, Recovery::none(FRESH))) };
@@ -206,12 +241,13 @@ impl Store {
     /// A key whose lease ran out is there until [`Store::expire`] deletes it.
     ///
     /// # Errors
-    /// The first fault of the request, or that the disk failed before.
+    /// The first fault of the request, or that the disk failed before, or has no room.
     ///
     /// # Panics
     /// When a key's resource is no row of [`StoreConfig::resources`].
     pub fn apply(&mut self, txn: &Txn, now: WallTime) -> Result<Batch, TxnError> {
-        self.healthy().map_err(TxnError::Storage)?;
+        self.now = now;
+        self.ready().map_err(TxnError::Storage)?;
         self.check(&txn.ops)?;
         let mut changes = Vec::with_capacity(txn.ops.len());
         let mut expiries = Vec::with_capacity(txn.ops.len());
@@ -229,27 +265,44 @@ impl Store {
     /// Makes everything that was applied durable, in one commit. Does nothing in memory.
     ///
     /// # Errors
-    /// The disk failed. What was applied since the last flush may be lost, and every later `apply`, `flush` and
-    /// `compact` gives the same error: only a restart knows what reached the disk.
+    /// [`StorageError::is_full`]: nothing that was applied since the last flush has happened, and writes are taken again
+    /// once there is room. Else the disk failed: what was applied since the last flush may be lost, and every later `apply`,
+    /// `flush` and `compact` gives the same error: only a restart knows what reached the disk.
     pub fn flush(&mut self) -> Result<(), StorageError> {
         self.healthy()?;
+        if let Some(full) = &self.full {
+            return Err(full.error.clone());
+        }
         let Some(log) = &mut self.log else { return Ok(()) };
-        let done = log.flush().map_err(|fault| log.error(&fault));
-        self.remember(done)
+        match log.flush() {
+            Ok(()) => {
+                self.undo.clear();
+                Ok(())
+            }
+            Err(fault) => Err(self.broken(&fault)),
+        }
     }
 
     /// When the next key expires. `None` also after the disk failed: nothing expires then.
     #[must_use]
     pub fn next_expiry(&self) -> Option<WallTime> {
-        if self.failed.is_some() { None } else { self.leases.next() }
+        let due = if self.failed.is_some() { None } else { self.leases.next() }?;
+        // Nothing can be deleted for want of room.
+        Some(self.full.as_ref().map_or(due, |full| due.max(full.since.plus(FULL_PAUSE))))
     }
 
     /// Deletes up to `max` keys whose lease ran out at `now`, soonest first, each in a revision of its own. Not durable
     /// before the next [`Store::flush`].
     pub fn expire(&mut self, now: WallTime, max: usize) -> Vec<Batch> {
         let mut batches = Vec::new();
-        while self.failed.is_none() && batches.len() < max {
+        self.now = now;
+        if self.ready().is_err() {
+            return batches;
+        }
+        while batches.len() < max {
+            let Some(due) = self.leases.next() else { break };
             let Some(key) = self.leases.pop_due(now) else { break };
+            self.leases.set(&key, Some(due));
             batches.push(self.commit(vec![Change { key, value: None }], &[None]));
         }
         batches
@@ -387,6 +440,10 @@ impl Store {
         self.revision = self.revision.next();
         let batch = Batch { revision: self.revision, changes };
         for (Change { key, value }, expires) in batch.changes.iter().zip(expiries) {
+            if self.log.is_some() {
+                let (modified, expires) = (self.modified(key), self.leases.of(key));
+                self.undo.push(Before { key: key.clone(), modified, expires });
+            }
             self.leases.set(key, *expires);
             match value {
                 Some(_) => self.modified.insert(key.clone(), self.revision),
@@ -401,7 +458,7 @@ impl Store {
 
     /// One step of a compaction, and how many revisions it folded.
     fn step(&mut self) -> Result<(Progress, u64), StorageError> {
-        self.healthy()?;
+        self.ready()?;
         let Some(upto) = self.folding else { return Ok((Progress::Done, 0)) };
         let Some(log) = &mut self.log else {
             (self.compacted, self.folding) = (upto, None);
@@ -410,8 +467,13 @@ impl Store {
         let ready = if upto > log.durable().revision { log.flush() } else { Ok(()) };
         let done = ready.and_then(|()| log.fold(upto, self.fold_revisions_max));
         self.compacted = log.durable().compacted;
-        let done = done.map_err(|fault| log.error(&fault));
-        let folded = self.remember(done)?;
+        let folded = match done {
+            Ok(folded) => folded,
+            Err(fault) => return Err(self.broken(&fault)),
+        };
+        if self.pending() == 0 {
+            self.undo.clear();
+        }
         if self.compacted >= upto {
             self.folding = None;
             return Ok((Progress::Done, folded));
@@ -419,12 +481,50 @@ impl Store {
         Ok((Progress::More, folded))
     }
 
-    /// The first error of the disk is the answer to everything after it.
-    fn remember<T>(&mut self, done: Result<T, StorageError>) -> Result<T, StorageError> {
-        if let Err(error) = &done {
-            self.failed = Some(error.clone());
+    /// What a fault of the disk means: where there is no room, that the group under way did not happen; else that nothing
+    /// happens any more.
+    fn broken(&mut self, fault: &log::Fault) -> StorageError {
+        let Some(log) = &mut self.log else { unreachable!("there is no disk that could fail") };
+        let path = log.path().to_owned();
+        let back = if fault.is_full() { log.take_back() } else { Err(log::Fault::Shut(fault.to_string())) };
+        match back {
+            Err(fault) => {
+                let error = StorageError::new(&path, &fault);
+                self.failed = Some(error.clone());
+                error
+            }
+            Ok(()) => {
+                let error = StorageError::full(&path, fault);
+                self.full = Some(Full { error: error.clone(), since: self.now });
+                self.undo_group();
+                error
+            }
         }
-        done
+    }
+
+    /// Makes the state again what it was before the group that was not written.
+    fn undo_group(&mut self) {
+        for Before { key, modified, expires } in self.undo.drain(..).rev() {
+            self.leases.set(&key, expires);
+            match modified {
+                Some(revision) => drop(self.modified.insert(key, revision)),
+                None => drop(self.modified.remove(&key)),
+            }
+        }
+        if let Some(log) = &self.log {
+            self.revision = log.durable().revision;
+        }
+    }
+
+    /// Whether something can be applied now; when there was no room, the disk is asked again after a while.
+    fn ready(&mut self) -> Result<(), StorageError> {
+        self.healthy()?;
+        match &self.full {
+            None => return Ok(()),
+            Some(full) if full.lasts(self.now) => return Err(full.error.clone()),
+            Some(_) => self.full = None,
+        }
+        Ok(())
     }
 
     fn healthy(&self) -> Result<(), StorageError> {

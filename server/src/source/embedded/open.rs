@@ -121,9 +121,12 @@ impl OpenError {
         match fault {
             Fault::Redb(redb::Error::Io(error)) => Self::io(path, error),
             Fault::Redb(redb::Error::DatabaseAlreadyOpen) => Self::Locked(path.to_owned()),
-            Fault::Redb(_) | Fault::Record { .. } | Fault::Gap { .. } | Fault::Mark(_) | Fault::Panic(_) => {
-                Self::Corrupt { path: path.to_owned(), detail: fault.to_string() }
-            }
+            Fault::Redb(_)
+            | Fault::Record { .. }
+            | Fault::Gap { .. }
+            | Fault::Mark(_)
+            | Fault::Panic(_)
+            | Fault::Shut(_) => Self::Corrupt { path: path.to_owned(), detail: fault.to_string() },
         }
     }
 }
@@ -155,7 +158,15 @@ pub(super) fn open(dir: &Path, cache_bytes: usize) -> Result<Log, OpenError> {
         // The newest commit was damaged, and redb went back to the one before.
         return Err(OpenError::fault(&path, &Fault::Mark("revision")));
     }
-    Ok(Log::new(path, db, marks, lock))
+    let place = path.clone();
+    let reopen = move || {
+        guarded(|| {
+            let db = redb::Builder::new().set_cache_size(cache_bytes).open(&place)?;
+            let marks = read_marks(&place, &db).map_err(|error| Fault::Shut(error.to_string()))?;
+            Ok((db, marks))
+        })
+    };
+    Ok(Log::new(path, db, marks, lock, Box::new(reopen)))
 }
 
 /// Compares every page with its checksum and the free space with what is in use. After a clean end redb trusts

@@ -1,0 +1,111 @@
+//! A store without room: writes are refused with 507 and did not happen, reads and watches go on, and with room again the
+//! store goes on without a restart. No acknowledged write is lost, also by a crash.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use revcast_tests::client::Client;
+use revcast_tests::server::{Scratch, Server, embedded_only};
+use serde_json::{Value, json};
+
+const MAPS: &str = "/api/v1/namespaces/f/configmaps";
+/// The file of a store grows by doubling, and is some MiB when it is new.
+const FILE_BYTES_MAX: u64 = 8 << 20;
+
+/// Sets how large the files of a process may become (`prlimit`, util-linux).
+fn limit_files(server: &Server, bytes: Option<u64>) {
+    let limit = bytes.map_or_else(|| "unlimited".to_owned(), |bytes| bytes.to_string());
+    let mut command = Command::new("prlimit");
+    command.args(["--pid", &server.pid().to_string(), &format!("--fsize={limit}:unlimited")]);
+    let done = command.status().expect("prlimit is there");
+    assert!(done.success());
+}
+
+fn put(client: &Client, number: u64) -> (u16, Value) {
+    let object = json!({"metadata": {"name": format!("n{number}")}, "data": {"k": "x".repeat(100_000)}});
+    let reply = client.send("POST", MAPS, &object);
+    (reply.status, reply.json())
+}
+
+/// Names and versions of all that is there.
+fn listed(client: &Client) -> BTreeMap<String, String> {
+    let list = client.get(MAPS).json();
+    let items = list["items"].as_array().unwrap().iter();
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    items.map(|item| (text(&item["metadata"]["name"]), text(&item["metadata"]["resourceVersion"]))).collect()
+}
+
+#[test]
+fn writes_are_refused_until_there_is_room() {
+    if !embedded_only("it is about the embedded store's file") {
+        return;
+    }
+    let scratch = Scratch::new("disk-full");
+    let data = format!("{}/data", scratch.path());
+    let options = ["--data-dir", &data, "--compact-interval", "1s"];
+    let server = Server::start(&options);
+    let client = server.client();
+    let mut watch = client.watch(&format!("{MAPS}?watch=1&resourceVersion=1")).unwrap();
+    let mut promised = BTreeMap::new();
+    let mut refused = Vec::new();
+    let mut number = 0;
+    for round in 0..3 {
+        let size = std::fs::metadata(format!("{data}/revcast.redb")).unwrap().len();
+        limit_files(&server, Some(size.max(FILE_BYTES_MAX)));
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let mut in_a_row = 0;
+        while in_a_row < 3 {
+            assert!(Instant::now() < deadline, "round {round}: the disk does not fill");
+            number += 1;
+            let (status, reply) = put(&client, number);
+            match status {
+                201 => {
+                    let version = reply["metadata"]["resourceVersion"].as_str().unwrap();
+                    promised.insert(format!("n{number}"), version.to_owned());
+                    assert_eq!(watch.next_event().1["metadata"]["name"], format!("n{number}"));
+                    in_a_row = 0;
+                }
+                507 => {
+                    assert_eq!(
+                        (&reply["kind"], &reply["reason"]),
+                        (&json!("Status"), &json!("InsufficientStorage"))
+                    );
+                    let message = reply["message"].as_str().unwrap();
+                    assert!(message.contains("was not made") && message.contains("free space"), "{message}");
+                    refused.push(format!("n{number}"));
+                    in_a_row += 1;
+                }
+                other => panic!("{other}: {reply}"),
+            }
+        }
+        assert_eq!(server.metric("revcast_store_full"), 1);
+        // What is there can be read and watched, and nothing else is there.
+        assert_eq!(client.get("/readyz").status, 200);
+        assert_eq!(listed(&client), promised);
+        assert!(watch.is_quiet_for(Duration::from_millis(300)), "a refused write was seen");
+        assert_eq!(client.get(&format!("{MAPS}/{}", refused[0])).status, 404);
+        limit_files(&server, None);
+        let deadline = Instant::now() + Duration::from_secs(20);
+        loop {
+            number += 1;
+            let (status, reply) = put(&client, number);
+            if status == 201 {
+                let version = reply["metadata"]["resourceVersion"].as_str().unwrap();
+                promised.insert(format!("n{number}"), version.to_owned());
+                break;
+            }
+            assert_eq!(status, 507, "{reply}");
+            assert!(Instant::now() < deadline, "there is room, and it is not used");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        assert_eq!(watch.next_event().1["metadata"]["name"], format!("n{number}"));
+        assert_eq!(server.metric("revcast_store_full"), 0);
+    }
+    assert!(refused.len() >= 9);
+    drop(watch);
+    server.kill();
+    let server = Server::start(&options);
+    assert_eq!(listed(&server.client()), promised, "what was acknowledged is there, and nothing else");
+}
