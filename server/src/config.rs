@@ -10,6 +10,7 @@ mod file;
 mod resource;
 pub(crate) mod table;
 pub(crate) mod value;
+mod who;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -24,6 +25,7 @@ pub use value::{LogLevel, SendMode};
 use crate::source::etcd::EtcdOptions;
 use etcd::EtcdWanted;
 use table::{ROWS, Row, Set, Shown, Standard};
+use who::WhoWanted;
 
 /// A slot of the ring is at least a pointer: a ring whose slots alone pass its bytes is a slip.
 const SLOT_BYTES_MIN: u64 = 8;
@@ -84,6 +86,7 @@ pub struct Config {
     /// How much is said.
     pub log_level: LogLevel,
     etcd_wanted: EtcdWanted,
+    who: WhoWanted,
     shards_wanted: Option<usize>,
     pins_wanted: Option<Vec<usize>>,
     /// One a row of the table.
@@ -158,6 +161,7 @@ impl Config {
         config.check_listeners()?;
         config.check_ring()?;
         config.settle_etcd()?;
+        config.check_who()?;
         Ok(config)
     }
 
@@ -188,6 +192,7 @@ impl Config {
             etcd: None,
             log_level: LogLevel::Error,
             etcd_wanted: EtcdWanted::default(),
+            who: WhoWanted::default(),
             shards_wanted: None,
             pins_wanted: None,
             origins: vec![Origin::Default; ROWS.len()],

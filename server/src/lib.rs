@@ -1,11 +1,13 @@
 //! The server: moves bytes.
 //!
 //! It owns the sockets, the store, the options and the words of the Kubernetes API. What a watch means is the
-//! engine's business. Modules: `http` and `api` are pure; `serve` says what each request means; `source` is where
+//! engine's business. Modules: `http` and `api` are pure; `auth` says who may;
+//! `serve` says what each request means; `source` is where
 //! changes come from; `runtime` alone knows glommio and io_uring.
 
 pub mod api;
 pub mod args;
+pub mod auth;
 pub mod config;
 #[cfg(test)]
 #[path = "../../engine/tests/allocations/counting.rs"]

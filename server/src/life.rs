@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
 
 use crate::log;
@@ -31,12 +31,12 @@ impl Ends {
     /// # Errors
     /// The system refuses handlers.
     pub fn take() -> std::io::Result<Self> {
-        Signals::new([SIGTERM, SIGINT]).map(Self)
+        Signals::new([SIGTERM, SIGINT, SIGHUP]).map(Self)
     }
 
     /// Waits for them beside a server that runs. SIGTERM: it is not ready any more; after `delay` it closes. SIGINT, which
     /// comes from somebody at a terminal: it closes at once, its watches together. Either of them a second time ends the
-    /// process, as if by the signal.
+    /// process, as if by the signal. SIGHUP: `again` is called, which reads files again.
     ///
     /// # Errors
     /// No thread can be had for it.
@@ -45,11 +45,17 @@ impl Ends {
         closer: Closer,
         delay: Duration,
         manager: Option<Arc<Manager>>,
+        again: impl Fn() + Send + 'static,
     ) -> std::io::Result<Listener> {
         let handle = self.0.handle();
         let listen = move || {
-            for (count, signal) in self.0.forever().enumerate() {
-                if count > 0 {
+            let mut ending = false;
+            for signal in self.0.forever() {
+                if signal == SIGHUP {
+                    again();
+                    continue;
+                }
+                if std::mem::replace(&mut ending, true) {
                     std::process::exit(128 + signal);
                 }
                 close(&closer, if signal == SIGINT { None } else { Some(delay) }, manager.as_ref());

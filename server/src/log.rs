@@ -36,6 +36,13 @@ pub fn info(line: &str) {
     say(LogLevel::Info, "info", line);
 }
 
+/// What each connection does; the line is made only when it is said.
+pub fn debug(line: impl FnOnce() -> String) {
+    if rank(LogLevel::Debug) <= LEVEL.load(Ordering::Relaxed) {
+        say(LogLevel::Debug, "debug", &line());
+    }
+}
+
 fn say(level: LogLevel, name: &str, line: &str) {
     if rank(level) <= LEVEL.load(Ordering::Relaxed) {
         // A closed stderr is no reason to stop serving.

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use revcast::api::resources::{Declaration, DeclareError, Registry};
 
 use revcast::args::{self, Command};
+use revcast::auth::Guard;
+use revcast::auth::keeper::Keeper;
 use revcast::config::{Config, ConfigError, Flags, ResourceForm, ResourceTable};
 use revcast::life::Ends;
 use revcast::notify::Manager;
@@ -99,6 +101,12 @@ fn serve(config: &Config) -> Result<(), Failure> {
     for line in report.warnings() {
         log::warn(&line);
     }
+    // Without TLS nothing is encrypted, and nobody brings a certificate.
+    let guard = Arc::new(Guard::new(config.who(false, false)?)?);
+    guard.warnings().iter().for_each(|line| log::warn(line));
+    let served =
+        |group: &str, resource: &str| registry.iter().any(|r| r.group == group && r.plural == resource);
+    guard.unserved(served).iter().for_each(|line| log::warn(line));
     let watchers_max = config.max_watchers.unwrap_or(usize::MAX).min(report.watchers_max);
 
     let limits = RingLimits { events: config.ring_events, bytes: config.ring_bytes };
@@ -115,8 +123,8 @@ fn serve(config: &Config) -> Result<(), Failure> {
     signal_hook::flag::register(SIGXFSZ, Arc::default()).map_err(|error| Failure::Run(error.to_string()))?;
     let desk = Desk::new();
     let (running, store) = match &config.etcd {
-        None => start_embedded(config, registry, &engine, desk, watchers_max)?,
-        Some(etcd) => start_etcd(config, etcd, registry, engine, desk, watchers_max)?,
+        None => start_embedded(config, registry, &engine, desk, &guard, watchers_max)?,
+        Some(etcd) => start_etcd(config, etcd, registry, engine, desk, &guard, watchers_max)?,
     };
     print(&greeting(config, &running, &store));
 
@@ -128,11 +136,25 @@ fn serve(config: &Config) -> Result<(), Failure> {
     if let Some(Err(error)) = manager.as_ref().map(|manager| manager.attend(running.pulse())) {
         log::warn(&format!("no thread to tell the service manager how the server is: {error}"));
     }
-    let listener = ends.listen(running.closer(), config.drain_delay, manager);
+    let keeper = keeper(&guard, &running.closer())?;
+    let again = move || keeper.iter().for_each(Keeper::read_now);
+    let listener = ends.listen(running.closer(), config.drain_delay, manager, again);
     let listener = listener.map_err(|error| Failure::Run(error.to_string()))?;
     let result = running.join().map_err(|error| Failure::Run(error.to_string()));
     listener.end();
     result
+}
+
+/// What reads again who may do what, where that is in files.
+fn keeper(guard: &Arc<Guard>, closer: &runtime::Closer) -> Result<Option<Keeper>, Failure> {
+    if !guard.has_files() {
+        return Ok(None);
+    }
+    let closer = closer.clone();
+    let keeper = Keeper::start(Arc::clone(guard), move || closer.review());
+    keeper.map(Some).map_err(|error| {
+        Failure::Run(format!("no thread to look at files: {error}; raise nproc (ulimit -u)"))
+    })
 }
 
 fn plan(config: &Config, watchers_max: usize) -> runtime::Plan {
@@ -158,6 +180,7 @@ fn start_embedded(
     registry: Arc<Registry>,
     engine: &Engine,
     desk: Arc<Desk>,
+    guard: &Arc<Guard>,
     watchers_max: usize,
 ) -> Result<(runtime::Running, String), Failure> {
     let names: Vec<String> = registry.iter().map(|resource| resource.storage_name().to_owned()).collect();
@@ -185,7 +208,8 @@ fn start_embedded(
     drop(recovery);
     let epochs = Epochs::new(Epoch::loaded(0, 0, Revision::ZERO, feed));
     let app = App::new(registry, epochs, &config.listen.to_string(), config.min_watch_timeout)
-        .with_watch_list_gzip(config.watch_list_gzip);
+        .with_watch_list_gzip(config.watch_list_gzip)
+        .with_guard(Arc::clone(guard));
     prepare(&app);
     let running = runtime::start(&plan(config, watchers_max), app, Arc::clone(&desk), |shards| {
         publishing::start(store, publisher, desk, shards, config.compact_interval)
@@ -200,6 +224,7 @@ fn start_etcd(
     registry: Arc<Registry>,
     engine: Engine,
     desk: Arc<Desk>,
+    guard: &Arc<Guard>,
     watchers_max: usize,
 ) -> Result<(runtime::Running, String), Failure> {
     let (_, feed) = engine.start(Revision::ZERO);
@@ -212,6 +237,7 @@ fn start_etcd(
     let freshness = Freshness { desk: Arc::clone(&desk), limit: options.stale_limit };
     let app = App::new(registry, Arc::clone(&epochs), &config.listen.to_string(), config.min_watch_timeout)
         .with_watch_list_gzip(config.watch_list_gzip)
+        .with_guard(Arc::clone(guard))
         .with_freshness(freshness);
     prepare(&app);
     let options_of_source = options.clone();

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::error::{Origin, Wrong};
 use super::resource::{ResourceEntry, ResourceForm};
-use super::{Config, etcd, value};
+use super::{Config, etcd, value, who};
 
 /// One option.
 #[derive(Debug)]
@@ -91,7 +91,7 @@ const DAY: u64 = 24 * HOUR;
 pub(crate) const TRUTH: &str = "true|false";
 
 /// In the order of the help.
-pub(crate) static ROWS: [Row; 32] = [
+pub(crate) static ROWS: [Row; 43] = [
     Row {
         name: "listen",
         value: "ADDR",
@@ -433,6 +433,17 @@ pub(crate) static ROWS: [Row; 32] = [
         }),
         show: |config| Shown::Text(value::show_time(config.etcd_wanted.stale_limit)),
     },
+    who::TOKEN_AUTH_FILE,
+    who::OIDC_ISSUER_URL,
+    who::OIDC_CLIENT_ID,
+    who::OIDC_JWKS_FILE,
+    who::OIDC_USERNAME_CLAIM,
+    who::OIDC_USERNAME_PREFIX,
+    who::OIDC_GROUPS_CLAIM,
+    who::OIDC_GROUPS_PREFIX,
+    who::AUTHORIZATION_RULES,
+    who::ANONYMOUS_AUTH,
+    who::INSECURE,
     Row {
         name: "event-ttl",
         value: "TIME",
@@ -500,14 +511,14 @@ pub(crate) fn index_of(name: &str) -> Option<usize> {
     ROWS.iter().position(|row| row.name == name)
 }
 
-fn path(text: &str) -> Result<PathBuf, Wrong> {
+pub(super) fn path(text: &str) -> Result<PathBuf, Wrong> {
     if text.is_empty() || text.contains('\0') {
         return Err(Wrong::new("not a path", "name a file or folder, or leave it out"));
     }
     Ok(PathBuf::from(text))
 }
 
-fn show_path(path: Option<&Path>) -> Shown {
+pub(super) fn show_path(path: Option<&Path>) -> Shown {
     path.map_or(Shown::Unset, |path| Shown::Text(path.display().to_string()))
 }
 

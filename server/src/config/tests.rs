@@ -70,6 +70,11 @@ fn good_values_are_the_same_from_every_origin() {
         ("drain-delay", "5s"),
         ("drain-grace", "500ms"),
         ("log-level", "debug"),
+        ("token-auth-file", "/etc/tokens"),
+        ("authorization-rules", "/etc/rules"),
+        ("anonymous-auth", "true"),
+        ("insecure", "true"),
+        ("oidc-username-claim", "email"),
     ] {
         let row = &ROWS[table::index_of(name).unwrap()];
         let file = format!("{} = {}", row.key(), quoted(value));
@@ -115,6 +120,12 @@ fn bad_values_are_one_line_that_names_them_from_every_origin() {
         ("drain-delay", "11m"),
         ("drain-grace", "11m"),
         ("log-level", "trace"),
+        ("token-auth-file", ""),
+        ("oidc-issuer-url", "http://issuer.example"),
+        ("oidc-issuer-url", "https://"),
+        ("oidc-client-id", ""),
+        ("anonymous-auth", "maybe"),
+        ("insecure", "yes"),
         ("listen", "a\nb\r\u{1b}"),
     ] {
         let row = &ROWS[table::index_of(name).unwrap()];
@@ -429,4 +440,34 @@ fn options_of_etcd_that_contradict_each_other_are_refused() {
     let etcd = config.etcd.as_ref().unwrap();
     assert_eq!((etcd.prefix.as_str(), etcd.endpoints.as_slice()), ("/a", &[HTTPS.1.to_owned()][..]));
     assert!(build(&[], &[], "").unwrap().etcd.is_none());
+}
+
+#[test]
+fn options_of_signed_tokens_come_together() {
+    let all = [
+        ("oidc-issuer-url", "https://issuer.example"),
+        ("oidc-client-id", "revcast"),
+        ("oidc-jwks-file", "/etc/jwks"),
+    ];
+    let config = build(&all, &[], "").unwrap();
+    let options = config.who(false, false).unwrap();
+    assert!(options.has_authentication() && !options.anonymous);
+    let (oidc, file) = options.oidc.unwrap();
+    assert_eq!(
+        (oidc.username_claim.as_str(), oidc.username_prefix.as_str()),
+        ("sub", "https://issuer.example#")
+    );
+    assert_eq!(file, Path::new("/etc/jwks"));
+    for left_out in 0..3 {
+        let mut some = all.to_vec();
+        let (name, _) = some.remove(left_out);
+        let line = build(&some, &[], "").unwrap_err().to_string();
+        assert!(line.contains(&format!("says nothing without --{name}; give --oidc-issuer-url")), "{line}");
+    }
+    assert!(build(&[("oidc-groups-claim", "groups")], &[], "").is_err());
+    assert!(build(&[&all[..], &[("oidc-groups-prefix", "x:")]].concat(), &[], "").is_err());
+    assert!(
+        build(&[], &[], "").unwrap().who(false, false).unwrap().anonymous,
+        "on loopback everybody comes in"
+    );
 }

@@ -3,7 +3,7 @@
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 /// Encodes, without padding.
-pub(super) fn encode(data: &[u8]) -> String {
+pub(crate) fn encode(data: &[u8]) -> String {
     let mut out = String::with_capacity(data.len().div_ceil(3) * 4);
     for group in data.chunks(3) {
         let bits = group.iter().fold(0_u32, |bits, b| bits << 8 | u32::from(*b)) << (8 * (3 - group.len()));
@@ -18,7 +18,7 @@ pub(super) fn encode(data: &[u8]) -> String {
 /// Decodes; on failure the offset of the first byte that does not belong (Go's `CorruptInputError`).
 ///
 /// Strict: no padding, no line breaks, and the unused bits of the last digit are zero, so a token has one spelling.
-pub(super) fn decode(text: &str) -> Result<Vec<u8>, usize> {
+pub(crate) fn decode(text: &str) -> Result<Vec<u8>, usize> {
     let mut out = Vec::with_capacity(text.len() / 4 * 3 + 2);
     let mut bits: u32 = 0;
     let mut held = 0;

@@ -15,8 +15,9 @@ pub mod status;
 pub mod websocket;
 pub mod yaml;
 
-mod base64url;
+pub(crate) mod base64url;
 mod text;
 
+pub(crate) use text::go_quote;
 #[cfg(test)]
 pub(crate) use text::noise;

@@ -19,7 +19,7 @@ use revcast_engine::selector::SelectorError;
 
 pub use read::{
     CollectionRead, Freshness, GetOptions, GetVersion, IncludeObject, ListOptions, ListVersion, Selectors,
-    WatchOptions, WatchStart, WatchTimeout,
+    WatchOptions, WatchStart, WatchTimeout, selected_name,
 };
 pub use write::{DeleteOptions, FieldValidation, Preconditions, Propagation, WriteKind, WriteOptions};
 
@@ -77,6 +77,12 @@ impl Query {
     /// Absent, `0` and any `false` are false; **everything else is true**, "" and `maybe` too (recording 08).
     fn flag(&self, name: &str) -> Option<bool> {
         self.get(name).map(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
+    }
+
+    /// Whether a GET on a collection asks to follow it.
+    #[must_use]
+    pub fn watches(&self) -> bool {
+        self.flag("watch").unwrap_or(false)
     }
 
     /// A signed integer; "" is none.

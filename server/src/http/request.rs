@@ -128,6 +128,8 @@ pub struct RequestHead {
     pub user_agent: Option<String>,
     /// Credentials, as they came.
     pub authorization: Option<String>,
+    /// Whom the client asks to be taken for: of `Impersonate-User`, or "" when only others of those headers came.
+    pub impersonate: Option<String>,
     /// The ETag that the client holds.
     pub if_none_match: Option<String>,
     /// The authority: of an absolute-form target, else of `Host` (RFC 9112, section 3.2.2).
@@ -244,6 +246,7 @@ fn parse_complete(head: &[u8]) -> Result<RequestHead, HeadError> {
         accept_encoding: fields.accept_encoding,
         user_agent: fields.user_agent,
         authorization: fields.authorization,
+        impersonate: fields.impersonate,
         if_none_match: fields.if_none_match,
         host,
         upgrade: (is_http_11 && method == Method::Get && fields.upgrade_websocket)

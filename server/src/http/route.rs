@@ -153,7 +153,9 @@ impl Target {
         }
     }
 
-    fn resource(self) -> Option<ResourcePath> {
+    /// The resource that it names.
+    #[must_use]
+    pub const fn names(&self) -> Option<&ResourcePath> {
         match self {
             Self::Collection { of, .. }
             | Self::Object { of, .. }
@@ -171,6 +173,20 @@ impl Target {
             | Self::OpenApiV3Index
             | Self::OpenApiV3 { .. }
             | Self::Unknown => None,
+        }
+    }
+
+    /// The target, if it takes the method.
+    ///
+    /// # Errors
+    /// 405.
+    pub fn taking(self, method: Method) -> Result<Self, RouteError> {
+        match self.allow() {
+            Some(allow) if !self.takes(method) => {
+                let everywhere = matches!(self, Self::Collection { namespace: None, .. });
+                Err(RouteError::Method { allow, of: self.names().cloned(), everywhere })
+            }
+            Some(_) | None => Ok(self),
         }
     }
 
@@ -240,15 +256,16 @@ impl std::error::Error for RouteError {}
 /// 400 for a name that cannot be one, 405 for a method that the target does not take. A path that means nothing is no
 /// error but [`Target::Unknown`].
 pub fn route(method: Method, path: &[String]) -> Result<Target, RouteError> {
+    target_of(path)?.taking(method)
+}
+
+/// What a path names, whatever the method.
+///
+/// # Errors
+/// 400 for a name that cannot be one.
+pub fn target_of(path: &[String]) -> Result<Target, RouteError> {
     let segments: Vec<&str> = path.iter().map(String::as_str).collect();
-    let target = target(&segments)?;
-    match target.allow() {
-        Some(allow) if !target.takes(method) => {
-            let everywhere = matches!(target, Target::Collection { namespace: None, .. });
-            Err(RouteError::Method { allow, of: target.resource(), everywhere })
-        }
-        Some(_) | None => Ok(target),
-    }
+    target(&segments)
 }
 
 fn target(segments: &[&str]) -> Result<Target, RouteError> {

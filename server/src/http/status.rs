@@ -228,6 +228,12 @@ impl Status {
         Self::failure(403, "Forbidden", message).about(resource, name)
     }
 
+    /// 403 for a path that names no object (apimachinery `NewForbidden` without a resource).
+    #[must_use]
+    pub fn forbidden_path(why: &str) -> Self {
+        Self::failure(403, "Forbidden", format!("forbidden: {why}")).with_details(Details::default())
+    }
+
     /// 401 (recording 22).
     #[must_use]
     pub fn unauthorized() -> Self {

@@ -42,7 +42,7 @@ pub(super) fn parse_int(text: &str) -> Result<i64, NumberError> {
 }
 
 /// `strconv.Quote`: double quotes, with control characters and all white space but the space escaped.
-pub(super) fn go_quote(text: &str) -> String {
+pub(crate) fn go_quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
     for c in text.chars() {

@@ -24,7 +24,7 @@ use crate::http::response::{
 };
 use crate::http::status::{Layout, Status};
 use crate::http::websocket::Handshake;
-use crate::serve::{Host, Pieces, Reply, Whole, Wire, Wish, handle};
+use crate::serve::{Host, Pieces, Reply, Whole, Wire, Wish, admit, admit_operator, handle};
 
 /// A connection without a request is closed after this (Kubernetes: 90 s).
 const IDLE: Duration = Duration::from_secs(90);
@@ -56,7 +56,8 @@ enum Over {
 
 /// Serves a connection until it is over or becomes a watch. `buffer` holds bytes that were read already.
 pub(super) async fn serve(local: Rc<Local>, stream: TcpStream, buffer: Vec<u8>, face: Face) {
-    let mut connection = Connection { local, stream: Some(stream), buffer, face };
+    // Without TLS there is none.
+    let mut connection = Connection { local, stream: Some(stream), buffer, face, peer_certificate: None };
     if matches!(connection.run().await, Over::Linger)
         && let Some(stream) = connection.stream.take()
     {
@@ -71,6 +72,8 @@ struct Connection {
     /// Bytes read and not used yet.
     buffer: Vec<u8>,
     face: Face,
+    /// The leaf that the client proved to have when the connection was encrypted, in DER.
+    peer_certificate: Option<Vec<u8>>,
 }
 
 impl Connection {
@@ -92,16 +95,26 @@ impl Connection {
 
     /// One request. `None`: the connection goes on.
     async fn exchange(&mut self, head: &RequestHead) -> Option<Over> {
+        let app = &self.local.shared.app;
+        let (certificate, now) = (self.peer_certificate.as_deref(), SystemTime::now());
+        let admitted = match self.face {
+            Face::Public => admit(app, head, certificate, now).map(Some),
+            Face::Admin => admit_operator(app, head, certificate, now).map(|()| None),
+        };
+        let admitted = match admitted {
+            Ok(admitted) => admitted,
+            Err(whole) => return self.turn_away(head, &whole).await,
+        };
         let body = match self.read_body(head).await {
             Ok(body) => body,
             Err(over) => return Some(over),
         };
-        let reply = match self.face {
-            Face::Public => handle(&self.local.shared.app, &*self.local, head, body).await,
-            Face::Admin => admin::handle(&self.local, head).await,
+        let reply = match admitted {
+            Some(admitted) => handle(&self.local.shared.app, &*self.local, head, &admitted, body).await,
+            None => admin::handle(&self.local, head).await,
         };
         let sent = match reply {
-            Reply::Whole(whole) => self.send_whole(head, &whole).await,
+            Reply::Whole(whole) => self.send_whole(head, &whole, false).await,
             Reply::Pieces(pieces) => self.send_pieces(head, pieces).await,
             Reply::Refused(status, Wire::WebSocket(handshake)) => {
                 let refused = self.send_refused_websocket(&handshake, &status).await;
@@ -201,7 +214,17 @@ impl Connection {
         stream.write_all(bytes).await
     }
 
-    async fn send_whole(&mut self, head: &RequestHead, whole: &Whole) -> std::io::Result<()> {
+    /// Answers a request that is not let in. Its body, if it has one, is not read: the connection ends.
+    async fn turn_away(&mut self, head: &RequestHead, whole: &Whole) -> Option<Over> {
+        let close = head.body != BodyFraming::None;
+        match self.send_whole(head, whole, close).await {
+            Ok(()) if head.keep_alive && !close && !self.local.closing() => None,
+            Ok(()) => Some(Over::Linger),
+            Err(_) => Some(Over::Quiet),
+        }
+    }
+
+    async fn send_whole(&mut self, head: &RequestHead, whole: &Whole, close: bool) -> std::io::Result<()> {
         let mut out = Vec::with_capacity(whole.body.len() + 512);
         let mut response = response(whole.code, whole.content_type, Framing::Length(0));
         response.retry_after_seconds = whole.retry_after_seconds;
@@ -212,7 +235,7 @@ impl Connection {
         response.caching = whole.caching;
         response.nosniff = whole.nosniff;
         response.websocket_version = whole.websocket_version;
-        response.close = self.local.leaving();
+        response.close = close || self.local.leaving();
         push_response(&mut out, &response, Some(head), &whole.body);
         self.send(&out).await
     }

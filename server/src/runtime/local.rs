@@ -20,6 +20,7 @@ use revcast_engine::{Ended, Object, Shard, ShardConfig, Start, Stats, Subscripti
 use rustix::net::{Shutdown, shutdown};
 
 use super::handoff::{Arrival, Door, Doors, Letter};
+use super::passes::Passes;
 use super::sends::Sends;
 use super::sockets::{News, Remains, Sockets};
 use super::uring::Polls;
@@ -65,6 +66,7 @@ struct Core {
     epoch: Arc<Epoch>,
     shard: Shard,
     sockets: Sockets,
+    passes: Passes,
     /// Counts of the shards of earlier epochs.
     before: Stats,
 }
@@ -117,7 +119,8 @@ impl Local {
     pub(super) fn new(number: usize, shared: Arc<Shared>, polls: Polls, sends: Option<Sends>) -> Rc<Self> {
         let epoch = shared.app.epoch();
         let shard = Shard::new(number, epoch.feed.clone(), shared.shard_config);
-        let core = Core { epoch, shard, sockets: Sockets::new(polls, sends), before: Stats::default() };
+        let sockets = Sockets::new(polls, sends);
+        let core = Core { epoch, shard, sockets, passes: Passes::default(), before: Stats::default() };
         let seed = wall_nanos() ^ (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         Rc::new(Self {
             number,
@@ -233,12 +236,17 @@ impl Local {
         {
             let now = self.now();
             let core = &mut *self.core.borrow_mut();
-            let (shard, sockets) = (&mut core.shard, &mut core.sockets);
+            let (shard, sockets, passes) = (&mut core.shard, &mut core.sockets, &mut core.passes);
             sockets.reap(now, |id, news| match news {
                 News::Writable => shard.writable(id),
-                News::Gone => shard.forget(id),
+                News::Gone => {
+                    shard.forget(id);
+                    passes.remove(id);
+                }
             });
             self.count_gone(sockets);
+            let guard = self.shared.app.guard();
+            passes.review(guard.number(), |pass| guard.still_allows(pass), |id| shard.dismiss(id));
         }
         self.tell_waiters();
         if let Some(over) = self.shared.closing.get().copied()
@@ -255,6 +263,7 @@ impl Local {
         let core = &mut *self.core.borrow_mut();
         let turn = core.shard.turn(&mut core.sockets, now);
         while let Some(Ended { id, clean }) = core.shard.poll_ended() {
+            core.passes.remove(id);
             released.extend(core.sockets.part(id, clean, now));
         }
         self.count_gone(&mut core.sockets);
@@ -283,6 +292,7 @@ impl Local {
             || core.epoch.number < self.shared.app.epochs().number()
             || core.shard.has_work()
             || core.sockets.told()
+            || core.passes.has_work(self.shared.app.guard().number())
             || (self.seen.get() < core.epoch.feed.revision() && !self.waiters.borrow().is_empty())
             || (self.closing() && !self.drained.get())
     }
@@ -314,6 +324,9 @@ impl Local {
             now,
         );
         core.sockets.insert(id, socket, leftover, keep_alive, Wrap::new(&wish.wire));
+        if let Some(pass) = wish.pass {
+            core.passes.put(id, pass);
+        }
         if self.drained.get() {
             core.shard.dismiss(id);
         }
@@ -337,6 +350,7 @@ impl Local {
         // The old sockets are closed first: the new ring needs a descriptor. Polls of the old ring can never be taken for
         // polls of new watches.
         core.sockets.close();
+        core.passes.clear();
         self.count_gone(&mut core.sockets);
         let polls = Polls::new(self.door().wake.descriptor());
         let polls = polls.unwrap_or_else(|error| {

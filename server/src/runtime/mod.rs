@@ -12,6 +12,7 @@ mod handoff;
 mod leaving;
 mod local;
 mod metrics;
+mod passes;
 mod sends;
 mod sockets;
 pub mod stall;
@@ -132,6 +133,11 @@ impl Closer {
         // Who says it first is right.
         let _ = self.0.closing.set(over);
         self.0.app.advance(Life::Closing);
+        self.0.doors.wake_all();
+    }
+
+    /// Who may do what has changed: every shard asks its watches again.
+    pub fn review(&self) {
         self.0.doors.wake_all();
     }
 }

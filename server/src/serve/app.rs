@@ -10,10 +10,12 @@ use std::time::Duration;
 use crate::api::discovery::Discovery;
 use crate::api::openapi::OpenApi;
 use crate::api::resources::Registry;
+use crate::auth::Guard;
+use crate::http::route::Target;
 use crate::source::desk::Desk;
 use crate::source::epoch::{Epoch, Epochs};
 use bytes::Bytes;
-use revcast_engine::resource::Schema;
+use revcast_engine::resource::{Resource, Schema};
 
 /// The stages of a server's life, in order; it never goes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -90,6 +92,7 @@ pub struct App {
     pub(super) root: Bytes,
     life: AtomicU8,
     stalls: Stalls,
+    guard: Arc<Guard>,
 }
 
 impl App {
@@ -116,7 +119,27 @@ impl App {
             freshness: None,
             min_watch_timeout,
             watch_list_gzip: true,
+            guard: Arc::new(Guard::open()),
         }
+    }
+
+    /// With a guard; without one everybody may do everything.
+    #[must_use]
+    pub fn with_guard(self, guard: Arc<Guard>) -> Self {
+        Self { guard, ..self }
+    }
+
+    /// Who may come in and do what.
+    #[must_use]
+    pub const fn guard(&self) -> &Arc<Guard> {
+        &self.guard
+    }
+
+    /// What the engine knows of the resource that a target names; `None`: it names none that is served.
+    pub(super) fn schema_of(&self, target: &Target) -> Option<&Resource> {
+        let of = target.names()?;
+        let found = self.registry.find(&of.group, &of.version, &of.resource)?;
+        Some(self.schema.get(found.row))
     }
 
     /// With gzip for streams of initial events, where clients take it, or without.

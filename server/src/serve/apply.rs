@@ -14,6 +14,7 @@ use super::update::{self, Owned};
 use super::write::ATTEMPTS_MAX;
 use super::{Call, Host, Part, Reply, create};
 use crate::api::{merge, yaml};
+use crate::auth::Verb;
 use crate::http::options::{OptionsError, WriteKind, WriteOptions};
 use crate::http::status::{Cause, Status};
 
@@ -38,6 +39,8 @@ pub(super) async fn handle<H: Host>(
             Err(status) if status.code() == 404 && part == Part::All => {}
             answered => return answered,
         }
+        // To patch what is not there is to create it (apiserver `handlers/patch.go`).
+        call.may(Verb::Create)?;
         let mut draft = applied(call, &options, part, None, &config)?;
         check_absent(call, &draft, name)?;
         if draft.meta("name").is_empty() {

@@ -9,6 +9,7 @@
 //! - `metadata.managedFields` has the entries of those who apply, and of nobody else: see the module `owners`.
 //! - What is filled in stands in a table at the top of the module `object`.
 
+mod admit;
 pub mod app;
 mod apply;
 mod collection;
@@ -41,6 +42,7 @@ use bytes::Bytes;
 use revcast_engine::key::Key;
 use revcast_engine::resource::Resource;
 
+pub use admit::{Admitted, admit, admit_operator};
 pub use app::{App, Freshness, Life};
 pub use encode::Encoder;
 pub use host::{Host, Newest, Pieces, Reply, Whole, Wire, Wish, WriteError, Written};
@@ -49,43 +51,40 @@ pub use patch::strategic;
 use crate::api::openapi;
 use crate::api::resources::ApiResource;
 use crate::api::table::Printer;
+use crate::auth::Verb;
 use crate::http::accept::{self, DiscoveryForm, Form, Media};
 use crate::http::options::{CollectionRead, IncludeObject, OptionsError, Query, WatchOptions};
 use crate::http::request::{Method, RequestHead};
 use crate::http::response::JSON;
-use crate::http::route::{self, ResourcePath, RouteError, Target};
+use crate::http::route::{ResourcePath, RouteError, Target};
 use crate::http::status::{GroupResource, Layout, Status};
 use crate::source::epoch::Epoch;
 use encode::Shape;
 use reply::Spelling;
 
-/// Answers one request. `body` is whole and decoded.
-pub async fn handle<H: Host>(app: &App, host: &H, head: &RequestHead, body: Bytes) -> Reply {
-    let reply = answer(app, host, head, body).await;
+/// Answers one request that was let in. `body` is whole and decoded.
+pub async fn handle<H: Host>(
+    app: &App,
+    host: &H,
+    head: &RequestHead,
+    admitted: &Admitted,
+    body: Bytes,
+) -> Reply {
+    let reply = answer(app, host, head, admitted, body).await;
     if head.accepts_gzip() { gzip::shrink(host, reply).await } else { reply }
 }
 
-async fn answer<H: Host>(app: &App, host: &H, head: &RequestHead, body: Bytes) -> Reply {
-    let query = match Query::parse(&head.query) {
-        Ok(query) => query,
-        Err(error) => {
-            let spelling = Spelling::of_errors(head.accept.as_deref(), Layout::Compact);
-            return reply::status(&error.status(), spelling);
-        }
-    };
+async fn answer<H: Host>(app: &App, host: &H, head: &RequestHead, admitted: &Admitted, body: Bytes) -> Reply {
+    let query = &admitted.query;
     let layout = query.layout(head.user_agent.as_deref());
     let errors = Spelling::of_errors(head.accept.as_deref(), layout);
-    let request = Request { app, host, head, query: &query, layout, errors };
-    let target = match route::route(head.method, &head.path) {
-        Ok(target) => target,
-        Err(error) => {
-            return match error {
-                RouteError::Method { allow, of, everywhere } => {
-                    request.refuse(allow, of.as_ref(), everywhere)
-                }
-                RouteError::Name { .. } => reply::status(&error.status(), errors),
-            };
+    let request = Request { app, host, head, admitted, query, layout, errors };
+    let target = match &admitted.target {
+        Ok(target) => target.clone(),
+        Err(RouteError::Method { allow, of, everywhere }) => {
+            return request.refuse(allow, of.as_ref(), *everywhere);
         }
+        Err(error @ RouteError::Name { .. }) => return reply::status(&error.status(), errors),
     };
     request.answer(target, body).await.unwrap_or_else(|status| reply::status(&status, errors))
 }
@@ -95,6 +94,7 @@ struct Request<'a, H> {
     app: &'a App,
     host: &'a H,
     head: &'a RequestHead,
+    admitted: &'a Admitted,
     query: &'a Query,
     layout: Layout,
     errors: Spelling,
@@ -291,6 +291,7 @@ impl<'a, H: Host> Request<'a, H> {
             epoch,
             host: self.host,
             head: self.head,
+            admitted: self.admitted,
             query: self.query,
             spelling: Spelling::of(agreed, self.layout),
             form: agreed.form,
@@ -317,6 +318,7 @@ struct Call<'a, H> {
     epoch: Arc<Epoch>,
     host: &'a H,
     head: &'a RequestHead,
+    admitted: &'a Admitted,
     query: &'a Query,
     spelling: Spelling,
     form: Form,
@@ -347,6 +349,12 @@ impl<H: Host> Call<'_, H> {
 
     fn not_found(&self, name: &str) -> Status {
         Status::not_found(self.group_resource(), name)
+    }
+
+    /// 403 unless whoever asks may also do this to what the request names.
+    fn may(&self, verb: Verb) -> Result<(), Status> {
+        let access = self.admitted.access.as_ref().ok_or_else(Status::unauthorized)?;
+        admit::check(self.app, &self.admitted.visitor, &access.with_verb(verb))
     }
 
     /// Refuses to show one object as a list (apiserver `handlers/response.go`); before anything is written.

@@ -69,7 +69,7 @@ impl Spelling {
         }
     }
 
-    fn spell_status(self, status: &Status) -> Bytes {
+    pub(super) fn spell_status(self, status: &Status) -> Bytes {
         match self {
             Self::Json(layout) => status.to_body(layout).into(),
             Self::Yaml => yaml::from_json(status.to_json().as_bytes()).into(),

@@ -70,8 +70,13 @@ pub(super) async fn handle<H: Host>(
         start,
         bookmarks: options.bookmarks,
         epoch: call.epoch.number,
-        timeout: timeout(call, options.timeout),
+        timeout: timeout(call, options.timeout).min(time_left(call)),
         wire,
+        pass: call
+            .admitted
+            .access
+            .as_ref()
+            .and_then(|access| call.app.guard().pass(&call.admitted.visitor, access)),
     }))
 }
 
@@ -93,6 +98,12 @@ fn stream_shape<H: Host>(call: &Call<'_, H>) -> Result<Shape, Status> {
     }
     let include = IncludeObject::parse(call.query).map_err(OptionsError::status)?;
     Ok(Shape::new(agreed.form, include))
+}
+
+/// How long whoever asks is known to be who he is: no stream outlives that.
+fn time_left<H: Host>(call: &Call<'_, H>) -> Duration {
+    let expires = call.admitted.visitor.identity.expires;
+    expires.map_or(Duration::MAX, |ends| ends.duration_since(call.host.wall()).unwrap_or_default())
 }
 
 /// When the stream ends: as asked, or at random between the least time and twice that, so that clients which began

@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use revcast_engine::resource::Resource;
+use revcast_engine::resource::{FieldId, Resource};
 use revcast_engine::revision::Revision;
 use revcast_engine::selector::{FieldSelector, LabelSelector, SelectorError};
 
@@ -36,6 +36,15 @@ impl Selectors {
     }
 }
 
+/// The one name that a field selector leaves of a collection, if it does: an access to that name alone. A selector that
+/// cannot be read, or contradicts itself, leaves no name.
+#[must_use]
+pub fn selected_name(resource: Option<&Resource>, query: &Query) -> Option<String> {
+    let text = query.get("fieldSelector").filter(|text| !text.is_empty())?;
+    let mut fields = FieldSelector::parse(text, resource?).ok()?;
+    fields.take_equal(FieldId::NAME).filter(|name| !name.is_empty())
+}
+
 /// What a GET on a collection asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CollectionRead {
@@ -51,7 +60,7 @@ impl CollectionRead {
     /// # Errors
     /// As [`ListOptions::parse`] and [`WatchOptions::parse`].
     pub fn parse(query: &Query, resource: &Resource, forced_watch: bool) -> Result<Self, OptionsError> {
-        if forced_watch || query.flag("watch").unwrap_or(false) {
+        if forced_watch || query.watches() {
             WatchOptions::parse(query, resource).map(Self::Watch)
         } else {
             ListOptions::parse(query, resource).map(Self::List)

@@ -18,6 +18,7 @@ pub(super) struct Fields {
     pub(super) content_encoding: Option<String>,
     pub(super) user_agent: Option<String>,
     pub(super) authorization: Option<String>,
+    pub(super) impersonate: Option<String>,
     pub(super) if_none_match: Option<String>,
 }
 
@@ -77,6 +78,12 @@ impl Fields {
             join(&mut self.content_encoding, value)
         } else if is("authorization") {
             once(&mut self.authorization, ascii(value)?)
+        } else if is("impersonate-user") {
+            self.impersonate = Some(String::from_utf8_lossy(value).into_owned());
+            Ok(())
+        } else if header.name.get(..12).is_some_and(|start| start.eq_ignore_ascii_case("impersonate-")) {
+            self.impersonate.get_or_insert_default();
+            Ok(())
         } else if is("user-agent") {
             self.user_agent.get_or_insert_with(|| String::from_utf8_lossy(value).into_owned());
             Ok(())

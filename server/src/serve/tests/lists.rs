@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use revcast_engine::revision::Revision;
 use serde_json::{Value, json};
 
-use super::{Ask, CONFIG_MAPS, Reply, World};
+use super::{Ask, CONFIG_MAPS, Host as _, Reply, World};
 
 fn names(list: &Value) -> Vec<String> {
     let items = list["items"].as_array().unwrap();
@@ -152,12 +152,11 @@ fn long_lists_come_in_pieces_of_one_state() {
     assert!(got.body.ends_with("]}\n"));
 
     // Piece by piece, with a write between.
-    let Reply::Pieces(mut pieces) = super::run(super::super::handle(
-        &world.app,
-        &world.host,
-        &head(&format!("GET {CONFIG_MAPS} HTTP/1.1\r\nHost: x\r\n\r\n")),
-        bytes::Bytes::new(),
-    )) else {
+    let head = head(&format!("GET {CONFIG_MAPS} HTTP/1.1\r\nHost: x\r\n\r\n"));
+    let admitted = super::super::admit(&world.app, &head, None, world.host.wall()).expect("all may");
+    let Reply::Pieces(mut pieces) =
+        super::run(super::super::handle(&world.app, &world.host, &head, &admitted, bytes::Bytes::new()))
+    else {
         panic!("a long list comes in pieces")
     };
     let (mut whole, mut count) = (Vec::new(), 0);

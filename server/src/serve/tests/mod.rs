@@ -4,6 +4,7 @@
 //! test's own thread and are never left waiting.
 #![allow(clippy::unwrap_used)]
 
+mod accesses;
 mod applies;
 mod deletes;
 mod elsewhere;
@@ -246,7 +247,10 @@ impl World {
         }
         head.push_str("\r\n");
         let Ok(Parsed::Complete { head, .. }) = parse_head(head.as_bytes()) else { panic!("{head}") };
-        let mut reply = run(super::handle(&self.app, &self.host, &head, ask.body.clone()));
+        let mut reply = match super::admit(&self.app, &head, None, self.host.wall()) {
+            Ok(admitted) => run(super::handle(&self.app, &self.host, &head, &admitted, ask.body.clone())),
+            Err(whole) => Reply::Whole(*whole),
+        };
         let (code, body) = match &mut reply {
             Reply::Whole(whole) => (whole.code, whole.body.to_vec()),
             Reply::Pieces(pieces) => {

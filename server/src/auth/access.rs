@@ -1,0 +1,375 @@
+//! One access: what somebody wants to do, spelled out so far that rules can be asked.
+//!
+//! Owns the way from a method and a target to a verb on a resource or a path (apiserver `endpoints/request/
+//! requestinfo.go`), and the words of the 403 (apiserver `endpoints/handlers/responsewriters/errors.go`). What a selector
+//! narrows a collection to is told to it; nothing here looks at the store.
+
+use std::fmt;
+
+use crate::http::go_quote;
+use crate::http::request::Method;
+use crate::http::route::{ResourcePath, Target};
+use crate::http::status::{GroupResource, Status};
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Verb {
+    /// Read one object, or a path.
+    Get,
+    /// Read a collection.
+    List,
+    /// Follow a collection, or one object of it.
+    Watch,
+    /// Make an object.
+    Create,
+    /// Replace an object.
+    Update,
+    /// Change a part of an object.
+    Patch,
+    /// Delete an object.
+    Delete,
+    /// Delete a collection.
+    DeleteCollection,
+    /// Send something to a path.
+    Post,
+    /// Nothing that is served: no rule but one for every verb covers it.
+    Other,
+}
+
+impl Verb {
+    /// Those that a rule may name for resources.
+    pub const OF_RESOURCES: [Self; 8] = [
+        Self::Get,
+        Self::List,
+        Self::Watch,
+        Self::Create,
+        Self::Update,
+        Self::Patch,
+        Self::Delete,
+        Self::DeleteCollection,
+    ];
+    /// Those that a rule may name for paths.
+    pub const OF_PATHS: [Self; 2] = [Self::Get, Self::Post];
+
+    /// As rules and messages write it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Watch => "watch",
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Patch => "patch",
+            Self::Delete => "delete",
+            Self::DeleteCollection => "deletecollection",
+            Self::Post => "post",
+            Self::Other => "",
+        }
+    }
+}
+
+/// An access to objects. An empty part is one that the request does not name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct OfResource {
+    /// What is to be done.
+    pub verb: Verb,
+    /// "" is the core group.
+    pub group: String,
+    /// The plural.
+    pub resource: String,
+    /// `status`.
+    pub subresource: String,
+    /// "" when all namespaces are meant, or the resource has none.
+    pub namespace: String,
+    /// "" when a collection is meant.
+    pub name: String,
+}
+
+/// What somebody wants to do.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Access {
+    /// To objects.
+    Resource(Box<OfResource>),
+    /// To a path that names no object: discovery, documents, metrics.
+    Path {
+        /// [`Verb::Get`] for GET and HEAD, [`Verb::Post`], or [`Verb::Other`].
+        verb: Verb,
+        /// The method, as messages name it.
+        method: Method,
+        /// From its first slash.
+        path: String,
+    },
+}
+
+impl Access {
+    /// What `method` on `target` wants. On a collection `watch` is whether the query asks to follow it, and `selected` the
+    /// one name that its field selector leaves. `path` are the target's segments.
+    #[must_use]
+    pub fn new(
+        method: Method,
+        path: &[String],
+        target: &Target,
+        watch: bool,
+        selected: Option<&str>,
+    ) -> Self {
+        match target {
+            Target::Collection { of, namespace } => {
+                let verb = match method {
+                    Method::Get | Method::Head if watch => Verb::Watch,
+                    Method::Get | Method::Head => Verb::List,
+                    Method::Delete => Verb::DeleteCollection,
+                    other => write_verb(other),
+                };
+                // A selector narrows what is read, and nothing else: a deletecollection stays one.
+                let reads = matches!(verb, Verb::List | Verb::Watch);
+                let name = selected.filter(|_| reads).unwrap_or_default();
+                Self::to(verb, of, "", namespace.as_deref(), name)
+            }
+            Target::Object { of, namespace, name } => {
+                Self::to_named(object_verb(method), of, "", namespace.as_deref(), name)
+            }
+            Target::Subresource { of, namespace, name, subresource } => {
+                Self::to_named(object_verb(method), of, subresource, namespace.as_deref(), name)
+            }
+            Target::WatchCollection { of, namespace } => {
+                Self::to(Verb::Watch, of, "", namespace.as_deref(), selected.unwrap_or_default())
+            }
+            Target::WatchObject { of, namespace, name } => {
+                Self::to_named(Verb::Watch, of, "", namespace.as_deref(), name)
+            }
+            Target::Root
+            | Target::Api
+            | Target::Apis
+            | Target::ApiGroup(_)
+            | Target::GroupVersion { .. }
+            | Target::Version
+            | Target::Health { .. }
+            | Target::OpenApiV2
+            | Target::OpenApiV3Index
+            | Target::OpenApiV3 { .. }
+            | Target::Unknown => Self::path(method, path),
+        }
+    }
+
+    /// An access to a path, whatever it is.
+    #[must_use]
+    pub fn path(method: Method, path: &[String]) -> Self {
+        let verb = match method {
+            Method::Get | Method::Head => Verb::Get,
+            Method::Post => Verb::Post,
+            Method::Put
+            | Method::Patch
+            | Method::Delete
+            | Method::Options
+            | Method::Trace
+            | Method::Other => Verb::Other,
+        };
+        Self::Path { verb, method, path: format!("/{}", path.join("/")) }
+    }
+
+    /// To an object that the path names. A namespace lies in itself: who may do something to all that is within it may do
+    /// the same to it.
+    fn to_named(
+        verb: Verb,
+        of: &ResourcePath,
+        subresource: &str,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Self {
+        let is_namespace = of.group.is_empty() && of.resource == "namespaces";
+        Self::to(verb, of, subresource, namespace.or(is_namespace.then_some(name)), name)
+    }
+
+    fn to(verb: Verb, of: &ResourcePath, subresource: &str, namespace: Option<&str>, name: &str) -> Self {
+        Self::Resource(Box::new(OfResource {
+            verb,
+            group: of.group.clone(),
+            resource: of.resource.clone(),
+            subresource: subresource.to_owned(),
+            namespace: namespace.unwrap_or_default().to_owned(),
+            name: name.to_owned(),
+        }))
+    }
+
+    /// The same object, to do something else with it.
+    #[must_use]
+    pub fn with_verb(&self, verb: Verb) -> Self {
+        match self {
+            Self::Resource(access) => Self::Resource(Box::new(OfResource { verb, ..(**access).clone() })),
+            Self::Path { method, path, .. } => Self::Path { verb, method: *method, path: path.clone() },
+        }
+    }
+
+    /// The 403 for `user`.
+    #[must_use]
+    pub fn forbidden(&self, user: &str) -> Status {
+        let why = html_safe(&format!("User {} cannot {self}", go_quote(user)));
+        match self {
+            Self::Resource(access) => {
+                let of = GroupResource { group: &access.group, resource: &access.resource };
+                Status::forbidden(of, &access.name, &why)
+            }
+            Self::Path { .. } => Status::forbidden_path(&why),
+        }
+    }
+}
+
+/// `get resource "pods" in API group "" in the namespace "a"`.
+impl fmt::Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Path { method, path, .. } => {
+                write!(f, "{} path {}", method.as_str().to_ascii_lowercase(), go_quote(path))
+            }
+            Self::Resource(access) => {
+                let OfResource { verb, group, resource, subresource, namespace, .. } = &**access;
+                let slash = if subresource.is_empty() { "" } else { "/" };
+                let what = format!("{resource}{slash}{subresource}");
+                let (what, group) = (go_quote(&what), go_quote(group));
+                write!(f, "{} resource {what} in API group {group} ", verb.as_str())?;
+                if namespace.is_empty() {
+                    f.write_str("at the cluster scope")
+                } else {
+                    write!(f, "in the namespace {}", go_quote(namespace))
+                }
+            }
+        }
+    }
+}
+
+/// What a method does to one object.
+const fn object_verb(method: Method) -> Verb {
+    match method {
+        Method::Get | Method::Head => Verb::Get,
+        Method::Delete => Verb::Delete,
+        other => write_verb(other),
+    }
+}
+
+const fn write_verb(method: Method) -> Verb {
+    match method {
+        Method::Post => Verb::Create,
+        Method::Put => Verb::Update,
+        Method::Patch => Verb::Patch,
+        Method::Get | Method::Head | Method::Delete | Method::Options | Method::Trace | Method::Other => {
+            Verb::Other
+        }
+    }
+}
+
+/// A message that a browser may show: nothing in it opens a tag.
+fn html_safe(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::route;
+
+    /// `verb group resource subresource namespace name`, with `-` for what is empty.
+    fn access(method: Method, path: &str, watch: bool, selected: Option<&str>) -> String {
+        let segments: Vec<String> = path.split('/').skip(1).map(str::to_owned).collect();
+        let target = route::target_of(&segments).expect("a path that can be one");
+        match Access::new(method, &segments, &target, watch, selected) {
+            Access::Path { verb, path, .. } => format!("{} {path}", verb.as_str()),
+            Access::Resource(a) => {
+                let parts = [a.verb.as_str(), &a.group, &a.resource, &a.subresource, &a.namespace, &a.name];
+                parts.map(|part| if part.is_empty() { "-" } else { part }).join(" ")
+            }
+        }
+    }
+
+    #[test]
+    fn methods_and_targets_make_verbs() {
+        use Method as M;
+        for (method, path, watch, selected, expected) in [
+            (M::Get, "/api/v1/configmaps", false, None, "list - configmaps - - -"),
+            (M::Get, "/api/v1/configmaps", true, None, "watch - configmaps - - -"),
+            (M::Head, "/api/v1/configmaps", false, None, "list - configmaps - - -"),
+            (M::Get, "/api/v1/namespaces/a/configmaps", false, Some("x"), "list - configmaps - a x"),
+            (M::Get, "/api/v1/namespaces/a/configmaps", true, Some("x"), "watch - configmaps - a x"),
+            (M::Get, "/api/v1/configmaps", true, Some("x"), "watch - configmaps - - x"),
+            (M::Get, "/api/v1/namespaces/a/configmaps/x", true, Some("y"), "get - configmaps - a x"),
+            (M::Post, "/api/v1/namespaces/a/configmaps", false, Some("x"), "create - configmaps - a -"),
+            (M::Delete, "/api/v1/namespaces/a/pods", false, Some("x"), "deletecollection - pods - a -"),
+            (M::Delete, "/api/v1/namespaces/a/pods/x", false, None, "delete - pods - a x"),
+            (
+                M::Put,
+                "/apis/apps/v1/namespaces/a/deployments/x",
+                false,
+                None,
+                "update apps deployments - a x",
+            ),
+            (
+                M::Patch,
+                "/apis/apps/v1/namespaces/a/deployments/x/status",
+                false,
+                None,
+                "patch apps deployments status a x",
+            ),
+            (M::Get, "/api/v1/watch/pods", false, None, "watch - pods - - -"),
+            (M::Get, "/api/v1/watch/namespaces/a/pods", false, Some("x"), "watch - pods - a x"),
+            (M::Get, "/api/v1/watch/namespaces/a/pods/x", false, Some("y"), "watch - pods - a x"),
+            (M::Get, "/api/v1/nodes/n", false, None, "get - nodes - - n"),
+            (M::Get, "/api/v1/namespaces", false, None, "list - namespaces - - -"),
+            (M::Get, "/api/v1/namespaces", true, Some("a"), "watch - namespaces - - a"),
+            (M::Get, "/api/v1/watch/namespaces/a", false, None, "watch - namespaces - a a"),
+            (M::Delete, "/api/v1/namespaces/a", false, None, "delete - namespaces - a a"),
+            (M::Put, "/api/v1/namespaces/a/status", false, None, "update - namespaces status a a"),
+            (M::Options, "/api/v1/pods", false, None, "- - pods - - -"),
+            (M::Get, "/api", false, None, "get /api"),
+            (M::Head, "/openapi/v3/apis/apps/v1", false, None, "get /openapi/v3/apis/apps/v1"),
+            (M::Post, "/nowhere", false, None, "post /nowhere"),
+            (M::Put, "/version", false, None, " /version"),
+        ] {
+            assert_eq!(access(method, path, watch, selected), expected, "{method:?} {path}");
+        }
+    }
+
+    #[test]
+    fn refusals_are_in_the_words_of_kubernetes() {
+        let refusal = |method, path: &str| {
+            let segments: Vec<String> =
+                path.split('/').skip(1).filter(|_| path != "/").map(str::to_owned).collect();
+            let target = route::target_of(&segments).expect("a target");
+            Access::new(method, &segments, &target, false, None).forbidden("u<1>").to_json()
+        };
+        let status = |message: &str, details: &str| {
+            let head = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":""#;
+            format!("{head}{message}\",\"reason\":\"Forbidden\",\"details\":{details},\"code\":403}}")
+        };
+        let user = r#"User \"u\u0026lt;1\u0026gt;\""#;
+        for (method, path, message, details) in [
+            (
+                Method::Get,
+                "/api/v1/namespaces/ns/configmaps/x",
+                format!(
+                    r#"configmaps \"x\" is forbidden: {user} cannot get resource \"configmaps\" in API group \"\" in the namespace \"ns\""#
+                ),
+                r#"{"name":"x","kind":"configmaps"}"#,
+            ),
+            (
+                Method::Get,
+                "/apis/apps/v1/deployments",
+                format!(
+                    r#"deployments.apps is forbidden: {user} cannot list resource \"deployments\" in API group \"apps\" at the cluster scope"#
+                ),
+                r#"{"group":"apps","kind":"deployments"}"#,
+            ),
+            (
+                Method::Put,
+                "/api/v1/namespaces/ns/pods/p/status",
+                format!(
+                    r#"pods \"p\" is forbidden: {user} cannot update resource \"pods/status\" in API group \"\" in the namespace \"ns\""#
+                ),
+                r#"{"name":"p","kind":"pods"}"#,
+            ),
+            (Method::Get, "/x", format!(r#"forbidden: {user} cannot get path \"/x\""#), "{}"),
+            (Method::Head, "/", format!(r#"forbidden: {user} cannot head path \"/\""#), "{}"),
+        ] {
+            assert_eq!(refusal(method, path), status(&message, details), "{path}");
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Somebody: a name, groups, and until when that holds.
+
+use std::time::SystemTime;
+
+/// The group of everybody who proved who they are.
+pub(super) const AUTHENTICATED: &str = "system:authenticated";
+/// The group of everybody who did not.
+pub(super) const UNAUTHENTICATED: &str = "system:unauthenticated";
+/// The name of everybody who did not.
+pub(super) const ANONYMOUS: &str = "system:anonymous";
+
+/// Somebody, as rules and messages name them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The user's name.
+    pub name: String,
+    /// What tells two users apart who had the same name; may be empty.
+    pub uid: String,
+    /// Among them [`AUTHENTICATED`] or [`UNAUTHENTICATED`].
+    pub groups: Vec<String>,
+    /// When the proof of it ends; `None`: not by itself.
+    pub expires: Option<SystemTime>,
+}
+
+impl Identity {
+    /// Somebody who proved it: a member of [`AUTHENTICATED`] beside their own groups, as in Kubernetes.
+    #[must_use]
+    pub fn proven(name: String, uid: String, mut groups: Vec<String>, expires: Option<SystemTime>) -> Self {
+        if !groups.iter().any(|group| group == AUTHENTICATED) {
+            groups.push(AUTHENTICATED.to_owned());
+        }
+        Self { name, uid, groups, expires }
+    }
+
+    /// Nobody in particular.
+    #[must_use]
+    pub fn anonymous() -> Self {
+        Self {
+            name: ANONYMOUS.to_owned(),
+            uid: String::new(),
+            groups: vec![UNAUTHENTICATED.to_owned()],
+            expires: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everybody_is_in_one_of_two_groups() {
+        let user = |groups: &[&str]| {
+            let groups = groups.iter().map(|group| (*group).to_owned()).collect();
+            Identity::proven("u".into(), String::new(), groups, None).groups
+        };
+        assert_eq!(user(&[]), [AUTHENTICATED]);
+        assert_eq!(user(&["a", "b"]), ["a", "b", AUTHENTICATED]);
+        assert_eq!(user(&[AUTHENTICATED, "a"]), [AUTHENTICATED, "a"], "once");
+        let nobody = Identity::anonymous();
+        assert_eq!((nobody.name.as_str(), nobody.groups), (ANONYMOUS, vec![UNAUTHENTICATED.to_owned()]));
+    }
+}

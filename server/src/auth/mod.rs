@@ -1,0 +1,29 @@
+//! Who asks, and what they may do.
+//!
+//! Owns identities and how they are proven (tokens in a file, signed tokens, client certificates), the rules that grant
+//! accesses, and the state in which all of it is read again. It knows no socket and no store: a request's credentials and
+//! the time are arguments. The order of use is [`credentials`] (what was presented), [`Guard::authenticate`] (who that
+//! is), [`Access`] (what is asked for), [`Guard::allows`]. Files are read by [`files`], again by [`keeper`].
+
+pub mod access;
+pub mod certificate;
+pub mod credentials;
+mod csv;
+pub mod exposure;
+mod files;
+mod guard;
+mod identity;
+pub mod keeper;
+mod keys;
+mod oidc;
+mod rules;
+#[cfg(test)]
+mod tests;
+mod tokens;
+
+pub use access::{Access, Verb};
+pub use certificate::CertificateError;
+pub use guard::{Guard, Options, Pass, Refused, Visitor};
+pub use identity::Identity;
+pub use oidc::{OidcOptions, TokenError};
+pub use rules::Rules;

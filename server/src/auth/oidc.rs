@@ -1,0 +1,199 @@
+//! Signed tokens (JWT, RFC 7519) of one OpenID Connect issuer, with the meaning of kube-apiserver's `--oidc-*` flags.
+//!
+//! Owns which tokens are believed and whom they name. Of several ways to read a token the strictest is taken: three
+//! parts, an algorithm from a list that has nothing symmetric, a key that the set names, an end that is a number. The time
+//! is an argument.
+
+use std::fmt;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde_json::{Map, Value};
+
+use super::identity::Identity;
+use super::keys::{Algorithm, Keys};
+use super::tokens::Digest;
+use crate::http::base64url;
+
+/// How far two clocks may be apart.
+pub(super) const LEEWAY: Duration = Duration::from_secs(30);
+/// The longest token that is looked at, in bytes; a header line has no more.
+const TOKEN_BYTES_MAX: usize = 8 * 1024;
+
+/// Whose tokens are believed, and what in them names a user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OidcOptions {
+    /// `iss`, to the letter.
+    pub issuer: String,
+    /// One of `aud`.
+    pub client: String,
+    /// The claim that names the user.
+    pub username_claim: String,
+    /// What is put before the name: see [`Self::prefix`].
+    pub username_prefix: String,
+    /// The claim that lists groups, if any.
+    pub groups_claim: Option<String>,
+    /// What is put before each group.
+    pub groups_prefix: String,
+}
+
+impl OidcOptions {
+    /// What stands before user names when `asked` is what the operator wrote: `-` is nothing, and without a word it is the
+    /// issuer and `#`, but nothing before the claim `email`, as kube-apiserver has it.
+    #[must_use]
+    pub fn prefix(asked: Option<&str>, claim: &str, issuer: &str) -> String {
+        match asked {
+            Some("-") => String::new(),
+            Some(prefix) => prefix.to_owned(),
+            None if claim == "email" => String::new(),
+            None => format!("{issuer}#"),
+        }
+    }
+
+    /// Whom a token names, and the thumbprint of the key that says so.
+    ///
+    /// # Errors
+    /// It is not believed; see [`TokenError`].
+    pub(super) fn identify(
+        &self,
+        keys: &Keys,
+        token: &str,
+        now: SystemTime,
+    ) -> Result<(Identity, Digest), TokenError> {
+        let (claims, thumbprint) = signed(keys, token)?;
+        if claims.get("iss").and_then(Value::as_str) != Some(self.issuer.as_str()) {
+            return Err(TokenError::Issuer);
+        }
+        let meant = match claims.get("aud") {
+            Some(Value::String(one)) => *one == self.client,
+            Some(Value::Array(many)) => many.iter().any(|one| one.as_str() == Some(self.client.as_str())),
+            _ => false,
+        };
+        if !meant {
+            return Err(TokenError::Audience);
+        }
+        let ends = moment(claims.get("exp").ok_or(TokenError::NoEnd)?)?;
+        let ends = ends.checked_add(LEEWAY).ok_or(TokenError::Time)?;
+        if now >= ends {
+            return Err(TokenError::Expired);
+        }
+        if let Some(begins) = claims.get("nbf") {
+            let begins = moment(begins)?;
+            if now.checked_add(LEEWAY).is_none_or(|soon| soon < begins) {
+                return Err(TokenError::Early);
+            }
+        }
+        let name = match claims.get(&self.username_claim) {
+            Some(Value::String(name)) if !name.is_empty() => format!("{}{name}", self.username_prefix),
+            _ => return Err(TokenError::Name),
+        };
+        if self.username_claim == "email"
+            && claims.get("email_verified").is_some_and(|is| *is != Value::Bool(true))
+        {
+            return Err(TokenError::Email);
+        }
+        Ok((Identity::proven(name, String::new(), self.groups(&claims)?, Some(ends)), thumbprint))
+    }
+
+    fn groups(&self, claims: &Map<String, Value>) -> Result<Vec<String>, TokenError> {
+        let group = |value: &Value| match value {
+            Value::String(group) if !group.is_empty() => Ok(format!("{}{group}", self.groups_prefix)),
+            _ => Err(TokenError::Groups),
+        };
+        match self.groups_claim.as_ref().and_then(|claim| claims.get(claim)) {
+            None => Ok(Vec::new()),
+            Some(Value::Array(groups)) => groups.iter().map(group).collect(),
+            Some(one) => Ok(vec![group(one)?]),
+        }
+    }
+}
+
+/// Whether a token has the form of a signed one, so that it is worth a look.
+pub(super) fn looks_signed(token: &str) -> bool {
+    token.bytes().filter(|byte| *byte == b'.').count() == 2
+}
+
+/// The claims of a token whose signature holds, and the thumbprint of the key that made it.
+fn signed(keys: &Keys, token: &str) -> Result<(Map<String, Value>, Digest), TokenError> {
+    if token.len() > TOKEN_BYTES_MAX {
+        return Err(TokenError::Form);
+    }
+    let (message, signature) = token.rsplit_once('.').ok_or(TokenError::Form)?;
+    let (head, claims) = message.split_once('.').ok_or(TokenError::Form)?;
+    let decode = |part: &str| base64url::decode(part).map_err(|_| TokenError::Form);
+    let object = |bytes: &[u8]| match serde_json::from_slice(bytes) {
+        Ok(Value::Object(members)) => Ok(members),
+        Ok(_) | Err(_) => Err(TokenError::Form),
+    };
+    let head = object(&decode(head)?)?;
+    let text = |member: &str| head.get(member).and_then(Value::as_str).unwrap_or_default();
+    // What an extension would change about the token is not known (RFC 7515, section 4.1.11).
+    if head.contains_key("crit") {
+        return Err(TokenError::Form);
+    }
+    let algorithm = Algorithm::named(text("alg")).ok_or(TokenError::Algorithm)?;
+    let key = keys.named(text("kid")).ok_or(TokenError::Key)?;
+    if !key.verifies(algorithm, message.as_bytes(), &decode(signature)?) {
+        return Err(TokenError::Signature);
+    }
+    Ok((object(&decode(claims)?)?, key.thumbprint))
+}
+
+/// A `NumericDate`: seconds since the Unix epoch, perhaps with a fraction.
+fn moment(value: &Value) -> Result<SystemTime, TokenError> {
+    let seconds = value.as_f64().ok_or(TokenError::Time)?;
+    let since = Duration::try_from_secs_f64(seconds).map_err(|_| TokenError::Time)?;
+    UNIX_EPOCH.checked_add(since).ok_or(TokenError::Time)
+}
+
+/// Why a signed token is not believed. Told to the log, never to who sent it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TokenError {
+    /// It is not three parts in base64url, of which two are JSON objects, or it has extensions.
+    Form,
+    /// `alg` is none of those that are taken.
+    Algorithm,
+    /// `kid` names none of the keys.
+    Key,
+    /// The signature is not that key's.
+    Signature,
+    /// `iss` is another issuer.
+    Issuer,
+    /// `aud` does not have the client id.
+    Audience,
+    /// It has no `exp`.
+    NoEnd,
+    /// `exp` or `nbf` is no time.
+    Time,
+    /// It is over.
+    Expired,
+    /// It has not begun.
+    Early,
+    /// The claim that names the user is missing, empty or no text.
+    Name,
+    /// `email_verified` is not `true`.
+    Email,
+    /// The claim of groups is neither text nor a list of it.
+    Groups,
+}
+
+impl fmt::Display for TokenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Form => "the token is not a JWT of three parts without extensions",
+            Self::Algorithm => "the token's alg is none of RS256/384/512, PS256/384/512, ES256/384, EdDSA",
+            Self::Key => "the token's kid is not in --oidc-jwks-file: fetch the issuer's keys again",
+            Self::Signature => "the token's signature does not hold",
+            Self::Issuer => "the token's iss is not --oidc-issuer-url",
+            Self::Audience => "the token's aud does not have --oidc-client-id",
+            Self::NoEnd => "the token has no exp",
+            Self::Time => "the token's exp or nbf is no time",
+            Self::Expired => "the token is over",
+            Self::Early => "the token is not valid yet: are the clocks right?",
+            Self::Name => "the token's user name claim is missing, empty or no text",
+            Self::Email => "the token's email is not verified",
+            Self::Groups => "the token's claim of groups is neither text nor a list of it",
+        })
+    }
+}
+
+impl std::error::Error for TokenError {}

@@ -1,0 +1,149 @@
+//! The rules: who may do what. What no rule grants is denied.
+//!
+//! Owns the decision, on an access that is spelled out. Everything is compared whole: nothing is a prefix of anything, but a
+//! path in a rule that ends in `*`. The file is the module `file`'s.
+
+mod file;
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+
+use super::access::{Access, OfResource, Verb};
+use super::identity::Identity;
+use crate::config::ConfigError;
+
+/// All that is granted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    grants: Vec<Grant>,
+    by_user: HashMap<String, Vec<usize>>,
+    by_group: HashMap<String, Vec<usize>>,
+}
+
+/// A set of names, or all there are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Names {
+    All,
+    These(HashSet<String>),
+}
+
+impl Names {
+    fn have(&self, name: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::These(names) => names.contains(name),
+        }
+    }
+}
+
+/// Verbs, or all there are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Verbs {
+    All,
+    These(Vec<Verb>),
+}
+
+impl Verbs {
+    fn have(&self, verb: Verb) -> bool {
+        match self {
+            Self::All => true,
+            Self::These(verbs) => verbs.contains(&verb),
+        }
+    }
+}
+
+/// A resource or a part of one, as a rule names it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct ResourceName {
+    group: String,
+    resource: String,
+    subresource: String,
+}
+
+/// What one rule grants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Grant {
+    Resources {
+        verbs: Verbs,
+        /// `None`: every resource and every part of it.
+        resources: Option<HashSet<ResourceName>>,
+        /// Of all namespaces, what has none and what covers several is a part.
+        namespaces: Names,
+        names: Names,
+    },
+    Paths {
+        verbs: Verbs,
+        whole: HashSet<String>,
+        /// What stood before the `*`.
+        beginnings: Vec<String>,
+    },
+}
+
+impl Grant {
+    fn covers(&self, access: &Access) -> bool {
+        match (self, access) {
+            (Self::Resources { verbs, resources, namespaces, names }, Access::Resource(access)) => {
+                let OfResource { verb, group, resource, subresource, namespace, name } = &**access;
+                let named = |known: &ResourceName| {
+                    known.resource == *resource && known.group == *group && known.subresource == *subresource
+                };
+                verbs.have(*verb)
+                    && resources.as_ref().is_none_or(|resources| resources.iter().any(named))
+                    // An empty namespace, or name, stands for all of them: no set has it.
+                    && namespaces.have(namespace)
+                    && names.have(name)
+            }
+            (Self::Paths { verbs, whole, beginnings }, Access::Path { verb, path, .. }) => {
+                verbs.have(*verb)
+                    && (whole.contains(path)
+                        || beginnings.iter().any(|beginning| path.starts_with(beginning.as_str())))
+            }
+            (Self::Resources { .. }, Access::Path { .. }) | (Self::Paths { .. }, Access::Resource(_)) => {
+                false
+            }
+        }
+    }
+}
+
+impl Rules {
+    /// Reads the text of `path`.
+    ///
+    /// # Errors
+    /// The first mistake, with its line and the mend.
+    pub fn parse(path: &Path, text: &str) -> Result<Self, ConfigError> {
+        let mut rules = Self::default();
+        for rule in file::parse(path, text)? {
+            let place = rules.grants.len();
+            rules.grants.push(rule.grant);
+            for user in rule.users {
+                rules.by_user.entry(user).or_default().push(place);
+            }
+            for group in rule.groups {
+                rules.by_group.entry(group).or_default().push(place);
+            }
+        }
+        Ok(rules)
+    }
+
+    /// Whether somebody may.
+    #[must_use]
+    pub fn allow(&self, who: &Identity, access: &Access) -> bool {
+        let of_user = self.by_user.get(&who.name);
+        let of_groups = who.groups.iter().filter_map(|group| self.by_group.get(group));
+        of_user.into_iter().chain(of_groups).flatten().any(|place| self.grants[*place].covers(access))
+    }
+
+    /// Resources that rules name, each once: `apps/deployments`, `pods/status`.
+    #[must_use]
+    pub fn resources(&self) -> Vec<(String, String)> {
+        let mut named: Vec<(String, String)> = Vec::new();
+        for grant in &self.grants {
+            if let Grant::Resources { resources: Some(resources), .. } = grant {
+                named.extend(resources.iter().map(|r| (r.group.clone(), r.resource.clone())));
+            }
+        }
+        named.sort_unstable();
+        named.dedup();
+        named
+    }
+}

@@ -1,0 +1,271 @@
+//! Options of who may come in and do what: their text, and what they must be together.
+//!
+//! What the files that they name say is the module `auth`'s.
+
+use std::path::PathBuf;
+
+use super::error::Wrong;
+use super::table::{self, Row, Set, Shown, Standard, TRUTH};
+use super::{Config, ConfigError, value};
+use crate::auth::{OidcOptions, Options, exposure::Exposure};
+
+/// What was asked for, one by one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct WhoWanted {
+    token_file: Option<PathBuf>,
+    issuer: Option<String>,
+    client: Option<String>,
+    keys: Option<PathBuf>,
+    username_claim: String,
+    username_prefix: Option<String>,
+    groups_claim: Option<String>,
+    groups_prefix: Option<String>,
+    rules: Option<PathBuf>,
+    anonymous: Option<bool>,
+    insecure: bool,
+}
+
+fn text(text: &str) -> Result<Option<String>, Wrong> {
+    if text.is_empty() || text.chars().any(char::is_control) {
+        return Err(Wrong::new("empty, or no plain text", "write what is meant, or leave it out"));
+    }
+    Ok(Some(text.to_owned()))
+}
+
+fn issuer(url: &str) -> Result<Option<String>, Wrong> {
+    // As kube-apiserver has it: what an issuer is called is part of every token.
+    if url.strip_prefix("https://").is_none_or(str::is_empty) {
+        return Err(Wrong::new("not an https URL", "give the issuer as its tokens name it in iss"));
+    }
+    text(url)
+}
+
+fn shown(value: Option<&String>) -> Shown {
+    value.map_or(Shown::Unset, |value| Shown::Text(value.clone()))
+}
+
+/// A row whose value is text.
+macro_rules! row {
+    ($name:literal, $value:expr, $help:literal, $standard:expr, $set:expr, $show:expr) => {
+        Row {
+            name: $name,
+            value: $value,
+            help: $help,
+            standard: $standard,
+            in_file: true,
+            set: Set::One($set),
+            show: $show,
+        }
+    };
+}
+
+const NONE: Standard = Standard::Unset("none");
+
+pub(super) const TOKEN_AUTH_FILE: Row = row!(
+    "token-auth-file",
+    "FILE",
+    "CSV: token,user,uid,\"group1,group2\"",
+    NONE,
+    |config, text| {
+        config.who.token_file = Some(table::path(text)?);
+        Ok(())
+    },
+    |config| table::show_path(config.who.token_file.as_deref())
+);
+
+pub(super) const OIDC_ISSUER_URL: Row = row!(
+    "oidc-issuer-url",
+    "URL",
+    "believe signed tokens of this issuer",
+    NONE,
+    |config, text| {
+        config.who.issuer = issuer(text)?;
+        Ok(())
+    },
+    |config| shown(config.who.issuer.as_ref())
+);
+
+pub(super) const OIDC_CLIENT_ID: Row = row!(
+    "oidc-client-id",
+    "ID",
+    "that are made for this audience",
+    NONE,
+    |config, value| {
+        config.who.client = text(value)?;
+        Ok(())
+    },
+    |config| shown(config.who.client.as_ref())
+);
+
+pub(super) const OIDC_JWKS_FILE: Row = row!(
+    "oidc-jwks-file",
+    "FILE",
+    "and signed with one of these keys (JWKS)",
+    NONE,
+    |config, text| {
+        config.who.keys = Some(table::path(text)?);
+        Ok(())
+    },
+    |config| table::show_path(config.who.keys.as_deref())
+);
+
+pub(super) const OIDC_USERNAME_CLAIM: Row = row!(
+    "oidc-username-claim",
+    "NAME",
+    "who the user is",
+    Standard::Text("sub"),
+    |config, value| {
+        config.who.username_claim = text(value)?.unwrap_or_default();
+        Ok(())
+    },
+    |config| Shown::Text(config.who.username_claim.clone())
+);
+
+pub(super) const OIDC_USERNAME_PREFIX: Row = row!(
+    "oidc-username-prefix",
+    "TEXT",
+    "before names; -: nothing",
+    Standard::Unset("ISSUER#"),
+    |config, value| {
+        config.who.username_prefix = text(value)?;
+        Ok(())
+    },
+    |config| shown(config.who.username_prefix.as_ref())
+);
+
+pub(super) const OIDC_GROUPS_CLAIM: Row = row!(
+    "oidc-groups-claim",
+    "NAME",
+    "the user's groups",
+    NONE,
+    |config, value| {
+        config.who.groups_claim = text(value)?;
+        Ok(())
+    },
+    |config| shown(config.who.groups_claim.as_ref())
+);
+
+pub(super) const OIDC_GROUPS_PREFIX: Row = row!(
+    "oidc-groups-prefix",
+    "TEXT",
+    "before groups",
+    NONE,
+    |config, value| {
+        config.who.groups_prefix = text(value)?;
+        Ok(())
+    },
+    |config| shown(config.who.groups_prefix.as_ref())
+);
+
+pub(super) const AUTHORIZATION_RULES: Row = row!(
+    "authorization-rules",
+    "FILE",
+    "TOML: who may do what",
+    Standard::Unset("all"),
+    |config, text| {
+        config.who.rules = Some(table::path(text)?);
+        Ok(())
+    },
+    |config| table::show_path(config.who.rules.as_deref())
+);
+
+pub(super) const ANONYMOUS_AUTH: Row = row!(
+    "anonymous-auth",
+    TRUTH,
+    "serve requests without credentials",
+    Standard::Unset("see README"),
+    |config, text| {
+        config.who.anonymous = Some(value::truth(text)?);
+        Ok(())
+    },
+    |config| config.who.anonymous.map_or(Shown::Unset, Shown::Truth)
+);
+
+pub(super) const INSECURE: Row = row!(
+    "insecure",
+    TRUTH,
+    "a network may reach what is not secured",
+    Standard::Text("false"),
+    |config, text| {
+        config.who.insecure = value::truth(text)?;
+        Ok(())
+    },
+    |config| Shown::Truth(config.who.insecure)
+);
+
+impl Config {
+    /// Options of signed tokens come together.
+    pub(super) fn check_who(&self) -> Result<(), ConfigError> {
+        let who = &self.who;
+        let needed = [
+            ("oidc-issuer-url", who.issuer.is_some()),
+            ("oidc-client-id", who.client.is_some()),
+            ("oidc-jwks-file", who.keys.is_some()),
+        ];
+        let more = [
+            ("oidc-username-prefix", who.username_prefix.is_some()),
+            ("oidc-groups-claim", who.groups_claim.is_some()),
+            ("oidc-groups-prefix", who.groups_prefix.is_some()),
+        ];
+        let given = needed.iter().chain(&more).find(|(_, is)| *is);
+        let missing = needed.iter().find(|(_, is)| !is);
+        if let (Some((given, _)), Some((missing, _))) = (given, missing) {
+            let wrong = Wrong::new(
+                format!("says nothing without --{missing}"),
+                "give --oidc-issuer-url, --oidc-client-id and --oidc-jwks-file, or none of them",
+            );
+            return Err(ConfigError::at(self.origin(given).to_string(), wrong));
+        }
+        if who.groups_prefix.is_some() && who.groups_claim.is_none() {
+            let wrong = Wrong::new(
+                "there are no groups to put it before",
+                "add --oidc-groups-claim, or leave it out",
+            );
+            return Err(ConfigError::at(self.origin("oidc-groups-prefix").to_string(), wrong));
+        }
+        Ok(())
+    }
+
+    /// Who may come in, given what of the listeners is encrypted and whether connections may bring certificates.
+    ///
+    /// # Errors
+    /// A listener would be open to whom it should not be.
+    pub fn who(&self, has_tls: bool, certificates: bool) -> Result<Options, ConfigError> {
+        let who = &self.who;
+        let oidc = match (&who.issuer, &who.client, &who.keys) {
+            (Some(issuer), Some(client), Some(keys)) => {
+                let options = OidcOptions {
+                    issuer: issuer.clone(),
+                    client: client.clone(),
+                    username_prefix: OidcOptions::prefix(
+                        who.username_prefix.as_deref(),
+                        &who.username_claim,
+                        issuer,
+                    ),
+                    username_claim: who.username_claim.clone(),
+                    groups_claim: who.groups_claim.clone(),
+                    groups_prefix: who.groups_prefix.clone().unwrap_or_default(),
+                };
+                Some((options, keys.clone()))
+            }
+            _ => None,
+        };
+        let options = Options {
+            token_file: who.token_file.clone(),
+            oidc,
+            rules: who.rules.clone(),
+            anonymous: false,
+            certificates,
+        };
+        let exposure = Exposure {
+            listen: self.listen,
+            has_tls,
+            admin: self.admin_listen.map(|address| (address, false)),
+            has_authentication: options.has_authentication(),
+            anonymous: who.anonymous,
+            insecure: who.insecure,
+        };
+        let refused = |wrong| ConfigError::at("who may come in", wrong);
+        Ok(Options { anonymous: exposure.settle().map_err(refused)?, ..options })
+    }
+}

@@ -1,0 +1,113 @@
+//! The door: whose request it is, and whether it may, before its body is read or anything is looked at in the store.
+//!
+//! Owns the 401 and the 403. Health checks are open to everybody; an access that is let in here is decided on in full, but
+//! for an apply that makes its object: that is asked for again, as a create.
+
+use std::time::SystemTime;
+
+use super::app::App;
+use super::host::Whole;
+use super::reply::{Spelling, whole};
+use crate::auth::credentials::Presented;
+use crate::auth::{Access, Visitor};
+use crate::http::go_quote;
+use crate::http::options::{Query, selected_name};
+use crate::http::request::RequestHead;
+use crate::http::route::{self, RouteError, Target};
+use crate::http::status::{GroupResource, Layout, Status};
+
+/// A request that was let in.
+#[derive(Clone, Debug)]
+pub struct Admitted {
+    pub(super) query: Query,
+    pub(super) target: Result<Target, RouteError>,
+    pub(super) visitor: Visitor,
+    /// `None` for what needs no right: health, and paths that cannot be one.
+    pub(super) access: Option<Access>,
+}
+
+/// Lets a request in, or answers it. `certificate` is the connection's verified one, in DER.
+///
+/// # Errors
+/// The answer: 401, 403, or 400 for a query that cannot be read.
+pub fn admit(
+    app: &App,
+    head: &RequestHead,
+    certificate: Option<&[u8]>,
+    now: SystemTime,
+) -> Result<Box<Admitted>, Box<Whole>> {
+    let target = route::target_of(&head.path);
+    let query = Query::parse(&head.query);
+    let layout = query.as_ref().map_or(Layout::Compact, |query| query.layout(head.user_agent.as_deref()));
+    let answer = |status: &Status| Box::new(spelled(head, layout, status));
+    let is_open = matches!(target, Ok(Target::Health { .. }));
+    let visitor = if is_open {
+        app.guard().nobody()
+    } else {
+        visitor(app, head, certificate, now).map_err(|status| answer(&status))?
+    };
+    let query = query.map_err(|error| answer(&error.status()))?;
+    let access = match &target {
+        Ok(target) if !is_open => {
+            let selected = selected_name(app.schema_of(target), &query);
+            let access = Access::new(head.method, &head.path, target, query.watches(), selected.as_deref());
+            check(app, &visitor, &access).map_err(|status| answer(&status))?;
+            Some(access)
+        }
+        Ok(_) | Err(_) => None,
+    };
+    let target = target.and_then(|target| target.taking(head.method));
+    Ok(Box::new(Admitted { query, target, visitor, access }))
+}
+
+/// Lets an operator's request in, or answers it: what it wants is a path, whatever that is.
+///
+/// # Errors
+/// The answer: 401 or 403.
+pub fn admit_operator(
+    app: &App,
+    head: &RequestHead,
+    certificate: Option<&[u8]>,
+    now: SystemTime,
+) -> Result<(), Box<Whole>> {
+    if matches!(head.path.first().map(String::as_str), Some("livez" | "readyz" | "healthz")) {
+        return Ok(());
+    }
+    let visitor = visitor(app, head, certificate, now);
+    let checked = visitor.and_then(|visitor| check(app, &visitor, &Access::path(head.method, &head.path)));
+    checked.map_err(|status| Box::new(spelled(head, Layout::Compact, &status)))
+}
+
+/// Who sent a request. Nobody may speak for somebody else: who asks for that is refused, not served as himself.
+fn visitor(
+    app: &App,
+    head: &RequestHead,
+    certificate: Option<&[u8]>,
+    now: SystemTime,
+) -> Result<Visitor, Status> {
+    let visitor = app.guard().authenticate(&Presented::of(head), certificate, now).map_err(|why| {
+        crate::log::debug(|| format!("a request was not let in: {why}"));
+        Status::unauthorized()
+    })?;
+    match &head.impersonate {
+        Some(other) if !app.guard().is_open() => {
+            let user = go_quote(&visitor.identity.name);
+            let why = format!(
+                "User {user} cannot impersonate resource \"users\" in API group \"\" at the cluster scope"
+            );
+            Err(Status::forbidden(GroupResource { group: "", resource: "users" }, other, &why))
+        }
+        Some(_) | None => Ok(visitor),
+    }
+}
+
+pub(super) fn check(app: &App, visitor: &Visitor, access: &Access) -> Result<(), Status> {
+    if app.guard().allows(visitor, access) { Ok(()) } else { Err(access.forbidden(&visitor.identity.name)) }
+}
+
+fn spelled(head: &RequestHead, layout: Layout, status: &Status) -> Whole {
+    let spelling = Spelling::of_errors(head.accept.as_deref(), layout);
+    // As kube-apiserver: a name that somebody made up stands in it.
+    let nosniff = status.code() == 403;
+    Whole { nosniff, ..whole(status.code(), spelling.content_type(), spelling.spell_status(status)) }
+}
