@@ -9,6 +9,7 @@ mod etcd;
 mod file;
 mod resource;
 pub(crate) mod table;
+mod tls;
 pub(crate) mod value;
 mod who;
 
@@ -23,9 +24,11 @@ pub use resource::{ResourceEntry, ResourceForm, ResourceTable};
 pub use value::{LogLevel, SendMode};
 
 use crate::source::etcd::EtcdOptions;
+use crate::tls::Files;
 use etcd::EtcdWanted;
 use table::{ROWS, Row, Set, Shown, Standard};
 use who::WhoWanted;
+use tls::TlsWanted;
 
 /// A slot of the ring is at least a pointer: a ring whose slots alone pass its bytes is a slip.
 const SLOT_BYTES_MIN: u64 = 8;
@@ -83,10 +86,13 @@ pub struct Config {
     pub resources: Vec<ResourceEntry>,
     /// The etcd cluster that is served; `None`: the embedded store.
     pub etcd: Option<EtcdOptions>,
+    /// What https is served with; `None`: plain HTTP is.
+    pub tls: Option<Files>,
     /// How much is said.
     pub log_level: LogLevel,
     etcd_wanted: EtcdWanted,
     who: WhoWanted,
+    tls_wanted: TlsWanted,
     shards_wanted: Option<usize>,
     pins_wanted: Option<Vec<usize>>,
     /// One a row of the table.
@@ -161,6 +167,7 @@ impl Config {
         config.check_listeners()?;
         config.check_ring()?;
         config.settle_etcd()?;
+        config.settle_tls()?;
         config.check_who()?;
         Ok(config)
     }
@@ -190,9 +197,11 @@ impl Config {
             max_watchers: None,
             resources: Vec::new(),
             etcd: None,
+            tls: None,
             log_level: LogLevel::Error,
             etcd_wanted: EtcdWanted::default(),
             who: WhoWanted::default(),
+            tls_wanted: TlsWanted::default(),
             shards_wanted: None,
             pins_wanted: None,
             origins: vec![Origin::Default; ROWS.len()],

@@ -21,4 +21,5 @@ pub mod probe;
 pub mod runtime;
 pub mod serve;
 pub mod source;
+pub mod tls;
 mod vital;

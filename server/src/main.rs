@@ -19,6 +19,7 @@ use revcast::source::engine::Engine;
 use revcast::source::epoch::{Epoch, Epochs};
 use revcast::source::etcd::{self, EtcdOptions, Layout};
 use revcast::source::publishing;
+use revcast::tls::{Current, Reloader};
 use revcast::{doctor, log, runtime};
 use revcast_engine::RingLimits;
 use revcast_engine::revision::Revision;
@@ -101,8 +102,8 @@ fn serve(config: &Config) -> Result<(), Failure> {
     for line in report.warnings() {
         log::warn(&line);
     }
-    // Without TLS nothing is encrypted, and nobody brings a certificate.
-    let guard = Arc::new(Guard::new(config.who(false, false)?)?);
+    let certificates = config.tls.as_ref().is_some_and(|files| files.client_ca.is_some());
+    let guard = Arc::new(Guard::new(config.who(config.tls.is_some(), certificates)?)?);
     guard.warnings().iter().for_each(|line| log::warn(line));
     let served =
         |group: &str, resource: &str| registry.iter().any(|r| r.group == group && r.plural == resource);
@@ -122,10 +123,14 @@ fn serve(config: &Config) -> Result<(), Failure> {
     // A write past the limit of file sizes is to fail, and be answered with 507, not to end the process.
     signal_hook::flag::register(SIGXFSZ, Arc::default()).map_err(|error| Failure::Run(error.to_string()))?;
     let desk = Desk::new();
+    let tls = config.tls.clone().map(Current::open).transpose().map_err(|fault| config.tls_error(fault))?;
+    let plan = plan(config, watchers_max, tls.clone());
     let (running, store) = match &config.etcd {
-        None => start_embedded(config, registry, &engine, desk, &guard, watchers_max)?,
-        Some(etcd) => start_etcd(config, etcd, registry, engine, desk, &guard, watchers_max)?,
+        None => start_embedded(config, &plan, registry, &engine, desk, &guard)?,
+        Some(etcd) => start_etcd(config, &plan, etcd, registry, engine, desk, &guard)?,
     };
+    let reloader =
+        tls.map(Reloader::start).transpose().map_err(|error| Failure::Run(format!("no thread: {error}")))?;
     print(&greeting(config, &running, &store));
 
     let manager = Manager::of_environment().unwrap_or_else(|error| {
@@ -137,7 +142,10 @@ fn serve(config: &Config) -> Result<(), Failure> {
         log::warn(&format!("no thread to tell the service manager how the server is: {error}"));
     }
     let keeper = keeper(&guard, &running.closer())?;
-    let again = move || keeper.iter().for_each(Keeper::read_now);
+    let again = move || {
+        keeper.iter().for_each(Keeper::read_now);
+        reloader.iter().for_each(Reloader::reload);
+    };
     let listener = ends.listen(running.closer(), config.drain_delay, manager, again);
     let listener = listener.map_err(|error| Failure::Run(error.to_string()))?;
     let result = running.join().map_err(|error| Failure::Run(error.to_string()));
@@ -157,7 +165,7 @@ fn keeper(guard: &Arc<Guard>, closer: &runtime::Closer) -> Result<Option<Keeper>
     })
 }
 
-fn plan(config: &Config, watchers_max: usize) -> runtime::Plan {
+fn plan(config: &Config, watchers_max: usize, tls: Option<Arc<Current>>) -> runtime::Plan {
     runtime::Plan {
         listen: config.listen,
         admin_listen: config.admin_listen,
@@ -168,6 +176,7 @@ fn plan(config: &Config, watchers_max: usize) -> runtime::Plan {
         stall_timeout: config.stall_timeout,
         send_buffer: config.send_buffer,
         send_mode: config.send_mode,
+        tls,
         drain_grace: config.drain_grace,
         watchers_max,
         remote: config.etcd.is_some(),
@@ -177,11 +186,11 @@ fn plan(config: &Config, watchers_max: usize) -> runtime::Plan {
 /// Serves from the store in this process. Says what that store is.
 fn start_embedded(
     config: &Config,
+    plan: &runtime::Plan,
     registry: Arc<Registry>,
     engine: &Engine,
     desk: Arc<Desk>,
     guard: &Arc<Guard>,
-    watchers_max: usize,
 ) -> Result<(runtime::Running, String), Failure> {
     let names: Vec<String> = registry.iter().map(|resource| resource.storage_name().to_owned()).collect();
     let store_config = match &config.data_dir {
@@ -211,7 +220,7 @@ fn start_embedded(
         .with_watch_list_gzip(config.watch_list_gzip)
         .with_guard(Arc::clone(guard));
     prepare(&app);
-    let running = runtime::start(&plan(config, watchers_max), app, Arc::clone(&desk), |shards| {
+    let running = runtime::start(plan, app, Arc::clone(&desk), |shards| {
         publishing::start(store, publisher, desk, shards, config.compact_interval)
     });
     Ok((running.map_err(|error| Failure::Run(error.to_string()))?, store_is))
@@ -220,12 +229,12 @@ fn start_embedded(
 /// Serves what an etcd cluster holds.
 fn start_etcd(
     config: &Config,
+    plan: &runtime::Plan,
     options: &EtcdOptions,
     registry: Arc<Registry>,
     engine: Engine,
     desk: Arc<Desk>,
     guard: &Arc<Guard>,
-    watchers_max: usize,
 ) -> Result<(runtime::Running, String), Failure> {
     let (_, feed) = engine.start(Revision::ZERO);
     let epochs = Epochs::new(Epoch::new(0, 0, Revision::ZERO, feed));
@@ -241,7 +250,7 @@ fn start_etcd(
         .with_freshness(freshness);
     prepare(&app);
     let options_of_source = options.clone();
-    let running = runtime::start(&plan(config, watchers_max), app, Arc::clone(&desk), |shards| {
+    let running = runtime::start(plan, app, Arc::clone(&desk), |shards| {
         etcd::start(options_of_source, layout, engine, epochs, desk, shards)
     });
     let store_is = format!("etcd {} (keys under {})", options.endpoints.join(","), options.prefix);
@@ -283,7 +292,12 @@ fn declaration(table: &ResourceTable) -> Result<Declaration, DeclareError> {
 /// At most ten lines: what runs, and three commands to copy.
 fn greeting(config: &Config, running: &runtime::Running, store: &str) -> String {
     use std::fmt::Write as _;
-    let url = format!("http://{}", running.listen);
+    // Clients must be told who vouches for the certificate, unless their system knows.
+    let (scheme, kubectl_ca, curl_ca) = match config.tls {
+        None => ("http", "", ""),
+        Some(_) => ("https", " --certificate-authority CA.pem", " --cacert CA.pem"),
+    };
+    let url = format!("{scheme}://{}", running.listen);
     let mut text = String::new();
     // Writing to a String cannot fail.
     let _ =
@@ -294,10 +308,10 @@ fn greeting(config: &Config, running: &runtime::Running, store: &str) -> String 
     }
     let _ = writeln!(text, "\ntry:");
     let server =
-        if running.listen.to_string() == "127.0.0.1:8080" { String::new() } else { format!(" -s {url}") };
+        if url == "http://127.0.0.1:8080" { String::new() } else { format!(" -s {url}{kubectl_ca}") };
     let _ = writeln!(text, "  kubectl{server} get configmaps -w");
     let _ = writeln!(text, "  kubectl{server} create configmap hello --from-literal=a=b");
-    let _ = writeln!(text, "  curl -N '{url}/api/v1/configmaps?watch=1'");
+    let _ = writeln!(text, "  curl{curl_ca} -N '{url}/api/v1/configmaps?watch=1'");
     text
 }
 

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::tls::{Stream, Trust};
+
 /// How long a test waits for bytes.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -13,6 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Clone, Debug)]
 pub struct Client {
     address: String,
+    trust: Option<Trust>,
 }
 
 /// A whole reply.
@@ -50,7 +53,13 @@ impl Client {
     /// A client of `127.0.0.1:PORT`.
     #[must_use]
     pub fn new(address: &str) -> Self {
-        Self { address: address.to_owned() }
+        Self { address: address.to_owned(), trust: None }
+    }
+
+    /// The same over TLS.
+    #[must_use]
+    pub fn over_tls(address: &str, trust: &Trust) -> Self {
+        Self { address: address.to_owned(), trust: Some(trust.clone()) }
     }
 
     /// `127.0.0.1:PORT`.
@@ -67,6 +76,10 @@ impl Client {
         let stream = TcpStream::connect(&self.address)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
+        let stream = match &self.trust {
+            None => Stream::Plain(stream),
+            Some(trust) => trust.over(stream),
+        };
         Ok(Connection { reader: BufReader::new(stream) })
     }
 
@@ -116,7 +129,7 @@ impl Client {
 /// One connection, kept alive.
 #[derive(Debug)]
 pub struct Connection {
-    reader: BufReader<TcpStream>,
+    reader: BufReader<Stream>,
 }
 
 impl Connection {
@@ -218,7 +231,12 @@ impl Connection {
     /// The socket, for what this client does not do.
     #[must_use]
     pub fn socket(&self) -> &TcpStream {
-        self.reader.get_ref()
+        self.reader.get_ref().socket()
+    }
+
+    /// The stream, for who speaks TLS with it by hand. What was read ahead stays behind.
+    pub fn stream(&mut self) -> &mut Stream {
+        self.reader.get_mut()
     }
 
     fn write_request(

@@ -9,4 +9,5 @@ pub mod port;
 pub mod proxy;
 pub mod server;
 pub mod sim;
+pub mod tls;
 pub mod websocket;

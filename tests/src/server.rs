@@ -14,6 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::client::Client;
 use crate::etcd::{Etcd, Options, Release};
+use crate::tls::Trust;
 
 /// The binary under test: `REVCAST_BIN`, or one that cargo builds now.
 ///
@@ -97,6 +98,8 @@ pub struct Server {
     pub address: String,
     /// The operators' address.
     pub admin: String,
+    /// Whom its clients believe, when they speak TLS to it.
+    trust: Option<Trust>,
     /// What it printed at start.
     pub greeting: Vec<String>,
 }
@@ -127,6 +130,17 @@ impl Server {
     /// When it does not start.
     pub fn start_by(command: Command, options: &[&str]) -> Self {
         Self::start_with(command, options)
+    }
+
+    /// As [`Server::start`], for clients that speak TLS and believe `trust`; the options name its certificate.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub fn start_with_tls(trust: &Trust, options: &[&str]) -> Self {
+        let mut server = Self::spawn(Command::new(binary()), options);
+        server.trust = Some(trust.clone());
+        server.await_ready(Duration::from_secs(20));
+        server
     }
 
     /// As [`Server::start`], without waiting until it serves: perhaps it never does.
@@ -193,13 +207,16 @@ impl Server {
         }
         greeting.extend(lines.by_ref().take(4).map_while(Result::ok));
         let (address, admin) = addresses.expect("the loop ends with them");
-        Self { child, etcd, address, admin, greeting }
+        Self { child, etcd, address, admin, trust: None, greeting }
     }
 
     /// A client of it.
     #[must_use]
     pub fn client(&self) -> Client {
-        Client::new(&self.address)
+        match &self.trust {
+            None => Client::new(&self.address),
+            Some(trust) => Client::over_tls(&self.address, trust),
+        }
     }
 
     /// A client of its operators' side.
@@ -380,9 +397,10 @@ impl Drop for Server {
     }
 }
 
-/// From `serving http://127.0.0.1:8080, metrics http://127.0.0.1:8081/metrics`.
+/// From `serving http://127.0.0.1:8080, metrics http://127.0.0.1:8081/metrics`, or `serving https://...`.
 fn parse_addresses(line: &str) -> Option<(String, String)> {
-    let rest = line.strip_prefix("serving http://")?;
+    let rest = line.strip_prefix("serving http")?;
+    let rest = rest.strip_prefix('s').unwrap_or(rest).strip_prefix("://")?;
     let (address, rest) = rest.split_once(", metrics http://")?;
     Some((address.to_owned(), rest.strip_suffix("/metrics")?.to_owned()))
 }

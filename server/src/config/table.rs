@@ -91,7 +91,7 @@ const DAY: u64 = 24 * HOUR;
 pub(crate) const TRUTH: &str = "true|false";
 
 /// In the order of the help.
-pub(crate) static ROWS: [Row; 43] = [
+pub(crate) static ROWS: [Row; 46] = [
     Row {
         name: "listen",
         value: "ADDR",
@@ -122,6 +122,42 @@ pub(crate) static ROWS: [Row; 43] = [
         show: |config| {
             Shown::Text(config.admin_listen.map_or_else(|| "none".to_owned(), |address| address.to_string()))
         },
+    },
+    Row {
+        name: "tls-cert",
+        value: "FILE",
+        help: "PEM: serve https with this chain",
+        standard: Standard::Unset("none: http"),
+        in_file: true,
+        set: Set::One(|config, text| {
+            config.tls_wanted.cert = Some(path(text)?);
+            Ok(())
+        }),
+        show: |config| show_path(config.tls_wanted.cert.as_deref()),
+    },
+    Row {
+        name: "tls-key",
+        value: "FILE",
+        help: "PEM: its key",
+        standard: Standard::Unset("none"),
+        in_file: true,
+        set: Set::One(|config, text| {
+            config.tls_wanted.key = Some(path(text)?);
+            Ok(())
+        }),
+        show: |config| show_path(config.tls_wanted.key.as_deref()),
+    },
+    Row {
+        name: "tls-client-ca",
+        value: "FILE",
+        help: "PEM: verify clients' certificates by these",
+        standard: Standard::Unset("not asked for"),
+        in_file: true,
+        set: Set::One(|config, text| {
+            config.tls_wanted.client_ca = Some(path(text)?);
+            Ok(())
+        }),
+        show: |config| show_path(config.tls_wanted.client_ca.as_deref()),
     },
     Row {
         name: "shards",

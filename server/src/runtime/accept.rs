@@ -106,7 +106,12 @@ pub(super) async fn accept(local: Rc<Local>, listener: TcpListener, face: Face) 
     loop {
         match listener.accept().await {
             Ok(_) if local.closing() && face == Face::Public => {}
-            Ok(stream) if is_another_left(&local) => start(&local, stream, Vec::new(), face),
+            Ok(stream) if is_another_left(&local) => {
+                tune(&stream);
+                start(serve(Rc::clone(&local), stream, face));
+            }
+            // Who speaks TLS would understand nothing of it.
+            Ok(_) if face == Face::Public && local.shared.tls.is_some() => {}
             Ok(mut stream) => {
                 let _ = stream.write_all(OVERLOADED).await;
             }
@@ -118,13 +123,17 @@ pub(super) async fn accept(local: Rc<Local>, listener: TcpListener, face: Face) 
     }
 }
 
-/// Starts a task for a connection. A panic in it ends that connection and nothing else.
-pub(super) fn start(local: &Rc<Local>, stream: TcpStream, buffer: Vec<u8>, face: Face) {
+/// Sets what every connection needs that is read and written by a task.
+pub(super) fn tune(stream: &TcpStream) {
     // Without this every small reply waits for the one before to be acknowledged.
     let _ = stream.set_nodelay(true);
     // A peer that takes nothing must not hold a list's snapshot for ever.
     let _ = stream.set_write_timeout(Some(STALL));
-    let task = AssertUnwindSafe(serve(Rc::clone(local), stream, buffer, face)).catch_unwind();
+}
+
+/// Starts the task of a connection. A panic in it ends that connection and nothing else.
+pub(super) fn start(connection: impl Future<Output = ()> + 'static) {
+    let task = AssertUnwindSafe(connection).catch_unwind();
     glommio::spawn_local(async move {
         if task.await.is_err() {
             crate::log::error("a request panicked; its connection was closed");

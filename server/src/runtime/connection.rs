@@ -4,18 +4,17 @@
 //! socket leaves this task for its shard and the task ends; when the stream is over the socket comes back to a new one.
 
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
-use futures_lite::{AsyncReadExt, AsyncWriteExt};
 use glommio::net::TcpStream;
-use std::net::Shutdown;
 use uuid::Uuid;
 
 use super::admin;
-use super::descriptor;
 use super::handoff::Arrival;
-use super::local::Local;
+use super::local::{Busy, Local};
+use super::transport::Transport;
 use super::wrap;
 use crate::http::body::{BODY_BYTES_MAX, BodyDecoder, Fed};
 use crate::http::request::{BodyFraming, HEAD_BYTES_MAX, HeadScanner, Parsed, RequestHead};
@@ -34,9 +33,6 @@ const HEAD_TIME: Duration = Duration::from_secs(32);
 pub(super) const STALL: Duration = Duration::from_secs(30);
 /// Read at once while nothing is there: an idle connection holds no more.
 const FIRST_READ_BYTES: usize = 1 << 10;
-/// What is read and thrown away before a connection is closed behind an error, so that the peer sees the error.
-const LINGER_BYTES: usize = 64 << 10;
-const LINGER: Duration = Duration::from_secs(1);
 const READ_BYTES: usize = 16 << 10;
 
 /// Which of the two listeners a connection came to.
@@ -54,29 +50,61 @@ enum Over {
     Linger,
 }
 
-/// Serves a connection until it is over or becomes a watch. `buffer` holds bytes that were read already.
-pub(super) async fn serve(local: Rc<Local>, stream: TcpStream, buffer: Vec<u8>, face: Face) {
-    // Without TLS there is none.
-    let mut connection = Connection { local, stream: Some(stream), buffer, face, peer_certificate: None };
-    if matches!(connection.run().await, Over::Linger)
-        && let Some(stream) = connection.stream.take()
-    {
-        linger(stream).await;
+/// Serves a connection that was accepted until it is over or becomes a watch.
+pub(super) async fn serve(local: Rc<Local>, stream: TcpStream, face: Face) {
+    let mut buffer = Vec::new();
+    let transport = match &local.shared.tls {
+        Some(tls) if face == Face::Public => {
+            match Transport::secure(&local, stream, &tls.terms(), &mut buffer).await {
+                Ok(transport) => transport,
+                Err(error) => return crate::log::debug(|| format!("a TLS handshake failed: {error}")),
+            }
+        }
+        Some(_) | None => Transport::plain(stream),
+    };
+    Connection::new(local, transport, buffer, face).serve().await;
+}
+
+/// Goes on with a connection whose watch is over. `buffer` holds bytes that were read already; the server waits for what is
+/// still owed of the watch.
+pub(super) async fn go_on(local: Rc<Local>, mut transport: Transport, buffer: Vec<u8>, busy: Busy) {
+    if transport.settle().await.is_err() {
+        return;
     }
+    if local.closing() {
+        return transport.close().await;
+    }
+    drop(busy);
+    Connection::new(local, transport, buffer, Face::Public).serve().await;
 }
 
 struct Connection {
     local: Rc<Local>,
     /// `None` once it went over to a watch.
-    stream: Option<TcpStream>,
+    transport: Option<Transport>,
     /// Bytes read and not used yet.
     buffer: Vec<u8>,
     face: Face,
-    /// The leaf that the client proved to have when the connection was encrypted, in DER.
-    peer_certificate: Option<Vec<u8>>,
+    /// Who the client says it is, in DER: the leaf of a chain that was verified. It holds for every request of the connection.
+    peer_certificate: Option<Arc<[u8]>>,
 }
 
 impl Connection {
+    fn new(local: Rc<Local>, transport: Transport, buffer: Vec<u8>, face: Face) -> Self {
+        let peer_certificate = transport.peer_certificate();
+        Self { local, transport: Some(transport), buffer, face, peer_certificate }
+    }
+
+    async fn serve(mut self) {
+        let over = self.run().await;
+        if let Some(transport) = self.transport.take() {
+            match over {
+                Over::Linger => transport.linger().await,
+                Over::Quiet => transport.close().await,
+            }
+        }
+    }
+
     async fn run(&mut self) -> Over {
         loop {
             let head = match self.read_head().await {
@@ -199,19 +227,14 @@ impl Connection {
     }
 
     async fn read_some(&mut self, patience: Duration) -> std::io::Result<usize> {
-        let Some(stream) = &mut self.stream else { return Ok(0) };
-        stream.set_read_timeout(Some(patience)).map_err(std::io::Error::from)?;
-        let used = self.buffer.len();
-        let more = if used == 0 { FIRST_READ_BYTES } else { READ_BYTES };
-        self.buffer.resize(used + more, 0);
-        let read = stream.read(&mut self.buffer[used..]).await;
-        self.buffer.truncate(used + read.as_ref().copied().unwrap_or(0));
-        read
+        let Some(transport) = &mut self.transport else { return Ok(0) };
+        let most = if self.buffer.is_empty() { FIRST_READ_BYTES } else { READ_BYTES };
+        transport.read(&mut self.buffer, most, patience).await
     }
 
     async fn send(&mut self, bytes: &[u8]) -> std::io::Result<()> {
-        let Some(stream) = &mut self.stream else { return Ok(()) };
-        stream.write_all(bytes).await
+        let Some(transport) = &mut self.transport else { return Ok(()) };
+        transport.write_all(bytes).await
     }
 
     /// Answers a request that is not let in. Its body, if it has one, is not read: the connection ends.
@@ -305,7 +328,7 @@ impl Connection {
             return if head.keep_alive && !self.local.leaving() { None } else { Some(Over::Linger) };
         }
         // First of all the second descriptor: behind the head there is no way to say that there is none left.
-        let Some(Ok(socket)) = self.stream.as_ref().map(descriptor::duplicate) else {
+        let Some(Ok(socket)) = self.transport.as_ref().map(Transport::duplicate) else {
             let message = "no descriptor is left for another watch: raise nofile (ulimit -n)".to_owned();
             self.send_status(&Status::service_unavailable(message, 1), Some(head)).await;
             return Some(Over::Linger);
@@ -327,9 +350,9 @@ impl Connection {
         if self.send(&out).await.is_err() {
             return Some(Over::Quiet);
         }
-        drop(self.stream.take());
+        let keys = self.transport.take().and_then(Transport::into_keys);
         let leftover = std::mem::take(&mut self.buffer);
-        self.local.hand_over(Arrival { socket, wish, leftover, keep_alive });
+        self.local.hand_over(Arrival { socket, keys, wish, leftover, keep_alive });
         Some(Over::Quiet)
     }
 
@@ -343,24 +366,4 @@ impl Connection {
 
 fn response(code: u16, content_type: &str, framing: Framing) -> ResponseHead<'_> {
     ResponseHead::new(code, content_type, framing, SystemTime::now(), Uuid::new_v4())
-}
-
-/// Closes a connection so that the peer can read the last reply, even if it is still sending.
-async fn linger(mut stream: TcpStream) {
-    if stream.shutdown(Shutdown::Write).await.is_err() {
-        return;
-    }
-    let mut scrap = vec![0; READ_BYTES];
-    let mut left = LINGER_BYTES;
-    let deadline = Instant::now() + LINGER;
-    while left > 0 {
-        let patience = deadline.saturating_duration_since(Instant::now());
-        if patience.is_zero() || stream.set_read_timeout(Some(patience)).is_err() {
-            return;
-        }
-        match stream.read(&mut scrap).await {
-            Ok(0) | Err(_) => return,
-            Ok(read) => left = left.saturating_sub(read),
-        }
-    }
 }

@@ -11,12 +11,13 @@ use glommio::timer::sleep;
 use glommio::{ExecutorJoinHandle, LocalExecutorBuilder, Placement};
 use revcast_engine::Turn;
 
-use super::accept::{accept, start};
-use super::connection::Face;
+use super::accept::{accept, start, tune};
+use super::connection::{Face, go_on};
 use super::descriptor;
 use super::local::{Local, Shared};
 use super::sends::Sends;
 use super::sockets::Remains;
+use super::transport::Transport;
 use super::uring::Polls;
 use super::{Listening, RunError};
 use crate::config::SendMode;
@@ -166,8 +167,14 @@ async fn heard(local: &Local, patience: Duration) {
 
 /// A stream is over and its connection goes on.
 fn resume(local: &Rc<Local>, remains: Remains) {
-    if local.closing() {
+    let Remains { socket, keys, owed, leftover } = remains;
+    if local.closing() && owed.is_empty() && keys.is_none() {
         return;
     }
-    start(local, descriptor::stream(remains.socket), remains.leftover, Face::Public);
+    let stream = descriptor::stream(socket);
+    tune(&stream);
+    let transport = Transport::again(stream, keys, owed);
+    // Counted from now on: a server that closes waits for what is owed.
+    let busy = local.begin_request();
+    start(go_on(Rc::clone(local), transport, leftover, busy));
 }

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crossbeam_queue::SegQueue;
 use revcast_engine::{Scope, Stats};
 
+use super::transport::Keys;
 use super::wake::Wake;
 use crate::serve::Wish;
 use crate::source::desk::{Answer, Asker, Shards};
@@ -23,6 +24,7 @@ const SPREAD_MARGIN: usize = 64;
 #[derive(Debug)]
 pub(super) struct Arrival {
     pub(super) socket: OwnedFd,
+    pub(super) keys: Keys,
     pub(super) wish: Wish,
     /// Bytes that were read behind the request.
     pub(super) leftover: Vec<u8>,

@@ -19,6 +19,7 @@ use revcast_engine::tick::Tick;
 use revcast_engine::{Ended, Object, Shard, ShardConfig, Start, Stats, Subscription, Turn};
 use rustix::net::{Shutdown, shutdown};
 
+use super::gate::Gate;
 use super::handoff::{Arrival, Door, Doors, Letter};
 use super::passes::Passes;
 use super::sends::Sends;
@@ -31,6 +32,7 @@ use crate::serve::{App, Host, Newest, WriteError, Written};
 use crate::source::desk::{Answer, Asker, Command, Desk};
 use crate::source::epoch::Epoch;
 use crate::source::{Fault, SourceError, Txn};
+use crate::tls;
 
 /// How long tasks may keep the executor from its rings, where requests arrive.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
@@ -53,6 +55,8 @@ pub(super) struct Shared {
     pub(super) watchers_max: usize,
     pub(super) drain_grace: Duration,
     pub(super) send_mode: SendMode,
+    /// What TLS begins with; `None`: clients speak plain HTTP.
+    pub(super) tls: Option<Arc<tls::Current>>,
     /// Set when the server closes: over what time its watches are told.
     pub(super) closing: OnceLock<Duration>,
     pub(super) shard_config: ShardConfig,
@@ -110,6 +114,8 @@ pub(super) struct Local {
     looking: Cell<bool>,
     /// Long replies that wait for the shard to make a turn.
     turnstile: RefCell<VecDeque<Rc<Promise<()>>>>,
+    /// Where handshakes wait.
+    gate: Gate,
     drained: Cell<bool>,
     /// Second descriptors of the public ones, until the server closes.
     listeners: RefCell<Vec<OwnedFd>>,
@@ -136,6 +142,7 @@ impl Local {
             looked: Cell::default(),
             looking: Cell::default(),
             turnstile: RefCell::default(),
+            gate: Gate::default(),
             drained: Cell::new(false),
             listeners: RefCell::default(),
         })
@@ -194,6 +201,15 @@ impl Local {
         for promise in turnstile.drain(..count) {
             promise.fulfil(());
         }
+        drop(turnstile);
+        self.gate.open(idle, self.now());
+    }
+
+    /// Waits for the gate of handshakes. It stays shut for others until the guard goes, also when its task panics.
+    pub(super) async fn enter_gate(self: &Rc<Self>) -> Inside {
+        self.bell.ring();
+        self.gate.enter().await;
+        Inside(Rc::clone(self))
     }
 
     /// Sends a watch to the shard that is to carry it.
@@ -304,7 +320,7 @@ impl Local {
     }
 
     fn begin(&self, arrival: Arrival) {
-        let Arrival { socket, wish, leftover, keep_alive } = arrival;
+        let Arrival { socket, keys, wish, leftover, keep_alive } = arrival;
         let now = self.now();
         let jitter = self.next_random().to_le_bytes()[0];
         let core = &mut *self.core.borrow_mut();
@@ -323,7 +339,7 @@ impl Local {
             },
             now,
         );
-        core.sockets.insert(id, socket, leftover, keep_alive, Wrap::new(&wish.wire));
+        core.sockets.insert(id, socket, leftover, keep_alive, Wrap::new(&wish.wire, keys));
         if let Some(pass) = wish.pass {
             core.passes.put(id, pass);
         }
@@ -447,6 +463,18 @@ pub(super) struct Busy(Rc<Local>);
 impl Drop for Busy {
     fn drop(&mut self) {
         self.0.door().requests.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// A step of a handshake.
+#[derive(Debug)]
+pub(super) struct Inside(Rc<Local>);
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        self.0.gate.leave(self.0.now());
+        // The shard lets the next one in.
+        self.0.bell.ring();
     }
 }
 

@@ -8,14 +8,17 @@ mod admin;
 mod connection;
 mod descriptor;
 mod executor;
+mod gate;
 mod handoff;
 mod leaving;
 mod local;
 mod metrics;
 mod passes;
 mod sends;
+mod session;
 mod sockets;
 pub mod stall;
+mod transport;
 mod uring;
 mod wake;
 mod wrap;
@@ -36,6 +39,7 @@ use revcast_engine::limits::DRAIN_GRACE;
 use crate::config::SendMode;
 use crate::serve::{App, Life};
 use crate::source::desk::{Desk, Shards};
+use crate::tls;
 use accept::Tuning;
 use handoff::Doors;
 use local::Shared;
@@ -61,6 +65,8 @@ pub struct Plan {
     pub send_buffer: Option<usize>,
     /// How bytes go to many sockets.
     pub send_mode: SendMode,
+    /// What TLS begins with; `None`: clients speak plain HTTP. Operators do in any case.
+    pub tls: Option<Arc<tls::Current>>,
     /// How long a closing server waits for its watches and requests; the ends of the watches are spread over it.
     pub drain_grace: Duration,
     /// Watches at most.
@@ -211,6 +217,7 @@ pub fn start(
         watchers_max: plan.watchers_max,
         drain_grace: plan.drain_grace,
         send_mode: plan.send_mode,
+        tls: plan.tls.clone(),
         closing: OnceLock::new(),
         shard_config: ShardConfig {
             bookmark_interval: plan.bookmark_interval,

@@ -15,8 +15,9 @@ use rustix::net::{RecvFlags, recv};
 
 use super::leaving::Leaving;
 use super::sends::Sends;
+use super::transport::Keys;
 use super::uring::{Owner, Polls, Told};
-use super::wrap::{Hearing, READ_BYTES, Tools, Wrap, Wrapped, is_full, send_now};
+use super::wrap::{Hearing, READ_BYTES, Said, Tools, Wrap, Wrapped, is_full, send_now};
 
 /// Clients that are listened to in one go; the others wait for the next.
 const LISTENS_AT_ONCE: usize = 64;
@@ -89,6 +90,10 @@ pub(super) enum News {
 #[derive(Debug)]
 pub(super) struct Remains {
     pub(super) socket: OwnedFd,
+    pub(super) keys: Keys,
+    /// Bytes of the wire that it did not take yet.
+    pub(super) owed: Vec<u8>,
+    /// What its client sent behind its request.
     pub(super) leftover: Vec<u8>,
 }
 
@@ -159,8 +164,7 @@ impl Sockets {
             self.by_slot.resize_with(id.slot() + 1, || None);
         }
         let leftover = (!leftover.is_empty()).then(|| leftover.into_boxed_slice());
-        // A wrapped connection carries no other request.
-        let keep_alive = keep_alive && wrap.is_none();
+        let keep_alive = keep_alive && wrap.as_ref().is_none_or(|wrap| wrap.goes_on());
         let mut socket = Socket { id, fd, leftover, wrap, keep_alive, hearing: false, waiting: false };
         if socket.ear() == Told::Readable && socket.leftover.is_some() {
             self.resting.push_front((Tick::ZERO, id));
@@ -176,18 +180,16 @@ impl Sockets {
         let mut socket = self.by_slot.get_mut(id.slot())?.take_if(|socket| socket.id == id)?;
         socket.forget(&mut self.polls);
         match socket.wrap {
-            Some(wrap) if clean => {
+            Some(wrap) if clean && !socket.keep_alive => {
                 self.gone += self.leaving.take(socket.fd, wrap.into_tail(), now, &mut self.polls);
                 None
             }
-            Some(_) => {
-                self.gone += 1;
-                None
-            }
-            None => {
+            wrap => {
                 self.gone += 1;
                 let leftover = socket.leftover.map_or_else(Vec::new, <[u8]>::into_vec);
-                (clean && socket.keep_alive).then_some(Remains { socket: socket.fd, leftover })
+                let (keys, owed, kept) = wrap.map(|wrap| wrap.into_parts()).unwrap_or_default();
+                let leftover = if kept.is_empty() { leftover } else { [kept, leftover].concat() };
+                (clean && socket.keep_alive).then_some(Remains { socket: socket.fd, keys, owed, leftover })
             }
         }
     }
@@ -284,25 +286,32 @@ impl Sockets {
         now: Tick,
         visit: &mut impl FnMut(WatcherId, News),
     ) {
-        let Some(socket) = self.at(id) else { return };
+        let Some(Some(socket)) = self.by_slot.get_mut(id.slot()) else { return };
+        if socket.id != id {
+            return;
+        }
         let Some(wrap) = &mut socket.wrap else { return };
         let leftover = socket.leftover.take();
         let said = match &leftover {
-            Some(leftover) => &leftover[..],
+            Some(leftover) => Said::Plain(leftover),
             None => match recv(&socket.fd, &mut scrap[..], RecvFlags::DONTWAIT) {
-                Ok((read, _)) if read > 0 => &scrap[..read],
-                Err(Errno::AGAIN | Errno::INTR) => &[],
+                Ok((read, _)) if read > 0 => Said::OnWire(&scrap[..read]),
+                Err(Errno::AGAIN | Errno::INTR) => Said::OnWire(&[]),
                 Ok(_) | Err(_) => return self.lose(id, visit),
             },
         };
-        let hearing = wrap.hear(said);
+        let hearing = wrap.hear(&mut self.tools, said);
         let flushed = wrap.flush(&socket.fd);
-        let soon = now.since(wrap.heard) < LISTEN_EVERY;
+        // Who has said as much as is kept is only heard hanging up.
+        let soon = wrap.hears() && now.since(wrap.heard) < LISTEN_EVERY;
         wrap.heard = now;
         match (flushed, hearing) {
             (None, _) => self.lose(id, visit),
             (Some(_), Hearing::Over) => {
                 // The answer goes out behind whatever frame is under way, and then the connection ends.
+                if let Some(socket) = self.at(id) {
+                    socket.keep_alive = false;
+                }
                 let _ = self.part(id, true, now);
                 visit(id, News::Gone);
             }

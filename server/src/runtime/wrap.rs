@@ -1,15 +1,17 @@
 //! What stands between the engine's frames and a socket whose bytes are not plain HTTP chunks.
 //!
 //! The engine knows chunks only; a socket with a [`Wrap`] has another form on the wire: WebSocket frames or a gzip
-//! stream. The contract, which TLS can take up as well:
+//! stream, and below them, or below the chunks themselves, TLS. The contract:
 //!
 //! - A wrap takes whole frames or nothing, so that its watcher always stands between two frames: a page of them at most
 //!   (it ends with the frame that fills it). It makes their wire form and keeps, in its tail, what the kernel does not take; while a
 //!   tail is left it takes nothing. So a slow client costs one page or one frame, whatever else it is owed.
 //! - What is the same for everybody is made once: [`Tools`] keep the wire form of what was offered last, for all
 //!   members of a class. A wrap has no compressor and no page of its own.
+//! - TLS is made for each socket anew, from what all share, in one buffer of the shard.
 //! - A wrap that hears is read, and answers between two frames.
-//! - The last chunk becomes the wire form's own end. The connection carries no other request behind it.
+//! - The last chunk becomes the wire form's own end. The connection carries no other request behind it, unless only TLS is
+//!   different from plain chunks.
 
 mod gzip;
 mod websocket;
@@ -22,7 +24,13 @@ use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 
 use super::super::serve::Wire;
-pub(super) use websocket::READ_BYTES;
+use super::session::Stand;
+use super::transport::Keys;
+
+/// Bytes of a client that are read at once.
+pub(super) const READ_BYTES: usize = 16 << 10;
+/// What a client may say behind its request before it is not read any more: plain bytes, kept for when the stream is over.
+const KEPT_BYTES: usize = 16 << 10;
 
 /// What the wire form of frames may have more than the frames: heads, ends, an answer or two.
 const TAIL_SLACK: usize = 16 << 10;
@@ -68,6 +76,23 @@ fn each_frame<'a>(bytes: &'a [u8], mut visit: impl FnMut(Frame<'a>)) -> usize {
 pub(super) struct Tools {
     websocket: websocket::Made,
     gzip: gzip::Press,
+    chunks: Whole,
+    /// Records: as long as any so far. What is behind those of now is of others.
+    wire: Vec<u8>,
+    heard: Vec<u8>,
+}
+
+/// How many bytes of plain chunks are taken at once. 0: that was not counted yet.
+#[derive(Debug, Default)]
+struct Whole(usize);
+
+impl Whole {
+    fn take<'a>(&mut self, frames: &'a [u8]) -> (usize, &'a [u8]) {
+        if self.0 == 0 {
+            self.0 = each_frame(frames, |_| {});
+        }
+        (self.0, &frames[..self.0])
+    }
 }
 
 impl Tools {
@@ -75,6 +100,7 @@ impl Tools {
     pub(super) fn begin(&mut self) {
         self.websocket.clear();
         self.gzip.clear();
+        self.chunks.0 = 0;
     }
 }
 
@@ -82,15 +108,29 @@ impl Tools {
 #[derive(Debug)]
 pub(super) struct Wrap {
     coding: Coding,
+    tls: Keys,
     tail: Tail,
+    /// What the client said behind its request, when it is read and this is not its place.
+    kept: Vec<u8>,
     /// When its client was last listened to.
     pub(super) heard: Tick,
 }
 
 #[derive(Debug)]
 enum Coding {
+    /// As the engine makes them: what is different is TLS.
+    Chunks,
     WebSocket(websocket::Peer),
     Gzip(gzip::Stream),
+}
+
+/// What a client said.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Said<'a> {
+    /// As it came from the socket.
+    OnWire(&'a [u8]),
+    /// Read with its request, and plain already.
+    Plain(&'a [u8]),
 }
 
 /// How a client goes on that was listened to.
@@ -112,13 +152,14 @@ pub(super) enum Wrapped {
 
 impl Wrap {
     /// The wrap of a watch that begins; `None`: its bytes go out as they are.
-    pub(super) fn new(wire: &Wire) -> Option<Box<Self>> {
+    pub(super) fn new(wire: &Wire, tls: Keys) -> Option<Box<Self>> {
         let coding = match wire {
-            Wire::Chunked => return None,
+            Wire::Chunked if tls.is_none() => return None,
+            Wire::Chunked => Coding::Chunks,
             Wire::WebSocket(_) => Coding::WebSocket(websocket::Peer::default()),
             Wire::Gzip => Coding::Gzip(gzip::Stream::default()),
         };
-        Some(Box::new(Self { coding, tail: Tail::default(), heard: Tick::ZERO }))
+        Some(Box::new(Self { coding, tls, tail: Tail::default(), kept: Vec::new(), heard: Tick::ZERO }))
     }
 
     /// Takes frames for `to`.
@@ -127,6 +168,7 @@ impl Wrap {
             return Wrapped::Took(0, true);
         }
         let (taken, wire) = match &mut self.coding {
+            Coding::Chunks => tools.chunks.take(bytes),
             Coding::WebSocket(_) => tools.websocket.make(bytes),
             Coding::Gzip(stream) => stream.make(&mut tools.gzip, bytes),
         };
@@ -134,6 +176,13 @@ impl Wrap {
         if taken == 0 {
             return Wrapped::Gone;
         }
+        let wire = match &mut self.tls {
+            None => wire,
+            Some(session) => match session.seal_at(wire, &mut tools.wire, 0) {
+                Ok(end) => &tools.wire[..end],
+                Err(_) => return Wrapped::Gone,
+            },
+        };
         match send_now(to, wire) {
             Some(sent) => {
                 self.tail.keep(&wire[sent..], taken);
@@ -147,28 +196,72 @@ impl Wrap {
     pub(super) fn flush(&mut self, to: &OwnedFd) -> Option<bool> {
         let mut empty = self.tail.flush(to)?;
         if empty && let Coding::WebSocket(peer) = &mut self.coding {
-            peer.settle(&mut self.tail.bytes);
+            let mut pong = Vec::new();
+            peer.settle(&mut pong);
+            self.answer(&pong)?;
             empty = self.tail.flush(to)?;
         }
         Some(empty)
     }
 
+    /// Puts an answer into the tail. `None`: the connection broke.
+    fn answer(&mut self, plain: &[u8]) -> Option<()> {
+        match &mut self.tls {
+            None => self.tail.bytes.extend_from_slice(plain),
+            Some(session) => session.seal(plain, &mut self.tail.bytes).ok()?,
+        }
+        Some(())
+    }
+
     /// Whether its client is read.
-    pub(super) const fn hears(&self) -> bool {
-        matches!(self.coding, Coding::WebSocket(_))
+    pub(super) fn hears(&self) -> bool {
+        matches!(self.coding, Coding::WebSocket(_)) || (self.tls.is_some() && self.kept.len() < KEPT_BYTES)
+    }
+
+    /// Whether the connection can carry another request when the watch is over.
+    pub(super) const fn goes_on(&self) -> bool {
+        matches!(self.coding, Coding::Chunks)
     }
 
     /// What the client sent. What is to be answered waits in the tail: flush it.
-    pub(super) fn hear(&mut self, bytes: &[u8]) -> Hearing {
-        match &mut self.coding {
-            Coding::WebSocket(peer) => peer.hear(bytes, &mut self.tail.bytes),
-            Coding::Gzip(_) => Hearing::GoesOn,
+    pub(super) fn hear(&mut self, tools: &mut Tools, said: Said<'_>) -> Hearing {
+        // Who does not read what it was sent is not answered.
+        let busy = !self.tail.is_empty();
+        let mut heard = Ok(Stand::Open);
+        let plain = match (said, &mut self.tls) {
+            (Said::OnWire(bytes), Some(session)) => {
+                tools.heard.clear();
+                heard = session.hear(bytes, &mut tools.heard, &mut self.tail.bytes);
+                &tools.heard
+            }
+            (Said::OnWire(bytes), None) | (Said::Plain(bytes), _) => bytes,
+        };
+        let mut hearing = Hearing::GoesOn;
+        if let Coding::WebSocket(peer) = &mut self.coding {
+            let mut answer = Vec::new();
+            hearing = peer.hear(plain, busy, &mut answer);
+            if self.answer(&answer).is_none() {
+                return Hearing::Over;
+            }
+        } else {
+            self.kept.extend_from_slice(plain);
         }
+        if heard == Ok(Stand::Open) { hearing } else { Hearing::Over }
     }
 
-    /// What must still be sent when its watch is over.
-    pub(super) fn into_tail(self) -> Tail {
+    /// What must still be sent when its watch is over and nothing follows.
+    pub(super) fn into_tail(mut self) -> Tail {
+        if let Some(session) = &mut self.tls {
+            session.close(&mut self.tail.bytes);
+        }
         self.tail
+    }
+
+    /// What the next request needs: the keys, wire bytes that go first, and what the client said already.
+    pub(super) fn into_parts(self) -> (Keys, Vec<u8>, Vec<u8>) {
+        let Tail { mut bytes, sent } = self.tail;
+        bytes.drain(..sent);
+        (self.tls, bytes, self.kept)
     }
 }
 
@@ -245,6 +338,9 @@ pub(super) fn as_websocket(frames: &[u8]) -> Vec<u8> {
 }
 
 #[cfg(test)]
+mod sealed;
+
+#[cfg(test)]
 mod tests {
     use std::io::Read as _;
     use std::os::unix::net::UnixStream;
@@ -296,7 +392,7 @@ mod tests {
     fn a_socket_that_is_full_keeps_a_tail_and_takes_nothing() {
         let (ours, mut theirs) = UnixStream::pair().expect("a pair of sockets");
         let ours = OwnedFd::from(ours);
-        let mut wrap = Wrap::new(&Wire::Gzip).expect("a wrap");
+        let mut wrap = Wrap::new(&Wire::Gzip, None).expect("a wrap");
         let mut tools = Tools::default();
         // Noise: deflate cannot make it smaller.
         let noise = gzip::tests::noise(1 << 20);

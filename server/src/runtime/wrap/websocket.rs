@@ -9,9 +9,6 @@ mod reader;
 use super::{Frame, Hearing, each_frame};
 use reader::{Heard, PAYLOAD_OF_CONTROL_MAX, Reader};
 
-/// Bytes of a client that are read at once.
-pub(in super::super) const READ_BYTES: usize = 16 << 10;
-
 /// Pings of one reading that are each answered; of more the newest is (RFC 6455, section 5.5.3).
 const PONGS_AT_ONCE: usize = 8;
 
@@ -88,16 +85,15 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    /// Reads what the client sent; answers go behind what `tail` holds. While it holds something only the newest ping is
-    /// kept, so that who never reads cannot make it grow.
-    pub(super) fn hear(&mut self, bytes: &[u8], tail: &mut Vec<u8>) -> Hearing {
-        let busy = !tail.is_empty();
+    /// Reads what the client sent, and appends the answers to `out`. While it is `busy`, with bytes to send that it does not
+    /// read, only the newest ping is kept: so it cannot make them grow.
+    pub(super) fn hear(&mut self, bytes: &[u8], busy: bool, out: &mut Vec<u8>) -> Hearing {
         let owed = &mut self.owed;
         let mut pongs = 0;
         let heard = self.reader.read(bytes, |ping| {
             if !busy && pongs < PONGS_AT_ONCE {
                 pongs += 1;
-                push_frame(tail, PONG, ping);
+                push_frame(out, PONG, ping);
             } else {
                 *owed = Some(ping.into());
             }
@@ -105,19 +101,19 @@ impl Peer {
         match heard {
             Ok(Heard::All) => {
                 if !busy {
-                    self.settle(tail);
+                    self.settle(out);
                 }
                 Hearing::GoesOn
             }
             // Behind a Close nothing is owed (RFC 6455, section 5.5.2).
             Ok(Heard::Close(code)) => {
                 self.owed = None;
-                push_close(tail, code.unwrap_or(NORMAL), "");
+                push_close(out, code.unwrap_or(NORMAL), "");
                 Hearing::Over
             }
             Err(fault) => {
                 self.owed = None;
-                push_close(tail, fault.code, fault.why);
+                push_close(out, fault.code, fault.why);
                 Hearing::Over
             }
         }
@@ -174,17 +170,17 @@ mod tests {
     fn pings_are_answered_within_bounds() {
         let mut peer = Peer::default();
         let mut tail = Vec::new();
-        assert_eq!(peer.hear(&masked(PING, b"hi"), &mut tail), Hearing::GoesOn);
+        assert_eq!(peer.hear(&masked(PING, b"hi"), false, &mut tail), Hearing::GoesOn);
         assert_eq!(tail, b"\x8a\x02hi");
         tail.clear();
         let flood: Vec<u8> = (0..1000_u16).flat_map(|i| masked(PING, &i.to_be_bytes())).collect();
-        assert_eq!(peer.hear(&flood, &mut tail), Hearing::GoesOn);
+        assert_eq!(peer.hear(&flood, false, &mut tail), Hearing::GoesOn);
         assert_eq!(tail.len(), (PONGS_AT_ONCE + 1) * 4);
         assert_eq!(tail[tail.len() - 2..], 999_u16.to_be_bytes(), "the newest is among them");
         // While the client does not read nothing is added, and the newest is not forgotten.
         let full = tail.len();
         for _ in 0..100 {
-            assert_eq!(peer.hear(&flood, &mut tail), Hearing::GoesOn);
+            assert_eq!(peer.hear(&flood, true, &mut tail), Hearing::GoesOn);
         }
         assert_eq!(tail.len(), full);
         tail.clear();
@@ -203,7 +199,7 @@ mod tests {
         ];
         for (bytes, code) in table {
             let mut tail = b"a frame before".to_vec();
-            assert_eq!(Peer::default().hear(&bytes, &mut tail), Hearing::Over, "{bytes:?}");
+            assert_eq!(Peer::default().hear(&bytes, true, &mut tail), Hearing::Over, "{bytes:?}");
             let close = tail.strip_prefix(b"a frame before").expect("behind the tail");
             assert_eq!((close[0], &close[2..4]), (CLOSE, &code.to_be_bytes()[..]), "{bytes:?}");
             assert_eq!(usize::from(close[1]), close.len() - 2);
@@ -211,7 +207,7 @@ mod tests {
         // No pong behind it, however many were asked for before.
         let (mut peer, mut tail) = (Peer::default(), Vec::new());
         let many = [masked(PING, b"?").repeat(20), masked(CLOSE, b"")].concat();
-        assert_eq!(peer.hear(&many, &mut tail), Hearing::Over);
+        assert_eq!(peer.hear(&many, false, &mut tail), Hearing::Over);
         let said = tail.len();
         peer.settle(&mut tail);
         assert_eq!(tail.len(), said);

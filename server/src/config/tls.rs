@@ -1,0 +1,53 @@
+//! Options of TLS: what they must be together.
+
+use std::path::PathBuf;
+
+use super::error::Wrong;
+use super::{Config, ConfigError};
+use crate::tls::{Fault, Files};
+
+/// What was asked for, one by one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TlsWanted {
+    pub(super) cert: Option<PathBuf>,
+    pub(super) key: Option<PathBuf>,
+    pub(super) client_ca: Option<PathBuf>,
+}
+
+impl Config {
+    /// Puts the options together, and refuses those that say nothing alone.
+    pub(super) fn settle_tls(&mut self) -> Result<(), ConfigError> {
+        let wanted = &self.tls_wanted;
+        let refuse = |name: &str, path: &PathBuf, problem: &str, mend: &str| {
+            let value = path.to_string_lossy();
+            let wrong = Wrong::new(problem, mend);
+            Err(ConfigError::bad_value(self.origin(name), &name.replace('-', "_"), &value, wrong))
+        };
+        let pair = "a certificate and its key go together";
+        match (&wanted.cert, &wanted.key, &wanted.client_ca) {
+            (Some(cert), Some(key), client_ca) => {
+                let files = Files { cert: cert.clone(), key: key.clone(), client_ca: client_ca.clone() };
+                self.tls = Some(files);
+                Ok(())
+            }
+            (Some(cert), None, _) => refuse("tls-cert", cert, pair, "add --tls-key FILE"),
+            (None, Some(key), _) => refuse("tls-key", key, pair, "add --tls-cert FILE"),
+            (None, None, Some(client_ca)) => refuse(
+                "tls-client-ca",
+                client_ca,
+                "says nothing without TLS",
+                "add --tls-cert FILE and --tls-key FILE, or leave it out",
+            ),
+            (None, None, None) => Ok(()),
+        }
+    }
+
+    /// What is wrong with one of the files of TLS, as an error of its option.
+    #[must_use]
+    pub fn tls_error(&self, fault: Fault) -> ConfigError {
+        let name = fault.which.option();
+        let path = self.tls.as_ref().map(|files| fault.which.path(files).to_string_lossy().into_owned());
+        let wrong = Wrong::new(fault.problem, fault.mend);
+        ConfigError::bad_value(self.origin(name), &name.replace('-', "_"), &path.unwrap_or_default(), wrong)
+    }
+}

@@ -1,0 +1,107 @@
+//! What a handshake is made with.
+
+use std::fmt;
+use std::sync::Arc;
+
+use rustls::crypto::CryptoProvider;
+use rustls::crypto::ring::{Ticketer, default_provider};
+use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::{Error, InconsistentKeys, RootCertStore, ServerConfig};
+
+use super::PROTOCOL;
+use super::files::{Contents, Fault, Which};
+
+/// A certificate with its key, and whom it asks for theirs.
+pub struct Terms {
+    config: Arc<ServerConfig>,
+    verifier: Option<Arc<dyn ClientCertVerifier>>,
+}
+
+impl fmt::Debug for Terms {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Terms").field("asks_clients", &self.verifier.is_some()).finish_non_exhaustive()
+    }
+}
+
+impl Terms {
+    /// TLS 1.2 and 1.3 with ring's ciphers. A session is resumed by a ticket that the client keeps, encrypted with a key of
+    /// these terms alone: so nothing is held here for it, and whatever was agreed on other terms is forgotten.
+    pub(super) fn new(contents: &Contents) -> Result<Self, Fault> {
+        let provider = Arc::new(default_provider());
+        let key = Arc::new(SingleCertAndKey::from(certified(contents, &provider)?));
+        let verifier = contents.authorities()?.map(|roots| verifier(roots, &provider)).transpose()?;
+        let odd = |error: Error| Fault::new(Which::Cert, error.to_string(), "give another certificate");
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(odd)?;
+        let config = match &verifier {
+            Some(verifier) => config.with_client_cert_verifier(Arc::clone(verifier)),
+            None => config.with_no_client_auth(),
+        };
+        let mut config = config.with_cert_resolver(key);
+        config.alpn_protocols = vec![PROTOCOL.to_vec()];
+        config.ticketer = Ticketer::new().map_err(odd)?;
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        Ok(Self { config: Arc::new(config), verifier })
+    }
+
+    /// For a connection that begins.
+    #[must_use]
+    pub fn config(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.config)
+    }
+
+    /// Whether a client's certificate holds now. A handshake asks that by itself, but one that resumes a session does not: the
+    /// certificate may have ended since.
+    ///
+    /// # Errors
+    /// It does not hold, or these terms ask for none.
+    pub fn verify(&self, certificates: &[CertificateDer<'_>]) -> Result<(), Error> {
+        let (leaf, others) = certificates.split_first().ok_or(Error::NoCertificatesPresented)?;
+        let verifier = self.verifier.as_ref().ok_or(Error::NoCertificatesPresented)?;
+        verifier.verify_client_cert(leaf, others, UnixTime::now()).map(|_| ())
+    }
+}
+
+fn certified(contents: &Contents, provider: &CryptoProvider) -> Result<CertifiedKey, Fault> {
+    let chain = contents.chain()?;
+    let key = provider.key_provider.load_private_key(contents.key()?).map_err(|error| {
+        let mend = "give an RSA key of 2048 to 8192 bits, an ECDSA key (P-256, P-384) or an Ed25519 key";
+        Fault::new(Which::Key, format!("a key that cannot be used: {error}"), mend)
+    })?;
+    let certified = CertifiedKey::new(chain, key);
+    match certified.keys_match() {
+        Ok(()) | Err(Error::InconsistentKeys(InconsistentKeys::Unknown)) => Ok(certified),
+        Err(Error::InconsistentKeys(_)) => Err(Fault::new(
+            Which::Key,
+            "the key is not that of the first certificate of --tls-cert",
+            "give the two that were made together; the server's own certificate comes first in its file",
+        )),
+        Err(error) => Err(Fault::new(
+            Which::Cert,
+            format!("its first certificate cannot be read: {error}"),
+            "give an X.509 certificate, version 3",
+        )),
+    }
+}
+
+fn verifier(
+    authorities: Vec<CertificateDer<'static>>,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Arc<dyn ClientCertVerifier>, Fault> {
+    let mend = "give certificates of authorities, X.509 version 3";
+    let mut roots = RootCertStore::empty();
+    for authority in authorities {
+        roots.add(authority).map_err(|error| {
+            Fault::new(Which::ClientCa, format!("a certificate cannot be read: {error}"), mend)
+        })?;
+    }
+    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
+        .allow_unauthenticated()
+        .build()
+        .map(|verifier| verifier as Arc<dyn ClientCertVerifier>)
+        .map_err(|error| Fault::new(Which::ClientCa, error.to_string(), mend))
+}

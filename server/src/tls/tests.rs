@@ -1,0 +1,137 @@
+//! Certificates in files, right and wrong, and files that change.
+
+use std::fs;
+use std::path::PathBuf;
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+
+use super::current::Look;
+use super::*;
+
+/// A folder with certificates that goes when this does.
+pub(crate) struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Who signs.
+pub(crate) type Authority = CertifiedIssuer<'static, KeyPair>;
+
+pub(crate) fn authority() -> Authority {
+    let mut params = CertificateParams::new(Vec::new()).expect("no names");
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key")).expect("it signs itself")
+}
+
+/// PEM of a certificate for `localhost`, and of its key.
+pub(crate) fn pair(authority: &Authority) -> (String, String) {
+    let params = CertificateParams::new(vec!["localhost".to_owned()]).expect("a name");
+    let key = KeyPair::generate().expect("a key");
+    (params.signed_by(&key, authority).expect("it signs").pem(), key.serialize_pem())
+}
+
+impl Folder {
+    pub(crate) fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("revcast-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).expect("a folder");
+        Self(path)
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.0.join(name);
+        fs::write(&path, text).expect("it can be written");
+        path
+    }
+
+    /// The three files, of one authority.
+    pub(crate) fn files(&self, authority: &Authority) -> Files {
+        let (cert, key) = pair(authority);
+        Files {
+            cert: self.write("cert.pem", &cert),
+            key: self.write("key.pem", &key),
+            client_ca: Some(self.write("ca.pem", &authority.pem())),
+        }
+    }
+}
+
+#[test]
+fn files_that_do_not_fit_are_named_with_a_mend() {
+    let folder = Folder::new("tls-files");
+    let authority = authority();
+    let good = folder.files(&authority);
+    assert!(Current::open(good.clone()).is_ok());
+    let (other_cert, other_key) = pair(&authority);
+    let (other_cert, other_key) = (folder.write("c2", &other_cert), folder.write("k2", &other_key));
+    let empty = folder.write("empty", "");
+    let cut = folder.write("cut", "-----BEGIN CERTIFICATE-----\nMIIB\n");
+    let odd = folder.write("odd", "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n");
+    let locked = folder.write(
+        "locked",
+        "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIIB\n-----END ENCRYPTED PRIVATE KEY-----\n",
+    );
+    let odd_key = folder.write("odd-key", "-----BEGIN PRIVATE KEY-----\nMIIB\n-----END PRIVATE KEY-----\n");
+    let missing = folder.0.join("missing");
+    let cert = |path: &PathBuf| Files { cert: path.clone(), ..good.clone() };
+    let key = |path: &PathBuf| Files { key: path.clone(), ..good.clone() };
+    let ca = |path: &PathBuf| Files { client_ca: Some(path.clone()), ..good.clone() };
+    let table = [
+        (cert(&missing), Which::Cert, "cannot be read: No such file", "name a PEM file that is there"),
+        (cert(&empty), Which::Cert, "no certificate in it", "-----BEGIN CERTIFICATE-----"),
+        (cert(&good.key), Which::Cert, "there is a key in it", "that of the key with --tls-key"),
+        (cert(&cut), Which::Cert, "not PEM", "whole"),
+        (cert(&odd), Which::Cert, "cannot be read", "X.509"),
+        (cert(&other_cert), Which::Key, "not that of the first certificate", "made together"),
+        (key(&missing), Which::Key, "cannot be read: No such file", "name a PEM file that is there"),
+        (key(&empty), Which::Key, "no key in it", "-----BEGIN PRIVATE KEY-----"),
+        (key(&good.cert), Which::Key, "a certificate in it and no key", "with --tls-cert"),
+        (key(&locked), Which::Key, "encrypted", "openssl pkey"),
+        (key(&odd_key), Which::Key, "cannot be used", "ECDSA"),
+        (key(&other_key), Which::Key, "not that of the first certificate", "made together"),
+        (ca(&missing), Which::ClientCa, "cannot be read: No such file", "name a PEM file that is there"),
+        (ca(&good.key), Which::ClientCa, "there is a key in it", "name the file of the certificate"),
+        (ca(&odd), Which::ClientCa, "cannot be read", "authorities"),
+        (cert(&folder.0), Which::Cert, "cannot be read", "readable PEM file"),
+    ];
+    for (files, which, problem, mend) in table {
+        let fault = Current::open(files).expect_err(problem);
+        assert_eq!(fault.which, which, "{fault:?}");
+        assert!(fault.problem.contains(problem), "{problem}: {fault:?}");
+        assert!(fault.mend.contains(mend), "{mend}: {fault:?}");
+    }
+}
+
+#[test]
+fn newer_files_are_taken_and_wrong_ones_are_said_once() {
+    let folder = Folder::new("tls-newer");
+    let authority = authority();
+    let files = folder.files(&authority);
+    let current = Current::open(files.clone()).expect("they fit");
+    let first = current.terms();
+    assert_eq!(current.look(false), Look::Same);
+    assert_eq!(current.look(true), Look::Same, "also when somebody asks");
+    assert!(std::sync::Arc::ptr_eq(&first, &current.terms()));
+    // Who renews writes one file after the other.
+    let (cert, key) = pair(&authority);
+    folder.write("cert.pem", &cert);
+    let Look::Unusable(fault) = current.look(false) else { panic!("the key is of the old one") };
+    assert_eq!(fault.which, Which::Key);
+    assert_eq!(current.look(false), Look::Same, "that was said");
+    assert_eq!(current.look(true), Look::Unusable(fault), "who asks is told");
+    assert!(std::sync::Arc::ptr_eq(&first, &current.terms()), "the old one is served on");
+    folder.write("key.pem", &key);
+    assert_eq!(current.look(false), Look::Newer);
+    let second = current.terms();
+    assert!(!std::sync::Arc::ptr_eq(&first, &second));
+    assert_eq!(current.look(false), Look::Same);
+    // A file that is away for a moment, and comes back as it was.
+    fs::remove_file(&files.key).expect("it is there");
+    assert!(matches!(current.look(false), Look::Unusable(Fault { which: Which::Key, .. })));
+    assert_eq!(current.look(false), Look::Same);
+    assert!(std::sync::Arc::ptr_eq(&second, &current.terms()));
+    folder.write("key.pem", &key);
+    assert_eq!(current.look(false), Look::Newer);
+}

@@ -1,0 +1,131 @@
+//! Certificates of clients, and those of the server that change.
+
+use std::time::{Duration, Instant};
+
+use revcast_tests::server::binary;
+use revcast_tests::tls::Version;
+
+use super::*;
+
+#[test]
+fn certificates_of_clients_are_optional_and_verified() {
+    let stand = Stand::new("tls-clients", true, &[]);
+    let strangers = Authority::new(Path::new(stand.scratch.path()), "strangers");
+    let known = stand.authority.client("anna");
+    let stranger = strangers.client("anna");
+    let ended = stand.authority.client_for("bob", Duration::ZERO);
+    std::thread::sleep(Duration::from_secs(1));
+    for version in Version::ALL {
+        let asks = |identity: &Identity| {
+            let client = stand.client_with(&stand.trust.showing(version, identity));
+            client.connect().unwrap().request("GET", "/version", &[], &[])
+        };
+        assert_eq!(asks(&known).unwrap().status, 200, "{version:?}");
+        let alert = asks(&stranger).expect_err("nobody vouches for it").to_string();
+        assert!(alert.contains("UnknownCA") || alert.contains("DecryptError"), "{version:?}: {alert}");
+        let alert = asks(&ended).expect_err("it is over").to_string();
+        assert!(alert.contains("CertificateExpired"), "{version:?}: {alert}");
+        let none = stand.client_with(&stand.trust.in_version(version));
+        assert_eq!(none.get("/version").status, 200, "{version:?}: none is asked for by the protocol alone");
+    }
+}
+
+/// Tickets of a session carry the client's certificate. One that has ended since is refused all the same.
+#[test]
+fn a_session_is_resumed_but_not_beyond_its_certificate() {
+    let stand = Stand::new("tls-resume", true, &[]);
+    for version in Version::ALL {
+        let short = stand.authority.client_for("carl", Duration::from_secs(4));
+        let client = stand.client_with(&stand.trust.showing(version, &short));
+        let ask = || {
+            let mut connection = client.connect().unwrap();
+            let reply = connection.request("GET", "/version", &[], &[])?;
+            assert_eq!(reply.status, 200);
+            std::io::Result::Ok(connection.stream().tls().handshake_kind().unwrap())
+        };
+        assert_eq!(ask().unwrap(), rustls::HandshakeKind::Full, "{version:?}");
+        assert_eq!(ask().unwrap(), rustls::HandshakeKind::Resumed, "{version:?}");
+        std::thread::sleep(Duration::from_secs(5));
+        ask().expect_err("the certificate has ended");
+    }
+}
+
+/// The leaf that the server shows, in DER.
+fn shown(stand: &Stand) -> Vec<u8> {
+    let mut connection = stand.client().connect().unwrap();
+    assert_eq!(connection.request("GET", "/version", &[], &[]).unwrap().status, 200);
+    connection.stream().tls().peer_certificates().unwrap()[0].to_vec()
+}
+
+fn hang_up(server: &Server) {
+    assert!(Command::new("kill").args(["-HUP", &server.pid().to_string()]).status().unwrap().success());
+}
+
+#[test]
+fn newer_certificates_are_served_to_who_comes_and_leave_the_others_alone() {
+    let stand = Stand::new("tls-reload", false, &[]);
+    let first = shown(&stand);
+    let mut watch = stand.client().watch(&format!("{PATH}?watch=1")).unwrap();
+    let until_new = |old: &[u8], patience: Duration| {
+        let since = Instant::now();
+        loop {
+            let now = shown(&stand);
+            if now != old {
+                return now;
+            }
+            assert!(since.elapsed() < patience, "the old one is still served");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    // By a signal, at once.
+    assert_eq!(stand.authority.server(), stand.identity, "in the same files");
+    hang_up(&stand.server);
+    let second = until_new(&first, Duration::from_secs(3));
+    // By itself, after a look.
+    stand.authority.server();
+    let third = until_new(&second, Duration::from_secs(15));
+    // A pair that does not fit changes nothing.
+    std::fs::write(&stand.identity.key, "no key at all").unwrap();
+    hang_up(&stand.server);
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(shown(&stand) == third, "what fitted is served on");
+    create(&stand.client(), "after");
+    assert_eq!(watch.next_event().1["metadata"]["name"], "after", "who is there stays");
+}
+
+#[test]
+fn a_server_without_tls_survives_the_signal() {
+    let server = Server::start(&[]);
+    for _ in 0..3 {
+        hang_up(&server);
+    }
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(server.client().get("/version").status, 200);
+    assert_eq!(server.terminate(), Some(0), "and still hears the other one");
+}
+
+#[test]
+fn files_that_do_not_fit_end_the_start_with_one_line() {
+    let scratch = Scratch::new("tls-start");
+    let authority = Authority::new(Path::new(scratch.path()), "ca");
+    let (one, other) = (authority.server(), authority.client("other"));
+    let (cert, key) = (one.cert.to_str().unwrap(), one.key.to_str().unwrap());
+    let other_key = other.key.to_str().unwrap();
+    let table: [(&[&str], &str); 5] = [
+        (&["--tls-cert", cert], "add --tls-key FILE"),
+        (&["--tls-client-ca", cert], "says nothing without TLS"),
+        (&["--tls-cert", "/nowhere/c.pem", "--tls-key", key], "cannot be read: No such file"),
+        (&["--tls-cert", key, "--tls-key", key], "a key in it and no certificate"),
+        (&["--tls-cert", cert, "--tls-key", other_key], "made together"),
+    ];
+    for (options, why) in table {
+        let mut command = Command::new(binary());
+        let output = command.args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "none"]);
+        let output = output.args(options).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{options:?}: {said}");
+        let line = said.lines().find(|line| line.contains("--tls-")).unwrap_or_else(|| panic!("{said}"));
+        assert!(line.contains(why), "{why}: {said}");
+        assert!(output.stdout.is_empty());
+    }
+}
