@@ -150,7 +150,7 @@ pub(crate) static ROWS: [Row; 46] = [
     Row {
         name: "tls-client-ca",
         value: "FILE",
-        help: "PEM: verify clients' certificates by these",
+        help: "PEM: who vouches for clients",
         standard: Standard::Unset("not asked for"),
         in_file: true,
         set: Set::One(|config, text| {
