@@ -82,6 +82,18 @@ pub struct Config {
     pub drain_grace: Duration,
     /// Watches at once; `None`: [`crate::doctor::Report::watchers_max`].
     pub max_watchers: Option<usize>,
+    /// Watches of one user at once; `None`: as many as there may be.
+    pub max_watchers_per_user: Option<usize>,
+    /// Connections at once; `None`: as many as there are descriptors.
+    pub max_connections: Option<usize>,
+    /// Connections of one address at once; `None`: as many as there may be.
+    pub max_connections_per_address: Option<usize>,
+    /// From a connection's begin, or a head's first byte, to the head's end: 1 s to 1 h.
+    pub head_timeout: Duration,
+    /// Between two requests of a connection: 1 s to 1 h.
+    pub idle_timeout: Duration,
+    /// From a head to the end of its body: 1 s to 1 h.
+    pub request_timeout: Duration,
     /// Resources beside the built-in ones.
     pub resources: Vec<ResourceEntry>,
     /// The etcd cluster that is served; `None`: the embedded store.
@@ -195,6 +207,12 @@ impl Config {
             drain_delay: Duration::ZERO,
             drain_grace: Duration::ZERO,
             max_watchers: None,
+            max_watchers_per_user: None,
+            max_connections: None,
+            max_connections_per_address: None,
+            head_timeout: Duration::ZERO,
+            idle_timeout: Duration::ZERO,
+            request_timeout: Duration::ZERO,
             resources: Vec::new(),
             etcd: None,
             tls: None,

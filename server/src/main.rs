@@ -179,6 +179,14 @@ fn plan(config: &Config, watchers_max: usize, tls: Option<Arc<Current>>) -> runt
         tls,
         drain_grace: config.drain_grace,
         watchers_max,
+        limits: runtime::Limits {
+            head_timeout: config.head_timeout,
+            idle_timeout: config.idle_timeout,
+            request_timeout: config.request_timeout,
+            connections_max: config.max_connections,
+            connections_per_address_max: config.max_connections_per_address,
+            watchers_per_user_max: config.max_watchers_per_user,
+        },
         remote: config.etcd.is_some(),
     }
 }

@@ -91,7 +91,7 @@ const DAY: u64 = 24 * HOUR;
 pub(crate) const TRUTH: &str = "true|false";
 
 /// In the order of the help.
-pub(crate) static ROWS: [Row; 46] = [
+pub(crate) static ROWS: [Row; 52] = [
     Row {
         name: "listen",
         value: "ADDR",
@@ -233,6 +233,78 @@ pub(crate) static ROWS: [Row; 46] = [
             Ok(())
         }),
         show: |config| config.max_watchers.map_or(Shown::Unset, Shown::Number),
+    },
+    Row {
+        name: "max-watchers-per-user",
+        value: "N",
+        help: "watches of one user, or address; 0: any number",
+        standard: Standard::Text("0"),
+        in_file: true,
+        set: Set::One(|config, text| {
+            config.max_watchers_per_user = count_or_any(text)?;
+            Ok(())
+        }),
+        show: |config| Shown::Number(config.max_watchers_per_user.unwrap_or(0)),
+    },
+    Row {
+        name: "max-connections",
+        value: "N",
+        help: "connections at once; 0: what nofile allows",
+        standard: Standard::Text("0"),
+        in_file: true,
+        set: Set::One(|config, text| {
+            config.max_connections = count_or_any(text)?;
+            Ok(())
+        }),
+        show: |config| Shown::Number(config.max_connections.unwrap_or(0)),
+    },
+    Row {
+        name: "max-connections-per-address",
+        value: "N",
+        help: "and from one address; 0: any number",
+        standard: Standard::Text("0"),
+        in_file: true,
+        set: Set::One(|config, text| {
+            config.max_connections_per_address = count_or_any(text)?;
+            Ok(())
+        }),
+        show: |config| Shown::Number(config.max_connections_per_address.unwrap_or(0)),
+    },
+    Row {
+        name: "head-timeout",
+        value: "TIME",
+        help: "from connecting, or first byte, to a whole head",
+        standard: Standard::Text("32s"),
+        in_file: true,
+        set: Set::One(|config, text| {
+            config.head_timeout = value::time(text, seconds(1)..=seconds(HOUR))?;
+            Ok(())
+        }),
+        show: |config| Shown::Text(value::show_time(config.head_timeout)),
+    },
+    Row {
+        name: "idle-timeout",
+        value: "TIME",
+        help: "between two requests of a connection",
+        standard: Standard::Text("90s"),
+        in_file: true,
+        set: Set::One(|config, text| {
+            config.idle_timeout = value::time(text, seconds(1)..=seconds(HOUR))?;
+            Ok(())
+        }),
+        show: |config| Shown::Text(value::show_time(config.idle_timeout)),
+    },
+    Row {
+        name: "request-timeout",
+        value: "TIME",
+        help: "from a head to the end of its body",
+        standard: Standard::Text("60s"),
+        in_file: true,
+        set: Set::One(|config, text| {
+            config.request_timeout = value::time(text, seconds(1)..=seconds(HOUR))?;
+            Ok(())
+        }),
+        show: |config| Shown::Text(value::show_time(config.request_timeout)),
     },
     Row {
         name: "resource",
@@ -545,6 +617,11 @@ pub(crate) static ROWS: [Row; 46] = [
 /// The row of an option, by its name in kebab case.
 pub(crate) fn index_of(name: &str) -> Option<usize> {
     ROWS.iter().position(|row| row.name == name)
+}
+
+/// A number; 0 is no limit.
+fn count_or_any(text: &str) -> Result<Option<usize>, Wrong> {
+    Ok(Some(value::whole(text, 0..=1 << 24)?).filter(|count| *count > 0))
 }
 
 pub(super) fn path(text: &str) -> Result<PathBuf, Wrong> {

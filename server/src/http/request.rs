@@ -232,12 +232,14 @@ fn parse_complete(head: &[u8]) -> Result<RequestHead, HeadError> {
         (false, None | Some(0)) => BodyFraming::None,
         (false, Some(length)) => BodyFraming::Length(length),
     };
+    // `//` is read in two ways, by us as no resource: what follows it on the connection is not trusted either.
+    let is_plain = !target.path.iter().any(String::is_empty);
     Ok(RequestHead {
         method,
         path: target.path,
         query: target.query,
         minor_version,
-        keep_alive: is_http_11 && !fields.connection_close,
+        keep_alive: is_http_11 && !fields.connection_close && is_plain,
         body,
         expect_continue: is_http_11 && fields.expect_continue,
         accept: fields.accept,

@@ -1,10 +1,12 @@
 //! Accepting: from a listener to a task for each connection, also when descriptors run out.
 
-use std::net::SocketAddr;
+use std::net::{Shutdown, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::panic::AssertUnwindSafe;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant, SystemTime};
 
 use futures_lite::{AsyncWriteExt, FutureExt};
 use glommio::net::{TcpListener, TcpStream};
@@ -14,9 +16,13 @@ use rustix::net::sockopt::{
     set_tcp_keepidle, set_tcp_keepintvl, set_tcp_user_timeout,
 };
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with};
+use uuid::Uuid;
 
 use super::connection::{Face, STALL, serve};
+use super::crowd::Guest;
 use super::local::Local;
+use crate::http::response::push_status;
+use crate::http::status::{Layout, Status};
 
 /// Connections that the kernel keeps until they are accepted; it caps this at `net.core.somaxconn`.
 const LISTEN_BACKLOG: i32 = 4096;
@@ -108,19 +114,45 @@ pub(super) async fn accept(local: Rc<Local>, listener: TcpListener, face: Face) 
             Ok(_) if local.closing() && face == Face::Public => {}
             Ok(stream) if is_another_left(&local) => {
                 tune(&stream);
-                start(serve(Rc::clone(&local), stream, face));
+                let shared = &local.shared;
+                let peer = || stream.peer_addr().ok();
+                match face {
+                    // Operators get in whoever else is here.
+                    Face::Admin => start(&local, serve(Rc::clone(&local), stream, face, None)),
+                    Face::Public => match shared.crowd.admit(peer, shared.doors.watchers()) {
+                        Ok(guest) => start(&local, serve(Rc::clone(&local), stream, face, Some(guest))),
+                        // Who speaks TLS would understand nothing of it.
+                        Err(_) if shared.tls.is_some() => {}
+                        Err(status) => turn_away(stream, &status).await,
+                    },
+                }
             }
-            // Who speaks TLS would understand nothing of it.
-            Ok(_) if face == Face::Public && local.shared.tls.is_some() => {}
+            // Nor of this.
+            Ok(_) if face == Face::Public && local.shared.tls.is_some() => {
+                local.shared.crowd.complain(local.shared.started.elapsed());
+            }
             Ok(mut stream) => {
+                local.shared.crowd.complain(local.shared.started.elapsed());
                 let _ = stream.write_all(OVERLOADED).await;
             }
             // It was shut down.
             Err(_) if local.closing() && face == Face::Public => return,
             // Out of descriptors or memory: the connection waits in the kernel.
-            Err(_) => sleep(BACK_OFF).await,
+            Err(_) => {
+                local.shared.crowd.complain(local.shared.started.elapsed());
+                sleep(BACK_OFF).await;
+            }
         }
     }
+}
+
+/// Tells a connection that there is no place for it. Its buffer is empty, so that does not wait.
+async fn turn_away(mut stream: TcpStream, status: &Status) {
+    let mut out = Vec::with_capacity(512);
+    push_status(&mut out, status, Layout::Compact, None, SystemTime::now(), Uuid::new_v4());
+    // Who has gone already is told nothing.
+    let _ = stream.write_all(&out).await;
+    let _ = stream.shutdown(Shutdown::Write).await;
 }
 
 /// Sets what every connection needs that is read and written by a task.
@@ -132,10 +164,12 @@ pub(super) fn tune(stream: &TcpStream) {
 }
 
 /// Starts the task of a connection. A panic in it ends that connection and nothing else.
-pub(super) fn start(connection: impl Future<Output = ()> + 'static) {
+pub(super) fn start(local: &Rc<Local>, connection: impl Future<Output = ()> + 'static) {
     let task = AssertUnwindSafe(connection).catch_unwind();
+    let shared = Arc::clone(&local.shared);
     glommio::spawn_local(async move {
         if task.await.is_err() {
+            shared.panics.fetch_add(1, Ordering::Relaxed);
             crate::log::error("a request panicked; its connection was closed");
         }
     })

@@ -12,12 +12,13 @@ use glommio::net::TcpStream;
 use uuid::Uuid;
 
 use super::admin;
+use super::crowd::Guest;
 use super::handoff::Arrival;
 use super::local::{Busy, Local};
 use super::transport::Transport;
 use super::wrap;
-use crate::http::body::{BODY_BYTES_MAX, BodyDecoder, Fed};
-use crate::http::request::{BodyFraming, HEAD_BYTES_MAX, HeadScanner, Parsed, RequestHead};
+use crate::http::body::{BODY_BYTES_MAX, BodyDecoder, DRAINED_BODY_BYTES_MAX, Fed};
+use crate::http::request::{BodyFraming, HEAD_BYTES_MAX, HeadScanner, Method, Parsed, RequestHead};
 use crate::http::response::{
     CONTINUE, Framing, JSON, LAST_CHUNK, ResponseHead, push_chunk, push_response, push_status,
 };
@@ -25,10 +26,6 @@ use crate::http::status::{Layout, Status};
 use crate::http::websocket::Handshake;
 use crate::serve::{Host, Pieces, Reply, Whole, Wire, Wish, admit, admit_operator, handle};
 
-/// A connection without a request is closed after this (Kubernetes: 90 s).
-const IDLE: Duration = Duration::from_secs(90);
-/// A head must be there this long after its first byte was waited for (Kubernetes: 32 s).
-const HEAD_TIME: Duration = Duration::from_secs(32);
 /// The longest pause within a body, and the longest time that a peer may take no byte of a reply.
 pub(super) const STALL: Duration = Duration::from_secs(30);
 /// Read at once while nothing is there: an idle connection holds no more.
@@ -50,8 +47,8 @@ enum Over {
     Linger,
 }
 
-/// Serves a connection that was accepted until it is over or becomes a watch.
-pub(super) async fn serve(local: Rc<Local>, stream: TcpStream, face: Face) {
+/// Serves a connection that was accepted until it is over or becomes a watch. `guest`: how it is counted, if it is.
+pub(super) async fn serve(local: Rc<Local>, stream: TcpStream, face: Face, guest: Option<Guest>) {
     let mut buffer = Vec::new();
     let transport = match &local.shared.tls {
         Some(tls) if face == Face::Public => {
@@ -62,12 +59,18 @@ pub(super) async fn serve(local: Rc<Local>, stream: TcpStream, face: Face) {
         }
         Some(_) | None => Transport::plain(stream),
     };
-    Connection::new(local, transport, buffer, face).serve().await;
+    Connection { is_new: true, ..Connection::new(local, transport, buffer, face, guest) }.serve().await;
 }
 
 /// Goes on with a connection whose watch is over. `buffer` holds bytes that were read already; the server waits for what is
 /// still owed of the watch.
-pub(super) async fn go_on(local: Rc<Local>, mut transport: Transport, buffer: Vec<u8>, busy: Busy) {
+pub(super) async fn go_on(
+    local: Rc<Local>,
+    mut transport: Transport,
+    buffer: Vec<u8>,
+    busy: Busy,
+    guest: Option<Guest>,
+) {
     if transport.settle().await.is_err() {
         return;
     }
@@ -75,7 +78,7 @@ pub(super) async fn go_on(local: Rc<Local>, mut transport: Transport, buffer: Ve
         return transport.close().await;
     }
     drop(busy);
-    Connection::new(local, transport, buffer, Face::Public).serve().await;
+    Connection::new(local, transport, buffer, Face::Public, guest).serve().await;
 }
 
 struct Connection {
@@ -87,12 +90,22 @@ struct Connection {
     face: Face,
     /// Who the client says it is, in DER: the leaf of a chain that was verified. It holds for every request of the connection.
     peer_certificate: Option<Arc<[u8]>>,
+    /// How it is counted; `None`: it is not.
+    guest: Option<Guest>,
+    /// Whether it has asked for nothing yet.
+    is_new: bool,
 }
 
 impl Connection {
-    fn new(local: Rc<Local>, transport: Transport, buffer: Vec<u8>, face: Face) -> Self {
+    fn new(
+        local: Rc<Local>,
+        transport: Transport,
+        buffer: Vec<u8>,
+        face: Face,
+        guest: Option<Guest>,
+    ) -> Self {
         let peer_certificate = transport.peer_certificate();
-        Self { local, transport: Some(transport), buffer, face, peer_certificate }
+        Self { local, transport: Some(transport), buffer, face, peer_certificate, guest, is_new: false }
     }
 
     async fn serve(mut self) {
@@ -123,6 +136,8 @@ impl Connection {
 
     /// One request. `None`: the connection goes on.
     async fn exchange(&mut self, head: &RequestHead) -> Option<Over> {
+        #[cfg(debug_assertions)]
+        assert!(head.path != ["planted", "panic"], "planted: what does a panic take with it?");
         let app = &self.local.shared.app;
         let (certificate, now) = (self.peer_certificate.as_deref(), SystemTime::now());
         let admitted = match self.face {
@@ -141,8 +156,10 @@ impl Connection {
             Some(admitted) => handle(&self.local.shared.app, &*self.local, head, &admitted, body).await,
             None => admin::handle(&self.local, head).await,
         };
+        // Who was refused another protocol may have begun to speak it.
+        let refused = matches!(&reply, Reply::Whole(whole) if whole.code >= 400 && head.upgrade.is_some());
         let sent = match reply {
-            Reply::Whole(whole) => self.send_whole(head, &whole, false).await,
+            Reply::Whole(whole) => self.send_whole(head, &whole, refused).await,
             Reply::Pieces(pieces) => self.send_pieces(head, pieces).await,
             Reply::Refused(status, Wire::WebSocket(handshake)) => {
                 let refused = self.send_refused_websocket(&handshake, &status).await;
@@ -152,7 +169,7 @@ impl Connection {
             Reply::Watch(wish) => return self.become_watch(head, wish).await,
         };
         match sent {
-            Ok(()) if head.keep_alive && !self.local.leaving() => None,
+            Ok(()) if head.keep_alive && !refused && !self.local.leaving() => None,
             Ok(()) => Some(Over::Linger),
             Err(_) => Some(Over::Quiet),
         }
@@ -160,7 +177,9 @@ impl Connection {
 
     async fn read_head(&mut self) -> Result<Option<RequestHead>, Over> {
         let mut scanner = HeadScanner::new();
-        let mut deadline = None;
+        let limits = self.local.shared.limits;
+        // Who connects has something to ask; who has asked may think about it.
+        let mut deadline = std::mem::take(&mut self.is_new).then(|| Instant::now() + limits.head_timeout);
         loop {
             match scanner.parse(&self.buffer) {
                 Ok(Parsed::Complete { head, head_len }) => {
@@ -177,18 +196,23 @@ impl Connection {
                 self.buffer.len() <= HEAD_BYTES_MAX + READ_BYTES,
                 "the scanner refuses longer heads"
             );
-            let patience = if self.buffer.is_empty() {
-                IDLE
+            let patience = if self.buffer.is_empty() && deadline.is_none() {
+                limits.idle_timeout
             } else {
-                let deadline = *deadline.get_or_insert_with(|| Instant::now() + HEAD_TIME);
+                let deadline = *deadline.get_or_insert_with(|| Instant::now() + limits.head_timeout);
                 deadline.saturating_duration_since(Instant::now())
             };
-            if patience.is_zero() {
-                return Ok(None);
-            }
-            match self.read_some(patience).await {
-                Ok(0) | Err(_) => return Ok(None),
-                Ok(_) => {}
+            let late = match self.read_some(patience).await {
+                Ok(0) => return Ok(None),
+                Ok(_) => false,
+                Err(error) if error.kind() == std::io::ErrorKind::TimedOut && !self.buffer.is_empty() => true,
+                Err(_) => return Ok(None),
+            };
+            if late {
+                let message =
+                    format!("no whole head came within {} s: send it at once", limits.head_timeout.as_secs());
+                self.send_status(&Status::other(408, message), None).await;
+                return Err(Over::Linger);
             }
         }
     }
@@ -197,16 +221,20 @@ impl Connection {
         if head.body == BodyFraming::None {
             return Ok(Bytes::new());
         }
-        let mut decoder = match BodyDecoder::new(head.body, BODY_BYTES_MAX) {
+        // What a GET carries is thrown away: past so much it is not worth the reading.
+        let reads_only = matches!(head.method, Method::Get | Method::Head);
+        let limit = if reads_only { DRAINED_BODY_BYTES_MAX } else { BODY_BYTES_MAX };
+        let mut decoder = match BodyDecoder::new(head.body, limit) {
             Ok(decoder) => decoder,
             Err(error) => {
-                self.send_status(&error.status(), Some(head)).await;
+                self.send_last(&error.status(), head).await;
                 return Err(Over::Linger);
             }
         };
         if head.expect_continue && self.buffer.is_empty() && self.send(CONTINUE).await.is_err() {
             return Err(Over::Quiet);
         }
+        let deadline = Instant::now() + self.local.shared.limits.request_timeout;
         loop {
             match decoder.feed(&self.buffer) {
                 Ok(Fed::Done { body, consumed }) => {
@@ -215,19 +243,33 @@ impl Connection {
                 }
                 Ok(Fed::NeedMore) => self.buffer.clear(),
                 Err(error) => {
-                    self.send_status(&error.status(), Some(head)).await;
+                    self.send_last(&error.status(), head).await;
                     return Err(Over::Linger);
                 }
             }
-            match self.read_some(STALL).await {
-                Ok(0) | Err(_) => return Err(Over::Quiet),
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.read_some(left.min(STALL)).await {
+                Ok(0) => return Err(Over::Quiet),
                 Ok(_) => {}
+                Err(error) if error.kind() == std::io::ErrorKind::TimedOut => {
+                    let message = format!(
+                        "the body is not whole after {} s, or nothing of it came for {} s: send it faster",
+                        self.local.shared.limits.request_timeout.as_secs(),
+                        STALL.as_secs()
+                    );
+                    self.send_last(&Status::other(408, message), head).await;
+                    return Err(Over::Linger);
+                }
+                Err(_) => return Err(Over::Quiet),
             }
         }
     }
 
     async fn read_some(&mut self, patience: Duration) -> std::io::Result<usize> {
         let Some(transport) = &mut self.transport else { return Ok(0) };
+        if patience.is_zero() {
+            return Err(std::io::ErrorKind::TimedOut.into());
+        }
         let most = if self.buffer.is_empty() { FIRST_READ_BYTES } else { READ_BYTES };
         transport.read(&mut self.buffer, most, patience).await
     }
@@ -247,7 +289,7 @@ impl Connection {
         }
     }
 
-    async fn send_whole(&mut self, head: &RequestHead, whole: &Whole, close: bool) -> std::io::Result<()> {
+    async fn send_whole(&mut self, head: &RequestHead, whole: &Whole, last: bool) -> std::io::Result<()> {
         let mut out = Vec::with_capacity(whole.body.len() + 512);
         let mut response = response(whole.code, whole.content_type, Framing::Length(0));
         response.retry_after_seconds = whole.retry_after_seconds;
@@ -258,7 +300,7 @@ impl Connection {
         response.caching = whole.caching;
         response.nosniff = whole.nosniff;
         response.websocket_version = whole.websocket_version;
-        response.close = close || self.local.leaving();
+        response.close = last || self.local.leaving();
         push_response(&mut out, &response, Some(head), &whole.body);
         self.send(&out).await
     }
@@ -327,10 +369,19 @@ impl Connection {
             self.send_status(&Status::too_many_requests(message, 1), Some(head)).await;
             return if head.keep_alive && !self.local.leaving() { None } else { Some(Over::Linger) };
         }
+        // Whoever authenticates requests names the user here.
+        let user: Option<&str> = None;
+        let pass = match self.guest.as_mut().map_or(Ok(None), |guest| guest.watch(user)) {
+            Ok(pass) => pass,
+            Err(status) => {
+                self.send_status(&status, Some(head)).await;
+                return if head.keep_alive { None } else { Some(Over::Linger) };
+            }
+        };
         // First of all the second descriptor: behind the head there is no way to say that there is none left.
         let Some(Ok(socket)) = self.transport.as_ref().map(Transport::duplicate) else {
             let message = "no descriptor is left for another watch: raise nofile (ulimit -n)".to_owned();
-            self.send_status(&Status::service_unavailable(message, 1), Some(head)).await;
+            self.send_last(&Status::service_unavailable(message, 1), head).await;
             return Some(Over::Linger);
         };
         let keep_alive = head.keep_alive && wish.wire == Wire::Chunked && !self.local.leaving();
@@ -352,8 +403,14 @@ impl Connection {
         }
         let keys = self.transport.take().and_then(Transport::into_keys);
         let leftover = std::mem::take(&mut self.buffer);
-        self.local.hand_over(Arrival { socket, keys, wish, leftover, keep_alive });
+        self.local.hand_over(Arrival { socket, keys, wish, leftover, keep_alive, pass });
         Some(Over::Quiet)
+    }
+
+    /// Sends an error behind which the connection ends, whatever the client asked for: the reply says so.
+    async fn send_last(&mut self, status: &Status, head: &RequestHead) {
+        let head = RequestHead { keep_alive: false, ..head.clone() };
+        self.send_status(status, Some(&head)).await;
     }
 
     /// Sends an error. The reply that cannot be sent is the peer's loss.

@@ -167,14 +167,17 @@ async fn heard(local: &Local, patience: Duration) {
 
 /// A stream is over and its connection goes on.
 fn resume(local: &Rc<Local>, remains: Remains) {
-    let Remains { socket, keys, owed, leftover } = remains;
+    let Remains { socket, keys, owed, leftover, ticket } = remains;
     if local.closing() && owed.is_empty() && keys.is_none() {
         return;
     }
+    let crowd = &local.shared.crowd;
     let stream = descriptor::stream(socket);
     tune(&stream);
+    let peer = if crowd.asks_address() { stream.peer_addr().ok() } else { None };
+    let guest = crowd.welcome_back(ticket, peer);
     let transport = Transport::again(stream, keys, owed);
     // Counted from now on: a server that closes waits for what is owed.
     let busy = local.begin_request();
-    start(go_on(Rc::clone(local), transport, leftover, busy));
+    start(local, go_on(Rc::clone(local), transport, leftover, busy, Some(guest)));
 }

@@ -13,6 +13,7 @@ use crossbeam_queue::SegQueue;
 use revcast_engine::{Scope, Stats};
 
 use super::transport::Keys;
+use super::crowd::Pass;
 use super::wake::Wake;
 use crate::serve::Wish;
 use crate::source::desk::{Answer, Asker, Shards};
@@ -30,6 +31,8 @@ pub(super) struct Arrival {
     pub(super) leftover: Vec<u8>,
     /// Whether the connection goes on behind the stream.
     pub(super) keep_alive: bool,
+    /// How it is counted by name, if it is.
+    pub(super) pass: Option<Box<Pass>>,
 }
 
 /// Something for a shard.

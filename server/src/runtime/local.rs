@@ -7,7 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -19,11 +19,12 @@ use revcast_engine::tick::Tick;
 use revcast_engine::{Ended, Object, Shard, ShardConfig, Start, Stats, Subscription, Turn};
 use rustix::net::{Shutdown, shutdown};
 
+use super::crowd::{Crowd, Limits};
 use super::gate::Gate;
 use super::handoff::{Arrival, Door, Doors, Letter};
 use super::passes::Passes;
 use super::sends::Sends;
-use super::sockets::{News, Remains, Sockets};
+use super::sockets::{Arrived, News, Remains, Sockets};
 use super::uring::Polls;
 use super::wake::{Bell, Promise};
 use super::wrap::Wrap;
@@ -53,6 +54,10 @@ pub(super) struct Shared {
     pub(super) doors: Doors,
     pub(super) started: Instant,
     pub(super) watchers_max: usize,
+    pub(super) limits: Limits,
+    pub(super) crowd: Arc<Crowd>,
+    /// Requests that panicked.
+    pub(super) panics: AtomicU64,
     pub(super) drain_grace: Duration,
     pub(super) send_mode: SendMode,
     /// What TLS begins with; `None`: clients speak plain HTTP.
@@ -320,7 +325,7 @@ impl Local {
     }
 
     fn begin(&self, arrival: Arrival) {
-        let Arrival { socket, keys, wish, leftover, keep_alive } = arrival;
+        let Arrival { socket, keys, wish, leftover, keep_alive, pass } = arrival;
         let now = self.now();
         let jitter = self.next_random().to_le_bytes()[0];
         let core = &mut *self.core.borrow_mut();
@@ -339,7 +344,8 @@ impl Local {
             },
             now,
         );
-        core.sockets.insert(id, socket, leftover, keep_alive, Wrap::new(&wish.wire, keys));
+        let wrap = Wrap::new(&wish.wire, keys);
+        core.sockets.insert(id, Arrived { fd: socket, leftover, keep_alive, wrap, pass });
         if let Some(pass) = wish.pass {
             core.passes.put(id, pass);
         }

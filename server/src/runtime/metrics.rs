@@ -102,6 +102,13 @@ pub(super) fn render(shared: &Shared) -> String {
     );
     per_shard(&mut out, &shards, "revcast_rounds_total", "counter", "Rounds of dispatch.", |s| s.rounds);
 
+    let connections = shared.crowd.connections() as u64;
+    one(&mut out, "revcast_connections", "gauge", "Connections that carry requests.", connections);
+    let turned_away = read(&shared.crowd.turned_away);
+    let help = "Connections beyond max-connections or max-connections-per-address.";
+    one(&mut out, "revcast_connections_refused_total", "counter", help, turned_away);
+    let panics = read(&shared.panics);
+    one(&mut out, "revcast_panics_total", "counter", "Requests that panicked.", panics);
     one(
         &mut out,
         "revcast_frames_serialized_total",

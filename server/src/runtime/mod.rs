@@ -6,6 +6,7 @@
 mod accept;
 mod admin;
 mod connection;
+mod crowd;
 mod descriptor;
 mod executor;
 mod gate;
@@ -28,7 +29,7 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::OnceLock;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -41,6 +42,8 @@ use crate::serve::{App, Life};
 use crate::source::desk::{Desk, Shards};
 use crate::tls;
 use accept::Tuning;
+use crowd::Crowd;
+pub use crowd::Limits;
 use handoff::Doors;
 use local::Shared;
 
@@ -71,6 +74,8 @@ pub struct Plan {
     pub drain_grace: Duration,
     /// Watches at most.
     pub watchers_max: usize,
+    /// How many may be here, and how long they may take to ask.
+    pub limits: Limits,
     /// Whether the source is elsewhere, and must be asked what is newest.
     pub remote: bool,
 }
@@ -215,6 +220,9 @@ pub fn start(
         doors: doors.clone(),
         started: Instant::now(),
         watchers_max: plan.watchers_max,
+        limits: plan.limits,
+        crowd: Crowd::new(&plan.limits),
+        panics: AtomicU64::new(0),
         drain_grace: plan.drain_grace,
         send_mode: plan.send_mode,
         tls: plan.tls.clone(),

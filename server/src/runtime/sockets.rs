@@ -13,6 +13,7 @@ use revcast_engine::{Outlet, Sent, WatcherId};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
+use super::crowd::{Pass, Ticket};
 use super::leaving::Leaving;
 use super::sends::Sends;
 use super::transport::Keys;
@@ -35,6 +36,8 @@ struct Socket {
     leftover: Option<Box<[u8]>>,
     /// The form of its bytes on the wire, when that is not plain chunks.
     wrap: Option<Box<Wrap>>,
+    /// How it is counted by name, if it is.
+    pass: Option<Box<Pass>>,
     keep_alive: bool,
     /// Whether the peer hanging up, or talking, is polled for.
     hearing: bool,
@@ -95,6 +98,18 @@ pub(super) struct Remains {
     pub(super) owed: Vec<u8>,
     /// What its client sent behind its request.
     pub(super) leftover: Vec<u8>,
+    pub(super) ticket: Option<Ticket>,
+}
+
+/// What a watch begins with.
+#[derive(Debug)]
+pub(super) struct Arrived {
+    pub(super) fd: OwnedFd,
+    /// What its client sent behind the request.
+    pub(super) leftover: Vec<u8>,
+    pub(super) keep_alive: bool,
+    pub(super) wrap: Option<Box<Wrap>>,
+    pub(super) pass: Option<Box<Pass>>,
 }
 
 /// Sockets by the slots of their watches.
@@ -151,21 +166,15 @@ impl Sockets {
         self.leaving.poll_anew(&mut self.polls);
     }
 
-    /// Takes the socket of a watch that begins. `leftover`: what its client sent behind the request.
-    pub(super) fn insert(
-        &mut self,
-        id: WatcherId,
-        fd: OwnedFd,
-        leftover: Vec<u8>,
-        keep_alive: bool,
-        wrap: Option<Box<Wrap>>,
-    ) {
+    /// Takes the socket of a watch that begins.
+    pub(super) fn insert(&mut self, id: WatcherId, arrived: Arrived) {
+        let Arrived { fd, leftover, keep_alive, wrap, pass } = arrived;
         if self.by_slot.len() <= id.slot() {
             self.by_slot.resize_with(id.slot() + 1, || None);
         }
         let leftover = (!leftover.is_empty()).then(|| leftover.into_boxed_slice());
         let keep_alive = keep_alive && wrap.as_ref().is_none_or(|wrap| wrap.goes_on());
-        let mut socket = Socket { id, fd, leftover, wrap, keep_alive, hearing: false, waiting: false };
+        let mut socket = Socket { id, fd, leftover, wrap, pass, keep_alive, hearing: false, waiting: false };
         if socket.ear() == Told::Readable && socket.leftover.is_some() {
             self.resting.push_front((Tick::ZERO, id));
         } else {
@@ -189,7 +198,9 @@ impl Sockets {
                 let leftover = socket.leftover.map_or_else(Vec::new, <[u8]>::into_vec);
                 let (keys, owed, kept) = wrap.map(|wrap| wrap.into_parts()).unwrap_or_default();
                 let leftover = if kept.is_empty() { leftover } else { [kept, leftover].concat() };
-                (clean && socket.keep_alive).then_some(Remains { socket: socket.fd, keys, owed, leftover })
+                let ticket = socket.pass.and_then(|pass| pass.connection);
+                let remains = Remains { socket: socket.fd, keys, owed, leftover, ticket };
+                (clean && socket.keep_alive).then_some(remains)
             }
         }
     }

@@ -76,7 +76,9 @@ impl Stand {
                 as_of_seconds: 0,
             };
             let id = stand.shard.subscribe(wish, Tick::ZERO);
-            stand.sockets.insert(id, socket.into(), Vec::new(), true, None);
+            let fd = socket.into();
+            let arrived = Arrived { fd, leftover: Vec::new(), keep_alive: true, wrap: None, pass: None };
+            stand.sockets.insert(id, arrived);
             stand.clients.push(client);
         }
         stand.turn_all();

@@ -1,0 +1,309 @@
+//! Who is here: how many connections there are in all and of each address, and how many watches each user has.
+//!
+//! Owns the counts and the words in which one more is refused. A count goes down where its ticket is dropped, however the
+//! connection or the watch ended. Names are counted only where a limit asks for it: without one, nothing is locked.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::http::status::Status;
+
+/// How much may be asked, and how long it may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// From a connection's first moment, or a head's first byte, to the head's end.
+    pub head_timeout: Duration,
+    /// How long a connection may lie between two requests.
+    pub idle_timeout: Duration,
+    /// From a request's head to the end of its body.
+    pub request_timeout: Duration,
+    /// Connections at once; `None`: as many as there are descriptors.
+    pub connections_max: Option<usize>,
+    /// Connections at once from one address.
+    pub connections_per_address_max: Option<usize>,
+    /// Watches at once of one user; of one address, where nobody says who the user is.
+    pub watchers_per_user_max: Option<usize>,
+}
+
+/// Whom a count is of.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Who {
+    Address(IpAddr),
+    User(Arc<str>),
+}
+
+/// Counts by name, none above a limit.
+#[derive(Debug)]
+struct Tally {
+    max: usize,
+    counts: Mutex<HashMap<Who, usize>>,
+}
+
+impl Tally {
+    fn new(max: usize) -> Arc<Self> {
+        Arc::new(Self { max, counts: Mutex::default() })
+    }
+
+    /// One more of `who`; `None`: there are as many as may be.
+    fn enter(self: &Arc<Self>, who: Who) -> Option<Ticket> {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = counts.entry(who.clone()).or_insert(0);
+        if *count >= self.max {
+            return None;
+        }
+        *count += 1;
+        Some(Ticket { tally: Arc::clone(self), who })
+    }
+}
+
+/// One of those that a [`Tally`] counts.
+#[derive(Debug)]
+pub(super) struct Ticket {
+    tally: Arc<Tally>,
+    who: Who,
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        let mut counts = self.tally.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = counts.get_mut(&self.who) {
+            *count -= 1;
+            // Whoever is gone costs nothing, however many come once.
+            if *count == 0 {
+                counts.remove(&self.who);
+            }
+        }
+    }
+}
+
+/// What a watch holds on to while it lives, when anything is counted by name.
+#[derive(Debug)]
+pub(super) struct Pass {
+    /// Of its connection, which may go on behind it.
+    pub(super) connection: Option<Ticket>,
+    _watch: Option<Ticket>,
+}
+
+/// All who are here.
+#[derive(Debug)]
+pub(super) struct Crowd {
+    /// Connections that carry requests; those that are watches are counted by their shards.
+    connections: AtomicUsize,
+    connections_max: Option<usize>,
+    addresses: Option<Arc<Tally>>,
+    users: Option<Arc<Tally>>,
+    /// Connections that were refused.
+    pub(super) turned_away: AtomicU64,
+    /// In which second it was last said that there is no descriptor.
+    complained: AtomicU64,
+}
+
+/// A connection that carries requests.
+#[derive(Debug)]
+pub(super) struct Guest {
+    crowd: Arc<Crowd>,
+    /// `None`: nothing is counted by address.
+    address: Option<IpAddr>,
+    ticket: Option<Ticket>,
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        self.crowd.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Crowd {
+    pub(super) fn new(limits: &Limits) -> Arc<Self> {
+        Arc::new(Self {
+            connections: AtomicUsize::new(0),
+            connections_max: limits.connections_max,
+            addresses: limits.connections_per_address_max.map(Tally::new),
+            users: limits.watchers_per_user_max.map(Tally::new),
+            turned_away: AtomicU64::new(0),
+            complained: AtomicU64::new(0),
+        })
+    }
+
+    /// Connections that carry requests.
+    pub(super) fn connections(&self) -> usize {
+        self.connections.load(Ordering::Relaxed)
+    }
+
+    /// A connection that has just come, beside so many watches; or what it is told.
+    pub(super) fn admit(
+        self: &Arc<Self>,
+        peer: impl FnOnce() -> Option<SocketAddr>,
+        watchers: usize,
+    ) -> Result<Guest, Box<Status>> {
+        let refused = |message: String| {
+            self.turned_away.fetch_add(1, Ordering::Relaxed);
+            Err(Box::new(Status::too_many_requests(message, 1)))
+        };
+        if let Some(max) = self.connections_max
+            && self.connections() + watchers >= max
+        {
+            return refused(format!("{max} connections are open, as many as may be: raise max-connections"));
+        }
+        let counted = self.addresses.is_some() || self.users.is_some();
+        let address = if counted { peer().map(|peer| subnet(peer.ip())) } else { None };
+        let ticket = match (&self.addresses, address) {
+            (Some(tally), Some(address)) => match tally.enter(Who::Address(address)) {
+                None => {
+                    return refused(format!(
+                        "{} connections from {address} are open, as many as may be: close some, or raise \
+                         max-connections-per-address",
+                        tally.max
+                    ));
+                }
+                ticket => ticket,
+            },
+            _ => None,
+        };
+        Ok(self.welcome(address, ticket))
+    }
+
+    /// A connection that is here already and carries requests again, with the ticket that it has.
+    pub(super) fn welcome_back(self: &Arc<Self>, ticket: Option<Ticket>, peer: Option<SocketAddr>) -> Guest {
+        let address = self.users.as_ref().and(peer).map(|peer| subnet(peer.ip()));
+        self.welcome(address, ticket)
+    }
+
+    /// Says that descriptors ran out, once a second at most, however many connections meet that on however many shards.
+    pub(super) fn complain(&self, since_start: Duration) -> bool {
+        let second = since_start.as_secs() + 1;
+        let is_first = self.complained.swap(second, Ordering::Relaxed) != second;
+        if is_first {
+            crate::log::warn(
+                "no descriptor is left for another connection; it is told 503: raise nofile (ulimit -n), or set \
+                 --max-connections",
+            );
+        }
+        is_first
+    }
+
+    /// Whether the address of a connection matters.
+    pub(super) const fn asks_address(&self) -> bool {
+        self.users.is_some()
+    }
+
+    fn welcome(self: &Arc<Self>, address: Option<IpAddr>, ticket: Option<Ticket>) -> Guest {
+        self.connections.fetch_add(1, Ordering::Relaxed);
+        Guest { crowd: Arc::clone(self), address, ticket }
+    }
+}
+
+impl Guest {
+    /// What the connection takes along when it becomes a watch of `user`; or what it is told.
+    pub(super) fn watch(&mut self, user: Option<&str>) -> Result<Option<Box<Pass>>, Box<Status>> {
+        let who = user.map(|user| Who::User(user.into())).or_else(|| self.address.map(Who::Address));
+        let watch = match (&self.crowd.users, who) {
+            (Some(tally), Some(who)) => {
+                let Some(ticket) = tally.enter(who.clone()) else {
+                    let whose = match who {
+                        Who::User(user) => format!("the user {user}"),
+                        Who::Address(address) => format!("clients at {address}"),
+                    };
+                    let message = format!(
+                        "{whose} may have {} watches at once and has them: end some, or raise \
+                         max-watchers-per-user",
+                        tally.max
+                    );
+                    return Err(Box::new(Status::too_many_requests(message, 1)));
+                };
+                Some(ticket)
+            }
+            _ => None,
+        };
+        let connection = self.ticket.take();
+        let holds = connection.is_some() || watch.is_some();
+        Ok(holds.then(|| Box::new(Pass { connection, _watch: watch })))
+    }
+}
+
+/// The address that counts: of IPv6 the first 64 bits, since a host has as many addresses behind them as it likes.
+fn subnet(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
+        }
+        v4 @ IpAddr::V4(_) => v4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits() -> Limits {
+        let time = Duration::from_secs(1);
+        Limits {
+            head_timeout: time,
+            idle_timeout: time,
+            request_timeout: time,
+            connections_max: None,
+            connections_per_address_max: None,
+            watchers_per_user_max: None,
+        }
+    }
+
+    fn at(address: &str) -> impl FnOnce() -> Option<SocketAddr> {
+        let address = SocketAddr::new(address.parse().expect("an address"), 1);
+        move || Some(address)
+    }
+
+    #[test]
+    fn connections_and_watches_are_counted_together() {
+        let crowd = Crowd::new(&Limits { connections_max: Some(3), ..limits() });
+        let first = crowd.admit(at("10.0.0.1"), 0).expect("one");
+        let _second = crowd.admit(at("10.0.0.1"), 1).expect("two and a watch");
+        let refused = crowd.admit(at("10.0.0.2"), 1).expect_err("a fourth");
+        assert_eq!(refused.code(), 429);
+        assert!(refused.to_json().contains("max-connections"), "{}", refused.to_json());
+        drop(first);
+        assert!(crowd.admit(at("10.0.0.2"), 1).is_ok());
+        assert_eq!(crowd.turned_away.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn want_of_descriptors_is_said_once_a_second() {
+        let crowd = Crowd::new(&limits());
+        let said = (0..5000).filter(|ms| crowd.complain(Duration::from_millis(*ms))).count();
+        assert_eq!(said, 5);
+    }
+
+    #[test]
+    fn an_address_is_counted_through_a_watch_and_behind_it() {
+        let crowd = Crowd::new(&Limits { connections_per_address_max: Some(2), ..limits() });
+        let mut first = crowd.admit(at("10.0.0.1"), 0).expect("one");
+        let pass = first.watch(None).expect("a watch").expect("which is counted");
+        drop(first);
+        let second = crowd.admit(at("10.0.0.1"), 0).expect("two");
+        assert!(crowd.admit(at("::ffff:10.0.0.1"), 0).is_err(), "the same address in other words");
+        assert!(crowd.admit(at("10.0.0.2"), 0).is_ok());
+        let again = crowd.welcome_back(pass.connection, None);
+        assert!(crowd.admit(at("10.0.0.1"), 0).is_err());
+        drop((again, second));
+        assert!(crowd.admit(at("10.0.0.1"), 0).is_ok());
+        assert_eq!(crowd.addresses.as_ref().expect("counted").counts.lock().expect("sound").len(), 0);
+    }
+
+    #[test]
+    fn a_user_has_watches_from_everywhere_and_nobody_those_of_an_address() {
+        let crowd = Crowd::new(&Limits { watchers_per_user_max: Some(1), ..limits() });
+        let (mut a, mut b) =
+            (crowd.admit(at("2001:db8::1"), 0).expect("a"), crowd.admit(at("2001:db8::2"), 0).expect("b"));
+        let pass = a.watch(Some("ann")).expect("the first");
+        assert!(b.watch(Some("ann")).is_err(), "a second, from elsewhere");
+        assert!(b.watch(Some("bob")).is_ok(), "and gone again");
+        let nobody = b.watch(None).expect("the first of the network");
+        assert!(a.watch(None).is_err(), "the second of the network");
+        drop((pass, nobody));
+        assert!(a.watch(Some("ann")).is_ok());
+        assert!(a.watch(None).is_ok());
+    }
+}
