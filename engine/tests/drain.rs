@@ -61,7 +61,8 @@ impl Stand {
         let config = ShardConfig { bookmark_interval: SECOND * 3600, heartbeat_interval: None };
         let shard = Shard::new(0, feed, config);
         let now = Tick::from_nanos(1_000_000_007);
-        let mut stand = Self { publisher, shard, resource, clients: Clients::default(), now, ends: Vec::new() };
+        let mut stand =
+            Self { publisher, shard, resource, clients: Clients::default(), now, ends: Vec::new() };
         for number in 0..watchers {
             stand.subscribe(number % 2 == 0);
         }

@@ -27,8 +27,8 @@ use crate::source::etcd::EtcdOptions;
 use crate::tls::Files;
 use etcd::EtcdWanted;
 use table::{ROWS, Row, Set, Shown, Standard};
-use who::WhoWanted;
 use tls::TlsWanted;
+use who::WhoWanted;
 
 /// A slot of the ring is at least a pointer: a ring whose slots alone pass its bytes is a slip.
 const SLOT_BYTES_MIN: u64 = 8;

@@ -19,7 +19,6 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_w
 use uuid::Uuid;
 
 use super::connection::{Face, STALL, serve};
-use super::crowd::Guest;
 use super::local::Local;
 use crate::http::response::push_status;
 use crate::http::status::{Layout, Status};

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crossbeam_queue::SegQueue;
 use revcast_engine::{Scope, Stats};
 
-use super::transport::Keys;
 use super::crowd::Pass;
+use super::transport::Keys;
 use super::wake::Wake;
 use crate::serve::Wish;
 use crate::source::desk::{Answer, Asker, Shards};
