@@ -13,7 +13,9 @@ pub(crate) fn run(data: &[u8]) {
 
 fn check(token: &str) {
     let Ok(taken) = Continuation::decode(token) else { return };
-    let json: Value = serde_json::from_slice(&slow_decode(token).expect("base64")).expect("JSON");
+    // What is not looked at may be of any bytes.
+    let bytes = slow_decode(token).expect("base64");
+    let json: Value = serde_json::from_str(&String::from_utf8_lossy(&bytes)).expect("JSON");
     let start = json["start"].as_str().expect("a start");
     assert_eq!(taken.start, start.strip_prefix('/').unwrap_or(start));
     assert!(taken.start.is_empty() || !taken.start.split('/').any(|part| ["", ".", ".."].contains(&part)));
