@@ -53,7 +53,7 @@ mod tests {
             ("a,,", Ok(vec!["a", "", ""])),
             ("", Ok(vec![""])),
             (r#"t,u,1,"g1,g2""#, Ok(vec!["t", "u", "1", "g1,g2"])),
-            (r#""a""b",""""#, Ok(vec![r#"a"b"#, r#"""#])),
+            (r##""a""b","""""##, Ok(vec![r#"a"b"#, r#"""#])),
             (r#""","x""#, Err("something stands behind a closing quote")),
             (r#""a,b"#, Err("a quote is not closed")),
             (r#""a"""#, Err("a quote is not closed")),

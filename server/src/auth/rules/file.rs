@@ -263,7 +263,10 @@ impl File<'_> {
             };
             !name.is_empty() && name.bytes().all(fits)
         };
-        if !is_name(resource, false) || (parts.len() > 1 && !group.is_empty() && !is_name(group, true)) {
+        if parts.iter().any(|part| part.is_empty())
+            || !is_name(resource, false)
+            || (parts.len() > 1 && !group.is_empty() && !is_name(group, true))
+        {
             let problem = format!("{text:?} is no resource");
             let mend = "write configmaps, apps/deployments, pods/status or apps/deployments/status, or [\"*\"] for all";
             return Err(self.wrong(item.span().start, &problem, mend));
