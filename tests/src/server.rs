@@ -44,6 +44,20 @@ pub fn binary() -> &'static PathBuf {
     })
 }
 
+/// A command that starts the binary, without what was said to the tests: it refuses `REVCAST_` variables that it does not
+/// know.
+pub fn command() -> Command {
+    let mut command = Command::new(binary());
+    without_ours(&mut command);
+    command
+}
+
+fn without_ours(command: &mut Command) {
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("REVCAST_")) {
+        command.env_remove(name);
+    }
+}
+
 /// What keeps the objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Store {
@@ -170,12 +184,7 @@ impl Server {
     }
 
     fn spawn(mut command: Command, options: &[&str]) -> Self {
-        // The server refuses REVCAST_ variables that it does not know, and ours are for the tests.
-        for (name, _) in
-            std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("REVCAST_"))
-        {
-            command.env_remove(name);
-        }
+        without_ours(&mut command);
         let given = |name: &str| options.iter().any(|option| option.split('=').next() == Some(name));
         let etcd = match Store::chosen() {
             Store::Embedded => None,

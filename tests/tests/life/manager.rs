@@ -90,28 +90,36 @@ fn a_manager_is_told_of_start_life_and_end() {
     }
 }
 
-/// A thread that is stopped until this goes. Only the thread that made it may let it go.
-struct Stopped(Pid);
+/// The threads of a shard, stopped until this goes. Only the thread that made it may let them go.
+struct Stopped(Vec<Pid>);
 
 impl Stopped {
     fn shard(server: &Server, number: usize) -> Self {
-        let name = format!("shard-{number}");
+        // The executor's, and those that it started, have its name and a number more.
+        let name = format!("shard-{number}-");
         let tasks = std::fs::read_dir(format!("/proc/{}/task", server.pid())).unwrap();
-        let task = tasks
-            .map(|task| task.unwrap().path())
-            .find(|task| std::fs::read_to_string(task.join("comm")).is_ok_and(|comm| comm.trim() == name));
-        let task = task.unwrap_or_else(|| panic!("no thread {name}"));
-        let pid = Pid::from_raw(task.file_name().unwrap().to_str().unwrap().parse().unwrap());
-        ptrace::seize(pid, ptrace::Options::empty()).unwrap();
-        ptrace::interrupt(pid).unwrap();
-        waitpid(pid, Some(WaitPidFlag::__WALL)).unwrap();
-        Self(pid)
+        let tasks = tasks.map(|task| task.unwrap().path());
+        let of_shard = tasks.filter(|task| {
+            std::fs::read_to_string(task.join("comm")).is_ok_and(|comm| comm.starts_with(&name))
+        });
+        let pids: Vec<Pid> = of_shard
+            .map(|task| Pid::from_raw(task.file_name().unwrap().to_str().unwrap().parse().unwrap()))
+            .collect();
+        assert!(!pids.is_empty(), "no thread {name}");
+        for &pid in &pids {
+            ptrace::seize(pid, ptrace::Options::empty()).unwrap();
+            ptrace::interrupt(pid).unwrap();
+            waitpid(pid, Some(WaitPidFlag::__WALL)).unwrap();
+        }
+        Self(pids)
     }
 }
 
 impl Drop for Stopped {
     fn drop(&mut self) {
-        ptrace::detach(self.0, None).unwrap();
+        for &pid in &self.0 {
+            ptrace::detach(pid, None).unwrap();
+        }
     }
 }
 
@@ -139,7 +147,8 @@ fn a_shard_that_stands_still_is_told_and_taken_back() {
             break reply;
         }
         assert!(began.elapsed() < NOTICED, "nobody notices");
-        std::thread::sleep(Duration::from_millis(50));
+        // Words have the time at which they are read.
+        heard.listen();
     };
     assert_eq!((told.status, told.text().as_str()), (503, "shard 1 does not turn: see the log\n"));
     heard.listen_for(HALF * 4);

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use revcast_tests::server::{Server, binary};
+use revcast_tests::server::{Server, binary, command};
 use seccompiler::{BpfProgram, apply_filter, compile_from_json};
 use serde_json::{Value, json};
 
@@ -45,9 +45,9 @@ fn a_refused_io_uring_is_one_line_and_its_own_exit_code() {
         (vec!["io_uring_register"], NOSYS),
     ] {
         let filter = filter(&calls, json!("allow"), json!({"errno": errno}));
-        let run = |command: &str| {
-            let mut revcast = Command::new(binary());
-            revcast.args([command, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]);
+        let run = |what: &str| {
+            let mut revcast = command();
+            revcast.args([what, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]);
             under(&filter, || revcast.stdin(Stdio::null()).output().unwrap())
         };
         let served = run("serve");
@@ -108,10 +108,10 @@ fn a_server_serves_under_the_profile_that_is_shipped() {
     let server = under(&profile, || Server::start(&store));
     assert_eq!(server.client().send("POST", path, &json!({"metadata": {"name": "kept"}})).status, 201);
     let url = format!("http://{}/readyz", server.admin);
-    let probe = under(&profile, || Command::new(binary()).args(["probe", &url]).output().unwrap());
+    let probe = under(&profile, || command().args(["probe", &url]).output().unwrap());
     assert_eq!((probe.status.code(), probe.stdout), (Some(0), b"ok\n".to_vec()));
     assert_eq!(server.terminate(), Some(0));
-    let gone = Command::new(binary()).args(["probe", &url]).output().unwrap();
+    let gone = command().args(["probe", &url]).output().unwrap();
     assert_eq!(gone.status.code(), Some(1));
     let said = String::from_utf8(gone.stderr).unwrap();
     assert!(said.starts_with("revcast: ") && said.lines().count() == 1, "{said}");
