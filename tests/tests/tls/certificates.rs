@@ -82,7 +82,7 @@ fn newer_certificates_are_served_to_who_comes_and_leave_the_others_alone() {
     hang_up(&stand.server);
     let second = until_new(&first, Duration::from_secs(3));
     // By itself, after a look.
-    stand.authority.server();
+    assert_eq!(stand.authority.server(), stand.identity);
     let third = until_new(&second, Duration::from_secs(15));
     // A pair that does not fit changes nothing.
     std::fs::write(&stand.identity.key, "no key at all").unwrap();
