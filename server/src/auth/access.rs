@@ -119,7 +119,12 @@ impl Access {
                     Method::Get | Method::Head if watch => Verb::Watch,
                     Method::Get | Method::Head => Verb::List,
                     Method::Delete => Verb::DeleteCollection,
-                    other => write_verb(other),
+                    Method::Post
+                    | Method::Put
+                    | Method::Patch
+                    | Method::Options
+                    | Method::Trace
+                    | Method::Other => write_verb(method),
                 };
                 // A selector narrows what is read, and nothing else: a deletecollection stays one.
                 let reads = matches!(verb, Verb::List | Verb::Watch);
@@ -178,7 +183,7 @@ impl Access {
         name: &str,
     ) -> Self {
         let is_namespace = of.group.is_empty() && of.resource == "namespaces";
-        Self::to(verb, of, subresource, namespace.or(is_namespace.then_some(name)), name)
+        Self::to(verb, of, subresource, namespace.or_else(|| is_namespace.then_some(name)), name)
     }
 
     fn to(verb: Verb, of: &ResourcePath, subresource: &str, namespace: Option<&str>, name: &str) -> Self {
@@ -243,7 +248,9 @@ const fn object_verb(method: Method) -> Verb {
     match method {
         Method::Get | Method::Head => Verb::Get,
         Method::Delete => Verb::Delete,
-        other => write_verb(other),
+        Method::Post | Method::Put | Method::Patch | Method::Options | Method::Trace | Method::Other => {
+            write_verb(method)
+        }
     }
 }
 

@@ -33,7 +33,8 @@ impl Exposure {
     pub fn settle(&self) -> Result<bool, Wrong> {
         let Self { listen, has_tls, has_authentication, insecure, .. } = *self;
         if !insecure {
-            if !listen.ip().is_loopback() && !(has_tls && has_authentication) {
+            let is_guarded = has_tls && has_authentication;
+            if !(listen.ip().is_loopback() || is_guarded) {
                 return Err(Wrong::new(
                     format!("anybody who reaches listen {listen} {}", reaches(has_tls, has_authentication)),
                     mend(has_tls, has_authentication, "listen on 127.0.0.1"),
@@ -49,7 +50,7 @@ impl Exposure {
                 ));
             }
         }
-        let anonymous = self.anonymous.unwrap_or(listen.ip().is_loopback() && !has_authentication);
+        let anonymous = self.anonymous.unwrap_or_else(|| listen.ip().is_loopback() && !has_authentication);
         if !anonymous && !has_authentication {
             return Err(Wrong::new(
                 "nobody could prove who they are, and requests without credentials are not let in",

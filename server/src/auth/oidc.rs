@@ -97,7 +97,12 @@ impl OidcOptions {
     fn groups(&self, claims: &Map<String, Value>) -> Result<Vec<String>, TokenError> {
         let group = |value: &Value| match value {
             Value::String(group) if !group.is_empty() => Ok(format!("{}{group}", self.groups_prefix)),
-            _ => Err(TokenError::Groups),
+            Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::String(_)
+            | Value::Array(_)
+            | Value::Object(_) => Err(TokenError::Groups),
         };
         match self.groups_claim.as_ref().and_then(|claim| claims.get(claim)) {
             None => Ok(Vec::new()),

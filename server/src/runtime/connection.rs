@@ -369,8 +369,7 @@ impl Connection {
             self.send_status(&Status::too_many_requests(message, 1), Some(head)).await;
             return if head.keep_alive && !self.local.leaving() { None } else { Some(Over::Linger) };
         }
-        // Whoever authenticates requests names the user here.
-        let user: Option<&str> = None;
+        let user = wish.pass.as_ref().map(|pass| pass.identity().name.as_str());
         let pass = match self.guest.as_mut().map_or(Ok(None), |guest| guest.watch(user)) {
             Ok(pass) => pass,
             Err(status) => {

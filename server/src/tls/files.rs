@@ -107,6 +107,7 @@ impl Contents {
 
     pub(super) fn key(&self) -> Result<PrivateKeyDer<'static>, Fault> {
         let fault = |problem: &str, mend: &str| Fault::new(Which::Key, problem, mend);
+        #[allow(clippy::wildcard_enum_match_arm)] // whatever else it is, it is no PEM
         PrivateKeyDer::from_pem_slice(&self.key).map_err(|error| match error {
             // "ENCRYPTED PRIVATE KEY" (PKCS #8), or a header of the old form (RFC 1421).
             PemError::NoItemsFound if has(&self.key, "ENCRYPTED") => fault(
@@ -127,6 +128,7 @@ impl Contents {
 
 fn read(which: Which, path: &Path) -> Result<Vec<u8>, Fault> {
     let fault = |error: &std::io::Error| {
+        #[allow(clippy::wildcard_enum_match_arm)] // the system's words say it
         let mend = match error.kind() {
             ErrorKind::NotFound => "name a PEM file that is there",
             ErrorKind::PermissionDenied => "let the user that the server runs as read it",

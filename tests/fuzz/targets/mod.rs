@@ -11,8 +11,11 @@ pub(crate) mod query;
 pub(crate) mod selector;
 pub(crate) mod token;
 
+/// What takes any bytes.
+pub(crate) type Target = fn(&[u8]);
+
 /// Every target with its name, which is that of its folder of seeds too.
-pub(crate) const ALL: [(&str, fn(&[u8])); 7] = [
+pub(crate) const ALL: [(&str, Target); 7] = [
     ("head", head::run),
     ("body", body::run),
     ("query", query::run),

@@ -47,7 +47,7 @@ fn slow_decode(token: &str) -> Option<Vec<u8>> {
     let mut bits = Vec::new();
     for byte in token.bytes().filter(|byte| !b"\r\n".contains(byte)) {
         let digit = DIGITS.iter().position(|digit| *digit == byte)?;
-        bits.extend((0..6).rev().map(|at| digit >> at & 1));
+        bits.extend((0..6).rev().map(|at| u8::from(digit >> at & 1 == 1)));
     }
-    Some(bits.chunks_exact(8).map(|eight| eight.iter().fold(0, |all, bit| all << 1 | *bit as u8)).collect())
+    Some(bits.chunks_exact(8).map(|eight| eight.iter().fold(0, |all, bit| all << 1 | bit)).collect())
 }
