@@ -33,7 +33,7 @@ impl Outlet for Sockets {
     fn send(&mut self, to: WatcherId, bytes: &[u8]) -> Sent {
         self.now = self.now.plus(SEND);
         let slot = to.slot();
-        let full = self.filling && slot % 10 != 0;
+        let full = self.filling && !slot.is_multiple_of(10);
         let taken = if full { slot * 37 % bytes.len() } else { bytes.len() };
         self.taken[slot].extend_from_slice(&bytes[..taken]);
         if full {

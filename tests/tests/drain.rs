@@ -52,7 +52,7 @@ fn watch_it_go(node: &mut Server) -> (Vec<(Duration, u64)>, i32) {
 fn tenths(seen: &[(Duration, u64)]) -> Vec<f64> {
     let first = seen.first().map_or(0, |(_, count)| *count);
     let tenth = |at: &Duration| usize::try_from(at.as_millis() * 10 / GRACE.as_millis()).unwrap().min(9);
-    let mut ends = vec![0.0; 10];
+    let mut ends = [0.0; 10];
     for pair in seen.windows(2) {
         let gone = u32::try_from(pair[0].1.saturating_sub(pair[1].1)).unwrap();
         ends[tenth(&pair[1].0)] += f64::from(gone);
