@@ -14,7 +14,7 @@ pub(crate) enum Subject {
     Url(Server),
     /// A bare etcd: a server that runs, or one to be started.
     #[cfg(feature = "etcd")]
-    Etcd(Box<Subject>),
+    Etcd(Box<Self>),
     /// The bare loop; `None`: in its cheapest mode.
     Floor(Option<Mode>),
     /// A server to be started, word by word, with its port left open.
