@@ -12,6 +12,7 @@ use crate::limits::ENCODINGS_MAX;
 use crate::object::Object;
 use crate::planted::{Bug, planted};
 use crate::revision::{Position, Revision};
+use crate::tick::Tick;
 
 /// A frame of an event: which kind, shown how, and whether it opens a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +20,13 @@ pub(crate) struct FrameName {
     pub(crate) kind: FrameKind,
     pub(crate) encoding: Encoding,
     pub(crate) first: bool,
+}
+
+/// When an event happened, on two clocks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Times {
+    pub(crate) as_of_seconds: u64,
+    pub(crate) arrived: Tick,
 }
 
 /// Made once by the publisher, read by every shard. The frames in other kinds or encodings than the event's own
@@ -35,6 +43,8 @@ pub struct Event {
     pub(crate) now: Option<Arc<Object>>,
     /// Wall time in seconds since the Unix epoch.
     pub(crate) as_of_seconds: u64,
+    /// When the source had it, on the clock of the shards.
+    pub(crate) arrived: Tick,
     /// Bytes of all events up to and including this one, since the ring began.
     pub(crate) bytes_through: u64,
     frames: [OnceLock<Bytes>; 3],
@@ -48,7 +58,7 @@ impl Event {
         revision: Revision,
         before: Option<Arc<Object>>,
         now: Option<Arc<Object>>,
-        as_of_seconds: u64,
+        times: Times,
         bytes_before: u64,
     ) -> Self {
         let state = now.as_ref().or(before.as_ref());
@@ -59,7 +69,8 @@ impl Event {
             ends_revision: true,
             before,
             now,
-            as_of_seconds,
+            as_of_seconds: times.as_of_seconds,
+            arrived: times.arrived,
             bytes_through: bytes_before + weight,
             frames: Default::default(),
             encoded: OnceLock::new(),

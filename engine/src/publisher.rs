@@ -15,7 +15,7 @@ use bytes::Bytes;
 use crate::change::{Batch, Change};
 use crate::decode::Decoder;
 use crate::encoding::{Encode, Encoding};
-use crate::event::{Event, FrameName};
+use crate::event::{Event, FrameName, Times};
 use crate::frame::FrameKind;
 use crate::index::{Expired, Past, Snapshot};
 use crate::key::{Key, ResourceId};
@@ -25,6 +25,7 @@ use crate::planted::{Bug, planted};
 use crate::resource::Schema;
 use crate::revision::{Position, Revision};
 use crate::ring::{self, Entry, Reader, Writer};
+use crate::tick::Tick;
 
 impl Entry for Event {
     fn position(&self) -> Position {
@@ -135,6 +136,13 @@ impl Feed {
         self.ring.head().since(self.ring.oldest())
     }
 
+    /// The oldest event in the window: its revision, and when the source had it. `None`: there is none.
+    #[must_use]
+    pub fn oldest(&self) -> Option<(Revision, Tick)> {
+        let event = self.ring.get(self.ring.oldest()).ok()?;
+        Some((event.revision, event.arrived))
+    }
+
     /// Events ever published: what a shard that sleeps compares with its own place.
     #[must_use]
     pub fn head(&self) -> Position {
@@ -195,6 +203,7 @@ pub struct Publisher {
     bytes_max: u64,
     bytes_published: u64,
     bytes_forgotten: u64,
+    arrived: Tick,
     staged: Vec<Event>,
 }
 
@@ -241,6 +250,7 @@ impl Publisher {
             bytes_max: limits.bytes,
             bytes_published: 0,
             bytes_forgotten: 0,
+            arrived: Tick::ZERO,
             staged: Vec::new(),
         };
         (publisher, feed)
@@ -260,6 +270,12 @@ impl Publisher {
         self.publish();
     }
 
+    /// What is taken from now on came from the source at this moment, on the clock that shards are turned by. Only what is
+    /// measured hangs on it.
+    pub const fn set_arrival(&mut self, at: Tick) {
+        self.arrived = at;
+    }
+
     /// Takes what one revision changed: whole, or not at all. Visible with the next [`Publisher::publish`]. A value
     /// that cannot be served becomes an unreadable object. Of one revision the events of such values come first, so
     /// that a watch which ends there has seen all of the revisions before and nothing of this one.
@@ -275,7 +291,7 @@ impl Publisher {
         debug_assert!(self.staged.is_empty(), "a batch left its events behind");
         let mut unreadable = false;
         for change in &batch.changes {
-            unreadable |= self.stage(change, batch.revision, as_of_seconds);
+            unreadable |= self.stage(change, batch.revision, Times { as_of_seconds, arrived: self.arrived });
         }
         if unreadable && !planted(Bug::UnreadableAmongOthers) {
             self.order_staged();
@@ -414,7 +430,7 @@ impl Publisher {
     }
 
     /// Puts one change into the index and among the staged events. True when its value is unreadable.
-    fn stage(&mut self, change: &Change, revision: Revision, as_of_seconds: u64) -> bool {
+    fn stage(&mut self, change: &Change, revision: Revision, times: Times) -> bool {
         let (before, now) = match &change.value {
             Some(value) => {
                 let object = self.decode(change.key.clone(), revision, value);
@@ -429,7 +445,7 @@ impl Publisher {
         let position = Position::new(self.ring.next().get() + self.staged.len() as u64);
         let bytes_before = self.staged.last().map_or(self.bytes_published, |event| event.bytes_through);
         let deleted = now.is_none() && before.as_ref().is_some_and(|before| before.unreadable().is_none());
-        let mut event = Event::new(position, revision, before, now, as_of_seconds, bytes_before);
+        let mut event = Event::new(position, revision, before, now, times, bytes_before);
         event.ends_revision = false;
         if deleted {
             // Every watcher that knew the object will want this one.

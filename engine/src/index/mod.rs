@@ -28,6 +28,8 @@ pub struct Snapshot {
     /// Those of them whose values are unreadable, by row; shared by all snapshots between which none came or went.
     unreadable: Arc<Vec<Objects>>,
     unreadable_total: usize,
+    /// What all objects keep alive.
+    bytes: u64,
 }
 
 impl Snapshot {
@@ -35,7 +37,7 @@ impl Snapshot {
     pub(crate) fn empty(resources: usize, revision: Revision) -> Self {
         let resources = vec![Objects::new(); resources];
         let unreadable = Arc::new(resources.clone());
-        Self { revision, position: Position::ZERO, resources, unreadable, unreadable_total: 0 }
+        Self { revision, position: Position::ZERO, resources, unreadable, unreadable_total: 0, bytes: 0 }
     }
 
     /// Everything up to this revision is in it.
@@ -71,6 +73,12 @@ impl Snapshot {
     #[must_use]
     pub fn total(&self) -> usize {
         self.resources.iter().map(OrdMap::len).sum()
+    }
+
+    /// Bytes that all objects keep alive; the window shares those of the newest events.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// The objects of a resource, of one namespace when given, in key order, behind the path `after` when given.
@@ -144,7 +152,9 @@ impl Snapshot {
         let row = object.key().resource().row();
         let path = object.key().shared_path();
         let unreadable = object.unreadable().is_some().then(|| Arc::clone(&object));
+        self.bytes += object.weight() as u64;
         let before = self.resources[row].insert(path, object);
+        self.bytes -= before.as_ref().map_or(0, |before| before.weight()) as u64;
         self.note(row, before.as_ref(), unreadable);
         before
     }
@@ -152,6 +162,7 @@ impl Snapshot {
     pub(crate) fn remove(&mut self, key: &Key) -> Option<Arc<Object>> {
         let row = key.resource().row();
         let before = self.resources[row].remove(key.path());
+        self.bytes -= before.as_ref().map_or(0, |before| before.weight()) as u64;
         self.note(row, before.as_ref(), None);
         before
     }

@@ -14,7 +14,7 @@ use crate::revision::{Position, Revision};
 use crate::ring::Missing;
 use crate::tick::Tick;
 use crate::watcher::class::ClassKey;
-use crate::watcher::{Phase, Place, Rest, Watcher, WatcherId};
+use crate::watcher::{End, Phase, Place, Rest, Watcher, WatcherId};
 
 impl Shard {
     /// Sets when the watcher's next bookmark is due.
@@ -42,6 +42,7 @@ impl Shard {
                 // It was given time to take what it is owed, and did not.
                 self.end(id, false);
             } else if now >= watcher.deadline {
+                self.because(id, End::Deadline);
                 self.finish(id, outlet, now);
             } else {
                 self.tend(id, outlet, now);

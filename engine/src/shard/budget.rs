@@ -17,6 +17,8 @@ pub(crate) struct Budget {
     available_ns: i64,
     refilled: Tick,
     loan: Option<Loan>,
+    lent_ns: u64,
+    used_ns: u64,
 }
 
 /// Time that was taken out and may be spent. A last page may overdraw it.
@@ -38,13 +40,20 @@ const fn nanos(time: Duration) -> i64 {
 
 impl Budget {
     pub(crate) const fn new() -> Self {
-        Self { available_ns: nanos(BUDGET_CAP), refilled: Tick::ZERO, loan: None }
+        Self { available_ns: nanos(BUDGET_CAP), refilled: Tick::ZERO, loan: None, lent_ns: 0, used_ns: 0 }
+    }
+
+    /// Nanoseconds that were lent, and of them those that were used: more, when a last page took longer than was left.
+    pub(crate) const fn spent(&self) -> (u64, u64) {
+        (self.lent_ns, self.used_ns)
     }
 
     /// Counts the time that passed since the loan was last looked at as spent.
     pub(crate) fn settle(&mut self, now: Tick) {
         if let Some(loan) = &mut self.loan {
-            loan.left_ns -= nanos(now.since(loan.since));
+            let used = nanos(now.since(loan.since));
+            loan.left_ns -= used;
+            self.used_ns += used.unsigned_abs();
             loan.since = now;
         }
     }
@@ -60,6 +69,7 @@ impl Budget {
                 return false;
             }
             self.available_ns -= purse_ns;
+            self.lent_ns += left_ns.unsigned_abs();
             self.loan = Some(Loan { left_ns, purse_ns, since: now });
         }
         self.loan.as_ref().is_some_and(|loan| loan.left_ns > 0)

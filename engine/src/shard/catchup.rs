@@ -64,6 +64,11 @@ impl Page {
         self.large = None;
     }
 
+    /// Bytes that its buffers hold.
+    pub(super) const fn capacity(&self) -> usize {
+        self.bytes.capacity() + size_of::<Mark>() * self.marks.capacity()
+    }
+
     /// Whether it holds what a watcher of this class that stands at `cursor` is owed next.
     fn reaches(&self, class: u64, cursor: Position) -> bool {
         self.stretch.class == Some(class) && self.stretch.from <= cursor && cursor < self.stretch.to

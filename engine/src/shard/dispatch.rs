@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::timings::Mark;
 use super::{Outlet, Sent, Shard};
 use crate::event::Event;
 use crate::limits::{ROUND_BYTES, ROUND_EVENTS, RUN_BYTES, SEND_BYTES, SENDS_PER_TURN};
@@ -15,7 +16,7 @@ use crate::planted::{Bug, planted};
 use crate::revision::Position;
 use crate::ring::Missing;
 use crate::tick::Tick;
-use crate::watcher::{Phase, WatcherId};
+use crate::watcher::{End, Phase, WatcherId};
 
 /// The round under way, and buffers that rounds reuse.
 #[derive(Debug, Default)]
@@ -25,6 +26,7 @@ pub(super) struct Round {
     pub(super) began: Tick,
     /// A round ended and nothing was lent since.
     pub(super) just_ended: bool,
+    pub(super) mark: Mark,
     /// Classes with a run.
     classes: Vec<u32>,
     /// The class that is being served.
@@ -42,6 +44,14 @@ impl Round {
     pub(super) const fn active(&self) -> bool {
         self.active
     }
+
+    /// Bytes that its buffers hold.
+    pub(super) const fn capacity(&self) -> usize {
+        self.joined.capacity()
+            + size_of::<WatcherId>() * self.ids.capacity()
+            + size_of::<Sent>() * self.sent.capacity()
+            + size_of::<u32>() * (self.classes.capacity() + self.candidates.capacity())
+    }
 }
 
 impl Shard {
@@ -55,6 +65,7 @@ impl Shard {
         let mut events = 0;
         let mut bytes = 0;
         let mut unreadable = false;
+        let mut arrived = None;
         while at < head {
             let event = match self.feed.ring.get(at) {
                 Ok(event) => event,
@@ -66,6 +77,7 @@ impl Shard {
             };
             at = at.next();
             revision = event.revision;
+            arrived.get_or_insert(event.arrived);
             events += 1;
             bytes += event.weight();
             if let Some(refusal) = event.refusal() {
@@ -88,6 +100,8 @@ impl Shard {
         self.round.just_ended = false;
         self.round.at = 0;
         self.round.begun = false;
+        let heard = arrived.filter(|_| !self.round.classes.is_empty());
+        self.round.mark = heard.map_or(Mark::Nothing, Mark::Begun);
         if unreadable {
             self.refuse_parked(now);
         }
@@ -155,6 +169,9 @@ impl Shard {
                 continue;
             }
             sends += self.serve_class(number, SENDS_PER_TURN - sends, outlet, now);
+            if sends > 0 {
+                self.round.mark.sent();
+            }
         }
     }
 
@@ -162,6 +179,7 @@ impl Shard {
         self.round.classes.clear();
         self.round.active = false;
         self.round.just_ended = true;
+        self.round.mark.over();
         self.feed.report(self.number, self.dispatched);
     }
 
@@ -223,6 +241,7 @@ impl Shard {
                     self.stats.bytes_sent += taken as u64;
                     if ends {
                         self.stats.refused += 1;
+                        self.because(id, End::Refused);
                         self.end(id, true);
                     } else if !opened {
                         self.fall_behind(id, Phase::CatchingUp { cursor: self.dispatched, offset: 0 });

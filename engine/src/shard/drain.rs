@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::{Outlet, Shard};
 use crate::limits::SENDS_PER_TURN;
 use crate::tick::Tick;
-use crate::watcher::{Phase, WatcherId};
+use crate::watcher::{End, Phase, WatcherId};
 
 /// Who is still to be told.
 #[derive(Debug, Default)]
@@ -96,6 +96,7 @@ impl Shard {
             self.send_bookmark(id, outlet);
             let over = self.table.get(id).is_none_or(|w| w.ending || matches!(w.phase, Phase::Draining));
             if !over {
+                self.because(id, End::Drained);
                 self.finish(id, outlet, now);
             }
         }

@@ -10,7 +10,7 @@ use crate::frame;
 use crate::object::Object;
 use crate::revision::Revision;
 use crate::tick::Tick;
-use crate::watcher::{Phase, WatcherId};
+use crate::watcher::{End, Phase, WatcherId};
 
 impl Shard {
     /// Ends watches whose sockets are full and whose place in the window is forgotten.
@@ -26,6 +26,7 @@ impl Shard {
     /// Ends a watch that missed something.
     pub(super) fn evict(&mut self, id: WatcherId, now: Tick) {
         self.stats.evicted += 1;
+        self.because(id, if self.abandoned { End::Abandoned } else { End::Lapped });
         self.expire(id, now);
     }
 
@@ -46,6 +47,7 @@ impl Shard {
     pub(super) fn refuse(&mut self, id: WatcherId, object: &Object, now: Tick) {
         let Some(last) = object.refusal() else { return };
         self.stats.refused += 1;
+        self.because(id, End::Refused);
         if self.is_within_frame(id) {
             self.end(id, false);
         } else if self.conclude(id, last.clone(), now) {
@@ -56,6 +58,7 @@ impl Shard {
     /// The same, when the socket took `sent` bytes of it and is full.
     pub(super) fn refuse_within(&mut self, id: WatcherId, last: Bytes, sent: usize, now: Tick) {
         self.stats.refused += 1;
+        self.because(id, End::Refused);
         if !self.conclude(id, last, now) {
             return;
         }

@@ -8,7 +8,7 @@
 //!
 //! One file per concern: `table` holds the watchers, `interest` narrows, `start` lets watches begin, `dispatch`
 //! serves the live, `catchup` those behind, `bookmark` the clock, `heartbeat` the quiet, `evict` the ends,
-//! `drain` the closing; `soonest` keeps slots in order.
+//! `drain` the closing; `soonest` keeps slots in order, `timings` measures.
 
 mod bookmark;
 mod budget;
@@ -22,6 +22,7 @@ mod soonest;
 mod start;
 mod stats;
 mod table;
+mod timings;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
@@ -34,7 +35,7 @@ use crate::publisher::Feed;
 use crate::revision::{Position, Revision};
 use crate::tick::Tick;
 use crate::watcher::class::ClassKey;
-use crate::watcher::{Phase, Place, WatcherId};
+use crate::watcher::{End, Phase, Place, WatcherId};
 
 use budget::Budget;
 use catchup::Page;
@@ -44,6 +45,7 @@ use heartbeat::Quiet;
 use soonest::Soonest;
 pub use stats::Stats;
 use table::Table;
+pub use timings::{Lag, Memory, Timings};
 
 /// What became of bytes that were offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +77,8 @@ pub struct Ended {
     pub id: WatcherId,
     /// Whether the last chunk was sent: the connection can carry another request. Otherwise it must be closed.
     pub clean: bool,
+    /// Why.
+    pub why: End,
 }
 
 /// What a driver should do after a turn.
@@ -134,6 +138,7 @@ pub struct Shard {
     page: Page,
     quiet: Quiet,
     stats: Stats,
+    timings: Timings,
 }
 
 impl Shard {
@@ -158,6 +163,7 @@ impl Shard {
             page: Page::default(),
             quiet: Quiet::default(),
             stats: Stats::default(),
+            timings: Timings::default(),
             config,
             feed,
         };
@@ -172,11 +178,12 @@ impl Shard {
         }
     }
 
-    /// The peer is gone: removes every trace of the watch. No end is reported.
-    pub fn forget(&mut self, id: WatcherId) {
-        if self.remove(id) {
-            self.stats.watches_ended += 1;
-        }
+    /// The peer is gone: removes every trace of the watch. No end is reported; it is told here why the watch is over, or `None`
+    /// when there is no such watch.
+    pub fn forget(&mut self, id: WatcherId) -> Option<End> {
+        let end = self.remove(id)?;
+        self.stats.watches_ended += 1;
+        Some(end)
     }
 
     /// Gives the shard up: the source's history is gone (another cluster, a restore, a gap), so nothing that was
@@ -210,6 +217,7 @@ impl Shard {
     /// Does a little of what is to be done: see the module's head.
     pub fn turn(&mut self, outlet: &mut impl Outlet, now: Tick) -> Turn {
         self.budget.settle(now);
+        self.measure(now);
         if self.round.active() {
             self.deliver(outlet, now);
             return Turn::Again;
@@ -304,20 +312,22 @@ impl Shard {
     fn block(&mut self, id: WatcherId) {
         self.stats.blocked += 1;
         let Some(watcher) = self.table.get_mut(id) else { return };
-        let position = match &watcher.phase {
-            Phase::Initial(initial) => initial.snapshot.position(),
-            Phase::CatchingUp { cursor, .. } => *cursor,
-            // These hold no place in the window.
-            Phase::Live | Phase::Parked { .. } | Phase::Draining => Position::new(u64::MAX),
-        };
+        let position = watcher.position().unwrap_or(Position::new(u64::MAX));
         debug_assert!(watcher.place != Place::Blocked, "blocked twice");
         watcher.place = Place::Blocked;
         self.blocked.put(id.number(), position);
     }
 
-    /// Takes the watcher out of everything. True when it was there.
-    fn remove(&mut self, id: WatcherId) -> bool {
-        let Some(watcher) = self.table.remove(id) else { return false };
+    /// Why the watcher ends; the first reason stands.
+    fn because(&mut self, id: WatcherId, end: End) {
+        if let Some(watcher) = self.table.get_mut(id) {
+            watcher.end.get_or_insert(end);
+        }
+    }
+
+    /// Takes the watcher out of everything. Why it is over; `None` when it was not there.
+    fn remove(&mut self, id: WatcherId) -> Option<End> {
+        let watcher = self.table.remove(id)?;
         if watcher.place == Place::Blocked {
             self.blocked.remove(id.number());
         }
@@ -325,14 +335,14 @@ impl Shard {
             self.parked.remove(&(floor, id));
         }
         // The queues hold names only; one that names nobody is skipped when its turn comes.
-        true
+        Some(watcher.end.unwrap_or(End::Gone))
     }
 
     /// The watch is over, and the driver is to know.
     fn end(&mut self, id: WatcherId, clean: bool) {
-        if self.remove(id) {
+        if let Some(why) = self.remove(id) {
             self.stats.watches_ended += 1;
-            self.ended.push_back(Ended { id, clean });
+            self.ended.push_back(Ended { id, clean, why });
         }
     }
 

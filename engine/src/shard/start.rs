@@ -13,7 +13,7 @@ use crate::planted::{Bug, planted};
 use crate::revision::{Position, Revision};
 use crate::tick::Tick;
 use crate::watcher::class::ClassKey;
-use crate::watcher::{Initial, Phase, Place, Scope, Start, Subscription, Watcher, WatcherId};
+use crate::watcher::{End, Initial, Phase, Place, Scope, Start, Subscription, Watcher, WatcherId};
 
 /// What becomes of a wish to see what comes after a revision.
 enum After {
@@ -59,6 +59,7 @@ impl Shard {
             rest: None,
             start: start_revision,
             bookmarks,
+            end: None,
             ending: false,
             jitter,
             deadline,
@@ -70,7 +71,10 @@ impl Shard {
         let id = self.table.insert(watcher);
         self.stats.watches_started += 1;
         match end {
-            Some(None) => self.expire(id, now),
+            Some(None) => {
+                self.because(id, if self.abandoned { End::Abandoned } else { End::Lapped });
+                self.expire(id, now);
+            }
             Some(Some(object)) => self.refuse(id, &object, now),
             None if parked => drop(self.parked.insert((start_revision, id))),
             None => self.queue(id),
@@ -140,7 +144,10 @@ impl Shard {
             match self.after(&scope, floor) {
                 // Those that follow would wait for the same snapshot.
                 After::Wait => return,
-                After::Expired => self.expire(id, now),
+                After::Expired => {
+                    self.because(id, End::Lapped);
+                    self.expire(id, now);
+                }
                 After::Refused(object) => self.refuse(id, &object, now),
                 After::From(cursor) => {
                     self.parked.pop_first();

@@ -52,6 +52,15 @@ impl Table {
         self.class_by_key.len()
     }
 
+    /// Bytes that watchers and classes take, by the room that is kept for them.
+    pub(crate) fn bytes(&self) -> usize {
+        // A watcher stands in its slot, among its class's members and in the heap of timers.
+        let watcher =
+            size_of::<Slot>() + size_of::<WatcherId>() + size_of::<(Tick, u32)>() + size_of::<u32>();
+        let class = size_of::<Option<Class>>() + size_of::<(ClassKey, u32)>();
+        watcher * self.slots.capacity() + class * self.classes.capacity()
+    }
+
     /// Puts a watcher into a slot of its own.
     pub(crate) fn insert(&mut self, watcher: Watcher) -> WatcherId {
         let due = watcher.next_due();

@@ -71,6 +71,23 @@ pub enum Start {
     Latest,
 }
 
+/// Why a watch is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Its peer is gone, and nothing else had ended it before.
+    Gone,
+    /// Its time was over.
+    Deadline,
+    /// The shard closes.
+    Drained,
+    /// The window does not reach back to where it stood, or wanted to begin: 410.
+    Lapped,
+    /// The source's history is gone ([`crate::Shard::abandon`]): 410.
+    Abandoned,
+    /// A value that it covers is unreadable: 500.
+    Refused,
+}
+
 /// A wish to watch.
 #[derive(Clone, Debug)]
 pub struct Subscription {
@@ -150,6 +167,8 @@ pub(crate) struct Watcher {
     /// Where it began: a bookmark must be newer.
     pub(crate) start: Revision,
     pub(crate) bookmarks: bool,
+    /// Why it ends, once that is known.
+    pub(crate) end: Option<End>,
     /// It ends as soon as the frame under way is out.
     pub(crate) ending: bool,
     pub(crate) jitter: u8,
@@ -163,6 +182,16 @@ impl Watcher {
     /// When it wants attention next.
     pub(crate) fn next_due(&self) -> Tick {
         self.next_bookmark.min(self.next_heartbeat).min(self.deadline)
+    }
+
+    /// Where it stands in the window, if it is behind.
+    pub(crate) fn position(&self) -> Option<Position> {
+        match &self.phase {
+            Phase::Initial(initial) => Some(initial.snapshot.position()),
+            Phase::CatchingUp { cursor, .. } => Some(*cursor),
+            // These hold no place in the window.
+            Phase::Live | Phase::Parked { .. } | Phase::Draining => None,
+        }
     }
 
     /// Whether the last byte sent ended a frame, and nothing must go out before the next one.

@@ -307,7 +307,7 @@ impl World {
 
     /// A shard says that a watch is over.
     fn ended(&mut self, shard: usize, ended: Ended) -> Checked {
-        let Ended { id, clean } = ended;
+        let Ended { id, clean, .. } = ended;
         let Some(at) = self.net.find(shard, id) else {
             return broken(Promise::End, format!("{id:?} of shard {shard} ended twice"));
         };

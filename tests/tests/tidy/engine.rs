@@ -24,7 +24,10 @@ const BANNED: [(&[&str], &str); 11] = [
 
 /// The engine's modules, lowest layer first. A module names those of its own layer and of the layers before.
 const LAYERS: [(&str, &[&str]); 5] = [
-    ("vocabulary", &["attributes", "change", "key", "limits", "planted", "resource", "revision", "tick"]),
+    (
+        "vocabulary",
+        &["attributes", "change", "histogram", "key", "limits", "planted", "resource", "revision", "tick"],
+    ),
     ("turning", &["decode", "encoding", "frame", "selector"]),
     ("keeping", &["event", "index", "object", "ring"]),
     ("acting", &["publisher", "watcher"]),

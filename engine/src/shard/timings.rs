@@ -1,0 +1,142 @@
+//! How long things take in a shard: measured once a round, with the ticks that turns are given anyway.
+//!
+//! Owns the marks of the round under way and the counts of those that ended. It never reads a clock: a write is over when
+//! the next turn begins, which is when the shard hears again what time it is.
+
+use std::time::Duration;
+
+use super::Shard;
+use crate::histogram::Histogram;
+use crate::revision::Position;
+use crate::tick::Tick;
+
+/// Those behind that [`Shard::lag`] looks at. The longest waiting stand first.
+const LOOKS_MAX: usize = 1024;
+
+/// What a shard measured since it began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Timings {
+    /// From the moment that the source had the oldest event of a round to the end of the turn with its first send.
+    pub first_write: Histogram,
+    /// The same to the end of the turn with its last send to a live watcher.
+    pub last_write: Histogram,
+    /// Time that was lent to those behind while newer events waited, in nanoseconds.
+    pub lent_ns: u64,
+    /// Of it, what they used.
+    pub used_ns: u64,
+}
+
+impl Timings {
+    /// Both together: what a shard measured, and one that came after it.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        Self {
+            first_write: self.first_write.plus(&other.first_write),
+            last_write: self.last_write.plus(&other.last_write),
+            lent_ns: self.lent_ns + other.lent_ns,
+            used_ns: self.used_ns + other.used_ns,
+        }
+    }
+}
+
+/// How far the slowest watcher is behind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lag {
+    /// Events in the ring that it has not been sent or passed over.
+    pub events: u64,
+    /// How long ago the source had the first of them.
+    pub time: Duration,
+}
+
+/// How far the round under way is measured. The tick says when the source had its oldest event.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) enum Mark {
+    /// There is none, or nobody cares for its events.
+    #[default]
+    Nothing,
+    /// Nothing of it was sent.
+    Begun(Tick),
+    /// The turn before sent the first of it.
+    Writing(Tick),
+    /// Its first write is counted.
+    Counted(Tick),
+    /// The turn before sent the last of it, and perhaps the first.
+    Over { arrived: Tick, first: bool },
+}
+
+impl Mark {
+    pub(super) const fn sent(&mut self) {
+        if let Self::Begun(arrived) = *self {
+            *self = Self::Writing(arrived);
+        }
+    }
+
+    pub(super) const fn over(&mut self) {
+        *self = match *self {
+            Self::Nothing | Self::Begun(_) => Self::Nothing,
+            Self::Writing(arrived) => Self::Over { arrived, first: true },
+            Self::Counted(arrived) => Self::Over { arrived, first: false },
+            over @ Self::Over { .. } => over,
+        }
+    }
+}
+
+impl Shard {
+    /// Counts what the turn before wrote.
+    pub(super) fn measure(&mut self, now: Tick) {
+        let mark = &mut self.round.mark;
+        match *mark {
+            Mark::Nothing | Mark::Begun(_) | Mark::Counted(_) => {}
+            Mark::Writing(arrived) => {
+                self.timings.first_write.observe(now.since(arrived));
+                *mark = Mark::Counted(arrived);
+            }
+            Mark::Over { arrived, first } => {
+                if first {
+                    self.timings.first_write.observe(now.since(arrived));
+                }
+                self.timings.last_write.observe(now.since(arrived));
+                *mark = Mark::Nothing;
+            }
+        }
+    }
+
+    /// What was measured so far.
+    #[must_use]
+    pub const fn timings(&self) -> Timings {
+        let (lent_ns, used_ns) = self.budget.spent();
+        Timings { lent_ns, used_ns, ..self.timings }
+    }
+
+    /// How far the slowest watcher is behind, among all whose sockets are full and up to 1,024 of those that are being
+    /// caught up; a shard that has not taken the newest events is behind with all of its watchers. Costs a look at each of
+    /// these, so ask it about once a second.
+    #[must_use]
+    pub fn lag(&self, now: Tick) -> Lag {
+        if self.table.watchers == 0 {
+            return Lag::default();
+        }
+        let blocked = self.blocked.first().map(|(position, _)| position);
+        let behind = self.behind.iter().take(LOOKS_MAX).filter_map(|id| self.table.get(*id)?.position());
+        let slowest = behind.chain(blocked).fold(self.dispatched, Position::min);
+        let events = self.feed.ring.head().since(slowest);
+        let first = self.feed.ring.get(slowest.max(self.feed.ring.oldest())).ok();
+        let time = first.filter(|_| events > 0).map_or(Duration::ZERO, |event| now.since(event.arrived));
+        Lag { events, time }
+    }
+
+    /// Bytes that this shard's own tables and buffers hold, by their capacity.
+    #[must_use]
+    pub fn memory(&self) -> Memory {
+        Memory { watchers: self.table.bytes(), pages: self.page.capacity() + self.round.capacity() }
+    }
+}
+
+/// Bytes that a shard holds besides what it shares.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// The table of watchers and classes, without what classes keep of events.
+    pub watchers: usize,
+    /// Buffers in which pages and runs are put together.
+    pub pages: usize,
+}
