@@ -276,6 +276,12 @@ impl Publisher {
         self.arrived = at;
     }
 
+    /// The moment that [`Publisher::set_arrival`] named last.
+    #[must_use]
+    pub const fn arrival(&self) -> Tick {
+        self.arrived
+    }
+
     /// Takes what one revision changed: whole, or not at all. Visible with the next [`Publisher::publish`]. A value
     /// that cannot be served becomes an unreadable object. Of one revision the events of such values come first, so
     /// that a watch which ends there has seen all of the revisions before and nothing of this one.

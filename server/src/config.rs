@@ -21,7 +21,7 @@ use std::time::Duration;
 pub(crate) use error::one_line;
 pub use error::{ConfigError, Origin, Wrong};
 pub use resource::{ResourceEntry, ResourceForm, ResourceTable};
-pub use value::{LogLevel, SendMode};
+pub use value::{AuditTarget, LogFormat, LogLevel, SendMode};
 
 use crate::source::etcd::EtcdOptions;
 use crate::tls::Files;
@@ -102,6 +102,10 @@ pub struct Config {
     pub tls: Option<Files>,
     /// How much is said.
     pub log_level: LogLevel,
+    /// How it looks.
+    pub log_format: LogFormat,
+    /// Where each request is written down; `None`: nowhere.
+    pub audit_log: Option<AuditTarget>,
     etcd_wanted: EtcdWanted,
     who: WhoWanted,
     tls_wanted: TlsWanted,
@@ -217,6 +221,8 @@ impl Config {
             etcd: None,
             tls: None,
             log_level: LogLevel::Error,
+            log_format: LogFormat::Text,
+            audit_log: None,
             etcd_wanted: EtcdWanted::default(),
             who: WhoWanted::default(),
             tls_wanted: TlsWanted::default(),

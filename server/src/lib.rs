@@ -8,13 +8,17 @@
 pub mod api;
 pub mod args;
 pub mod auth;
+pub mod audit;
+pub mod clock;
 pub mod config;
 #[cfg(test)]
 #[path = "../../engine/tests/allocations/counting.rs"]
 mod counting;
 pub mod doctor;
+pub mod durations;
 pub mod http;
 pub mod life;
+pub mod lines;
 pub mod log;
 pub mod notify;
 pub mod probe;

@@ -1,11 +1,27 @@
-//! What the server says while it runs: one line an event, on stderr.
+//! What the server says while it runs: one line an event, on stderr, as text or as JSON.
+//!
+//! Owns the shape of a line. Lines go through a queue to a thread of their own, so a stderr that nobody reads holds nobody
+//! up; what does not fit is dropped, counted and told of. Nothing is said for an event of the store or a delivery: whoever
+//! speaks has found something to tell an operator. Control characters are escaped, so that nothing that a client sent
+//! can begin another line.
 
-use std::io::Write;
+use std::fmt::{Display, Write as _};
+use std::io::Write as _;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
 
-use crate::config::LogLevel;
+use jiff::Timestamp;
+
+use crate::config::{LogFormat, LogLevel};
+use crate::lines::{Lines, Sink};
 
 static LEVEL: AtomicU8 = AtomicU8::new(2);
+static JSON: AtomicU8 = AtomicU8::new(0);
+static LINES: OnceLock<Lines> = OnceLock::new();
+
+/// How long the end of the process waits for its last lines.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 const fn rank(level: LogLevel) -> u8 {
     match level {
@@ -16,36 +32,179 @@ const fn rank(level: LogLevel) -> u8 {
     }
 }
 
-/// Chooses what is said from now on.
-pub fn set_level(level: LogLevel) {
+/// Chooses what is said from now on, and how. Without a thread of their own lines are written by whoever speaks.
+pub fn start(level: LogLevel, format: LogFormat) {
     LEVEL.store(rank(level), Ordering::Relaxed);
+    JSON.store(u8::from(format == LogFormat::Json), Ordering::Relaxed);
+    let lines = Lines::start("log", Sink::Stderr, |problem| {
+        Some(line(LogLevel::Warn, &format!("log: {problem}"), &[]))
+    });
+    match lines {
+        // A second start keeps the first one's thread.
+        Ok(lines) => drop(LINES.set(lines)),
+        Err(error) => {
+            warn(&format!("no thread for the log, its writers may wait for a slow stderr: {error}"))
+        }
+    }
 }
 
 /// Something broke.
-pub fn error(line: &str) {
-    say(LogLevel::Error, "error", line);
+pub fn error(message: &str) {
+    say(LogLevel::Error, message, &[]);
 }
 
 /// Something is not as it should be.
-pub fn warn(line: &str) {
-    say(LogLevel::Warn, "warning", line);
+pub fn warn(message: &str) {
+    say(LogLevel::Warn, message, &[]);
 }
 
 /// Something happened that an operator may want to know.
-pub fn info(line: &str) {
-    say(LogLevel::Info, "info", line);
+pub fn info(message: &str) {
+    say(LogLevel::Info, message, &[]);
 }
 
 /// What each connection does; the line is made only when it is said.
 pub fn debug(line: impl FnOnce() -> String) {
     if rank(LogLevel::Debug) <= LEVEL.load(Ordering::Relaxed) {
-        say(LogLevel::Debug, "debug", &line());
+        say(LogLevel::Debug, &line(), &[]);
     }
 }
 
-fn say(level: LogLevel, name: &str, line: &str) {
-    if rank(level) <= LEVEL.load(Ordering::Relaxed) {
+/// Says something, with what it is about beside it: `shard=3`, or a member of the JSON.
+pub fn say(level: LogLevel, message: &str, fields: &[(&str, &dyn Display)]) {
+    if rank(level) > LEVEL.load(Ordering::Relaxed) {
+        return;
+    }
+    let line = line(level, message, fields);
+    match LINES.get() {
+        Some(lines) => lines.leave(line),
         // A closed stderr is no reason to stop serving.
-        let _ = writeln!(std::io::stderr(), "revcast: {name}: {line}");
+        None => drop(std::io::stderr().write_all(&line)),
+    }
+}
+
+/// The last words of a process that ends, whatever the level. They are written when this returns.
+pub fn last_words(message: &str) {
+    flush();
+    let line = if is_json() {
+        line(LogLevel::Error, message, &[])
+    } else {
+        format!("revcast: {}\n", escaped(message)).into_bytes()
+    };
+    let _ = std::io::stderr().write_all(&line);
+}
+
+/// Waits, but not for long, until everything that was said is written.
+pub fn flush() {
+    if let Some(lines) = LINES.get() {
+        lines.flush(LAST_WORDS);
+    }
+}
+
+/// Lines that were dropped so far.
+#[must_use]
+pub fn dropped() -> u64 {
+    LINES.get().map_or(0, Lines::dropped)
+}
+
+fn is_json() -> bool {
+    JSON.load(Ordering::Relaxed) != 0
+}
+
+fn line(level: LogLevel, message: &str, fields: &[(&str, &dyn Display)]) -> Vec<u8> {
+    let (now, thread) = (Timestamp::now(), std::thread::current());
+    let thread = thread.name().unwrap_or("?");
+    if is_json() { json(now, level, thread, message, fields) } else { text(now, level, message, fields) }
+}
+
+fn text(now: Timestamp, level: LogLevel, message: &str, fields: &[(&str, &dyn Display)]) -> Vec<u8> {
+    let mut line = format!("{now:.6} {level}: {}", escaped(message));
+    for (name, value) in fields {
+        // Writing to a String cannot fail.
+        let _ = write!(line, " {name}={}", escaped(&value.to_string()));
+    }
+    line.push('\n');
+    line.into_bytes()
+}
+
+fn json(
+    now: Timestamp,
+    level: LogLevel,
+    thread: &str,
+    message: &str,
+    fields: &[(&str, &dyn Display)],
+) -> Vec<u8> {
+    let mut all = serde_json::Map::new();
+    let ours = [
+        ("time", format!("{now:.6}")),
+        ("level", level.to_string()),
+        ("message", message.to_owned()),
+        ("thread", thread.to_owned()),
+    ];
+    for (name, value) in ours {
+        all.insert(name.to_owned(), value.into());
+    }
+    for (name, value) in fields {
+        let value = value.to_string();
+        let number = value.parse::<u64>().map(serde_json::Value::from);
+        all.insert((*name).to_owned(), number.unwrap_or_else(|_| value.into()));
+    }
+    let mut line = serde_json::Value::Object(all).to_string().into_bytes();
+    line.push(b'\n');
+    line
+}
+
+/// On one line, and without what a terminal would obey.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            // Line and paragraph separators end a line for some; overrides of direction hide one.
+            _ if letter.is_control()
+                || matches!(letter, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}') =>
+            {
+                out.extend(letter.escape_unicode());
+            }
+            _ => out.push(letter),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn then() -> Timestamp {
+        Timestamp::from_microsecond(1_795_239_486_012_345).expect("a time")
+    }
+
+    #[test]
+    fn text_is_one_line_whatever_is_in_it() {
+        let line = text(
+            then(),
+            LogLevel::Warn,
+            "a\n2026 error: b\u{1b}[2J\u{2028}ü",
+            &[("shard", &3), ("of", &"x\ny")],
+        );
+        assert_eq!(
+            String::from_utf8(line).expect("text"),
+            "2026-11-21T05:38:06.012345Z warn: a\\n2026 error: b\\u{1b}[2J\\u{2028}ü shard=3 of=x\\ny\n"
+        );
+    }
+
+    #[test]
+    fn json_is_read_back() {
+        let line = json(then(), LogLevel::Info, "shard-0", "a \"b\"\n", &[("shard", &3), ("why", &"c")]);
+        assert_eq!(line.iter().filter(|byte| **byte == b'\n').count(), 1);
+        let read: serde_json::Value = serde_json::from_slice(&line).expect("JSON");
+        assert_eq!(
+            read,
+            serde_json::json!({"time": "2026-11-21T05:38:06.012345Z", "level": "info", "message": "a \"b\"\n",
+                "thread": "shard-0", "shard": 3, "why": "c"})
+        );
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use revcast::api::resources::{Declaration, DeclareError, Registry};
 
 use revcast::args::{self, Command};
+use revcast::audit::Audit;
 use revcast::auth::Guard;
 use revcast::auth::keeper::Keeper;
 use revcast::config::{Config, ConfigError, Flags, ResourceForm, ResourceTable};
@@ -35,15 +36,15 @@ fn main() -> ExitCode {
     match run() {
         Ok(code) => code,
         Err(Failure::Usage(line)) => {
-            say_error(&line);
+            log::last_words(&line);
             ExitCode::from(ConfigError::EXIT_CODE)
         }
         Err(Failure::Unfit(line)) => {
-            say_error(&line);
+            log::last_words(&line);
             ExitCode::from(EXIT_UNFIT)
         }
         Err(Failure::Run(line)) => {
-            say_error(&line);
+            log::last_words(&line);
             ExitCode::FAILURE
         }
     }
@@ -93,7 +94,7 @@ fn load(flags: &Flags) -> Result<Config, ConfigError> {
 }
 
 fn serve(config: &Config) -> Result<(), Failure> {
-    log::set_level(config.log_level);
+    log::start(config.log_level, config.log_format);
     let registry = registry(config)?;
     let report = doctor::probe(config);
     if !report.is_fit() {
@@ -124,7 +125,8 @@ fn serve(config: &Config) -> Result<(), Failure> {
     signal_hook::flag::register(SIGXFSZ, Arc::default()).map_err(|error| Failure::Run(error.to_string()))?;
     let desk = Desk::new();
     let tls = config.tls.clone().map(Current::open).transpose().map_err(|fault| config.tls_error(fault))?;
-    let plan = plan(config, watchers_max, tls.clone());
+    let audit = config.audit_log.as_ref().map(Audit::start).transpose().map_err(Failure::Run)?;
+    let plan = plan(config, watchers_max, tls.clone(), audit.clone());
     let (running, store) = match &config.etcd {
         None => start_embedded(config, &plan, registry, &engine, desk, &guard)?,
         Some(etcd) => start_etcd(config, &plan, etcd, registry, engine, desk, &guard)?,
@@ -142,14 +144,18 @@ fn serve(config: &Config) -> Result<(), Failure> {
         log::warn(&format!("no thread to tell the service manager how the server is: {error}"));
     }
     let keeper = keeper(&guard, &running.closer())?;
+    let reopened = audit.clone();
     let again = move || {
         keeper.iter().for_each(Keeper::read_now);
         reloader.iter().for_each(Reloader::reload);
+        reopened.iter().for_each(Audit::reopen);
     };
     let listener = ends.listen(running.closer(), config.drain_delay, manager, again);
     let listener = listener.map_err(|error| Failure::Run(error.to_string()))?;
     let result = running.join().map_err(|error| Failure::Run(error.to_string()));
     listener.end();
+    audit.iter().for_each(Audit::flush);
+    log::flush();
     result
 }
 
@@ -165,7 +171,16 @@ fn keeper(guard: &Arc<Guard>, closer: &runtime::Closer) -> Result<Option<Keeper>
     })
 }
 
-fn plan(config: &Config, watchers_max: usize, tls: Option<Arc<Current>>) -> runtime::Plan {
+fn plan(
+    config: &Config,
+    watchers_max: usize,
+    tls: Option<Arc<Current>>,
+    audit: Option<Audit>,
+) -> runtime::Plan {
+    let source = match &config.etcd {
+        None => config.data_dir.as_ref().map_or_else(|| "memory".to_owned(), |dir| dir.display().to_string()),
+        Some(etcd) => format!("etcd {} (keys under {})", etcd.endpoints.join(","), etcd.prefix),
+    };
     runtime::Plan {
         listen: config.listen,
         admin_listen: config.admin_listen,
@@ -188,6 +203,9 @@ fn plan(config: &Config, watchers_max: usize, tls: Option<Arc<Current>>) -> runt
             watchers_per_user_max: config.max_watchers_per_user,
         },
         remote: config.etcd.is_some(),
+        source,
+        ring: RingLimits { events: config.ring_events, bytes: config.ring_bytes },
+        audit,
     }
 }
 
@@ -261,7 +279,6 @@ fn start_etcd(
     let running = runtime::start(plan, app, Arc::clone(&desk), |shards| {
         etcd::start(options_of_source, layout, engine, epochs, desk, shards)
     });
-    let store_is = format!("etcd {} (keys under {})", options.endpoints.join(","), options.prefix);
     Ok((running.map_err(|error| Failure::Run(error.to_string()))?, store_is))
 }
 
@@ -327,8 +344,4 @@ fn greeting(config: &Config, running: &runtime::Running, store: &str) -> String 
 fn print(text: &str) {
     let mut out = std::io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-}
-
-fn say_error(line: &str) {
-    let _ = writeln!(std::io::stderr(), "revcast: {line}");
 }

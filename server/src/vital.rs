@@ -11,7 +11,10 @@ pub(crate) struct Vital(pub(crate) &'static str);
 impl Drop for Vital {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            crate::log::error(&format!("{} broke; the server ends so that its clients go elsewhere", self.0));
+            crate::log::last_words(&format!(
+                "{} broke; the server ends so that its clients go elsewhere",
+                self.0
+            ));
             std::process::exit(EXIT_BROKEN);
         }
     }

@@ -105,7 +105,7 @@ fn connections_are_counted_and_watches_among_them() {
     let client = server.client();
     let watches: Vec<_> = (0..3).map(|_| client.watch(&format!("{MAPS}?watch=1")).unwrap()).collect();
     server.wait_for_metric("revcast_watchers", 3);
-    server.wait_for_metric("revcast_connections", 0);
+    server.wait_for_metric("revcast_connections_open{carries=\"requests\"}", 0);
     let mut held: Vec<_> = (0..3).map(|_| client.connect().unwrap()).collect();
     for connection in &mut held {
         assert_eq!(connection.request("GET", "/livez", &[], &[]).unwrap().status, 200);
@@ -114,7 +114,7 @@ fn connections_are_counted_and_watches_among_them() {
     assert_eq!((refused.status, refused.header("retry-after")), (429, Some("1")), "{}", refused.text());
     assert_eq!(refused.json()["kind"], "Status");
     assert!(refused.text().contains("raise max-connections"), "{}", refused.text());
-    assert!(server.metric("revcast_connections_refused_total") >= 1, "operators get in");
+    assert!(server.metric("revcast_connections_refused_total{reason=\"limit\"}") >= 1, "operators get in");
     // Those who are in go on, and whoever leaves makes room.
     assert_eq!(held[0].request("GET", "/livez", &[], &[]).unwrap().status, 200);
     drop(watches);
@@ -198,6 +198,6 @@ fn a_panic_ends_its_connection_alone() {
     create(&client, "one");
     assert_eq!(watch.next_event().1["metadata"]["name"], "one");
     drop(beside);
-    server.wait_for_metric("revcast_connections", 0);
+    server.wait_for_metric("revcast_connections_open{carries=\"requests\"}", 0);
     assert_eq!(server.terminate(), Some(0), "no request is waited for");
 }

@@ -27,6 +27,11 @@ impl<K: Copy + Ord> Soonest<K> {
         self.heap.first().copied()
     }
 
+    /// How many slots there are.
+    pub(crate) fn len(&self) -> usize {
+        self.heap.len()
+    }
+
     /// Gives a slot a key, whether it has one or not.
     pub(crate) fn put(&mut self, slot: u32, key: K) {
         let number = slot as usize;

@@ -125,6 +125,12 @@ impl Shard {
         Lag { events, time }
     }
 
+    /// Watchers whose sockets are full.
+    #[must_use]
+    pub fn blocked(&self) -> usize {
+        self.blocked.len()
+    }
+
     /// Bytes that this shard's own tables and buffers hold, by their capacity.
     #[must_use]
     pub fn memory(&self) -> Memory {

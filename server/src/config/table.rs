@@ -91,7 +91,7 @@ const DAY: u64 = 24 * HOUR;
 pub(crate) const TRUTH: &str = "true|false";
 
 /// In the order of the help.
-pub(crate) static ROWS: [Row; 52] = [
+pub(crate) static ROWS: [Row; 54] = [
     Row {
         name: "listen",
         value: "ADDR",
@@ -599,6 +599,33 @@ pub(crate) static ROWS: [Row; 52] = [
             Ok(())
         }),
         show: |config| Shown::Text(config.log_level.to_string()),
+    },
+    Row {
+        name: "log-format",
+        value: "FORMAT",
+        help: "text, or json: an object a line",
+        standard: Standard::Text("text"),
+        in_file: true,
+        set: Set::One(|config, text| {
+            config.log_format = value::log_format(text)?;
+            Ok(())
+        }),
+        show: |config| Shown::Text(config.log_format.to_string()),
+    },
+    Row {
+        name: "audit-log",
+        value: "FILE",
+        help: "write down each request, as JSON; -: on stdout",
+        standard: Standard::Unset("none"),
+        in_file: true,
+        set: Set::One(|config, text| {
+            config.audit_log = Some(match text {
+                "-" => value::AuditTarget::Stdout,
+                _ => value::AuditTarget::File(path(text)?),
+            });
+            Ok(())
+        }),
+        show: |config| config.audit_log.as_ref().map_or(Shown::Unset, |to| Shown::Text(to.to_string())),
     },
     Row {
         name: "config",

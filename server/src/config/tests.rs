@@ -75,6 +75,9 @@ fn good_values_are_the_same_from_every_origin() {
         ("anonymous-auth", "true"),
         ("insecure", "true"),
         ("oidc-username-claim", "email"),
+        ("log-format", "json"),
+        ("audit-log", "-"),
+        ("audit-log", "/var/log/a \"b\""),
     ] {
         let row = &ROWS[table::index_of(name).unwrap()];
         let file = format!("{} = {}", row.key(), quoted(value));
@@ -126,6 +129,8 @@ fn bad_values_are_one_line_that_names_them_from_every_origin() {
         ("oidc-client-id", ""),
         ("anonymous-auth", "maybe"),
         ("insecure", "yes"),
+        ("log-format", "xml"),
+        ("audit-log", ""),
         ("listen", "a\nb\r\u{1b}"),
     ] {
         let row = &ROWS[table::index_of(name).unwrap()];

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::error::Wrong;
@@ -71,6 +72,49 @@ pub(super) fn log_level(text: &str) -> Result<LogLevel, Wrong> {
         .into_iter()
         .find(|level| level.as_str() == text)
         .ok_or_else(|| Wrong::new("no such level", "give error, warn, info or debug"))
+}
+
+/// How what is said looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people: the time, the level, the message.
+    Text,
+    /// For machines: an object a line.
+    Json,
+}
+
+impl fmt::Display for LogFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Text => "text",
+            Self::Json => "json",
+        })
+    }
+}
+
+pub(super) fn log_format(text: &str) -> Result<LogFormat, Wrong> {
+    [LogFormat::Text, LogFormat::Json]
+        .into_iter()
+        .find(|format| format.to_string() == text)
+        .ok_or_else(|| Wrong::new("no such format", "give text or json"))
+}
+
+/// Where the audit log goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AuditTarget {
+    /// Standard output.
+    Stdout,
+    /// A file, appended to.
+    File(PathBuf),
+}
+
+impl fmt::Display for AuditTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stdout => f.write_str("-"),
+            Self::File(path) => path.display().fmt(f),
+        }
+    }
 }
 
 /// How bytes go to many sockets.

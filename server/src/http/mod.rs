@@ -4,6 +4,7 @@
 //! number: bytes, the time and the audit id are arguments. The order of use is [`request`] (head), [`body`],
 //! [`route`] (what is asked), [`accept`] and [`options`] (how), then [`response`] and [`status`] (the answer).
 
+pub mod about;
 pub mod accept;
 pub mod body;
 pub mod continuation;

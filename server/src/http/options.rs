@@ -75,7 +75,7 @@ impl Query {
     }
 
     /// Absent, `0` and any `false` are false; **everything else is true**, "" and `maybe` too (recording 08).
-    fn flag(&self, name: &str) -> Option<bool> {
+    pub(super) fn flag(&self, name: &str) -> Option<bool> {
         self.get(name).map(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
     }
 

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 use futures_lite::{AsyncWriteExt, FutureExt};
 use glommio::net::{TcpListener, TcpStream};
 use glommio::timer::sleep;
+use revcast_engine::tick::Tick;
 use rustix::net::sockopt::{
     set_socket_keepalive, set_socket_reuseaddr, set_socket_reuseport, set_socket_send_buffer_size,
     set_tcp_keepidle, set_tcp_keepintvl, set_tcp_user_timeout,
@@ -20,6 +21,7 @@ use uuid::Uuid;
 
 use super::connection::{Face, STALL, serve};
 use super::local::Local;
+use super::metrics::Refusal;
 use crate::http::response::push_status;
 use crate::http::status::{Layout, Status};
 
@@ -110,35 +112,47 @@ fn bind_alone(address: SocketAddr) -> std::io::Result<std::net::TcpListener> {
 pub(super) async fn accept(local: Rc<Local>, listener: TcpListener, face: Face) {
     loop {
         match listener.accept().await {
-            Ok(_) if local.closing() && face == Face::Public => {}
+            Ok(_) if local.closing() && face == Face::Public => local.door().tally.refused(Refusal::Closing),
             Ok(stream) if is_another_left(&local) => {
                 tune(&stream);
                 let shared = &local.shared;
                 let peer = || stream.peer_addr().ok();
                 match face {
                     // Operators get in whoever else is here.
-                    Face::Admin => start(&local, serve(Rc::clone(&local), stream, face, None)),
+                    Face::Admin => {
+                        local.door().tally.accepted();
+                        start(&local, serve(Rc::clone(&local), stream, face, None));
+                    }
                     Face::Public => match shared.crowd.admit(peer, shared.doors.watchers()) {
-                        Ok(guest) => start(&local, serve(Rc::clone(&local), stream, face, Some(guest))),
-                        // Who speaks TLS would understand nothing of it.
-                        Err(_) if shared.tls.is_some() => {}
-                        Err(status) => turn_away(stream, &status).await,
+                        Ok(guest) => {
+                            local.door().tally.accepted();
+                            start(&local, serve(Rc::clone(&local), stream, face, Some(guest)));
+                        }
+                        Err(status) => {
+                            local.door().tally.refused(Refusal::Limit);
+                            // Who speaks TLS would understand nothing of it.
+                            if shared.tls.is_none() {
+                                turn_away(stream, &status).await;
+                            }
+                        }
                     },
                 }
             }
             // Nor of this.
             Ok(_) if face == Face::Public && local.shared.tls.is_some() => {
-                local.shared.crowd.complain(local.shared.started.elapsed());
+                local.door().tally.refused(Refusal::Descriptors);
+                local.shared.crowd.complain(local.now().since(Tick::ZERO));
             }
             Ok(mut stream) => {
-                local.shared.crowd.complain(local.shared.started.elapsed());
+                local.door().tally.refused(Refusal::Descriptors);
+                local.shared.crowd.complain(local.now().since(Tick::ZERO));
                 let _ = stream.write_all(OVERLOADED).await;
             }
             // It was shut down.
             Err(_) if local.closing() && face == Face::Public => return,
             // Out of descriptors or memory: the connection waits in the kernel.
             Err(_) => {
-                local.shared.crowd.complain(local.shared.started.elapsed());
+                local.shared.crowd.complain(local.now().since(Tick::ZERO));
                 sleep(BACK_OFF).await;
             }
         }
@@ -165,12 +179,14 @@ pub(super) fn tune(stream: &TcpStream) {
 /// Starts the task of a connection. A panic in it ends that connection and nothing else.
 pub(super) fn start(local: &Rc<Local>, connection: impl Future<Output = ()> + 'static) {
     let task = AssertUnwindSafe(connection).catch_unwind();
-    let shared = Arc::clone(&local.shared);
+    local.door().tally.opened();
+    let counter = Rc::clone(local);
     glommio::spawn_local(async move {
         if task.await.is_err() {
-            shared.panics.fetch_add(1, Ordering::Relaxed);
+            counter.shared.panics.fetch_add(1, Ordering::Relaxed);
             crate::log::error("a request panicked; its connection was closed");
         }
+        counter.door().tally.closed();
     })
     .detach();
 }

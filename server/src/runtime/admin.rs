@@ -5,23 +5,26 @@ use std::sync::atomic::Ordering;
 use revcast_engine::revision::Revision;
 
 use super::local::Local;
-use super::metrics;
+use super::metrics::{self, Form};
+use super::status;
 use crate::http::options::Query;
 use crate::http::request::{Method, RequestHead};
-use crate::http::response::{Caching, TEXT};
+use crate::http::response::{Caching, JSON, TEXT};
 use crate::serve::{Life, Reply, Whole};
 use crate::source::desk::{Answer, Command};
 
-/// The exposition format that Prometheus reads (`text/plain; version=0.0.4`).
-const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
-
-const HELP: &str = "revcast admin: GET /metrics, POST /compact?revision=N, GET /healthz, /livez, /readyz\n";
+const HELP: &str =
+    "revcast admin: GET /metrics, GET /status, POST /compact?revision=N, GET /healthz, /livez, /readyz\n";
 
 /// Answers one request of an operator.
 pub(super) async fn handle(local: &Local, head: &RequestHead) -> Reply {
     let path: Vec<&str> = head.path.iter().map(String::as_str).collect();
     match (head.method, path.as_slice()) {
-        (Method::Get, ["metrics"]) => whole(200, METRICS, metrics::render(&local.shared)),
+        (Method::Get | Method::Head, ["metrics"]) => {
+            let form = Form::of(head.accept.as_deref());
+            whole(200, form.content_type(), metrics::render(&local.shared, form))
+        }
+        (Method::Get | Method::Head, ["status"]) => whole(200, JSON, status::render(&local.shared)),
         (Method::Get | Method::Head, ["livez"]) => text(200, "ok"),
         (Method::Get | Method::Head, ["healthz" | "readyz"]) => health(local),
         (Method::Post, ["compact"]) => compact(local, head).await,

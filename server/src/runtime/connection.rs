@@ -16,6 +16,7 @@ use super::crowd::Guest;
 use super::handoff::Arrival;
 use super::local::{Busy, Local};
 use super::transport::Transport;
+use super::visit::Visit;
 use super::wrap;
 use crate::http::body::{BODY_BYTES_MAX, BodyDecoder, DRAINED_BODY_BYTES_MAX, Fed};
 use crate::http::request::{BodyFraming, HEAD_BYTES_MAX, HeadScanner, Method, Parsed, RequestHead};
@@ -94,6 +95,8 @@ struct Connection {
     guest: Option<Guest>,
     /// Whether it has asked for nothing yet.
     is_new: bool,
+    /// The request under way.
+    visit: Option<Visit>,
 }
 
 impl Connection {
@@ -126,7 +129,10 @@ impl Connection {
                 Err(over) => return over,
             };
             let busy = self.local.begin_request();
+            let source = || self.stream.as_ref().and_then(|stream| stream.peer_addr().ok());
+            self.visit = Some(Visit::begin(&self.local, &head, self.face, source));
             let next = self.exchange(&head).await;
+            self.visit = None;
             drop(busy);
             if let Some(over) = next {
                 return over;
@@ -188,7 +194,9 @@ impl Connection {
                 }
                 Ok(Parsed::Incomplete) => {}
                 Err(error) => {
+                    self.visit = Some(Visit::unread(&self.local));
                     self.send_status(&error.status(), None).await;
+                    self.visit = None;
                     return Err(Over::Linger);
                 }
             }
@@ -291,7 +299,7 @@ impl Connection {
 
     async fn send_whole(&mut self, head: &RequestHead, whole: &Whole, last: bool) -> std::io::Result<()> {
         let mut out = Vec::with_capacity(whole.body.len() + 512);
-        let mut response = response(whole.code, whole.content_type, Framing::Length(0));
+        let mut response = self.response(whole.code, whole.content_type, Framing::Length(0));
         response.retry_after_seconds = whole.retry_after_seconds;
         response.allow = whole.allow;
         response.vary = whole.vary;
@@ -308,7 +316,7 @@ impl Connection {
     async fn send_pieces(&mut self, head: &RequestHead, mut pieces: Box<dyn Pieces>) -> std::io::Result<()> {
         let mut out = Vec::with_capacity(80 << 10);
         let framing = Framing::stream_for(head);
-        let mut opening = response(200, pieces.content_type(), framing);
+        let mut opening = self.response(200, pieces.content_type(), framing);
         opening.close = !head.keep_alive || self.local.leaving();
         if pieces.is_gzip() {
             (opening.content_encoding, opening.vary) = (Some("gzip"), Some("Accept-Encoding"));
@@ -336,7 +344,7 @@ impl Connection {
     /// A stream that is one ERROR event: how a watch that cannot begin is told (recordings 06 and 07).
     async fn send_refused(&mut self, head: &RequestHead, status: &Status) -> std::io::Result<()> {
         let mut out = Vec::with_capacity(1024);
-        let mut opening = response(200, JSON, Framing::stream_for(head));
+        let mut opening = self.response(200, JSON, Framing::stream_for(head));
         opening.close = !head.keep_alive || self.local.leaving();
         opening.push_to(&mut out);
         revcast_engine::frame::error(&mut out, status.to_json().as_bytes());
@@ -354,6 +362,7 @@ impl Connection {
         revcast_engine::frame::error(&mut frames, status.to_json().as_bytes());
         frames.extend_from_slice(LAST_CHUNK);
         let mut out = Vec::with_capacity(1024);
+        self.answered(101);
         handshake.push_to(&mut out);
         out.extend_from_slice(&wrap::as_websocket(&frames));
         self.send(&out).await
@@ -386,9 +395,10 @@ impl Connection {
         let keep_alive = head.keep_alive && wish.wire == Wire::Chunked && !self.local.leaving();
         let mut out = Vec::with_capacity(512);
         if let Wire::WebSocket(handshake) = &wish.wire {
+            self.answered(101);
             handshake.push_to(&mut out);
         } else {
-            let mut opening = response(200, JSON, Framing::Chunked);
+            let mut opening = self.response(200, JSON, Framing::Chunked);
             opening.close = !keep_alive;
             if wish.wire == Wire::Gzip {
                 opening.content_encoding = Some("gzip");
@@ -402,7 +412,8 @@ impl Connection {
         }
         let keys = self.transport.take().and_then(Transport::into_keys);
         let leftover = std::mem::take(&mut self.buffer);
-        self.local.hand_over(Arrival { socket, keys, wish, leftover, keep_alive, pass });
+        let trail = self.visit.as_mut().and_then(Visit::become_watch);
+        self.local.hand_over(Arrival { socket, keys, wish, leftover, keep_alive, pass, trail });
         Some(Over::Quiet)
     }
 
@@ -415,11 +426,17 @@ impl Connection {
     /// Sends an error. The reply that cannot be sent is the peer's loss.
     async fn send_status(&mut self, status: &Status, head: Option<&RequestHead>) {
         let mut out = Vec::with_capacity(512);
-        push_status(&mut out, status, Layout::Compact, head, SystemTime::now(), Uuid::new_v4());
+        let id = self.answered(status.code());
+        push_status(&mut out, status, Layout::Compact, head, SystemTime::now(), id);
         let _ = self.send(&out).await;
     }
-}
 
-fn response(code: u16, content_type: &str, framing: Framing) -> ResponseHead<'_> {
-    ResponseHead::new(code, content_type, framing, SystemTime::now(), Uuid::new_v4())
+    /// The request under way is answered with this code. Its audit id.
+    fn answered(&mut self, code: u16) -> Uuid {
+        self.visit.as_mut().map_or_else(Uuid::new_v4, |visit| visit.answered(code))
+    }
+
+    fn response<'a>(&mut self, code: u16, content_type: &'a str, framing: Framing) -> ResponseHead<'a> {
+        ResponseHead::new(code, content_type, framing, SystemTime::now(), self.answered(code))
+    }
 }

@@ -123,7 +123,7 @@ async fn drive(local: &Rc<Local>) {
         for remains in released.drain(..) {
             resume(local, remains);
         }
-        local.flush();
+        local.flush(turn);
         local.door().heartbeat.fetch_add(1, Ordering::Relaxed);
         let mut until = match turn {
             Turn::Again => {
@@ -143,6 +143,7 @@ async fn drive(local: &Rc<Local>) {
             // Shards leave together: one that left could not carry a watch that another still hands over.
             let since = *closing_since.get_or_insert_with(Instant::now);
             if local.shared.doors.are_idle() || since.elapsed() >= local.shared.drain_grace {
+                local.cut_trails();
                 return;
             }
             until = until.min(CLOSING_POLL);

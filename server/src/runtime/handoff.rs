@@ -14,6 +14,8 @@ use revcast_engine::{Scope, Stats};
 
 use super::crowd::Pass;
 use super::transport::Keys;
+use super::metrics::Tally;
+use super::visit::Trail;
 use super::wake::Wake;
 use crate::serve::Wish;
 use crate::source::desk::{Answer, Asker, Shards};
@@ -33,6 +35,8 @@ pub(super) struct Arrival {
     pub(super) keep_alive: bool,
     /// How it is counted by name, if it is.
     pub(super) pass: Option<Box<Pass>>,
+    /// What the audit log has still to say of it.
+    pub(super) trail: Option<Box<Trail>>,
 }
 
 /// Something for a shard.
@@ -54,6 +58,8 @@ pub(super) struct Door {
     pub(super) requests: AtomicUsize,
     /// A copy of the shard's counts.
     pub(super) stats: Published,
+    /// What its thread counts beside that.
+    pub(super) tally: Tally,
     /// Turns that were made, for the watchdog.
     pub(super) heartbeat: AtomicU64,
 }
@@ -127,6 +133,7 @@ impl Doors {
                     watchers: AtomicUsize::new(0),
                     requests: AtomicUsize::new(0),
                     stats: Published::default(),
+                    tally: Tally::default(),
                     heartbeat: AtomicU64::new(0),
                 })
             })

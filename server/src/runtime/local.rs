@@ -5,29 +5,36 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures_lite::future;
 use glommio::timer::sleep;
 use revcast_engine::key::Key;
 use revcast_engine::revision::Revision;
 use revcast_engine::tick::Tick;
-use revcast_engine::{Ended, Object, Shard, ShardConfig, Start, Stats, Subscription, Turn};
+use revcast_engine::{
+    Ended, Memory, Object, RingLimits, Shard, ShardConfig, Start, Stats, Subscription, Timings, Turn,
+    WatcherId,
+};
 use rustix::net::{Shutdown, shutdown};
 
 use super::crowd::{Crowd, Limits};
 use super::gate::Gate;
 use super::handoff::{Arrival, Door, Doors, Letter};
+use super::metrics::Ending;
 use super::passes::Passes;
 use super::sends::Sends;
 use super::sockets::{Arrived, News, Remains, Sockets};
 use super::uring::Polls;
+use super::visit::Trail;
 use super::wake::{Bell, Promise};
 use super::wrap::Wrap;
+use crate::audit::{Audit, Stage};
 use crate::config::SendMode;
 use crate::serve::{App, Host, Newest, WriteError, Written};
 use crate::source::desk::{Answer, Asker, Command, Desk};
@@ -43,6 +50,9 @@ const GIVE_WAY: Duration = Duration::from_micros(20);
 /// Pieces of long replies that are made between two turns of a shard that has work: a piece costs a fifth to a half of a turn.
 const PIECES_PER_TURN: usize = 2;
 
+/// Between two looks for the slowest watcher.
+const SLOWEST_EVERY: Duration = Duration::from_secs(1);
+
 /// The number of the question for the newest revision; those of other commands count from zero.
 const QUESTION: u64 = u64::MAX;
 
@@ -52,7 +62,6 @@ pub(super) struct Shared {
     pub(super) app: App,
     pub(super) desk: Arc<Desk>,
     pub(super) doors: Doors,
-    pub(super) started: Instant,
     pub(super) watchers_max: usize,
     pub(super) limits: Limits,
     pub(super) crowd: Arc<Crowd>,
@@ -67,6 +76,18 @@ pub(super) struct Shared {
     pub(super) shard_config: ShardConfig,
     /// Whether the source is elsewhere, and must be asked what is newest.
     pub(super) remote: bool,
+    pub(super) facts: Facts,
+}
+
+/// What operators are told and nothing else hangs on, but for the audit log.
+#[derive(Debug)]
+pub(super) struct Facts {
+    pub(super) listen: SocketAddr,
+    pub(super) admin_listen: Option<SocketAddr>,
+    /// What the source is, in words.
+    pub(super) source: String,
+    pub(super) ring: RingLimits,
+    pub(super) audit: Option<Audit>,
 }
 
 /// The shard and its sockets: what a turn needs.
@@ -77,7 +98,9 @@ struct Core {
     sockets: Sockets,
     passes: Passes,
     /// Counts of the shards of earlier epochs.
-    before: Stats,
+    before: (Stats, Timings),
+    /// What the audit log has still to say; nothing without one.
+    trails: HashMap<WatcherId, Box<Trail>>,
 }
 
 /// Someone who waits for a revision.
@@ -117,6 +140,10 @@ pub(super) struct Local {
     looked: Cell<Tick>,
     /// Whether that is under way: until then nobody who can wait runs on.
     looking: Cell<bool>,
+    /// When the newest turn began, and whether there was more to do.
+    turned: Cell<(Tick, bool)>,
+    /// When the slowest watcher is looked for again.
+    next_look: Cell<Tick>,
     /// Long replies that wait for the shard to make a turn.
     turnstile: RefCell<VecDeque<Rc<Promise<()>>>>,
     /// Where handshakes wait.
@@ -130,8 +157,14 @@ impl Local {
     pub(super) fn new(number: usize, shared: Arc<Shared>, polls: Polls, sends: Option<Sends>) -> Rc<Self> {
         let epoch = shared.app.epoch();
         let shard = Shard::new(number, epoch.feed.clone(), shared.shard_config);
-        let sockets = Sockets::new(polls, sends);
-        let core = Core { epoch, shard, sockets, passes: Passes::default(), before: Stats::default() };
+        let core = Core {
+            epoch,
+            shard,
+            sockets: Sockets::new(polls, sends),
+            passes: Passes::default(),
+            before: Default::default(),
+            trails: HashMap::new(),
+        };
         let seed = wall_nanos() ^ (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         Rc::new(Self {
             number,
@@ -146,6 +179,8 @@ impl Local {
             random: Cell::new(seed | 1),
             looked: Cell::default(),
             looking: Cell::default(),
+            turned: Cell::default(),
+            next_look: Cell::default(),
             turnstile: RefCell::default(),
             gate: Gate::default(),
             drained: Cell::new(false),
@@ -180,7 +215,7 @@ impl Local {
     }
 
     pub(super) fn now(&self) -> Tick {
-        Tick::from_nanos(u64::try_from(self.shared.started.elapsed().as_nanos()).unwrap_or(u64::MAX))
+        self.shared.desk.clock.now()
     }
 
     /// Whether tasks have run for so long that the executor should look at its rings. It does when no task is ready: so who
@@ -257,12 +292,14 @@ impl Local {
         {
             let now = self.now();
             let core = &mut *self.core.borrow_mut();
-            let (shard, sockets, passes) = (&mut core.shard, &mut core.sockets, &mut core.passes);
+            let Core { shard, sockets, passes, trails, .. } = core;
             sockets.reap(now, |id, news| match news {
                 News::Writable => shard.writable(id),
-                News::Gone => {
-                    shard.forget(id);
+                News::Gone { stalled } => {
                     passes.remove(id);
+                    if let Some(end) = shard.forget(id) {
+                        self.count_ended(trails, id, Ending::of(end, stalled));
+                    }
                 }
             });
             self.count_gone(sockets);
@@ -281,10 +318,15 @@ impl Local {
     /// Does a little for the watches. What ended with its connection still good is appended to `released`.
     pub(super) fn turn(&self, released: &mut Vec<Remains>) -> Turn {
         let now = self.now();
+        if let (last, true) = self.turned.get() {
+            self.door().tally.turn_delay.observe(now.since(last));
+        }
         let core = &mut *self.core.borrow_mut();
         let turn = core.shard.turn(&mut core.sockets, now);
-        while let Some(Ended { id, clean }) = core.shard.poll_ended() {
+        self.turned.set((now, turn == Turn::Again));
+        while let Some(Ended { id, clean, why }) = core.shard.poll_ended() {
             core.passes.remove(id);
+            self.count_ended(&mut core.trails, id, Ending::of(why, false));
             released.extend(core.sockets.part(id, clean, now));
         }
         self.count_gone(&mut core.sockets);
@@ -300,10 +342,47 @@ impl Local {
     }
 
     /// Hands what is polled for to the kernel, and the counts to whoever reads them.
-    pub(super) fn flush(&self) {
+    pub(super) fn flush(&self, turn: Turn) {
         let mut core = self.core.borrow_mut();
         core.sockets.submit();
-        self.door().stats.store(&core.before.plus(&core.shard.stats()));
+        let door = self.door();
+        let (stats, timings) = &core.before;
+        door.stats.store(&stats.plus(&core.shard.stats()));
+        let (now, _) = self.turned.get();
+        door.tally.turned(now);
+        door.tally.revision.store(core.shard.revision().get(), Ordering::Relaxed);
+        let due = now >= self.next_look.get();
+        // Not each turn: these are a hundred numbers.
+        if due || turn != Turn::Again {
+            door.tally.put_timings(&timings.plus(&core.shard.timings()));
+        }
+        if due {
+            self.next_look.set(now.plus(SLOWEST_EVERY));
+            let Memory { watchers, pages } = core.shard.memory();
+            let memory = Memory { watchers: watchers + core.sockets.bytes(), pages };
+            door.tally.put_look(core.shard.lag(now), core.shard.blocked(), memory);
+        }
+    }
+
+    /// A watch is over: counted, and written down.
+    fn count_ended(&self, trails: &mut HashMap<WatcherId, Box<Trail>>, id: WatcherId, ending: Ending) {
+        self.door().tally.ended(ending, 1);
+        if let Some(trail) = trails.remove(&id) {
+            self.end_trail(&trail, ending.name());
+        }
+    }
+
+    fn end_trail(&self, trail: &Trail, ended: &str) {
+        if let Some(audit) = &self.shared.facts.audit {
+            audit.note(&trail.entry, Stage::ResponseComplete, trail.code, Some(ended));
+        }
+    }
+
+    /// The process ends: what is open is cut, and written down as that.
+    pub(super) fn cut_trails(&self) {
+        for (_, trail) in self.core.borrow_mut().trails.drain() {
+            self.end_trail(&trail, "cut");
+        }
     }
 
     /// Whether there is something to do now; asked between lying down and sleeping.
@@ -325,7 +404,7 @@ impl Local {
     }
 
     fn begin(&self, arrival: Arrival) {
-        let Arrival { socket, keys, wish, leftover, keep_alive, pass } = arrival;
+        let Arrival { socket, keys, wish, leftover, keep_alive, pass, trail } = arrival;
         let now = self.now();
         let jitter = self.next_random().to_le_bytes()[0];
         let core = &mut *self.core.borrow_mut();
@@ -346,6 +425,9 @@ impl Local {
         );
         let wrap = Wrap::new(&wish.wire, keys);
         core.sockets.insert(id, Arrived { fd: socket, leftover, keep_alive, wrap, pass });
+        if let Some(trail) = trail {
+            core.trails.insert(id, trail);
+        }
         if let Some(pass) = wish.pass {
             core.passes.put(id, pass);
         }
@@ -363,12 +445,19 @@ impl Local {
         let core = &mut *core;
         core.shard.abandon(now);
         while core.shard.turn(&mut core.sockets, now) == Turn::Again {}
-        while let Some(Ended { id, clean }) = core.shard.poll_ended() {
+        while let Some(Ended { id, clean, why }) = core.shard.poll_ended() {
+            self.count_ended(&mut core.trails, id, Ending::of(why, false));
             released.extend(core.sockets.part(id, clean, now));
         }
         let mut stats = core.shard.stats();
+        // Those whose sockets are full are cut off below.
+        stats.watches_ended += stats.watchers;
+        self.door().tally.ended(Ending::Epoch, stats.watchers);
+        for (_, trail) in core.trails.drain() {
+            self.end_trail(&trail, Ending::Epoch.name());
+        }
         (stats.watchers, stats.live, stats.classes) = (0, 0, 0);
-        core.before = core.before.plus(&stats);
+        core.before = (core.before.0.plus(&stats), core.before.1.plus(&core.shard.timings()));
         // The old sockets are closed first: the new ring needs a descriptor. Polls of the old ring can never be taken for
         // polls of new watches.
         core.sockets.close();

@@ -19,8 +19,10 @@ mod sends;
 mod session;
 mod sockets;
 pub mod stall;
+mod status;
 mod transport;
 mod uring;
+mod visit;
 mod wake;
 mod wrap;
 
@@ -31,12 +33,13 @@ use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use glommio::ExecutorJoinHandle;
-use revcast_engine::ShardConfig;
 use revcast_engine::limits::DRAIN_GRACE;
+use revcast_engine::{RingLimits, ShardConfig};
 
+use crate::audit::Audit;
 use crate::config::SendMode;
 use crate::serve::{App, Life};
 use crate::source::desk::{Desk, Shards};
@@ -45,7 +48,7 @@ use accept::Tuning;
 use crowd::Crowd;
 pub use crowd::Limits;
 use handoff::Doors;
-use local::Shared;
+use local::{Facts, Shared};
 
 /// What a server is started with.
 #[derive(Debug)]
@@ -78,6 +81,12 @@ pub struct Plan {
     pub limits: Limits,
     /// Whether the source is elsewhere, and must be asked what is newest.
     pub remote: bool,
+    /// What `/status` says of the source.
+    pub source: String,
+    /// How large the window may grow.
+    pub ring: RingLimits,
+    /// Where each request is written down.
+    pub audit: Option<Audit>,
 }
 
 /// Why a server does not run. One line.
@@ -218,7 +227,6 @@ pub fn start(
         app,
         desk,
         doors: doors.clone(),
-        started: Instant::now(),
         watchers_max: plan.watchers_max,
         limits: plan.limits,
         crowd: Crowd::new(&plan.limits),
@@ -232,6 +240,13 @@ pub fn start(
             heartbeat_interval: plan.heartbeat_interval,
         },
         remote: plan.remote,
+        facts: Facts {
+            listen,
+            admin_listen,
+            source: plan.source.clone(),
+            ring: plan.ring,
+            audit: plan.audit.clone(),
+        },
     });
     let mut shards = Vec::with_capacity(plan.cpus.len());
     let (ready, words) = std::sync::mpsc::channel();

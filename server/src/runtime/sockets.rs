@@ -11,6 +11,7 @@ use std::time::Duration;
 use revcast_engine::tick::Tick;
 use revcast_engine::{Outlet, Sent, WatcherId};
 use rustix::io::Errno;
+use rustix::net::sockopt::socket_error;
 use rustix::net::{RecvFlags, recv};
 
 use super::crowd::{Pass, Ticket};
@@ -84,7 +85,10 @@ impl Socket {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum News {
     /// The peer is gone or said goodbye: the socket is not the watch's any more.
-    Gone,
+    Gone {
+        /// It took nothing, or acknowledged nothing, for so long that the kernel gave it up.
+        stalled: bool,
+    },
     /// There is room for bytes again.
     Writable,
 }
@@ -268,7 +272,8 @@ impl Sockets {
         if let Some(mut socket) = slot.take_if(|socket| socket.id == id) {
             socket.forget(&mut self.polls);
             self.gone += 1;
-            visit(id, News::Gone);
+            let stalled = matches!(socket_error(&socket.fd), Ok(Err(Errno::TIMEDOUT)));
+            visit(id, News::Gone { stalled });
         }
     }
 
@@ -324,7 +329,7 @@ impl Sockets {
                     socket.keep_alive = false;
                 }
                 let _ = self.part(id, true, now);
-                visit(id, News::Gone);
+                visit(id, News::Gone { stalled: false });
             }
             (Some(empty), Hearing::GoesOn) => {
                 let Some(Some(socket)) = self.by_slot.get_mut(id.slot()) else { return };
@@ -343,6 +348,11 @@ impl Sockets {
     /// Hands what is polled for to the kernel.
     pub(super) fn submit(&mut self) {
         self.polls.submit();
+    }
+
+    /// Bytes that the table of sockets takes.
+    pub(super) const fn bytes(&self) -> usize {
+        size_of::<Option<Socket>>() * self.by_slot.capacity()
     }
 
     /// Whether a socket told something that was not reaped.

@@ -14,6 +14,8 @@ use revcast_engine::key::Key;
 use revcast_engine::revision::Revision;
 
 use super::{SourceError, Txn, TxnError};
+use crate::clock::Clock;
+use crate::durations::Durations;
 
 /// Commands that may wait; more are told to come back.
 const COMMANDS_MAX: usize = 4096;
@@ -87,6 +89,8 @@ pub struct SourceStats {
     pub backlogged: AtomicU64,
     /// Up to where the store has forgotten history.
     pub compacted: AtomicU64,
+    /// From when the source had changes to when they were visible to shards, once for all that became visible together.
+    pub publishing: Durations,
     /// Bytes of frames in the window.
     pub window_bytes: AtomicU64,
     /// The disk has no room: writes are refused until it has.
@@ -175,6 +179,8 @@ pub struct Desk {
     commands: ArrayQueue<Command>,
     sitter: OnceLock<Box<dyn Fn() + Send + Sync>>,
     closing: AtomicBool,
+    /// What shards are turned by and events are stamped with.
+    pub clock: Clock,
     /// Counts of the source.
     pub stats: SourceStats,
 }
@@ -191,6 +197,7 @@ impl Desk {
             commands: ArrayQueue::new(COMMANDS_MAX),
             sitter: OnceLock::new(),
             closing: AtomicBool::new(false),
+            clock: Clock::start(),
             stats: SourceStats::default(),
         })
     }

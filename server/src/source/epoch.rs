@@ -60,6 +60,8 @@ pub struct Epochs {
     number: AtomicU64,
     /// Frames that engines of earlier epochs serialized.
     frames_before: AtomicU64,
+    /// Events that they published.
+    events_before: AtomicU64,
 }
 
 impl Epochs {
@@ -67,7 +69,8 @@ impl Epochs {
     #[must_use]
     pub fn new(first: Epoch) -> Arc<Self> {
         let number = AtomicU64::new(first.number);
-        Arc::new(Self { current: ArcSwap::from_pointee(first), number, frames_before: AtomicU64::new(0) })
+        let current = ArcSwap::from_pointee(first);
+        Arc::new(Self { current, number, frames_before: AtomicU64::new(0), events_before: AtomicU64::new(0) })
     }
 
     /// The current epoch.
@@ -88,7 +91,14 @@ impl Epochs {
         let old = self.current.swap(Arc::new(epoch));
         old.condemn();
         self.frames_before.fetch_add(old.feed.frames_made(), Ordering::Relaxed);
+        self.events_before.fetch_add(old.feed.head().get(), Ordering::Relaxed);
         self.number.store(number, Ordering::Release);
+    }
+
+    /// Events that were published since the process began.
+    #[must_use]
+    pub fn events(&self) -> u64 {
+        self.events_before.load(Ordering::Relaxed) + self.current.load().feed.head().get()
     }
 
     /// Frames that were serialized since the process began.

@@ -110,6 +110,7 @@ impl Publishing {
                 self.group.push(command);
             }
             let expired = self.due_leases();
+            self.publisher.set_arrival(self.desk.clock.now());
             let worked = !self.group.is_empty() || !expired.is_empty();
             if worked {
                 self.commit(expired);
@@ -203,6 +204,7 @@ impl Publishing {
         pending: Vec<Pending>,
         as_of_seconds: u64,
     ) -> Vec<(Asker, Answer)> {
+        let arrived = self.publisher.arrival();
         let mut answers = Vec::with_capacity(pending.len());
         let mut pending = pending.into_iter().peekable();
         let mut take_refused = |answers: &mut Vec<_>, until: Option<Revision>| {
@@ -233,6 +235,9 @@ impl Publishing {
         self.publisher.publish();
         self.shards.published();
         let stats = &self.desk.stats;
+        if !batches.is_empty() {
+            stats.publishing.observe(self.desk.clock.now().since(arrived));
+        }
         let written = answers.iter().filter(|(_, answer)| matches!(answer, Answer::Written(..))).count();
         stats.writes.fetch_add(written as u64, Ordering::Relaxed);
         stats.refused.fetch_add((answers.len() - written) as u64, Ordering::Relaxed);

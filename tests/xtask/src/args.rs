@@ -16,6 +16,8 @@ pub(crate) enum Task {
     Clients,
     /// The etcds of the tests, installed.
     Etcd,
+    /// What checks metrics and alert rules, installed.
+    Promtool,
     /// The end-to-end tests on each of them.
     EtcdSuite,
     /// Many rounds of each fault of etcd.
@@ -36,6 +38,7 @@ usage: cargo xtask COMMAND
   sim --seeds N [--base N]       the simulator over N seeds; base: first seed [from the commit]
   clients                        kubectls and other Kubernetes clients against target/release/revcast: a matrix
   etcd                           installs the etcds of the tests below target/etcd
+  promtool                       installs what checks metrics and alert rules below target/prometheus
   etcd-suite                     the end-to-end tests on each of them: some steps of ci
   fuzz [--seconds N] [--only T]  the fuzz targets under libFuzzer, N seconds each [10]
   faults                         etcd fails under watches, many rounds; see tests/tests/etcd_faults";
@@ -65,7 +68,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Task,
         "ci" => &["--only"],
         "sim" => &["--seeds", "--base"],
         "fuzz" => &["--seconds", "--only"],
-        "clients" | "etcd" | "etcd-suite" | "faults" | "list" | "help" | "--help" | "-h" => &[],
+        "clients" | "etcd" | "promtool" | "etcd-suite" | "faults" | "list" | "help" | "--help" | "-h" => &[],
         _ => return Err(format!("{command}: unknown command; see cargo xtask help")),
     };
     if let Some((name, _)) = options.iter().find(|(name, _)| !allowed.contains(&name.as_str())) {
@@ -109,6 +112,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Task,
         "etcd" => Ok(Task::Etcd),
         "etcd-suite" => Ok(Task::EtcdSuite),
         "faults" => Ok(Task::Faults),
+        "promtool" => Ok(Task::Promtool),
         "list" => Ok(Task::List),
         _ => Ok(Task::Help),
     }
@@ -136,7 +140,7 @@ mod tests {
             (read("clients"), read("etcd"), read("etcd-suite"), read("list"), read("")),
             (Ok(Task::Clients), Ok(Task::Etcd), Ok(Task::EtcdSuite), Ok(Task::List), Ok(Task::Help))
         );
-        assert_eq!(read("faults"), Ok(Task::Faults));
+        assert_eq!((read("faults"), read("promtool")), (Ok(Task::Faults), Ok(Task::Promtool)));
         assert_eq!(read("fuzz"), Ok(Task::Fuzz { seconds: 10, only: vec![] }));
         assert_eq!(
             read("fuzz --only head --seconds 600"),

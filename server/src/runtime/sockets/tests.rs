@@ -103,7 +103,7 @@ impl Stand {
         loop {
             self.sockets.reap(Tick::ZERO, |id, news| match news {
                 News::Writable => self.shard.writable(id),
-                News::Gone => panic!("nobody hangs up"),
+                News::Gone { .. } => panic!("nobody hangs up"),
             });
             let turn = self.shard.turn(&mut self.sockets, Tick::ZERO);
             self.sockets.submit();

@@ -19,6 +19,7 @@ use etcd_client::{Client, GetOptions, Txn, TxnOp, TxnOpResponse, WatchOptions, W
 use revcast_engine::change::{Batch, Change};
 use revcast_engine::key::Key;
 use revcast_engine::revision::Revision;
+use revcast_engine::tick::Tick;
 use revcast_engine::{Feed, Publisher};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -444,7 +445,8 @@ impl Follower {
                     if proof.progress.is_some() {
                         advanced = Instant::now();
                     }
-                    if let Err(stop) = publish(&ground, state, proof).await {
+                    let arrived = ground.desk.clock.now();
+                    if let Err(stop) = publish(&ground, state, proof, arrived).await {
                         return stop;
                     }
                     match passed {
@@ -574,10 +576,12 @@ fn response(message: etcd_client::WatchResponse) -> Result<Response, Break> {
 }
 
 /// Makes visible what passed the gate.
-async fn publish(ground: &Ground, state: &mut State, proof: Proof) -> Result<(), Stop> {
+async fn publish(ground: &Ground, state: &mut State, proof: Proof, arrived: Tick) -> Result<(), Stop> {
     let remote = &ground.desk.stats.remote;
     remote.repeated.fetch_add(proof.repeated, Ordering::Relaxed);
     let mut unseen = 0;
+    state.publisher.set_arrival(arrived);
+    let any = !proof.batches.is_empty();
     for raw in proof.batches {
         let mut changes = Vec::with_capacity(raw.events.len());
         for event in raw.events {
@@ -614,6 +618,9 @@ async fn publish(ground: &Ground, state: &mut State, proof: Proof) -> Result<(),
         state.missing = None;
         state.publisher.handle_progress(progress);
         show(ground, state);
+        if any {
+            ground.desk.stats.publishing.observe(ground.desk.clock.now().since(arrived));
+        }
     }
     Ok(())
 }

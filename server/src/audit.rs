@@ -1,0 +1,290 @@
+//! Who asked for what, and what was answered: a line at the start and at the end of each request.
+//!
+//! Owns the shape of a line: an `Event` of `audit.k8s.io/v1` at level `Metadata`, as JSON, which tools for Kubernetes' audit
+//! logs read. Lines go through a bounded queue to a thread of their own: a request never waits for its line, and what does
+//! not fit is dropped, counted and told of. There is a line for a request and none for a delivery.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::Serialize;
+use uuid::Uuid;
+
+use crate::config::AuditTarget;
+use crate::http::about::{About, Verb};
+use crate::http::request::RequestHead;
+use crate::lines::{Lines, Sink};
+use crate::log;
+
+/// Who has not said who he is.
+const ANONYMOUS: &str = "system:anonymous";
+
+/// How far a request is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Its head was read.
+    RequestReceived,
+    /// The head of a watch's reply was sent.
+    ResponseStarted,
+    /// It is over.
+    ResponseComplete,
+}
+
+impl Stage {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::RequestReceived => "RequestReceived",
+            Self::ResponseStarted => "ResponseStarted",
+            Self::ResponseComplete => "ResponseComplete",
+        }
+    }
+}
+
+/// What the lines of one request have in common.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    id: Uuid,
+    about: About,
+    uri: String,
+    user: Option<Box<str>>,
+    groups: Vec<String>,
+    source: Option<SocketAddr>,
+    user_agent: Option<String>,
+    received: Timestamp,
+}
+
+impl Entry {
+    /// Of a request that was just received; `id` is the one in its reply's `Audit-Id`.
+    #[must_use]
+    pub fn new(id: Uuid, about: About, head: &RequestHead, source: Option<SocketAddr>) -> Self {
+        let path = head.path.join("/");
+        let uri = if head.query.is_empty() { format!("/{path}") } else { format!("/{path}?{}", head.query) };
+        let user_agent = head.user_agent.clone();
+        let received = Timestamp::now();
+        Self { id, about, uri, user: None, groups: Vec::new(), source, user_agent, received }
+    }
+
+    /// Who asks, once that is known.
+    pub fn set_user(&mut self, name: Option<&str>, groups: &[String]) {
+        self.user = name.map(Box::from);
+        self.groups = groups.to_vec();
+    }
+}
+
+/// Where the lines go. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Audit(Lines);
+
+impl Audit {
+    /// Opens the file and starts the thread.
+    ///
+    /// # Errors
+    /// One line: the file cannot be opened, or there is no thread.
+    pub fn start(target: &AuditTarget) -> Result<Self, String> {
+        let sink = match target {
+            AuditTarget::Stdout => Sink::Stdout,
+            AuditTarget::File(path) => Sink::file(path.clone()).map_err(|error| {
+                format!(
+                    "audit-log {}: cannot be opened: {error}; name a file in a folder that this user may write to",
+                    path.display()
+                )
+            })?,
+        };
+        let lines = Lines::start("audit", sink, |problem| {
+            log::error(&format!("audit log: {problem}"));
+            None
+        });
+        lines
+            .map(Self)
+            .map_err(|error| format!("no thread for the audit log: {error}; raise nproc (ulimit -u)"))
+    }
+
+    /// Writes that a request is at a stage. `code`: what was answered, 0 when nothing was. `ended`: how a watch ended.
+    pub fn note(&self, entry: &Entry, stage: Stage, code: u16, ended: Option<&str>) {
+        self.0.leave(line(entry, stage, code, ended, Timestamp::now()));
+    }
+
+    /// Opens the file anew: the one that is open was renamed.
+    pub fn reopen(&self) {
+        self.0.reopen();
+    }
+
+    /// Waits, but not for long, until everything is written.
+    pub fn flush(&self) {
+        self.0.flush(Duration::from_secs(1));
+    }
+
+    /// Lines that were written, and lines that were lost.
+    #[must_use]
+    pub fn counts(&self) -> (u64, u64) {
+        (self.0.written(), self.0.dropped())
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Event<'a> {
+    kind: &'static str,
+    api_version: &'static str,
+    level: &'static str,
+    #[serde(rename = "auditID")]
+    audit_id: String,
+    stage: &'static str,
+    #[serde(rename = "requestURI")]
+    request_uri: &'a str,
+    verb: &'a str,
+    user: User<'a>,
+    #[serde(rename = "sourceIPs", skip_serializing_if = "Vec::is_empty")]
+    source_ips: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user_agent: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    object_ref: Option<ObjectRef<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_status: Option<ResponseStatus>,
+    request_received_timestamp: String,
+    stage_timestamp: String,
+    #[serde(skip_serializing_if = "Annotations::is_empty")]
+    annotations: Annotations<'a>,
+}
+
+#[derive(Serialize)]
+struct User<'a> {
+    username: &'a str,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    groups: &'a [String],
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ObjectRef<'a> {
+    resource: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    namespace: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    api_group: &'a str,
+    api_version: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    subresource: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct ResponseStatus {
+    code: u16,
+}
+
+/// Kubernetes has texts alone here.
+#[derive(Serialize)]
+struct Annotations<'a> {
+    #[serde(rename = "revcast/latency-seconds", skip_serializing_if = "Option::is_none")]
+    latency: Option<String>,
+    #[serde(rename = "revcast/ended", skip_serializing_if = "Option::is_none")]
+    ended: Option<&'a str>,
+}
+
+impl Annotations<'_> {
+    const fn is_empty(&self) -> bool {
+        self.latency.is_none() && self.ended.is_none()
+    }
+}
+
+fn line(entry: &Entry, stage: Stage, code: u16, ended: Option<&str>, now: Timestamp) -> Vec<u8> {
+    let about = &entry.about;
+    let verb = match about.verb {
+        Verb::Other | Verb::Unread => "",
+        verb => verb.as_str(),
+    };
+    let latency = (stage != Stage::RequestReceived).then(|| {
+        let took = now.duration_since(entry.received).as_secs_f64().max(0.0);
+        format!("{took:.6}")
+    });
+    let event = Event {
+        kind: "Event",
+        api_version: "audit.k8s.io/v1",
+        level: "Metadata",
+        audit_id: entry.id.hyphenated().to_string(),
+        stage: stage.as_str(),
+        request_uri: &entry.uri,
+        verb,
+        user: User { username: entry.user.as_deref().unwrap_or(ANONYMOUS), groups: &entry.groups },
+        source_ips: entry.source.iter().map(|address| address.ip().to_string()).collect(),
+        user_agent: entry.user_agent.as_deref(),
+        object_ref: about.of.as_ref().map(|of| ObjectRef {
+            resource: &of.resource,
+            namespace: about.namespace.as_deref(),
+            name: about.name.as_deref(),
+            api_group: &of.group,
+            api_version: &of.version,
+            subresource: about.subresource.as_deref(),
+        }),
+        response_status: (code > 0).then_some(ResponseStatus { code }),
+        request_received_timestamp: format!("{:.6}", entry.received),
+        stage_timestamp: format!("{now:.6}"),
+        annotations: Annotations { latency, ended },
+    };
+    // Texts and numbers always are JSON.
+    let mut line = serde_json::to_vec(&event).unwrap_or_default();
+    line.push(b'\n');
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::request::{Parsed, parse_head};
+
+    fn head(text: &str) -> RequestHead {
+        match parse_head(text.as_bytes()) {
+            Ok(Parsed::Complete { head, .. }) => *head,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_line_is_an_event_of_kubernetes() {
+        let head = head(
+            "PATCH /apis/apps/v1/namespaces/a/deployments/b/status?fieldManager=m HTTP/1.1\r\nHost: h\r\n\
+             User-Agent: x\"y\r\n\r\n",
+        );
+        let source = Some(SocketAddr::from(([10, 0, 0, 7], 4711)));
+        let mut entry = Entry::new(Uuid::nil(), About::of(&head), &head, source);
+        entry.received = Timestamp::from_microsecond(1_795_239_486_000_000).expect("a time");
+        entry.set_user(Some("jane"), &["system:masters".to_owned()]);
+        let now = Timestamp::from_microsecond(1_795_239_486_001_500).expect("a time");
+        let text = line(&entry, Stage::ResponseComplete, 200, None, now);
+        assert_eq!(text.iter().filter(|byte| **byte == b'\n').count(), 1);
+        let read: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
+        assert_eq!(
+            read,
+            serde_json::json!({
+                "kind": "Event", "apiVersion": "audit.k8s.io/v1", "level": "Metadata",
+                "auditID": "00000000-0000-0000-0000-000000000000", "stage": "ResponseComplete",
+                "requestURI": "/apis/apps/v1/namespaces/a/deployments/b/status?fieldManager=m", "verb": "patch",
+                "user": {"username": "jane", "groups": ["system:masters"]}, "sourceIPs": ["10.0.0.7"],
+                "userAgent": "x\"y",
+                "objectRef": {"resource": "deployments", "namespace": "a", "name": "b", "apiGroup": "apps",
+                    "apiVersion": "v1", "subresource": "status"},
+                "responseStatus": {"code": 200},
+                "requestReceivedTimestamp": "2026-11-21T05:38:06.000000Z",
+                "stageTimestamp": "2026-11-21T05:38:06.001500Z",
+                "annotations": {"revcast/latency-seconds": "0.001500"}
+            })
+        );
+    }
+
+    #[test]
+    fn what_is_not_known_is_left_out() {
+        let head = head("GET /version HTTP/1.1\r\nHost: h\r\n\r\n");
+        let entry = Entry::new(Uuid::nil(), About::of(&head), &head, None);
+        let text = line(&entry, Stage::RequestReceived, 0, None, Timestamp::now());
+        let read: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
+        let names: Vec<&str> = read.as_object().expect("an object").keys().map(String::as_str).collect();
+        let always = ["kind", "apiVersion", "level", "auditID", "stage", "requestURI", "verb", "user"];
+        assert_eq!(names[..8], always);
+        assert_eq!(names[8..], ["requestReceivedTimestamp", "stageTimestamp"]);
+        assert_eq!(read["user"], serde_json::json!({"username": "system:anonymous"}));
+    }
+}

@@ -1,0 +1,216 @@
+//! What a request is about, for those who count it and write it down: verb, resource, namespace and name.
+//!
+//! Owns the verbs of Kubernetes (apiserver `endpoints/request/requestinfo.go`). It never decides whether what it names is
+//! there, or may be asked for.
+
+use super::options::Query;
+use super::request::{Method, RequestHead};
+use super::route::{self, Check, ResourcePath, RouteError, Target};
+
+/// What is done to a resource; or the method, where there is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Verb {
+    /// Read one object, or a document.
+    Get,
+    /// Read a collection.
+    List,
+    /// Follow a collection or an object.
+    Watch,
+    /// Make an object.
+    Create,
+    /// Replace one.
+    Update,
+    /// Change a part of one.
+    Patch,
+    /// Delete one.
+    Delete,
+    /// Delete many.
+    DeleteCollection,
+    /// Any other method, or one that the path does not take.
+    Other,
+    /// No head could be read.
+    Unread,
+}
+
+impl Verb {
+    /// Every one, in the order of their numbers.
+    pub const ALL: [Self; 10] = [
+        Self::Get,
+        Self::List,
+        Self::Watch,
+        Self::Create,
+        Self::Update,
+        Self::Patch,
+        Self::Delete,
+        Self::DeleteCollection,
+        Self::Other,
+        Self::Unread,
+    ];
+
+    /// As Kubernetes writes it in audit logs and rules.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Watch => "watch",
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Patch => "patch",
+            Self::Delete => "delete",
+            Self::DeleteCollection => "deletecollection",
+            Self::Other => "other",
+            Self::Unread => "unread",
+        }
+    }
+}
+
+/// What a request is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct About {
+    /// What is done.
+    pub verb: Verb,
+    /// To which resource; `None`: to no resource.
+    pub of: Option<ResourcePath>,
+    /// Which part of an object: `status`.
+    pub subresource: Option<String>,
+    /// In which namespace.
+    pub namespace: Option<String>,
+    /// To which object.
+    pub name: Option<String>,
+    /// Whether it only asks whether the server is well.
+    pub probe: bool,
+}
+
+impl About {
+    /// Reads it off a head.
+    #[must_use]
+    pub fn of(head: &RequestHead) -> Self {
+        let nothing = |of, probe| Self {
+            verb: plain(head.method),
+            of,
+            subresource: None,
+            namespace: None,
+            name: None,
+            probe,
+        };
+        let target = match route::route(head.method, &head.path) {
+            Ok(target) => target,
+            Err(RouteError::Method { of, .. }) => return Self { verb: Verb::Other, ..nothing(of, false) },
+            Err(RouteError::Name { .. }) => return nothing(None, false),
+        };
+        match target {
+            Target::Collection { of, namespace } => {
+                Self { verb: to_collection(head), namespace, ..nothing(Some(of), false) }
+            }
+            Target::WatchCollection { of, namespace } => {
+                Self { verb: Verb::Watch, namespace, ..nothing(Some(of), false) }
+            }
+            Target::Object { of, namespace, name } => {
+                Self { namespace, name: Some(name), ..nothing(Some(of), false) }
+            }
+            Target::WatchObject { of, namespace, name } => {
+                Self { verb: Verb::Watch, namespace, name: Some(name), ..nothing(Some(of), false) }
+            }
+            Target::Subresource { of, namespace, name, subresource } => Self {
+                namespace,
+                name: Some(name),
+                subresource: Some(subresource),
+                ..nothing(Some(of), false)
+            },
+            Target::Health { check: Check::Livez | Check::Readyz | Check::Healthz, .. } => {
+                nothing(None, true)
+            }
+            Target::Root
+            | Target::Api
+            | Target::Apis
+            | Target::ApiGroup(_)
+            | Target::GroupVersion { .. }
+            | Target::Version
+            | Target::OpenApiV2
+            | Target::OpenApiV3Index
+            | Target::OpenApiV3 { .. }
+            | Target::Unknown => nothing(None, false),
+        }
+    }
+}
+
+/// What a method does to one object or document.
+const fn plain(method: Method) -> Verb {
+    match method {
+        Method::Get | Method::Head => Verb::Get,
+        Method::Post => Verb::Create,
+        Method::Put => Verb::Update,
+        Method::Patch => Verb::Patch,
+        Method::Delete => Verb::Delete,
+        Method::Options | Method::Trace | Method::Other => Verb::Other,
+    }
+}
+
+fn to_collection(head: &RequestHead) -> Verb {
+    match plain(head.method) {
+        Verb::Get if wants_watch(&head.query) => Verb::Watch,
+        Verb::Get => Verb::List,
+        Verb::Delete => Verb::DeleteCollection,
+        other => other,
+    }
+}
+
+fn wants_watch(query: &str) -> bool {
+    // Most lists say nothing of the kind: they are not decoded for this.
+    query.contains("watch") && Query::parse(query).is_ok_and(|query| query.flag("watch").unwrap_or(false))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::request::{Parsed, parse_head};
+    use super::*;
+
+    fn about(line: &str) -> About {
+        match parse_head(format!("{line} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes()) {
+            Ok(Parsed::Complete { head, .. }) => About::of(&head),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn verbs_are_those_of_kubernetes() {
+        for (line, verb) in [
+            ("GET /api/v1/pods", "list"),
+            ("GET /api/v1/pods?watch", "watch"),
+            ("GET /api/v1/pods?watch=1", "watch"),
+            ("GET /api/v1/pods?watch=false", "list"),
+            ("GET /api/v1/pods?labelSelector=watch%3D1", "list"),
+            ("GET /api/v1/watch/pods", "watch"),
+            ("GET /api/v1/watch/namespaces/a/pods/b", "watch"),
+            ("GET /api/v1/namespaces/a/pods/b", "get"),
+            ("POST /api/v1/namespaces/a/pods", "create"),
+            ("PUT /api/v1/namespaces/a/pods/b", "update"),
+            ("PATCH /apis/apps/v1/namespaces/a/deployments/b/status", "patch"),
+            ("DELETE /api/v1/namespaces/a/pods/b", "delete"),
+            ("DELETE /api/v1/namespaces/a/pods", "deletecollection"),
+            ("PUT /api/v1/namespaces/a/pods", "other"),
+            ("BREW /version", "other"),
+            ("GET /version", "get"),
+        ] {
+            assert_eq!(about(line).verb.as_str(), verb, "{line}");
+        }
+        assert!(Verb::ALL.iter().enumerate().all(|(at, verb)| *verb as usize == at));
+    }
+
+    #[test]
+    fn what_it_is_about_is_named() {
+        let status = about("PATCH /apis/apps/v1/namespaces/a/deployments/b/status");
+        let of = status.of.expect("a resource");
+        assert_eq!(
+            (of.group.as_str(), of.version.as_str(), of.resource.as_str()),
+            ("apps", "v1", "deployments")
+        );
+        assert_eq!(
+            (status.namespace.as_deref(), status.name.as_deref(), status.subresource.as_deref()),
+            (Some("a"), Some("b"), Some("status"))
+        );
+        assert!(about("GET /readyz/ping").probe && about("GET /livez?verbose").probe);
+        assert!(!about("GET /version").probe && about("GET /version").of.is_none());
+    }
+}

@@ -1,0 +1,288 @@
+//! Lines on their way to a file or a pipe: through a bounded queue to a thread of their own.
+//!
+//! Owns the queue, the thread and the count of what was lost. Whoever leaves a line never waits: when the queue is full the
+//! line is dropped and counted. It never looks into a line.
+
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+
+use crossbeam_queue::ArrayQueue;
+
+/// Lines that may wait.
+pub const WAITING_MAX: usize = 8192;
+/// What goes out in one write.
+const WRITE_BYTES: usize = 64 << 10;
+/// Between two looks of who waits for the thread.
+const POLL: Duration = Duration::from_millis(1);
+/// The longest sleep, so that whatever is missed is not missed for long.
+const SLEEP_MAX: Duration = Duration::from_millis(500);
+
+/// Where lines go.
+#[derive(Debug)]
+pub enum Sink {
+    /// Standard error.
+    Stderr,
+    /// Standard output.
+    Stdout,
+    /// A file, appended to.
+    File(PathBuf, File),
+}
+
+impl Sink {
+    /// Opens a file to append to; it is made if it is not there, for its owner to read.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn file(path: PathBuf) -> io::Result<Self> {
+        let file = open(&path)?;
+        Ok(Self::File(path, file))
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Stderr => io::stderr().write_all(bytes),
+            Self::Stdout => io::stdout().write_all(bytes).and_then(|()| io::stdout().flush()),
+            Self::File(_, file) => file.write_all(bytes),
+        }
+    }
+
+    /// Opens the file of this name anew: the one that is open may have been renamed.
+    fn reopen(&mut self) -> io::Result<()> {
+        if let Self::File(path, file) = self {
+            *file = open(path)?;
+        }
+        Ok(())
+    }
+}
+
+fn open(path: &PathBuf) -> io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    OpenOptions::new().append(true).create(true).mode(0o600).open(path)
+}
+
+#[derive(Debug)]
+struct Shared {
+    queue: ArrayQueue<Vec<u8>>,
+    taken: AtomicU64,
+    written: AtomicU64,
+    dropped: AtomicU64,
+    reopen: AtomicBool,
+}
+
+/// A way to leave lines. Cheap to clone.
+#[derive(Clone)]
+pub struct Lines {
+    shared: Arc<Shared>,
+    writer: Thread,
+}
+
+impl fmt::Debug for Lines {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lines").field("waiting", &self.shared.queue.len()).finish_non_exhaustive()
+    }
+}
+
+impl Lines {
+    /// Starts the thread. `complain` is called on it with what went wrong, in one line, at most once a second; what it
+    /// returns goes out as a line.
+    ///
+    /// # Errors
+    /// The system refuses another thread.
+    pub fn start(
+        name: &str,
+        sink: Sink,
+        complain: impl FnMut(&str) -> Option<Vec<u8>> + Send + 'static,
+    ) -> io::Result<Self> {
+        let shared = Arc::new(Shared {
+            queue: ArrayQueue::new(WAITING_MAX),
+            taken: AtomicU64::new(0),
+            written: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
+            reopen: AtomicBool::new(false),
+        });
+        let writer = Writer { shared: Arc::clone(&shared), sink, complain, told: 0, spoke: None };
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || writer.run())?;
+        Ok(Self { shared, writer: thread.thread().clone() })
+    }
+
+    /// Leaves a line, with its line feed. It is dropped when too many wait.
+    pub fn leave(&self, line: Vec<u8>) {
+        if self.shared.queue.push(line).is_err() {
+            self.shared.dropped.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.shared.taken.fetch_add(1, Ordering::Release);
+        }
+        self.writer.unpark();
+    }
+
+    /// Lines that were lost: the queue was full, or they could not be written.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.shared.dropped.load(Ordering::Relaxed)
+    }
+
+    /// Lines that were written.
+    #[must_use]
+    pub fn written(&self) -> u64 {
+        self.shared.written.load(Ordering::Relaxed)
+    }
+
+    /// Asks the thread to open its file anew, before the next line.
+    pub fn reopen(&self) {
+        self.shared.reopen.store(true, Ordering::Release);
+        self.writer.unpark();
+    }
+
+    /// Waits until what was left by now is written, but not for long: whoever should read may have stopped.
+    pub fn flush(&self, patience: Duration) {
+        let (deadline, upto) = (Instant::now() + patience, self.shared.taken.load(Ordering::Acquire));
+        self.writer.unpark();
+        while self.shared.written.load(Ordering::Acquire) < upto && Instant::now() < deadline {
+            std::thread::sleep(POLL);
+        }
+    }
+}
+
+struct Writer<C> {
+    shared: Arc<Shared>,
+    sink: Sink,
+    complain: C,
+    /// Of the lines that were lost, those that were complained about.
+    told: u64,
+    spoke: Option<Instant>,
+}
+
+impl<C: FnMut(&str) -> Option<Vec<u8>>> Writer<C> {
+    fn run(mut self) {
+        let mut bytes = Vec::with_capacity(WRITE_BYTES);
+        loop {
+            if self.shared.reopen.swap(false, Ordering::AcqRel)
+                && let Err(error) = self.sink.reopen()
+            {
+                self.say(&format!("cannot open it again, going on with the file that is open: {error}"));
+            }
+            let mut lines = 0;
+            bytes.clear();
+            while bytes.len() < WRITE_BYTES
+                && let Some(line) = self.shared.queue.pop()
+            {
+                bytes.extend_from_slice(&line);
+                lines += 1;
+            }
+            if lines > 0 {
+                self.write(&bytes, lines);
+            }
+            self.tell_dropped();
+            if lines == 0 {
+                // Whoever leaves a line while we look is not slept over: its unpark ends the next park.
+                std::thread::park_timeout(SLEEP_MAX);
+            }
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8], lines: u64) {
+        if let Err(error) = self.sink.write(bytes) {
+            self.shared.dropped.fetch_add(lines, Ordering::Relaxed);
+            self.told += lines;
+            self.say(&format!("{lines} lines are lost, they cannot be written: {error}"));
+        }
+        self.shared.written.fetch_add(lines, Ordering::Release);
+    }
+
+    fn tell_dropped(&mut self) {
+        let dropped = self.shared.dropped.load(Ordering::Relaxed);
+        let quiet = self.spoke.is_none_or(|at| at.elapsed() >= Duration::from_secs(1));
+        if dropped > self.told && quiet {
+            let lost = dropped - self.told;
+            self.told = dropped;
+            self.say(&format!("{lost} lines were dropped: they came faster than they could be written"));
+        }
+    }
+
+    fn say(&mut self, problem: &str) {
+        self.spoke = Some(Instant::now());
+        if let Some(line) = (self.complain)(problem) {
+            // Who cannot be told cannot be told that either.
+            let _ = self.sink.write(&line);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scratch(name: &str) -> PathBuf {
+        std::env::temp_dir().join(format!("revcast-lines-{name}-{}", std::process::id()))
+    }
+
+    #[test]
+    fn lines_come_in_order_and_a_renamed_file_is_left() {
+        let (path, old) = (scratch("order"), scratch("order-old"));
+        let sink = Sink::file(path.clone()).expect("a file");
+        let lines = Lines::start("lines", sink, |problem| panic!("{problem}")).expect("a thread");
+        for number in 0..1000 {
+            lines.leave(format!("{number}\n").into_bytes());
+        }
+        lines.flush(Duration::from_secs(10));
+        std::fs::rename(&path, &old).expect("it is ours");
+        lines.reopen();
+        while !path.exists() {
+            std::thread::sleep(POLL);
+        }
+        lines.leave(b"behind\n".to_vec());
+        lines.flush(Duration::from_secs(10));
+        let read = |path: &PathBuf| std::fs::read_to_string(path).expect("text");
+        assert_eq!(read(&old), (0..1000).map(|number| format!("{number}\n")).collect::<String>());
+        assert_eq!((read(&path).as_str(), lines.dropped(), lines.written()), ("behind\n", 0, 1001));
+        [path, old].iter().for_each(|path| std::fs::remove_file(path).expect("it is ours"));
+    }
+
+    #[test]
+    fn who_leaves_a_line_never_waits_and_what_is_dropped_is_told() {
+        // A pipe that nobody reads: the thread is stuck in its first write.
+        let (reader, writer) = io::pipe().expect("a pipe");
+        let sink = Sink::File(scratch("pipe"), File::from(std::os::fd::OwnedFd::from(writer)));
+        let lines = Lines::start("lines", sink, |problem| Some(format!("!{problem}\n").into_bytes()));
+        let lines = lines.expect("a thread");
+        let began = Instant::now();
+        for _ in 0..4 * WAITING_MAX {
+            lines.leave(vec![b'x'; 99]);
+        }
+        lines.flush(Duration::from_millis(20));
+        assert!(began.elapsed() < Duration::from_secs(5));
+        let dropped = lines.dropped();
+        assert!(dropped > 0);
+        // Read to the end of what is told: it counts the rest.
+        let mut told = String::new();
+        let mut reader = io::BufReader::new(reader);
+        while !told.ends_with("be written\n") {
+            told.clear();
+            io::BufRead::read_line(&mut reader, &mut told).expect("text");
+        }
+        let count = told.rsplit('!').next().and_then(|said| said.split(' ').next()).expect("a count");
+        assert_eq!(count.parse::<u64>().ok(), Some(dropped));
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_counted_and_told() {
+        let full = OpenOptions::new().write(true).open("/dev/full").expect("a device of every Linux");
+        let told = Arc::new(AtomicU64::new(0));
+        let ours = Arc::clone(&told);
+        let lines = Lines::start("lines", Sink::File(scratch("full"), full), move |problem| {
+            assert!(problem.contains("cannot be written"), "{problem}");
+            ours.fetch_add(1, Ordering::Relaxed);
+            None
+        });
+        let lines = lines.expect("a thread");
+        lines.leave(b"x\n".to_vec());
+        lines.flush(Duration::from_secs(10));
+        assert_eq!((lines.dropped(), told.load(Ordering::Relaxed)), (1, 1));
+    }
+}

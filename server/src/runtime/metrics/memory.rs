@@ -1,0 +1,27 @@
+//! Memory by what it is for.
+
+use std::sync::atomic::Ordering;
+
+use super::page::{Kind, Page};
+use crate::runtime::local::Shared;
+
+/// Bytes by kind, in the order in which they are told.
+pub(in crate::runtime) fn kinds(shared: &Shared) -> [(&'static str, u64); 4] {
+    let tallies = || shared.doors.0.iter().map(|door| &door.tally);
+    [
+        ("window", shared.desk.stats.window_bytes.load(Ordering::Relaxed)),
+        ("index", shared.app.epoch().feed.snapshot().bytes()),
+        ("watchers", tallies().map(|tally| tally.watchers_bytes.load(Ordering::Relaxed)).sum()),
+        ("pages", tallies().map(|tally| tally.pages_bytes.load(Ordering::Relaxed)).sum()),
+    ]
+}
+
+pub(super) fn render(page: &mut Page, shared: &Shared) {
+    page.each(
+        Kind::Gauge,
+        "revcast_memory_bytes",
+        "Memory by what it is for. Window and index share the newest states.",
+        "kind",
+        kinds(shared),
+    );
+}

@@ -1,0 +1,54 @@
+//! Counts as Prometheus reads them, rendered from copies.
+//!
+//! One file a noun: `shards`, `window`, `source`, `http`, `connections`, `memory`, `process`; `tally` is where a shard counts
+//! what its engine does not, `page` the spelling. Every name has a line in `server/ops/METRICS.md`; a test holds that.
+
+mod connections;
+mod http;
+mod memory;
+mod page;
+mod process;
+mod shards;
+mod source;
+mod tally;
+#[cfg(test)]
+mod tests;
+mod window;
+
+pub(super) use memory::kinds;
+pub(super) use page::Form;
+use page::{Kind, Page};
+pub(super) use process::memory as process_memory;
+pub(super) use tally::{Ending, Refusal, Tally};
+
+use super::local::Shared;
+
+/// Everything.
+pub(super) fn render(shared: &Shared, form: Form) -> String {
+    let mut page = Page::new(form);
+    shards::render(&mut page, shared);
+    window::render(&mut page, shared);
+    source::render(&mut page, shared);
+    http::render(&mut page, &shared.doors.0);
+    connections::render(&mut page, &shared.doors.0);
+    page.counter("revcast_panics_total", "Requests that panicked.", shared.panics.load(Ordering::Relaxed));
+    memory::render(&mut page, shared);
+    page.counter(
+        "revcast_log_lines_dropped_total",
+        "Lines of the log that were dropped.",
+        crate::log::dropped(),
+    );
+    let (written, dropped) = shared.facts.audit.as_ref().map_or((0, 0), crate::audit::Audit::counts);
+    page.counter("revcast_audit_lines_total", "Lines of the audit log that were written.", written);
+    page.counter("revcast_audit_lines_dropped_total", "Lines of the audit log that were lost.", dropped);
+    page.gauge("revcast_uptime_seconds", "Since the server started.", shared.desk.clock.elapsed().as_secs());
+    page.each(
+        Kind::Gauge,
+        "revcast_build_info",
+        "1; what runs stands in the label.",
+        "version",
+        [(env!("CARGO_PKG_VERSION"), 1)],
+    );
+    process::render(&mut page, shared.desk.clock);
+    page.finish()
+}

@@ -1,0 +1,98 @@
+//! `/status`: how the server is, as one JSON document for people and scripts.
+//!
+//! Owns the names in it, which stay; more may come. It is read from the same copies as the metrics.
+
+use serde_json::{Value, json};
+
+use super::local::Shared;
+use super::metrics::{kinds, process_memory};
+use crate::serve::Life;
+
+/// The document. Times are in seconds, memory in bytes.
+pub(super) fn render(shared: &Shared) -> String {
+    let document = json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "uptimeSeconds": shared.desk.clock.elapsed().as_secs_f64(),
+        "startedAt": jiff::Timestamp::try_from(shared.desk.clock.started_at()).ok().map(|at| format!("{at:.3}")),
+        "life": match shared.app.life() {
+            Life::Starting => "starting",
+            Life::Serving => "serving",
+            Life::Closing => "closing",
+        },
+        "listen": {
+            "api": shared.facts.listen.to_string(),
+            "admin": shared.facts.admin_listen.map(|address| address.to_string()),
+        },
+        "limits": { "watchers": shared.watchers_max, "shards": shared.doors.0.len() },
+        "source": source(shared),
+        "window": window(shared),
+        "memory": memory(shared),
+        "shards": shards(shared),
+    });
+    let mut text = serde_json::to_string_pretty(&document).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+fn source(shared: &Shared) -> Value {
+    let epoch = shared.app.epoch();
+    let remote = &shared.desk.stats.remote;
+    let stale = if shared.remote { remote.stale().map(|age| age.as_secs_f64()) } else { Some(0.0) };
+    json!({
+        "kind": if shared.remote { "etcd" } else { "embedded" },
+        "is": shared.facts.source,
+        "ready": epoch.is_ready(),
+        "revision": epoch.feed.revision().get(),
+        "epoch": epoch.number,
+        // null: nothing was ever proven.
+        "staleSeconds": stale,
+        "objects": epoch.feed.snapshot().total(),
+        "unreadable": epoch.feed.unreadable_total(),
+        "failed": shared.desk.stats.failed.load(std::sync::atomic::Ordering::Relaxed),
+    })
+}
+
+fn window(shared: &Shared) -> Value {
+    let epoch = shared.app.epoch();
+    let oldest = epoch.feed.oldest();
+    let age = oldest.map(|(_, arrived)| shared.desk.clock.now().since(arrived).as_secs_f64());
+    json!({
+        "events": epoch.feed.window(),
+        "eventsMax": shared.facts.ring.events,
+        "bytes": shared.desk.stats.window_bytes.load(std::sync::atomic::Ordering::Relaxed),
+        "bytesMax": shared.facts.ring.bytes,
+        // null: the window is empty.
+        "oldestRevision": oldest.map(|(revision, _)| revision.get()),
+        "forgottenRevision": epoch.feed.forgotten().get(),
+        "ageSeconds": age,
+    })
+}
+
+fn memory(shared: &Shared) -> Value {
+    let mut all: serde_json::Map<String, Value> =
+        kinds(shared).into_iter().map(|(kind, bytes)| (kind.to_owned(), bytes.into())).collect();
+    all.insert("resident".to_owned(), process_memory().map(|(resident, _)| resident).into());
+    Value::Object(all)
+}
+
+fn shards(shared: &Shared) -> Vec<Value> {
+    let now = shared.desk.clock.now();
+    let of = |(number, door): (usize, &super::handoff::Door)| {
+        let stats = door.stats.load();
+        let (events, ns) = door.tally.lag();
+        json!({
+            "number": number,
+            "watchers": stats.watchers,
+            "live": stats.live,
+            "behind": stats.watchers.saturating_sub(stats.live),
+            "blocked": door.tally.blocked.load(std::sync::atomic::Ordering::Relaxed),
+            "classes": stats.classes,
+            "revision": door.tally.revision.load(std::sync::atomic::Ordering::Relaxed),
+            "lagEvents": events,
+            "lagSeconds": std::time::Duration::from_nanos(ns).as_secs_f64(),
+            "asleep": door.wake.is_asleep(),
+            "lastTurnSecondsAgo": now.since(door.tally.last_turn()).as_secs_f64(),
+        })
+    };
+    shared.doors.0.iter().enumerate().map(of).collect()
+}

@@ -1,0 +1,101 @@
+//! One request, from its head to the end of its reply: its id, its counts, its lines in the audit log.
+//!
+//! Owns nothing that an answer hangs on. A visit that goes out of scope is over, whatever became of its connection: so each
+//! is counted once, and has one last line.
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Instant;
+
+use uuid::Uuid;
+
+use super::connection::Face;
+use super::local::Local;
+use crate::audit::{Audit, Entry, Stage};
+use crate::http::about::{About, Verb};
+use crate::http::request::{Method, RequestHead};
+
+/// What the audit log still has to say of a watch that begins.
+#[derive(Debug)]
+pub(super) struct Trail {
+    pub(super) entry: Entry,
+    /// What was answered at its start.
+    pub(super) code: u16,
+}
+
+/// A request under way.
+#[derive(Debug)]
+pub(super) struct Visit {
+    local: Rc<Local>,
+    id: Uuid,
+    verb: Verb,
+    began: Instant,
+    /// 0: nothing yet.
+    code: u16,
+    /// `None`: it is not written down.
+    entry: Option<Box<Entry>>,
+    counted: bool,
+}
+
+impl Visit {
+    /// Its head was read. `source` is asked for who sends it, if that is written down.
+    pub(super) fn begin(
+        local: &Rc<Local>,
+        head: &RequestHead,
+        face: Face,
+        source: impl FnOnce() -> Option<SocketAddr>,
+    ) -> Self {
+        let about = About::of(head);
+        let (id, verb) = (Uuid::new_v4(), about.verb);
+        // Who looks at the server's health or counts leaves no trail.
+        let looks = face == Face::Admin && matches!(head.method, Method::Get | Method::Head);
+        let entry = local.shared.facts.audit.as_ref().filter(|_| !about.probe && !looks).map(|audit| {
+            let entry = Box::new(Entry::new(id, about, head, source()));
+            audit.note(&entry, Stage::RequestReceived, 0, None);
+            entry
+        });
+        Self { local: Rc::clone(local), id, verb, began: Instant::now(), code: 0, entry, counted: false }
+    }
+
+    /// Its head cannot be read: it is counted, and nobody knows what to write down.
+    pub(super) fn unread(local: &Rc<Local>) -> Self {
+        let (id, verb, began) = (Uuid::new_v4(), Verb::Unread, Instant::now());
+        Self { local: Rc::clone(local), id, verb, began, code: 0, entry: None, counted: false }
+    }
+
+    /// A reply with this code is sent. Its `Audit-Id`.
+    pub(super) const fn answered(&mut self, code: u16) -> Uuid {
+        self.code = code;
+        self.id
+    }
+
+    /// The head of a watch's reply was sent: the rest is its shard's.
+    pub(super) fn become_watch(&mut self) -> Option<Box<Trail>> {
+        self.count();
+        let entry = *self.entry.take()?;
+        if let Some(audit) = self.audit() {
+            audit.note(&entry, Stage::ResponseStarted, self.code, None);
+        }
+        Some(Box::new(Trail { entry, code: self.code }))
+    }
+
+    fn audit(&self) -> Option<&Audit> {
+        self.local.shared.facts.audit.as_ref()
+    }
+
+    fn count(&mut self) {
+        if !std::mem::replace(&mut self.counted, true) {
+            self.local.door().tally.requests.count(self.verb, self.code, self.began.elapsed());
+        }
+    }
+}
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        self.count();
+        if let (Some(entry), Some(audit)) = (&self.entry, self.audit()) {
+            let cut = (self.code == 0).then_some("cut");
+            audit.note(entry, Stage::ResponseComplete, self.code, cut);
+        }
+    }
+}

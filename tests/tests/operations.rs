@@ -1,0 +1,347 @@
+//! What operators see of a server that runs: metrics that move as clients do, a status, an audit log, a log that machines
+//! read; and what Prometheus' own tool says of the metrics and the alert rules.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use revcast_tests::client::Watch;
+use revcast_tests::server::{Scratch, Server, binary};
+use serde_json::{Value, json};
+
+const MAPS: &str = "/api/v1/namespaces/o/configmaps";
+const WATCH: &str =
+    "/api/v1/namespaces/o/configmaps?watch=1&sendInitialEvents=false&resourceVersionMatch=NotOlderThan";
+
+fn map(name: &str) -> Value {
+    json!({"metadata": {"name": name}, "data": {"k": "x".repeat(500)}})
+}
+
+/// Waits until `look` finds what it looks for.
+fn until<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "{what} does not come");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The one sample of this name and these labels.
+fn sample(page: &str, name: &str) -> f64 {
+    let line = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.unwrap_or_else(|| panic!("no {name} in\n{page}")).parse().unwrap()
+}
+
+#[test]
+fn metrics_move_as_clients_do() {
+    let (watchers, events) = (50_u64, 20_u64);
+    let server = Server::start(&["--shards", "2"]);
+    let client = server.client();
+    let mut watches: Vec<Watch> = (0..watchers).map(|_| client.watch(WATCH).unwrap()).collect();
+    server.wait_for_metric("revcast_watchers_live", watchers);
+    let page = || server.admin_client().get("/metrics").text();
+    let before = page();
+    for number in 0..events {
+        assert_eq!(client.send("POST", MAPS, &map(&format!("m{number}"))).status, 201);
+    }
+    for watch in &mut watches {
+        assert_eq!(watch.events(usize::try_from(events).unwrap()).len() as u64, events);
+    }
+    server.wait_for_metric("revcast_events_sent_total", watchers * events);
+    let count = |page: &str, stage: &str| {
+        sample(page, &format!("revcast_stage_duration_seconds_count{{stage=\"{stage}\"}}"))
+    };
+    let after = until("the end of the last round", || {
+        let page = page();
+        let (first, last) = (count(&page, "first_write"), count(&page, "last_write"));
+        (first == last && last > count(&before, "last_write")).then_some(page)
+    });
+    let moved = |name: &str| sample(&after, name) - sample(&before, name);
+    #[allow(clippy::cast_precision_loss)]
+    let wanted = events as f64;
+    assert_eq!(moved("revcast_events_received_total"), wanted);
+    assert_eq!(moved("revcast_frames_serialized_total"), wanted, "each serves fifty");
+    assert_eq!(moved("revcast_writes_total"), wanted);
+    assert_eq!(moved(r#"revcast_http_requests_total{verb="create",code="201"}"#), wanted);
+    assert_eq!(moved(r#"revcast_http_request_duration_seconds_count{verb="create"}"#), wanted);
+    assert_eq!(moved(r#"revcast_http_requests_total{verb="watch",code="200"}"#), 0.0);
+    assert_eq!(sample(&after, r#"revcast_connections_open{carries="watch"}"#), 50.0);
+    assert!(moved(r#"revcast_stage_duration_seconds_count{stage="ring"}"#) >= 1.0);
+    let sum = |stage: &str| moved(&format!("revcast_stage_duration_seconds_sum{{stage=\"{stage}\"}}"));
+    assert!(sum("first_write") > 0.0 && sum("first_write") <= sum("last_write"));
+    assert!(moved("revcast_turn_delay_seconds_count") > 0.0);
+    assert!(
+        sample(&after, "process_open_fds") > 50.0 && sample(&after, "process_resident_memory_bytes") > 1e6
+    );
+    drop(watches);
+    let closed = r#"revcast_watches_ended_total{reason="closed"}"#;
+    until("the ends", || (sample(&page(), closed) >= 50.0).then_some(()));
+    server.wait_for_metric("revcast_connections_open", 1);
+}
+
+#[test]
+fn the_slowest_is_seen() {
+    let server = Server::start(&["--shards", "1", "--send-buffer", "4KiB"]);
+    let client = server.client();
+    let slow = client.watch(WATCH).unwrap();
+    server.wait_for_metric("revcast_watchers_live", 1);
+    let big = json!({"metadata": {"generateName": "b"}, "data": {"k": "x".repeat(100_000)}});
+    let page = || server.admin_client().get("/metrics").text();
+    until("a full socket", || {
+        assert_eq!(client.send("POST", MAPS, &big).status, 201);
+        (server.metric("revcast_sends_blocked_total") > 0).then_some(())
+    });
+    for _ in 0..5 {
+        assert_eq!(client.send("POST", MAPS, &big).status, 201);
+    }
+    let lag = |name: &str| sample(&page(), &format!("{name}{{shard=\"0\"}}"));
+    until("a lag of events", || (lag("revcast_slowest_watcher_lag_events") >= 5.0).then_some(()));
+    until("a lag of time", || (lag("revcast_slowest_watcher_lag_seconds") >= 1.0).then_some(()));
+    assert_eq!(lag("revcast_watchers_blocked"), 1.0);
+    let status = server.admin_client().get("/status").json();
+    assert_eq!((&status["shards"][0]["behind"], &status["shards"][0]["blocked"]), (&json!(1), &json!(1)));
+    drop(slow);
+}
+
+#[test]
+fn the_status_has_its_shape() {
+    let server = Server::start(&["--shards", "2", "--max-watchers", "123"]);
+    let client = server.client();
+    let _watch = client.watch(WATCH).unwrap();
+    server.wait_for_metric("revcast_watchers_live", 1);
+    assert_eq!(client.send("POST", MAPS, &map("m")).status, 201);
+    let reply = server.admin_client().get("/status");
+    assert_eq!((reply.status, reply.header("content-type")), (200, Some("application/json")));
+    let status = reply.json();
+    let names = |value: &Value| -> Vec<String> { value.as_object().unwrap().keys().cloned().collect() };
+    let all = [
+        "version",
+        "uptimeSeconds",
+        "startedAt",
+        "life",
+        "listen",
+        "limits",
+        "source",
+        "window",
+        "memory",
+        "shards",
+    ];
+    assert_eq!(names(&status), all);
+    assert_eq!(status["life"], "serving");
+    assert_eq!(status["listen"], json!({"api": server.address, "admin": server.admin}));
+    assert_eq!(status["limits"], json!({"watchers": 123, "shards": 2}));
+    let source =
+        ["kind", "is", "ready", "revision", "epoch", "staleSeconds", "objects", "unreadable", "failed"];
+    assert_eq!(names(&status["source"]), source);
+    assert_eq!((&status["source"]["ready"], &status["source"]["objects"]), (&json!(true), &json!(1)));
+    let window =
+        ["events", "eventsMax", "bytes", "bytesMax", "oldestRevision", "forgottenRevision", "ageSeconds"];
+    assert_eq!(names(&status["window"]), window);
+    assert_eq!(status["window"]["events"], 1);
+    assert!(status["window"]["ageSeconds"].as_f64().unwrap() < 20.0);
+    assert_eq!(names(&status["memory"]), ["window", "index", "watchers", "pages", "resident"]);
+    let shards = status["shards"].as_array().unwrap();
+    assert_eq!(shards.len(), 2);
+    assert_eq!(shards.iter().map(|shard| shard["watchers"].as_u64().unwrap()).sum::<u64>(), 1);
+    assert!(shards.iter().all(|shard| shard["lastTurnSecondsAgo"].as_f64().unwrap() < 2.0), "{status}");
+    assert_eq!(server.admin_client().request("POST", "/status", &[], b"").status, 404);
+}
+
+/// The lines of an audit log so far.
+fn audited(path: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(path).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// Those of one request, by its `Audit-Id`, once it is over.
+fn lines_of(path: &Path, id: &str) -> Vec<Value> {
+    until("the end of a request in the audit log", || {
+        let all = audited(path);
+        let own: Vec<Value> = all.into_iter().filter(|line| line["auditID"] == id).collect();
+        own.iter().any(|line| line["stage"] == "ResponseComplete").then_some(own)
+    })
+}
+
+#[test]
+fn each_request_is_written_down() {
+    let scratch = Scratch::new("audit");
+    let path = PathBuf::from(scratch.path()).join("audit.log");
+    let server = Server::start(&["--audit-log", path.to_str().unwrap()]);
+    let client = server.client();
+    let id = |headers: &[(String, String)]| {
+        headers.iter().find(|(name, _)| name == "audit-id").map(|(_, value)| value.clone()).unwrap()
+    };
+    let stages = |lines: &[Value]| -> Vec<String> {
+        lines.iter().map(|line| line["stage"].as_str().unwrap().to_owned()).collect()
+    };
+
+    let created = client.send("POST", MAPS, &map("m"));
+    let lines = lines_of(&path, created.header("audit-id").unwrap());
+    assert_eq!(stages(&lines), ["RequestReceived", "ResponseComplete"]);
+    let (first, last) = (&lines[0], &lines[1]);
+    assert_eq!((&first["verb"], &first["requestURI"]), (&json!("create"), &json!(MAPS)));
+    assert_eq!(first["user"]["username"], "system:anonymous");
+    assert_eq!(first["sourceIPs"], json!(["127.0.0.1"]));
+    assert_eq!(first["objectRef"], json!({"resource": "configmaps", "namespace": "o", "apiVersion": "v1"}));
+    assert_eq!((first.get("responseStatus"), &last["responseStatus"]["code"]), (None, &json!(201)));
+    let latency: f64 = last["annotations"]["revcast/latency-seconds"].as_str().unwrap().parse().unwrap();
+    assert!(latency > 0.0 && latency < 20.0);
+
+    let got = client.request("GET", &format!("{MAPS}/m?pretty=1"), &[("User-Agent", "a \"b\" c")], b"");
+    let lines = lines_of(&path, got.header("audit-id").unwrap());
+    assert_eq!((&lines[1]["verb"], &lines[1]["objectRef"]["name"]), (&json!("get"), &json!("m")));
+    assert_eq!(lines[1]["requestURI"], format!("{MAPS}/m?pretty=1"));
+    assert_eq!(lines[1]["userAgent"], "a \"b\" c");
+
+    let refused = client.get("/api/v1/namespaces/o/configmaps?labelSelector=%3D%3D");
+    assert_eq!(refused.status, 400);
+    let lines = lines_of(&path, refused.header("audit-id").unwrap());
+    assert_eq!(lines[1]["responseStatus"]["code"], 400);
+
+    let mut watch = client.watch(&format!("{WATCH}&timeoutSeconds=1")).unwrap();
+    let watched = id(watch.headers());
+    assert!(watch.rest().is_empty());
+    let lines = lines_of(&path, &watched);
+    assert_eq!(stages(&lines), ["RequestReceived", "ResponseStarted", "ResponseComplete"]);
+    assert_eq!(
+        (&lines[2]["verb"], &lines[2]["annotations"]["revcast/ended"]),
+        (&json!("watch"), &json!("deadline"))
+    );
+
+    let gone = client.watch(WATCH).unwrap();
+    let left = id(gone.headers());
+    drop(gone);
+    assert_eq!(lines_of(&path, &left)[2]["annotations"]["revcast/ended"], "closed");
+
+    // Nobody writes down who asks how the server is, nor that its counts were read.
+    assert_eq!((client.get("/readyz").status, server.admin_client().get("/metrics").status), (200, 200));
+    let open = client.watch(WATCH).unwrap();
+    let drained = id(open.headers());
+    let all = audited(&path);
+    assert!(!all.iter().any(|line| line["requestURI"].as_str().unwrap().contains("readyz")));
+    assert!(!all.iter().any(|line| line["requestURI"].as_str().unwrap().contains("metrics")));
+
+    // The file is renamed, as log rotation does, and the next lines go to a new one.
+    let old = path.with_extension("1");
+    std::fs::rename(&path, &old).unwrap();
+    let hangup = Command::new("kill").args(["-HUP", &server.pid().to_string()]).status().unwrap();
+    assert!(hangup.success());
+    until("the new file", || path.exists().then_some(()));
+    let behind = client.get(&format!("{MAPS}/m"));
+    let lines = lines_of(&path, behind.header("audit-id").unwrap());
+    assert_eq!(lines.len(), 2);
+    assert_eq!(server.terminate(), Some(0));
+    let ended = audited(&path).into_iter().find(|line| line["auditID"] == drained.as_str()).unwrap();
+    assert_eq!(ended["annotations"]["revcast/ended"], "drained");
+    assert_eq!(audited(&old).iter().filter(|line| line["auditID"] == drained.as_str()).count(), 2);
+    drop(open);
+}
+
+#[test]
+fn an_audit_log_that_cannot_be_opened_is_told_and_ends_it() {
+    let output = Command::new(binary())
+        .args([
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--admin-listen",
+            "none",
+            "--audit-log",
+            "/nonexistent/audit",
+        ])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("audit-log /nonexistent/audit") && said.contains("name a file"), "{said}");
+}
+
+#[test]
+fn the_log_is_read_by_machines() {
+    let mut child = Command::new(binary())
+        .args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "none", "--log-format", "json"])
+        // A process that is told to close says so.
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut out = std::io::BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    while !line.starts_with("serving ") {
+        line.clear();
+        assert!(std::io::BufRead::read_line(&mut out, &mut line).unwrap() > 0, "it ended");
+    }
+    assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let lines: Vec<Value> = said.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    let closing =
+        lines.iter().find(|line| line["message"].as_str().unwrap().starts_with("closing")).expect(&said);
+    assert_eq!((&closing["level"], &closing["thread"]), (&json!("info"), &json!("signals")));
+    let time = closing["time"].as_str().unwrap();
+    assert!(time.len() == 27 && time.ends_with('Z') && time.as_bytes()[10] == b'T', "{time}");
+}
+
+/// Prometheus' tool, where it is; it says loudly when it is not.
+fn promtool() -> Option<PathBuf> {
+    let own = std::env::var_os("REVCAST_PROMTOOL").map(PathBuf::from);
+    let usual = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../target");
+    let target = std::env::current_exe().ok().and_then(|test| test.ancestors().nth(3).map(Path::to_path_buf));
+    let installed = [target.unwrap_or_default(), usual].map(|target| target.join("prometheus/promtool"));
+    let found = own
+        .into_iter()
+        .chain(installed)
+        .chain([PathBuf::from("/usr/bin/promtool")])
+        .find(|path| path.is_file());
+    if found.is_none() {
+        // Past what captures the output of tests.
+        let _ = writeln!(
+            std::io::stderr(),
+            "!!! SKIPPED: promtool is not here, nobody checked metrics and alert rules; cargo xtask promtool installs it"
+        );
+    }
+    found
+}
+
+fn passes(command: &mut Command, input: &[u8]) {
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(input).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = [output.stdout, output.stderr].map(|said| String::from_utf8(said).unwrap()).join("\n");
+    assert!(output.status.success(), "{command:?}: {said}");
+    println!("{said}");
+}
+
+#[test]
+fn prometheus_own_tool_has_nothing_to_say() {
+    let Some(promtool) = promtool() else { return };
+    let server = Server::start(&["--shards", "2"]);
+    let client = server.client();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in 0..200 {
+                assert_eq!(client.send("POST", MAPS, &map(&format!("m{number}"))).status, 201);
+            }
+        });
+        let _watches: Vec<Watch> = (0..20).map(|_| client.watch(WATCH).unwrap()).collect();
+        for _ in 0..5 {
+            let page = server.admin_client().get("/metrics");
+            assert_eq!(page.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
+            passes(Command::new(&promtool).args(["check", "metrics"]), &page.body);
+        }
+    });
+    let rules = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../server/ops/alerts.yaml");
+    passes(Command::new(&promtool).args(["check", "rules"]).arg(rules), b"");
+    let open =
+        server.admin_client().request("GET", "/metrics", &[("Accept", "application/openmetrics-text")], b"");
+    assert!(open.text().ends_with("# EOF\n"));
+}
