@@ -193,10 +193,8 @@ impl Annotations<'_> {
 
 fn line(entry: &Entry, stage: Stage, code: u16, ended: Option<&str>, now: Timestamp) -> Vec<u8> {
     let about = &entry.about;
-    let verb = match about.verb {
-        Verb::Other | Verb::Unread => "",
-        verb => verb.as_str(),
-    };
+    let is_known = !matches!(about.verb, Verb::Other | Verb::Unread);
+    let verb = if is_known { about.verb.as_str() } else { "" };
     let latency = (stage != Stage::RequestReceived).then(|| {
         let took = now.duration_since(entry.received).as_secs_f64().max(0.0);
         format!("{took:.6}")

@@ -7,8 +7,8 @@
 
 pub mod api;
 pub mod args;
-pub mod auth;
 pub mod audit;
+pub mod auth;
 pub mod clock;
 pub mod config;
 #[cfg(test)]

@@ -344,7 +344,9 @@ impl Server {
     #[must_use]
     pub fn metrics(&self, name: &str) -> Vec<u64> {
         let text = self.admin_client().get("/metrics").text();
-        let of_name = |line: &&str| line.split([' ', '{']).next() == Some(name);
+        // A name with labels means these, one without means all.
+        let of_name =
+            |line: &&str| line.split(' ').next() == Some(name) || line.split([' ', '{']).next() == Some(name);
         let values: Vec<u64> = text
             .lines()
             .filter(of_name)

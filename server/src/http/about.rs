@@ -148,11 +148,13 @@ const fn plain(method: Method) -> Verb {
 }
 
 fn to_collection(head: &RequestHead) -> Verb {
-    match plain(head.method) {
-        Verb::Get if wants_watch(&head.query) => Verb::Watch,
-        Verb::Get => Verb::List,
-        Verb::Delete => Verb::DeleteCollection,
-        other => other,
+    let verb = plain(head.method);
+    if verb == Verb::Get {
+        if wants_watch(&head.query) { Verb::Watch } else { Verb::List }
+    } else if verb == Verb::Delete {
+        Verb::DeleteCollection
+    } else {
+        verb
     }
 }
 

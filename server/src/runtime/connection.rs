@@ -108,7 +108,16 @@ impl Connection {
         guest: Option<Guest>,
     ) -> Self {
         let peer_certificate = transport.peer_certificate();
-        Self { local, transport: Some(transport), buffer, face, peer_certificate, guest, is_new: false }
+        Self {
+            local,
+            transport: Some(transport),
+            buffer,
+            face,
+            peer_certificate,
+            guest,
+            is_new: false,
+            visit: None,
+        }
     }
 
     async fn serve(mut self) {
@@ -129,7 +138,7 @@ impl Connection {
                 Err(over) => return over,
             };
             let busy = self.local.begin_request();
-            let source = || self.stream.as_ref().and_then(|stream| stream.peer_addr().ok());
+            let source = || self.transport.as_ref().and_then(Transport::peer);
             self.visit = Some(Visit::begin(&self.local, &head, self.face, source));
             let next = self.exchange(&head).await;
             self.visit = None;
@@ -154,6 +163,9 @@ impl Connection {
             Ok(admitted) => admitted,
             Err(whole) => return self.turn_away(head, &whole).await,
         };
+        if let (Some(visit), Some(admitted)) = (&mut self.visit, &admitted) {
+            visit.is_of(admitted.identity());
+        }
         let body = match self.read_body(head).await {
             Ok(body) => body,
             Err(over) => return Some(over),

@@ -13,8 +13,8 @@ use crossbeam_queue::SegQueue;
 use revcast_engine::{Scope, Stats};
 
 use super::crowd::Pass;
-use super::transport::Keys;
 use super::metrics::Tally;
+use super::transport::Keys;
 use super::visit::Trail;
 use super::wake::Wake;
 use crate::serve::Wish;

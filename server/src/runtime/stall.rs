@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use super::Pulse;
 use super::local::Shared;
-use crate::config::LogLevel;
 
 /// How often it looks. A shard that is well turns ten times a second at least, also when it sleeps.
 const LOOK: Duration = Duration::from_secs(2);

@@ -17,6 +17,7 @@ pub(super) fn render(shared: &Shared) -> String {
         "life": match shared.app.life() {
             Life::Starting => "starting",
             Life::Serving => "serving",
+            Life::Leaving => "leaving",
             Life::Closing => "closing",
         },
         "listen": {
@@ -90,7 +91,6 @@ fn shards(shared: &Shared) -> Vec<Value> {
             "revision": door.tally.revision.load(std::sync::atomic::Ordering::Relaxed),
             "lagEvents": events,
             "lagSeconds": std::time::Duration::from_nanos(ns).as_secs_f64(),
-            "asleep": door.wake.is_asleep(),
             "lastTurnSecondsAgo": now.since(door.tally.last_turn()).as_secs_f64(),
         })
     };

@@ -4,6 +4,7 @@
 
 use std::io;
 use std::net::Shutdown;
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -167,6 +168,11 @@ impl Transport {
             self.stream.write_all(&wire).await?;
         }
         Ok(())
+    }
+
+    /// Where it comes from.
+    pub(super) fn peer(&self) -> Option<SocketAddr> {
+        self.stream.peer_addr().ok()
     }
 
     /// The leaf of the client's certificates, in DER, if it showed some and they are good.

@@ -12,6 +12,7 @@ use uuid::Uuid;
 use super::connection::Face;
 use super::local::Local;
 use crate::audit::{Audit, Entry, Stage};
+use crate::auth::Identity;
 use crate::http::about::{About, Verb};
 use crate::http::request::{Method, RequestHead};
 
@@ -61,6 +62,13 @@ impl Visit {
     pub(super) fn unread(local: &Rc<Local>) -> Self {
         let (id, verb, began) = (Uuid::new_v4(), Verb::Unread, Instant::now());
         Self { local: Rc::clone(local), id, verb, began, code: 0, entry: None, counted: false }
+    }
+
+    /// Who asks is known.
+    pub(super) fn is_of(&mut self, identity: &Identity) {
+        if let Some(entry) = &mut self.entry {
+            entry.set_user(Some(&identity.name), &identity.groups);
+        }
     }
 
     /// A reply with this code is sent. Its `Audit-Id`.

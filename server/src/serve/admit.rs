@@ -9,7 +9,7 @@ use super::app::App;
 use super::host::Whole;
 use super::reply::{Spelling, whole};
 use crate::auth::credentials::Presented;
-use crate::auth::{Access, Visitor};
+use crate::auth::{Access, Identity, Visitor};
 use crate::http::go_quote;
 use crate::http::options::{Query, selected_name};
 use crate::http::request::RequestHead;
@@ -24,6 +24,14 @@ pub struct Admitted {
     pub(super) visitor: Visitor,
     /// `None` for what needs no right: health, and paths that cannot be one.
     pub(super) access: Option<Access>,
+}
+
+impl Admitted {
+    /// Who asks.
+    #[must_use]
+    pub fn identity(&self) -> &Identity {
+        &self.visitor.identity
+    }
 }
 
 /// Lets a request in, or answers it. `certificate` is the connection's verified one, in DER.

@@ -31,7 +31,11 @@ pub(super) fn render(shared: &Shared, form: Form) -> String {
     source::render(&mut page, shared);
     http::render(&mut page, &shared.doors.0);
     connections::render(&mut page, &shared.doors.0);
-    page.counter("revcast_panics_total", "Requests that panicked.", shared.panics.load(Ordering::Relaxed));
+    page.counter(
+        "revcast_panics_total",
+        "Requests that panicked.",
+        shared.panics.load(std::sync::atomic::Ordering::Relaxed),
+    );
     memory::render(&mut page, shared);
     page.counter(
         "revcast_log_lines_dropped_total",

@@ -35,11 +35,7 @@ pub(super) fn render(page: &mut Page, shared: &Shared) {
         "The revision up to which the store has forgotten history.",
         read(&stats.compacted),
     );
-    page.gauge(
-        "revcast_store_full",
-        "1 while the store has no room and refuses writes.",
-        truth(&stats.full),
-    );
+    page.gauge("revcast_store_full", "1 while the store has no room and refuses writes.", truth(&stats.full));
     page.gauge(
         "revcast_store_failed",
         "1 when the store has failed and refuses writes.",

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use revcast_engine::revision::Revision;
@@ -13,6 +14,7 @@ use super::*;
 use crate::api::resources::Registry;
 use crate::config::SendMode;
 use crate::http::about::Verb;
+use crate::runtime::crowd::{Crowd, Limits};
 use crate::runtime::handoff::Doors;
 use crate::runtime::local::Facts;
 use crate::serve::{App, Encoder};
@@ -35,14 +37,26 @@ fn shared() -> Shared {
     };
     let (_, feed) = engine.start(Revision::new(1));
     let epochs = Epochs::new(Epoch::loaded(0, 0, Revision::ZERO, feed));
+    let limits = Limits {
+        head_timeout: Duration::ZERO,
+        idle_timeout: Duration::ZERO,
+        request_timeout: Duration::ZERO,
+        connections_max: None,
+        connections_per_address_max: None,
+        watchers_per_user_max: None,
+    };
     Shared {
         app: App::new(registry, epochs, "127.0.0.1:1", Duration::from_secs(60)),
         desk: Desk::new(),
         doors: Doors::new(2).expect("eventfds"),
         watchers_max: 7,
-        drain_timeout: Duration::ZERO,
+        drain_grace: Duration::ZERO,
+        limits,
+        crowd: Crowd::new(&limits),
+        panics: AtomicU64::new(0),
+        tls: None,
         send_mode: SendMode::Auto,
-        closing: AtomicBool::new(false),
+        closing: OnceLock::new(),
         shard_config: ShardConfig::default(),
         remote: false,
         facts: Facts {
@@ -158,9 +172,9 @@ fn expressions(value: &Value, name: &str, found: &mut Vec<String>) {
     match value {
         Value::Object(members) => {
             for (key, value) in members {
-                match value {
-                    Value::String(text) if key == name => found.push(text.clone()),
-                    other => expressions(other, name, found),
+                match value.as_str().filter(|_| key == name) {
+                    Some(text) => found.push(text.to_owned()),
+                    None => expressions(value, name, found),
                 }
             }
         }
