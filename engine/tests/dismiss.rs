@@ -11,7 +11,7 @@ use revcast_engine::revision::Revision;
 use revcast_engine::selector::Selector;
 use revcast_engine::tick::Tick;
 use revcast_engine::{
-    Ended, Outlet, Publisher, RingLimits, Scope, Sent, Shard, ShardConfig, Start, Subscription, Turn,
+    End, Ended, Outlet, Publisher, RingLimits, Scope, Sent, Shard, ShardConfig, Start, Subscription, Turn,
     WatcherId,
 };
 
@@ -86,7 +86,7 @@ fn one_watch_ends_in_any_phase_and_others_go_on() {
     assert!(shard.has_work(), "a driver that sleeps is to turn it");
     settle(&mut shard, &mut pipes);
     let ended: Vec<Ended> = std::iter::from_fn(|| shard.poll_ended()).collect();
-    let clean = |id| Ended { id, clean: true };
+    let clean = |id| Ended { id, clean: true, why: End::Drained };
     assert_eq!(ended, [clean(live), clean(parked)]);
     assert!(pipes.text(live).contains("BOOKMARK") && pipes.text(live).ends_with("0\r\n\r\n"));
     assert_eq!(pipes.text(parked), "0\r\n\r\n");

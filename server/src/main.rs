@@ -279,6 +279,7 @@ fn start_etcd(
     let running = runtime::start(plan, app, Arc::clone(&desk), |shards| {
         etcd::start(options_of_source, layout, engine, epochs, desk, shards)
     });
+    let store_is = format!("etcd {} (keys under {})", options.endpoints.join(","), options.prefix);
     Ok((running.map_err(|error| Failure::Run(error.to_string()))?, store_is))
 }
 
