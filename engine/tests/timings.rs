@@ -175,7 +175,7 @@ fn an_end_says_why() {
     let hung_up = world.watch(Start::Latest, HOUR);
     assert_eq!((world.shard.forget(hung_up), world.shard.forget(hung_up)), (Some(End::Gone), None));
     let drained = world.watch(Start::Latest, HOUR);
-    world.shard.drain();
+    world.shard.drain(Duration::ZERO, world.now);
     world.turn_all();
     assert_eq!(world.ends(), [(drained, End::Drained)]);
     let abandoned = world.watch(Start::Latest, HOUR);
