@@ -81,10 +81,12 @@ fn own_crates(workspace: &str) -> BTreeSet<String> {
 
 /// Whether what is written of a dependency leads to the server or the engine.
 fn is_own(says: &str) -> bool {
-    let values: Vec<&str> = says.split(['"', '\'']).skip(1).step_by(2).collect();
-    values.iter().any(|value| {
+    let parts: Vec<&str> = says.split(['"', '\'']).collect();
+    parts.as_chunks().0.iter().any(|[key, value]| {
+        // A feature may be named as a folder is.
+        let is_path = key.trim_end_matches([' ', '=']).ends_with("path");
         let folder = value.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-        ["revcast", "revcast-engine"].contains(value) || ["server", "engine"].contains(&folder)
+        ["revcast", "revcast-engine"].contains(value) || is_path && ["server", "engine"].contains(&folder)
     })
 }
 
