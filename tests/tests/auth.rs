@@ -126,7 +126,7 @@ fn watches_end_when_their_right_is_gone_and_others_go_on() {
     let world = World::start("auth-watches", &[]);
     let watch = |token: &str| {
         let bearer = format!("Bearer {token}");
-        let target = format!("{PATH}?watch=1&resourceVersion=0&sendInitialEvents=false");
+        let target = format!("{PATH}?watch=1");
         world.server.client().watch_as(&target, &[("authorization", &bearer)])
     };
     let (mut alice, mut bob) = (watch("alices").unwrap(), watch("bobs").unwrap());
@@ -272,7 +272,7 @@ fn a_server_that_would_be_open_to_a_network_does_not_start() {
             "wrong:2: fewer than three columns; write",
         ),
         (vec!["--listen", "127.0.0.1:0", "--token-auth-file", "/nowhere"], "/nowhere: cannot be read"),
-        (vec!["--listen", "127.0.0.1:0", "--authorization-rules", &rules], "rules:2: a rule for nothing"),
+        (vec!["--listen", "127.0.0.1:0", "--authorization-rules", &rules], "rules:1: a rule for nothing"),
         (
             vec!["--listen", "127.0.0.1:0", "--oidc-issuer-url", "https://i"],
             "says nothing without --oidc-client-id",

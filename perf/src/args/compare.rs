@@ -9,7 +9,8 @@ use std::time::Duration;
 pub(super) const HELP: &str = "
 compare A B [C ...]: the same load on each, round by round in turns; medians, spreads and ratios to the first.
   A subject is the URL of a server that runs, floor (its cheapest mode), floor:send, floor:writev, floor:uring, or a
-  command line in one argument with {port} in it, which is started afresh for each round and ended behind it.
+  command line in one argument with {port} in it, which is started afresh for each round and ended behind it; behind
+  etcd: (a URL or a command line) it is a bare etcd, in a build with --features etcd.
   The options of fanout but --server, --server-pid and --floor, with --duration [5s] and --warmup [1s], and
   --watchers LIST         one comparison for each: 100,1000,10000       [1000]
   --rounds N              how often each is measured                    [5]
@@ -140,7 +141,7 @@ mod tests {
             (&["floor"][..], r#"subjects "1": give two at least, for example http://127.0.0.1:8080 floor"#),
             (
                 &["floor", "server"],
-                r#"a subject "server": give http://HOST:PORT, floor, or a command line with {port} in it"#,
+                r#"a subject "server": give http://HOST:PORT, floor, etcd:http://HOST:PORT, or a command line with {port} in it"#,
             ),
             (&["--server", "http://x"], "--server: not an option of compare: name what to compare as A B"),
             (

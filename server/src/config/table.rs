@@ -273,7 +273,7 @@ pub(crate) static ROWS: [Row; 54] = [
     Row {
         name: "head-timeout",
         value: "TIME",
-        help: "from connecting, or first byte, to a whole head",
+        help: "from connecting, or a first byte, to a head",
         standard: Standard::Text("32s"),
         in_file: true,
         set: Set::One(|config, text| {
@@ -357,7 +357,7 @@ pub(crate) static ROWS: [Row; 54] = [
     Row {
         name: "send-buffer",
         value: "SIZE",
-        help: "the kernel's, a connection; auto: it decides",
+        help: "the kernel's, a connection, or auto",
         standard: Standard::Text("128KiB"),
         in_file: true,
         set: Set::One(|config, text| {

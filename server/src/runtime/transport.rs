@@ -232,8 +232,9 @@ async fn read_within(stream: &mut TcpStream, into: &mut [u8], patience: Duration
     stream.read(into).await
 }
 
+/// However little of the method has come.
 fn is_plain_http(first: &[u8]) -> bool {
-    METHODS.iter().any(|method| first.starts_with(method))
+    METHODS.iter().any(|method| method.starts_with(&first[..first.len().min(method.len())]))
 }
 
 fn broken(error: impl std::error::Error + Send + Sync + 'static) -> io::Error {

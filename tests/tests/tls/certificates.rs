@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use revcast_tests::server::binary;
+use revcast_tests::server::command;
 use revcast_tests::tls::Version;
 
 use super::*;
@@ -119,7 +119,7 @@ fn files_that_do_not_fit_end_the_start_with_one_line() {
         (&["--tls-cert", cert, "--tls-key", other_key], "made together"),
     ];
     for (options, why) in table {
-        let mut command = Command::new(binary());
+        let mut command = command();
         let output = command.args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "none"]);
         let output = output.args(options).output().unwrap();
         let said = String::from_utf8(output.stderr).unwrap();

@@ -27,6 +27,18 @@ struct Stand {
     scratch: Scratch,
 }
 
+const EVERYBODY: &str = r#"
+[[rule]]
+groups = ["system:authenticated", "system:unauthenticated"]
+verbs = ["*"]
+resources = ["*"]
+namespaces = ["*"]
+[[rule]]
+groups = ["system:authenticated", "system:unauthenticated"]
+verbs = ["get"]
+paths = ["/*"]
+"#;
+
 impl Stand {
     /// `options`: more of them. `asks`: whether clients are asked for certificates.
     fn new(name: &str, asks: bool, options: &[&str]) -> Self {
@@ -38,7 +50,13 @@ impl Stand {
         let mut all =
             vec!["--tls-cert".to_owned(), text(&identity.cert), "--tls-key".to_owned(), text(&identity.key)];
         if asks {
-            all.extend(["--tls-client-ca".to_owned(), text(&authority.certificate())]);
+            // Who may come without a certificate is another's question.
+            let rules = format!("{}/rules", scratch.path());
+            std::fs::write(&rules, EVERYBODY).unwrap();
+            let open = ["--anonymous-auth", "true", "--authorization-rules", &rules].map(str::to_owned);
+            all.extend(
+                ["--tls-client-ca".to_owned(), text(&authority.certificate())].into_iter().chain(open),
+            );
         }
         all.extend(options.iter().map(|option| (*option).to_owned()));
         let all: Vec<&str> = all.iter().map(String::as_str).collect();

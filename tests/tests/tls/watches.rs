@@ -236,7 +236,7 @@ fn a_closing_server_says_goodbye() {
 #[test]
 fn a_quiet_watch_holds_no_buffer() {
     const COUNT: usize = 300;
-    const BYTES_MAX: u64 = 24 << 10;
+    const BYTES_MAX: u64 = 64 << 10;
     let stand = Stand::new("tls-memory", false, &["--shards", "1"]);
     for version in Version::ALL {
         let client = stand.client_with(&stand.trust.in_version(version));
