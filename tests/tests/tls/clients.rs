@@ -37,7 +37,7 @@ fn curl_in_both_versions() {
         assert!(output.status.success(), "{said}");
         assert!(said.contains("server accepted http/1.1"), "{said}");
         assert!(said.contains("Re-using existing connection"), "{said}");
-        assert_eq!(String::from_utf8_lossy(&output.stdout).matches(r#""name":"n"#).count(), 600);
+        assert_eq!(String::from_utf8_lossy(&output.stdout).matches(r#""name": "n"#).count(), 600);
         let output = curl(version)
             .args(["--cert".as_ref(), identity.cert.as_os_str(), "--key".as_ref(), identity.key.as_os_str()])
             .arg(&url)
