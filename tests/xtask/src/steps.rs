@@ -134,12 +134,6 @@ pub(crate) const STEPS: &[Step] = &[
         folder: Some("loom"),
     },
     Step {
-        name: "fuzz",
-        purpose: "each fuzz target for ten seconds, where libFuzzer can be built",
-        arguments: &["xtask", "fuzz"],
-        ..PLAIN
-    },
-    Step {
         name: "bench",
         purpose: "every benchmark runs once; nothing is measured",
         arguments: &["bench", "--workspace", "--profile", "dev", "--bench", "*", "--", "--test"],
