@@ -16,14 +16,14 @@ pub struct Identity {
     pub name: String,
     /// What tells two users apart who had the same name; may be empty.
     pub uid: String,
-    /// Among them [`AUTHENTICATED`] or [`UNAUTHENTICATED`].
+    /// Among them `AUTHENTICATED` or `UNAUTHENTICATED`.
     pub groups: Vec<String>,
     /// When the proof of it ends; `None`: not by itself.
     pub expires: Option<SystemTime>,
 }
 
 impl Identity {
-    /// Somebody who proved it: a member of [`AUTHENTICATED`] beside their own groups, as in Kubernetes.
+    /// Somebody who proved it: a member of `AUTHENTICATED` beside their own groups, as in Kubernetes.
     #[must_use]
     pub fn proven(name: String, uid: String, mut groups: Vec<String>, expires: Option<SystemTime>) -> Self {
         if !groups.iter().any(|group| group == AUTHENTICATED) {
