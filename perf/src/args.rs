@@ -44,7 +44,7 @@ const HELP: &str = "\
 revcast-perf measures a Kubernetes-style watch server from outside, over plain HTTP.
 
 Usage: revcast-perf fanout [OPTIONS]
-       revcast-perf idle|slow|mixed [OPTIONS]
+       revcast-perf idle|slow|siege|mixed [OPTIONS]
        revcast-perf initial [OPTIONS]
        revcast-perf interests [OPTIONS]
        revcast-perf storm [OPTIONS]
@@ -342,6 +342,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = impl Into<OsString>>) -> Resu
         Some("initial") => return initial(&mut parser),
         Some("idle") => return idle::parse(&mut parser),
         Some("slow") => return slow::parse(&mut parser),
+        Some("siege") => return slow::parse_siege(&mut parser),
         Some("mixed") => return mixed::parse(&mut parser),
         Some("interests") => return interests::parse(&mut parser),
         Some("storm") => return storm::parse(&mut parser),
@@ -367,6 +368,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = impl Into<OsString>>) -> Resu
             "--probe" => fanout.mixture.probe = true,
             "--json" => fanout.json = true,
             "--quiet" => fanout.quiet = true,
+            "--out" if lag.is_some() => return Err(bare(&option, "lag keeps no record; use --json")),
             "--etcd" | "--etcd-prefix" if lag.is_some() => {
                 let text = value(&mut parser, &option)?;
                 if let Some((etcd, prefix)) = &mut lag {

@@ -7,6 +7,7 @@ use crate::latency::Latency;
 use crate::object::Recipe;
 use crate::probe::{Probe, Probed};
 use crate::reader::{Read, Reader};
+use crate::siege::{Besieged, Besiegers};
 use crate::units::{show_count, show_ns};
 use serde::Serialize;
 use std::fmt;
@@ -18,6 +19,7 @@ use std::thread::{self, JoinHandle};
 pub(crate) struct Beside {
     probes: Vec<(bool, JoinHandle<Probed>)>,
     readers: Vec<JoinHandle<Read>>,
+    besiegers: Option<Besiegers>,
 }
 
 /// One kind of call. Absent in the report when there was none.
@@ -48,6 +50,8 @@ pub(crate) struct BesideReport {
     pub(crate) calls_failed: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) calls_first_fault: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) besieged: Option<Besieged>,
 }
 
 impl Beside {
@@ -71,6 +75,9 @@ impl Beside {
         Self {
             probes: if mixture.probe { [true, false].map(probe).into() } else { Vec::new() },
             readers: (0..mixture.readers).map(reader).collect(),
+            besiegers: mixture
+                .siege
+                .map(|siege| Besiegers::start(siege, address, caller, recipe, from_ns, end_ns)),
         }
     }
 
@@ -102,6 +109,7 @@ impl Beside {
             report.calls_failed = Some(failed + read.failed);
             report.calls_first_fault = fault.or(read.first_fault);
         }
+        report.besieged = self.besiegers.map(Besiegers::end).transpose()?;
         Ok(report)
     }
 }

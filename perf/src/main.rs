@@ -43,6 +43,7 @@ mod record;
 mod report;
 mod scope;
 mod series;
+mod siege;
 mod site;
 mod slow;
 mod spread;

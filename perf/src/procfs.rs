@@ -76,6 +76,15 @@ pub(crate) fn rss_bytes(pid: u32) -> Option<u64> {
     parse_kib(&status, "VmRSS:")
 }
 
+/// Descriptors that process `pid` has open. Kernels from 6.2 on tell how many there are; with older ones they are counted.
+pub(crate) fn open_fds(pid: u32) -> Option<u64> {
+    let folder = format!("/proc/{pid}/fd");
+    match fs::metadata(&folder).ok()?.len() {
+        0 => Some(fs::read_dir(&folder).ok()?.count() as u64),
+        count => Some(count),
+    }
+}
+
 /// Resident memory of process `pid` that no file backs: what it allocated itself, bytes. Socket buffers are the kernel's.
 pub(crate) fn anon_bytes(pid: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;

@@ -60,6 +60,9 @@ pub(crate) struct Row {
     pub(crate) server_cpu_share: Option<f64>,
     #[serde(default)]
     pub(crate) server_rss_bytes: Option<u64>,
+    /// Open descriptors of the server.
+    #[serde(default)]
+    pub(crate) server_fds: Option<u64>,
 }
 
 /// The conditions of a run.

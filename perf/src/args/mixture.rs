@@ -1,6 +1,7 @@
 //! What a run has beside watchers that all do the same: some that never read, some that come and go, clients that list
 //! and get, and a probe of the server's health. Nothing of it by default.
 
+use crate::siege::Siege;
 use serde::{Deserialize, Serialize};
 
 /// Beside the watchers.
@@ -18,6 +19,8 @@ pub(crate) struct Mixture {
     pub(crate) shapes: bool,
     /// Clients that LIST and GET in a closed loop.
     pub(crate) readers: u32,
+    /// Clients that do harm.
+    pub(crate) siege: Option<Siege>,
     /// Ask `/livez` 50 times a second.
     pub(crate) probe: bool,
 }

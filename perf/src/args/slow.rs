@@ -1,8 +1,9 @@
-//! The options of `slow`.
+//! The options of `slow` and of `siege`.
 
 use super::mixture::Mixture;
 use super::{BadOption, Fanout, Job, Rate, bare, next, set, value, whole};
 use crate::message::deaf_among;
+use crate::siege::{Kind, Siege};
 use crate::units::parse_size;
 use std::time::Duration;
 
@@ -19,6 +20,14 @@ slow: what watchers that never read cost those that do. Rounds without and with 
   --fill SIZE             written to each watcher before the warm-up, so that sockets nobody reads are full   [512KiB]
   --receive-buffer SIZE   of those that never read                      [the kernel's default]
   --stall TEXT            what the server was started with: stands in the report, changes nothing
+
+siege: what clients that do harm cost watchers that do their part. Rounds without and with them take turns.
+  --server URL to --json as for slow, --rounds and --stall too, and
+  --watchers N            watches                                       [1000]
+  --by KIND               heads: request heads by the byte; hellos: TLS handshakes by the byte; vanish: peers that acknowledge
+                          nothing any more; crowd: connections that say nothing; burst: watches that never read   [heads]
+  --clients N             so many of them                               [1000]
+  --burst SIZE            written where they watch, as fast as it goes  [100MiB]
 ";
 
 /// Everything that `slow` was asked for.
@@ -73,27 +82,56 @@ const SHARED: [&str; 22] = [
     "--out",
 ];
 
+/// The options of `slow`.
 pub(super) fn parse(parser: &mut lexopt::Parser) -> Result<Job, BadOption> {
+    parse_as(parser, "slow", Slow::default(), None)
+}
+
+/// The options of `siege`.
+pub(super) fn parse_siege(parser: &mut lexopt::Parser) -> Result<Job, BadOption> {
+    let siege = Siege { kind: Kind::Heads, clients: 1000, burst_bytes: 100 << 20 };
     let mut slow = Slow::default();
+    slow.base.namespaces = vec!["siege".to_owned()];
+    (slow.base.watchers, slow.base.mixture) = (1000, Mixture::default());
+    parse_as(parser, "siege", slow, Some(siege))
+}
+
+fn parse_as(
+    parser: &mut lexopt::Parser,
+    command: &str,
+    mut slow: Slow,
+    mut siege: Option<Siege>,
+) -> Result<Job, BadOption> {
     while let Some(option) = next(parser)? {
+        if let Some(siege) = &mut siege
+            && set_siege(siege, parser, &option)?
+        {
+            continue;
+        }
         match option.as_str() {
             "--help" | "-h" => return Ok(Job::Help),
             "--version" | "-V" => return Ok(Job::Version),
             "--i-own-this-server" => slow.base.anywhere = true,
             "--json" => slow.base.json = true,
-            "--share" => slow.shares = shares(&option, &value(parser, &option)?)?,
+            "--share" if siege.is_none() => slow.shares = shares(&option, &value(parser, &option)?)?,
             "--rounds" => slow.rounds = whole(&option, &value(parser, &option)?, 1, 1000)?,
-            "--fill" => slow.base.mixture.fill_bytes = size(&option, &value(parser, &option)?, 0)?,
-            "--receive-buffer" => {
+            "--fill" if siege.is_none() => {
+                slow.base.mixture.fill_bytes = size(&option, &value(parser, &option)?, 0)?
+            }
+            "--receive-buffer" if siege.is_none() => {
                 let bytes = size(&option, &value(parser, &option)?, 1)?;
                 slow.base.mixture.receive_buffer_bytes = Some(bytes);
             }
             "--stall" => slow.stall = Some(value(parser, &option)?),
             known if SHARED.contains(&known) => set(&mut slow.base, &option, value(parser, &option)?)?,
-            _ => return Err(bare(&option, "not an option of slow; see revcast-perf --help")),
+            _ => return Err(bare(&option, &format!("not an option of {command}; see revcast-perf --help"))),
         }
     }
     super::check(&slow.base)?;
+    if siege.is_some() {
+        slow.base.mixture.siege = siege;
+        return Ok(Job::Slow(Box::new(slow)));
+    }
     for &share in &slow.shares {
         let deaf = deaf_among(slow.base.watchers, share);
         if deaf == 0 || deaf == slow.base.watchers {
@@ -103,6 +141,22 @@ pub(super) fn parse(parser: &mut lexopt::Parser) -> Result<Job, BadOption> {
         }
     }
     Ok(Job::Slow(Box::new(slow)))
+}
+
+/// Sets an option that `siege` alone has; false: it is none.
+fn set_siege(siege: &mut Siege, parser: &mut lexopt::Parser, option: &str) -> Result<bool, BadOption> {
+    match option {
+        "--by" => {
+            let text = value(parser, option)?;
+            let kind = Kind::ALL.into_iter().find(|kind| kind.name() == text);
+            let mend = "give heads, hellos, vanish, crowd or burst";
+            siege.kind = kind.ok_or_else(|| BadOption::new(option, &text, mend))?;
+        }
+        "--clients" => siege.clients = whole(option, &value(parser, option)?, 1, 19_000)?,
+        "--burst" => siege.burst_bytes = size(option, &value(parser, option)?, 1)? as u64,
+        _ => return Ok(false),
+    }
+    Ok(true)
 }
 
 fn shares(option: &str, text: &str) -> Result<Vec<u32>, BadOption> {
@@ -146,6 +200,31 @@ mod tests {
             let outcome = slow(&format!("{option} 1"));
             assert!(!outcome.is_err_and(|line| line.contains("not an option")), "{option}");
         }
+    }
+
+    #[test]
+    fn a_siege_has_options_of_its_own() {
+        let siege =
+            |args: &str| match crate::args::parse(["siege"].into_iter().chain(args.split_ascii_whitespace()))
+            {
+                Ok(Job::Slow(slow)) => Ok((slow.base.watchers, slow.base.mixture.siege.expect("a siege"))),
+                Ok(other) => Err(format!("{other:?}")),
+                Err(bad) => Err(bad.to_string()),
+            };
+        let (watchers, plain) = siege("").expect("no option is needed");
+        assert_eq!((watchers, plain.kind, plain.clients), (1000, Kind::Heads, 1000));
+        let (watchers, full) =
+            siege("--by burst --clients 50 --burst 1MiB --watchers 10 --rounds 2").expect("valid");
+        assert_eq!((watchers, full.kind, full.clients, full.burst_bytes), (10, Kind::Burst, 50, 1 << 20));
+        assert_eq!(
+            siege("--by night").expect_err("no such kind"),
+            r#"--by "night": give heads, hellos, vanish, crowd or burst"#
+        );
+        assert_eq!(
+            siege("--share 5").expect_err("that is slow's"),
+            "--share: not an option of siege; see revcast-perf --help"
+        );
+        assert!(slow("--by heads").is_err());
     }
 
     #[test]

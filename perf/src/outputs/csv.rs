@@ -4,7 +4,7 @@ use crate::record::Row;
 use std::fmt::Display;
 
 const HEADER: &str =
-    "at_seconds,watchers,deliveries_per_second,latency_p99_ns,server_cpu_share,server_rss_bytes\n";
+    "at_seconds,watchers,deliveries_per_second,latency_p99_ns,server_cpu_share,server_rss_bytes,server_fds\n";
 
 /// The whole file. Numbers need no quotes: RFC 4180 asks for them around commas, quotes and line ends only.
 pub(super) fn text(series: &[Row]) -> String {
@@ -17,6 +17,7 @@ pub(super) fn text(series: &[Row]) -> String {
             cell(row.latency_p99_ns),
             row.server_cpu_share.map(|share| format!("{share:.4}")).unwrap_or_default(),
             cell(row.server_rss_bytes),
+            cell(row.server_fds),
         ];
         text.push_str(&cells.join(","));
         text.push('\n');
@@ -41,14 +42,15 @@ mod tests {
             latency_p99_ns: Some(1_234_567),
             server_cpu_share: Some(0.5),
             server_rss_bytes: Some(4096),
+            server_fds: Some(12),
         };
         let text = text(&[full, Row { at_seconds: 2.0, ..Row::default() }]);
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines[1], "1.000,2000,40000.0,1234567,0.5000,4096");
-        assert_eq!(lines[2], "2.000,0,0.0,,,");
-        assert!(lines.iter().all(|line| line.matches(',').count() == 5), "{text}");
+        assert_eq!(lines[1], "1.000,2000,40000.0,1234567,0.5000,4096,12");
+        assert_eq!(lines[2], "2.000,0,0.0,,,,");
+        assert!(lines.iter().all(|line| line.matches(',').count() == 6), "{text}");
         for column in HEADER.trim_end().split(',') {
-            let unit = ["_seconds", "watchers", "_per_second", "_ns", "_share", "_bytes"];
+            let unit = ["_seconds", "watchers", "_per_second", "_ns", "_share", "_bytes", "_fds"];
             assert!(unit.iter().any(|unit| column.ends_with(unit)), "{column}");
         }
     }

@@ -26,12 +26,13 @@ const OVER_WATCHERS: [(&str, &str, &str); 4] = [
 /// One column of the series: its headline, its axis, its unit, its cell of a row.
 type Column = (&'static str, &'static str, Quantity, fn(&Row) -> Option<f64>);
 
-const SERIES: [Column; 4] = [
+const SERIES: [Column; 5] = [
     ("Throughput", "Deliveries", Quantity::PerSecond, |row| Some(row.deliveries_per_second)),
     ("Latency p99", "Latency p99", Quantity::Nanoseconds, |row| row.latency_p99_ns.map(|ns| ns as f64)),
     ("Server memory", "Resident memory", Quantity::Bytes, |row| {
         row.server_rss_bytes.map(|bytes| bytes as f64)
     }),
+    ("Server descriptors", "Open descriptors", Quantity::Count, |row| row.server_fds.map(|fds| fds as f64)),
     ("Server CPU", "CPU", Quantity::Share, |row| row.server_cpu_share),
 ];
 

@@ -2,6 +2,7 @@
 
 use crate::record::{Record, Scenario};
 use crate::report::Report;
+use crate::siege::Siege;
 use crate::spread::Spread;
 use crate::units::{show_bytes, show_count, show_ns};
 use serde::Serialize;
@@ -41,6 +42,8 @@ impl Pair {
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Share {
     pub(super) percent: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) siege: Option<Siege>,
     pub(super) slow: u32,
     pub(super) healthy: u32,
     /// Of the healthy.
@@ -116,15 +119,19 @@ impl Share {
         self.clean = !rounds.is_empty() && self.healthy_ended == 0 && halves().all(|half| half.clean);
         let both = |round: &Round| {
             let (without, with) = (&round.without, &round.with);
-            [(without, "without slow ones"), (with, "with slow ones")]
-                .map(|(half, state)| record(half, &format!("{state}, {} %", self.percent), round.number))
+            let (scenario, who) = match self.siege {
+                None => ("slow", format!("slow ones, {} %", self.percent)),
+                Some(siege) => ("siege", format!("{}, {}", siege.kind.name(), siege.clients)),
+            };
+            [(without, "without"), (with, "with")]
+                .map(|(half, state)| record(half, scenario, &format!("{state} {who}"), round.number))
         };
         self.records = rounds.iter().flat_map(both).collect();
     }
 }
 
-fn record(half: &Report, subject: &str, round: u32) -> Record {
-    let mut record = Record::new("slow", subject, round);
+fn record(half: &Report, scenario: &'static str, subject: &str, round: u32) -> Record {
+    let mut record = Record::new(scenario, subject, round);
     record.watchers = half.watchers;
     record.object_bytes = half.object_bytes;
     record.write_rate_per_second = half.write_rate_wanted_per_second;
@@ -159,7 +166,11 @@ impl fmt::Display for SlowReport {
             |bytes| format!("a receive buffer of {}", show_bytes(bytes as u64)),
         );
         let fill = show_bytes(self.fill_bytes as u64);
-        writeln!(out, "slow at {}: {fill} to each before the warm-up, {buffer}", self.server)?;
+        if self.scenario == "siege" {
+            writeln!(out, "siege at {}", self.server)?;
+        } else {
+            writeln!(out, "slow at {}: {fill} to each before the warm-up, {buffer}", self.server)?;
+        }
         if let Some(words) = &self.started_with {
             writeln!(out, "  {:<16}{words}", "started with")?;
         }
@@ -181,7 +192,15 @@ impl Share {
             |out: &mut fmt::Formatter<'_>, name: &str, text: String| writeln!(out, "  {name:<16}{text}");
         let (slow, healthy) = (show_count(u64::from(self.slow)), show_count(u64::from(self.healthy)));
         let rounds = self.rounds.len();
-        let all = format!("{} % never read: {slow} beside {healthy} healthy, {rounds} rounds", self.percent);
+        let all = match self.siege {
+            None => {
+                format!("{} % never read: {slow} beside {healthy} healthy, {rounds} rounds", self.percent)
+            }
+            Some(siege) => {
+                let (who, clients) = (siege.kind.name(), show_count(u64::from(siege.clients)));
+                format!("{who}: {clients} beside {healthy} healthy, {rounds} rounds")
+            }
+        };
         writeln!(out, "  {all}; median (least..most)")?;
         let ns = |ns: f64| show_ns(whole(ns));
         let bytes = |bytes: f64| show_bytes(whole(bytes));
@@ -209,7 +228,23 @@ impl Share {
                 .map(show_count);
         let wrong = format!("lost {lost}  duplicated {duplicated}  out of order {out_of_order}");
         line(out, "healthy", format!("{wrong}  ended {ended}"))?;
-        line(out, "slow", format!("ended {slow_ended}, over all rounds"))?;
+        if self.siege.is_none() {
+            line(out, "slow", format!("ended {slow_ended}, over all rounds"))?;
+        }
+        for besieged in self.rounds.iter().filter_map(|round| round.with.beside.besieged.as_ref()) {
+            let text = format!(
+                "opened {}  closed by the server {}  not let in {}",
+                besieged.opened, besieged.ended, besieged.refused
+            );
+            line(out, "besiegers", text)?;
+            if besieged.vanished > 0 {
+                line(out, "", format!("vanished {}", besieged.vanished))?;
+            }
+            if besieged.burst_bytes > 0 {
+                let (bytes, refused) = (show_bytes(besieged.burst_bytes), besieged.burst_refused);
+                line(out, "", format!("wrote {bytes}, {refused} writes refused"))?;
+            }
+        }
         let halves = self.rounds.iter().flat_map(|round| [&round.without, &round.with]);
         match halves.filter_map(|half| half.first_fault.as_ref()).next() {
             Some(fault) => line(out, "first fault", fault.clone()),
