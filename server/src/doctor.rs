@@ -1,10 +1,11 @@
 //! Looks at the machine before anything starts, and says in one line each what is wrong and how to mend it.
 //!
 //! It owns the questions ([`Facts`], gathered by [`probe`]) and the answers ([`judge`], which is pure); what lies outside the
-//! process has a file each (`port`, `folder`, `cluster`). It raises the
+//! process has a file each (`access`, `port`, `folder`, `cluster`). It raises the
 //! soft limits of open files and locked memory to the hard ones, because every answer depends on them; it changes
 //! nothing else, and never ends the process.
 
+mod access;
 mod cgroup;
 mod cluster;
 mod finding;
@@ -115,12 +116,13 @@ pub fn probe(config: &Config) -> Report {
     judge(config, look())
 }
 
-/// The same, and then what lies outside: the addresses, the data directory and etcd. Not for a server that starts: it
-/// finds these out by itself, and an etcd that is away does not keep it from serving later.
+/// The same, and then what lies outside: who may come in, the addresses, the data directory and etcd. Not for a server
+/// that starts: it finds these out by itself, and an etcd that is away does not keep it from serving later.
 #[must_use]
 pub fn examine(config: &Config) -> Report {
     let report = probe(config);
     let mut findings = Findings(report.findings);
+    access::judge(&mut findings, config);
     port::judge(&mut findings, &port::look("listen", config.listen));
     if let Some(address) = config.admin_listen {
         port::judge(&mut findings, &port::look("admin-listen", address));
@@ -130,7 +132,7 @@ pub fn examine(config: &Config) -> Report {
     }
     if let Some(etcd) = &config.etcd {
         match ask_members(etcd) {
-            Ok(members) => members.iter().for_each(|member| cluster::judge(&mut findings, member)),
+            Ok(members) => cluster::judge(&mut findings, &members),
             Err(error) => {
                 findings.fail("etcd", &format!("cannot be asked: {error}"), "raise nofile (ulimit -n)")
             }

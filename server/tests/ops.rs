@@ -5,23 +5,39 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use revcast::api::yaml;
 use revcast::args::{self, parse};
-use revcast::config::Config;
+use revcast::auth::Options;
+use revcast::config::{AuditTarget, Config, ConfigError};
 use revcast::probe::Target;
 use serde_json::Value;
 
+fn place(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("ops").join(name)
+}
+
 fn read(name: &str) -> String {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("ops").join(name);
+    let path = place(name);
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// What a server is given by these arguments (and variables).
+/// What a server is given by these arguments (and variables), and does not refuse.
 fn config(arguments: &[&str], environment: &[(String, String)]) -> Config {
+    let config = given(arguments, environment);
+    who(&config).unwrap_or_else(|error| panic!("{error}"));
+    config
+}
+
+/// Who may come in, or why the server does not start.
+fn who(config: &Config) -> Result<Options, ConfigError> {
+    config.who(config.tls.is_some(), config.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some()))
+}
+
+fn given(arguments: &[&str], environment: &[(String, String)]) -> Config {
     let command = parse(arguments.iter().map(OsString::from)).unwrap_or_else(|error| panic!("{error}"));
     let args::Command::Serve(flags) = command else { panic!("{arguments:?} does not serve") };
     let environment = environment.iter().map(|(name, value)| (name.into(), value.into()));
@@ -60,8 +76,11 @@ fn the_unit_says_what_the_server_does() {
         value
     };
     let seconds = |name: &str| Duration::from_secs(one(name).trim_end_matches('s').parse().unwrap());
-    let arguments: Vec<&str> = one("ExecStart").split(' ').collect();
+    let started = one("ExecStart").replace("/etc/revcast.toml", place("revcast.toml").to_str().unwrap());
+    let arguments: Vec<&str> = started.split(' ').collect();
     let config = config(&arguments[1..], &[]);
+    assert_eq!(config.config_file, Some(place("revcast.toml")), "settings are in the file");
+    assert_eq!(one("ExecReload"), "/bin/kill -HUP $MAINPID");
     let state = PathBuf::from("/var/lib").join(one("StateDirectory"));
     assert_eq!(config.data_dir.as_deref(), Some(&*state), "the only folder that it may write");
     assert!(seconds("TimeoutStopSec") > going(&config), "systemd waits until it has gone");
@@ -80,6 +99,38 @@ fn the_unit_says_what_the_server_does() {
         ("NoNewPrivileges", "yes"),
     ] {
         assert_eq!(one(name), value, "{name}");
+    }
+}
+
+/// The sample of settings with all that could be chosen, and without the store that cannot stand beside etcd.
+fn chosen() -> String {
+    let sample = read("revcast.toml");
+    let lines = sample.lines().filter(|line| !line.starts_with("data_dir"));
+    let lines = lines.map(|line| {
+        let key = line.strip_prefix('#').filter(|rest| rest.starts_with(|c: char| c.is_ascii_lowercase()));
+        key.unwrap_or(line)
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn what_the_sample_offers_can_be_chosen() {
+    let file = std::env::temp_dir().join(format!("revcast-sample-{}.toml", std::process::id()));
+    std::fs::write(&file, chosen()).unwrap();
+    let config = config(&["serve", "--config", file.to_str().unwrap()], &[]);
+    std::fs::remove_file(file).unwrap();
+    let options = who(&config).unwrap();
+    assert!(!config.listen.ip().is_loopback() && !options.anonymous);
+    let unit = unit();
+    let of = |name: &str| unit["Service"].iter().find(|(key, _)| key == name).unwrap().1.as_str();
+    let Some(AuditTarget::File(log)) = &config.audit_log else { panic!("a file of one's own") };
+    assert!(log.starts_with(Path::new("/var/log").join(of("LogsDirectory"))), "it may be written");
+    let stops = Duration::from_secs(of("TimeoutStopSec").trim_end_matches('s').parse().unwrap());
+    assert!(stops > going(&config), "systemd waits until it has gone");
+    // The folder that systemd hands files over in is the unit's.
+    let (etcd, tls) = (config.etcd.unwrap(), config.tls.unwrap());
+    for file in [etcd.ca, etcd.cert, etcd.key, Some(tls.cert), Some(tls.key), options.token_file] {
+        assert!(file.unwrap().starts_with("/run/credentials/revcast.service"));
     }
 }
 
@@ -112,6 +163,22 @@ fn instructions() -> Vec<(String, String)> {
         (name.to_owned(), rest.split_whitespace().collect::<Vec<_>>().join(" "))
     };
     joined.lines().filter(|line| !line.trim().is_empty()).map(instruction).collect()
+}
+
+/// The ways to run the image that its head names: the variables of each.
+fn ways() -> Vec<Vec<(String, String)>> {
+    let text = read("Dockerfile");
+    let head: Vec<&str> = text.lines().map_while(|line| line.strip_prefix('#')).collect();
+    let joined = head.join("\n").replace("\\\n", " ");
+    let variables = |command: &str| -> Vec<(String, String)> {
+        let words: Vec<&str> = command.split_whitespace().collect();
+        let given = words.windows(2).filter(|pair| pair[0] == "-e").map(|pair| pair[1]);
+        given
+            .map(|pair| pair.split_once('=').unwrap())
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect()
+    };
+    joined.lines().map(str::trim).filter(|line| line.starts_with("docker run ")).map(variables).collect()
 }
 
 #[test]
@@ -155,7 +222,15 @@ fn the_image_starts_what_there_is() {
         .map(|pair| pair.split_once('=').unwrap())
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect();
-    let config = config(&command.iter().map(String::as_str).collect::<Vec<_>>(), &environment);
+    let command: Vec<&str> = command.iter().map(String::as_str).collect();
+    assert!(who(&given(&command, &environment)).is_err(), "nobody said who may come in");
+    let ways = ways();
+    assert_eq!(ways.len(), 2, "with TLS and tokens, and open");
+    let run = |way: &[(String, String)]| config(&command, &[environment.as_slice(), way].concat());
+    let [secured, open] = [run(&ways[0]), run(&ways[1])];
+    assert!(secured.tls.is_some() && !who(&secured).unwrap().anonymous);
+    assert!(open.tls.is_none() && who(&open).unwrap().anonymous);
+    let config = secured;
     assert!(config.listen.ip().is_unspecified(), "it can be reached from outside");
     assert!(going(&config) < Duration::from_secs(10), "docker stop kills after ten seconds");
     let (_, check) = one("HEALTHCHECK").split_once(" CMD ").unwrap();
@@ -230,10 +305,19 @@ fn the_manifest_fits_together() {
         let ports = container["ports"].as_array().unwrap();
         ports.iter().find(|port| port["name"] == *name).unwrap_or_else(|| panic!("no port {name}"))["containerPort"].as_u64()
     };
-    for probe in ["startupProbe", "readinessProbe", "livenessProbe"] {
-        let get = &container[probe]["httpGet"];
-        assert!(["/readyz", "/livez"].contains(&get["path"].as_str().unwrap()));
-        assert_eq!(port(&get["port"]), config.admin_listen.map(|address| u64::from(address.port())));
+    let admin = config.admin_listen.unwrap();
+    for (probe, path) in
+        [("startupProbe", "/readyz"), ("readinessProbe", "/readyz"), ("livenessProbe", "/livez")]
+    {
+        let command = container[probe]["exec"]["command"].as_array().unwrap();
+        let command: Vec<&str> = command.iter().map(|word| word.as_str().unwrap()).collect();
+        assert_eq!(command[0], "/usr/bin/revcast");
+        let Ok(args::Command::Probe(target)) = parse(command[1..].iter().map(OsString::from)) else {
+            panic!("{command:?}")
+        };
+        assert_eq!(Some(target), Target::parse(&format!("http://{admin}{path}")));
+        // It gives up by itself after 3 s, and says why.
+        assert!(container[probe]["timeoutSeconds"].as_u64().unwrap() > 3);
     }
     assert_eq!(port(&service["spec"]["ports"][0]["targetPort"]), Some(u64::from(config.listen.port())));
     assert_eq!(pod["securityContext"]["seccompProfile"]["type"], "Localhost");
@@ -242,10 +326,22 @@ fn the_manifest_fits_together() {
     let memory = container["resources"]["limits"]["memory"].as_str().unwrap();
     let memory = memory.strip_suffix("Gi").unwrap().parse::<u64>().unwrap() << 30;
     assert!(config.ring_bytes * 2 <= memory, "the doctor would warn");
+    assert!(config.ring_bytes <= (memory - memory / 8) / 4, "it would be cut");
     // What it mounts is what it reads.
-    let mount = container["volumeMounts"][0]["mountPath"].as_str().unwrap();
-    let etcd = config.etcd.unwrap();
-    for file in [etcd.ca, etcd.cert, etcd.key] {
-        assert!(file.unwrap().starts_with(mount));
-    }
+    let names = |list: &Value| -> Vec<String> {
+        list.as_array().unwrap().iter().map(|item| item["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let (mut mounted, mut volumes) = (names(&container["volumeMounts"]), names(&pod["volumes"]));
+    mounted.sort();
+    volumes.sort();
+    assert_eq!(mounted, volumes);
+    let mounts = container["volumeMounts"].as_array().unwrap();
+    let mounts: Vec<&str> = mounts.iter().map(|mount| mount["mountPath"].as_str().unwrap()).collect();
+    let options = who(&config).unwrap();
+    assert!(!options.anonymous);
+    let (etcd, tls) = (config.etcd.unwrap(), config.tls.unwrap());
+    let files = [etcd.ca, etcd.cert, etcd.key, Some(tls.cert), Some(tls.key), options.token_file];
+    let files: Vec<PathBuf> = files.into_iter().map(Option::unwrap).collect();
+    assert!(files.iter().all(|file| mounts.iter().any(|mount| file.starts_with(mount))), "{files:?}");
+    assert!(mounts.iter().all(|mount| files.iter().any(|file| file.starts_with(mount))), "{mounts:?}");
 }

@@ -65,6 +65,7 @@ fn words(row: &Row) -> &'static [&'static str] {
         (_, TRUTH) => &["true", "false"],
         ("send-mode", _) => &["auto", "send", "io_uring"],
         ("log-level", _) => &["error", "warn", "info", "debug"],
+        ("log-format", _) => &["text", "json"],
         ("etcd-watch", _) => &["auto", "all", "prefix"],
         _ => &[],
     }

@@ -8,8 +8,10 @@ use rustix::io::Errno;
 use super::finding::Findings;
 use crate::config::value::show_size;
 
-/// With less room than this the first writes already may find the disk full.
-const ROOM_MIN_BYTES: u64 = 64 << 20;
+/// What a store takes that is made new: 36 to 52 KiB, measured. One that is there starts on a full disk too.
+const ROOM_NEW_BYTES: u64 = 64 << 10;
+/// The store's file in its folder.
+const STORE: &str = "revcast.redb";
 /// Less than this is soon gone: the store rewrites pages before it frees the old ones.
 const ROOM_LOW_BYTES: u64 = 1 << 30;
 
@@ -31,6 +33,8 @@ pub(super) struct Folder {
     pub(super) there: PathBuf,
     /// Why nothing can be written there: an errno.
     pub(super) refused: Option<i32>,
+    /// Whether there is a store already.
+    pub(super) has_store: bool,
     pub(super) room_bytes: Option<u64>,
     /// The magic number of its file system.
     pub(super) kind: Option<i64>,
@@ -43,11 +47,12 @@ pub(super) fn look(path: &Path) -> Folder {
     let room = statvfs(&there).ok().map(|room| room.f_bavail.saturating_mul(room.f_frsize));
     #[allow(clippy::unnecessary_cast, clippy::cast_lossless, reason = "its width differs by architecture")]
     let kind = statfs(&there).ok().map(|system| system.f_type as i64);
-    Folder { path: path.to_owned(), there, refused, room_bytes: room, kind }
+    let has_store = absolute.join(STORE).exists();
+    Folder { path: path.to_owned(), there, refused, has_store, room_bytes: room, kind }
 }
 
 pub(super) fn judge(findings: &mut Findings, folder: &Folder) {
-    let Folder { path, there, refused, room_bytes, kind } = folder;
+    let Folder { path, there, refused, has_store, room_bytes, kind } = folder;
     let path = path.display();
     if let Some(errno) = refused {
         let errno = Errno::from_raw_os_error(*errno);
@@ -66,9 +71,9 @@ pub(super) fn judge(findings: &mut Findings, folder: &Folder) {
     let room = room_bytes.unwrap_or(u64::MAX);
     let says =
         room_bytes.map_or_else(|| "room unknown".to_owned(), |room| format!("{} free", show_room(room)));
-    if room < ROOM_MIN_BYTES {
+    if room < ROOM_NEW_BYTES && !has_store {
         let mend = "make room, or choose another --data-dir";
-        findings.fail("data-dir", &format!("{path}: only {says}"), mend);
+        findings.fail("data-dir", &format!("{path}: no room to make a store"), mend);
     } else if room < ROOM_LOW_BYTES {
         findings.warn(
             "data-dir",
@@ -92,12 +97,14 @@ fn show_room(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::source::embedded::{Store, StoreConfig};
 
     fn folder() -> Folder {
         Folder {
             path: "/var/lib/revcast".into(),
             there: "/var/lib".into(),
             refused: None,
+            has_store: false,
             room_bytes: Some(5 << 30 | 77),
             kind: Some(0xef53),
         }
@@ -117,8 +124,17 @@ mod tests {
             low,
             ["Warn data-dir: /var/lib/revcast: only 500MiB free; make room: a full disk refuses every write"]
         );
-        let none = judged(&Folder { room_bytes: Some(1 << 20), ..folder() });
-        assert!(none[0].starts_with("Fail data-dir: /var/lib/revcast: only 1MiB free"), "{none:?}");
+        let little = judged(&Folder { room_bytes: Some(1 << 20), ..folder() });
+        assert!(little[0].starts_with("Warn data-dir: /var/lib/revcast: only 1MiB free"), "{little:?}");
+        let none = judged(&Folder { room_bytes: Some(0), ..folder() });
+        assert_eq!(
+            none,
+            [
+                "Fail data-dir: /var/lib/revcast: no room to make a store; make room, or choose another --data-dir"
+            ]
+        );
+        let full = judged(&Folder { room_bytes: Some(0), has_store: true, ..folder() });
+        assert!(full[0].starts_with("Warn data-dir: /var/lib/revcast: only 0 free; make room"), "{full:?}");
         let refused = judged(&Folder { refused: Some(Errno::ACCESS.raw_os_error()), ..folder() });
         assert!(refused[0].starts_with("Fail ") && refused[0].contains("chown"), "{refused:?}");
         let read_only = judged(&Folder { refused: Some(Errno::ROFS.raw_os_error()), ..folder() });
@@ -126,6 +142,16 @@ mod tests {
         let gone = judged(&Folder { kind: Some(0x0102_1994), ..folder() });
         assert_eq!(gone.len(), 2);
         assert!(gone[1].contains("tmpfs, which is gone after a restart"), "{gone:?}");
+    }
+
+    #[test]
+    fn a_store_is_known_by_its_file() {
+        let dir = std::env::temp_dir().join(format!("revcast-known-{}", std::process::id()));
+        assert!(!look(&dir).has_store);
+        let opened = Store::open(&StoreConfig::durable(&dir, Vec::new())).expect("a store");
+        assert!(look(&dir).has_store);
+        drop(opened);
+        std::fs::remove_dir_all(dir).expect("it was made here");
     }
 
     #[test]

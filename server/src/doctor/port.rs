@@ -1,7 +1,7 @@
 //! Whether an address can be bound, and who has it when not.
 
 use std::fs;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 
 use rustix::io::Errno;
 
@@ -26,7 +26,7 @@ pub(super) struct Port {
 pub(super) fn look(option: &'static str, address: SocketAddr) -> Port {
     let refused = TcpListener::bind(address).err().map(|error| error.raw_os_error().unwrap_or(0));
     let taken = refused == Some(Errno::ADDRINUSE.raw_os_error());
-    Port { option, address, refused, owner: if taken { owner(address.port()) } else { None } }
+    Port { option, address, refused, owner: if taken { owner(address) } else { None } }
 }
 
 pub(super) fn judge(findings: &mut Findings, port: &Port) {
@@ -53,10 +53,10 @@ pub(super) fn judge(findings: &mut Findings, port: &Port) {
     findings.fail("ports", &format!("--{option} {address} {problem}"), &mend);
 }
 
-/// Who listens on a port.
-fn owner(port: u16) -> Option<String> {
+/// Who listens where an address cannot be bound.
+fn owner(address: SocketAddr) -> Option<String> {
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| fs::read_to_string(path).unwrap_or_default());
-    let inode = tables.iter().find_map(|table| listener(table, port))?;
+    let inode = tables.iter().find_map(|table| listener(table, address))?;
     let socket = format!("socket:[{inode}]");
     let processes = fs::read_dir("/proc").ok()?.filter_map(Result::ok);
     processes.filter_map(|process| process.file_name().to_str()?.parse::<u32>().ok()).find_map(|pid| {
@@ -68,14 +68,39 @@ fn owner(port: u16) -> Option<String> {
     })
 }
 
-/// The inode of the socket that listens on a port, in a table of `/proc/net` (proc_net_tcp.txt of the kernel).
-fn listener(table: &str, port: u16) -> Option<&str> {
-    let suffix = format!(":{port:04X}");
+/// The inode of the socket that keeps an address from being bound, in a table of `/proc/net` (proc_net_tcp.txt of the
+/// kernel).
+fn listener(table: &str, address: SocketAddr) -> Option<&str> {
     table.lines().skip(1).find_map(|line| {
         let fields: Vec<&str> = line.split_whitespace().collect();
         let (local, state, inode) = (fields.get(1)?, fields.get(3)?, fields.get(9)?);
-        (local.ends_with(&suffix) && *state == LISTENING).then_some(*inode)
+        let local = socket(local).filter(|_| *state == LISTENING)?;
+        (local.port() == address.port() && overlap(local.ip(), address.ip())).then_some(*inode)
     })
+}
+
+/// From `0100007F:1F90`: the kernel writes an address as numbers of four bytes in the machine's own order.
+fn socket(text: &str) -> Option<SocketAddr> {
+    let (ip, port) = text.split_once(':')?;
+    let mut bytes = [0; 16];
+    for (place, at) in bytes.chunks_exact_mut(4).zip((0..ip.len()).step_by(8)) {
+        let word = u32::from_str_radix(ip.get(at..at + 8)?, 16).ok()?;
+        place.copy_from_slice(&word.to_ne_bytes());
+    }
+    let ip = match ip.len() {
+        8 => IpAddr::from([bytes[0], bytes[1], bytes[2], bytes[3]]),
+        32 => IpAddr::from(bytes),
+        _ => return None,
+    };
+    Some(SocketAddr::new(ip, u16::from_str_radix(port, 16).ok()?))
+}
+
+/// Whether two listeners of one port are in each other's way: one address, or one of them takes all.
+fn overlap(one: IpAddr, other: IpAddr) -> bool {
+    // ::ffff:127.0.0.1 is 127.0.0.1, and [::] takes what comes over IPv4 too.
+    let (one, other) = (one.to_canonical(), other.to_canonical());
+    let covers = |all: IpAddr, it: IpAddr| all.is_unspecified() && (all.is_ipv6() || it.is_ipv4());
+    one == other || covers(one, other) || covers(other, one)
 }
 
 #[cfg(test)]
@@ -94,8 +119,39 @@ mod tests {
         let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n   \
                      0: 0100007F:1F90 00000000:0000 01 00000000:00000000 00:00000000 00000000 0 0 11 1 x\n   \
                      1: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 22 1 x\n";
-        assert_eq!(listener(table, 8080), Some("22"));
-        assert_eq!(listener(table, 8081), None);
+        let of = |address: &str| listener(table, address.parse().unwrap());
+        for taken in ["127.0.0.1:8080", "0.0.0.0:8080", "[::]:8080", "[::ffff:127.0.0.1]:8080"] {
+            assert_eq!(of(taken), Some("22"), "{taken}");
+        }
+        for free in ["127.0.0.1:8081", "127.0.0.2:8080", "[::1]:8080"] {
+            assert_eq!(of(free), None, "{free}");
+        }
+    }
+
+    #[test]
+    #[cfg(target_endian = "little")]
+    fn sockets_are_read() {
+        let read = |text: &str| socket(text).map(|address| address.to_string());
+        assert_eq!(read("0100007F:1F90").as_deref(), Some("127.0.0.1:8080"));
+        assert_eq!(read("00000000:0050").as_deref(), Some("0.0.0.0:80"));
+        assert_eq!(read("00000000000000000000000001000000:0016").as_deref(), Some("[::1]:22"));
+        assert_eq!(read("0000000000000000FFFF00000100007F:0016").as_deref(), Some("[::ffff:127.0.0.1]:22"));
+        for odd in ["", "0100007F", "0100007:1F90", "0100007F0100007F:1F90", "x100007F:1F90", "0100007F:x"] {
+            assert_eq!(read(odd), None, "{odd}");
+        }
+    }
+
+    #[test]
+    fn addresses_are_in_each_others_way() {
+        let both = |one: &str, other: &str| {
+            let (one, other) = (one.parse().unwrap(), other.parse().unwrap());
+            assert_eq!(overlap(one, other), overlap(other, one));
+            overlap(one, other)
+        };
+        assert!(both("127.0.0.1", "127.0.0.1") && both("127.0.0.1", "::ffff:127.0.0.1"));
+        assert!(both("0.0.0.0", "192.0.2.1") && both("::", "192.0.2.1") && both("::", "::1"));
+        assert!(both("::", "0.0.0.0"));
+        assert!(!both("127.0.0.1", "192.0.2.1") && !both("0.0.0.0", "::1") && !both("::1", "127.0.0.1"));
     }
 
     #[test]
