@@ -90,6 +90,8 @@ pub struct Feed {
     /// At least as many keys are unreadable in the state that the ring tells of: raised before the events that make
     /// one unreadable are visible, lowered behind the snapshot in which one is not any more.
     unreadable: Arc<AtomicUsize>,
+    /// Bytes that the window may hold now; never more than the [`RingLimits`] say.
+    window_bytes_max: Arc<AtomicU64>,
 }
 
 impl Feed {
@@ -134,6 +136,19 @@ impl Feed {
     #[must_use]
     pub fn window(&self) -> u64 {
         self.ring.head().since(self.ring.oldest())
+    }
+
+    /// Bytes that the window may hold now.
+    #[must_use]
+    pub fn window_bytes_max(&self) -> u64 {
+        self.window_bytes_max.load(Ordering::Relaxed)
+    }
+
+    /// Lets the window hold so many bytes from now on, for whoever watches over memory: the publisher keeps to it with its next
+    /// [`Publisher::publish`] or [`Publisher::trim`]. More than the [`RingLimits`] say is the same as what they say. Who is
+    /// sent an event that is forgotten by that is told 410: the slowest first.
+    pub fn limit_window(&self, bytes: u64) {
+        self.window_bytes_max.store(bytes, Ordering::Relaxed);
     }
 
     /// The oldest event in the window: its revision, and when the source had it. `None`: there is none.
@@ -241,6 +256,7 @@ impl Publisher {
             shards: (0..shards).map(|_| AtomicU64::new(0)).collect(),
             frames_made: Arc::new(AtomicU64::new(0)),
             unreadable: Arc::new(AtomicUsize::new(0)),
+            window_bytes_max: Arc::new(AtomicU64::new(limits.bytes)),
         };
         let publisher = Self {
             feed: feed.clone(),
@@ -324,12 +340,23 @@ impl Publisher {
         self.publish_events();
         self.publish_state();
         self.count_forgotten();
+        self.trim();
+    }
+
+    /// Keeps the window within its bytes. True when something had to be forgotten: shards are to be told.
+    pub fn trim(&mut self) -> bool {
+        let (before, most) = (self.bytes_forgotten, self.bytes_max());
         // The newest event always stays, however large.
-        while self.window_bytes() > self.bytes_max && self.ring.oldest().next() < self.ring.next() {
+        while self.window_bytes() > most && self.ring.oldest().next() < self.ring.next() {
             self.ring.forget_oldest();
             self.count_forgotten();
         }
         self.let_go();
+        self.bytes_forgotten > before
+    }
+
+    fn bytes_max(&self) -> u64 {
+        self.feed.window_bytes_max().min(self.bytes_max)
     }
 
     /// Half of [`Publisher::publish`]: the ring runs ahead of the snapshot until the other half is done.
@@ -392,7 +419,7 @@ impl Publisher {
         if events == 0 {
             0.0
         } else {
-            share(events, self.ring.capacity() as u64).max(share(bytes, self.bytes_max))
+            share(events, self.ring.capacity() as u64).max(share(bytes, self.bytes_max()))
         }
     }
 
@@ -514,6 +541,29 @@ mod tests {
 
     fn paths<'a>(objects: impl Iterator<Item = &'a Arc<Object>>) -> Vec<&'a str> {
         objects.map(|object| object.key().path()).collect()
+    }
+
+    #[test]
+    fn a_window_that_may_hold_less_forgets_the_oldest_and_grows_again() {
+        let (mut publisher, feed) = publisher();
+        for revision in 1..=20 {
+            batch(&mut publisher, revision, &[("a/x", Some(GOOD))]);
+        }
+        let whole = publisher.window_bytes();
+        assert!(!publisher.trim(), "it may hold a mebibyte");
+        feed.limit_window(whole / 2);
+        assert_eq!((feed.window(), publisher.trim()), (20, true));
+        assert!(publisher.window_bytes() <= whole / 2 && feed.window() >= 8, "{}", feed.window());
+        assert_eq!(feed.forgotten(), Revision::new(20 - feed.window()));
+        assert!(!publisher.trim(), "once is enough");
+        feed.limit_window(0);
+        batch(&mut publisher, 21, &[("a/x", Some(GOOD))]);
+        assert_eq!(feed.window(), 1, "the newest stays");
+        feed.limit_window(u64::MAX);
+        for revision in 22..=200 {
+            batch(&mut publisher, revision, &[("a/x", Some(GOOD))]);
+        }
+        assert_eq!(feed.window(), 64, "as many as the ring has slots");
     }
 
     #[test]

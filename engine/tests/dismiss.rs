@@ -81,7 +81,7 @@ fn one_watch_ends_in_any_phase_and_others_go_on() {
     assert_eq!(pipes.text(slow).len(), 10, "the slow one stands within a frame");
 
     for id in [live, parked, slow] {
-        shard.dismiss(id);
+        shard.dismiss(id, End::Dismissed);
     }
     assert!(shard.has_work(), "a driver that sleeps is to turn it");
     settle(&mut shard, &mut pipes);
@@ -106,7 +106,7 @@ fn one_watch_ends_in_any_phase_and_others_go_on() {
     // One that is over, or whose slot another watch has, is nobody's.
     let next = shard.subscribe(wish(resource, Start::Latest), Tick::ZERO);
     for id in [live, parked, slow] {
-        shard.dismiss(id);
+        shard.dismiss(id, End::Dismissed);
     }
     settle(&mut shard, &mut pipes);
     assert_eq!(shard.poll_ended(), None);

@@ -12,7 +12,7 @@ use revcast_engine::revision::Revision;
 use revcast_engine::selector::Selector;
 use revcast_engine::tick::Tick;
 use revcast_engine::{
-    Outlet, Publisher, RingLimits, Scope, Sent, Shard, ShardConfig, Start, Subscription, Turn, WatcherId,
+    End, Outlet, Publisher, RingLimits, Scope, Sent, Shard, ShardConfig, Start, Subscription, Turn, WatcherId,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -198,7 +198,7 @@ fn who_comes_meanwhile_goes_at_once() {
     stand.settle();
     assert_eq!(stand.watchers(), 1);
     let late = stand.subscribe(true);
-    stand.shard.dismiss(late);
+    stand.shard.dismiss(late, End::Drained);
     assert!(stand.shard.has_work());
     stand.settle();
     assert!(!stand.shard.contains(late), "it does not wait for anybody's turn");

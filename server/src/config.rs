@@ -82,6 +82,8 @@ pub struct Config {
     pub drain_grace: Duration,
     /// Watches at once; `None`: [`crate::doctor::Report::watchers_max`].
     pub max_watchers: Option<usize>,
+    /// Resident memory in bytes; `None`: seven eighths of the cgroup's limit, or no limit where it has none.
+    pub max_memory: Option<u64>,
     /// Watches of one user at once; `None`: as many as there may be.
     pub max_watchers_per_user: Option<usize>,
     /// Connections at once; `None`: as many as there are descriptors.
@@ -211,6 +213,7 @@ impl Config {
             drain_delay: Duration::ZERO,
             drain_grace: Duration::ZERO,
             max_watchers: None,
+            max_memory: None,
             max_watchers_per_user: None,
             max_connections: None,
             max_connections_per_address: None,

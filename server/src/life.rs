@@ -1,4 +1,5 @@
-//! How the server ends: the first signal tells it to go in good order, the second one ends it.
+//! How the server ends: the first signal tells it to go in good order, the second one ends it. SIGHUP ends nothing: what stands
+//! in files (certificates, credentials, rules) is read again, and the audit log is opened anew.
 //!
 //! It owns the signals and the order of the steps: not ready, wait, close. What closing does to watches and requests is
 //! the runtime's business.
@@ -14,7 +15,7 @@ use crate::log;
 use crate::notify::Manager;
 use crate::runtime::Closer;
 
-/// Signals that end the server, once they are taken.
+/// Signals that the server is told by, once they are taken.
 #[derive(Debug)]
 pub struct Ends(Signals);
 
@@ -26,7 +27,7 @@ pub struct Listener {
 }
 
 impl Ends {
-    /// Takes the signals. To be called before any other thread is: they all inherit that signals are for one thread.
+    /// Takes the signals: one that comes before [`Ends::listen`] waits for it.
     ///
     /// # Errors
     /// The system refuses handlers.
@@ -36,7 +37,7 @@ impl Ends {
 
     /// Waits for them beside a server that runs. SIGTERM: it is not ready any more; after `delay` it closes. SIGINT, which
     /// comes from somebody at a terminal: it closes at once, its watches together. Either of them a second time ends the
-    /// process, as if by the signal. SIGHUP: `again` is called, which reads files again.
+    /// process, as if by the signal. SIGHUP: `again` is called.
     ///
     /// # Errors
     /// No thread can be had for it.

@@ -44,21 +44,34 @@ impl Sink {
         Ok(Self::File(path, file))
     }
 
-    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+    /// Writes, and says how many of the bytes were taken: all of them, or those before it failed.
+    fn write(&mut self, bytes: &[u8]) -> (usize, io::Result<()>) {
         match self {
-            Self::Stderr => io::stderr().write_all(bytes),
-            Self::Stdout => io::stdout().write_all(bytes).and_then(|()| io::stdout().flush()),
-            Self::File(_, file) => file.write_all(bytes),
+            Self::Stderr => write(&mut io::stderr(), bytes),
+            Self::Stdout => write(&mut io::stdout(), bytes),
+            Self::File(_, file) => write(file, bytes),
         }
     }
 
-    /// Opens the file of this name anew: the one that is open may have been renamed.
-    fn reopen(&mut self) -> io::Result<()> {
-        if let Self::File(path, file) = self {
-            *file = open(path)?;
-        }
-        Ok(())
+    /// Opens the file of this name anew: the one that is open may have been renamed. True: it is another, and empty.
+    fn reopen(&mut self) -> io::Result<bool> {
+        let Self::File(path, file) = self else { return Ok(false) };
+        *file = open(path)?;
+        Ok(file.metadata().is_ok_and(|data| data.len() == 0))
     }
+}
+
+fn write(to: &mut impl Write, bytes: &[u8]) -> (usize, io::Result<()>) {
+    let mut taken = 0;
+    while taken < bytes.len() {
+        match to.write(&bytes[taken..]) {
+            Ok(0) => return (taken, Err(io::ErrorKind::WriteZero.into())),
+            Ok(more) => taken += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return (taken, Err(error)),
+        }
+    }
+    (taken, to.flush())
 }
 
 fn open(path: &PathBuf) -> io::Result<File> {
@@ -70,6 +83,8 @@ fn open(path: &PathBuf) -> io::Result<File> {
 struct Shared {
     queue: ArrayQueue<Vec<u8>>,
     taken: AtomicU64,
+    /// Of those taken, the ones that do not wait any more: written or lost.
+    done: AtomicU64,
     written: AtomicU64,
     dropped: AtomicU64,
     reopen: AtomicBool,
@@ -99,14 +114,8 @@ impl Lines {
         sink: Sink,
         complain: impl FnMut(&str) -> Option<Vec<u8>> + Send + 'static,
     ) -> io::Result<Self> {
-        let shared = Arc::new(Shared {
-            queue: ArrayQueue::new(WAITING_MAX),
-            taken: AtomicU64::new(0),
-            written: AtomicU64::new(0),
-            dropped: AtomicU64::new(0),
-            reopen: AtomicBool::new(false),
-        });
-        let writer = Writer { shared: Arc::clone(&shared), sink, complain, told: 0, spoke: None };
+        let writer = Writer::new(sink, complain);
+        let shared = Arc::clone(&writer.shared);
         let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || writer.run())?;
         Ok(Self { shared, writer: thread.thread().clone() })
     }
@@ -139,11 +148,11 @@ impl Lines {
         self.writer.unpark();
     }
 
-    /// Waits until what was left by now is written, but not for long: whoever should read may have stopped.
+    /// Waits until what was left by now is written or lost, but not for long: whoever should read may have stopped.
     pub fn flush(&self, patience: Duration) {
         let (deadline, upto) = (Instant::now() + patience, self.shared.taken.load(Ordering::Acquire));
         self.writer.unpark();
-        while self.shared.written.load(Ordering::Acquire) < upto && Instant::now() < deadline {
+        while self.shared.done.load(Ordering::Acquire) < upto && Instant::now() < deadline {
             std::thread::sleep(POLL);
         }
     }
@@ -156,16 +165,37 @@ struct Writer<C> {
     /// Of the lines that were lost, those that were complained about.
     told: u64,
     spoke: Option<Instant>,
+    /// Why lines could not be written, until it is told.
+    failure: Option<io::Error>,
+    /// What was written last is half a line.
+    torn: bool,
 }
 
 impl<C: FnMut(&str) -> Option<Vec<u8>>> Writer<C> {
+    fn new(sink: Sink, complain: C) -> Self {
+        let shared = Arc::new(Shared {
+            queue: ArrayQueue::new(WAITING_MAX),
+            taken: AtomicU64::new(0),
+            done: AtomicU64::new(0),
+            written: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
+            reopen: AtomicBool::new(false),
+        });
+        Self { shared, sink, complain, told: 0, spoke: None, failure: None, torn: false }
+    }
+
     fn run(mut self) {
         let mut bytes = Vec::with_capacity(WRITE_BYTES);
         loop {
-            if self.shared.reopen.swap(false, Ordering::AcqRel)
-                && let Err(error) = self.sink.reopen()
-            {
-                self.say(&format!("cannot open it again, going on with the file that is open: {error}"));
+            if self.shared.reopen.swap(false, Ordering::AcqRel) {
+                match self.sink.reopen() {
+                    // Half a line stays in the file that was renamed.
+                    Ok(is_empty) => self.torn &= !is_empty,
+                    Err(error) => {
+                        let why = "cannot open it again, going on with the file that is open";
+                        self.say(&format!("{why}: {error}"));
+                    }
+                }
             }
             let mut lines = 0;
             bytes.clear();
@@ -178,7 +208,9 @@ impl<C: FnMut(&str) -> Option<Vec<u8>>> Writer<C> {
             if lines > 0 {
                 self.write(&bytes, lines);
             }
-            self.tell_dropped();
+            self.tell_lost();
+            // Behind the telling: who waits at the end of the process has it told.
+            self.shared.done.fetch_add(lines, Ordering::Release);
             if lines == 0 {
                 // Whoever leaves a line while we look is not slept over: its unpark ends the next park.
                 std::thread::park_timeout(SLEEP_MAX);
@@ -187,21 +219,45 @@ impl<C: FnMut(&str) -> Option<Vec<u8>>> Writer<C> {
     }
 
     fn write(&mut self, bytes: &[u8], lines: u64) {
-        if let Err(error) = self.sink.write(bytes) {
-            self.shared.dropped.fetch_add(lines, Ordering::Relaxed);
-            self.told += lines;
-            self.say(&format!("{lines} lines are lost, they cannot be written: {error}"));
-        }
-        self.shared.written.fetch_add(lines, Ordering::Release);
+        let (taken, sent) = self.send(bytes);
+        let written = match sent {
+            Ok(()) => lines,
+            Err(error) => {
+                self.failure = Some(error);
+                let whole = bytes[..taken].iter().filter(|byte| **byte == b'\n').count();
+                lines.min(whole as u64)
+            }
+        };
+        self.shared.written.fetch_add(written, Ordering::Relaxed);
+        self.shared.dropped.fetch_add(lines - written, Ordering::Relaxed);
     }
 
-    fn tell_dropped(&mut self) {
+    /// Writes lines, and says how many of their bytes were taken. Half a line that is there is ended before, so that a
+    /// reader finds one broken line and whole ones behind it.
+    fn send(&mut self, bytes: &[u8]) -> (usize, io::Result<()>) {
+        if self.torn {
+            let (taken, ended) = self.sink.write(b"\n");
+            self.torn = taken == 0;
+            if ended.is_err() {
+                return (0, ended);
+            }
+        }
+        let (taken, sent) = self.sink.write(bytes);
+        self.torn = bytes[..taken].last().is_some_and(|byte| *byte != b'\n');
+        (taken, sent)
+    }
+
+    fn tell_lost(&mut self) {
         let dropped = self.shared.dropped.load(Ordering::Relaxed);
         let quiet = self.spoke.is_none_or(|at| at.elapsed() >= Duration::from_secs(1));
         if dropped > self.told && quiet {
             let lost = dropped - self.told;
             self.told = dropped;
-            self.say(&format!("{lost} lines were dropped: they came faster than they could be written"));
+            let told = match self.failure.take() {
+                None => format!("{lost} lines were dropped: they came faster than they could be written"),
+                Some(error) => format!("{lost} lines are lost, they cannot be written: {error}"),
+            };
+            self.say(&told);
         }
     }
 
@@ -209,7 +265,7 @@ impl<C: FnMut(&str) -> Option<Vec<u8>>> Writer<C> {
         self.spoke = Some(Instant::now());
         if let Some(line) = (self.complain)(problem) {
             // Who cannot be told cannot be told that either.
-            let _ = self.sink.write(&line);
+            let _ = self.send(&line);
         }
     }
 }
@@ -282,7 +338,60 @@ mod tests {
         });
         let lines = lines.expect("a thread");
         lines.leave(b"x\n".to_vec());
-        lines.flush(Duration::from_secs(10));
-        assert_eq!((lines.dropped(), told.load(Ordering::Relaxed)), (1, 1));
+        let began = Instant::now();
+        lines.flush(Duration::from_secs(60));
+        assert!(began.elapsed() < Duration::from_secs(30), "what is lost is not waited for");
+        assert_eq!((lines.written(), lines.dropped(), told.load(Ordering::Relaxed)), (0, 1, 1));
+    }
+
+    #[test]
+    fn what_is_lost_again_and_again_is_told_once_a_second() {
+        let full = OpenOptions::new().write(true).open("/dev/full").expect("a device of every Linux");
+        let said = std::cell::RefCell::new(Vec::new());
+        let mut writer = Writer::new(Sink::File(scratch("often"), full), |problem: &str| {
+            said.borrow_mut().push(problem.to_owned());
+            None
+        });
+        for _ in 0..3 {
+            writer.write(b"x\ny\n", 2);
+            writer.tell_lost();
+        }
+        assert_eq!((said.borrow().len(), writer.shared.dropped.load(Ordering::Relaxed)), (1, 6));
+        writer.spoke = None;
+        writer.tell_lost();
+        assert_eq!(writer.shared.written.load(Ordering::Relaxed), 0);
+        let said = said.borrow();
+        assert!(said[0].starts_with("2 lines are lost, they cannot be written: "), "{said:?}");
+        assert!(said[1].starts_with("4 lines are lost, they cannot be written: "), "{said:?}");
+    }
+
+    #[test]
+    fn behind_half_a_line_the_next_is_whole() {
+        use std::io::Read as _;
+        use std::os::fd::AsRawFd as _;
+        use std::os::unix::fs::OpenOptionsExt as _;
+        // A pipe with room for less than all, whose writer does not wait (O_NONBLOCK). It tears a line: its room is a
+        // power of two, which is no multiple of seven.
+        let (mut reader, writer) = io::pipe().expect("a pipe");
+        let path = format!("/proc/self/fd/{}", writer.as_raw_fd());
+        let narrow = OpenOptions::new().write(true).custom_flags(0o4000).open(path).expect("it is ours");
+        drop(writer);
+        let mut writer = Writer::new(Sink::File(scratch("narrow"), narrow), |_: &str| None);
+        let many = 300_000;
+        writer.write(&b"123456\n".repeat(many), many as u64);
+        assert!(writer.torn);
+        let mut text = vec![0; 4 << 20];
+        let taken = reader.read(&mut text).expect("it is full");
+        text.truncate(taken);
+        writer.write(b"behind\n", 1);
+        let (written, dropped) = (&writer.shared.written, &writer.shared.dropped);
+        let counts = [written, dropped].map(|count| count.load(Ordering::Relaxed));
+        drop(writer);
+        reader.read_to_end(&mut text).expect("its writer is gone");
+        let text = String::from_utf8(text).expect("ASCII");
+        let taken = text.len() - "\nbehind\n".len();
+        let (whole, half) = (taken / 7, &"123456"[..taken % 7]);
+        assert_eq!(text, format!("{}{half}\nbehind\n", "123456\n".repeat(whole)));
+        assert_eq!(counts, [whole as u64 + 1, (many - whole) as u64], "the half line is lost");
     }
 }

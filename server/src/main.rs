@@ -111,7 +111,10 @@ fn serve(config: &Config) -> Result<(), Failure> {
     guard.unserved(served).iter().for_each(|line| log::warn(line));
     let watchers_max = config.max_watchers.unwrap_or(usize::MAX).min(report.watchers_max);
 
-    let limits = RingLimits { events: config.ring_events, bytes: config.ring_bytes };
+    let memory_max = config.max_memory.or_else(|| report.facts.memory_max.map(|max| max - max / 8));
+    // As frames weigh; the states that they are of weigh about as much again.
+    let ring_bytes = memory_max.map_or(config.ring_bytes, |max| config.ring_bytes.min(max / 4));
+    let limits = RingLimits { events: config.ring_events, bytes: ring_bytes };
     let registry = Arc::new(registry);
     let engine = Engine {
         schema: Arc::new(registry.schema()),
@@ -119,14 +122,14 @@ fn serve(config: &Config) -> Result<(), Failure> {
         limits,
         shards: config.shards(),
     };
-    // Before any other thread: they all inherit that signals are for this one.
+    // Before anything is served: a signal that comes meanwhile waits until somebody listens.
     let ends = Ends::take().map_err(|error| Failure::Run(error.to_string()))?;
     // A write past the limit of file sizes is to fail, and be answered with 507, not to end the process.
     signal_hook::flag::register(SIGXFSZ, Arc::default()).map_err(|error| Failure::Run(error.to_string()))?;
     let desk = Desk::new();
     let tls = config.tls.clone().map(Current::open).transpose().map_err(|fault| config.tls_error(fault))?;
     let audit = config.audit_log.as_ref().map(Audit::start).transpose().map_err(Failure::Run)?;
-    let plan = plan(config, watchers_max, tls.clone(), audit.clone());
+    let plan = plan(config, (watchers_max, memory_max), limits, tls.clone(), audit.clone());
     let (running, store) = match &config.etcd {
         None => start_embedded(config, &plan, registry, &engine, desk, &guard)?,
         Some(etcd) => start_etcd(config, &plan, etcd, registry, engine, desk, &guard)?,
@@ -173,7 +176,8 @@ fn keeper(guard: &Arc<Guard>, closer: &runtime::Closer) -> Result<Option<Keeper>
 
 fn plan(
     config: &Config,
-    watchers_max: usize,
+    (watchers_max, memory_max): (usize, Option<u64>),
+    ring: RingLimits,
     tls: Option<Arc<Current>>,
     audit: Option<Audit>,
 ) -> runtime::Plan {
@@ -194,6 +198,7 @@ fn plan(
         tls,
         drain_grace: config.drain_grace,
         watchers_max,
+        memory_max,
         limits: runtime::Limits {
             head_timeout: config.head_timeout,
             idle_timeout: config.idle_timeout,
@@ -204,7 +209,7 @@ fn plan(
         },
         remote: config.etcd.is_some(),
         source,
-        ring: RingLimits { events: config.ring_events, bytes: config.ring_bytes },
+        ring,
         audit,
     }
 }

@@ -78,8 +78,8 @@ impl Manager {
                 if !said.is_empty() {
                     manager.say(&said);
                 }
-                // Half of what is asked for, as sd_watchdog_enabled(3) advises.
-                std::thread::sleep(manager.watchdog.map_or(LOOK, |time| (time / 2).min(LOOK * 60)));
+                // Half of what is asked for at most, as sd_watchdog_enabled(3) advises.
+                std::thread::sleep(manager.watchdog.map_or(LOOK, |time| (time / 2).min(LOOK)));
             }
         };
         std::thread::Builder::new().name("notify".into()).spawn(talk).map(|_| ())
@@ -99,7 +99,7 @@ impl Words {
     fn next(&mut self, life: Life, turns: &[u64], watchers: usize) -> String {
         let mut words = String::new();
         self.stillness.look(turns);
-        if life >= Life::Serving && !self.ready {
+        if life == Life::Serving && !self.ready {
             self.ready = true;
             words.push_str("READY=1\n");
         }

@@ -1,5 +1,6 @@
 //! The fuzz targets without a fuzzer: over their seeds, and over seeded mutations of these, so that every run of the tests
-//! exercises them. `REVCAST_FUZZ_SEED` replays a failure, `REVCAST_FUZZ_RUNS` asks for more.
+//! exercises them. `cargo xtask ci` seeds them from the commit (`REVCAST_SIM_BASE`), `REVCAST_FUZZ_SEED` replays a failure,
+//! `REVCAST_FUZZ_RUNS` asks for more.
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::wildcard_enum_match_arm)]
 
 #[path = "../../tests/fuzz/targets/mod.rs"]
@@ -116,13 +117,13 @@ fn fuzz(name: &str) {
     let target = targets::ALL.iter().find(|(known, _)| *known == name).unwrap().1;
     let seeds = seeds(name);
     seeds.iter().for_each(|seed| target(seed));
-    let seed = number("REVCAST_FUZZ_SEED", 0x5eed);
+    let seed = number("REVCAST_FUZZ_SEED", number("REVCAST_SIM_BASE", 0x5eed));
     let mut random = Random(seed.max(1));
     for run in 0..number("REVCAST_FUZZ_RUNS", RUNS) {
         let bytes = mutated(&seeds, &mut random);
         if catch_unwind(AssertUnwindSafe(|| target(&bytes))).is_err() {
             let shown = bytes.escape_ascii();
-            panic!("{name} fails, seed {seed}, run {run} (the words are above), on b\"{shown}\"");
+            panic!("{name} fails, REVCAST_FUZZ_SEED={seed}, run {run} (see above), on b\"{shown}\"");
         }
     }
 }

@@ -15,8 +15,8 @@ use crate::watcher::{End, Phase, WatcherId};
 /// Who is still to be told.
 #[derive(Debug, Default)]
 pub(crate) struct Drain {
-    /// With the next turn.
-    at_once: VecDeque<WatcherId>,
+    /// With the next turn, and why.
+    at_once: VecDeque<(WatcherId, End)>,
     /// In their turn.
     waiting: VecDeque<WatcherId>,
     began: Tick,
@@ -45,15 +45,15 @@ impl Drain {
     }
 
     /// The next one whose turn it is.
-    fn next(&mut self, now: Tick) -> Option<WatcherId> {
-        if let Some(id) = self.at_once.pop_front() {
-            return Some(id);
+    fn next(&mut self, now: Tick) -> Option<(WatcherId, End)> {
+        if let Some(dismissed) = self.at_once.pop_front() {
+            return Some(dismissed);
         }
         if self.told >= self.due(now) {
             return None;
         }
         self.told += 1;
-        self.waiting.pop_front()
+        self.waiting.pop_front().map(|id| (id, End::Drained))
     }
 
     /// When somebody is to be told next.
@@ -82,21 +82,22 @@ impl Shard {
         self.drain.begin(self.table.ids(), over, now);
     }
 
-    /// Ends one watch with the next turn, as [`Shard::drain`] does: one that comes to a shard that closes.
-    pub fn dismiss(&mut self, id: WatcherId) {
-        self.drain.at_once.push_back(id);
+    /// Ends one watch with the next turn, as [`Shard::drain`] does, and for this reason: one that comes to a shard that closes, or
+    /// that may not go on.
+    pub fn dismiss(&mut self, id: WatcherId, why: End) {
+        self.drain.at_once.push_back((id, why));
     }
 
-    /// Tells a few watchers whose turn it is that the shard closes. True when there were any.
+    /// Tells a few watchers whose turn it is to go on elsewhere. True when there were any.
     pub(super) fn drain_some(&mut self, outlet: &mut impl Outlet, now: Tick) -> bool {
         let mut any = false;
         for _ in 0..SENDS_PER_TURN {
-            let Some(id) = self.drain.next(now) else { break };
+            let Some((id, why)) = self.drain.next(now) else { break };
             any = true;
             self.send_bookmark(id, outlet);
             let over = self.table.get(id).is_none_or(|w| w.ending || matches!(w.phase, Phase::Draining));
             if !over {
-                self.because(id, End::Drained);
+                self.because(id, why);
                 self.finish(id, outlet, now);
             }
         }

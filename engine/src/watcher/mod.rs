@@ -80,6 +80,8 @@ pub enum End {
     Deadline,
     /// The shard closes.
     Drained,
+    /// It may not go on ([`crate::Shard::dismiss`]).
+    Dismissed,
     /// The window does not reach back to where it stood, or wanted to begin: 410.
     Lapped,
     /// The source's history is gone ([`crate::Shard::abandon`]): 410.

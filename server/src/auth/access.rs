@@ -6,68 +6,11 @@
 
 use std::fmt;
 
+use crate::http::about::Verb;
 use crate::http::go_quote;
 use crate::http::request::Method;
 use crate::http::route::{ResourcePath, Target};
 use crate::http::status::{GroupResource, Status};
-
-/// What is to be done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Verb {
-    /// Read one object, or a path.
-    Get,
-    /// Read a collection.
-    List,
-    /// Follow a collection, or one object of it.
-    Watch,
-    /// Make an object.
-    Create,
-    /// Replace an object.
-    Update,
-    /// Change a part of an object.
-    Patch,
-    /// Delete an object.
-    Delete,
-    /// Delete a collection.
-    DeleteCollection,
-    /// Send something to a path.
-    Post,
-    /// Nothing that is served: no rule but one for every verb covers it.
-    Other,
-}
-
-impl Verb {
-    /// Those that a rule may name for resources.
-    pub const OF_RESOURCES: [Self; 8] = [
-        Self::Get,
-        Self::List,
-        Self::Watch,
-        Self::Create,
-        Self::Update,
-        Self::Patch,
-        Self::Delete,
-        Self::DeleteCollection,
-    ];
-    /// Those that a rule may name for paths.
-    pub const OF_PATHS: [Self; 2] = [Self::Get, Self::Post];
-
-    /// As rules and messages write it.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Get => "get",
-            Self::List => "list",
-            Self::Watch => "watch",
-            Self::Create => "create",
-            Self::Update => "update",
-            Self::Patch => "patch",
-            Self::Delete => "delete",
-            Self::DeleteCollection => "deletecollection",
-            Self::Post => "post",
-            Self::Other => "",
-        }
-    }
-}
 
 /// An access to objects. An empty part is one that the request does not name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -325,11 +268,11 @@ mod tests {
             (M::Get, "/api/v1/watch/namespaces/a", false, None, "watch - namespaces - a a"),
             (M::Delete, "/api/v1/namespaces/a", false, None, "delete - namespaces - a a"),
             (M::Put, "/api/v1/namespaces/a/status", false, None, "update - namespaces status a a"),
-            (M::Options, "/api/v1/pods", false, None, "- - pods - - -"),
+            (M::Options, "/api/v1/pods", false, None, "other - pods - - -"),
             (M::Get, "/api", false, None, "get /api"),
             (M::Head, "/openapi/v3/apis/apps/v1", false, None, "get /openapi/v3/apis/apps/v1"),
             (M::Post, "/nowhere", false, None, "post /nowhere"),
-            (M::Put, "/version", false, None, " /version"),
+            (M::Put, "/version", false, None, "other /version"),
         ] {
             assert_eq!(access(method, path, watch, selected), expected, "{method:?} {path}");
         }

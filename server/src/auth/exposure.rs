@@ -14,8 +14,8 @@ pub struct Exposure {
     pub listen: SocketAddr,
     /// Whether what they send is encrypted.
     pub has_tls: bool,
-    /// Where operators connect, and whether that is encrypted.
-    pub admin: Option<(SocketAddr, bool)>,
+    /// Where operators connect: in the clear.
+    pub admin: Option<SocketAddr>,
     /// Whether anybody can prove who they are: by a token, a signed token or a certificate.
     pub has_authentication: bool,
     /// `--anonymous-auth`, when it was given.
@@ -36,16 +36,13 @@ impl Exposure {
             let is_guarded = has_tls && has_authentication;
             if !(listen.ip().is_loopback() || is_guarded) {
                 return Err(Wrong::new(
-                    format!("anybody who reaches listen {listen} {}", reaches(has_tls, has_authentication)),
+                    format!("anybody who reaches listen {listen} {}", reaches(has_authentication)),
                     mend(has_tls, has_authentication, "listen on 127.0.0.1"),
                 ));
             }
-            if let Some((admin, tls)) = self.admin
-                && !admin.ip().is_loopback()
-                && !(tls && has_authentication)
-            {
+            if let Some(admin) = self.admin.filter(|admin| !admin.ip().is_loopback()) {
                 return Err(Wrong::new(
-                    format!("anybody who reaches admin-listen {admin} {}", reaches(tls, has_authentication)),
+                    format!("anybody who reaches admin-listen {admin} {}", reaches(has_authentication)),
                     "give --admin-listen 127.0.0.1:8081 or none, or --insecure true if the network keeps others out",
                 ));
             }
@@ -54,25 +51,26 @@ impl Exposure {
         if !anonymous && !has_authentication {
             return Err(Wrong::new(
                 "nobody could prove who they are, and requests without credentials are not let in",
-                "give --token-auth-file or --oidc-issuer-url, or --anonymous-auth true to let everybody in",
+                "give --token-auth-file, --oidc-issuer-url or --tls-client-ca, or --anonymous-auth true to let everybody in",
             ));
         }
         Ok(anonymous)
     }
 }
 
-const fn reaches(has_tls: bool, has_authentication: bool) -> &'static str {
-    match (has_tls, has_authentication) {
-        (_, false) => "could read and change everything: there is no authentication",
-        (false, true) => "could read tokens on their way: there is no TLS",
-        (true, true) => "must prove who they are",
+/// What anybody could do who reaches a listener that is not guarded.
+const fn reaches(has_authentication: bool) -> &'static str {
+    if has_authentication {
+        "could read tokens on their way: there is no TLS"
+    } else {
+        "could read and change everything: there is no authentication"
     }
 }
 
 fn mend(has_tls: bool, has_authentication: bool, instead: &str) -> String {
     let mut steps = Vec::new();
     if !has_authentication {
-        steps.push("--token-auth-file or --oidc-issuer-url");
+        steps.push("--token-auth-file, --oidc-issuer-url or --tls-client-ca");
     }
     if !has_tls {
         steps.push("--tls-cert and --tls-key");
@@ -95,7 +93,7 @@ mod tests {
         insecure: bool,
     ) -> Result<bool, String> {
         let listen = listen.parse().expect("an address");
-        let admin = Some(("127.0.0.1:8081".parse().expect("an address"), false));
+        let admin = Some("127.0.0.1:8081".parse().expect("an address"));
         let exposure = Exposure { listen, has_tls, admin, has_authentication, anonymous, insecure };
         exposure.settle().map_err(|wrong| format!("{}; {}", wrong.problem, wrong.mend))
     }
@@ -132,8 +130,8 @@ mod tests {
         assert_eq!(
             settle("0.0.0.0:8080", false, false, None, false).expect_err("open"),
             "anybody who reaches listen 0.0.0.0:8080 could read and change everything: there is no authentication; give \
-             --token-auth-file or --oidc-issuer-url and --tls-cert and --tls-key, listen on 127.0.0.1, or give --insecure \
-             true if the network keeps others out"
+             --token-auth-file, --oidc-issuer-url or --tls-client-ca and --tls-cert and --tls-key, listen on 127.0.0.1, or \
+             give --insecure true if the network keeps others out"
         );
         assert_eq!(
             settle("0.0.0.0:8080", false, true, None, false).expect_err("in the clear"),
@@ -144,17 +142,16 @@ mod tests {
 
     #[test]
     fn operators_are_no_exception() {
-        let exposure = |admin: &str, tls| Exposure {
+        let exposure = |admin: &str| Exposure {
             listen: "127.0.0.1:1".parse().expect("an address"),
             has_tls: true,
-            admin: Some((admin.parse().expect("an address"), tls)),
+            admin: Some(admin.parse().expect("an address")),
             has_authentication: true,
             anonymous: None,
             insecure: false,
         };
-        assert!(exposure("0.0.0.0:8081", false).settle().is_err());
-        assert_eq!(exposure("0.0.0.0:8081", true).settle().ok(), Some(false));
-        assert_eq!(exposure("[::1]:8081", false).settle().ok(), Some(false));
-        assert_eq!(Exposure { insecure: true, ..exposure("0.0.0.0:8081", false) }.settle().ok(), Some(false));
+        assert!(exposure("0.0.0.0:8081").settle().is_err());
+        assert_eq!(exposure("[::1]:8081").settle().ok(), Some(false));
+        assert_eq!(Exposure { insecure: true, ..exposure("0.0.0.0:8081") }.settle().ok(), Some(false));
     }
 }

@@ -1,4 +1,4 @@
-//! Files that say who may: how they are read, and how it is noticed that they changed.
+//! Files that say who may: how they are read.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -49,26 +49,4 @@ pub(super) fn too_open(option: &str, path: &Path) -> Option<String> {
     (mode & 0o004 != 0).then(|| {
         format!("--{option} {}: everybody on this machine may read it; chmod o-r it", path.display())
     })
-}
-
-/// What tells two contents of a path apart without reading them; behind links, so that a switched link is noticed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stamp {
-    device: u64,
-    inode: u64,
-    size: u64,
-    changed: (i64, i64),
-}
-
-impl Stamp {
-    /// Of what is there now; `None` when nothing is, or it cannot be said.
-    pub(super) fn of(path: &Path) -> Option<Self> {
-        let found = fs::metadata(path).ok()?;
-        Some(Self {
-            device: found.dev(),
-            inode: found.ino(),
-            size: found.size(),
-            changed: (found.mtime(), found.mtime_nsec()),
-        })
-    }
 }

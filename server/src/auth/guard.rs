@@ -14,7 +14,7 @@ use arc_swap::ArcSwap;
 use super::access::Access;
 use super::certificate::{self, CertificateError};
 use super::credentials::Presented;
-use super::files::{self, Stamp};
+use super::files;
 use super::identity::Identity;
 use super::keys::Keys;
 use super::oidc::{self, OidcOptions, TokenError};
@@ -59,6 +59,10 @@ impl Options {
         ];
         files.into_iter().filter_map(|(option, path)| Some((option, path?)))
     }
+
+    fn texts(&self) -> Texts {
+        self.files().map(|(option, path)| files::read(option, path)).collect()
+    }
 }
 
 /// What the files said.
@@ -69,11 +73,15 @@ struct State {
     rules: Option<Rules>,
 }
 
+/// What the files of a guard hold, in the order of its options; or why one cannot be read. It is compared with what was
+/// read before, and kept for no longer than that: it holds secrets.
+pub(super) type Texts = Vec<Result<String, ConfigError>>;
+
 impl State {
-    fn read(options: &Options) -> Result<Self, ConfigError> {
+    fn of(options: &Options, texts: Texts) -> Result<Self, ConfigError> {
         let mut state = Self::default();
-        for (option, path) in options.files() {
-            let text = files::read(option, path)?;
+        for ((option, path), text) in options.files().zip(texts) {
+            let text = text?;
             match option {
                 "token-auth-file" => state.tokens = Tokens::parse(path, &text)?,
                 "oidc-jwks-file" => state.keys = Keys::parse(path, &text)?,
@@ -105,6 +113,14 @@ pub struct Visitor {
     proof: Proof,
     /// The state that said so.
     number: u64,
+}
+
+impl Visitor {
+    /// Who that is, where it was proven.
+    #[must_use]
+    pub fn named(&self) -> Option<&Arc<Identity>> {
+        (self.proof != Proof::Nothing).then_some(&self.identity)
+    }
 }
 
 /// What a long stream keeps of how it was allowed, so that it can be asked again.
@@ -183,7 +199,7 @@ impl Guard {
     /// # Errors
     /// The first file that is wrong, with the line and the mend.
     pub fn new(options: Options) -> Result<Self, ConfigError> {
-        let state = State::read(&options)?;
+        let state = State::of(&options, options.texts())?;
         Ok(Self::of(options, state))
     }
 
@@ -236,9 +252,9 @@ impl Guard {
         self.number.load(Ordering::Acquire)
     }
 
-    /// Marks of the files, to notice that one changed.
-    pub(super) fn stamps(&self) -> Vec<Option<Stamp>> {
-        self.options.files().map(|(_, path)| Stamp::of(path)).collect()
+    /// What the files hold now.
+    pub(super) fn texts(&self) -> Texts {
+        self.options.texts()
     }
 
     /// Reads the files again. True when they say something else now.
@@ -246,7 +262,12 @@ impl Guard {
     /// # Errors
     /// The first file that is wrong; what was right before stays.
     pub fn read_again(&self) -> Result<bool, ConfigError> {
-        let state = State::read(&self.options)?;
+        self.take(self.texts())
+    }
+
+    /// Takes what the files hold, as [`Guard::read_again`] does.
+    pub(super) fn take(&self, texts: Texts) -> Result<bool, ConfigError> {
+        let state = State::of(&self.options, texts)?;
         if **self.state.load() == state {
             return Ok(false);
         }

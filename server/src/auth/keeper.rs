@@ -1,15 +1,16 @@
 //! The keeper: looks whether the files changed, and has the guard read them again.
 //!
-//! Owns one thread, which sleeps but for a look every few seconds. A file that is wrong changes nothing and is told to the
-//! log once. A file that is noticed to have changed is read when it has been quiet for a look: who writes one in pieces is
-//! not read by halves.
+//! Owns one thread, which sleeps but for a look every few seconds. A look reads the files: neither a time nor a size tells all
+//! changes of them, and a right that was taken away must not be missed. What is found is taken when two looks found the same: who
+//! writes a file in pieces is not read by halves. One that is wrong, or cannot be read, changes nothing, is told to the log once,
+//! and is looked at again.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-use super::files::Stamp;
-use super::guard::Guard;
+use super::guard::{Guard, Texts};
 
 /// Between two looks.
 const LOOK: Duration = Duration::from_secs(2);
@@ -39,23 +40,23 @@ impl Keeper {
 }
 
 fn keep(guard: &Guard, asked: &Receiver<()>, look: Duration, changed: impl Fn()) {
-    let mut read: Vec<Option<Stamp>> = guard.stamps();
-    let mut seen = read.clone();
+    // What was taken last, also when it was wrong; and what the last look found.
+    let (mut taken, mut seen) = (None, None);
     loop {
         let now = match asked.recv_timeout(look) {
             Ok(()) => true,
             Err(RecvTimeoutError::Timeout) => false,
             Err(RecvTimeoutError::Disconnected) => return,
         };
-        let stamps = guard.stamps();
-        let quiet = stamps == seen;
-        seen.clone_from(&stamps);
-        if !now && (stamps == read || !quiet) {
+        let texts = guard.texts();
+        let found = Some(mark(&texts));
+        let is_quiet = found == seen;
+        seen = found;
+        if !now && (found == taken || !is_quiet) {
             continue;
         }
-        // What changes while it is read is noticed at the next look.
-        read = stamps;
-        match guard.read_again() {
+        taken = found;
+        match guard.take(texts) {
             Ok(true) => {
                 crate::log::info("who may do what was read again and has changed");
                 for line in guard.warnings() {
@@ -68,6 +69,18 @@ fn keep(guard: &Guard, asked: &Receiver<()>, look: Duration, changed: impl Fn())
             Err(error) => crate::log::error(&format!("what held before stays: {error}")),
         }
     }
+}
+
+/// What tells two readings apart, without the secrets that stand in them.
+fn mark(texts: &Texts) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for text in texts {
+        match text {
+            Ok(text) => text.hash(&mut hasher),
+            Err(error) => (0_u8, error.to_string()).hash(&mut hasher),
+        }
+    }
+    hasher.finish()
 }
 
 #[cfg(test)]
@@ -118,6 +131,18 @@ mod tests {
             "a file that is gone changes nothing"
         );
         assert!(knows("two") && guard.number() == 1);
+        // A folder in its place cannot be read; what comes back with the times that it had is noticed all the same.
+        std::fs::create_dir(&file.0).expect("a folder");
+        assert!(told.recv_timeout(Duration::from_millis(200)).is_err());
+        std::fs::remove_dir(&file.0).expect("removed");
+        std::fs::write(&file.0, "two,alice,1\n").expect("written");
+        let then = std::fs::File::options().write(true).open(&file.0).expect("the file");
+        then.set_modified(std::time::SystemTime::UNIX_EPOCH).expect("an old time");
+        told.recv_timeout(soon).expect("noticed by itself");
+        assert!(knows("two") && !knows("three"));
+        std::fs::write(&file.0, "six,alice,1\n").expect("written");
+        then.set_modified(std::time::SystemTime::UNIX_EPOCH).expect("the same old time");
+        told.recv_timeout(soon).expect("of the same size and time, and noticed");
         std::fs::write(&file.0, "four,alice,1\n").expect("written");
         sender.send(()).expect("the keeper is there");
         told.recv_timeout(soon).expect("read when it is told to");

@@ -144,10 +144,11 @@ struct Set {
 }
 
 impl Keys {
-    /// Reads the text of `path`. Keys for other uses, of other kinds or for other algorithms are passed over.
+    /// Reads the text of `path`. Keys for other uses, of other kinds or for other algorithms are passed over; so are, with a word
+    /// in the log, those that could be meant for us and check nothing: the others must not wait for them.
     ///
     /// # Errors
-    /// It is no set of keys, a key that is meant for us cannot be one, or none is.
+    /// It is no set of keys, two have the same id, or none can check a token; then the first reason is named.
     pub(super) fn parse(path: &Path, text: &str) -> Result<Self, ConfigError> {
         const AGAIN: &str = "fetch the issuer's jwks_uri again";
         let set: Set = serde_json::from_str(text)
@@ -156,6 +157,7 @@ impl Keys {
             return Err(mistake(path, 1, "more than 256 keys", "keep those that sign tokens now"));
         }
         let mut by_id = HashMap::new();
+        let mut first = None;
         for (index, written) in set.keys.into_iter().enumerate() {
             let wrong =
                 |problem: &str, mend: &str| mistake(path, 1, &format!("key {}: {problem}", index + 1), mend);
@@ -167,11 +169,21 @@ impl Keys {
                 Some(only) => only,
                 None => None,
             };
-            let Some(material) = material(&written).map_err(|problem| wrong(problem, AGAIN))? else {
-                continue;
+            let mut pass_over = |error: ConfigError| {
+                crate::log::warn(&format!("a key is passed over: {error}"));
+                first.get_or_insert(error);
+            };
+            let material = match material(&written) {
+                Ok(Some(material)) => material,
+                Ok(None) => continue,
+                Err(problem) => {
+                    pass_over(wrong(problem, AGAIN));
+                    continue;
+                }
             };
             let Some(id) = written.kid.filter(|id| !id.is_empty()) else {
-                return Err(wrong("it has no kid", "give it one, and name it in the head of each token"));
+                pass_over(wrong("it has no kid", "give it one, and name it in the head of each token"));
+                continue;
             };
             let thumbprint = thumbprint(&material);
             if by_id.insert(id, Key { material, only, thumbprint }).is_some() {
@@ -180,7 +192,7 @@ impl Keys {
         }
         if by_id.is_empty() {
             let mend = "name a set with RSA, EC (P-256, P-384) or Ed25519 keys for signatures";
-            return Err(mistake(path, 1, "no key that could check a token", mend));
+            return Err(first.unwrap_or_else(|| mistake(path, 1, "no key that could check a token", mend)));
         }
         Ok(Self { by_id })
     }
@@ -275,6 +287,10 @@ mod tests {
         for id in ["b", "c", "d", "e", "f", ""] {
             assert!(keys.named(id).is_none(), "{id}");
         }
+        let beside =
+            set(&format!(r#"{{"kty":"RSA","kid":"old","n":"AQAB","e":"AQAB"}},{{{ED}}},{{{ED},"kid":"a"}}"#));
+        let beside = beside.expect("a key beside two that are none");
+        assert!(beside.named("a").is_some() && beside.named("old").is_none());
         let again = set(&format!(r#"{{{ED},"kid":"other"}}"#)).expect("the same key");
         assert!(again.has(&keys.named("a").expect("a").thumbprint), "a key is itself under another id");
     }

@@ -21,7 +21,7 @@ mod rules;
 mod tests;
 mod tokens;
 
-pub use access::{Access, Verb};
+pub use access::Access;
 pub use certificate::CertificateError;
 pub use guard::{Guard, Options, Pass, Refused, Visitor};
 pub use identity::Identity;

@@ -8,9 +8,10 @@ mod file;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-use super::access::{Access, OfResource, Verb};
+use super::access::{Access, OfResource};
 use super::identity::Identity;
 use crate::config::ConfigError;
+use crate::http::about::Verb;
 
 /// All that is granted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -66,7 +67,7 @@ enum Grant {
     Resources {
         verbs: Verbs,
         /// `None`: every resource and every part of it.
-        resources: Option<HashSet<ResourceName>>,
+        resources: Option<Vec<ResourceName>>,
         /// Of all namespaces, what has none and what covers several is a part.
         namespaces: Names,
         names: Names,

@@ -91,7 +91,7 @@ const DAY: u64 = 24 * HOUR;
 pub(crate) const TRUTH: &str = "true|false";
 
 /// In the order of the help.
-pub(crate) static ROWS: [Row; 54] = [
+pub(crate) static ROWS: [Row; 55] = [
     Row {
         name: "listen",
         value: "ADDR",
@@ -213,7 +213,7 @@ pub(crate) static ROWS: [Row; 54] = [
     Row {
         name: "ring-bytes",
         value: "SIZE",
-        help: "and their bytes at most",
+        help: "and their bytes; max-memory/4 at most",
         standard: Standard::Text("256MiB"),
         in_file: true,
         set: Set::One(|config, text| {
@@ -221,6 +221,18 @@ pub(crate) static ROWS: [Row; 54] = [
             Ok(())
         }),
         show: |config| Shown::Text(value::show_size(config.ring_bytes)),
+    },
+    Row {
+        name: "max-memory",
+        value: "SIZE",
+        help: "near it: 429, then the slowest watches end",
+        standard: Standard::Unset("7/8 of the cgroup's"),
+        in_file: true,
+        set: Set::One(|config, text| {
+            config.max_memory = Some(value::size(text, 64 << 20..=1 << 44)?);
+            Ok(())
+        }),
+        show: |config| config.max_memory.map_or(Shown::Unset, |bytes| Shown::Text(value::show_size(bytes))),
     },
     Row {
         name: "max-watchers",

@@ -40,7 +40,7 @@ fn defaults_are_those_of_the_contract() {
     }
     assert_eq!(config.event_ttl, Some(Duration::from_secs(3600)));
     assert_eq!((config.drain_delay, config.drain_grace), (Duration::ZERO, Duration::from_secs(10)));
-    assert_eq!(config.max_watchers, None);
+    assert_eq!((config.max_watchers, config.max_memory), (None, None));
     assert_eq!(config.resources, []);
     assert_eq!(config.log_level, LogLevel::Info);
     assert_eq!(config.warnings(), Vec::<String>::new());
@@ -58,6 +58,7 @@ fn good_values_are_the_same_from_every_origin() {
         ("ring-events", "16777216"),
         ("ring-bytes", "500MB"),
         ("max-watchers", "10000"),
+        ("max-memory", "256MiB"),
         ("resource", "example.com/v1/widgets/Widget/namespaced"),
         ("bookmark-interval", "1m30s"),
         ("heartbeat-interval", "0"),
@@ -108,6 +109,7 @@ fn bad_values_are_one_line_that_names_them_from_every_origin() {
         ("ring-bytes", "1023KiB"),
         ("ring-bytes", "lots"),
         ("max-watchers", "0"),
+        ("max-memory", "1MiB"),
         ("resource", ""),
         ("bookmark-interval", "999ms"),
         ("bookmark-interval", "61m"),

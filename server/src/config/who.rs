@@ -260,7 +260,7 @@ impl Config {
         let exposure = Exposure {
             listen: self.listen,
             has_tls,
-            admin: self.admin_listen.map(|address| (address, false)),
+            admin: self.admin_listen,
             has_authentication: options.has_authentication(),
             anonymous: who.anonymous,
             insecure: who.insecure,

@@ -26,7 +26,9 @@ pub enum Verb {
     Delete,
     /// Delete many.
     DeleteCollection,
-    /// Any other method, or one that the path does not take.
+    /// Send something to a path that names no resource.
+    Post,
+    /// Any other method, or one that the path does not take: no rule but one for every verb covers it.
     Other,
     /// No head could be read.
     Unread,
@@ -34,7 +36,7 @@ pub enum Verb {
 
 impl Verb {
     /// Every one, in the order of their numbers.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Get,
         Self::List,
         Self::Watch,
@@ -43,9 +45,23 @@ impl Verb {
         Self::Patch,
         Self::Delete,
         Self::DeleteCollection,
+        Self::Post,
         Self::Other,
         Self::Unread,
     ];
+    /// Those that a rule may name for resources.
+    pub const OF_RESOURCES: [Self; 8] = [
+        Self::Get,
+        Self::List,
+        Self::Watch,
+        Self::Create,
+        Self::Update,
+        Self::Patch,
+        Self::Delete,
+        Self::DeleteCollection,
+    ];
+    /// Those that a rule may name for paths.
+    pub const OF_PATHS: [Self; 2] = [Self::Get, Self::Post];
 
     /// As Kubernetes writes it in audit logs and rules.
     #[must_use]
@@ -59,6 +75,7 @@ impl Verb {
             Self::Patch => "patch",
             Self::Delete => "delete",
             Self::DeleteCollection => "deletecollection",
+            Self::Post => "post",
             Self::Other => "other",
             Self::Unread => "unread",
         }

@@ -9,6 +9,7 @@ pub mod accept;
 pub mod body;
 pub mod continuation;
 pub mod options;
+pub mod origin;
 pub mod request;
 pub mod response;
 pub mod route;

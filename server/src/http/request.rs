@@ -130,6 +130,8 @@ pub struct RequestHead {
     pub authorization: Option<String>,
     /// Whom the client asks to be taken for: of `Impersonate-User`, or "" when only others of those headers came.
     pub impersonate: Option<String>,
+    /// `Origin`: whose page asks, when a browser does.
+    pub origin: Option<String>,
     /// The ETag that the client holds.
     pub if_none_match: Option<String>,
     /// The authority: of an absolute-form target, else of `Host` (RFC 9112, section 3.2.2).
@@ -141,8 +143,6 @@ pub struct RequestHead {
 /// What a request that would become a WebSocket says about it, unjudged (RFC 6455, section 4.1).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UpgradeHeaders {
-    /// `Origin`: whose page asks, when a browser does.
-    pub origin: Option<String>,
     /// Whether `Connection` names `Upgrade`.
     pub connection: bool,
     /// All `Sec-WebSocket-Key` headers, joined with commas.
@@ -249,6 +249,7 @@ fn parse_complete(head: &[u8]) -> Result<RequestHead, HeadError> {
         user_agent: fields.user_agent,
         authorization: fields.authorization,
         impersonate: fields.impersonate,
+        origin: fields.origin,
         if_none_match: fields.if_none_match,
         host,
         upgrade: (is_http_11 && method == Method::Get && fields.upgrade_websocket)

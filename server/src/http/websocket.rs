@@ -47,11 +47,8 @@ impl Handshake {
     /// Judges the headers of a request that named `websocket` in `Upgrade`.
     ///
     /// # Errors
-    /// The first thing wrong: a 400, or a 403 for a page of somebody else.
-    pub fn new(headers: &UpgradeHeaders, host: Option<&str>) -> Result<Self, HandshakeError> {
-        if headers.origin.as_deref().is_some_and(|origin| !is_of_ours(origin, host.unwrap_or_default())) {
-            return Err(HandshakeError::Origin);
-        }
+    /// The first thing wrong: a 400.
+    pub fn new(headers: &UpgradeHeaders) -> Result<Self, HandshakeError> {
         if !headers.connection {
             return Err(HandshakeError::Connection);
         }
@@ -85,27 +82,9 @@ impl Handshake {
     }
 }
 
-/// Whether a page of this origin may read a server that the request called `host`: one of the same name, on any port, or
-/// one of this machine. Browsers hold no page back from another's WebSockets (RFC 6455, section 10.2): they tell who asks.
-fn is_of_ours(origin: &str, host: &str) -> bool {
-    let name = |authority: &str| {
-        let authority = authority.to_ascii_lowercase();
-        match authority.rsplit_once(':') {
-            Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name.to_owned(),
-            _ => authority,
-        }
-    };
-    let Some((_, authority)) = origin.split_once("://") else { return false };
-    let asks = name(authority);
-    let v4 = || asks.parse::<std::net::Ipv4Addr>().is_ok_and(|address| address.is_loopback());
-    asks == name(host) || asks == "localhost" || asks == "[::1]" || v4()
-}
-
 /// Why a request does not become a WebSocket. The client's fault, or that of a proxy before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HandshakeError {
-    /// A page of another server asks, in somebody's browser.
-    Origin,
     /// `Connection` does not name `Upgrade`.
     Connection,
     /// `Sec-WebSocket-Version` is not 13; the answer names the right one.
@@ -120,9 +99,6 @@ impl HandshakeError {
     /// The response, with what to do.
     #[must_use]
     pub fn status(self) -> Status {
-        if self == Self::Origin {
-            return Status::other(403, self.to_string());
-        }
         Status::bad_request(self.to_string())
     }
 }
@@ -131,10 +107,6 @@ impl fmt::Display for HandshakeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the watch cannot become a WebSocket: ")?;
         f.write_str(match self {
-            Self::Origin => {
-                "its Origin is another server than this one; open it from a page of this host, or from a program without \
-                 Origin"
-            }
             Self::Connection => {
                 "Upgrade: websocket was sent without Connection: Upgrade; send both (a proxy may have taken one away), \
                  or neither for a stream of chunks"
@@ -154,24 +126,6 @@ impl std::error::Error for HandshakeError {}
 
 #[cfg(test)]
 mod tests {
-    #[test]
-    fn pages_of_others_read_nothing() {
-        for (origin, host, fine) in [
-            ("https://127.0.0.1", "apiserver:6443", true),
-            ("http://apiserver:3000", "apiserver:6443", true),
-            ("https://APISERVER", "apiserver:6443", true),
-            ("http://localhost:5173", "127.0.0.1:8080", true),
-            ("http://[::1]:1", "127.0.0.1:8080", true),
-            ("https://evil.example", "127.0.0.1:8080", false),
-            ("https://127.0.0.1.evil.example", "127.0.0.1:8080", false),
-            ("https://localhost.evil.example:80", "localhost", false),
-            ("null", "127.0.0.1:8080", false),
-            ("", "", false),
-        ] {
-            assert_eq!(is_of_ours(origin, host), fine, "{origin} of {host}");
-        }
-    }
-
     use super::super::request::{Parsed, parse_head};
     use super::*;
 
@@ -188,7 +142,7 @@ mod tests {
 
     fn answer(lines: &str) -> String {
         let mut out = Vec::new();
-        Handshake::new(&headers(lines), None).expect("a right handshake").push_to(&mut out);
+        Handshake::new(&headers(lines)).expect("a right handshake").push_to(&mut out);
         String::from_utf8(out).expect("text")
     }
 
@@ -250,7 +204,7 @@ mod tests {
             (format!("{RIGHT}{key}\r\nSec-WebSocket-Key: {key}"), E::Key),
         ];
         for (lines, expected) in table {
-            let error = Handshake::new(&headers(&lines), None).expect_err(&lines);
+            let error = Handshake::new(&headers(&lines)).expect_err(&lines);
             assert_eq!((error, error.status().code()), (expected, 400), "{lines}");
             assert!(error.to_string().contains("; send"), "{error} says what to do");
         }

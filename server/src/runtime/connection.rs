@@ -12,12 +12,13 @@ use glommio::net::TcpStream;
 use uuid::Uuid;
 
 use super::admin;
-use super::crowd::Guest;
+use super::crowd::{Guest, Seat};
 use super::handoff::Arrival;
 use super::local::{Busy, Local};
 use super::transport::Transport;
 use super::visit::Visit;
 use super::wrap;
+use crate::auth::Identity;
 use crate::http::body::{BODY_BYTES_MAX, BodyDecoder, DRAINED_BODY_BYTES_MAX, Fed};
 use crate::http::request::{BodyFraming, HEAD_BYTES_MAX, HeadScanner, Method, Parsed, RequestHead};
 use crate::http::response::{
@@ -155,18 +156,29 @@ impl Connection {
         assert!(head.path != ["planted", "panic"], "planted: what does a panic take with it?");
         let app = &self.local.shared.app;
         let (certificate, now) = (self.peer_certificate.as_deref(), SystemTime::now());
+        let visit = &mut self.visit;
+        let mut known = |who: &Identity| {
+            if let Some(visit) = visit {
+                visit.is_of(who);
+            }
+        };
         let admitted = match self.face {
-            Face::Public => admit(app, head, certificate, now).map(Some),
-            Face::Admin => admit_operator(app, head, certificate, now).map(|()| None),
+            Face::Public => admit(app, head, certificate, now, &mut known).map(Some),
+            Face::Admin => admit_operator(app, head, certificate, now, &mut known).map(|()| None),
         };
         let admitted = match admitted {
             Ok(admitted) => admitted,
             Err(whole) => return self.turn_away(head, &whole).await,
         };
-        if let (Some(visit), Some(admitted)) = (&mut self.visit, &admitted) {
-            visit.is_of(admitted.identity());
+        let takes_body = admitted.as_ref().is_some_and(|admitted| admitted.takes_body());
+        if head.body != BodyFraming::None
+            && takes_body
+            && let Some(status) = self.local.shared.memory.refuses_writer()
+        {
+            self.send_last(&status, head).await;
+            return Some(Over::Linger);
         }
-        let body = match self.read_body(head).await {
+        let body = match self.read_body(head, takes_body).await {
             Ok(body) => body,
             Err(over) => return Some(over),
         };
@@ -178,7 +190,13 @@ impl Connection {
         let refused = matches!(&reply, Reply::Whole(whole) if whole.code >= 400 && head.upgrade.is_some());
         let sent = match reply {
             Reply::Whole(whole) => self.send_whole(head, &whole, refused).await,
-            Reply::Pieces(pieces) => self.send_pieces(head, pieces).await,
+            Reply::Pieces(pieces) => match self.local.shared.memory.refuses_reader() {
+                None => self.send_pieces(head, pieces).await,
+                Some(status) => {
+                    self.send_status(&status, Some(head)).await;
+                    Ok(())
+                }
+            },
             Reply::Refused(status, Wire::WebSocket(handshake)) => {
                 let refused = self.send_refused_websocket(&handshake, &status).await;
                 return Some(refused.map_or(Over::Quiet, |()| Over::Linger));
@@ -237,13 +255,13 @@ impl Connection {
         }
     }
 
-    async fn read_body(&mut self, head: &RequestHead) -> Result<Bytes, Over> {
+    async fn read_body(&mut self, head: &RequestHead, takes_body: bool) -> Result<Bytes, Over> {
         if head.body == BodyFraming::None {
             return Ok(Bytes::new());
         }
-        // What a GET carries is thrown away: past so much it is not worth the reading.
-        let reads_only = matches!(head.method, Method::Get | Method::Head);
-        let limit = if reads_only { DRAINED_BODY_BYTES_MAX } else { BODY_BYTES_MAX };
+        // What a GET carries is thrown away, and what comes where nothing is taken: past so much it is not worth the reading.
+        let is_drained = !takes_body || matches!(head.method, Method::Get | Method::Head);
+        let limit = if is_drained { DRAINED_BODY_BYTES_MAX } else { BODY_BYTES_MAX };
         let mut decoder = match BodyDecoder::new(head.body, limit) {
             Ok(decoder) => decoder,
             Err(error) => {
@@ -299,9 +317,10 @@ impl Connection {
         transport.write_all(bytes).await
     }
 
-    /// Answers a request that is not let in. Its body, if it has one, is not read: the connection ends.
+    /// Answers a request that is not let in. Its body, if it has one, is not read, and who was refused another protocol may have
+    /// begun to speak it: the connection ends.
     async fn turn_away(&mut self, head: &RequestHead, whole: &Whole) -> Option<Over> {
-        let close = head.body != BodyFraming::None;
+        let close = head.body != BodyFraming::None || head.upgrade.is_some();
         match self.send_whole(head, whole, close).await {
             Ok(()) if head.keep_alive && !close && !self.local.closing() => None,
             Ok(()) => Some(Over::Linger),
@@ -381,21 +400,15 @@ impl Connection {
     }
 
     async fn become_watch(&mut self, head: &RequestHead, wish: Wish) -> Option<Over> {
-        let shared = &self.local.shared;
-        if shared.doors.watchers() >= shared.watchers_max {
-            let message = format!(
-                "{} watches are open, as many as may be: raise max-watchers or nofile",
-                shared.watchers_max
-            );
-            self.send_status(&Status::too_many_requests(message, 1), Some(head)).await;
-            return if head.keep_alive && !self.local.leaving() { None } else { Some(Over::Linger) };
-        }
-        let user = wish.pass.as_ref().map(|pass| pass.identity().name.as_str());
-        let pass = match self.guest.as_mut().map_or(Ok(None), |guest| guest.watch(user)) {
-            Ok(pass) => pass,
-            Err(status) => {
+        let seat = match self.seat_for(&wish) {
+            Ok(seat) => seat,
+            Err(status) if head.keep_alive && head.upgrade.is_none() && !self.local.leaving() => {
                 self.send_status(&status, Some(head)).await;
-                return if head.keep_alive { None } else { Some(Over::Linger) };
+                return None;
+            }
+            Err(status) => {
+                self.send_last(&status, head).await;
+                return Some(Over::Linger);
             }
         };
         // First of all the second descriptor: behind the head there is no way to say that there is none left.
@@ -425,8 +438,27 @@ impl Connection {
         let keys = self.transport.take().and_then(Transport::into_keys);
         let leftover = std::mem::take(&mut self.buffer);
         let trail = self.visit.as_mut().and_then(Visit::become_watch);
-        self.local.hand_over(Arrival { socket, keys, wish, leftover, keep_alive, pass, trail });
+        // From now on its shard counts it.
+        self.guest = None;
+        self.local.hand_over(Arrival { socket, keys, wish, leftover, keep_alive, seat, trail });
         Some(Over::Quiet)
+    }
+
+    /// What a watch holds on to while it lives; or why there is no room for another.
+    fn seat_for(&mut self, wish: &Wish) -> Result<Option<Box<Seat>>, Box<Status>> {
+        let shared = &self.local.shared;
+        if shared.doors.watchers() >= shared.watchers_max {
+            let message = format!(
+                "{} watches are open, as many as may be: raise max-watchers or nofile",
+                shared.watchers_max
+            );
+            return Err(Box::new(Status::too_many_requests(message, 1)));
+        }
+        if let Some(status) = shared.memory.refuses_reader() {
+            return Err(status);
+        }
+        let user = wish.user.as_ref().map(|user| user.name.as_str());
+        self.guest.as_mut().map_or(Ok(None), |guest| guest.watch(user))
     }
 
     /// Sends an error behind which the connection ends, whatever the client asked for: the reply says so.

@@ -81,7 +81,7 @@ impl Drop for Ticket {
 
 /// What a watch holds on to while it lives, when anything is counted by name.
 #[derive(Debug)]
-pub(super) struct Pass {
+pub(super) struct Seat {
     /// Of its connection, which may go on behind it.
     pub(super) connection: Option<Ticket>,
     _watch: Option<Ticket>,
@@ -143,14 +143,16 @@ impl Crowd {
             self.turned_away.fetch_add(1, Ordering::Relaxed);
             Err(Box::new(Status::too_many_requests(message, 1)))
         };
+        // Counted first: shards that accept at the same time must not both find the last place.
+        let mut guest = self.welcome(None, None);
         if let Some(max) = self.connections_max
-            && self.connections() + watchers >= max
+            && self.connections() + watchers > max
         {
             return refused(format!("{max} connections are open, as many as may be: raise max-connections"));
         }
         let counted = self.addresses.is_some() || self.users.is_some();
-        let address = if counted { peer().map(|peer| subnet(peer.ip())) } else { None };
-        let ticket = match (&self.addresses, address) {
+        guest.address = if counted { peer().map(|peer| subnet(peer.ip())) } else { None };
+        guest.ticket = match (&self.addresses, guest.address) {
             (Some(tally), Some(address)) => match tally.enter(Who::Address(address)) {
                 None => {
                     return refused(format!(
@@ -163,7 +165,7 @@ impl Crowd {
             },
             _ => None,
         };
-        Ok(self.welcome(address, ticket))
+        Ok(guest)
     }
 
     /// A connection that is here already and carries requests again, with the ticket that it has.
@@ -198,7 +200,7 @@ impl Crowd {
 
 impl Guest {
     /// What the connection takes along when it becomes a watch of `user`; or what it is told.
-    pub(super) fn watch(&mut self, user: Option<&str>) -> Result<Option<Box<Pass>>, Box<Status>> {
+    pub(super) fn watch(&mut self, user: Option<&str>) -> Result<Option<Box<Seat>>, Box<Status>> {
         let who = user.map(|user| Who::User(user.into())).or_else(|| self.address.map(Who::Address));
         let watch = match (&self.crowd.users, who) {
             (Some(tally), Some(who)) => {
@@ -220,7 +222,7 @@ impl Guest {
         };
         let connection = self.ticket.take();
         let holds = connection.is_some() || watch.is_some();
-        Ok(holds.then(|| Box::new(Pass { connection, _watch: watch })))
+        Ok(holds.then(|| Box::new(Seat { connection, _watch: watch })))
     }
 }
 

@@ -125,6 +125,15 @@ async fn drive(local: &Rc<Local>) {
         }
         local.flush(turn);
         local.door().heartbeat.fetch_add(1, Ordering::Relaxed);
+        if local.closing() {
+            // Shards leave together: one that left could not carry a watch that another still hands over.
+            let since = *closing_since.get_or_insert_with(Instant::now);
+            if local.shared.doors.are_idle() || since.elapsed() >= local.shared.drain_grace {
+                local.cut_trails();
+                local.door().has_left.store(true, Ordering::Relaxed);
+                return;
+            }
+        }
         let mut until = match turn {
             Turn::Again => {
                 local.let_through(false);
@@ -139,13 +148,7 @@ async fn drive(local: &Rc<Local>) {
             }
             Turn::Sleep { until } => until.map_or(SLEEP_MAX, |due| due.since(local.now()).min(SLEEP_MAX)),
         };
-        if local.closing() {
-            // Shards leave together: one that left could not carry a watch that another still hands over.
-            let since = *closing_since.get_or_insert_with(Instant::now);
-            if local.shared.doors.are_idle() || since.elapsed() >= local.shared.drain_grace {
-                local.cut_trails();
-                return;
-            }
+        if closing_since.is_some() {
             until = until.min(CLOSING_POLL);
         }
         local.let_through(true);

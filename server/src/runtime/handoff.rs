@@ -7,12 +7,12 @@ use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use crossbeam_queue::SegQueue;
 use revcast_engine::{Scope, Stats};
 
-use super::crowd::Pass;
+use super::crowd::Seat;
 use super::metrics::Tally;
 use super::transport::Keys;
 use super::visit::Trail;
@@ -34,7 +34,7 @@ pub(super) struct Arrival {
     /// Whether the connection goes on behind the stream.
     pub(super) keep_alive: bool,
     /// How it is counted by name, if it is.
-    pub(super) pass: Option<Box<Pass>>,
+    pub(super) seat: Option<Box<Seat>>,
     /// What the audit log has still to say of it.
     pub(super) trail: Option<Box<Trail>>,
 }
@@ -62,6 +62,8 @@ pub(super) struct Door {
     pub(super) tally: Tally,
     /// Turns that were made, for the watchdog.
     pub(super) heartbeat: AtomicU64,
+    /// Whether its thread is over.
+    pub(super) has_left: AtomicBool,
 }
 
 impl Door {
@@ -135,6 +137,7 @@ impl Doors {
                     stats: Published::default(),
                     tally: Tally::default(),
                     heartbeat: AtomicU64::new(0),
+                    has_left: AtomicBool::new(false),
                 })
             })
             .collect();

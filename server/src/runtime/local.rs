@@ -18,7 +18,7 @@ use revcast_engine::key::Key;
 use revcast_engine::revision::Revision;
 use revcast_engine::tick::Tick;
 use revcast_engine::{
-    Ended, Memory, Object, RingLimits, Shard, ShardConfig, Start, Stats, Subscription, Timings, Turn,
+    End, Ended, Memory, Object, RingLimits, Shard, ShardConfig, Start, Stats, Subscription, Timings, Turn,
     WatcherId,
 };
 use rustix::net::{Shutdown, shutdown};
@@ -65,6 +65,7 @@ pub(super) struct Shared {
     pub(super) watchers_max: usize,
     pub(super) limits: Limits,
     pub(super) crowd: Arc<Crowd>,
+    pub(super) memory: super::memory::Memory,
     /// Requests that panicked.
     pub(super) panics: AtomicU64,
     pub(super) drain_grace: Duration,
@@ -304,7 +305,13 @@ impl Local {
             });
             self.count_gone(sockets);
             let guard = self.shared.app.guard();
-            passes.review(guard.number(), |pass| guard.still_allows(pass), |id| shard.dismiss(id));
+            passes.review(
+                guard.number(),
+                |pass| guard.still_allows(pass),
+                |id| {
+                    shard.dismiss(id, End::Dismissed);
+                },
+            );
         }
         self.tell_waiters();
         if let Some(over) = self.shared.closing.get().copied()
@@ -404,7 +411,7 @@ impl Local {
     }
 
     fn begin(&self, arrival: Arrival) {
-        let Arrival { socket, keys, wish, leftover, keep_alive, pass, trail } = arrival;
+        let Arrival { socket, keys, wish, leftover, keep_alive, seat, trail } = arrival;
         let now = self.now();
         let jitter = self.next_random().to_le_bytes()[0];
         let core = &mut *self.core.borrow_mut();
@@ -424,7 +431,7 @@ impl Local {
             now,
         );
         let wrap = Wrap::new(&wish.wire, keys);
-        core.sockets.insert(id, Arrived { fd: socket, leftover, keep_alive, wrap, pass });
+        core.sockets.insert(id, Arrived { fd: socket, leftover, keep_alive, wrap, seat });
         if let Some(trail) = trail {
             core.trails.insert(id, trail);
         }
@@ -432,7 +439,7 @@ impl Local {
             core.passes.put(id, pass);
         }
         if self.drained.get() {
-            core.shard.dismiss(id);
+            core.shard.dismiss(id, End::Drained);
         }
     }
 

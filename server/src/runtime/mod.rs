@@ -13,6 +13,7 @@ mod gate;
 mod handoff;
 mod leaving;
 mod local;
+mod memory;
 mod metrics;
 mod passes;
 mod sends;
@@ -49,6 +50,7 @@ use crowd::Crowd;
 pub use crowd::Limits;
 use handoff::Doors;
 use local::{Facts, Shared};
+use memory::Memory;
 
 /// What a server is started with.
 #[derive(Debug)]
@@ -79,6 +81,8 @@ pub struct Plan {
     pub watchers_max: usize,
     /// How many may be here, and how long they may take to ask.
     pub limits: Limits,
+    /// Resident memory at most, in bytes; `None`: as much as there is.
+    pub memory_max: Option<u64>,
     /// Whether the source is elsewhere, and must be asked what is newest.
     pub remote: bool,
     /// What `/status` says of the source.
@@ -172,10 +176,15 @@ fn spread(grace: Duration) -> Duration {
 pub struct Pulse(Arc<Shared>);
 
 impl Pulse {
-    /// How often each shard has turned so far. One that is well does some times a second, whatever there is to do.
+    /// How often each shard has turned so far. One that is well does some times a second, whatever there is to do; one that has
+    /// nothing to do any more, since the server ends, counts as if it did.
     #[must_use]
     pub fn turns(&self) -> Vec<u64> {
-        self.0.doors.0.iter().map(|door| door.heartbeat.load(Ordering::Relaxed)).collect()
+        let of = |door: &handoff::Door| match door.has_left.load(Ordering::Relaxed) {
+            true => door.heartbeat.fetch_add(1, Ordering::Relaxed),
+            false => door.heartbeat.load(Ordering::Relaxed),
+        };
+        self.0.doors.0.iter().map(of).collect()
     }
 
     /// Watches on all shards.
@@ -230,6 +239,7 @@ pub fn start(
         watchers_max: plan.watchers_max,
         limits: plan.limits,
         crowd: Crowd::new(&plan.limits),
+        memory: Memory::new(plan.memory_max),
         panics: AtomicU64::new(0),
         drain_grace: plan.drain_grace,
         send_mode: plan.send_mode,
@@ -266,6 +276,9 @@ pub fn start(
         RunError::new(format!("no thread for the source: {error}; raise nproc (ulimit -u)"))
     })?;
     stall::watch(&shared);
+    memory::watch(&shared).map_err(|error| {
+        RunError::new(format!("no thread to watch over memory: {error}; raise nproc (ulimit -u)"))
+    })?;
     Ok(Running { listen, admin_listen, shared, shards, source })
 }
 

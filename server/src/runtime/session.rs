@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use rustls::pki_types::CertificateDer;
 use rustls::server::UnbufferedServerConnection;
-use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
+use rustls::unbuffered::{ConnectionState, EncodeError, EncodeTlsData, EncryptError, UnbufferedStatus};
 use rustls::{HandshakeKind, ServerConfig};
 
 /// Plain bytes of one record at most (RFC 8446, section 5.1).
@@ -105,12 +105,7 @@ impl Session {
                         plain.extend_from_slice(record.payload);
                     }
                 }
-                Ok(ConnectionState::EncodeTlsData(mut data)) => {
-                    let _ = push(wire, |room| match data.encode(room) {
-                        Err(EncodeError::InsufficientSize(more)) => Err(Some(more.required_size)),
-                        encoded => encoded.map_err(|_| None),
-                    });
-                }
+                Ok(ConnectionState::EncodeTlsData(mut data)) => encode(&mut data, wire),
                 Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
                 Ok(ConnectionState::BlockedHandshake) => break Ok(Stand::Handshake),
                 Ok(ConnectionState::WriteTraffic(_)) => break Ok(Stand::Open),
@@ -147,10 +142,7 @@ impl Session {
         while self.connection.wants_write() {
             let state = self.connection.process_tls_records(&mut self.rest).state;
             let Ok(ConnectionState::EncodeTlsData(mut data)) = state else { return };
-            let _ = push(wire, |room| match data.encode(room) {
-                Err(EncodeError::InsufficientSize(more)) => Err(Some(more.required_size)),
-                encoded => encoded.map_err(|_| None),
-            });
+            encode(&mut data, wire);
         }
     }
 
@@ -267,6 +259,14 @@ impl Session {
 }
 
 type Traffic<'c> = rustls::unbuffered::WriteTraffic<'c, rustls::server::ServerConnectionData>;
+
+/// Appends what is to be sent; nothing where that was done.
+fn encode(data: &mut EncodeTlsData<'_, rustls::server::ServerConnectionData>, wire: &mut Vec<u8>) {
+    let _ = push(wire, |room| match data.encode(room) {
+        Err(EncodeError::InsufficientSize(more)) => Err(Some(more.required_size)),
+        encoded => encoded.map_err(|_| None),
+    });
+}
 
 /// Appends what `encode` writes into the room that it is given; it says how much it wants, or `None` that there is nothing.
 fn push(

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt::socket_error;
 use rustix::net::{RecvFlags, recv};
 
-use super::crowd::{Pass, Ticket};
+use super::crowd::{Seat, Ticket};
 use super::leaving::Leaving;
 use super::sends::Sends;
 use super::transport::Keys;
@@ -38,7 +38,7 @@ struct Socket {
     /// The form of its bytes on the wire, when that is not plain chunks.
     wrap: Option<Box<Wrap>>,
     /// How it is counted by name, if it is.
-    pass: Option<Box<Pass>>,
+    seat: Option<Box<Seat>>,
     keep_alive: bool,
     /// Whether the peer hanging up, or talking, is polled for.
     hearing: bool,
@@ -113,7 +113,7 @@ pub(super) struct Arrived {
     pub(super) leftover: Vec<u8>,
     pub(super) keep_alive: bool,
     pub(super) wrap: Option<Box<Wrap>>,
-    pub(super) pass: Option<Box<Pass>>,
+    pub(super) seat: Option<Box<Seat>>,
 }
 
 /// Sockets by the slots of their watches.
@@ -172,13 +172,13 @@ impl Sockets {
 
     /// Takes the socket of a watch that begins.
     pub(super) fn insert(&mut self, id: WatcherId, arrived: Arrived) {
-        let Arrived { fd, leftover, keep_alive, wrap, pass } = arrived;
+        let Arrived { fd, leftover, keep_alive, wrap, seat } = arrived;
         if self.by_slot.len() <= id.slot() {
             self.by_slot.resize_with(id.slot() + 1, || None);
         }
         let leftover = (!leftover.is_empty()).then(|| leftover.into_boxed_slice());
         let keep_alive = keep_alive && wrap.as_ref().is_none_or(|wrap| wrap.goes_on());
-        let mut socket = Socket { id, fd, leftover, wrap, pass, keep_alive, hearing: false, waiting: false };
+        let mut socket = Socket { id, fd, leftover, wrap, seat, keep_alive, hearing: false, waiting: false };
         if socket.ear() == Told::Readable && socket.leftover.is_some() {
             self.resting.push_front((Tick::ZERO, id));
         } else {
@@ -202,7 +202,7 @@ impl Sockets {
                 let leftover = socket.leftover.map_or_else(Vec::new, <[u8]>::into_vec);
                 let (keys, owed, kept) = wrap.map(|wrap| wrap.into_parts()).unwrap_or_default();
                 let leftover = if kept.is_empty() { leftover } else { [kept, leftover].concat() };
-                let ticket = socket.pass.and_then(|pass| pass.connection);
+                let ticket = socket.seat.and_then(|seat| seat.connection);
                 let remains = Remains { socket: socket.fd, keys, owed, leftover, ticket };
                 (clean && socket.keep_alive).then_some(remains)
             }
@@ -355,9 +355,9 @@ impl Sockets {
         size_of::<Option<Socket>>() * self.by_slot.capacity()
     }
 
-    /// Whether a socket told something that was not reaped.
+    /// Whether a socket told something that was not reaped, or not heard out.
     pub(super) fn told(&mut self) -> bool {
-        self.polls.told()
+        self.resting.front().is_some_and(|(due, _)| *due == Tick::ZERO) || self.polls.told()
     }
 
     /// Offers bytes to one watcher; the wire forms in `tools` are of the same bytes.

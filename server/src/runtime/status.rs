@@ -24,7 +24,12 @@ pub(super) fn render(shared: &Shared) -> String {
             "api": shared.facts.listen.to_string(),
             "admin": shared.facts.admin_listen.map(|address| address.to_string()),
         },
-        "limits": { "watchers": shared.watchers_max, "shards": shared.doors.0.len() },
+        // null: memory has no limit.
+        "limits": {
+            "watchers": shared.watchers_max,
+            "shards": shared.doors.0.len(),
+            "memory": shared.memory.max,
+        },
         "source": source(shared),
         "window": window(shared),
         "memory": memory(shared),
@@ -61,7 +66,7 @@ fn window(shared: &Shared) -> Value {
         "events": epoch.feed.window(),
         "eventsMax": shared.facts.ring.events,
         "bytes": shared.desk.stats.window_bytes.load(std::sync::atomic::Ordering::Relaxed),
-        "bytesMax": shared.facts.ring.bytes,
+        "bytesMax": epoch.feed.window_bytes_max(),
         // null: the window is empty.
         "oldestRevision": oldest.map(|(revision, _)| revision.get()),
         "forgottenRevision": epoch.feed.forgotten().get(),

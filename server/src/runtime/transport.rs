@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use futures_lite::{AsyncReadExt, AsyncWriteExt, future};
 use glommio::net::TcpStream;
 
+use super::connection::STALL;
 use super::descriptor;
 use super::local::Local;
 use super::session::{Session, Stand};
@@ -106,7 +107,10 @@ impl Transport {
             }
             match heard {
                 Ok(Stand::Handshake) => {}
-                Ok(Stand::Open) => return Ok(Self { stream, tls: Some(session), owed: Vec::new() }),
+                Ok(Stand::Open) => {
+                    let _ = stream.set_write_timeout(Some(STALL));
+                    return Ok(Self { stream, tls: Some(session), owed: Vec::new() });
+                }
                 Ok(Stand::Closed) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 // The alert is for reading: what the client sent behind its part must not take it away.
                 Err(error) => {
@@ -165,7 +169,11 @@ impl Transport {
         for piece in bytes.chunks(SEAL_BYTES) {
             wire.clear();
             session.seal(piece, &mut wire).map_err(broken)?;
-            self.stream.write_all(&wire).await?;
+            if let Err(error) = self.stream.write_all(&wire).await {
+                // Behind a record that is cut off nothing can be said, nor that it was the last one.
+                self.tls = None;
+                return Err(error);
+            }
         }
         Ok(())
     }

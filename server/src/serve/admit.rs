@@ -12,6 +12,7 @@ use crate::auth::credentials::Presented;
 use crate::auth::{Access, Identity, Visitor};
 use crate::http::go_quote;
 use crate::http::options::{Query, selected_name};
+use crate::http::origin;
 use crate::http::request::RequestHead;
 use crate::http::route::{self, RouteError, Target};
 use crate::http::status::{GroupResource, Layout, Status};
@@ -27,14 +28,15 @@ pub struct Admitted {
 }
 
 impl Admitted {
-    /// Who asks.
+    /// Whether it may have a body as large as an object: what is refused or only read may not.
     #[must_use]
-    pub fn identity(&self) -> &Identity {
-        &self.visitor.identity
+    pub const fn takes_body(&self) -> bool {
+        self.access.is_some() && self.target.is_ok()
     }
 }
 
-/// Lets a request in, or answers it. `certificate` is the connection's verified one, in DER.
+/// Lets a request in, or answers it. `certificate` is the connection's verified one, in DER. Whoever it is is told to `known`,
+/// also when he may not.
 ///
 /// # Errors
 /// The answer: 401, 403, or 400 for a query that cannot be read.
@@ -43,6 +45,7 @@ pub fn admit(
     head: &RequestHead,
     certificate: Option<&[u8]>,
     now: SystemTime,
+    known: &mut dyn FnMut(&Identity),
 ) -> Result<Box<Admitted>, Box<Whole>> {
     let target = route::target_of(&head.path);
     let query = Query::parse(&head.query);
@@ -52,7 +55,7 @@ pub fn admit(
     let visitor = if is_open {
         app.guard().nobody()
     } else {
-        visitor(app, head, certificate, now).map_err(|status| answer(&status))?
+        visitor(app, head, certificate, now, known).map_err(|status| answer(&status))?
     };
     let query = query.map_err(|error| answer(&error.status()))?;
     let access = match &target {
@@ -68,7 +71,7 @@ pub fn admit(
     Ok(Box::new(Admitted { query, target, visitor, access }))
 }
 
-/// Lets an operator's request in, or answers it: what it wants is a path, whatever that is.
+/// Lets an operator's request in, or answers it: what it wants is a path, whatever that is. Otherwise as [`admit`].
 ///
 /// # Errors
 /// The answer: 401 or 403.
@@ -77,26 +80,34 @@ pub fn admit_operator(
     head: &RequestHead,
     certificate: Option<&[u8]>,
     now: SystemTime,
+    known: &mut dyn FnMut(&Identity),
 ) -> Result<(), Box<Whole>> {
     if matches!(head.path.first().map(String::as_str), Some("livez" | "readyz" | "healthz")) {
         return Ok(());
     }
-    let visitor = visitor(app, head, certificate, now);
+    let visitor = visitor(app, head, certificate, now, known);
     let checked = visitor.and_then(|visitor| check(app, &visitor, &Access::path(head.method, &head.path)));
     checked.map_err(|status| Box::new(spelled(head, Layout::Compact, &status)))
 }
 
-/// Who sent a request. Nobody may speak for somebody else: who asks for that is refused, not served as himself.
+/// Who sent a request. Nobody may speak for somebody else: who asks for that is refused, not served as himself, where it
+/// matters who asks. Nor may a page of another server do what its reader may.
 fn visitor(
     app: &App,
     head: &RequestHead,
     certificate: Option<&[u8]>,
     now: SystemTime,
+    known: &mut dyn FnMut(&Identity),
 ) -> Result<Visitor, Status> {
+    if origin::is_foreign(head) {
+        let why = "its Origin is another server than this one: ask from a page of this host, or from a program without Origin";
+        return Err(Status::other(403, why.to_owned()));
+    }
     let visitor = app.guard().authenticate(&Presented::of(head), certificate, now).map_err(|why| {
         crate::log::debug(|| format!("a request was not let in: {why}"));
         Status::unauthorized()
     })?;
+    known(&visitor.identity);
     match &head.impersonate {
         Some(other) if !app.guard().is_open() => {
             let user = go_quote(&visitor.identity.name);

@@ -14,7 +14,7 @@ use super::update::{self, Owned};
 use super::write::ATTEMPTS_MAX;
 use super::{Call, Host, Part, Reply, create};
 use crate::api::{merge, yaml};
-use crate::auth::Verb;
+use crate::http::about::Verb;
 use crate::http::options::{OptionsError, WriteKind, WriteOptions};
 use crate::http::status::{Cause, Status};
 

@@ -13,7 +13,7 @@ use revcast_engine::revision::Revision;
 use revcast_engine::selector::Selector;
 use revcast_engine::{Object, Scope, Start};
 
-use crate::auth::Pass;
+use crate::auth::{Identity, Pass};
 use crate::http::response::Caching;
 use crate::http::status::Status;
 use crate::http::websocket::Handshake;
@@ -152,6 +152,8 @@ pub struct Wish {
     pub timeout: Duration,
     /// What the stream looks like on the wire.
     pub wire: Wire,
+    /// Who asks, where that was proven.
+    pub user: Option<Arc<Identity>>,
     /// By what right it is begun; `None`: by one that cannot change.
     pub pass: Option<Box<Pass>>,
 }

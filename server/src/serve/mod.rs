@@ -51,7 +51,7 @@ pub use patch::strategic;
 use crate::api::openapi;
 use crate::api::resources::ApiResource;
 use crate::api::table::Printer;
-use crate::auth::Verb;
+use crate::http::about::Verb;
 use crate::http::accept::{self, DiscoveryForm, Form, Media};
 use crate::http::options::{CollectionRead, IncludeObject, OptionsError, Query, WatchOptions};
 use crate::http::request::{Method, RequestHead};

@@ -72,6 +72,7 @@ pub(super) async fn handle<H: Host>(
         epoch: call.epoch.number,
         timeout: timeout(call, options.timeout).min(time_left(call)),
         wire,
+        user: call.admitted.visitor.named().cloned(),
         pass: call
             .admitted
             .access
@@ -84,7 +85,7 @@ pub(super) async fn handle<H: Host>(
 /// events in words, as in Kubernetes 1.37, for it is those that are many (KEP-3157).
 fn wire<H: Host>(call: &Call<'_, H>, options: &WatchOptions) -> Result<Wire, HandshakeError> {
     if let Some(headers) = &call.head.upgrade {
-        return Handshake::new(headers, call.head.host.as_deref()).map(Wire::WebSocket);
+        return Handshake::new(headers).map(Wire::WebSocket);
     }
     let gzip = call.app.watch_list_gzip && options.asked_for_initial_events && call.head.accepts_gzip();
     Ok(if gzip { Wire::Gzip } else { Wire::Chunked })

@@ -235,7 +235,8 @@ impl Desk {
         self.closing.load(Ordering::Acquire)
     }
 
-    fn knock(&self) {
+    /// Has the thread look around, though there may be nothing to do.
+    pub fn knock(&self) {
         if let Some(knock) = self.sitter.get() {
             knock();
         }

@@ -53,15 +53,33 @@ impl Epoch {
     }
 }
 
+/// An epoch with what was counted before it. One value, so that who reads it never adds counts of two moments.
+#[derive(Debug)]
+struct Served {
+    epoch: Arc<Epoch>,
+    /// Frames that engines of earlier epochs serialized.
+    frames_before: u64,
+    /// Events that they published.
+    events_before: u64,
+}
+
+impl Served {
+    fn frames(&self) -> u64 {
+        self.frames_before + self.epoch.feed.frames_made()
+    }
+
+    fn events(&self) -> u64 {
+        self.events_before + self.epoch.feed.head().get()
+    }
+}
+
 /// The current epoch. Read without a lock.
 #[derive(Debug)]
 pub struct Epochs {
-    current: ArcSwap<Epoch>,
+    served: ArcSwap<Served>,
     number: AtomicU64,
-    /// Frames that engines of earlier epochs serialized.
-    frames_before: AtomicU64,
-    /// Events that they published.
-    events_before: AtomicU64,
+    /// The most frames that were told: a shard may still make one for an epoch whose count is taken.
+    frames_told: AtomicU64,
 }
 
 impl Epochs {
@@ -69,14 +87,14 @@ impl Epochs {
     #[must_use]
     pub fn new(first: Epoch) -> Arc<Self> {
         let number = AtomicU64::new(first.number);
-        let current = ArcSwap::from_pointee(first);
-        Arc::new(Self { current, number, frames_before: AtomicU64::new(0), events_before: AtomicU64::new(0) })
+        let served = Served { epoch: Arc::new(first), frames_before: 0, events_before: 0 };
+        Arc::new(Self { served: ArcSwap::from_pointee(served), number, frames_told: AtomicU64::new(0) })
     }
 
     /// The current epoch.
     #[must_use]
     pub fn current(&self) -> Arc<Epoch> {
-        self.current.load_full()
+        Arc::clone(&self.served.load().epoch)
     }
 
     /// The current epoch's number, for who only wants to know whether it changed.
@@ -85,25 +103,68 @@ impl Epochs {
         self.number.load(Ordering::Acquire)
     }
 
-    /// Puts a new epoch in the place of the old one. Shards are told by whoever does it.
+    /// Puts a new epoch in the place of the old one. Only the source does it, and shards are told by it.
     pub fn begin(&self, epoch: Epoch) {
         let number = epoch.number;
-        let old = self.current.swap(Arc::new(epoch));
-        old.condemn();
-        self.frames_before.fetch_add(old.feed.frames_made(), Ordering::Relaxed);
-        self.events_before.fetch_add(old.feed.head().get(), Ordering::Relaxed);
+        let old = self.served.load_full();
+        let (frames_before, events_before) = (old.frames(), old.events());
+        self.served.store(Arc::new(Served { epoch: Arc::new(epoch), frames_before, events_before }));
+        old.epoch.condemn();
         self.number.store(number, Ordering::Release);
     }
 
     /// Events that were published since the process began.
     #[must_use]
     pub fn events(&self) -> u64 {
-        self.events_before.load(Ordering::Relaxed) + self.current.load().feed.head().get()
+        self.served.load().events()
     }
 
     /// Frames that were serialized since the process began.
     #[must_use]
     pub fn frames_made(&self) -> u64 {
-        self.frames_before.load(Ordering::Relaxed) + self.current.load().feed.frames_made()
+        let frames = self.served.load().frames();
+        self.frames_told.fetch_max(frames, Ordering::Relaxed).max(frames)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use revcast_engine::change::{Batch, Change};
+    use revcast_engine::encoding::JsonOnly;
+    use revcast_engine::key::Key;
+    use revcast_engine::resource::{Resource, Schema};
+    use revcast_engine::{Publisher, RingLimits};
+
+    use super::*;
+
+    /// A feed whose engine published an event for each of the first revisions.
+    fn feed(events: u64) -> Feed {
+        let mut schema = Schema::default();
+        let pods = schema.add(Resource::new("v1", "Pod", true, Vec::new()));
+        let limits = RingLimits { events: 1024, bytes: 1 << 20 };
+        let (mut publisher, feed) =
+            Publisher::new(Arc::new(schema), Arc::new(JsonOnly), limits, 1, Revision::ZERO);
+        for revision in 1..=events {
+            let value = Some(Bytes::from_static(b"{\"metadata\":{}}"));
+            let change = Change { key: Key::new(pods, Some("ns"), "name"), value };
+            let batch = Batch { revision: Revision::new(revision), changes: vec![change] };
+            publisher.handle_batch(&batch, 0).expect("it is newer");
+        }
+        publisher.publish();
+        feed
+    }
+
+    #[test]
+    fn counts_go_on_from_epoch_to_epoch() {
+        let epochs = Epochs::new(Epoch::loaded(0, 0, Revision::ZERO, feed(3)));
+        let (first, frames) = (epochs.current(), epochs.frames_made());
+        assert_eq!(epochs.events(), 3);
+        epochs.begin(Epoch::loaded(1, 0, Revision::ZERO, feed(0)));
+        assert_eq!((epochs.events(), epochs.frames_made()), (3, frames));
+        epochs.begin(Epoch::loaded(2, 0, Revision::ZERO, feed(2)));
+        assert_eq!((epochs.events(), epochs.number(), epochs.current().number), (5, 2, 2));
+        assert!(epochs.frames_made() >= frames);
+        assert!(!first.is_ready() && epochs.current().is_ready());
     }
 }

@@ -115,6 +115,11 @@ impl Publishing {
             if worked {
                 self.commit(expired);
             }
+            // Memory may have become scarce since.
+            if self.publisher.trim() {
+                self.desk.stats.window_bytes.store(self.publisher.window_bytes(), Ordering::Relaxed);
+                self.shards.published();
+            }
             let compacted = self.compact_some();
             if worked || compacted {
                 continue;
@@ -149,7 +154,7 @@ impl Publishing {
     fn commit(&mut self, expired: Vec<Batch>) {
         let now = wall_now();
         let stats = &self.desk.stats;
-        stats.expired.fetch_add(expired.len() as u64, Ordering::Relaxed);
+        let expirations = expired.len() as u64;
         let mut batches = expired;
         let mut pending = Vec::new();
         let mut compactions = Vec::new();
@@ -170,7 +175,11 @@ impl Publishing {
             }
         }
         let flushed = self.store.flush();
-        stats.flushes.fetch_add(1, Ordering::Relaxed);
+        // For want of room all of a group is undone, and questions alone write nothing.
+        if flushed.is_ok() && !batches.is_empty() {
+            stats.expired.fetch_add(expirations, Ordering::Relaxed);
+            stats.flushes.fetch_add(1, Ordering::Relaxed);
+        }
         // Who asked for what cannot be tells nothing of the disk.
         if flushed.is_err() || !batches.is_empty() {
             note_disk(stats, flushed.as_ref().err());

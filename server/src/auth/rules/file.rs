@@ -9,9 +9,9 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::{Grant, Names, ResourceName, Verbs};
-use crate::auth::access::Verb;
 use crate::auth::files::mistake;
 use crate::config::ConfigError;
+use crate::http::about::Verb;
 
 /// Parts that objects have a path for; a group cannot be told from a resource otherwise.
 const SUBRESOURCES: [&str; 3] = ["status", "scale", "finalize"];

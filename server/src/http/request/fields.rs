@@ -19,6 +19,7 @@ pub(super) struct Fields {
     pub(super) user_agent: Option<String>,
     pub(super) authorization: Option<String>,
     pub(super) impersonate: Option<String>,
+    pub(super) origin: Option<String>,
     pub(super) if_none_match: Option<String>,
 }
 
@@ -53,7 +54,7 @@ impl Fields {
             self.upgrade_websocket |= lists(value, "websocket");
             Ok(())
         } else if is("origin") {
-            join(&mut self.upgrade.origin, value)
+            join(&mut self.origin, value)
         } else if is("sec-websocket-key") {
             join(&mut self.upgrade.key, value)
         } else if is("sec-websocket-version") {

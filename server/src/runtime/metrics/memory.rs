@@ -24,4 +24,9 @@ pub(super) fn render(page: &mut Page, shared: &Shared) {
         "kind",
         kinds(shared),
     );
+    page.gauge(
+        "revcast_memory_max_bytes",
+        "Resident memory that the process may take; 0: as much as there is.",
+        shared.memory.max.unwrap_or(0),
+    );
 }

@@ -20,6 +20,8 @@ pub(in crate::runtime) enum Ending {
     Deadline,
     /// The server closes.
     Drained,
+    /// Whose it was may not watch it any more.
+    Dismissed,
     /// The window had passed it.
     Lapped,
     /// The source's history is gone.
@@ -31,10 +33,11 @@ pub(in crate::runtime) enum Ending {
 }
 
 impl Ending {
-    pub(in crate::runtime) const ALL: [Self; 7] = [
+    pub(in crate::runtime) const ALL: [Self; 8] = [
         Self::Closed,
         Self::Deadline,
         Self::Drained,
+        Self::Dismissed,
         Self::Lapped,
         Self::Epoch,
         Self::Refused,
@@ -48,6 +51,7 @@ impl Ending {
             End::Gone => Self::Closed,
             End::Deadline => Self::Deadline,
             End::Drained => Self::Drained,
+            End::Dismissed => Self::Dismissed,
             End::Lapped => Self::Lapped,
             End::Abandoned => Self::Epoch,
             End::Refused => Self::Refused,
@@ -59,6 +63,7 @@ impl Ending {
             Self::Closed => "closed",
             Self::Deadline => "deadline",
             Self::Drained => "drained",
+            Self::Dismissed => "dismissed",
             Self::Lapped => "lapped",
             Self::Epoch => "epoch",
             Self::Refused => "refused",

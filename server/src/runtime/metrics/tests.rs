@@ -53,6 +53,7 @@ fn shared() -> Shared {
         drain_grace: Duration::ZERO,
         limits,
         crowd: Crowd::new(&limits),
+        memory: crate::runtime::memory::Memory::new(Some(1 << 30)),
         panics: AtomicU64::new(0),
         tls: None,
         send_mode: SendMode::Auto,
@@ -207,6 +208,7 @@ fn counts_reach_the_page() {
         "revcast_connections_refused_total{reason=\"descriptors\"} 1",
         "revcast_watchers{shard=\"1\"} 0",
         "revcast_watchers_max 7",
+        "revcast_memory_max_bytes 1073741824",
     ] {
         assert!(page.lines().any(|it| it == line), "no {line} in\n{page}");
     }

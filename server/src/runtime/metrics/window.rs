@@ -37,7 +37,7 @@ pub(super) fn render(page: &mut Page, shared: &Shared) {
         "Bytes of frames that the ring keeps.",
         shared.desk.stats.window_bytes.load(Ordering::Relaxed),
     );
-    page.gauge("revcast_window_bytes_max", "Bytes that it may keep.", shared.facts.ring.bytes);
+    page.gauge("revcast_window_bytes_max", "Bytes that it may keep now.", feed.window_bytes_max());
     page.gauge(
         "revcast_window_age_seconds",
         "How far the window reaches back: the age of its oldest event, counted from the start at most.",

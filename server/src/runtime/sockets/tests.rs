@@ -77,7 +77,7 @@ impl Stand {
             };
             let id = stand.shard.subscribe(wish, Tick::ZERO);
             let fd = socket.into();
-            let arrived = Arrived { fd, leftover: Vec::new(), keep_alive: true, wrap: None, pass: None };
+            let arrived = Arrived { fd, leftover: Vec::new(), keep_alive: true, wrap: None, seat: None };
             stand.sockets.insert(id, arrived);
             stand.clients.push(client);
         }

@@ -153,7 +153,8 @@ fn long_lists_come_in_pieces_of_one_state() {
 
     // Piece by piece, with a write between.
     let head = head(&format!("GET {CONFIG_MAPS} HTTP/1.1\r\nHost: x\r\n\r\n"));
-    let admitted = super::super::admit(&world.app, &head, None, world.host.wall()).expect("all may");
+    let admitted =
+        super::super::admit(&world.app, &head, None, world.host.wall(), &mut |_| {}).expect("all may");
     let Reply::Pieces(mut pieces) =
         super::run(super::super::handle(&world.app, &world.host, &head, &admitted, bytes::Bytes::new()))
     else {

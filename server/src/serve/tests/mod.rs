@@ -247,7 +247,7 @@ impl World {
         }
         head.push_str("\r\n");
         let Ok(Parsed::Complete { head, .. }) = parse_head(head.as_bytes()) else { panic!("{head}") };
-        let mut reply = match super::admit(&self.app, &head, None, self.host.wall()) {
+        let mut reply = match super::admit(&self.app, &head, None, self.host.wall(), &mut |_| {}) {
             Ok(admitted) => run(super::handle(&self.app, &self.host, &head, &admitted, ask.body.clone())),
             Err(whole) => Reply::Whole(*whole),
         };

@@ -484,6 +484,10 @@ impl Follower {
                     }
                 }
                 _ = look.tick() => {
+                    // Memory may have become scarce since.
+                    if state.publisher.trim() {
+                        show(&ground, state);
+                    }
                     if !gate.is_created() && began.elapsed() > CREATE_WITHIN {
                         return Stop::Lags;
                     }
