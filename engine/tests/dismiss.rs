@@ -86,7 +86,7 @@ fn one_watch_ends_in_any_phase_and_others_go_on() {
     assert!(shard.has_work(), "a driver that sleeps is to turn it");
     settle(&mut shard, &mut pipes);
     let ended: Vec<Ended> = std::iter::from_fn(|| shard.poll_ended()).collect();
-    let clean = |id| Ended { id, clean: true, why: End::Drained };
+    let clean = |id| Ended { id, clean: true, why: End::Dismissed };
     assert_eq!(ended, [clean(live), clean(parked)]);
     assert!(pipes.text(live).contains("BOOKMARK") && pipes.text(live).ends_with("0\r\n\r\n"));
     assert_eq!(pipes.text(parked), "0\r\n\r\n");

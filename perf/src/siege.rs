@@ -278,7 +278,8 @@ mod tests {
         let mut heard = [0; 60];
         server.read_exact(&mut heard).expect("60 bytes");
         assert!(
-            heard.starts_with(b"GET /livez HTTP/1.1\r\n") && heard.ends_with(b"X-Slow: xxxxxxxxxxxxxxxx")
+            heard.starts_with(b"GET /livez HTTP/1.1\r\n")
+                && heard.ends_with(b"\r\nX-Slow: xxxxxxxxxxxxxxxxxx")
         );
         drop(server);
         while client.stream.is_some() {

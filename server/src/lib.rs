@@ -5,6 +5,7 @@
 //! `serve` says what each request means; `source` is where
 //! changes come from; `runtime` alone knows glommio and io_uring.
 
+pub mod allocator;
 pub mod api;
 pub mod args;
 pub mod audit;

@@ -112,6 +112,9 @@ fn serve(config: &Config) -> Result<(), Failure> {
     let watchers_max = config.max_watchers.unwrap_or(usize::MAX).min(report.watchers_max);
 
     let memory_max = config.max_memory.or_else(|| report.facts.memory_max.map(|max| max - max / 8));
+    if memory_max.is_some() {
+        revcast::allocator::give_back_soon();
+    }
     // As frames weigh; the states that they are of weigh about as much again.
     let ring_bytes = memory_max.map_or(config.ring_bytes, |max| config.ring_bytes.min(max / 4));
     let limits = RingLimits { events: config.ring_events, bytes: ring_bytes };

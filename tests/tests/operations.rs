@@ -135,7 +135,7 @@ fn the_status_has_its_shape() {
     assert_eq!(names(&status), all);
     assert_eq!(status["life"], "serving");
     assert_eq!(status["listen"], json!({"api": server.address, "admin": server.admin}));
-    assert_eq!(status["limits"], json!({"watchers": 123, "shards": 2}));
+    assert_eq!(status["limits"], json!({"watchers": 123, "shards": 2, "memory": null}));
     let source =
         ["kind", "is", "ready", "revision", "epoch", "staleSeconds", "objects", "unreadable", "failed"];
     assert_eq!(names(&status["source"]), source);
@@ -249,6 +249,42 @@ fn each_request_is_written_down() {
     );
     assert_eq!(audited(&old).iter().filter(|line| line["auditID"] == drained.as_str()).count(), 2);
     drop(open);
+}
+
+/// Who is known stands in the log also when he may not, and so does an operator.
+#[test]
+fn who_is_refused_is_written_down_by_name() {
+    let scratch = Scratch::new("audit-who");
+    let at = |name: &str| PathBuf::from(scratch.path()).join(name);
+    let path = at("audit.log");
+    std::fs::write(at("tokens.csv"), "t0ken,jane,1,\"readers\"\n").unwrap();
+    std::fs::write(
+        at("rules.toml"),
+        "[[rule]]\nusers = [\"jane\"]\nverbs = [\"post\"]\npaths = [\"/compact\"]\n",
+    )
+    .unwrap();
+    let server = Server::start(&[
+        "--audit-log",
+        path.to_str().unwrap(),
+        "--token-auth-file",
+        at("tokens.csv").to_str().unwrap(),
+        "--authorization-rules",
+        at("rules.toml").to_str().unwrap(),
+    ]);
+    let token = [("Authorization", "Bearer t0ken")];
+    let by_jane = server.client().request("DELETE", &format!("{MAPS}/m"), &token, b"");
+    let by_nobody = server.client().request("DELETE", &format!("{MAPS}/m"), &[], b"");
+    let compact = server.admin_client().request("POST", "/compact?revision=1", &token, b"");
+    assert_eq!((by_jane.status, by_nobody.status, compact.status), (403, 401, 200), "{}", compact.text());
+    for (reply, name, groups) in [
+        (&by_jane, "jane", json!(["readers", "system:authenticated"])),
+        (&by_nobody, "system:anonymous", Value::Null),
+        (&compact, "jane", json!(["readers", "system:authenticated"])),
+    ] {
+        let lines = lines_of(&path, reply.header("audit-id").unwrap());
+        let last = &lines[1]["user"];
+        assert_eq!((&last["username"], &last["groups"]), (&json!(name), &groups), "{lines:?}");
+    }
 }
 
 #[test]

@@ -225,8 +225,8 @@ pub(crate) static ROWS: [Row; 55] = [
     Row {
         name: "max-memory",
         value: "SIZE",
-        help: "near it: 429, then the slowest watches end",
-        standard: Standard::Unset("7/8 of the cgroup's"),
+        help: "near it: 429, and the slowest end",
+        standard: Standard::Unset("7/8 of cgroup"),
         in_file: true,
         set: Set::One(|config, text| {
             config.max_memory = Some(value::size(text, 64 << 20..=1 << 44)?);

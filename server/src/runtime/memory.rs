@@ -26,9 +26,9 @@ const WINDOW_BYTES_MIN: u64 = 1 << 20;
 pub(super) enum Scarcity {
     /// Everybody gets what they ask for.
     None,
-    /// An eighth is left: no new watch, no new list.
+    /// Three sixteenths are left: no new watch, no new list.
     Tight,
-    /// A sixteenth is left: no write either, and the window is narrowed.
+    /// An eighth is left: no write either, and the window is narrowed. What is deleted, and what is under way, may need some of it.
     Full,
 }
 
@@ -69,9 +69,9 @@ impl Memory {
 
 /// How scarce memory is when so much of so much is taken.
 fn judge(resident: u64, max: u64) -> Scarcity {
-    if resident >= max - max / 16 {
+    if resident >= max - max / 8 {
         Scarcity::Full
-    } else if resident >= max - max / 8 {
+    } else if resident >= max - max / 16 * 3 {
         Scarcity::Tight
     } else {
         Scarcity::None
@@ -137,10 +137,10 @@ mod tests {
             memory.scarcity.store(judge(resident, MAX) as u8, Ordering::Relaxed);
             (memory.refuses_reader().map(|it| it.code()), memory.refuses_writer().map(|it| it.code()))
         };
-        assert_eq!(says(223 << 20), (None, None));
-        assert_eq!(says(224 << 20), (Some(429), None));
-        assert_eq!(says(239 << 20), (Some(429), None));
-        assert_eq!(says(240 << 20), (Some(429), Some(429)));
+        assert_eq!(says(207 << 20), (None, None));
+        assert_eq!(says(208 << 20), (Some(429), None));
+        assert_eq!(says(223 << 20), (Some(429), None));
+        assert_eq!(says(224 << 20), (Some(429), Some(429)));
         assert_eq!(says(1 << 40), (Some(429), Some(429)));
         let text = memory.refuses_writer().expect("full").to_json();
         assert!(text.contains("of the 256MiB that it may take"), "{text}");

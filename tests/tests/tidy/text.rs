@@ -23,6 +23,7 @@ const UNSAFE: &[(&str, &str)] = &[
         "perf/src/floor/ring.rs",
         "the floor that servers are held against sends through an io_uring: one push, waited for before its bytes are given back",
     ),
+    ("server/src/allocator.rs", "mimalloc takes its options across a C border: one call, with two numbers"),
     (
         "server/src/runtime/descriptor.rs",
         "glommio takes and gives descriptors as bare numbers: four conversions, each with its owner named",

@@ -1,0 +1,29 @@
+//! The allocator's one setting: how soon memory that was freed goes back to the system.
+//!
+//! Owns a call across the border to mimalloc, which takes its options as bare numbers.
+#![allow(unsafe_code)]
+
+/// `mi_option_purge_delay` (mimalloc.h, versions 2 and 3).
+const PURGE_DELAY: libmimalloc_sys::mi_option_t = 15;
+/// Milliseconds; otherwise a second, and then only if somebody allocates.
+const SOON: std::ffi::c_long = 10;
+
+/// Freed memory goes back to the system within some milliseconds. For servers that may take so much and no more: what is only
+/// kept for later would count against them. To be called before other threads are started.
+pub fn give_back_soon() {
+    // SAFETY: a number is put into a table of options; no pointer is passed, and no other thread sets options.
+    unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, SOON) }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_option_is_the_one_that_is_meant() {
+        // SAFETY: a number is read from a table of options.
+        let get = || unsafe { libmimalloc_sys::mi_option_get(super::PURGE_DELAY) };
+        let before = get();
+        assert!([10, 1000].contains(&before), "the default of mimalloc's versions, not {before}");
+        super::give_back_soon();
+        assert_eq!(get(), super::SOON);
+    }
+}

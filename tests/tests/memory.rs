@@ -1,0 +1,86 @@
+//! Memory that is nearly used up: who is new is told to come back, who is there goes on, and the limit is not passed.
+#![allow(clippy::unwrap_used)]
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use revcast_tests::server::Server;
+use serde_json::json;
+
+const MAPS: &str = "/api/v1/namespaces/m/configmaps";
+const LIMIT_KB: u64 = 160 << 10;
+const OBJECT: usize = 256 << 10;
+
+#[test]
+fn a_store_that_grows_stops_at_the_limit_and_goes_on_below_it() {
+    let server = Server::start(&["--max-memory", "160MiB", "--ring-bytes", "16MiB", "--shards", "1"]);
+    let client = server.client();
+    assert_eq!(server.metric("revcast_memory_max_bytes"), LIMIT_KB << 10);
+    let mut watch = client.watch(&format!("{MAPS}?watch=1&resourceVersion=1")).unwrap();
+    // One who never reads: the window will pass him.
+    let deaf = client.watch(&format!("{MAPS}?watch=1&resourceVersion=1")).unwrap();
+
+    let done = AtomicBool::new(false);
+    let (written, seen) = std::thread::scope(|scope| {
+        let done = &done;
+        let reader = scope.spawn(move || {
+            let mut seen = 0_u64;
+            while !done.load(Ordering::Relaxed) {
+                while !watch.is_quiet_for(Duration::from_millis(200)) {
+                    assert_eq!(watch.next_event().1["metadata"]["name"], format!("n{seen}"));
+                    seen += 1;
+                }
+            }
+            (seen, watch)
+        });
+        let mut connection = client.connect().unwrap();
+        let mut written = 0_u64;
+        let refused = loop {
+            let object =
+                json!({"metadata": {"name": format!("n{written}")}, "data": {"k": "x".repeat(OBJECT)}});
+            let reply = connection.request("POST", MAPS, &[], object.to_string().as_bytes()).unwrap();
+            match reply.status {
+                201 => written += 1,
+                _ => break reply,
+            }
+            assert!(written < 2000, "{} KiB are resident", server.resident_kb());
+            assert!(server.resident_kb() < LIMIT_KB, "{written} objects");
+        };
+        assert_eq!((refused.status, refused.header("retry-after")), (429, Some("1")), "{}", refused.text());
+        assert!(refused.text().contains("raise max-memory"), "{}", refused.text());
+        done.store(true, Ordering::Relaxed);
+        let (seen, watch) = reader.join().unwrap();
+        drop(watch);
+        (written, seen)
+    });
+    assert_eq!(seen, written, "whoever reads has seen everything that was acknowledged");
+    assert!(written > 100, "{written} objects of 256 KiB fit");
+
+    // Who is new and would need more is told so, on a connection that goes on; one object is read as ever.
+    let mut connection = client.connect().unwrap();
+    for path in [format!("{MAPS}?watch=1&resourceVersion=1"), MAPS.to_owned()] {
+        let refused = connection.request("GET", &path, &[], &[]).unwrap();
+        assert_eq!((refused.status, refused.header("retry-after")), (429, Some("1")), "{}", refused.text());
+    }
+    assert_eq!(connection.request("GET", &format!("{MAPS}/n0"), &[], &[]).unwrap().status, 200);
+    assert_eq!(client.get("/readyz").status, 200);
+    assert_eq!(server.admin_client().get("/metrics").status, 200, "operators see it");
+    // The slowest had to go, so that the window could.
+    server.wait_for_metric("revcast_watches_evicted_total", 1);
+    drop(deaf);
+
+    // What is deleted makes room again.
+    for number in 0..written {
+        assert_eq!(client.request("DELETE", &format!("{MAPS}/n{number}"), &[], &[]).status, 200);
+        assert!(server.resident_kb() < LIMIT_KB);
+    }
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let object = json!({"metadata": {"name": "again"}});
+    while client.send("POST", MAPS, &object).status != 201 || client.get(MAPS).status != 200 {
+        assert!(Instant::now() < deadline, "{} KiB are resident", server.resident_kb());
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(matches!(client.request("DELETE", &format!("{MAPS}/again"), &[], &[]).status, 200 | 404));
+    }
+    let mut watch = client.watch(&format!("{MAPS}?watch=1")).unwrap();
+    assert_eq!(watch.next_event().1["metadata"]["name"], "again");
+}
