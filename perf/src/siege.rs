@@ -65,6 +65,8 @@ impl Kind {
 pub(crate) struct Siege {
     pub(crate) kind: Kind,
     pub(crate) clients: u32,
+    /// Where they go, when that is not where the watchers are.
+    pub(crate) at: Option<SocketAddr>,
     /// Of a burst: what is written in all.
     pub(crate) burst_bytes: u64,
 }
@@ -110,13 +112,14 @@ impl Besiegers {
         from_ns: u64,
         end_ns: u64,
     ) -> Self {
+        let besieged = siege.at.unwrap_or(address);
         let watched = match siege.kind {
             Kind::Burst => format!("{}-siege", recipe.namespaces.concat()),
             Kind::Heads | Kind::Hellos | Kind::Vanish | Kind::Crowd => recipe.namespaces.concat(),
         };
         let collection = recipe.resource.collection(&watched);
         let watch = caller.head("GET", &format!("{collection}?watch=1"), None);
-        let clients = thread::spawn(move || gently(|| tend_all(siege, address, &watch, end_ns)));
+        let clients = thread::spawn(move || gently(|| tend_all(siege, besieged, &watch, end_ns)));
         let burst = (siege.kind == Kind::Burst).then(|| {
             let server = Connection::new(address, caller.clone());
             let (version, kind) = (recipe.resource.api_version.clone(), recipe.resource.kind.clone());

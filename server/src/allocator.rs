@@ -1,4 +1,4 @@
-//! The allocator's one setting: how soon memory that was freed goes back to the system.
+//! What memory is asked for in, and how soon what was freed goes back to the system.
 //!
 //! Owns a call across the border to mimalloc, which takes its options as bare numbers.
 #![allow(unsafe_code)]
@@ -15,8 +15,20 @@ pub fn give_back_soon() {
     unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, SOON) }
 }
 
+/// No transparent huge pages for this process: mimalloc asks for them, and the kernel fills them up beside what is used, at a
+/// time of its own. Where they cannot be refused they are put up with.
+pub fn refuse_huge_pages() {
+    let _ = rustix::thread::disable_transparent_huge_pages(true);
+}
+
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn huge_pages_are_refused() {
+        super::refuse_huge_pages();
+        assert!(rustix::thread::transparent_huge_pages_are_disabled().expect("Linux tells"));
+    }
+
     #[test]
     fn the_option_is_the_one_that_is_meant() {
         // SAFETY: a number is read from a table of options.

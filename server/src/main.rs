@@ -94,6 +94,8 @@ fn load(flags: &Flags) -> Result<Config, ConfigError> {
 }
 
 fn serve(config: &Config) -> Result<(), Failure> {
+    // Before memory is asked for.
+    revcast::allocator::refuse_huge_pages();
     log::start(config.log_level, config.log_format);
     let registry = registry(config)?;
     let report = doctor::probe(config);

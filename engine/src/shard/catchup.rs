@@ -11,7 +11,7 @@ use super::{Outlet, Sent, Shard};
 use crate::encoding::{Encoding, View};
 use crate::frame::{self, FrameKind};
 use crate::index::Snapshot;
-use crate::limits::{PAGE_BYTES, PAGE_SCAN};
+use crate::limits::{PAGE_BYTES, PAGE_SCAN, STRETCH_BYTES};
 use crate::object::Object;
 use crate::planted::{Bug, planted};
 use crate::revision::Position;
@@ -264,7 +264,7 @@ impl Shard {
                     page.stretch.to = at.next();
                     break;
                 }
-                if !page.bytes.is_empty() && page.bytes.len() + bytes.len() > PAGE_BYTES {
+                if !page.bytes.is_empty() && page.bytes.len() + bytes.len() > STRETCH_BYTES {
                     break;
                 }
                 page.bytes.extend_from_slice(bytes);

@@ -5,6 +5,7 @@ use super::{BadOption, Fanout, Job, Rate, bare, next, set, value, whole};
 use crate::message::deaf_among;
 use crate::siege::{Kind, Siege};
 use crate::units::parse_size;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 pub(super) const HELP: &str = "
@@ -27,6 +28,7 @@ siege: what clients that do harm cost watchers that do their part. Rounds withou
   --by KIND               heads: request heads by the byte; hellos: TLS handshakes by the byte; vanish: peers that acknowledge
                           nothing any more; crowd: connections that say nothing; burst: watches that never read   [heads]
   --clients N             so many of them                               [1000]
+  --besiege ADDR          they go there, on this machine; a server with TLS behind a forwarder for the watchers   [the server]
   --burst SIZE            written where they watch, as fast as it goes  [100MiB]
 ";
 
@@ -89,7 +91,7 @@ pub(super) fn parse(parser: &mut lexopt::Parser) -> Result<Job, BadOption> {
 
 /// The options of `siege`.
 pub(super) fn parse_siege(parser: &mut lexopt::Parser) -> Result<Job, BadOption> {
-    let siege = Siege { kind: Kind::Heads, clients: 1000, burst_bytes: 100 << 20 };
+    let siege = Siege { kind: Kind::Heads, clients: 1000, at: None, burst_bytes: 100 << 20 };
     let mut slow = Slow::default();
     slow.base.namespaces = vec!["siege".to_owned()];
     (slow.base.watchers, slow.base.mixture) = (1000, Mixture::default());
@@ -153,6 +155,12 @@ fn set_siege(siege: &mut Siege, parser: &mut lexopt::Parser, option: &str) -> Re
             siege.kind = kind.ok_or_else(|| BadOption::new(option, &text, mend))?;
         }
         "--clients" => siege.clients = whole(option, &value(parser, option)?, 1, 19_000)?,
+        "--besiege" => {
+            let text = value(parser, option)?;
+            let at = text.parse().ok().filter(|at: &SocketAddr| at.ip().is_loopback());
+            let mend = "give an address of this machine, for example 127.0.0.1:8443";
+            siege.at = Some(at.ok_or_else(|| BadOption::new(option, &text, mend))?);
+        }
         "--burst" => siege.burst_bytes = size(option, &value(parser, option)?, 1)? as u64,
         _ => return Ok(false),
     }
@@ -214,8 +222,10 @@ mod tests {
         let (watchers, plain) = siege("").expect("no option is needed");
         assert_eq!((watchers, plain.kind, plain.clients), (1000, Kind::Heads, 1000));
         let (watchers, full) =
-            siege("--by burst --clients 50 --burst 1MiB --watchers 10 --rounds 2").expect("valid");
+            siege("--by burst --clients 50 --burst 1MiB --watchers 10 --besiege 127.0.0.1:1").expect("valid");
         assert_eq!((watchers, full.kind, full.clients, full.burst_bytes), (10, Kind::Burst, 50, 1 << 20));
+        assert_eq!(full.at.map(|at| at.port()), Some(1));
+        assert!(siege("--besiege 192.0.2.1:80").is_err(), "of another machine");
         assert_eq!(
             siege("--by night").expect_err("no such kind"),
             r#"--by "night": give heads, hellos, vanish, crowd or burst"#
