@@ -11,6 +11,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
+use redb::backends::FileBackend;
 use redb::{Database, ReadableDatabase};
 use revcast_engine::revision::Revision;
 
@@ -224,7 +225,7 @@ fn give_birth(dir: &Path, path: &Path) -> Result<(), OpenError> {
     let failed = |error: io::Error| OpenError::io(&unborn, &error);
     // Left by a crash at birth, if it is there: nothing was ever acknowledged from it.
     let file = private().create(true).truncate(true).open(&unborn).map_err(failed)?;
-    let db = redb::Builder::new().create_file(file);
+    let db = FileBackend::new(file).and_then(|file| redb::Builder::new().create_with_backend(file));
     db.map_err(Fault::from)
         .and_then(|db| write_empty(&db))
         .map_err(|fault| OpenError::fault(&unborn, &fault))?;
