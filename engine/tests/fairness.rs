@@ -8,9 +8,10 @@ use bytes::Bytes;
 use revcast_engine::change::{Batch, Change};
 use revcast_engine::encoding::{Encoding, JsonOnly};
 use revcast_engine::key::{Key, ResourceId};
+use revcast_engine::limits::ROUND_VERDICTS;
 use revcast_engine::resource::{Resource, Schema};
 use revcast_engine::revision::Revision;
-use revcast_engine::selector::Selector;
+use revcast_engine::selector::{FieldSelector, LabelSelector, Selector};
 use revcast_engine::tick::Tick;
 use revcast_engine::{
     Outlet, Publisher, RingLimits, Scope, Sent, Shard, ShardConfig, Start, Subscription, WatcherId,
@@ -138,4 +139,39 @@ fn those_behind_in_a_busy_shard_become_live_again() {
     for (slot, taken) in world.sockets.taken.iter().enumerate() {
         assert!(taken == first, "watcher {slot} got other bytes than the first");
     }
+}
+
+#[test]
+fn a_round_ends_early_where_thousands_of_selectors_are_asked() {
+    let mut world = World::new();
+    let labels: Vec<String> = (0..6_000).map(|number| format!("!k{number}")).collect();
+    for text in &labels {
+        let wish = Subscription {
+            scope: Scope { resource: world.configs, namespace: None, name: None },
+            selector: Selector::new(
+                LabelSelector::parse(text).expect("a selector"),
+                FieldSelector::default(),
+            ),
+            encoding: Encoding::Json,
+            start: Start::Latest,
+            bookmarks: false,
+            deadline: Tick::from_nanos(u64::MAX),
+            jitter: 0,
+            as_of_seconds: 0,
+        };
+        let id = world.shard.subscribe(wish, Tick::ZERO);
+        world.sockets.taken.resize(world.sockets.taken.len().max(id.slot() + 1), Vec::new());
+    }
+    while world.shard.stats().live < (WATCHERS + labels.len()) as u64 {
+        world.shard.turn(&mut world.sockets, Tick::ZERO);
+    }
+    let before = world.shard.stats();
+    world.put(20);
+    while world.shard.stats().rounds == before.rounds {
+        let now = world.sockets.now;
+        world.shard.turn(&mut world.sockets, now);
+    }
+    // Each asks 6,001 classes.
+    let taken = world.shard.stats().events_dispatched - before.events_dispatched;
+    assert_eq!(taken, (ROUND_VERDICTS as u64).div_ceil(labels.len() as u64 + 1));
 }

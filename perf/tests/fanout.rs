@@ -76,7 +76,7 @@ fn writes_wait_for_watchers_that_are_slow() {
     assert_eq!((wrongs(&report), code), ([0, 0, 0, 0], Some(0)), "{report}");
     let written = report["deliveries_expected"].as_u64().unwrap() / 6;
     // 20 ahead, and 50 a second for 600 ms: 50 in all, were every clock exact. On its own a writer sends thousands.
-    assert!((25..=70).contains(&written), "{report}");
+    assert!((20..=70).contains(&written), "{report}");
     let (named, code) = self::report(
         Mischief::Slow,
         "--rate max --ahead 20 --field-selector metadata.name={object} --watchers 4 --processes 2",

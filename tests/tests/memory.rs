@@ -1,7 +1,7 @@
 //! Memory that is nearly used up: who is new is told to come back, who is there goes on, and the limit is not passed.
 #![allow(clippy::unwrap_used)]
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use revcast_tests::server::Server;
@@ -10,6 +10,10 @@ use serde_json::json;
 const MAPS: &str = "/api/v1/namespaces/m/configmaps";
 const LIMIT_KB: u64 = 160 << 10;
 const OBJECT: usize = 256 << 10;
+/// So far the writer may be ahead of who reads: a small part of the window, also of one that is being narrowed.
+const AHEAD: u64 = 8;
+/// How long the reader waits for the next event.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 #[test]
 fn a_store_that_grows_stops_at_the_limit_and_goes_on_below_it() {
@@ -20,22 +24,31 @@ fn a_store_that_grows_stops_at_the_limit_and_goes_on_below_it() {
     // One who never reads: the window will pass him.
     let deaf = client.watch(&format!("{MAPS}?watch=1&resourceVersion=1")).unwrap();
 
-    let done = AtomicBool::new(false);
+    // How many are to come, once that is known; and how many have.
+    let (all, seen) = (AtomicU64::new(u64::MAX), AtomicU64::new(0));
     let (written, seen) = std::thread::scope(|scope| {
-        let done = &done;
+        let (all, seen) = (&all, &seen);
         let reader = scope.spawn(move || {
-            let mut seen = 0_u64;
-            while !done.load(Ordering::Relaxed) {
-                while !watch.is_quiet_for(Duration::from_millis(200)) {
-                    assert_eq!(watch.next_event().1["metadata"]["name"], format!("n{seen}"));
-                    seen += 1;
+            let quiet = Duration::from_millis(200);
+            let (mut count, mut latest) = (0_u64, Instant::now());
+            while count < all.load(Ordering::Relaxed) {
+                if watch.is_quiet_for(quiet) {
+                    assert!(latest.elapsed() < PATIENCE, "{count} came, and no more");
+                    continue;
                 }
+                assert_eq!(watch.next_event().1["metadata"]["name"], format!("n{count}"));
+                (count, latest) = (count + 1, Instant::now());
+                seen.store(count, Ordering::Relaxed);
             }
-            (seen, watch)
+            assert!(watch.is_quiet_for(quiet), "what was refused is not told");
+            (count, watch)
         });
         let mut connection = client.connect().unwrap();
         let mut written = 0_u64;
         let refused = loop {
+            while written >= seen.load(Ordering::Relaxed) + AHEAD && !reader.is_finished() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
             let object =
                 json!({"metadata": {"name": format!("n{written}")}, "data": {"k": "x".repeat(OBJECT)}});
             let reply = connection.request("POST", MAPS, &[], object.to_string().as_bytes()).unwrap();
@@ -48,7 +61,7 @@ fn a_store_that_grows_stops_at_the_limit_and_goes_on_below_it() {
         };
         assert_eq!((refused.status, refused.header("retry-after")), (429, Some("1")), "{}", refused.text());
         assert!(refused.text().contains("raise max-memory"), "{}", refused.text());
-        done.store(true, Ordering::Relaxed);
+        all.store(written, Ordering::Relaxed);
         let (seen, watch) = reader.join().unwrap();
         drop(watch);
         (written, seen)

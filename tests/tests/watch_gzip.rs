@@ -92,7 +92,7 @@ impl Zipped {
 fn a_watch_list_with_gzip_is_read_event_by_event() {
     let server = Server::start(&[]);
     create_all(&server, 2_000, |number| format!("o{number:04}"), &"some text ".repeat(60));
-    let mut zipped = Zipped::open(&server, &format!("{LIST}&timeoutSeconds=4"));
+    let mut zipped = Zipped::open(&server, &format!("{LIST}&timeoutSeconds=10"));
     let head = &zipped.head;
     for line in ["HTTP/1.1 200 OK", "Content-Encoding: gzip", "Vary: Accept-Encoding", "Connection: close"] {
         assert!(head.contains(&format!("{line}\r\n")), "{line} in {head}");

@@ -13,6 +13,8 @@ use super::text::{push_formatted, push_json_string};
 const TOKEN_VERSION: &str = "meta.k8s.io/v1";
 /// Characters of the longest token that is decoded; a key is at most two names of 253 bytes, escaped at worst sixfold.
 const TOKEN_LEN_MAX: usize = 6 * 1024;
+/// By so many characters a token may grow when it goes on at the latest revision.
+const LATEST_LEN_MORE: usize = 4;
 
 /// Where a list goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,7 +104,12 @@ impl Continuation {
         // What is no number of ours is no line of ours.
         let line =
             if wire.line.is_empty() { 0 } else { u64::from_str_radix(&wire.line, 16).unwrap_or(u64::MAX) };
-        Ok(Self { at, start: start.to_owned(), line })
+        let taken = Self { at, start: start.to_owned(), line };
+        // Escapes may make a start sixfold longer than it came: what would not be taken back is not given out.
+        if taken.encode().len() + LATEST_LEN_MORE > TOKEN_LEN_MAX {
+            return Err(ContinueError::TooLong);
+        }
+        Ok(taken)
     }
 }
 
@@ -261,6 +268,11 @@ mod tests {
         assert_eq!(of("ab=="), format!("{not_valid}illegal base64 data at input byte 2"));
         assert_eq!(
             of(&"a".repeat(TOKEN_LEN_MAX + 1)),
+            format!("{not_valid}longer than any token that was given out")
+        );
+        let escaped = format!(r#"{{"v":"meta.k8s.io/v1","rv":7,"start":"{}"}}"#, "<".repeat(1000));
+        assert_eq!(
+            of(&base64url::encode(escaped.as_bytes())),
             format!("{not_valid}longer than any token that was given out")
         );
         for json in [

@@ -8,6 +8,7 @@ pub mod about;
 pub mod accept;
 pub mod body;
 pub mod continuation;
+pub mod indent;
 pub mod options;
 pub mod origin;
 pub mod request;
@@ -18,7 +19,7 @@ pub mod websocket;
 pub mod yaml;
 
 pub(crate) mod base64url;
-mod text;
+pub(crate) mod text;
 
 pub(crate) use text::go_quote;
 #[cfg(test)]

@@ -168,16 +168,25 @@ impl<'a> ResponseHead<'a> {
 ///
 /// `request` is `None` when no head could be parsed. The connection is closed when `head` or the request says so.
 pub fn push_response(out: &mut Vec<u8>, head: &ResponseHead<'_>, request: Option<&RequestHead>, body: &[u8]) {
+    out.reserve(body.len() + 512);
+    let body = push_response_head(out, head, request, body);
+    out.extend_from_slice(body);
+}
+
+/// Appends the head alone of such a response. What must follow it: `body`, or nothing.
+pub fn push_response_head<'a>(
+    out: &mut Vec<u8>,
+    head: &ResponseHead<'_>,
+    request: Option<&RequestHead>,
+    body: &'a [u8],
+) -> &'a [u8] {
     let head = ResponseHead {
         framing: Framing::Length(body.len() as u64),
         close: head.close || request.is_none_or(|request| !request.keep_alive),
         ..head.clone()
     };
-    out.reserve(body.len() + 512);
     head.push_to(out);
-    if head.has_content() && !request.is_some_and(RequestHead::wants_head_only) {
-        out.extend_from_slice(body);
-    }
+    if head.has_content() && !request.is_some_and(RequestHead::wants_head_only) { body } else { &[] }
 }
 
 /// Appends a whole response that carries a `Status`; a request that could not be parsed closes the connection.
@@ -472,6 +481,17 @@ mod tests {
             out.contains("Content-Length: 2\r\n") && out.ends_with("\r\n\r\n"),
             "a HEAD has the length only: {out}"
         );
+        for (request, code, follows) in
+            [(&kept, 200, 2), (&old, 200, 2), (&head_only, 200, 0), (&kept, 304, 0)]
+        {
+            let (mut whole, mut parts) = (Vec::new(), Vec::new());
+            let head = ResponseHead::new(code, TEXT, Framing::Length(0), then(), id());
+            push_response(&mut whole, &head, Some(request), b"ok");
+            let rest = push_response_head(&mut parts, &head, Some(request), b"ok");
+            assert_eq!(rest.len(), follows, "{code}");
+            parts.extend_from_slice(rest);
+            assert_eq!(parts, whole, "{code}");
+        }
         let unmodified = respond(Some(&kept), 304);
         assert!(!unmodified.contains("Content-") && unmodified.ends_with("\r\n\r\n"), "{unmodified}");
 

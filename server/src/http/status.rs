@@ -9,6 +9,8 @@ mod encode;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashSet;
+
 use revcast_engine::revision::Revision;
 
 use super::text::go_quote;
@@ -100,6 +102,16 @@ impl Cause {
 
     fn of(reason: &str, message: String, field: &str) -> Self {
         Self { reason: reason.to_owned(), message, field: field.to_owned() }
+    }
+
+    /// A line for each cause; what two causes say alike stands there once.
+    fn lines(causes: &[Self]) -> Vec<String> {
+        let mut said = HashSet::with_capacity(causes.len());
+        causes
+            .iter()
+            .filter(|cause| said.insert((cause.field.as_str(), cause.message.as_str())))
+            .map(|cause| format!("{}: {}", cause.field, cause.message))
+            .collect()
     }
 }
 
@@ -289,13 +301,7 @@ impl Status {
     #[must_use]
     pub fn invalid(group: &str, kind: &str, name: &str, causes: Vec<Cause>) -> Self {
         let what = GroupResource { group, resource: kind };
-        let mut lines: Vec<String> = Vec::new();
-        for cause in &causes {
-            let line = format!("{}: {}", cause.field, cause.message);
-            if !lines.contains(&line) {
-                lines.push(line);
-            }
-        }
+        let lines = Cause::lines(&causes);
         let why = match lines.as_slice() {
             [] => "<nil>".to_owned(),
             [one] => one.clone(),

@@ -106,6 +106,18 @@ pub(super) enum PercentError {
     Control,
 }
 
+/// Appends one segment of a path so that [`percent_decode`] gives it back: all but what may stand in a segment as it is
+/// (`pchar`, RFC 3986, section 3.3) is escaped.
+pub(crate) fn push_segment(out: &mut String, segment: &str) {
+    for byte in segment.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            push_formatted(out, format_args!("%{byte:02X}"));
+        }
+    }
+}
+
 /// Percent-decoding (RFC 3986, section 2.1). `plus_is_space` for query strings (`+` is a space there).
 ///
 /// Refuses what cannot be a part of any name or value: bad escapes, invalid UTF-8 and control characters. In a query
@@ -231,6 +243,18 @@ mod tests {
         let mut json = String::new();
         push_json_string(&mut json, "a\"\\\r\n\u{1}<é>&\u{2028}\u{7f}");
         assert_eq!(json, "\"a\\\"\\\\\\r\\n\\u0001\\u003cé\\u003e\\u0026\\u2028\u{7f}\"");
+    }
+
+    #[test]
+    fn an_escaped_segment_is_read_as_it_was() {
+        for (segment, escaped) in
+            [("a-b.c:d", "a-b.c:d"), ("x?dry=1", "x%3Fdry=1"), ("50%", "50%25"), ("é/ #", "%C3%A9%2F%20%23")]
+        {
+            let mut out = String::new();
+            push_segment(&mut out, segment);
+            assert_eq!(out, escaped);
+            assert_eq!(percent_decode(&out, false), Ok(segment.to_owned()));
+        }
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod tests;
 
 use serde_json::{Map, Value};
 
+use super::indent::bytes_max;
 use scalar::{Look, reads_as_text};
 
 /// Lines are folded at a space behind this column.
@@ -26,38 +27,46 @@ const SIMPLE_KEY_BYTES_MAX: usize = 128;
 
 /// Appends a whole document, with the line feed at its end.
 pub fn push(out: &mut Vec<u8>, value: &Value) {
-    let mut writer = Writer { out, column: 0, white: true, indention: true };
-    writer.node(value, None, false);
-    if writer.column > 0 {
-        writer.line_break();
-    }
+    write(out, value, usize::MAX);
 }
 
-/// JSON text as YAML. What is no JSON that can be held (it is nested too deeply, or has a number that no computer has)
-/// stays as it is, with a line feed: JSON is YAML too.
+/// JSON text as YAML. What is no JSON that can be held (it is nested too deeply, or has a number that no computer has), or
+/// would be nothing but indent, stays as it is, with a line feed: JSON is YAML too.
 #[must_use]
 pub fn from_json(json: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(json.len() + json.len() / 4);
-    match serde_json::from_slice::<Value>(json) {
-        Ok(value) => push(&mut out, &value),
-        Err(_) => {
-            out.extend_from_slice(json.trim_ascii_end());
-            out.push(b'\n');
-        }
-    }
+    push_or_keep(&mut out, serde_json::from_slice(json).ok(), b"", json);
     out
 }
 
 /// Appends one item of a sequence of the document's level, given as JSON text; see [`from_json`].
 pub fn push_item(out: &mut Vec<u8>, json: &[u8]) {
-    match serde_json::from_slice::<Value>(json) {
-        Ok(value) => push(out, &Value::Array(vec![value])),
-        Err(_) => {
-            out.extend_from_slice(b"- ");
-            out.extend_from_slice(json.trim_ascii_end());
-            out.push(b'\n');
-        }
+    let value = serde_json::from_slice(json).ok();
+    push_or_keep(out, value.map(|value| Value::Array(vec![value])), b"- ", json);
+}
+
+/// Appends a document that `json` says in other words; without any, or when they get too long, `json` itself behind `mark`.
+fn push_or_keep(out: &mut Vec<u8>, value: Option<Value>, mark: &[u8], json: &[u8]) {
+    let start = out.len();
+    if value.is_some_and(|value| write(out, &value, start.saturating_add(bytes_max(json.len())))) {
+        return;
     }
+    out.truncate(start);
+    out.shrink_to(start + mark.len() + json.len() + 1);
+    out.extend_from_slice(mark);
+    out.extend_from_slice(json.trim_ascii_end());
+    out.push(b'\n');
+}
+
+/// Appends a whole document; false when `out` got as long as `end` before the document was over: what there is of it is nothing
+/// whole.
+fn write(out: &mut Vec<u8>, value: &Value, end: usize) -> bool {
+    let mut writer = Writer { out, end, column: 0, white: true, indention: true };
+    writer.node(value, None, false);
+    if writer.column > 0 {
+        writer.line_break();
+    }
+    !writer.is_full()
 }
 
 /// How a text is written.
@@ -72,6 +81,8 @@ enum Style {
 /// Where the pen stands.
 struct Writer<'a> {
     out: &'a mut Vec<u8>,
+    /// Nothing is written behind this many bytes.
+    end: usize,
     /// In characters, from 0.
     column: usize,
     /// Whether what was written last counts as white space: no other is needed.
@@ -83,6 +94,9 @@ struct Writer<'a> {
 impl Writer<'_> {
     /// One value inside of a collection whose members stand at `indent`; `None`: the document itself.
     fn node(&mut self, value: &Value, indent: Option<usize>, in_mapping: bool) {
+        if self.is_full() {
+            return;
+        }
         match value {
             Value::Null => self.plain("null", 0, false),
             Value::Bool(true) => self.plain("true", 0, false),
@@ -283,6 +297,9 @@ impl Writer<'_> {
 
     /// Goes to `indent`, on a new line unless this one has room for it.
     fn line(&mut self, indent: usize) {
+        if self.is_full() {
+            return;
+        }
         if !self.indention || self.column > indent || (self.column == indent && !self.white) {
             self.line_break();
         }
@@ -306,9 +323,11 @@ impl Writer<'_> {
     }
 
     fn put(&mut self, c: char) {
-        let mut bytes = [0; 4];
-        self.out.extend_from_slice(c.encode_utf8(&mut bytes).as_bytes());
         self.column += 1;
+        if !self.is_full() {
+            let mut bytes = [0; 4];
+            self.out.extend_from_slice(c.encode_utf8(&mut bytes).as_bytes());
+        }
     }
 
     /// A line break that is part of a text.
@@ -322,7 +341,14 @@ impl Writer<'_> {
     }
 
     fn line_break(&mut self) {
-        self.out.push(b'\n');
+        if !self.is_full() {
+            self.out.push(b'\n');
+        }
         self.column = 0;
+    }
+
+    /// Whether what is written is thrown away: once full it stays full.
+    const fn is_full(&self) -> bool {
+        self.out.len() >= self.end
     }
 }

@@ -58,7 +58,7 @@ const BIND_PATIENCE: Duration = Duration::from_secs(1);
 const BACK_OFF: Duration = Duration::from_millis(50);
 
 const OVERLOADED: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Type: \
-text/plain; charset=utf-8\r\nContent-Length: 71\r\n\r\nno descriptor is left for another connection: raise nofile (ulimit -n)\n\n";
+text/plain; charset=utf-8\r\nContent-Length: 71\r\n\r\nno descriptor is left for another connection: raise nofile (ulimit -n)\n";
 
 /// `count` listeners on one address, among which the kernel spreads connections (`SO_REUSEPORT`).
 ///
@@ -202,6 +202,13 @@ mod tests {
     };
 
     use super::*;
+
+    #[test]
+    fn the_spare_answer_says_how_long_it_is() {
+        let text = std::str::from_utf8(OVERLOADED).expect("ASCII");
+        let (head, body) = text.split_once("\r\n\r\n").expect("a head and a body");
+        assert!(head.contains(&format!("\r\nContent-Length: {}", body.len())), "{} in {head}", body.len());
+    }
 
     #[test]
     fn accepted_sockets_notice_peers_that_vanish() {

@@ -8,13 +8,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
+use futures_lite::future;
 use glommio::net::TcpStream;
+use glommio::timer::sleep;
 use uuid::Uuid;
 
 use super::admin;
 use super::crowd::{Guest, Seat};
 use super::handoff::Arrival;
 use super::local::{Busy, Local};
+use super::pace::Pace;
 use super::transport::Transport;
 use super::visit::Visit;
 use super::wrap;
@@ -22,7 +25,7 @@ use crate::auth::Identity;
 use crate::http::body::{BODY_BYTES_MAX, BodyDecoder, DRAINED_BODY_BYTES_MAX, Fed};
 use crate::http::request::{BodyFraming, HEAD_BYTES_MAX, HeadScanner, Method, Parsed, RequestHead};
 use crate::http::response::{
-    CONTINUE, Framing, JSON, LAST_CHUNK, ResponseHead, push_chunk, push_response, push_status,
+    CONTINUE, Framing, JSON, LAST_CHUNK, ResponseHead, push_chunk, push_response_head, push_status,
 };
 use crate::http::status::{Layout, Status};
 use crate::http::websocket::Handshake;
@@ -33,6 +36,8 @@ pub(super) const STALL: Duration = Duration::from_secs(30);
 /// Read at once while nothing is there: an idle connection holds no more.
 const FIRST_READ_BYTES: usize = 1 << 10;
 const READ_BYTES: usize = 16 << 10;
+/// What of a body is sent at once: so much goes with the head, and more is sent from where it is.
+const SEND_BYTES: usize = 64 << 10;
 
 /// Which of the two listeners a connection came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,6 +152,9 @@ impl Connection {
             if let Some(over) = next {
                 return over;
             }
+            // Reading and writing wait for nothing as long as there is something to read and room for the answer: a peer that sends
+            // request upon request must not keep the shard from its watches.
+            self.local.breathe().await;
         }
     }
 
@@ -317,19 +325,36 @@ impl Connection {
         transport.write_all(bytes).await
     }
 
+    /// Sends a part of a reply within the time that the reply has; a peer that is slower is cut off.
+    async fn send_in_time(&mut self, pace: &mut Pace, bytes: &[u8]) -> std::io::Result<()> {
+        let left = pace.left(Instant::now());
+        let late = async {
+            sleep(left).await;
+            Err(std::io::ErrorKind::TimedOut.into())
+        };
+        // Sent first, and mostly at once: then no timer is set.
+        let sent = future::or(self.send(bytes), late).await;
+        match sent {
+            Ok(()) => pace.took(bytes.len()),
+            // Behind a part that is cut off nothing can be said.
+            Err(_) => self.transport = None,
+        }
+        sent
+    }
+
     /// Answers a request that is not let in. Its body, if it has one, is not read, and who was refused another protocol may have
     /// begun to speak it: the connection ends.
     async fn turn_away(&mut self, head: &RequestHead, whole: &Whole) -> Option<Over> {
         let close = head.body != BodyFraming::None || head.upgrade.is_some();
         match self.send_whole(head, whole, close).await {
-            Ok(()) if head.keep_alive && !close && !self.local.closing() => None,
+            Ok(()) if head.keep_alive && !close && !self.local.leaving() => None,
             Ok(()) => Some(Over::Linger),
             Err(_) => Some(Over::Quiet),
         }
     }
 
     async fn send_whole(&mut self, head: &RequestHead, whole: &Whole, last: bool) -> std::io::Result<()> {
-        let mut out = Vec::with_capacity(whole.body.len() + 512);
+        let mut out = Vec::with_capacity(whole.body.len().min(SEND_BYTES) + 512);
         let mut response = self.response(whole.code, whole.content_type, Framing::Length(0));
         response.retry_after_seconds = whole.retry_after_seconds;
         response.allow = whole.allow;
@@ -340,8 +365,17 @@ impl Connection {
         response.nosniff = whole.nosniff;
         response.websocket_version = whole.websocket_version;
         response.close = last || self.local.leaving();
-        push_response(&mut out, &response, Some(head), &whole.body);
-        self.send(&out).await
+        let body = push_response_head(&mut out, &response, Some(head), &whole.body);
+        let mut parts = body.chunks(SEND_BYTES);
+        out.extend_from_slice(parts.next().unwrap_or_default());
+        let mut pace = Pace::new(self.local.shared.limits.request_timeout);
+        self.send_in_time(&mut pace, &out).await?;
+        for part in parts {
+            // A long reply must not keep the shard from its watches.
+            self.local.breathe().await;
+            self.send_in_time(&mut pace, part).await?;
+        }
+        Ok(())
     }
 
     async fn send_pieces(&mut self, head: &RequestHead, mut pieces: Box<dyn Pieces>) -> std::io::Result<()> {
@@ -353,6 +387,7 @@ impl Connection {
             (opening.content_encoding, opening.vary) = (Some("gzip"), Some("Accept-Encoding"));
         }
         opening.push_to(&mut out);
+        let mut pace = Pace::new(self.local.shared.limits.request_timeout);
         let mut piece = Vec::with_capacity(80 << 10);
         while pieces.next(&mut piece) {
             if framing == Framing::Chunked {
@@ -361,7 +396,7 @@ impl Connection {
                 out.extend_from_slice(&piece);
             }
             piece.clear();
-            self.send(&out).await?;
+            self.send_in_time(&mut pace, &out).await?;
             out.clear();
             // A long list must not keep the shard from its watches.
             self.local.breathe().await;
@@ -369,7 +404,7 @@ impl Connection {
         if framing == Framing::Chunked {
             out.extend_from_slice(LAST_CHUNK);
         }
-        self.send(&out).await
+        self.send_in_time(&mut pace, &out).await
     }
 
     /// A stream that is one ERROR event: how a watch that cannot begin is told (recordings 06 and 07).

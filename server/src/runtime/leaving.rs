@@ -12,6 +12,7 @@ use revcast_engine::limits::DRAIN_GRACE;
 use revcast_engine::tick::Tick;
 use rustix::net::{RecvFlags, Shutdown, recv, shutdown};
 
+use super::crowd::Ticket;
 use super::uring::{GENERATION_BITS, Owner, Polls, Told};
 use super::wrap::Tail;
 
@@ -27,6 +28,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 struct Leaver {
     fd: OwnedFd,
     tail: Tail,
+    /// Its connection counts until it is closed.
+    _ticket: Option<Ticket>,
     deadline: Tick,
     /// What it may still say.
     patience: usize,
@@ -98,10 +101,17 @@ pub(super) struct Leaving {
 
 impl Leaving {
     /// Sees a socket out, which is polled for nothing. How many have gone: it, or nobody yet.
-    pub(super) fn take(&mut self, fd: OwnedFd, tail: Tail, now: Tick, polls: &mut Polls) -> usize {
+    pub(super) fn take(
+        &mut self,
+        fd: OwnedFd,
+        tail: Tail,
+        ticket: Option<Ticket>,
+        now: Tick,
+        polls: &mut Polls,
+    ) -> usize {
         let deadline = now.plus(DRAIN_GRACE);
-        let mut leaver =
-            Leaver { fd, tail, deadline, patience: LINGER_BYTES, hearing: false, waiting: false };
+        let (patience, hearing, waiting) = (LINGER_BYTES, false, false);
+        let mut leaver = Leaver { fd, tail, _ticket: ticket, deadline, patience, hearing, waiting };
         if leaver.say(now) == Next::Goes {
             return 1;
         }
@@ -201,7 +211,7 @@ mod tests {
 
         fn take(&mut self, fd: UnixStream, tail: Tail) -> usize {
             let now = self.now();
-            let gone = self.leaving.take(fd.into(), tail, now, &mut self.polls);
+            let gone = self.leaving.take(fd.into(), tail, None, now, &mut self.polls);
             self.polls.submit();
             gone
         }

@@ -15,6 +15,7 @@ mod leaving;
 mod local;
 mod memory;
 mod metrics;
+mod pace;
 mod passes;
 mod sends;
 mod session;

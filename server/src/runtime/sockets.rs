@@ -192,9 +192,11 @@ impl Sockets {
     pub(super) fn part(&mut self, id: WatcherId, clean: bool, now: Tick) -> Option<Remains> {
         let mut socket = self.by_slot.get_mut(id.slot())?.take_if(|socket| socket.id == id)?;
         socket.forget(&mut self.polls);
+        // The watch is over; its connection counts until the socket is closed.
+        let ticket = socket.seat.and_then(|seat| seat.connection);
         match socket.wrap {
             Some(wrap) if clean && !socket.keep_alive => {
-                self.gone += self.leaving.take(socket.fd, wrap.into_tail(), now, &mut self.polls);
+                self.gone += self.leaving.take(socket.fd, wrap.into_tail(), ticket, now, &mut self.polls);
                 None
             }
             wrap => {
@@ -202,7 +204,6 @@ impl Sockets {
                 let leftover = socket.leftover.map_or_else(Vec::new, <[u8]>::into_vec);
                 let (keys, owed, kept) = wrap.map(|wrap| wrap.into_parts()).unwrap_or_default();
                 let leftover = if kept.is_empty() { leftover } else { [kept, leftover].concat() };
-                let ticket = socket.seat.and_then(|seat| seat.connection);
                 let remains = Remains { socket: socket.fd, keys, owed, leftover, ticket };
                 (clean && socket.keep_alive).then_some(remains)
             }

@@ -148,7 +148,7 @@ fn applied<H: Host>(
     };
     let new =
         owners.apply(&applier, &live, config, merge::of(call.resource)).map_err(|fault| match fault {
-            ApplyFault::Conflicts(conflicts) => conflict(&conflicts),
+            ApplyFault::Conflicts { listed, more } => conflict(&listed, more),
             ApplyFault::List(why) => {
                 Status::bad_request(format!("failed to create typed patch object: {why}"))
             }
@@ -175,16 +175,17 @@ fn check_absent<H: Host>(call: &Call<'_, H>, draft: &Draft, name: &str) -> Resul
     }
 }
 
-/// 409, in the words of apimachinery's `managedfields/internal/conflict.go`.
-fn conflict(conflicts: &[Conflict]) -> Status {
+/// 409, in the words of apimachinery's `managedfields/internal/conflict.go`; how many `more` there are than are listed is
+/// said behind them.
+fn conflict(listed: &[Conflict], more: usize) -> Status {
     let cause = |conflict: &Conflict| Cause {
         reason: "FieldManagerConflict".to_owned(),
         message: format!("conflict with {}", conflict.manager),
         field: conflict.path.clone(),
     };
-    let message = match conflicts {
-        [one] => format!("Apply failed with 1 conflict: conflict with {}: {}", one.manager, one.path),
-        many => {
+    let message = match (listed, more) {
+        ([one], 0) => format!("Apply failed with 1 conflict: conflict with {}: {}", one.manager, one.path),
+        (many, more) => {
             let mut lines = Vec::new();
             let mut manager = None;
             for conflict in many {
@@ -194,8 +195,11 @@ fn conflict(conflicts: &[Conflict]) -> Status {
                 }
                 lines.push(format!("- {}", conflict.path));
             }
-            format!("Apply failed with {} conflicts: {}", many.len(), lines.join("\n"))
+            if more > 0 {
+                lines.push(format!("and {more} more"));
+            }
+            format!("Apply failed with {} conflicts: {}", many.len() + more, lines.join("\n"))
         }
     };
-    Status::apply_conflict(message, conflicts.iter().map(cause).collect())
+    Status::apply_conflict(message, listed.iter().map(cause).collect())
 }

@@ -88,7 +88,7 @@ pub(super) async fn delete<H: Host>(
             let uid = marked.meta("uid").to_owned();
             return Ok(if held { Fate::Waits(shown) } else { Fate::Gone { uid, last: shown } });
         }
-        let action = call.put(marked.to_json(call))?;
+        let action = call.put_marked(marked.to_json(call))?;
         match call.write(key, Expect::At(current.revision()), action).await? {
             Outcome::Made(Some(object)) if held => return Ok(Fate::Waits(object.json().to_vec())),
             // The next round finds nothing left to mark.

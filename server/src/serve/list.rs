@@ -1,7 +1,8 @@
 //! LIST: pages of objects, written while they are sent.
 //!
 //! Owns which state a list shows, where a page ends, and the frame around the items (recordings 01, 02, 06, 17). A
-//! list holds one snapshot and never its own text: a piece is made when the one before is on its way.
+//! list holds one snapshot and never its own text, however it is spelled: a piece is made when the one before is on its
+//! way.
 
 use std::sync::Arc;
 
@@ -18,6 +19,7 @@ use super::{Call, Host, Pieces, Reply, get, gzip, reply};
 use crate::api::resources::{ApiResource, Registry};
 use crate::api::table::{self, Printer};
 use crate::http::continuation::{Continuation, PageRevision};
+use crate::http::indent::Indent;
 use crate::http::options::{ListOptions, ListVersion};
 use crate::http::response::{JSON, YAML};
 use crate::http::status::{Layout, Status};
@@ -221,33 +223,30 @@ impl Page {
             .filter(|object| self.choice.takes(object))
     }
 
-    /// The list: whole when it is short, must be indented, or goes to a client that knows no chunks.
+    /// The list: whole when it is short, else in pieces.
     pub(super) async fn reply<H: Host>(self, call: &Call<'_, H>) -> Result<Reply, Status> {
         let mut writer = ListWriter {
             registry: Arc::clone(&call.app.registry),
             resource: call.resource.row,
             shape: call.shape,
-            yaml: call.spelling == Spelling::Yaml,
+            pen: Pen::of(call.spelling),
             now: call.now_seconds(),
             page: self,
             stage: Stage::Opening,
             first: true,
             ready: Vec::new(),
         };
-        let pretty = call.spelling == Spelling::Json(Layout::Pretty);
-        let in_one = pretty || !call.head.takes_chunked_reply();
         // Whether it is long enough for gzip must be known before its head is sent.
         let short = if call.head.accepts_gzip() { gzip::WHOLE_BYTES_MIN } else { WHOLE_BYTES_MAX };
         let mut body = Vec::new();
         while writer.append(&mut body) {
-            if body.len() > short && !in_one {
+            if body.len() > short {
                 break;
             }
             call.host.breathe().await;
         }
-        if in_one || body.len() <= WHOLE_BYTES_MAX {
-            let body = if pretty { call.spelling.spell(body) } else { body.into() };
-            return Ok(Reply::Whole(reply::whole(200, call.spelling.content_type(), body)));
+        if body.len() <= WHOLE_BYTES_MAX {
+            return Ok(Reply::Whole(reply::whole(200, call.spelling.content_type(), body.into())));
         }
         let zipped = call.head.accepts_gzip() && body.len() > short;
         writer.ready = body;
@@ -256,6 +255,26 @@ impl Page {
             return Ok(Reply::Pieces(pieces));
         }
         Ok(gzip::pieces(call.host, pieces, WHOLE_BYTES_MAX).await)
+    }
+}
+
+/// How a list is spelled.
+#[derive(Clone, Copy, Debug)]
+enum Pen {
+    /// JSON on one line.
+    Compact,
+    /// JSON on many lines, and where they stand.
+    Indented(Indent),
+    Yaml,
+}
+
+impl Pen {
+    fn of(spelling: Spelling) -> Self {
+        match spelling {
+            Spelling::Json(Layout::Compact) => Self::Compact,
+            Spelling::Json(Layout::Pretty) => Self::Indented(Indent::default()),
+            Spelling::Yaml => Self::Yaml,
+        }
     }
 }
 
@@ -273,8 +292,7 @@ struct ListWriter {
     registry: Arc<Registry>,
     resource: ResourceId,
     shape: Shape,
-    /// Whether it is YAML; JSON otherwise.
-    yaml: bool,
+    pen: Pen,
     now: i64,
     page: Page,
     stage: Stage,
@@ -294,7 +312,10 @@ impl Pieces for ListWriter {
     }
 
     fn content_type(&self) -> &'static str {
-        if self.yaml { YAML } else { JSON }
+        match self.pen {
+            Pen::Compact | Pen::Indented(_) => JSON,
+            Pen::Yaml => YAML,
+        }
     }
 }
 
@@ -303,14 +324,11 @@ impl ListWriter {
     fn append(&mut self, out: &mut Vec<u8>) -> bool {
         let registry = Arc::clone(&self.registry);
         let Some(resource) = registry.get(self.resource) else { return false };
+        let mut pen = self.pen;
         match self.stage {
             Stage::Done => return false,
             Stage::Opening => {
-                if self.yaml {
-                    self.open_yaml(out, resource)
-                } else {
-                    self.open(out, resource)
-                }
+                self.push_opening(&mut pen, out, resource);
                 self.stage = Stage::Items;
             }
             Stage::Items => {}
@@ -327,20 +345,7 @@ impl ListWriter {
             }
             scanned += 1;
             if self.page.choice.takes(object) {
-                if self.yaml {
-                    if self.first {
-                        out.extend_from_slice(self.items_key());
-                        out.extend_from_slice(b":\n");
-                    }
-                    scratch.clear();
-                    item(&mut scratch, resource, self.shape, object, self.now);
-                    yaml::push_item(out, &scratch);
-                } else {
-                    if !self.first {
-                        out.push(b',');
-                    }
-                    item(out, resource, self.shape, object, self.now);
-                }
+                self.push_item(&mut pen, out, &mut scratch, resource, object);
                 self.first = false;
             }
             if out.len() >= until || scanned == SCAN_MAX {
@@ -351,16 +356,64 @@ impl ListWriter {
         }
         drop(objects);
         if ended {
-            if self.yaml {
-                self.close_yaml(out, resource)
-            } else {
-                out.extend_from_slice(b"]}\n")
+            match &mut pen {
+                Pen::Compact => out.extend_from_slice(b"]}\n"),
+                Pen::Indented(indent) => indent.push(out, b"]}"),
+                Pen::Yaml => self.close_yaml(out, resource),
             }
             self.stage = Stage::Done;
         } else {
             self.page.after = seen;
         }
+        self.pen = pen;
         true
+    }
+
+    fn push_opening(&self, pen: &mut Pen, out: &mut Vec<u8>, resource: &ApiResource) {
+        match pen {
+            Pen::Compact => self.open(out, resource),
+            Pen::Indented(indent) => {
+                let mut opening = Vec::new();
+                self.open(&mut opening, resource);
+                indent.push(out, &opening);
+            }
+            Pen::Yaml => self.open_yaml(out, resource),
+        }
+    }
+
+    /// Appends one item, and what stands between it and what was before. `scratch` is used for its memory alone.
+    fn push_item(
+        &self,
+        pen: &mut Pen,
+        out: &mut Vec<u8>,
+        scratch: &mut Vec<u8>,
+        resource: &ApiResource,
+        object: &Object,
+    ) {
+        scratch.clear();
+        match pen {
+            Pen::Compact => {
+                if !self.first {
+                    out.push(b',');
+                }
+                item(out, resource, self.shape, object, self.now);
+            }
+            Pen::Indented(indent) => {
+                if !self.first {
+                    indent.push(out, b",");
+                }
+                item(scratch, resource, self.shape, object, self.now);
+                indent.push_value(out, scratch);
+            }
+            Pen::Yaml => {
+                if self.first {
+                    out.extend_from_slice(self.items_key());
+                    out.extend_from_slice(b":\n");
+                }
+                item(scratch, resource, self.shape, object, self.now);
+                yaml::push_item(out, scratch);
+            }
+        }
     }
 
     fn open(&self, out: &mut Vec<u8>, resource: &ApiResource) {

@@ -1,7 +1,7 @@
 //! What each request means: from a parsed head and a body to a [`Reply`].
 //!
 //! Owns the verbs of the Kubernetes API over a [`Host`] and the [`App`]. It knows no socket and no runtime, and it
-//! never holds a whole list in memory unless it must be indented. What differs from kube-apiserver, on purpose:
+//! never holds a whole list in memory. What differs from kube-apiserver, on purpose:
 //!
 //! - Objects are kept as they come: there is no schema, no admission, no conversion and no garbage collection.
 //!   `propagationPolicy` is accepted and does nothing.

@@ -16,6 +16,9 @@ const SUBDOMAIN_TOO_LONG: &str = "must be no more than 253 bytes";
 const LABEL_BYTES_MAX: usize = 63;
 /// Bytes of all annotations of an object together.
 const ANNOTATIONS_BYTES_MAX: usize = 256 << 10;
+/// The most faults of labels, annotations and finalizers that a reply lists. Kubernetes lists all; an object of 3 MiB
+/// could then ask for a reply of eighty.
+const FAULTS_LISTED_MAX: usize = 100;
 /// Random characters behind a `generateName`.
 const SUFFIX_LEN: usize = 5;
 /// What they are drawn from: no vowels, so that no words come out (apimachinery `util/rand`).
@@ -89,40 +92,29 @@ fn is_dns_label(label: &str) -> bool {
         && bytes.iter().all(|b| small(b) || *b == b'-')
 }
 
-/// Everything that is wrong with labels and annotations, which are maps of text.
+/// What is wrong with labels, annotations and finalizers: the first [`FAULTS_LISTED_MAX`] faults. What is behind them is
+/// not looked at.
 pub(super) fn metadata_faults(metadata: &Map<String, Value>) -> Vec<Cause> {
-    let mut causes = Vec::new();
-    if let Some(Value::Object(labels)) = metadata.get("labels") {
-        for (key, value) in labels {
-            let value = value.as_str().unwrap_or_default();
-            if let Some(why) = key_fault(key) {
-                causes.push(Cause::invalid("metadata.labels", key, &why));
-            }
-            if let Some(why) = value_fault(value) {
-                causes.push(Cause::invalid("metadata.labels", value, &why));
-            }
-        }
-    }
-    if let Some(Value::Object(annotations)) = metadata.get("annotations") {
-        let mut bytes = 0;
-        for (key, value) in annotations {
-            bytes += key.len() + value.as_str().map_or(0, str::len);
-            if let Some(why) = key_fault(&key.to_ascii_lowercase()) {
-                causes.push(Cause::invalid("metadata.annotations", key, &why));
-            }
-        }
-        if bytes > ANNOTATIONS_BYTES_MAX {
-            causes.push(Cause::too_long("metadata.annotations", ANNOTATIONS_BYTES_MAX));
-        }
-    }
-    if let Some(Value::Array(finalizers)) = metadata.get("finalizers") {
-        for finalizer in finalizers.iter().filter_map(Value::as_str) {
-            if let Some(why) = key_fault(finalizer) {
-                causes.push(Cause::invalid("metadata.finalizers", finalizer, &why));
-            }
-        }
-    }
-    causes
+    let map = |member: &str| metadata.get(member).and_then(Value::as_object).into_iter().flatten();
+    let of_labels = map("labels").flat_map(|(key, value)| {
+        let value = value.as_str().unwrap_or_default();
+        let cause =
+            |text: &str, why: Option<String>| why.map(|why| Cause::invalid("metadata.labels", text, &why));
+        [cause(key, key_fault(key)), cause(value, value_fault(value))]
+    });
+    let of_annotations = map("annotations").map(|(key, _)| {
+        key_fault(&key.to_ascii_lowercase()).map(|why| Cause::invalid("metadata.annotations", key, &why))
+    });
+    let bytes: usize =
+        map("annotations").map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum();
+    let too_long = (bytes > ANNOTATIONS_BYTES_MAX)
+        .then(|| Cause::too_long("metadata.annotations", ANNOTATIONS_BYTES_MAX));
+    let finalizers = metadata.get("finalizers").and_then(Value::as_array).into_iter().flatten();
+    let of_finalizers = finalizers.filter_map(Value::as_str).map(|finalizer| {
+        key_fault(finalizer).map(|why| Cause::invalid("metadata.finalizers", finalizer, &why))
+    });
+    let all = of_labels.chain(of_annotations).chain([too_long]).chain(of_finalizers);
+    all.flatten().take(FAULTS_LISTED_MAX).collect()
 }
 
 /// `base` and five characters made of `random` (apiserver `storage/names`): at most 63 bytes in all.
@@ -144,6 +136,8 @@ pub(super) fn generate(base: &str, random: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::api::resources::Registry;
 
@@ -181,6 +175,37 @@ mod tests {
             assert_eq!((faults.len(), faults[0].field.as_str()), (1, "metadata.generateName"), "{bad}");
             assert!(faults[0].message.starts_with(&format!("Invalid value: {bad:?}: ")), "{faults:?}");
         }
+    }
+
+    #[test]
+    fn so_many_faults_of_metadata_are_listed() {
+        let faults = |metadata: Value| metadata_faults(metadata.as_object().expect("an object"));
+        let one_each = json!({"labels": {"-a": "-b", "c": "d"}, "annotations": {"-E": "-f", "G": "-h"},
+            "finalizers": ["-i", "j/k"]});
+        let told = faults(one_each);
+        let wanted = [("labels", "-a"), ("labels", "-b"), ("annotations", "-E"), ("finalizers", "-i")];
+        assert_eq!(told.len(), wanted.len(), "{told:?}");
+        for (cause, (member, bad)) in told.iter().zip(wanted) {
+            assert_eq!(cause.field, format!("metadata.{member}"));
+            assert!(cause.message.starts_with(&format!("Invalid value: {bad:?}: ")), "{cause:?}");
+        }
+        let large = faults(json!({"annotations": {"a": "b".repeat(ANNOTATIONS_BYTES_MAX)}}));
+        assert_eq!(large, [Cause::too_long("metadata.annotations", ANNOTATIONS_BYTES_MAX)]);
+
+        let map = |count: usize| -> Map<String, Value> {
+            (0..count).map(|n| (format!("-{n}"), json!("-"))).collect()
+        };
+        let list = |count: usize| -> Vec<String> { (0..count).map(|n| format!("-{n}")).collect() };
+        for (few, many) in [
+            (json!({"labels": map(49)}), json!({"labels": map(1_000)})),
+            (json!({"annotations": map(98)}), json!({"annotations": map(1_000)})),
+            (json!({"finalizers": list(98)}), json!({"finalizers": list(1_000)})),
+        ] {
+            assert_eq!(faults(few).len(), 98);
+            assert_eq!(faults(many).len(), FAULTS_LISTED_MAX);
+        }
+        let all = faults(json!({"labels": map(40), "annotations": map(40), "finalizers": list(40)}));
+        assert_eq!(all.len(), FAULTS_LISTED_MAX, "all of them together");
     }
 
     #[test]

@@ -61,7 +61,7 @@ fn from_yaml<H: Host>(call: &Call<'_, H>, body: &Bytes) -> Result<Value, Status>
 }
 
 /// Values of one body: each takes some seventy bytes of memory while it is worked on, several times.
-const VALUES_MAX: usize = 500_000;
+pub(super) const VALUES_MAX: usize = 500_000;
 
 /// Refuses JSON of more values than objects have, before it is taken apart: `[0,0,0,...]` grows fortyfold.
 ///

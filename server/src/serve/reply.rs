@@ -5,6 +5,7 @@ use bytes::Bytes;
 use super::host::{Reply, Whole};
 use crate::api::discovery::Document;
 use crate::http::accept::{self, Agreed, Media};
+use crate::http::indent;
 use crate::http::response::{Caching, JSON, PAGE_NOT_FOUND, TEXT, YAML};
 use crate::http::status::{Layout, Status};
 use crate::http::websocket::{self, HandshakeError};
@@ -57,14 +58,17 @@ impl Spelling {
         }
     }
 
-    /// JSON (one line, no line feed) as it is wanted.
+    /// JSON (one line, no line feed) as it is wanted; on one line also when it would get too long on many.
     pub(super) fn spell(self, mut json: Vec<u8>) -> Bytes {
         match self {
             Self::Json(Layout::Compact) => {
                 json.push(b'\n');
                 json.into()
             }
-            Self::Json(Layout::Pretty) => indented(&json).into(),
+            Self::Json(Layout::Pretty) => match indent::indented(&json) {
+                Some(indented) => indented.into(),
+                None => Self::Json(Layout::Compact).spell(json),
+            },
             Self::Yaml => yaml::from_json(&json).into(),
         }
     }
@@ -134,75 +138,9 @@ fn holds(if_none_match: &str, etag: &str) -> bool {
     if_none_match.split(',').map(str::trim).any(|one| one == "*" || one.trim_start_matches("W/") == etag)
 }
 
-/// Indents JSON by two spaces a level, as Go's `json.Indent` does; scalars stay byte for byte.
-fn indented(json: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(json.len() + json.len() / 2);
-    let mut depth = 0_usize;
-    let mut in_string = false;
-    let mut escaped = false;
-    // An opening bracket whose line break waits for the first thing inside: `{}` and `[]` stay closed.
-    let mut opened = false;
-    let line = |out: &mut Vec<u8>, depth: usize| {
-        out.push(b'\n');
-        out.resize(out.len() + depth * 2, b' ');
-    };
-    for &byte in json {
-        if in_string {
-            in_string = escaped || byte != b'"';
-            escaped = byte == b'\\' && !escaped;
-            out.push(byte);
-            continue;
-        }
-        match byte {
-            b' ' | b'\t' | b'\r' | b'\n' => continue,
-            b'}' | b']' => {
-                depth = depth.saturating_sub(1);
-                if !opened {
-                    line(&mut out, depth);
-                }
-                opened = false;
-                out.push(byte);
-                continue;
-            }
-            _ => {}
-        }
-        if opened {
-            line(&mut out, depth);
-            opened = false;
-        }
-        match byte {
-            b'{' | b'[' => {
-                depth += 1;
-                opened = true;
-                out.push(byte);
-            }
-            b',' => {
-                out.push(byte);
-                line(&mut out, depth);
-            }
-            b':' => out.extend_from_slice(b": "),
-            _ => {
-                in_string = byte == b'"';
-                out.push(byte);
-            }
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn indenting_is_that_of_go() {
-        let json = br#"{"a":{},"b":[],"c":[1,{"d":"x{,:\"}\\"}],"e":1.50,"f":null}"#;
-        let expected = "{\n  \"a\": {},\n  \"b\": [],\n  \"c\": [\n    1,\n    {\n      \"d\": \"x{,:\\\"}\\\\\"\n    }\n  ],\n  \"e\": 1.50,\n  \"f\": null\n}";
-        assert_eq!(String::from_utf8_lossy(&indented(json)), expected);
-        let value: serde_json::Value =
-            serde_json::from_str(r#"{"k":[{"x":1},[],{}],"s":"a b"}"#).expect("JSON");
-        assert_eq!(indented(value.to_string().as_bytes()), serde_json::to_vec_pretty(&value).expect("JSON"));
-    }
 
     #[test]
     fn etags_compare_weakly() {

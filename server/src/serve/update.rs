@@ -3,6 +3,9 @@
 //! Owns what an update cannot change, when it is no change at all, and when it ends an object that waits for its
 //! finalizers.
 
+use std::collections::HashSet;
+use std::hash::Hash;
+
 use bytes::Bytes;
 use revcast_engine::Object;
 use revcast_engine::revision::Revision;
@@ -74,7 +77,7 @@ pub(super) async fn run<H: Host>(
         // Who asked for a grace period ends it by a DELETE (apiserver `registry/generic`: `ShouldDeleteDuringUpdate`).
         let grace = old.metadata.get("deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(0);
         let ends = old.is_terminating() && grace == 0 && new.finalizers().is_empty();
-        let action = call.put(value)?;
+        let action = call.put_over(&current, value)?;
         if dry_run {
             return Ok(call.show(200, &new.to_json_at(call, &current.revision().to_string())));
         }
@@ -226,12 +229,10 @@ fn follow_owners<H: Host>(call: &Call<'_, H>, old: &Draft, new: &mut Draft, told
 fn check<H: Host>(call: &Call<'_, H>, old: &Draft, new: &Draft) -> Result<(), Status> {
     let mut causes = Vec::new();
     if old.is_terminating() {
-        let added: Vec<&str> = new
-            .finalizers()
-            .iter()
-            .filter(|finalizer| !old.finalizers().contains(finalizer))
-            .filter_map(Value::as_str)
-            .collect();
+        let added = added(
+            old.finalizers().iter().filter_map(Value::as_str),
+            new.finalizers().iter().filter_map(Value::as_str),
+        );
         if !added.is_empty() {
             let why = format!(
                 "no new finalizers can be added if the object is being deleted, found new finalizers {added:?}"
@@ -240,4 +241,47 @@ fn check<H: Host>(call: &Call<'_, H>, old: &Draft, new: &Draft) -> Result<(), St
         }
     }
     new.validate(call, causes)
+}
+
+/// What of `new` is not in `old`, in its order.
+fn added<T: Eq + Hash>(old: impl Iterator<Item = T>, new: impl Iterator<Item = T>) -> Vec<T> {
+    let old: HashSet<T> = old.collect();
+    new.filter(|one| !old.contains(one)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::hash::Hasher;
+    use std::ops::Range;
+
+    use super::*;
+
+    /// A number that counts how often it is compared.
+    struct Counted<'a>(usize, &'a Cell<usize>);
+
+    impl PartialEq for Counted<'_> {
+        fn eq(&self, other: &Self) -> bool {
+            self.1.set(self.1.get() + 1);
+            self.0 == other.0
+        }
+    }
+
+    impl Eq for Counted<'_> {}
+
+    impl Hash for Counted<'_> {
+        fn hash<S: Hasher>(&self, state: &mut S) {
+            self.0.hash(state);
+        }
+    }
+
+    #[test]
+    fn what_is_added_is_found_without_comparing_all_with_all() {
+        let compared = &Cell::new(0);
+        let numbers = |range: Range<usize>| range.map(move |n| Counted(n, compared));
+        let found = added(numbers(0..2_000), numbers(1_000..3_000));
+        assert!(found.iter().map(|one| one.0).eq(2_000..3_000));
+        assert!(compared.get() < 10_000, "{} comparisons", compared.get());
+        assert_eq!(added(["a", "b"].into_iter(), ["c", "b", "d", "c"].into_iter()), ["c", "d", "c"]);
+    }
 }

@@ -11,7 +11,8 @@ use revcast_engine::key::Key;
 use revcast_engine::revision::Revision;
 
 use super::host::WriteError;
-use super::{Call, Host};
+use super::{Call, Host, payload};
+use crate::http::body::BODY_BYTES_MAX;
 use crate::http::status::Status;
 use crate::source::{Action, Expect, Fault, Txn, TxnError, VALUE_BYTES_MAX};
 
@@ -19,8 +20,15 @@ use crate::source::{Action, Expect, Fault, Txn, TxnError, VALUE_BYTES_MAX};
 pub(super) const ATTEMPTS_MAX: usize = 5;
 /// How deep a stored object may nest: what the JSON parser reads again. A patch can make more of two that it read.
 const DEPTH_MAX: usize = 127;
+/// Bytes of an object that is written: those of a body, and room for what the server adds, above all
+/// `metadata.managedFields`. Patches make more of what is there than any body has.
+const OBJECT_BYTES_MAX: usize = BODY_BYTES_MAX + (1 << 20);
+/// Values of one: as with a body, and some more.
+const OBJECT_VALUES_MAX: usize = payload::VALUES_MAX + payload::VALUES_MAX / 4;
 /// What `Retry-After` says when the store takes no write now.
 const BUSY_RETRY_SECONDS: u32 = 1;
+
+const _: () = assert!(OBJECT_BYTES_MAX <= VALUE_BYTES_MAX);
 
 /// What became of one write.
 #[derive(Debug)]
@@ -45,15 +53,34 @@ impl<H: Host> Call<'_, H> {
         }
     }
 
-    /// What to put at a key: checked, so that whoever publishes it can read it.
+    /// What to put at a key that has no value: checked, so that whoever publishes it can read it, and whoever changes it has
+    /// the memory.
     ///
     /// # Errors
     /// 400 when the engine could not serve the value or nobody could change it again; 413 when it is too large.
     pub(super) fn put(&self, value: Vec<u8>) -> Result<Action, Status> {
-        if value.len() > VALUE_BYTES_MAX {
+        let extent = Extent::of(&value);
+        extent.check(Extent::default)?;
+        self.checked(extent, value)
+    }
+
+    /// The same in the place of `old`. What was made too large, by others, may be written as long as it does not grow.
+    pub(super) fn put_over(&self, old: &Object, value: Vec<u8>) -> Result<Action, Status> {
+        let extent = Extent::of(&value);
+        extent.check(|| Extent::stored(old))?;
+        self.checked(extent, value)
+    }
+
+    /// The same of an object that is marked to go: that it gets longer by the mark must not keep it here.
+    pub(super) fn put_marked(&self, value: Vec<u8>) -> Result<Action, Status> {
+        self.checked(Extent::of(&value), value)
+    }
+
+    fn checked(&self, extent: Extent, value: Vec<u8>) -> Result<Action, Status> {
+        if extent.bytes > VALUE_BYTES_MAX {
             return Err(Status::request_entity_too_large(VALUE_BYTES_MAX));
         }
-        if nesting(&value) > DEPTH_MAX {
+        if extent.depth > DEPTH_MAX {
             let why = format!("the object nests deeper than {DEPTH_MAX} levels: make it flatter");
             return Err(Status::bad_request(why));
         }
@@ -70,30 +97,73 @@ impl<H: Host> Call<'_, H> {
     }
 }
 
-/// How deep a JSON text nests.
-fn nesting(json: &[u8]) -> usize {
-    let (mut depth, mut deepest) = (0_usize, 0);
-    let mut bytes = json.iter();
-    while let Some(byte) = bytes.next() {
-        match byte {
-            b'{' | b'[' => {
-                depth += 1;
-                deepest = deepest.max(depth);
-            }
-            b'}' | b']' => depth = depth.saturating_sub(1),
-            b'"' => {
-                while let Some(byte) = bytes.next() {
-                    match byte {
-                        b'"' => break,
-                        b'\\' => drop(bytes.next()),
-                        _ => {}
+/// How much a JSON text is.
+#[derive(Clone, Copy, Debug, Default)]
+struct Extent {
+    bytes: usize,
+    /// How deep it nests.
+    depth: usize,
+    /// At most so many, counted as those of a body.
+    values: usize,
+}
+
+impl Extent {
+    fn of(json: &[u8]) -> Self {
+        let (mut depth, mut deepest, mut values) = (0_usize, 0, 1_usize);
+        let mut bytes = json.iter();
+        while let Some(byte) = bytes.next() {
+            match byte {
+                b'{' | b'[' => {
+                    values += 1;
+                    depth += 1;
+                    deepest = deepest.max(depth);
+                }
+                b',' => values += 1,
+                b'}' | b']' => depth = depth.saturating_sub(1),
+                b'"' => {
+                    while let Some(byte) = bytes.next() {
+                        match byte {
+                            b'"' => break,
+                            b'\\' => drop(bytes.next()),
+                            _ => {}
+                        }
                     }
                 }
+                _ => {}
             }
-            _ => {}
         }
+        Self { bytes: json.len(), depth: deepest, values }
     }
-    deepest
+
+    /// Of an object as its writer sent it: without the `resourceVersion` that the engine spliced in.
+    fn stored(object: &Object) -> Self {
+        let shown = Self::of(object.json());
+        let version = ",\"resourceVersion\":\"\"".len() + object.revision().to_string().len();
+        Self { bytes: shown.bytes.saturating_sub(version), values: shown.values.saturating_sub(1), ..shown }
+    }
+
+    /// Refuses more than an object may have, unless the one before had as much.
+    fn check(self, before: impl FnOnce() -> Self) -> Result<(), Status> {
+        let Self { bytes, values, .. } = self;
+        if bytes <= OBJECT_BYTES_MAX && values <= OBJECT_VALUES_MAX {
+            return Ok(());
+        }
+        let before = before();
+        let why = if bytes > OBJECT_BYTES_MAX.max(before.bytes) {
+            format!(
+                "Request entity too large: limit is {OBJECT_BYTES_MAX}, and the object would have {bytes} bytes: keep less in \
+                 one object"
+            )
+        } else if values > OBJECT_VALUES_MAX.max(before.values) {
+            format!(
+                "Request entity too large: limit is {OBJECT_VALUES_MAX} values, and the object would have {values}: put data of \
+                 that size into fewer, longer strings"
+            )
+        } else {
+            return Ok(());
+        };
+        Err(Status::other(413, why))
+    }
 }
 
 /// The answer to a write that was not made.

@@ -138,6 +138,7 @@ fn long_lists_come_in_chunks_and_short_ones_whole() {
     let short = connection.request("GET", &format!("{LIST}?limit=2"), &[], &[]).unwrap();
     assert_eq!(short.header("content-length"), Some(short.body.len().to_string().as_str()));
     let pretty = connection.request("GET", &format!("{LIST}?pretty=true"), &[], &[]).unwrap();
+    assert_eq!(pretty.header("transfer-encoding"), Some("chunked"));
     assert!(pretty.text().starts_with("{\n  \"kind\": \"ConfigMapList\""));
     assert_eq!(pretty.json(), long.json());
     // Deleted together: one event each, and nothing is left.

@@ -90,6 +90,8 @@ fn a_watch_that_cannot_begin_says_so_and_closes() {
     for number in 0..5 {
         last = create(&client, "e", &format!("cm{number}"), "0");
     }
+    // With etcd a write is answered before its event has come back; only what has come is forgotten here.
+    assert_eq!(newest(&client), last);
     let reply = server.admin_client().request("POST", &format!("/compact?revision={last}"), &[], &[]);
     assert_eq!(reply.status, 200);
     let theirs = one("06-410-gone.txt", "WATCH from RV=1");
@@ -125,7 +127,7 @@ fn shapes_and_bookmarks_are_the_same_as_in_chunks() {
     let table = ("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io");
     for (headers, accept) in [(vec![table], format!("{}: {}\r\n", table.0, table.1)), (vec![], String::new())]
     {
-        let path = "/api/v1/namespaces/s/configmaps?watch=1&allowWatchBookmarks=true&timeoutSeconds=3&\
+        let path = "/api/v1/namespaces/s/configmaps?watch=1&allowWatchBookmarks=true&timeoutSeconds=6&\
             sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
         let mut chunks = client.watch_as(path, &headers).unwrap();
         let mut socket = WebSocket::open(&server.address, path, &format!("{UPGRADE}{accept}")).unwrap();

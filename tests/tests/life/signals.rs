@@ -15,7 +15,7 @@ fn create(server: &Server, name: &str) {
 
 #[test]
 fn in_the_delay_everything_goes_on_but_it_is_not_ready() {
-    let mut server = Server::start(&["--drain-delay", "3s", "--drain-grace", "2s"]);
+    let mut server = Server::start(&["--drain-delay", "8s", "--drain-grace", "2s"]);
     let client = server.client();
     create(&server, "before");
     let newest = client.get(PATH).json()["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
@@ -27,7 +27,7 @@ fn in_the_delay_everything_goes_on_but_it_is_not_ready() {
     let began = Instant::now();
     server.signal(Signal::TERM);
     while client.get("/readyz").status == 200 {
-        assert!(began.elapsed() < Duration::from_secs(1), "not ready at once");
+        assert!(began.elapsed() < Duration::from_secs(5), "not ready at once");
     }
     let ready = client.get("/readyz");
     assert_eq!(ready.status, 503);
@@ -43,13 +43,13 @@ fn in_the_delay_everything_goes_on_but_it_is_not_ready() {
     let reply = kept.request("GET", PATH, &[], &[]).unwrap();
     assert_eq!((reply.status, reply.header("connection")), (200, Some("close")));
     assert!(kept.request("GET", PATH, &[], &[]).is_err(), "it was closed behind that reply");
-    assert!(began.elapsed() < Duration::from_secs(3), "the machine is too slow for this test");
+    assert!(began.elapsed() < Duration::from_secs(8), "the machine is too slow for this test");
     // Now it closes: bookmarks, last chunks, no more connections.
     for watch in [&mut watch, &mut late] {
         let rest = watch.rest();
         assert!(rest.iter().all(|(kind, _)| kind == "BOOKMARK"), "{rest:?}");
     }
-    assert!(began.elapsed() >= Duration::from_secs(3), "not before the delay is over");
+    assert!(began.elapsed() >= Duration::from_secs(8), "not before the delay is over");
     assert_eq!(server.await_end(Duration::from_secs(5)), 0);
     assert!(client.connect().is_err());
 }

@@ -209,7 +209,7 @@ fn what_is_no_selector() {
     let many = (0..900).map(|n| format!("v{n}")).collect::<Vec<_>>().join(",");
     let list = client.get(&format!("{MAPS}?labelSelector={}", escaped(&format!("a in (b,{many})"))));
     assert_eq!((list.status, names(&list.json()).as_str()), (200, "ab"));
-    let terms = (0..1001).map(|n| format!("!k{n}")).collect::<Vec<_>>().join(",");
+    let terms = (0..129).map(|n| format!("!k{n}")).collect::<Vec<_>>().join(",");
     let refused = client.get(&format!("{MAPS}?labelSelector={terms}"));
     assert_eq!((refused.status, refused.json()["reason"].as_str()), (400, Some("BadRequest")));
     let endless = client.get(&format!("{MAPS}?labelSelector={}", "a".repeat(2 << 20)));

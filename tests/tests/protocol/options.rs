@@ -43,6 +43,8 @@ fn watch_or_not() {
     let server = Server::start(&[]);
     let client = server.client();
     three(&client);
+    // What resourceVersion=0 shows is as new as that at least.
+    newest(&client);
     for (query, watches) in WATCH {
         let path = format!("{MAPS}?{query}&resourceVersion=0");
         match client.watch(&path) {

@@ -78,7 +78,8 @@ fn the_mark_stands_right_behind_the_state() {
             let begun = Instant::now();
             let mut watch = client.watch_as(&marked, &headers).unwrap();
             let (found, mark) = beginning(&mut watch, count, true);
-            assert!(begun.elapsed() < Duration::from_secs(2), "{what}: at once, not with the next bookmark");
+            // That one comes most of a minute later.
+            assert!(begun.elapsed() < Duration::from_secs(20), "{what}: at once, not with the next bookmark");
             assert_eq!(found.join(" "), *names, "{what}");
             let mark = mark.unwrap();
             if form == Some(TABLE) {

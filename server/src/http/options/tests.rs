@@ -442,6 +442,29 @@ fn options_of_writes() {
 }
 
 #[test]
+fn so_many_faults_of_a_field_manager_are_listed() {
+    let causes = |manager: &str| {
+        let query = query(&format!("fieldManager={manager}"));
+        match WriteOptions::parse(&query, WriteKind::Update) {
+            Err(OptionsError::Invalid { causes, .. }) => causes,
+            other => panic!("{manager}: {other:?}"),
+        }
+    };
+    let cause = |why: &str| Cause::invalid("fieldManager", "a\tb\n", why);
+    assert_eq!(
+        causes("a%09b%0a"),
+        [
+            cause("invalid character U+0009 (at position 1)"),
+            cause("invalid character U+000A (at position 3)")
+        ]
+    );
+    assert_eq!(causes(&"%09".repeat(16)).len(), 16);
+    assert_eq!(causes(&"%09".repeat(128)).len(), 16);
+    // Of one that is too long nothing is quoted.
+    assert_eq!(causes(&"%09".repeat(2_600)), [Cause::too_long("fieldManager", 128)]);
+}
+
+#[test]
 fn options_of_a_delete() {
     let from_query = |raw: &str| DeleteOptions::parse(&query(raw), b"");
     let from_body = |body: &str| DeleteOptions::parse(&query("dryRun=All"), body.as_bytes());

@@ -8,6 +8,8 @@ use crate::http::status::Cause;
 
 /// Bytes of the longest field manager.
 const FIELD_MANAGER_BYTES_MAX: usize = 128;
+/// The most characters of a field manager that an error lists. Kubernetes lists all, and quotes the whole for each.
+const FIELD_MANAGER_FAULTS_MAX: usize = 16;
 
 /// Which options a write has; decides on `force`, and on the name in errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,10 +72,12 @@ impl WriteOptions {
         }
         if field_manager.len() > FIELD_MANAGER_BYTES_MAX {
             causes.push(Cause::too_long("fieldManager", FIELD_MANAGER_BYTES_MAX));
-        }
-        for (at, c) in field_manager.char_indices().filter(|(_, c)| !is_printable(*c)) {
-            let why = format!("invalid character U+{:04X} (at position {at})", u32::from(c));
-            causes.push(Cause::invalid("fieldManager", &field_manager, &why));
+        } else {
+            let wrong = field_manager.char_indices().filter(|(_, c)| !is_printable(*c));
+            for (at, c) in wrong.take(FIELD_MANAGER_FAULTS_MAX) {
+                let why = format!("invalid character U+{:04X} (at position {at})", u32::from(c));
+                causes.push(Cause::invalid("fieldManager", &field_manager, &why));
+            }
         }
         let dry_run: Vec<&str> = query.all("dryRun").collect();
         let dry_run = check_dry_run(&dry_run, &mut causes);

@@ -191,6 +191,20 @@ fn errors_of_writes() {
 }
 
 #[test]
+fn lines_of_many_causes_are_said_once_and_in_order() {
+    let cause = |n: usize| Cause::invalid("metadata.labels", &format!("-{n}"), "no");
+    let causes: Vec<Cause> = (0..2_000).chain((0..2_000).rev()).map(cause).collect();
+    let lines = Cause::lines(&causes);
+    assert_eq!(lines.len(), 2_000);
+    for (n, line) in lines.iter().enumerate() {
+        assert_eq!(*line, format!("metadata.labels: Invalid value: \"-{n}\": no"));
+    }
+    // What differs in one of the two is another line.
+    let other = Cause { field: "metadata.name".to_owned(), ..cause(0) };
+    assert_eq!(Cause::lines(&[cause(0), other, cause(1), cause(0)]).len(), 3);
+}
+
+#[test]
 fn errors_of_the_server() {
     let busy = failure(
         "storage is (re)initializing",

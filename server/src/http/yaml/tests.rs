@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{from_json, push};
+use super::{from_json, push, push_item};
 
 fn yaml(value: &Value) -> String {
     let mut out = Vec::new();
@@ -344,4 +344,22 @@ fn what_cannot_be_held_stays_json() {
     for odd in [deep.as_str(), "1e999", "{"] {
         assert_eq!(String::from_utf8_lossy(&from_json(odd.as_bytes())), format!("{odd}\n"));
     }
+}
+
+#[test]
+fn what_would_be_indent_alone_stays_json() {
+    let deep = |inside: &str| format!("{}{inside}{}", "[".repeat(100), "]".repeat(100));
+    let digits = deep(&["0"; 10_000].join(","));
+    let folded = deep(&format!("\"{}a\"", "a ".repeat(10_000)));
+    let lines = deep(&format!("\"{}\"", "a\\n".repeat(10_000)));
+    for odd in [digits, folded, lines] {
+        let whole = from_json(odd.as_bytes());
+        assert!(whole == format!("{odd}\n").into_bytes(), "{} bytes of {}", whole.len(), odd.len());
+        let mut list = b"items:\n".to_vec();
+        push_item(&mut list, odd.as_bytes());
+        assert!(list == format!("items:\n- {odd}\n").into_bytes(), "{} bytes of {}", list.len(), odd.len());
+    }
+    // What is short is as deep as it is.
+    let short = from_json(deep("0,0").as_bytes());
+    assert_eq!(String::from_utf8_lossy(&short), format!("{}0\n{}- 0\n", "- ".repeat(100), " ".repeat(198)));
 }

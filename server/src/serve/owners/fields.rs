@@ -138,12 +138,19 @@ impl Fields {
         }
     }
 
-    /// Those of these fields that differ between two states of an object.
-    pub(super) fn changes(&self, old: &Members, new: &Members, of: &'static Type) -> Vec<Change> {
+    /// Those of these fields that differ between two states of an object; `None` when their paths take more bytes than
+    /// there is `room` for, which is less by them afterwards.
+    pub(super) fn changes(
+        &self,
+        old: &Members,
+        new: &Members,
+        of: &'static Type,
+        room: &mut usize,
+    ) -> Option<Vec<Change>> {
         let mut changes = Vec::new();
         let (old, new) = (Inside::Members(old, of), Inside::Members(new, of));
-        self.compare_inner(&old, &new, &mut Vec::new(), &mut changes);
-        changes
+        self.compare_inner(&old, &new, &mut Vec::new(), &mut changes, room)?;
+        Some(changes)
     }
 
     fn compare_inner(
@@ -152,22 +159,30 @@ impl Fields {
         new: &Inside<'_>,
         path: &mut Vec<String>,
         changes: &mut Vec<Change>,
-    ) {
+        room: &mut usize,
+    ) -> Option<()> {
         for (step, within) in &self.inner {
             let (before, after) = (old.get(step), new.get(step));
             let (was, is) = (before.value, after.value);
-            if was == is {
+            // Two objects with fields inside are compared there alone: to compare them here too, and so on every level,
+            // would look at what is deep as often as it is deep.
+            let are_walked = !within.inner.is_empty()
+                && matches!((was, is), (Some(Value::Object(_)), Some(Value::Object(_))));
+            if !are_walked && was == is {
                 continue;
             }
             path.push(step.clone());
             // Of a place with fields inside those tell, unless all of it is gone.
             if within.inner.is_empty() || is.is_none() {
+                let bytes: usize = path.iter().map(|step| size_of::<String>() + step.len()).sum();
+                *room = room.checked_sub(bytes)?;
                 changes.push(Change { path: path.clone(), is_gone: is.is_none() });
             } else {
-                within.compare_inner(&before.inside(), &after.inside(), path, changes);
+                within.compare_inner(&before.inside(), &after.inside(), path, changes, room)?;
             }
             path.pop();
         }
+        Some(())
     }
 }
 
@@ -179,6 +194,10 @@ struct Found<'a> {
 }
 
 impl<'a> Found<'a> {
+    fn nothing() -> Self {
+        Self { value: None, how: Apply::Common, of: &COMMON }
+    }
+
     fn inside(&self) -> Inside<'a> {
         match (self.how, self.value) {
             (Apply::Common, Some(Value::Object(members))) => Inside::Members(members, self.of),
@@ -215,12 +234,13 @@ impl<'a> Inside<'a> {
     fn get(&self, step: &str) -> Found<'a> {
         match self {
             Inside::Members(members, of) => {
-                let name = step.strip_prefix("f:").unwrap_or_default();
+                // Steps to items lead nowhere: if all led to one member, it would be compared as many times.
+                let Some(name) = step.strip_prefix("f:") else { return Found::nothing() };
                 let (how, of) = of.field(name).map_or((Apply::Common, &COMMON), |f| (f.apply, f.of));
                 Found { value: members.get(name), how, of }
             }
             Inside::Items(items, of) => Found { value: items.get(step).copied(), how: Apply::Common, of },
-            Inside::Nothing => Found { value: None, how: Apply::Common, of: &COMMON },
+            Inside::Nothing => Found::nothing(),
         }
     }
 }

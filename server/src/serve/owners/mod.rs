@@ -37,6 +37,13 @@ const UNOWNED: [&str; 9] = [
 const ENTRIES_MAX: usize = 64;
 /// Entries times values of the object: more work than that is not done, and nobody owns anything any more.
 const WORK_MAX: usize = 4_000_000;
+/// Bytes of the paths to all that one write changes of what is owned. A path is made for every change, with each of its
+/// steps: 100,000 members of one object below a name of 1 MiB would make 100 GiB. Beyond it nobody owns anything any
+/// more, either.
+const PATH_BYTES_MAX: usize = 16 << 20;
+/// Bytes of managers and paths from which on conflicts are counted and not listed. Kubernetes lists all; the name of a
+/// manager, which may be long, would be told for each of his fields.
+const CONFLICTS_BYTES_MAX: usize = 1 << 20;
 
 /// One entry of `metadata.managedFields`.
 #[derive(Clone, Debug, PartialEq)]
@@ -122,11 +129,47 @@ pub(super) struct Conflict {
     pub(super) path: String,
 }
 
+/// Conflicts, while they are looked for.
+#[derive(Debug, Default)]
+struct Conflicts {
+    listed: Vec<Conflict>,
+    /// What those take.
+    bytes: usize,
+    more: usize,
+}
+
+impl Conflicts {
+    fn add(&mut self, manager: &str, path: &[String]) {
+        if self.bytes >= CONFLICTS_BYTES_MAX {
+            self.more += 1;
+            return;
+        }
+        let conflict = Conflict { manager: manager.to_owned(), path: fields::shown(path) };
+        self.bytes += conflict.manager.len() + conflict.path.len();
+        self.listed.push(conflict);
+    }
+
+    /// That there are none.
+    fn check(self) -> Result<(), ApplyFault> {
+        let Self { mut listed, more, .. } = self;
+        if listed.is_empty() {
+            return Ok(());
+        }
+        listed.sort_by(|a, b| (&a.manager, &a.path).cmp(&(&b.manager, &b.path)));
+        Err(ApplyFault::Conflicts { listed, more })
+    }
+}
+
 /// Why an apply is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ApplyFault {
-    /// Others own what it would change; never empty.
-    Conflicts(Vec<Conflict>),
+    /// Others own what it would change.
+    Conflicts {
+        /// By manager and path; never empty.
+        listed: Vec<Conflict>,
+        /// How many more there are.
+        more: usize,
+    },
     /// A list cannot be merged: an item without its key, or twice the same.
     List(String),
 }
@@ -189,8 +232,12 @@ impl Owners {
             return true;
         }
         let mut any = false;
+        let mut room = PATH_BYTES_MAX;
         for entry in &mut self.entries {
-            let changes = entry.fields.changes(old, new, of);
+            let Some(changes) = entry.fields.changes(old, new, of, &mut room) else {
+                self.entries.clear();
+                return true;
+            };
             any |= !changes.is_empty();
             for change in &changes {
                 entry.fields.remove(&change.path, change.is_gone);
@@ -233,20 +280,24 @@ impl Owners {
             }
             merge::prune(&mut new, &mine.fields, &kept, of);
         }
-        let mut conflicts = Vec::new();
+        let mut conflicts = Conflicts::default();
         let mut lost = Vec::new();
+        let mut room = PATH_BYTES_MAX;
         for (at, other) in self.entries.iter().enumerate() {
-            for change in other.fields.changes(live, &new, of) {
+            let Some(changes) = other.fields.changes(live, &new, of, &mut room) else {
+                // Once more, where nobody else owns anything.
+                self.entries.clear();
+                return self.apply(applier, live, config, of);
+            };
+            let manager = other.shown();
+            for change in changes {
                 if !change.is_gone && !applier.force {
-                    conflicts.push(Conflict { manager: other.shown(), path: fields::shown(&change.path) });
+                    conflicts.add(&manager, &change.path);
                 }
                 lost.push((at, change));
             }
         }
-        if !conflicts.is_empty() {
-            conflicts.sort_by(|a, b| (&a.manager, &a.path).cmp(&(&b.manager, &b.path)));
-            return Err(ApplyFault::Conflicts(conflicts));
-        }
+        conflicts.check()?;
         for (at, change) in &lost {
             self.entries[*at].fields.remove(&change.path, change.is_gone);
         }

@@ -52,7 +52,9 @@ impl Shared {
 
     fn conflicts(&mut self, manager: &str, config: Value) -> Vec<(String, String)> {
         match self.try_apply(manager, false, &config) {
-            Err(ApplyFault::Conflicts(all)) => all.into_iter().map(|c| (c.manager, c.path)).collect(),
+            Err(ApplyFault::Conflicts { listed, more: 0 }) => {
+                listed.into_iter().map(|c| (c.manager, c.path)).collect()
+            }
             other => panic!("{config}: {other:?}"),
         }
     }
@@ -276,4 +278,97 @@ fn items_that_cannot_be_told_apart() {
     pod.update(json!({"spec": {"containers": [{"name": "a"}, {"name": "a"}, {"image": "x"}]}}));
     pod.apply("a", json!({"spec": {"containers": [{"name": "a", "tty": true}]}}));
     pod.is(json!({"spec": {"containers": [{"name": "a", "tty": true}, {"name": "a"}, {"image": "x"}]}}));
+}
+
+/// A hundred paths with that name in them take more than paths may.
+fn long_name() -> String {
+    "n".repeat(PATH_BYTES_MAX / 100)
+}
+
+/// A widget with 200 members below one long name, the first `changed` of which are not as in others.
+fn below_a_long_name(changed: usize) -> Value {
+    let members: Members = (0..200).map(|at| (format!("k{at}"), json!(at < changed))).collect();
+    let named = Members::from_iter([(long_name(), Value::Object(members))]);
+    json!({"spec": named})
+}
+
+#[test]
+fn paths_take_so_many_bytes() {
+    // As many changes as there is room for: what is left stays owned.
+    let mut widget = Shared::new("Widget");
+    widget.apply("a", below_a_long_name(0)).update(below_a_long_name(90));
+    let owned = widget.owned("a");
+    assert_eq!(owned["f:spec"][format!("f:{}", long_name())].as_object().map(Map::len), Some(110));
+    // More: nobody owns anything any more, as if the object had too many values.
+    let mut widget = Shared::new("Widget");
+    widget.apply("a", below_a_long_name(0)).update(below_a_long_name(110));
+    assert!(widget.owners.is_empty());
+    // Two who own the same have that room together.
+    let mut widget = Shared::new("Widget");
+    widget.apply("a", below_a_long_name(0)).apply("b", below_a_long_name(0)).update(below_a_long_name(60));
+    assert!(widget.owners.is_empty());
+
+    // So it is when somebody else applies: he finds nobody.
+    let mut widget = Shared::new("Widget");
+    widget.apply("a", below_a_long_name(0));
+    match widget.try_apply("b", false, &below_a_long_name(90)) {
+        Err(ApplyFault::Conflicts { listed, more }) => assert_eq!(listed.len() + more, 90),
+        other => panic!("no conflicts: {:?}", other.is_ok()),
+    }
+    widget.apply("b", below_a_long_name(110));
+    assert!(widget.owned("a").is_null());
+    assert_eq!(widget.owners.entries.len(), 1);
+    assert!(Value::Object(widget.object) == below_a_long_name(110));
+}
+
+#[test]
+fn paths_of_many_steps_take_more_than_their_text() {
+    let deep = |value: u32| {
+        (0..100).fold(json!({"a": value, "b": value}), |inner, _| json!({"c": inner})).as_object().cloned()
+    };
+    let (old, new) = (deep(1).expect("an object"), deep(2).expect("an object"));
+    let of = Shared::new("Widget").of;
+    let fields = Fields::of(&old, of).expect("fields");
+    let bytes = 2 * 101 * (size_of::<String>() + "f:c".len());
+    let mut room = bytes;
+    assert_eq!(fields.changes(&old, &new, of, &mut room).map(|changes| changes.len()), Some(2));
+    assert_eq!(room, 0);
+    assert!(fields.changes(&old, &new, of, &mut (bytes - 1)).is_none());
+    assert_eq!(fields.changes(&old, &old, of, &mut 0).map(|changes| changes.len()), Some(0));
+}
+
+#[test]
+fn a_member_has_one_step() {
+    // Steps of items in an object, where there are none, do not lead to the member without a name.
+    let steps: Members = (0..50).map(|n| (format!("v:{n}"), json!({}))).collect();
+    let entries = json!([{"manager": "a", "operation": "Apply", "apiVersion": "v1", "fieldsType": "FieldsV1",
+        "fieldsV1": {"f:data": steps}}]);
+    let owners = Owners::decode(&entries).expect("entries");
+    let data = |value: &str| json!({"data": {"": value}}).as_object().cloned().expect("an object");
+    let of = Shared::new("ConfigMap").of;
+    let mut room = PATH_BYTES_MAX;
+    let changes = owners.entries[0].fields.changes(&data("1"), &data("2"), of, &mut room);
+    assert_eq!(changes.map(|changes| changes.len()), Some(0));
+    let own = Fields::of(&data("1"), of).expect("fields");
+    assert_eq!(own.changes(&data("1"), &data("2"), of, &mut room).map(|changes| changes.len()), Some(1));
+}
+
+#[test]
+fn conflicts_that_are_listed_take_so_many_bytes() {
+    let data = |value: &str| {
+        let members: Members = (0..1_000).map(|n| (format!("k{n}"), json!(value))).collect();
+        json!({"data": members})
+    };
+    let mut map = Shared::new("ConfigMap");
+    let manager = "m".repeat(CONFLICTS_BYTES_MAX / 100);
+    map.apply(&manager, data("1"));
+    match map.try_apply("b", false, &data("2")) {
+        Err(ApplyFault::Conflicts { listed, more }) => {
+            assert!((90..=100).contains(&listed.len()), "{} listed", listed.len());
+            assert_eq!(listed.len() + more, 1_000);
+        }
+        other => panic!("no conflicts: {:?}", other.is_ok()),
+    }
+    map.force("b", data("2"));
+    assert_eq!(map.owners.entries.len(), 1);
 }

@@ -20,6 +20,10 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const ORDER: &str = "$setElementOrder/";
 const DELETE_FROM: &str = "$deleteFromPrimitiveList/";
 
+/// How often a list of a patch may name an item that it named before. Each time the item is merged anew, which takes as
+/// long as it is large: 100,000 changes of one large item would hold up everybody else for minutes.
+const REPEATS_MAX: usize = 8;
+
 type Members = Map<String, Value>;
 
 /// Why a patch cannot be applied. The client's fault.
@@ -174,6 +178,11 @@ fn merge_keyed(old: Vec<Value>, new: Vec<Value>, key: &str, of: &Type) -> Result
     }
     let before: Vec<String> = list.iter().map(|(text, _)| text.clone()).collect();
     let named: Vec<String> = changes.iter().map(|(text, _)| text.clone()).collect();
+    let distinct: HashSet<&String> = named.iter().collect();
+    if named.len() - distinct.len() > REPEATS_MAX {
+        let why = format!("a list in the patch repeats items more than {REPEATS_MAX} times: name each once");
+        return Err(Fault::Content(why));
+    }
     let mut places: HashMap<String, usize> = HashMap::new();
     for (place, text) in before.iter().enumerate() {
         places.entry(text.clone()).or_insert(place);

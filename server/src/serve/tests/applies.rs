@@ -1,6 +1,6 @@
 //! Server-side apply.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{Ask, CONFIG_MAPS, Got, World};
 
@@ -96,6 +96,30 @@ fn managers_meet() {
     assert_eq!(world.host.writes.get(), writes, "what was read is sent back: nothing to write");
     let put = world.send("PUT", &one, &json!({"metadata": {"managedFields": []}, "data": {"k": "1"}}));
     assert_eq!(put.json()["metadata"]["managedFields"], Value::Null);
+}
+
+#[test]
+fn of_very_many_conflicts_some_are_listed() {
+    let world = World::new();
+    // A long name of a manager that updated, which nobody checks: an object may come with such.
+    let members = |prefix: &str, value: Value| -> Value {
+        (0..600).map(|n| (format!("{prefix}{n}"), value.clone())).collect::<Map<String, Value>>().into()
+    };
+    let owned = members("f:k", json!({}));
+    let entries = json!([{"manager": "m".repeat(16 << 10), "operation": "Update", "apiVersion": "v1",
+        "fieldsType": "FieldsV1", "fieldsV1": {"f:data": owned}}]);
+    let data = members("k", json!("1"));
+    let made = json!({"metadata": {"name": "cm1", "managedFields": entries}, "data": data});
+    assert_eq!(world.send("POST", CONFIG_MAPS, &made).code, 201);
+    let changed = members("k", json!("2"));
+    let got = apply(&world, "fieldManager=b", &changed);
+    assert_eq!(got.code, 409);
+    assert!(got.body.len() < 4 << 20, "{} bytes", got.body.len());
+    let listed = got.json()["details"]["causes"].as_array().map_or(0, Vec::len);
+    assert!((60..=70).contains(&listed), "{listed} listed");
+    assert!(got.message().starts_with("Apply failed with 600 conflicts: conflicts with \"mm"));
+    assert!(got.message().ends_with(&format!("\nand {} more", 600 - listed)));
+    assert_eq!(apply(&world, "fieldManager=b&force=true", &changed).code, 200);
 }
 
 #[test]

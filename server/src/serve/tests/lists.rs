@@ -177,10 +177,44 @@ fn long_lists_come_in_pieces_of_one_state() {
 
     let mut old = Ask::new("GET", CONFIG_MAPS);
     old.http = "HTTP/1.0";
-    assert!(matches!(world.ask(&old).reply, Reply::Whole(_)));
+    let old = world.ask(&old);
+    assert!(matches!(old.reply, Reply::Pieces(_)), "nobody gets a long list whole");
+    assert_eq!(old.body, world.get(CONFIG_MAPS).body);
     let pretty = world.get(&format!("{CONFIG_MAPS}?pretty=true"));
+    assert!(matches!(pretty.reply, Reply::Pieces(_)));
     let value: Value = pretty.json();
+    assert_eq!(value, old.json());
     assert_eq!(pretty.body.as_bytes(), serde_json::to_vec_pretty(&value).unwrap());
+}
+
+/// Forty KB on one line, and on many four MB, nearly all of it spaces: whoever asks for lines gets that object on one.
+#[test]
+fn deep_objects_are_not_shown_a_hundredfold() {
+    let world = World::new();
+    let target = "/apis/example.com/v1/namespaces/t1/widgets";
+    let deep = format!("{}0{}{}", "[".repeat(100), ",0".repeat(20_000), "]".repeat(100));
+    for (name, inside) in [("a", deep.as_str()), ("b", "[[0]]")] {
+        let mut ask = Ask::new("POST", target).with("Content-Type", "application/json");
+        ask.body = format!("{{\"metadata\":{{\"name\":\"{name}\"}},\"spec\":{{\"x\":{inside}}}}}").into();
+        assert_eq!(world.ask(&ask).code, 201);
+    }
+    let yaml = "application/yaml";
+    let one = format!("{target}/a");
+    let compact = world.get(&one).body;
+    assert!(world.get(&format!("{one}?pretty=1")).body == compact);
+    assert!(world.get_as(&one, yaml).body == compact, "JSON is YAML too");
+    assert!(world.get(&format!("{target}/b?pretty=1")).body.starts_with("{\n  \"kind\": \"Widget\""));
+    assert!(world.get_as(&format!("{target}/b"), yaml).body.starts_with("apiVersion: example.com/v1\n"));
+
+    let item = compact.trim_end();
+    let list = world.get(&format!("{target}?pretty=1"));
+    assert!(list.body.starts_with("{\n  \"kind\": \"WidgetList\",\n"));
+    assert!(list.body.contains(&format!("\n    {item},\n    {{\n      \"kind\": \"Widget\",\n")));
+    assert!(list.body.len() < 2 * compact.len(), "{} bytes", list.body.len());
+    assert!(list.json() == world.get(target).json());
+    let list = world.get_as(target, yaml).body;
+    assert!(list.contains(&format!("\nitems:\n- {item}\n- apiVersion: example.com/v1\n  kind: Widget\n")));
+    assert!(list.len() < 2 * compact.len(), "{} bytes", list.len());
 }
 
 fn head(text: &str) -> crate::http::request::RequestHead {

@@ -341,6 +341,70 @@ fn patches_that_dig_or_shift_are_refused() {
     assert_eq!(world.patch(one, OPERATIONS, &json!(first[..100])).code, 200);
 }
 
+/// Bodies have limits; what patches make of them, step by step, has its own.
+#[test]
+fn patches_do_not_add_up_to_more_than_an_object_may_have() {
+    let world = World::new();
+    let target = "/apis/example.com/v1/namespaces/t1/widgets";
+    let one = format!("{target}/w");
+    assert_eq!(world.send("POST", target, &json!({"metadata": {"name": "w"}})).code, 201);
+    let patch = |query: &str, media: &str, body: String| {
+        let target = format!("{one}{query}");
+        let mut ask = Ask::new("PATCH", &target).with("Content-Type", media);
+        ask.body = body.into();
+        world.ask(&ask)
+    };
+    let list = format!("[0{}]", ",0".repeat(400_000));
+    assert_eq!(patch("", MERGE, format!("{{\"a\":{list}}}")).code, 200);
+    let got = patch("", MERGE, format!("{{\"b\":{list}}}"));
+    assert_eq!(got.code, 413, "{}", got.body);
+    let message = got.message();
+    assert!(message.contains("limit is 625000 values, and the object would have 800"), "{message}");
+
+    let text = "x".repeat(5 << 19);
+    assert_eq!(patch("", MERGE, format!("{{\"a\":null,\"c\":\"{text}\"}}")).code, 200);
+    let writes = world.host.writes.get();
+    let merged = format!("{{\"d\":\"{text}\"}}");
+    let copied = json!([{"op": "copy", "from": "/c", "path": "/d"}]).to_string();
+    let applied = format!("{{\"apiVersion\":\"example.com/v1\",\"kind\":\"Widget\",\"d\":\"{text}\"}}");
+    for (query, media, body) in [
+        ("", MERGE, merged.clone()),
+        ("?dryRun=All", MERGE, merged),
+        ("", OPERATIONS, copied),
+        ("?fieldManager=m", "application/apply-patch+yaml", applied),
+    ] {
+        let got = patch(query, media, body);
+        assert_eq!(got.code, 413, "{media}");
+        let message = got.message();
+        assert!(message.contains("limit is 4194304, and the object would have 524"), "{media}: {message}");
+    }
+    assert_eq!(world.host.writes.get(), writes);
+}
+
+/// Others may write more than anybody can here. It stays in use, does not grow, and can go.
+#[test]
+fn what_is_too_large_already_does_not_grow() {
+    let world = World::new();
+    let value = format!(
+        r#"{{"kind":"ConfigMap","apiVersion":"v1","metadata":{{"name":"cm1","namespace":"t1","uid":"u","finalizers":["a.b/c","a.b/d"]}},"data":{{"k":"{}"}}}}"#,
+        "x".repeat(5 << 20)
+    );
+    let action = Action::Put { value: value.into(), ttl: None };
+    let txn = Txn::one(world.key("configmaps", "t1", "cm1"), Expect::Absent, action);
+    world.host.commit(&txn).expect("the store takes it");
+    let one = format!("{CONFIG_MAPS}/cm1");
+    let patch = |metadata: Value| world.patch(&one, MERGE, &json!({"metadata": metadata})).code;
+    assert_eq!(patch(json!({"labels": {"a": "b"}})), 413);
+    assert_eq!(patch(json!({"finalizers": ["a.b/c"]})), 200);
+    assert_eq!(patch(json!({"finalizers": ["a.b/e"]})), 200, "as long as it was");
+    assert_eq!(patch(json!({"finalizers": ["a.b/ee"]})), 413);
+    let marked = world.ask(&Ask::new("DELETE", &one));
+    assert_eq!(marked.code, 200);
+    assert!(marked.json()["metadata"]["deletionTimestamp"].is_string());
+    assert_eq!(patch(json!({"finalizers": null})), 200);
+    assert_eq!(world.get(&one).code, 404);
+}
+
 #[test]
 fn the_status_path_changes_status_alone() {
     let world = World::new();

@@ -293,6 +293,24 @@ fn what_cannot_be_done_is_told() {
 }
 
 #[test]
+fn an_item_is_named_again_so_often() {
+    let pod = containers(json!([{"name": "a"}, {"name": "b"}]));
+    let changes = |count: usize| -> Vec<Value> { (0..count).map(|n| json!({"name": "a", "n": n})).collect() };
+    let last = containers(json!([{"name": "a", "n": REPEATS_MAX}, {"name": "b"}]));
+    assert_eq!(patched("Pod", pod.clone(), containers(changes(REPEATS_MAX + 1).into())), Ok(last));
+    let refused = patched("Pod", pod.clone(), containers(changes(REPEATS_MAX + 2).into()));
+    assert!(matches!(&refused, Err(Fault::Content(why)) if why.contains("name each once")), "{refused:?}");
+    // Nor do items that are new to the object.
+    let refused = patched("Pod", containers(json!([])), containers(changes(1_000).into()));
+    assert!(matches!(refused, Err(Fault::Content(_))), "{refused:?}");
+    // Those that replace the list are not merged, and stay as they are.
+    let mut replacing = changes(REPEATS_MAX + 2);
+    replacing.push(json!({"$patch": "replace"}));
+    let replaced = patched("Pod", pod, containers(replacing.into()));
+    assert_eq!(replaced, Ok(containers(changes(REPEATS_MAX + 2).into())));
+}
+
+#[test]
 fn long_lists_take_no_time() {
     let begun = std::time::Instant::now();
     let list = |image: &str| -> Value {
