@@ -33,7 +33,7 @@ use crate::serve::{Host, Pieces, Reply, Whole, Wire, Wish, admit, admit_operator
 
 /// The longest pause within a body, and the longest time that a peer may take no byte of a reply.
 pub(super) const STALL: Duration = Duration::from_secs(30);
-/// Read at once while nothing is there: an idle connection holds no more.
+/// Read at once until so much came in one go: a connection that is idle, or asks by the byte, holds no more.
 const FIRST_READ_BYTES: usize = 1 << 10;
 const READ_BYTES: usize = 16 << 10;
 /// What of a body is sent at once: so much goes with the head, and more is sent from where it is.
@@ -94,6 +94,8 @@ struct Connection {
     transport: Option<Transport>,
     /// Bytes read and not used yet.
     buffer: Vec<u8>,
+    /// Read at once.
+    read_bytes: usize,
     face: Face,
     /// Who the client says it is, in DER: the leaf of a chain that was verified. It holds for every request of the connection.
     peer_certificate: Option<Arc<[u8]>>,
@@ -118,6 +120,7 @@ impl Connection {
             local,
             transport: Some(transport),
             buffer,
+            read_bytes: FIRST_READ_BYTES,
             face,
             peer_certificate,
             guest,
@@ -221,6 +224,11 @@ impl Connection {
 
     async fn read_head(&mut self) -> Result<Option<RequestHead>, Over> {
         let mut scanner = HeadScanner::new();
+        self.read_bytes = FIRST_READ_BYTES;
+        if self.buffer.is_empty() && self.buffer.capacity() > 2 * FIRST_READ_BYTES {
+            // A body has grown it.
+            self.buffer = Vec::new();
+        }
         let limits = self.local.shared.limits;
         // Who connects has something to ask; who has asked may think about it.
         let mut deadline = std::mem::take(&mut self.is_new).then(|| Instant::now() + limits.head_timeout);
@@ -316,8 +324,11 @@ impl Connection {
         if patience.is_zero() {
             return Err(std::io::ErrorKind::TimedOut.into());
         }
-        let most = if self.buffer.is_empty() { FIRST_READ_BYTES } else { READ_BYTES };
-        transport.read(&mut self.buffer, most, patience).await
+        let read = transport.read(&mut self.buffer, self.read_bytes, patience).await?;
+        if read >= self.read_bytes {
+            self.read_bytes = READ_BYTES;
+        }
+        Ok(read)
     }
 
     async fn send(&mut self, bytes: &[u8]) -> std::io::Result<()> {
