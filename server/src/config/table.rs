@@ -309,7 +309,7 @@ pub(crate) static ROWS: [Row; 55] = [
     Row {
         name: "request-timeout",
         value: "TIME",
-        help: "from a head to the end of its body; for a reply, and 1 s more for each 64 KiB that is taken",
+        help: "from a head to its body's end; of a reply",
         standard: Standard::Text("60s"),
         in_file: true,
         set: Set::One(|config, text| {
