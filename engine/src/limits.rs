@@ -19,9 +19,9 @@ pub const RING_BYTES_MIN: u64 = 1 << 20;
 pub const ROUND_EVENTS: usize = 256;
 /// Bytes of frames that one round takes from the ring, unless a single event is larger.
 pub const ROUND_BYTES: usize = 256 << 10;
-/// Classes whose selectors one round asks, unless a single revision needs more: where thousands differ, asking is what takes
-/// the time, a microsecond each at worst.
-pub const ROUND_VERDICTS: usize = 16 << 10;
+/// Requirements of selectors that one round looks at, and as many classes, unless a single revision needs more: where
+/// thousands of selectors differ, looking at them is what takes the time, some 10 ns each.
+pub const ROUND_REQUIREMENTS: usize = 1 << 20;
 /// A class whose run is longer than this catches up from the ring instead: joining it would cost a copy that
 /// large pages do not need.
 pub const RUN_BYTES: usize = 512 << 10;

@@ -69,6 +69,11 @@ impl FieldSelector {
         Ok(Self { terms })
     }
 
+    /// How many requirements it has.
+    pub(super) const fn requirements(&self) -> usize {
+        self.terms.len()
+    }
+
     /// Whether it has no term.
     #[must_use]
     pub const fn is_everything(&self) -> bool {

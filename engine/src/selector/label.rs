@@ -87,6 +87,11 @@ impl LabelSelector {
         Ok(Self { requirements: requirements.into() })
     }
 
+    /// How many requirements it has.
+    pub(super) const fn requirements(&self) -> usize {
+        self.requirements.len()
+    }
+
     /// Whether it has no requirement.
     #[must_use]
     pub const fn is_everything(&self) -> bool {

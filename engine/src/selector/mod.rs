@@ -52,6 +52,12 @@ impl Selector {
         Self { labels, fields }
     }
 
+    /// How many there are on labels and on fields.
+    #[must_use]
+    pub const fn requirements(&self) -> usize {
+        self.labels.requirements() + self.fields.requirements()
+    }
+
     /// Whether it has no requirement at all.
     #[must_use]
     pub fn is_everything(&self) -> bool {

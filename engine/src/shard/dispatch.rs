@@ -11,7 +11,7 @@ use bytes::Bytes;
 use super::timings::Mark;
 use super::{Outlet, Sent, Shard};
 use crate::event::Event;
-use crate::limits::{ROUND_BYTES, ROUND_EVENTS, ROUND_VERDICTS, RUN_BYTES, SEND_BYTES, SENDS_PER_TURN};
+use crate::limits::{ROUND_BYTES, ROUND_EVENTS, ROUND_REQUIREMENTS, RUN_BYTES, SEND_BYTES, SENDS_PER_TURN};
 use crate::planted::{Bug, planted};
 use crate::revision::Position;
 use crate::ring::Missing;
@@ -64,7 +64,7 @@ impl Shard {
         let mut revision = self.revision;
         let mut events = 0;
         let mut bytes = 0;
-        let mut verdicts = 0;
+        let mut looked_at = 0;
         let mut unreadable = false;
         let mut arrived = None;
         while at < head {
@@ -85,9 +85,9 @@ impl Shard {
                 unreadable = true;
                 self.add_refusal(&event, refusal);
             } else if !(planted(Bug::SkippedEvent) && event.position.get() % 17 == 3) {
-                verdicts += self.add_event(&event);
+                looked_at += self.add_event(&event);
             }
-            let full = events >= ROUND_EVENTS || bytes >= ROUND_BYTES || verdicts >= ROUND_VERDICTS;
+            let full = events >= ROUND_EVENTS || bytes >= ROUND_BYTES || looked_at >= ROUND_REQUIREMENTS;
             if (event.ends_revision && full) || planted(Bug::SplitRevision) {
                 break;
             }
@@ -108,22 +108,24 @@ impl Shard {
         }
     }
 
-    /// Puts an event's frames into the runs of the classes that it means something to. How many classes it asked.
+    /// Puts an event's frames into the runs of the classes that it means something to. How many of these it asked, and
+    /// requirements it looked at.
     fn add_event(&mut self, event: &Arc<Event>) -> usize {
         let mut candidates = std::mem::take(&mut self.round.candidates);
         self.table.interest.candidates(event, &mut candidates);
+        let mut looked_at = 0;
         for &number in &candidates {
             let Some(class) = &self.table.classes[number as usize] else { continue };
             if class.members.is_empty() || class.run.ends {
                 continue;
             }
+            looked_at += 1 + class.key.selector.requirements();
             let Some(kind) = class.key.verdict(event) else { continue };
             let frame = self.feed_frame(event, &class.key, kind, class.run.frames.is_empty());
             self.add_frame(number, frame, event.position);
         }
-        let asked = candidates.len();
         self.round.candidates = candidates;
-        asked
+        looked_at
     }
 
     /// A value became unreadable: every class that covers its key is told so, and gets nothing more.
