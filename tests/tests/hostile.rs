@@ -314,5 +314,11 @@ fn out_of_descriptors_and_back() {
     }
     assert!(told > 100 && held.len() > 50, "{told} told, {} held", held.len());
     drop((early, writer, held));
+    // Until it has seen that they went, it has no descriptor for anybody.
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while client.get("/readyz").status == 503 {
+        assert!(Instant::now() < deadline, "it does not recover");
+        std::thread::sleep(Duration::from_millis(5));
+    }
     is_well(&server);
 }
