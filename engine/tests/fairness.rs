@@ -63,24 +63,30 @@ impl World {
             1,
             Revision::ZERO,
         );
-        let mut shard =
-            Shard::new(0, feed, ShardConfig { heartbeat_interval: None, ..ShardConfig::default() });
+        let shard = Shard::new(0, feed, ShardConfig { heartbeat_interval: None, ..ShardConfig::default() });
+        let sockets = Sockets { taken: Vec::new(), now: Tick::ZERO, filling: false, stuck: Vec::new() };
+        let mut world = Self { publisher, shard, sockets, configs, revision: 0 };
         for _ in 0..WATCHERS {
-            let wish = Subscription {
-                scope: Scope { resource: configs, namespace: None, name: None },
-                selector: Selector::default(),
-                encoding: Encoding::Json,
-                start: Start::Latest,
-                bookmarks: false,
-                deadline: Tick::from_nanos(u64::MAX),
-                jitter: 0,
-                as_of_seconds: 0,
-            };
-            shard.subscribe(wish, Tick::ZERO);
+            world.subscribe(Selector::default());
         }
-        let taken = vec![Vec::new(); WATCHERS];
-        let sockets = Sockets { taken, now: Tick::ZERO, filling: false, stuck: Vec::new() };
-        Self { publisher, shard, sockets, configs, revision: 0 }
+        world
+    }
+
+    /// One more watcher, from now on.
+    fn subscribe(&mut self, selector: Selector) {
+        let wish = Subscription {
+            scope: Scope { resource: self.configs, namespace: None, name: None },
+            selector,
+            encoding: Encoding::Json,
+            start: Start::Latest,
+            bookmarks: false,
+            deadline: Tick::from_nanos(u64::MAX),
+            jitter: 0,
+            as_of_seconds: 0,
+        };
+        let id = self.shard.subscribe(wish, Tick::ZERO);
+        let taken = &mut self.sockets.taken;
+        taken.resize(taken.len().max(id.slot() + 1), Vec::new());
     }
 
     fn put(&mut self, count: u64) {
@@ -147,21 +153,8 @@ fn a_round_ends_early_where_thousands_of_selectors_are_asked() {
     let long = |number: usize| (0..20).map(|n| format!("!k{number}-{n}")).collect::<Vec<_>>().join(",");
     let labels: Vec<String> = (0..3_000).map(long).collect();
     for text in &labels {
-        let wish = Subscription {
-            scope: Scope { resource: world.configs, namespace: None, name: None },
-            selector: Selector::new(
-                LabelSelector::parse(text).expect("a selector"),
-                FieldSelector::default(),
-            ),
-            encoding: Encoding::Json,
-            start: Start::Latest,
-            bookmarks: false,
-            deadline: Tick::from_nanos(u64::MAX),
-            jitter: 0,
-            as_of_seconds: 0,
-        };
-        let id = world.shard.subscribe(wish, Tick::ZERO);
-        world.sockets.taken.resize(world.sockets.taken.len().max(id.slot() + 1), Vec::new());
+        let asked = LabelSelector::parse(text).expect("a selector");
+        world.subscribe(Selector::new(asked, FieldSelector::default()));
     }
     while world.shard.stats().live < (WATCHERS + labels.len()) as u64 {
         world.shard.turn(&mut world.sockets, Tick::ZERO);

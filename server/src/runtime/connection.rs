@@ -141,11 +141,13 @@ impl Connection {
 
     async fn run(&mut self) -> Over {
         loop {
-            let head = match self.read_head().await {
+            let mut head = match self.read_head().await {
                 Ok(Some(head)) => head,
                 Ok(None) => return Over::Quiet,
                 Err(over) => return over,
             };
+            // Decided once: a connection ends where its reply said so, and nowhere else.
+            head.keep_alive &= !self.local.leaving();
             let busy = self.local.begin_request();
             let source = || self.transport.as_ref().and_then(Transport::peer);
             self.visit = Some(Visit::begin(&self.local, &head, self.face, source));
@@ -216,7 +218,7 @@ impl Connection {
             Reply::Watch(wish) => return self.become_watch(head, wish).await,
         };
         match sent {
-            Ok(()) if head.keep_alive && !refused && !self.local.leaving() => None,
+            Ok(()) if head.keep_alive && !refused => None,
             Ok(()) => Some(Over::Linger),
             Err(_) => Some(Over::Quiet),
         }
@@ -358,7 +360,7 @@ impl Connection {
     async fn turn_away(&mut self, head: &RequestHead, whole: &Whole) -> Option<Over> {
         let close = head.body != BodyFraming::None || head.upgrade.is_some();
         match self.send_whole(head, whole, close).await {
-            Ok(()) if head.keep_alive && !close && !self.local.leaving() => None,
+            Ok(()) if head.keep_alive && !close => None,
             Ok(()) => Some(Over::Linger),
             Err(_) => Some(Over::Quiet),
         }
@@ -375,7 +377,7 @@ impl Connection {
         response.caching = whole.caching;
         response.nosniff = whole.nosniff;
         response.websocket_version = whole.websocket_version;
-        response.close = last || self.local.leaving();
+        response.close = last;
         let body = push_response_head(&mut out, &response, Some(head), &whole.body);
         let mut parts = body.chunks(SEND_BYTES);
         out.extend_from_slice(parts.next().unwrap_or_default());
@@ -393,7 +395,7 @@ impl Connection {
         let mut out = Vec::with_capacity(80 << 10);
         let framing = Framing::stream_for(head);
         let mut opening = self.response(200, pieces.content_type(), framing);
-        opening.close = !head.keep_alive || self.local.leaving();
+        opening.close = !head.keep_alive;
         if pieces.is_gzip() {
             (opening.content_encoding, opening.vary) = (Some("gzip"), Some("Accept-Encoding"));
         }
@@ -422,7 +424,7 @@ impl Connection {
     async fn send_refused(&mut self, head: &RequestHead, status: &Status) -> std::io::Result<()> {
         let mut out = Vec::with_capacity(1024);
         let mut opening = self.response(200, JSON, Framing::stream_for(head));
-        opening.close = !head.keep_alive || self.local.leaving();
+        opening.close = !head.keep_alive;
         opening.push_to(&mut out);
         revcast_engine::frame::error(&mut out, status.to_json().as_bytes());
         out.extend_from_slice(LAST_CHUNK);
@@ -448,7 +450,7 @@ impl Connection {
     async fn become_watch(&mut self, head: &RequestHead, wish: Wish) -> Option<Over> {
         let seat = match self.seat_for(&wish) {
             Ok(seat) => seat,
-            Err(status) if head.keep_alive && head.upgrade.is_none() && !self.local.leaving() => {
+            Err(status) if head.keep_alive && head.upgrade.is_none() => {
                 self.send_status(&status, Some(head)).await;
                 return None;
             }
@@ -463,7 +465,7 @@ impl Connection {
             self.send_last(&Status::service_unavailable(message, 1), head).await;
             return Some(Over::Linger);
         };
-        let keep_alive = head.keep_alive && wish.wire == Wire::Chunked && !self.local.leaving();
+        let keep_alive = head.keep_alive && wish.wire == Wire::Chunked;
         let mut out = Vec::with_capacity(512);
         if let Wire::WebSocket(handshake) = &wish.wire {
             self.answered(101);

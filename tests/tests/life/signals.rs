@@ -1,5 +1,6 @@
 //! What each signal does: not ready, a delay in which everything goes on, a close in turns; and a second signal.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use revcast_tests::client::Watch;
@@ -52,6 +53,36 @@ fn in_the_delay_everything_goes_on_but_it_is_not_ready() {
     assert!(began.elapsed() >= Duration::from_secs(8), "not before the delay is over");
     assert_eq!(server.await_end(Duration::from_secs(5)), 0);
     assert!(client.connect().is_err());
+}
+
+/// A client sends its next request on a connection that the last reply left open: if that was closed all the same, the client
+/// cannot know whether the request was carried out.
+#[test]
+fn no_connection_ends_behind_a_reply_that_left_it_open() {
+    let server = Server::start(&["--drain-delay", "60s"]);
+    let client = server.client();
+    let asked = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            let mut kept = client.connect().unwrap();
+            let asked = &asked;
+            scope.spawn(move || {
+                loop {
+                    let reply = kept.request("GET", "/version", &[], &[]).expect("it was left open");
+                    assert_eq!(reply.status, 200);
+                    asked.fetch_add(1, Ordering::Relaxed);
+                    if reply.header("connection") == Some("close") {
+                        break;
+                    }
+                }
+                assert!(kept.request("GET", "/version", &[], &[]).is_err(), "it said that it would close");
+            });
+        }
+        while asked.load(Ordering::Relaxed) < 500 {
+            std::thread::yield_now();
+        }
+        server.signal(Signal::TERM);
+    });
 }
 
 /// A server with so many watches.
