@@ -6,12 +6,18 @@ use std::time::Instant;
 
 use crate::place;
 use crate::steps::{self, Proof, STEPS, Step};
-use crate::tally::Tally;
+use crate::tally::{Tally, failed_test};
+
+/// So many failed tests of a step are asked once more: what a busy machine does to tests with real clocks, sockets and
+/// processes. More of them are a mistake.
+const REPEATED_MAX: usize = 3;
 
 /// How one step went.
 #[derive(Debug)]
 struct Outcome {
     tally: Tally,
+    /// Tests that failed, and passed when they were run once more.
+    unsteady: Vec<String>,
     /// What is wrong; nothing if it passed.
     problem: Option<String>,
 }
@@ -24,6 +30,7 @@ pub(crate) fn ci(only: &[String]) -> bool {
     let mut table = Vec::new();
     let mut total = Tally::default();
     let mut failure = None;
+    let mut unsteady = Vec::new();
     for (index, step) in chosen.iter().enumerate() {
         println!(
             "\n=== {}/{} {}: {}\n    {}",
@@ -40,6 +47,7 @@ pub(crate) fn ci(only: &[String]) -> bool {
         let word = if outcome.problem.is_some() { "FAILED" } else { "ok" };
         println!("=== {}: {word} after {seconds:.1} s", step.name);
         table.push((step.name, word, seconds, outcome.tally));
+        unsteady.extend(outcome.unsteady.into_iter().map(|test| (step.name, test)));
         if let Some(problem) = outcome.problem {
             // A step that failed without a failed test (a lint, a missing target) is one failure by itself.
             total.failed = total.failed.max(1);
@@ -55,6 +63,11 @@ pub(crate) fn ci(only: &[String]) -> bool {
     if let Some((step, problem)) = &failure {
         println!("\n{} failed: {problem}\nrepeat: {}", step.name, repeat(step, seed));
         println!("then:   cargo xtask ci");
+    }
+    for (step, test) in &unsteady {
+        println!(
+            "\nUNSTEADY, in {step}: {test} failed and passed when it was repeated: mend the test, or what it tests"
+        );
     }
     if total.benchmarks > 0 {
         println!("\n{} benchmarks ran once", total.benchmarks);
@@ -72,6 +85,36 @@ fn repeat(step: &Step, seed: u64) -> String {
 }
 
 fn run(step: &Step, seed: u64) -> Outcome {
+    let mut failed = Vec::new();
+    let (mut tally, ended) = follow(&mut command(step, seed, &[]), &mut failed, &mut std::io::stdout());
+    if step.proof != Proof::Tests || !worth_repeating(tally, &failed) {
+        return Outcome {
+            tally,
+            unsteady: Vec::new(),
+            problem: ended.err().or_else(|| unproven(step.proof, tally)),
+        };
+    }
+    println!("=== {}: once more, alone: {}", step.name, failed.join(" "));
+    let (again, ended) = watched(&mut command(step, seed, &failed));
+    let all_ran = again.passed >= failed.len() as u64;
+    let lost = || (!all_ran).then(|| "not every failed test ran once more".to_owned());
+    let problem = ended.err().or_else(|| unproven(step.proof, again)).or_else(lost);
+    let unsteady = if problem.is_none() { failed } else { Vec::new() };
+    if problem.is_none() {
+        tally.passed += std::mem::take(&mut tally.failed);
+    }
+    Outcome { tally, unsteady, problem }
+}
+
+/// Whether the failures are a few tests and nothing else: no program that broke off, none that did not build.
+fn worth_repeating(tally: Tally, failed: &[String]) -> bool {
+    (1..=REPEATED_MAX).contains(&failed.len())
+        && failed.len() as u64 == tally.failed
+        && tally.programs_begun == tally.programs_ended
+}
+
+/// What runs a step; `tests`: only these, if any.
+fn command(step: &Step, seed: u64, tests: &[String]) -> Command {
     let (before, after) = step.split();
     let mut command = place::cargo();
     command.args(before);
@@ -79,14 +122,16 @@ fn run(step: &Step, seed: u64) -> Outcome {
         command.arg("--target-dir").arg(place::target().join(folder));
     }
     command.args(after).envs(step.environment.iter().copied());
+    if !tests.is_empty() {
+        command.args(["--", "--exact"]).args(tests);
+    }
     if step.proof == Proof::Tests {
         command
             .env("REVCAST_SIM_BASE", seed.to_string())
             .env("REVCAST_BIN", place::binary("revcast", "REVCAST_BIN"))
             .env("REVCAST_PERF_BIN", place::binary("revcast-perf", "REVCAST_PERF_BIN"));
     }
-    let (tally, ended) = watched(&mut command);
-    Outcome { tally, problem: ended.err().or_else(|| unproven(step.proof, tally)) }
+    command
 }
 
 /// Why a success proves nothing.
@@ -104,10 +149,15 @@ fn unproven(proof: Proof, tally: Tally) -> Option<String> {
 
 /// Runs a command, shows its output as it comes, and counts the tests in it.
 pub(crate) fn watched(command: &mut Command) -> (Tally, Result<(), String>) {
-    follow(command, &mut std::io::stdout())
+    follow(command, &mut Vec::new(), &mut std::io::stdout())
 }
 
-fn follow(command: &mut Command, shown: &mut impl Write) -> (Tally, Result<(), String>) {
+/// The same, with the names of the tests that `failed`.
+fn follow(
+    command: &mut Command,
+    failed: &mut Vec<String>,
+    shown: &mut impl Write,
+) -> (Tally, Result<(), String>) {
     let mut tally = Tally::default();
     let program = command.get_program().to_string_lossy().into_owned();
     let mut child = match command.stdout(Stdio::piped()).spawn() {
@@ -120,7 +170,9 @@ fn follow(command: &mut Command, shown: &mut impl Write) -> (Tally, Result<(), S
         while output.read_until(b'\n', &mut line).is_ok_and(|bytes| bytes > 0) {
             // Whoever reads our output may have gone away; the step still has to end.
             let _ = shown.write_all(&line).and_then(|()| shown.flush());
-            tally.read(String::from_utf8_lossy(&line).trim_end());
+            let text = String::from_utf8_lossy(&line);
+            tally.read(text.trim_end());
+            failed.extend(failed_test(text.trim_end()).map(str::to_owned));
             line.clear();
         }
     }
@@ -136,7 +188,7 @@ fn follow(command: &mut Command, shown: &mut impl Write) -> (Tally, Result<(), S
 mod tests {
     use std::process::Command;
 
-    use super::{follow, unproven};
+    use super::{REPEATED_MAX, follow, unproven, worth_repeating};
     use crate::steps::Proof;
     use crate::tally::Tally;
 
@@ -154,12 +206,32 @@ mod tests {
     fn output_is_counted_and_the_end_is_judged() {
         let say = "echo 'test result: ok. 3 passed; 0 failed; 0 ignored'";
         let mut shown = Vec::new();
-        let (tally, ended) = follow(Command::new("sh").args(["-c", say]), &mut shown);
+        let mut failed = Vec::new();
+        let (tally, ended) = follow(Command::new("sh").args(["-c", say]), &mut failed, &mut shown);
         assert_eq!((tally.passed, ended), (3, Ok(())));
         assert!(shown.starts_with(b"test result: ok. 3 passed"));
-        let (_, ended) = follow(Command::new("sh").args(["-c", "exit 3"]), &mut shown);
+        assert!(failed.is_empty());
+        let say = "echo 'test a::b ... FAILED'; echo 'test a::c ... ok'; exit 3";
+        let (_, ended) = follow(Command::new("sh").args(["-c", say]), &mut failed, &mut shown);
         assert!(ended.is_err_and(|problem| problem.contains('3')));
-        let (_, ended) = follow(&mut Command::new("./no such program"), &mut shown);
+        assert_eq!(failed, ["a::b"]);
+        let (_, ended) = follow(&mut Command::new("./no such program"), &mut failed, &mut shown);
         assert!(ended.is_err_and(|problem| problem.contains("does not start")));
+    }
+
+    #[test]
+    fn a_few_failed_tests_are_repeated_and_nothing_else() {
+        let named = |count: usize| vec!["a::b".to_owned(); count];
+        let tally = |failed: usize| Tally {
+            failed: failed as u64,
+            programs_begun: 2,
+            programs_ended: 2,
+            ..Tally::default()
+        };
+        assert!(!worth_repeating(tally(0), &named(0)), "what failed was no test");
+        assert!(worth_repeating(tally(1), &named(1)));
+        assert!(!worth_repeating(tally(REPEATED_MAX + 1), &named(REPEATED_MAX + 1)));
+        assert!(!worth_repeating(tally(2), &named(1)), "one has no name");
+        assert!(!worth_repeating(Tally { programs_begun: 3, ..tally(1) }, &named(1)), "a program broke off");
     }
 }

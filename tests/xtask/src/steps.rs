@@ -33,6 +33,7 @@ pub(crate) enum Proof {
 const ON_A_STORE: &[&str] = &[
     "test",
     "--workspace",
+    "--no-fail-fast",
     "--test",
     "conformance",
     "--test",
@@ -98,7 +99,7 @@ pub(crate) const STEPS: &[Step] = &[
     Step {
         name: "test",
         purpose: "unit, property, conformance, simulator, tidy and end-to-end tests",
-        arguments: &["test", "--workspace"],
+        arguments: &["test", "--workspace", "--no-fail-fast"],
         proof: Proof::Tests,
         ..PLAIN
     },
@@ -208,7 +209,10 @@ mod tests {
         assert!(ETCD_SUITE.map(order).is_sorted(), "they run in the order of the list");
         assert!(order("etcd") < order("test"), "tests need the etcds");
         let shown = find("etcd-3.4").expect("a step").shown();
-        assert!(shown.starts_with("REVCAST_TEST_STORE=etcd-3.4 cargo test --workspace --test "), "{shown}");
+        assert!(
+            shown.starts_with("REVCAST_TEST_STORE=etcd-3.4 cargo test --workspace --no-fail-fast "),
+            "{shown}"
+        );
     }
 
     #[test]

@@ -9,6 +9,9 @@ pub(crate) struct Tally {
     pub(crate) benchmarks: u64,
     /// Deliveries that the tests of etcd's faults checked.
     pub(crate) deliveries: u64,
+    /// Test programs that began, and those of them that came to their end.
+    pub(crate) programs_begun: u64,
+    pub(crate) programs_ended: u64,
 }
 
 impl Tally {
@@ -16,8 +19,11 @@ impl Tally {
     /// `faults: etcd 3.4 killed: 12 deliveries checked ...`.
     pub(crate) fn read(&mut self, line: &str) {
         if let Some(result) = line.strip_prefix("test result: ") {
+            self.programs_ended += 1;
             self.passed += counted(result, "passed");
             self.failed += counted(result, "failed");
+        } else if line.starts_with("running ") && line.ends_with(" tests") || line == "running 1 test" {
+            self.programs_begun += 1;
         } else if line.starts_with("Testing ") {
             self.benchmarks += 1;
         } else if let Some((_, run)) = line.split_once("faults: etcd ") {
@@ -30,7 +36,15 @@ impl Tally {
         self.failed += other.failed;
         self.benchmarks += other.benchmarks;
         self.deliveries += other.deliveries;
+        self.programs_begun += other.programs_begun;
+        self.programs_ended += other.programs_ended;
     }
+}
+
+/// The test that this line says has failed: `test signals::a_second_signal ... FAILED`.
+pub(crate) fn failed_test(line: &str) -> Option<&str> {
+    let name = line.strip_prefix("test ")?.strip_suffix(" ... FAILED")?;
+    Some(name.strip_suffix(" - should panic").unwrap_or(name))
 }
 
 /// The number before `word` in `ok. 12 passed; 0 failed; 0 ignored`.
@@ -42,13 +56,23 @@ fn counted(result: &str, word: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::Tally;
+    use super::{Tally, failed_test};
+
+    #[test]
+    fn failed_tests_are_named() {
+        assert_eq!(failed_test("test signals::a_second_signal ... FAILED"), Some("signals::a_second_signal"));
+        assert_eq!(failed_test("test a_flaw_shows - should panic ... FAILED"), Some("a_flaw_shows"));
+        assert_eq!(failed_test("test signals::a_second_signal ... ok"), None);
+        assert_eq!(failed_test("test result: FAILED. 1 passed; 2 failed; 0 ignored"), None);
+    }
 
     #[test]
     fn results_add_up() {
         let mut tally = Tally::default();
         for line in [
             "running 14 tests",
+            "running 1 test",
+            "running out of words",
             "test ring::tests::a ... ok",
             "test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 3 filtered out; finished in 0.02s",
             "test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s",
@@ -60,6 +84,16 @@ mod tests {
         ] {
             tally.read(line);
         }
-        assert_eq!(tally, Tally { passed: 13, failed: 2, benchmarks: 1, deliveries: 127 });
+        assert_eq!(
+            tally,
+            Tally {
+                passed: 13,
+                failed: 2,
+                benchmarks: 1,
+                deliveries: 127,
+                programs_begun: 2,
+                programs_ended: 2
+            }
+        );
     }
 }
