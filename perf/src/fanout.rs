@@ -612,7 +612,9 @@ impl<'a> Run<'a> {
             write_rate_per_second: writes as f64 / writing_seconds,
             write_send_delay_p99_ns: lateness.at(0.99),
             deliveries: tally.measured,
-            deliveries_per_second: tally.measured as f64 / delivering_seconds,
+            // All that arrived in that time, and not only what was written in it: else what was on its way when it began would
+            // count as time in which nothing came, the more of it the longer the queue.
+            deliveries_per_second: tally.received_in_window as f64 / delivering_seconds,
             events_per_read: tally.events_per_read(),
             frame_bytes: tally.frame_bytes(),
             stream_bytes_per_second: tally.bytes_in_window as f64 / delivering_seconds,
