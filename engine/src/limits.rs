@@ -17,8 +17,10 @@ pub const RING_BYTES_MIN: u64 = 1 << 20;
 
 /// Events that one round takes from the ring, unless a revision is larger.
 pub const ROUND_EVENTS: usize = 256;
-/// Bytes of frames that one round takes from the ring, unless a single event is larger.
-pub const ROUND_BYTES: usize = 256 << 10;
+/// Bytes of frames that one round takes from the ring, unless a single event is larger: what an empty socket takes whole when
+/// its send buffer is 128 KiB, as a server's is by default (the kernel doubles that, and counts its own structures). Of
+/// longer runs everybody takes a part, waits for room, and is sent the rest by himself.
+pub const ROUND_BYTES: usize = 192 << 10;
 /// Requirements of selectors that one round looks at, and as many classes, unless a single revision needs more: where
 /// thousands of selectors differ, looking at them is what takes the time, some 10 ns each.
 pub const ROUND_REQUIREMENTS: usize = 1 << 20;
@@ -33,7 +35,7 @@ pub const SEND_BYTES: usize = 32 << 10;
 /// Bytes of its initial state that one watcher is given in one go, and the longest frame that is copied among others.
 pub const PAGE_BYTES: usize = 64 << 10;
 /// Bytes of the ring that one watcher behind is given in one go: as many as a round has, since both cost as much a send.
-pub const STRETCH_BYTES: usize = 256 << 10;
+pub const STRETCH_BYTES: usize = 192 << 10;
 /// Events or objects that are looked at for one watcher behind in one go, whether they match or not.
 pub const PAGE_SCAN: usize = 1024;
 
@@ -48,12 +50,12 @@ pub const BUDGET_LOAN: Duration = Duration::from_millis(10);
 pub const BOOKMARK_INTERVAL_DEFAULT: Duration = Duration::from_secs(60);
 /// A watcher that asked for bookmarks gets one this long before its deadline (same source).
 pub const BOOKMARK_BEFORE_DEADLINE: Duration = Duration::from_secs(2);
-/// A watch that was sent nothing for this long gets a heartbeat, when nobody says otherwise. Load balancers and client
-/// libraries cut streams that are quiet for 30 s or more.
-pub const HEARTBEAT_INTERVAL_DEFAULT: Duration = Duration::from_secs(20);
+/// A watch that was sent nothing for this long gets a heartbeat, when nobody says otherwise; never later, up to a tenth and a
+/// step earlier. Load balancers and client libraries cut streams that are quiet for 30 s or more.
+pub const HEARTBEAT_INTERVAL_DEFAULT: Duration = Duration::from_secs(25);
 /// Steps of a bookmark's or heartbeat's interval at which they are due: who is due within one is served by one wake of the
-/// shard, which costs as much as a dozen sends.
-pub const TIMER_STEPS: u32 = 128;
+/// shard, which costs as much as a dozen sends, and hundreds of sends in a row cost less each than a few.
+pub const TIMER_STEPS: u32 = 16;
 /// How long a watcher that is to end may take to accept the bytes it is still owed.
 pub const DRAIN_GRACE: Duration = Duration::from_secs(5);
 

@@ -210,7 +210,6 @@ fn a_heartbeat_allocates_nothing() {
     let mut world = World::new((0..WATCHERS).map(|number| any_pod(number % 100)), false);
     for round in 0..WARM_UP + ROUNDS / 10 {
         let before = world.shard.stats().heartbeats_sent;
-        // Those who are early have their next one in the same round.
         world.now = world.now.plus(HEARTBEAT_INTERVAL_DEFAULT);
         let asked = allocations(|| world.turn_all());
         let beats = world.shard.stats().heartbeats_sent - before;

@@ -6,7 +6,7 @@
 
 use bytes::Bytes;
 
-use super::{Outlet, Sent, Shard};
+use super::{Outlet, Sent, Shard, ShardConfig};
 use crate::frame;
 use crate::limits::TIMER_STEPS;
 use crate::planted::{Bug, planted};
@@ -20,20 +20,22 @@ pub(super) struct Quiet {
     sent: Vec<Sent>,
 }
 
-impl Shard {
-    /// When it is to be looked at whether a watcher that gets bytes now was quiet for too long.
-    pub(super) fn next_heartbeat(&self, watcher: &Watcher, now: Tick) -> Tick {
-        let Some(interval) = self.config.heartbeat_interval else { return watcher.deadline };
-        // Up to a tenth early, so that those who came together do not stay together.
+impl ShardConfig {
+    /// When a heartbeat is due to a watcher that was sent something at `since`, with others perhaps: up to a tenth early, so
+    /// that those who came together do not stay together.
+    pub(super) fn first_heartbeat(&self, watcher: &Watcher, since: Tick) -> Tick {
+        let Some(interval) = self.heartbeat_interval else { return watcher.deadline };
         let early = interval.mul_f64(0.1 * f64::from(255 - watcher.jitter) / 255.0);
-        now.plus(interval - early).on_grid(interval / TIMER_STEPS)
+        since.plus(interval - early).on_grid(interval / TIMER_STEPS)
     }
+}
 
-    /// The watcher was sent something: a heartbeat has time.
+impl Shard {
+    /// The watcher was sent something of its own: a heartbeat has time. It keeps its place among the others.
     pub(super) fn put_off_heartbeat(&mut self, id: WatcherId, now: Tick) {
-        let Some(next) = self.table.get(id).map(|watcher| self.next_heartbeat(watcher, now)) else { return };
+        let Some(interval) = self.config.heartbeat_interval else { return };
         if let Some(watcher) = self.table.get_mut(id) {
-            watcher.next_heartbeat = next;
+            watcher.next_heartbeat = now.plus(interval).on_grid(interval / TIMER_STEPS);
         }
     }
 
@@ -41,19 +43,20 @@ impl Shard {
     /// that is known to be full needs none: more than a space waits for it.
     pub(super) fn wants_heartbeat(&mut self, id: WatcherId, now: Tick) -> bool {
         self.put_off_heartbeat(id, now);
-        let Some(interval) = self.config.heartbeat_interval else { return false };
+        let config = self.config;
         let Some((watcher, class)) = self.table.pair(id) else { return false };
         let full = matches!(watcher.place, Place::Blocked);
         if (full || !watcher.at_boundary()) && !planted(Bug::HeartbeatAnywhere) {
             return false;
         }
-        if matches!(watcher.phase, Phase::Live)
-            && let Some(quiet) = class.served.map(|served| served.plus(interval)).filter(|it| *it > now)
-        {
-            watcher.next_heartbeat = quiet;
-            return false;
-        }
-        true
+        let served = class.served.filter(|_| matches!(watcher.phase, Phase::Live));
+        let Some(next) =
+            served.map(|served| config.first_heartbeat(watcher, served)).filter(|next| *next > now)
+        else {
+            return true;
+        };
+        watcher.next_heartbeat = next;
+        false
     }
 
     /// Sends a heartbeat to each of those who [want](Shard::wants_heartbeat) one, together.

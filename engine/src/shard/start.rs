@@ -67,7 +67,7 @@ impl Shard {
             next_heartbeat: deadline,
         };
         self.plan_bookmark(&mut watcher, now);
-        watcher.next_heartbeat = self.next_heartbeat(&watcher, now);
+        watcher.next_heartbeat = self.config.first_heartbeat(&watcher, now);
         let id = self.table.insert(watcher);
         self.stats.watches_started += 1;
         match end {

@@ -8,7 +8,7 @@ idle: watchers that get nothing but heartbeats and bookmarks: what one costs in 
   --server URL, --i-own-this-server, --token-file FILE, --resource NAME, --namespace NAME, --connect-rate N, --threads N,
   --processes N, --sources N, --client-cpu LIST, --server-pid PID, --out DIR and --json as above, and
   --watchers N            watches to open                               [19000]
-  --duration TIME         watched in silence; over a heartbeat interval [30s]
+  --duration TIME         watched in silence; whole heartbeat intervals [50s]
   --prime N               watches opened and closed before memory is first read: what grows once is not what grows by each [1000]
   --rounds N              times that all are opened, and closed again   [1]
 ";
@@ -29,6 +29,8 @@ impl Default for Idle {
             watchers: 19_000,
             objects: 1,
             bookmarks: true,
+            // Two of a server's heartbeat intervals, as they are by default: a part of one holds a heartbeat or none.
+            duration: Duration::from_secs(50),
             drain: Duration::ZERO,
             ..Fanout::default()
         };
@@ -93,7 +95,7 @@ mod tests {
     fn defaults_and_options() {
         let plain = idle("").expect("no option is needed");
         assert_eq!((plain.base.watchers, plain.prime, plain.rounds), (19_000, 1000, 1));
-        assert_eq!((plain.base.duration, plain.base.bookmarks), (Duration::from_secs(30), true));
+        assert_eq!((plain.base.duration, plain.base.bookmarks), (Duration::from_secs(50), true));
         let full = idle("--watchers 7 --prime 0 --rounds 3 --duration 1s --json --threads 2").expect("valid");
         assert_eq!((full.base.watchers, full.prime, full.rounds, full.base.threads), (7, 0, 3, 2));
         assert!(full.base.json);

@@ -346,7 +346,7 @@ pub(crate) static ROWS: [Row; 55] = [
         name: "heartbeat-interval",
         value: "TIME",
         help: "a watch that is quiet gets a space; 0: never",
-        standard: Standard::Text("20s"),
+        standard: Standard::Text("25s"),
         in_file: true,
         set: Set::One(|config, text| {
             config.heartbeat_interval = value::time_or_off(text, seconds(1)..=seconds(HOUR))?;

@@ -29,7 +29,7 @@ fn defaults_are_those_of_the_contract() {
     assert_eq!(config.ring_events, 131_072);
     assert_eq!(config.ring_bytes, 256 << 20);
     assert_eq!(config.bookmark_interval, Duration::from_secs(60));
-    assert_eq!(config.heartbeat_interval, Some(Duration::from_secs(20)));
+    assert_eq!(config.heartbeat_interval, Some(Duration::from_secs(25)));
     assert_eq!(config.stall_timeout, Some(Duration::from_secs(60)));
     assert_eq!((config.send_buffer, config.send_mode), (Some(128 << 10), SendMode::Auto));
     assert_eq!(config.compact_interval, Some(Duration::from_secs(300)));

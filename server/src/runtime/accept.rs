@@ -197,10 +197,12 @@ fn is_another_left(local: &Local) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use revcast_engine::limits::ROUND_BYTES;
     use rustix::net::sockopt::{
         socket_keepalive, socket_send_buffer_size, tcp_keepidle, tcp_keepintvl, tcp_user_timeout,
     };
 
+    use super::super::wrap::send_now;
     use super::*;
 
     #[test]
@@ -221,6 +223,19 @@ mod tests {
         assert_eq!(tcp_keepintvl(&accepted).expect("read back"), KEEP_ALIVE);
         assert_eq!(tcp_user_timeout(&accepted).expect("read back"), 60_000);
         assert_eq!(socket_send_buffer_size(&accepted).expect("read back"), 200_000);
+        drop(client);
+    }
+
+    /// What `ROUND_BYTES` is for: nobody falls behind because a run is longer than an empty socket.
+    #[test]
+    fn an_empty_socket_takes_a_whole_run() {
+        // As `--send-buffer` is when nobody says otherwise.
+        let tuning = Tuning { stall_timeout: None, send_buffer: Some(128 << 10) };
+        let (address, mut fds) = listeners(([127, 0, 0, 1], 0).into(), 1, tuning).expect("a listener");
+        let client = std::net::TcpStream::connect(address).expect("a connection");
+        let accepted = rustix::net::accept(fds.remove(0)).expect("an accepted connection");
+        let run = vec![b'x'; ROUND_BYTES];
+        assert_eq!(send_now(&accepted, &run), Some(run.len()));
         drop(client);
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::Pulse;
 use super::local::Shared;
 
-/// How often it looks. A shard that is well turns ten times a second at least, also when it sleeps.
+/// How often it looks. A shard that is well turns twice a second at least, also when it sleeps.
 const LOOK: Duration = Duration::from_secs(2);
 /// So many looks in a row without a turn are a stall.
 const LOOKS: u32 = 2;

@@ -233,8 +233,8 @@ impl Watch {
             return broken(Promise::Heartbeat, "behind the last word");
         }
         self.heartbeats += 1;
-        // At most a tenth early each. One that a slow socket held up says nothing of when the next is due.
-        if now.since(self.began_at) < interval.mul_f64(0.89) * self.heartbeats {
+        // At most a tenth and a step early each. One that a slow socket held up says nothing of when the next is due.
+        if now.since(self.began_at) < interval.mul_f64(0.83) * self.heartbeats {
             return broken(
                 Promise::Heartbeat,
                 format!("{} within {:?}", self.heartbeats, now.since(self.began_at)),
