@@ -102,6 +102,25 @@ fn a_client_of_the_world_follows_a_watch() {
     server.wait_for_metric("revcast_watchers", 0);
 }
 
+/// A client is heard 20 times a second, also when nothing else wakes its shard.
+#[test]
+fn each_ping_on_a_quiet_stream_is_answered_soon() {
+    let server = Server::start(&[]);
+    create(&server.client(), "a", "1");
+    let mut socket = follow(&server, WATCH);
+    assert_eq!(next_told(&mut socket), "ADDED a");
+    let since = Instant::now();
+    for number in 0..20_u8 {
+        socket.send(Message::Ping(vec![number].into())).unwrap();
+        match socket.read().unwrap() {
+            Message::Pong(payload) => assert_eq!(payload.to_vec(), [number]),
+            other => panic!("{other:?}"),
+        }
+    }
+    // 50 ms each are a second. A shard that is only awake when it wakes by itself would take ten.
+    assert!(since.elapsed() < Duration::from_secs(5), "{:?}", since.elapsed());
+}
+
 /// A server closes at once when no watch is left; one that was not accounted for would be waited for.
 fn closes_soon(server: Server) {
     let since = Instant::now();

@@ -147,7 +147,7 @@ async fn drive(local: &Rc<Local>) {
                 }
                 continue;
             }
-            Turn::Sleep { until } => until.map_or(SLEEP_MAX, |due| due.since(local.now()).min(SLEEP_MAX)),
+            Turn::Sleep { until } => local.rest(until).map_or(SLEEP_MAX, |rest| rest.min(SLEEP_MAX)),
         };
         if closing_since.is_some() {
             until = until.min(CLOSING_POLL);

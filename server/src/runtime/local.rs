@@ -404,6 +404,12 @@ impl Local {
             || (self.closing() && !self.drained.get())
     }
 
+    /// How long the shard may sleep when it need not turn before `until`, as far as the clock says.
+    pub(super) fn rest(&self, until: Option<Tick>) -> Option<Duration> {
+        let due = [until, self.core.borrow().sockets.due()].into_iter().flatten().min();
+        due.map(|due| due.since(self.now()))
+    }
+
     /// Counts a request as under way until the guard goes, also when its task panics.
     pub(super) fn begin_request(self: &Rc<Self>) -> Busy {
         self.door().requests.fetch_add(1, Ordering::AcqRel);

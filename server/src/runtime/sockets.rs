@@ -361,6 +361,11 @@ impl Sockets {
         self.resting.front().is_some_and(|(due, _)| *due == Tick::ZERO) || self.polls.told()
     }
 
+    /// When a client is to be listened to again.
+    pub(super) fn due(&self) -> Option<Tick> {
+        self.resting.front().map(|(due, _)| *due)
+    }
+
     /// Offers bytes to one watcher; the wire forms in `tools` are of the same bytes.
     fn offer(&mut self, to: WatcherId, bytes: &[u8]) -> Sent {
         let Some(Some(socket)) = self.by_slot.get_mut(to.slot()) else { return Sent::Gone };
