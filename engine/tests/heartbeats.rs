@@ -21,7 +21,7 @@ const STEP: Duration = Duration::from_millis(5);
 /// A tenth, and a step of the grid.
 const EARLY_MAX: Duration =
     INTERVAL.checked_div(10).unwrap().checked_add(INTERVAL.checked_div(TIMER_STEPS).unwrap()).unwrap();
-const WATCHERS: u16 = 200;
+const WATCHERS: u8 = 200;
 
 /// When each watch was sent something.
 #[derive(Debug, Default)]
@@ -90,7 +90,7 @@ fn the_first_is_a_little_early_and_each_other_an_interval_behind_it() {
     let mut world = World::new();
     world.run(Duration::from_millis(700));
     let began = world.outlet.now;
-    let ids: Vec<_> = (0..WATCHERS).map(|number| world.open(u8::try_from(number % 256).unwrap())).collect();
+    let ids: Vec<_> = (0..WATCHERS).map(|number| world.open(number)).collect();
     world.run(INTERVAL * 6);
     let mut firsts = BTreeSet::new();
     for id in ids {
@@ -112,7 +112,7 @@ fn an_event_puts_them_off_and_nobody_is_quiet_for_longer_than_the_interval() {
     let ids: Vec<_> = (0..WATCHERS)
         .map(|number| {
             world.run(Duration::from_millis(70));
-            world.open(u8::try_from(number % 256).unwrap())
+            world.open(number)
         })
         .collect();
     world.run(INTERVAL / 3);

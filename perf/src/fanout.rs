@@ -590,7 +590,7 @@ impl<'a> Run<'a> {
         let last_reply_ns = written.iter().map(|writer| writer.last_reply_ns).max().unwrap_or(0);
         // An open loop lasts as long as it was asked to; only a server that falls behind makes it longer.
         let writing_seconds = seconds_until(last_reply_ns).max(self.args.duration.as_secs_f64());
-        let delivering_seconds = seconds_until(tally.last_delivery_ns);
+        let delivering_seconds = seconds_until(tally.last_delivery_ns).max(self.args.duration.as_secs_f64());
         let opening_ns = fleet.last_established_ns.saturating_sub(fleet.first_connect_ns).max(1);
         let opening_seconds = opening_ns as f64 / 1e9;
         let write_fault = written.iter().find_map(|writer| writer.first_fault.clone());
