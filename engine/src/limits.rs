@@ -35,7 +35,7 @@ pub const SEND_BYTES: usize = 32 << 10;
 /// Bytes of its initial state that one watcher is given in one go, and the longest frame that is copied among others.
 pub const PAGE_BYTES: usize = 64 << 10;
 /// Bytes of the ring that one watcher behind is given in one go: as many as a round has, since both cost as much a send.
-pub const STRETCH_BYTES: usize = 192 << 10;
+pub const STRETCH_BYTES: usize = ROUND_BYTES;
 /// Events or objects that are looked at for one watcher behind in one go, whether they match or not.
 pub const PAGE_SCAN: usize = 1024;
 

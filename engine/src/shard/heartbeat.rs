@@ -42,8 +42,11 @@ impl Shard {
     /// Whether a watcher is to get a heartbeat now: it stands between two frames and was quiet for the interval. A socket
     /// that is known to be full needs none: more than a space waits for it.
     pub(super) fn wants_heartbeat(&mut self, id: WatcherId, now: Tick) -> bool {
-        self.put_off_heartbeat(id, now);
         let config = self.config;
+        if config.heartbeat_interval.is_none() {
+            return false;
+        }
+        self.put_off_heartbeat(id, now);
         let Some((watcher, class)) = self.table.pair(id) else { return false };
         let full = matches!(watcher.place, Place::Blocked);
         if (full || !watcher.at_boundary()) && !planted(Bug::HeartbeatAnywhere) {

@@ -358,7 +358,7 @@ impl Sockets {
 
     /// Whether a socket told something that was not reaped, or not heard out.
     pub(super) fn told(&mut self) -> bool {
-        self.resting.front().is_some_and(|(due, _)| *due == Tick::ZERO) || self.polls.told()
+        self.due() == Some(Tick::ZERO) || self.polls.told()
     }
 
     /// When a client is to be listened to again.
