@@ -216,7 +216,7 @@ fn replaying(c: &mut Criterion) {
     let mut group = c.benchmark_group("ring/replay");
     let (mut writer, reader) = ring::ring::<Item>(SLOTS, Revision::ZERO);
     for number in 0..ENTRIES {
-        writer.stage(Arc::new(Item(number)));
+        writer.stage(Arc::new(Item(number)), Position::new(u64::MAX));
         writer.publish(Revision::new(number + 1));
     }
     let mut at = 0;

@@ -10,6 +10,13 @@ pub const RING_EVENTS_MIN: usize = 1 << 10;
 pub const RING_EVENTS_MAX: usize = 1 << 24;
 /// Bytes of frames that the ring keeps alive when nobody says otherwise.
 pub const RING_BYTES_DEFAULT: u64 = 256 << 20;
+/// Share of the ring that shards may still need before the source waits for them.
+pub const BACKLOG_MAX: f64 = 0.5;
+/// How long the window waits for a watch that was live and whose socket did not take all at once: one that has caught up
+/// by then is never expired, however much is written meanwhile.
+pub const KEEP_UP: Duration = Duration::from_millis(100);
+/// Watches that fall behind within so long count as having done so together.
+pub const KEEP_UP_STEP: Duration = Duration::from_millis(10);
 /// Snapshots that are kept of the window at most, for lists of past states.
 pub const KEPT_SNAPSHOTS: usize = 128;
 /// Less than one large object would make every watcher fall out of the window at once.

@@ -46,6 +46,12 @@ pub enum Bug {
     HeartbeatAnywhere,
     /// A past state is undone from a kept snapshot that is older than it.
     PastFromOlderSnapshot,
+    /// A watch whose time is over ends within its initial state, as if that were the whole.
+    EndWithinState,
+    /// A watch that begins after a revision is not sent that revision's events again, of which its client may have seen some.
+    PartOfRevisionSkipped,
+    /// The window forgets what shards still need when it is full.
+    NeededForgotten,
 }
 
 #[cfg(feature = "planted-bugs")]

@@ -1,7 +1,7 @@
 //! The one writer: changes in, events in the ring, snapshots of the index.
 //!
 //! It owns decode, the index and the writing end of the ring. One revision goes in whole and becomes visible
-//! whole. It never waits: [`Publisher::backlog`] says when a shard is so far behind that its driver should. It
+//! whole. It never waits: [`Publisher::should_wait`] says when a shard is so far behind that its driver should. It
 //! never knows where changes come from, nor who watches.
 
 use std::collections::VecDeque;
@@ -74,6 +74,9 @@ impl fmt::Display for BatchError {
 
 impl std::error::Error for BatchError {}
 
+/// A shard that is not there yet needs nothing of the ring.
+const NOT_BEGUN: u64 = u64::MAX;
+
 /// What all shards share with the publisher. Cheap to clone.
 #[derive(Clone)]
 pub struct Feed {
@@ -83,7 +86,7 @@ pub struct Feed {
     snapshot: Arc<ArcSwap<Snapshot>>,
     /// Older snapshots, oldest first: from where past states are undone.
     kept: Arc<ArcSwap<VecDeque<Arc<Snapshot>>>>,
-    /// Where each shard stands in the ring.
+    /// By shard: where what it still needs of the ring begins; [`NOT_BEGUN`] before it is there.
     shards: Arc<[AtomicU64]>,
     /// Frames that were serialized, by anyone.
     frames_made: Arc<AtomicU64>,
@@ -197,8 +200,16 @@ impl Feed {
         &self.frames_made
     }
 
-    pub(crate) fn report(&self, shard: usize, dispatched: Position) {
-        self.shards[shard].store(dispatched.get(), Ordering::Release);
+    /// The first position of the ring that some shard still needs: one that it has not dispatched, or that it owes to a watch
+    /// which was live a moment ago. `None`: no shard is there.
+    #[must_use]
+    pub fn needed_from(&self) -> Option<Position> {
+        let slowest = self.shards.iter().map(|shard| shard.load(Ordering::Acquire)).min();
+        slowest.filter(|slowest| *slowest != NOT_BEGUN).map(Position::new)
+    }
+
+    pub(crate) fn report(&self, shard: usize, needed_from: Position) {
+        self.shards[shard].store(needed_from.get(), Ordering::Release);
     }
 }
 
@@ -215,7 +226,10 @@ pub struct Publisher {
     ring: Writer<Event>,
     index: Snapshot,
     decoder: Decoder,
+    events_max: usize,
     bytes_max: u64,
+    /// Where the events of the newest revision that had any begin.
+    newest_from: Position,
     bytes_published: u64,
     bytes_forgotten: u64,
     arrived: Tick,
@@ -253,13 +267,15 @@ impl Publisher {
             ring: reader,
             snapshot: Arc::new(ArcSwap::from_pointee(index.clone())),
             kept: Arc::default(),
-            shards: (0..shards).map(|_| AtomicU64::new(0)).collect(),
+            shards: (0..shards).map(|_| AtomicU64::new(NOT_BEGUN)).collect(),
             frames_made: Arc::new(AtomicU64::new(0)),
             unreadable: Arc::new(AtomicUsize::new(0)),
             window_bytes_max: Arc::new(AtomicU64::new(limits.bytes)),
         };
         let publisher = Self {
             feed: feed.clone(),
+            events_max: writer.capacity(),
+            newest_from: Position::new(0),
             ring: writer,
             index,
             decoder: Decoder::new(),
@@ -282,7 +298,7 @@ impl Publisher {
     /// The state is loaded: it is that of `revision`, and nothing before can be replayed. Publishes it.
     pub fn loaded(&mut self, revision: Revision) {
         self.index.revision = self.index.revision.max(revision);
-        self.ring.forget_through(revision);
+        self.ring.forget_through(revision, self.kept_from());
         self.publish();
     }
 
@@ -321,9 +337,13 @@ impl Publisher {
         if let Some(last) = self.staged.last_mut() {
             last.ends_revision = true;
         }
+        if !self.staged.is_empty() {
+            self.newest_from = self.ring.next();
+        }
+        let keep = self.kept_from();
         for event in self.staged.drain(..) {
             self.bytes_published += event.weight() as u64;
-            self.ring.stage(Arc::new(event));
+            self.ring.stage(Arc::new(event), keep);
         }
         self.index.revision = batch.revision;
         self.index.position = self.ring.next();
@@ -343,16 +363,28 @@ impl Publisher {
         self.trim();
     }
 
-    /// Keeps the window within its bytes. True when something had to be forgotten: shards are to be told.
+    /// Keeps the window within its events and bytes, as far as it may. True when something had to be forgotten: shards are to
+    /// be told.
     pub fn trim(&mut self) -> bool {
         let (before, most) = (self.bytes_forgotten, self.bytes_max());
-        // The newest event always stays, however large.
-        while self.window_bytes() > most && self.ring.oldest().next() < self.ring.next() {
+        let (keep, events_max) = (self.kept_from(), self.events_max as u64);
+        let too_many = |publisher: &Self| publisher.ring.next().since(publisher.ring.oldest()) > events_max;
+        while (self.window_bytes() > most || too_many(self)) && self.ring.oldest() < keep {
             self.ring.forget_oldest();
             self.count_forgotten();
         }
         self.let_go();
         self.bytes_forgotten > before
+    }
+
+    /// What stands here and later is never forgotten, whatever the limits say: what some shard still needs, or a live watch would
+    /// be ended for what others wrote; and the newest revision, whole, or who is to see it again could never be told anything
+    /// but 410.
+    fn kept_from(&self) -> Position {
+        if planted(Bug::NeededForgotten) {
+            return Position::new(self.ring.next().get().saturating_sub(1));
+        }
+        self.feed.needed_from().map_or(self.newest_from, |needed| needed.min(self.newest_from))
     }
 
     fn bytes_max(&self) -> u64 {
@@ -378,7 +410,7 @@ impl Publisher {
     /// newest one's objects, the ring's events hold as well.
     fn keep(&mut self, snapshot: &Arc<Snapshot>) {
         let kept = self.feed.kept.load();
-        let every = (self.ring.capacity() / limits::KEPT_SNAPSHOTS).max(1) as u64;
+        let every = (self.events_max / limits::KEPT_SNAPSHOTS).max(1) as u64;
         if kept.back().is_none_or(|last| snapshot.position().since(last.position()) >= every) {
             let mut next = VecDeque::clone(&kept);
             next.push_back(Arc::clone(snapshot));
@@ -398,28 +430,47 @@ impl Publisher {
 
     /// Forgets the window up to `revision`: watches and exact lists from before it get 410.
     pub fn compact(&mut self, revision: Revision) {
-        self.ring.forget_through(revision.min(self.index.revision));
+        self.ring.forget_through(revision.min(self.index.revision), self.kept_from());
         self.count_forgotten();
         self.let_go();
     }
 
-    /// How full the window is with events that the slowest shard has not taken yet: 0.0 none, 1.0 all.
-    /// From 0.5 on the driver should wait before it publishes more.
+    /// How full the window is with events that some shard still needs: 0.0 none, 1.0 all, more when a revision is larger than
+    /// the window.
     #[must_use]
     pub fn backlog(&self) -> f64 {
-        let slowest = self.feed.shards.iter().map(|shard| shard.load(Ordering::Acquire)).min();
-        let Some(slowest) = slowest else { return 0.0 };
-        let events = self.ring.next().get().saturating_sub(slowest);
-        let taken = slowest.checked_sub(1).and_then(|last| self.feed.ring.get(Position::new(last)).ok());
+        self.backlog_with(0, 0)
+    }
+
+    /// Whether the driver should publish and wait before it hands over this batch: with it half of the window would be filled by
+    /// what some shard still needs. A batch that is larger than that waits until nobody needs anything, and is then taken
+    /// whole.
+    #[must_use]
+    pub fn should_wait(&self, batch: &Batch) -> bool {
+        let weight = |change: &Change| match &change.value {
+            Some(value) => value.len(),
+            None => self.index.get(&change.key).map_or(0, |before| before.weight()),
+        };
+        self.backlog() > 0.0 && {
+            let bytes: usize = batch.changes.iter().map(weight).sum();
+            self.backlog_with(batch.changes.len() as u64, bytes as u64) >= limits::BACKLOG_MAX
+        }
+    }
+
+    fn backlog_with(&self, more_events: u64, more_bytes: u64) -> f64 {
+        let Some(needed) = self.feed.needed_from() else { return 0.0 };
+        let events = self.ring.next().get().saturating_sub(needed.get());
+        let taken = needed.get().checked_sub(1).and_then(|last| self.feed.ring.get(Position::new(last)).ok());
         let taken = taken.map_or(self.bytes_forgotten, |event| event.bytes_through);
         let bytes = self.bytes_published - taken;
         // A share needs no more precision than this.
         #[allow(clippy::cast_precision_loss)]
         let share = |part: u64, whole: u64| part as f64 / whole.max(1) as f64;
-        if events == 0 {
+        if events + more_events == 0 {
             0.0
         } else {
-            share(events, self.ring.capacity() as u64).max(share(bytes, self.bytes_max()))
+            let events = share(events + more_events, self.events_max as u64);
+            events.max(share(bytes + more_bytes, self.bytes_max()))
         }
     }
 

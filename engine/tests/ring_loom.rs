@@ -53,13 +53,18 @@ impl Entry for Item {
 
 /// The writing end that a model is run against: the ring's, or a flawed one.
 trait Write: Send + 'static {
-    fn stage(&mut self, entry: Item);
+    fn stage(&mut self, entry: Item, keep: u64);
     fn publish(&mut self, revision: u64);
     fn forget_through(&mut self, revision: u64);
 
     /// One revision with one entry, at the place that the models give it: revision r stands at r - 1.
     fn put(&mut self, revision: u64) {
-        self.stage(Item { position: revision - 1, revision });
+        self.put_keeping(revision, u64::MAX);
+    }
+
+    /// The same, and what stands at `keep` or after it stays.
+    fn put_keeping(&mut self, revision: u64, keep: u64) {
+        self.stage(Item { position: revision - 1, revision }, keep);
         self.publish(revision);
     }
 }
@@ -70,19 +75,20 @@ trait Read: Clone + Send + 'static {
     fn oldest(&self) -> u64;
     fn forgotten(&self) -> u64;
     fn progress(&self) -> u64;
+    fn is_torn(&self, revision: u64) -> bool;
     fn get(&self, position: u64) -> Result<Arc<Item>, Missing>;
     fn position_after(&self, revision: u64) -> Result<u64, Missing>;
 }
 
 impl Write for ring::Writer<Item> {
-    fn stage(&mut self, entry: Item) {
-        self.stage(Arc::new(entry));
+    fn stage(&mut self, entry: Item, keep: u64) {
+        self.stage(Arc::new(entry), Position::new(keep));
     }
     fn publish(&mut self, revision: u64) {
         self.publish(Revision::new(revision));
     }
     fn forget_through(&mut self, revision: u64) {
-        self.forget_through(Revision::new(revision));
+        self.forget_through(Revision::new(revision), Position::new(u64::MAX));
     }
 }
 
@@ -98,6 +104,9 @@ impl Read for ring::Reader<Item> {
     }
     fn progress(&self) -> u64 {
         self.progress().get()
+    }
+    fn is_torn(&self, revision: u64) -> bool {
+        self.is_torn(Revision::new(revision))
     }
     fn get(&self, position: u64) -> Result<Arc<Item>, Missing> {
         self.get(Position::new(position))
@@ -151,8 +160,8 @@ fn whole_batches(mut writer: impl Write, reader: impl Read) {
     let allowed = Arc::new(AtomicBool::new(false));
     let publishing = Arc::clone(&allowed);
     let writing = thread::spawn(move || {
-        writer.stage(Item { position: 0, revision: 1 });
-        writer.stage(Item { position: 1, revision: 1 });
+        writer.stage(Item { position: 0, revision: 1 }, u64::MAX);
+        writer.stage(Item { position: 1, revision: 1 }, u64::MAX);
         publishing.store(true, Ordering::Release);
         writer.publish(1);
     });
@@ -267,6 +276,34 @@ fn forgotten_comes_first(mut writer: impl Write, reader: impl Read) {
     assert_eq!((reader.oldest(), reader.forgotten()), (1, 1));
 }
 
+/// What is kept is there whenever it is asked for, however often the ring grows meanwhile.
+fn kept_entries_stay(mut writer: impl Write, reader: impl Read) {
+    writer.put(1);
+    let writing = thread::spawn(move || (2..=5).for_each(|revision| writer.put_keeping(revision, 0)));
+    for position in [0, 3, 4] {
+        let found = reader.get(position).map(|entry| entry.position);
+        assert_ne!(found, Err(Missing::Lapped), "an entry that is kept was not found");
+    }
+    writing.join().expect("the writer ends");
+    assert_eq!((reader.oldest(), reader.head(), reader.forgotten()), (0, 5, 0));
+}
+
+/// Who finds a revision's second entry alone can read that the first was there.
+fn torn_is_told(mut writer: impl Write, reader: impl Read) {
+    writer.stage(Item { position: 0, revision: 1 }, 0);
+    writer.stage(Item { position: 1, revision: 1 }, 0);
+    writer.publish(1);
+    let writing = thread::spawn(move || {
+        writer.stage(Item { position: 2, revision: 2 }, u64::MAX);
+        writer.publish(2);
+    });
+    if reader.get(0).is_err() {
+        assert!(reader.is_torn(1), "half of a revision went before it was called torn");
+    }
+    writing.join().expect("the writer ends");
+    assert!(reader.is_torn(1) && !reader.is_torn(2));
+}
+
 #[test]
 fn a_reader_never_gets_the_entry_of_another_position() {
     explore(real, own_entry);
@@ -368,6 +405,34 @@ fn which_fails_when_the_entry_goes_first() {
 }
 
 #[test]
+fn a_ring_that_grows_loses_nothing() {
+    explore(real, kept_entries_stay);
+}
+
+#[test]
+#[should_panic(expected = "an entry that is kept was not found")]
+fn which_fails_when_the_larger_array_is_shown_before_it_is_filled() {
+    explore(with(Flaw::GrownBeforeCopied), kept_entries_stay);
+}
+
+#[test]
+#[should_panic(expected = "an entry that is kept was not found")]
+fn which_fails_when_the_array_is_looked_for_before_the_head() {
+    explore(with(Flaw::ArrayBeforeHead), kept_entries_stay);
+}
+
+#[test]
+fn half_of_a_revision_is_called_torn_before_the_rest_goes() {
+    explore(real, torn_is_told);
+}
+
+#[test]
+#[should_panic(expected = "called torn")]
+fn which_fails_when_it_is_called_torn_later() {
+    explore(with(Flaw::TornLate), torn_is_told);
+}
+
+#[test]
 fn the_copy_without_a_flaw_passes() {
     explore(with(Flaw::None), own_entry);
     explore(with(Flaw::None), whole_batches);
@@ -377,4 +442,6 @@ fn the_copy_without_a_flaw_passes() {
     explore(with(Flaw::None), nothing_is_skipped_by_compaction);
     explore(with(Flaw::None), |writer, reader| a_covered_start(writer, reader, true));
     explore(with(Flaw::None), forgotten_comes_first);
+    explore(with(Flaw::None), kept_entries_stay);
+    explore(with(Flaw::None), torn_is_told);
 }

@@ -70,7 +70,7 @@ impl Fan for Ring {
     }
 
     fn write(&mut self, number: u64) {
-        self.0.stage(Arc::new(Item(number)));
+        self.0.stage(Arc::new(Item(number)), Position::new(u64::MAX));
         self.0.publish(Revision::new(number + 1));
     }
 }

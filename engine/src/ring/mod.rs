@@ -4,7 +4,7 @@
 //! batches visible with one store to `head`, and forgets the oldest entries when it needs their slots or when it
 //! is told to. A reader that asks for a forgotten entry learns that it was lapped: what it gets is always the
 //! entry of the position that it asked for, never a torn or a newer one. The ring never waits and never drops
-//! what it was not told to: holding the writer back for a slow shard is the publisher's business.
+//! what it was told to keep: it grows instead. Holding the writer back for a slow shard is the publisher's business.
 
 mod slot;
 
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::planted::{Bug, planted};
 use crate::revision::{Position, Revision};
-use slot::Slot;
+use slot::{Array, Slots};
 
 /// What can stand in a ring.
 pub trait Entry: Send + Sync {
@@ -63,27 +63,22 @@ struct Window {
     oldest: AtomicU64,
     /// The newest revision of which an entry was forgotten. Set before the entry goes.
     forgotten: AtomicU64,
+    /// The newest revision with several entries of which one was forgotten; 0: there is none. Set before the entry goes.
+    torn: AtomicU64,
 }
 
 struct Shared<T> {
-    /// Never changes: its line stays in every core's cache.
-    slots: Box<[Slot<T>]>,
+    /// Changes when the ring grows, which is seldom: its line stays in every core's cache.
+    slots: Array<T>,
     newest: Line<Newest>,
     window: Line<Window>,
-}
-
-impl<T> Shared<T> {
-    fn slot(&self, position: u64) -> &Slot<T> {
-        let mask = self.slots.len() - 1;
-        // Truncation is what a ring does: only the low bits choose the slot.
-        #[allow(clippy::cast_possible_truncation)]
-        &self.slots[position as usize & mask]
-    }
 }
 
 /// The one writer.
 pub struct Writer<T> {
     shared: Arc<Shared<T>>,
+    /// The array in use.
+    slots: Arc<Slots<T>>,
     next: u64,
     oldest: u64,
 }
@@ -98,19 +93,24 @@ pub struct Reader<T> {
 #[must_use]
 pub fn ring<T: Entry>(capacity: usize, start: Revision) -> (Writer<T>, Reader<T>) {
     let capacity = capacity.max(2).next_power_of_two();
+    let slots = Arc::new(slot::slots(capacity));
     let shared = Arc::new(Shared {
-        slots: (0..capacity).map(|_| Slot::new()).collect(),
+        slots: Array::new(Arc::clone(&slots)),
         newest: Line(Newest { head: AtomicU64::new(0), progress: AtomicU64::new(start.get()) }),
-        window: Line(Window { oldest: AtomicU64::new(0), forgotten: AtomicU64::new(start.get()) }),
+        window: Line(Window {
+            oldest: AtomicU64::new(0),
+            forgotten: AtomicU64::new(start.get()),
+            torn: AtomicU64::new(0),
+        }),
     });
-    (Writer { shared: Arc::clone(&shared), next: 0, oldest: 0 }, Reader { shared })
+    (Writer { shared: Arc::clone(&shared), slots, next: 0, oldest: 0 }, Reader { shared })
 }
 
 impl<T: Entry> Writer<T> {
-    /// How many entries fit.
+    /// How many entries fit before the ring grows.
     #[must_use]
     pub fn capacity(&self) -> usize {
-        self.shared.slots.len()
+        self.slots.len()
     }
 
     /// Where the next entry goes.
@@ -128,18 +128,37 @@ impl<T: Entry> Writer<T> {
     /// The oldest entry itself.
     #[must_use]
     pub fn peek_oldest(&self) -> Option<Arc<T>> {
-        if self.oldest == self.next { None } else { self.shared.slot(self.oldest).load() }
+        self.entry(self.oldest)
     }
 
-    /// Puts an entry at [`Writer::next`], forgetting the oldest one if its slot is needed. Not visible before
-    /// [`Writer::publish`].
-    pub fn stage(&mut self, entry: Arc<T>) {
+    /// Puts an entry at [`Writer::next`]. A full ring forgets its oldest entry for it; if that stands at `keep` or after it, the
+    /// ring grows instead. Not visible before [`Writer::publish`].
+    pub fn stage(&mut self, entry: Arc<T>, keep: Position) {
         assert_eq!(entry.position().get(), self.next, "entries are staged in order");
-        while self.next - self.oldest >= self.shared.slots.len() as u64 {
-            self.forget_oldest();
+        while self.next - self.oldest >= self.slots.len() as u64 {
+            if self.oldest < keep.get() {
+                self.forget_oldest();
+            } else {
+                self.grow();
+            }
         }
-        self.shared.slot(self.next).store(Some(entry));
+        slot::at(&self.slots, self.next).store(Some(entry));
         self.next += 1;
+    }
+
+    /// Twice the slots. A reader that still has the old array finds every entry there that it can ask for: what is
+    /// published later it asks for after it has seen the newer head, and then it sees the larger array.
+    fn grow(&mut self) {
+        let larger = Arc::new(slot::slots(self.slots.len() * 2));
+        for position in self.oldest..self.next {
+            slot::at(&larger, position).store(slot::at(&self.slots, position).load());
+        }
+        self.slots = Arc::clone(&larger);
+        self.shared.slots.store(larger);
+    }
+
+    fn entry(&self, position: u64) -> Option<Arc<T>> {
+        if position < self.next { slot::at(&self.slots, position).load() } else { None }
     }
 
     /// Makes everything staged visible at once, and says that nothing else happened up to `revision`.
@@ -154,19 +173,25 @@ impl<T: Entry> Writer<T> {
         if self.oldest == self.next {
             return;
         }
-        let slot = self.shared.slot(self.oldest);
-        if let Some(entry) = slot.load() {
-            self.shared.window.forgotten.fetch_max(entry.revision().get(), Ordering::Release);
+        if let Some(entry) = self.entry(self.oldest) {
+            let revision = entry.revision();
+            if self.entry(self.oldest + 1).is_some_and(|next| next.revision() == revision) {
+                self.shared.window.torn.fetch_max(revision.get(), Ordering::Release);
+            }
+            self.shared.window.forgotten.fetch_max(revision.get(), Ordering::Release);
         }
+        let slot = slot::at(&self.slots, self.oldest);
         self.oldest += 1;
         self.shared.window.oldest.store(self.oldest, Ordering::Release);
         slot.store(None);
     }
 
-    /// Says that nothing of `revision` or before can be replayed, whether the ring held it or not.
-    pub fn forget_through(&mut self, revision: Revision) {
+    /// Says that nothing of `revision` or before can be replayed, whether the ring held it or not. Entries at `keep` and
+    /// after it stay.
+    pub fn forget_through(&mut self, revision: Revision, keep: Position) {
         self.shared.window.forgotten.fetch_max(revision.get(), Ordering::Release);
-        while self.peek_oldest().is_some_and(|entry| entry.revision() <= revision) {
+        while self.oldest < keep.get() && self.peek_oldest().is_some_and(|entry| entry.revision() <= revision)
+        {
             self.forget_oldest();
         }
     }
@@ -191,6 +216,13 @@ impl<T: Entry> Reader<T> {
         Revision::new(self.shared.window.forgotten.load(Ordering::Acquire))
     }
 
+    /// Whether the entries of `revision` cannot be read again though nothing newer is missing: there were several, and one
+    /// of them is forgotten.
+    #[must_use]
+    pub fn is_torn(&self, revision: Revision) -> bool {
+        revision > Revision::ZERO && self.shared.window.torn.load(Ordering::Acquire) == revision.get()
+    }
+
     /// Everything up to here was published. Entries of it are visible to whoever reads this first.
     #[must_use]
     pub fn progress(&self) -> Revision {
@@ -205,7 +237,8 @@ impl<T: Entry> Reader<T> {
         if position >= self.head() {
             return Err(Missing::NotYet);
         }
-        match self.shared.slot(position.get()).load() {
+        // After the head: see `Writer::grow`.
+        match slot::at(&self.shared.slots.load(), position.get()).load() {
             Some(entry) if entry.position() == position => Ok(entry),
             Some(entry) if planted(Bug::LappedReaderUnnoticed) => Ok(entry),
             _ => Err(Missing::Lapped),
@@ -219,27 +252,38 @@ impl<T: Entry> Reader<T> {
     pub fn position_after(&self, revision: Revision) -> Result<Position, Missing> {
         // Where the window begins is read first: `forgotten`, read behind it, then speaks of every entry before
         // `low`. The other way round, entries that go between the two reads would be skipped unnoticed.
-        let mut low = self.oldest().get();
+        let low = self.oldest();
         if !planted(Bug::ExpiredStartServed) && revision < self.forgotten() {
             return Err(Missing::Lapped);
         }
-        let mut high = self.head().get();
+        let (position, lost) = self.search(low, |entry| entry.revision() > revision);
+        // Forgotten while we searched: what we look for may be gone too.
+        if lost && revision < self.forgotten() { Err(Missing::Lapped) } else { Ok(position) }
+    }
+
+    /// The first position that is there whose entry belongs to `revision` or a newer one; the head when there is none yet.
+    #[must_use]
+    pub fn position_at(&self, revision: Revision) -> Position {
+        self.search(self.oldest(), |entry| entry.revision() >= revision).0
+    }
+
+    /// The first position from `low` on whose entry is `beyond`, and whether entries were forgotten meanwhile.
+    fn search(&self, low: Position, beyond: impl Fn(&T) -> bool) -> (Position, bool) {
+        let (mut low, mut high) = (low.get(), self.head().get());
+        let mut lost = false;
         while low < high {
             let middle = low + (high - low) / 2;
             match self.get(Position::new(middle)) {
-                Ok(entry) if entry.revision() > revision => high = middle,
+                Ok(entry) if beyond(&entry) => high = middle,
                 Ok(_) => low = middle + 1,
-                // Forgotten while we searched: what we look for may be gone too.
                 Err(Missing::Lapped) => {
-                    if revision < self.forgotten() {
-                        return Err(Missing::Lapped);
-                    }
+                    lost = true;
                     low = middle + 1;
                 }
                 Err(Missing::NotYet) => high = middle,
             }
         }
-        Ok(Position::new(low))
+        (Position::new(low), lost)
     }
 }
 
@@ -258,9 +302,9 @@ impl<T> fmt::Debug for Writer<T> {
     }
 }
 
-impl<T> fmt::Debug for Reader<T> {
+impl<T: Entry> fmt::Debug for Reader<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reader").field("slots", &self.shared.slots.len()).finish_non_exhaustive()
+        f.debug_struct("Reader").field("head", &self.head()).finish_non_exhaustive()
     }
 }
 
@@ -280,10 +324,13 @@ mod tests {
         }
     }
 
+    /// Keeps nothing.
+    const ALL: Position = Position::new(u64::MAX);
+
     fn filled(capacity: usize, revisions: &[u64]) -> (Writer<Item>, Reader<Item>) {
         let (mut writer, reader) = ring(capacity, Revision::ZERO);
         for &revision in revisions {
-            writer.stage(Arc::new(Item(writer.next().get(), revision)));
+            writer.stage(Arc::new(Item(writer.next().get(), revision)), ALL);
             writer.publish(Revision::new(revision));
         }
         (writer, reader)
@@ -292,7 +339,7 @@ mod tests {
     #[test]
     fn what_is_staged_is_not_visible() {
         let (mut writer, reader) = filled(4, &[5]);
-        writer.stage(Arc::new(Item(1, 6)));
+        writer.stage(Arc::new(Item(1, 6)), ALL);
         assert_eq!(reader.get(Position::new(1)).err(), Some(Missing::NotYet));
         assert_eq!(reader.progress(), Revision::new(5));
         writer.publish(Revision::new(9));
@@ -328,9 +375,43 @@ mod tests {
     #[test]
     fn forgetting_through_a_revision() {
         let (mut writer, reader) = filled(8, &[3, 5, 5, 7]);
-        writer.forget_through(Revision::new(5));
+        writer.forget_through(Revision::new(5), ALL);
         assert_eq!((reader.oldest(), reader.forgotten()), (Position::new(3), Revision::new(5)));
-        writer.forget_through(Revision::new(50));
+        writer.forget_through(Revision::new(50), ALL);
         assert_eq!((reader.oldest(), reader.forgotten()), (Position::new(4), Revision::new(50)));
+    }
+
+    #[test]
+    fn what_is_to_be_kept_stays_and_the_ring_grows() {
+        let (mut writer, reader) = filled(4, &[1, 2, 3, 4]);
+        for revision in 5..=20 {
+            writer.stage(Arc::new(Item(revision - 1, revision)), Position::new(2));
+        }
+        writer.publish(Revision::new(20));
+        assert_eq!((writer.capacity(), reader.oldest(), reader.forgotten().get()), (32, Position::new(2), 2));
+        for position in 2..20 {
+            assert_eq!(*reader.get(Position::new(position)).expect("kept"), Item(position, position + 1));
+        }
+        assert_eq!(reader.get(Position::new(1)).err(), Some(Missing::Lapped));
+        writer.forget_through(Revision::new(20), Position::new(18));
+        assert_eq!((reader.oldest(), reader.forgotten()), (Position::new(18), Revision::new(20)));
+        assert_eq!(reader.position_after(Revision::new(20)), Ok(Position::new(20)));
+    }
+
+    #[test]
+    fn a_revision_is_torn_when_it_had_several_entries_and_one_is_gone() {
+        let (mut writer, reader) = filled(8, &[3, 5, 5, 7, 9, 9]);
+        let torn = |revision| reader.is_torn(Revision::new(revision));
+        writer.forget_oldest();
+        assert!(!torn(3) && !torn(5) && !torn(0), "3 had one entry");
+        writer.forget_oldest();
+        assert!(torn(5), "one of two is gone");
+        assert_eq!(reader.position_at(Revision::new(5)), Position::new(2));
+        writer.forget_oldest();
+        writer.forget_oldest();
+        assert!(torn(5) && !torn(7));
+        assert_eq!(reader.position_at(Revision::new(9)), Position::new(4));
+        writer.forget_oldest();
+        assert!(torn(9) && !torn(5), "5 is before all that can be asked for");
     }
 }

@@ -5,6 +5,7 @@
 
 use bytes::Bytes;
 
+use super::catchup::UnderWay;
 use super::{Outlet, Sent, Shard};
 use crate::encoding::{Encoding, View};
 use crate::frame;
@@ -38,7 +39,10 @@ impl Shard {
             let Some(id) = self.table.first_due(now) else { break };
             tended = true;
             let Some(watcher) = self.table.get(id) else { break };
-            if watcher.ending || matches!(watcher.phase, Phase::Draining) {
+            if watcher.ending && matches!(watcher.phase, Phase::Initial(_)) {
+                // It did not take its state in time, and must not take what it has for the whole.
+                self.expire(id, now);
+            } else if watcher.ending || matches!(watcher.phase, Phase::Draining) {
                 // It was given time to take what it is owed, and did not.
                 self.end(id, false);
             } else if now >= watcher.deadline {
@@ -117,7 +121,7 @@ impl Shard {
                     self.queue(id);
                 } else {
                     if let Some(watcher) = self.table.get_mut(id) {
-                        watcher.rest = Some(Box::new(Rest { bytes, sent: taken }));
+                        watcher.rest = Some(Box::new(Rest::new(bytes, taken)));
                     }
                     self.block(id);
                 }
@@ -126,14 +130,19 @@ impl Shard {
         true
     }
 
-    /// Whether a watch may end here: between two frames, and not between two events of one revision. Its client
-    /// will ask for what comes after the last revision that it saw.
+    /// Whether a watch may end here: between two frames, not between two events of one revision, and not within its initial
+    /// state. Its client will ask for what comes after the last revision that it saw, which may be newer than objects that
+    /// were still to come: they come in the order of their keys.
     pub(super) fn may_end(&self, id: WatcherId) -> bool {
         let Some(watcher) = self.table.get(id) else { return false };
         if !watcher.at_boundary() {
             return false;
         }
-        let Phase::CatchingUp { cursor, .. } = watcher.phase else { return true };
+        let cursor = match watcher.phase {
+            Phase::Initial(_) => return planted(Bug::EndWithinState),
+            Phase::CatchingUp { cursor, .. } => cursor,
+            Phase::Live | Phase::Parked { .. } | Phase::Draining => return true,
+        };
         let next = match self.feed.ring.get(cursor) {
             Ok(next) => next,
             Err(Missing::NotYet) => return true,
@@ -145,7 +154,7 @@ impl Shard {
             None => true,
             Some(Ok(before)) => before.revision < next.revision,
             // What stood before is forgotten: was it of the same revision?
-            Some(Err(_)) => self.feed.ring.forgotten() < next.revision,
+            Some(Err(_)) => !self.feed.ring.is_torn(next.revision),
         }
     }
 
@@ -163,9 +172,21 @@ impl Shard {
         }
     }
 
-    /// Leaves a watch nothing but `last` bytes to send before it ends. True when they may be sent now, false when
-    /// the socket is known to be full.
+    /// Leaves a watch nothing to send but the frame under way, then `last`, before it ends. True when they may be sent now, false
+    /// when the socket is known to be full, or the frame cannot be made any more: then the watch is cut off.
     pub(super) fn conclude(&mut self, id: WatcherId, last: Bytes, now: Tick) -> bool {
+        match self.under_way(id) {
+            UnderWay::Nothing => self.conclude_with(id, Rest::new(last, 0), now),
+            UnderWay::Frame(rest) => self.conclude_with(id, Rest { last: Some(last), ..rest }, now),
+            UnderWay::Lost => {
+                self.end(id, false);
+                false
+            }
+        }
+    }
+
+    /// The same, when it is known what is to be sent.
+    pub(super) fn conclude_with(&mut self, id: WatcherId, rest: Rest, now: Tick) -> bool {
         self.table.leave_live(id);
         let Some(watcher) = self.table.get_mut(id) else { return false };
         if let Phase::Parked { floor } = watcher.phase {
@@ -173,7 +194,7 @@ impl Shard {
         }
         watcher.phase = Phase::Draining;
         watcher.ending = false;
-        watcher.rest = Some(Box::new(Rest { bytes: last, sent: 0 }));
+        watcher.rest = Some(Box::new(rest));
         let place = std::mem::replace(&mut watcher.place, Place::None);
         self.table.schedule(id, now.plus(DRAIN_GRACE));
         match place {

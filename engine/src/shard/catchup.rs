@@ -113,6 +113,24 @@ impl Page {
     }
 }
 
+/// The frame that a watch stands in.
+#[derive(Debug)]
+pub(super) enum UnderWay {
+    /// It stands between two frames.
+    Nothing,
+    /// This is to be sent before anything else.
+    Frame(Rest),
+    /// The rest of it cannot be made any more.
+    Lost,
+}
+
+impl UnderWay {
+    /// The frame of an event, of which `sent` bytes are out.
+    fn event(frame: Option<Bytes>, sent: usize) -> Self {
+        frame.map_or(Self::Lost, |frame| Self::Frame(Rest { events: 1, ..Rest::new(frame, sent) }))
+    }
+}
+
 impl Shard {
     /// Gives the first of those behind one page, or less.
     pub(super) fn catch_up_next(&mut self, outlet: &mut impl Outlet, now: Tick) {
@@ -129,23 +147,68 @@ impl Shard {
 
     /// Sends what must go out first. True when nothing of it is left and the watch goes on.
     pub(super) fn send_rest(&mut self, id: WatcherId, outlet: &mut impl Outlet) -> bool {
-        let Some(watcher) = self.table.get_mut(id) else { return false };
-        let Some(rest) = &mut watcher.rest else { return true };
-        match outlet.send(id, &rest.bytes[rest.sent..]) {
-            Sent::Gone => {
-                self.end(id, false);
-                false
-            }
-            Sent::Took(taken) => {
-                rest.sent += taken;
-                self.stats.bytes_sent += taken as u64;
-                if rest.sent < rest.bytes.len() {
-                    self.block(id);
+        loop {
+            let Some(watcher) = self.table.get_mut(id) else { return false };
+            let Some(rest) = &mut watcher.rest else { return true };
+            match outlet.send(id, &rest.bytes[rest.sent..]) {
+                Sent::Gone => {
+                    self.end(id, false);
                     return false;
                 }
-                watcher.rest = None;
-                true
+                Sent::Took(taken) => {
+                    rest.sent += taken;
+                    self.stats.bytes_sent += taken as u64;
+                    if rest.sent < rest.bytes.len() {
+                        self.block(id);
+                        return false;
+                    }
+                    self.stats.events_sent += rest.events;
+                    match rest.last.take() {
+                        Some(last) => **rest = Rest::new(last, 0),
+                        None => watcher.rest = None,
+                    }
+                }
             }
+        }
+    }
+
+    /// What a watch has begun to send.
+    pub(super) fn under_way(&mut self, id: WatcherId) -> UnderWay {
+        let Some((watcher, class)) = self.table.pair(id) else { return UnderWay::Lost };
+        if watcher.between_frames() {
+            return UnderWay::Nothing;
+        }
+        match (&watcher.phase, watcher.rest.take()) {
+            // It is about to end already.
+            (Phase::Draining, _) => UnderWay::Lost,
+            (_, Some(rest)) => UnderWay::Frame(*rest),
+            (Phase::Initial(initial), None) => {
+                let offset = initial.offset;
+                let (snapshot, after) = (Arc::clone(&initial.snapshot), initial.after.clone());
+                let (key, as_of_seconds) = (class.key.clone(), initial.as_of_seconds);
+                let namespaced = self.feed.schema.get(key.scope.resource).namespaced;
+                let mut objects = objects(&snapshot, &key, namespaced, after.as_deref());
+                let object = objects.find(|object| key.matches_object(object) && key.covers(object.key()));
+                let frame = object.map(|object| match object.frame(FrameKind::Added) {
+                    Some(made) if key.encoding == Encoding::Json => made.clone(),
+                    _ => {
+                        let mut made = Vec::new();
+                        self.frame_of_state(&mut made, object, &key, !key.opened, as_of_seconds);
+                        Bytes::from(made)
+                    }
+                });
+                UnderWay::event(frame, offset)
+            }
+            (&Phase::CatchingUp { cursor, offset }, None) => {
+                let key = class.key.clone();
+                let event = self.feed.ring.get(cursor).ok();
+                let frame = event.and_then(|event| {
+                    let kind = key.verdict(&event)?;
+                    Some(self.feed_frame(&event, &key, kind, true))
+                });
+                UnderWay::event(frame, offset as usize)
+            }
+            (Phase::Live | Phase::Parked { .. }, None) => UnderWay::Nothing,
         }
     }
 
@@ -352,10 +415,7 @@ impl Shard {
         let mut complete = true;
         let mut budget = PAGE_SCAN;
         for object in objects(&initial.snapshot, &key, namespaced, initial.after.as_deref()) {
-            if budget == 0
-                || page.bytes.len() >= PAGE_BYTES
-                || (!page.marks.is_empty() && (!opened || ending))
-            {
+            if budget == 0 || page.bytes.len() >= PAGE_BYTES || (!page.marks.is_empty() && !opened) {
                 complete = false;
                 break;
             }
@@ -369,7 +429,7 @@ impl Shard {
             }
             scanned = Some(object.key().shared_path());
         }
-        if complete && initial.end_mark && (page.marks.is_empty() || (opened && !ending)) {
+        if complete && initial.end_mark && (page.marks.is_empty() || opened) {
             self.frame_of_bookmark(&mut page.bytes, &key, initial.snapshot.revision(), true);
             page.mark(Of::EndOfState);
         } else if complete && initial.end_mark {
@@ -396,7 +456,7 @@ impl Shard {
                         watcher.phase = Phase::Initial(initial);
                     }
                 }
-                if ending {
+                if ending && self.may_end(id) {
                     self.finish(id, outlet, now);
                 } else {
                     self.queue(id);
@@ -426,7 +486,7 @@ impl Shard {
             self.stats.bookmarks_sent += 1;
             // A bookmark is short: its rest is kept.
             let bytes = Bytes::copy_from_slice(&page.bytes[taken - within..]);
-            watcher.rest = Some(Box::new(Rest { bytes, sent: within }));
+            watcher.rest = Some(Box::new(Rest::new(bytes, within)));
             watcher.phase = phase_after_state;
         } else {
             if let Some(Of::Object(path)) = before {

@@ -185,7 +185,7 @@ impl Shard {
         self.round.active = false;
         self.round.just_ended = true;
         self.round.mark.over();
-        self.feed.report(self.number, self.dispatched);
+        self.report();
     }
 
     /// Prepares the run of a class. False when there is nothing to serve.
@@ -301,6 +301,9 @@ impl Shard {
     /// A live watcher leaves its class's live members for another phase.
     pub(super) fn fall_behind(&mut self, id: WatcherId, phase: Phase) {
         self.table.leave_live(id);
+        if let Phase::CatchingUp { cursor, .. } = phase {
+            self.fallen.add(cursor);
+        }
         if let Some(watcher) = self.table.get_mut(id) {
             watcher.phase = phase;
         }
@@ -330,7 +333,7 @@ impl Shard {
         let progress = self.feed.ring.progress();
         self.dispatched = self.feed.ring.head();
         self.revision = self.revision.max(progress);
-        self.feed.report(self.number, self.dispatched);
+        self.report();
         // Among what was missed a value may have become unreadable.
         self.refuse_parked(now);
     }

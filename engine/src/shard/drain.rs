@@ -95,10 +95,20 @@ impl Shard {
             let Some((id, why)) = self.drain.next(now) else { break };
             any = true;
             self.send_bookmark(id, outlet);
-            let over = self.table.get(id).is_none_or(|w| w.ending || matches!(w.phase, Phase::Draining));
-            if !over {
-                self.because(id, why);
-                self.finish(id, outlet, now);
+            let Some(watcher) = self.table.get(id) else { continue };
+            let ending = watcher.ending;
+            match watcher.phase {
+                Phase::Draining => {}
+                // It gets no more objects: it may not see them.
+                Phase::Initial(_) if why == End::Dismissed => {
+                    self.because(id, why);
+                    self.expire(id, now);
+                }
+                _ if ending => {}
+                Phase::Initial(_) | Phase::CatchingUp { .. } | Phase::Live | Phase::Parked { .. } => {
+                    self.because(id, why);
+                    self.finish(id, outlet, now);
+                }
             }
         }
         any

@@ -1,7 +1,7 @@
 //! The ends of a watch: out of the window, at a value that nobody can read, with the source's history, or with the shard.
 //!
-//! A watcher that the window has left behind is told 410 if it stands between two frames, and is cut off if it
-//! stands inside one: it never sees a gap as if nothing were missing.
+//! A watcher that the window has left behind is told 410, after the frame that it stands in; if that frame cannot be made any
+//! more, it is cut off. It never sees a gap as if nothing were missing.
 
 use bytes::Bytes;
 
@@ -10,7 +10,7 @@ use crate::frame;
 use crate::object::Object;
 use crate::revision::Revision;
 use crate::tick::Tick;
-use crate::watcher::{End, Phase, WatcherId};
+use crate::watcher::{End, Phase, Rest, WatcherId};
 
 impl Shard {
     /// Ends watches whose sockets are full and whose place in the window is forgotten.
@@ -30,11 +30,6 @@ impl Shard {
         self.expire(id, now);
     }
 
-    /// Whether other bytes than those of the frame under way would break the stream.
-    fn is_within_frame(&self, id: WatcherId) -> bool {
-        self.table.get(id).is_some_and(|watcher| !watcher.between_frames())
-    }
-
     /// Ends a watch of a shard that is given up. One that has begun to take its last bytes may take the rest.
     pub(super) fn give_up(&mut self, id: WatcherId, now: Tick) {
         let Some(watcher) = self.table.get(id) else { return };
@@ -43,14 +38,12 @@ impl Shard {
         }
     }
 
-    /// Leaves a watch only the word that a value which it covers is unreadable, and the end; or cuts it off within a frame.
+    /// Leaves a watch only the word that a value which it covers is unreadable, and the end.
     pub(super) fn refuse(&mut self, id: WatcherId, object: &Object, now: Tick) {
         let Some(last) = object.refusal() else { return };
         self.stats.refused += 1;
         self.because(id, End::Refused);
-        if self.is_within_frame(id) {
-            self.end(id, false);
-        } else if self.conclude(id, last.clone(), now) {
+        if self.conclude(id, last.clone(), now) {
             self.queue(id);
         }
     }
@@ -59,21 +52,13 @@ impl Shard {
     pub(super) fn refuse_within(&mut self, id: WatcherId, last: Bytes, sent: usize, now: Tick) {
         self.stats.refused += 1;
         self.because(id, End::Refused);
-        if !self.conclude(id, last, now) {
-            return;
+        if self.conclude_with(id, Rest::new(last, sent), now) {
+            self.block(id);
         }
-        if let Some(rest) = self.table.get_mut(id).and_then(|watcher| watcher.rest.as_mut()) {
-            rest.sent = sent;
-        }
-        self.block(id);
     }
 
-    /// Leaves a watch only the 410 and the end to send, or cuts it off within a frame.
+    /// Leaves a watch only the 410 and the end to send, after the frame under way.
     pub(super) fn expire(&mut self, id: WatcherId, now: Tick) {
-        if self.is_within_frame(id) {
-            self.end(id, false);
-            return;
-        }
         let Some(watcher) = self.table.get(id) else { return };
         let ring = &self.feed.ring;
         // Of a history that is gone nothing can be replayed, whatever the ring still holds.

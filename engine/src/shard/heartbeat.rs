@@ -93,7 +93,7 @@ impl Shard {
             self.fall_behind(id, Phase::CatchingUp { cursor: self.dispatched, offset: 0 });
         }
         if let Some(watcher) = self.table.get_mut(id) {
-            watcher.rest = Some(Box::new(Rest { bytes: Bytes::from_static(frame::HEARTBEAT), sent }));
+            watcher.rest = Some(Box::new(Rest::new(Bytes::from_static(frame::HEARTBEAT), sent)));
         }
         self.block(id);
     }

@@ -7,7 +7,7 @@
 //! go to an [`Outlet`].
 //!
 //! One file per concern: `table` holds the watchers, `interest` narrows, `start` lets watches begin, `dispatch`
-//! serves the live, `catchup` those behind, `bookmark` the clock, `heartbeat` the quiet, `evict` the ends,
+//! serves the live, `catchup` those behind, `fallen` keeps the window open for those who were live a moment ago, `bookmark` the clock, `heartbeat` the quiet, `evict` the ends,
 //! `drain` the closing; `soonest` keeps slots in order, `timings` measures.
 
 mod bookmark;
@@ -16,6 +16,7 @@ mod catchup;
 mod dispatch;
 mod drain;
 mod evict;
+mod fallen;
 mod heartbeat;
 mod interest;
 mod soonest;
@@ -41,6 +42,7 @@ use budget::Budget;
 use catchup::Page;
 use dispatch::Round;
 use drain::Drain;
+use fallen::Fallen;
 use heartbeat::Quiet;
 use soonest::Soonest;
 pub use stats::Stats;
@@ -122,6 +124,7 @@ pub struct Shard {
     /// The revision up to which everything was dispatched.
     revision: Revision,
     round: Round,
+    fallen: Fallen,
     budget: Budget,
     /// Watchers behind that can be sent something.
     behind: VecDeque<WatcherId>,
@@ -152,6 +155,7 @@ impl Shard {
             dispatched: snapshot.position(),
             revision: snapshot.revision(),
             round: Round::default(),
+            fallen: Fallen::default(),
             budget: Budget::new(),
             behind: VecDeque::new(),
             blocked: Soonest::new(),
@@ -224,6 +228,7 @@ impl Shard {
         }
         self.wake_parked(now);
         self.evict_lapped(now);
+        self.tend_fallen(now);
         self.tended = !self.tended && (self.drain_some(outlet, now) | self.tend_due(outlet, now));
         if self.tended {
             return Turn::Again;
@@ -250,7 +255,8 @@ impl Shard {
         if self.parked.first().is_some_and(|(floor, _)| *floor <= self.revision) {
             return Turn::Again;
         }
-        match self.table.next_due().into_iter().chain(self.drain.next_due()).min() {
+        let due = [self.table.next_due(), self.drain.next_due(), self.fallen.next_due()];
+        match due.into_iter().flatten().min() {
             Some(due) if due <= now => Turn::Again,
             until => Turn::Sleep { until },
         }

@@ -8,8 +8,10 @@ use std::sync::Arc;
 use super::Shard;
 use crate::encoding::Encoding;
 use crate::index::Snapshot;
+use crate::limits::PAGE_SCAN;
 use crate::object::Object;
 use crate::planted::{Bug, planted};
+use crate::publisher::Feed;
 use crate::revision::{Position, Revision};
 use crate::tick::Tick;
 use crate::watcher::class::ClassKey;
@@ -43,8 +45,9 @@ impl Shard {
             Encoding::Json => true,
             Encoding::Other(number) => !self.feed.encoder.first_differs(number),
         };
-        let (opening, start_revision) = self.opening(&scope, start, as_of_seconds);
-        let class = self.table.class_for(ClassKey { scope, selector, encoding, opened });
+        let key = ClassKey { scope, selector, encoding, opened };
+        let (opening, start_revision) = self.opening(&key, start, as_of_seconds);
+        let class = self.table.class_for(key);
         let (phase, end) = match opening {
             Opening::At(phase) => (phase, None),
             Opening::Expired => (Phase::Draining, Some(None)),
@@ -82,13 +85,13 @@ impl Shard {
         id
     }
 
-    fn opening(&self, scope: &Scope, start: Start, as_of_seconds: u64) -> (Opening, Revision) {
+    fn opening(&self, key: &ClassKey, start: Start, as_of_seconds: u64) -> (Opening, Revision) {
         if self.abandoned {
             let asked = if let Start::After(revision) = start { revision } else { self.feed.revision() };
             return (Opening::Expired, asked);
         }
         if let Start::After(revision) = start {
-            let opening = match self.after(scope, revision) {
+            let opening = match after(&self.feed, key, revision) {
                 After::Expired => Opening::Expired,
                 After::Refused(object) => Opening::Refused(object),
                 After::Wait => Opening::At(Phase::Parked { floor: revision }),
@@ -98,7 +101,7 @@ impl Shard {
         }
         let snapshot = self.feed.snapshot();
         let revision = snapshot.revision();
-        if let Some(object) = unreadable_since(&snapshot, scope, revision) {
+        if let Some(object) = unreadable_since(&snapshot, &key.scope, revision) {
             return (Opening::Refused(object), revision);
         }
         let phase = if let Start::State { end_mark } = start {
@@ -108,26 +111,6 @@ impl Shard {
             Phase::CatchingUp { cursor: snapshot.position(), offset: 0 }
         };
         (Opening::At(phase), revision)
-    }
-
-    /// Judges a start after `revision`.
-    fn after(&self, scope: &Scope, revision: Revision) -> After {
-        // Read before the ring is searched: a revision that it covers then has all its events before the head, so
-        // the cursor stands behind them. Read later, events of the start itself could be sent.
-        let progress = self.feed.ring.progress();
-        let Ok(cursor) = self.feed.ring.position_after(revision) else { return After::Expired };
-        if self.feed.may_be_unreadable() && !planted(Bug::UnreadableStartServed) {
-            let snapshot = self.feed.snapshot();
-            if let Some(object) = unreadable_since(&snapshot, scope, revision) {
-                return After::Refused(object);
-            }
-            // The ring is visible a moment before the snapshot: what became unreadable in between, the cursor has
-            // passed, and the snapshot does not know. The publisher is about to store the one that does.
-            if snapshot.revision() < revision {
-                return After::Wait;
-            }
-        }
-        if revision > progress { After::Wait } else { After::From(cursor) }
     }
 
     /// Watchers that waited for a revision which has come go on behind it.
@@ -140,8 +123,7 @@ impl Shard {
                 self.parked.pop_first();
                 continue;
             };
-            let scope = class.key.scope.clone();
-            match self.after(&scope, floor) {
+            match after(&self.feed, &class.key, floor) {
                 // Those that follow would wait for the same snapshot.
                 After::Wait => return,
                 After::Expired => {
@@ -179,6 +161,64 @@ impl Shard {
             }
         }
     }
+}
+
+/// Judges a start after `revision`.
+fn after(feed: &Feed, key: &ClassKey, revision: Revision) -> After {
+    // Read before the ring is searched: a revision that it covers then has all its events before the head, so
+    // the cursor stands behind them. Read later, events of the start itself could be sent.
+    let progress = feed.ring.progress();
+    let Ok(cursor) = feed.ring.position_after(revision) else { return After::Expired };
+    let Some(cursor) = again(feed, key, revision, cursor) else { return After::Expired };
+    if feed.may_be_unreadable() && !planted(Bug::UnreadableStartServed) {
+        let snapshot = feed.snapshot();
+        if let Some(object) = unreadable_since(&snapshot, &key.scope, revision) {
+            return After::Refused(object);
+        }
+        // The ring is visible a moment before the snapshot: what became unreadable in between, the cursor has
+        // passed, and the snapshot does not know. The publisher is about to store the one that does.
+        if snapshot.revision() < revision {
+            return After::Wait;
+        }
+    }
+    if revision > progress { After::Wait } else { After::From(cursor) }
+}
+
+/// Where a watch goes on whose client saw `revision`, when everything newer stands at `cursor`. Of a revision with several
+/// events for it the client may have seen only some before it was cut off, and cannot tell: they are sent again. `None`:
+/// they are forgotten.
+fn again(feed: &Feed, key: &ClassKey, revision: Revision, cursor: Position) -> Option<Position> {
+    let belongs = |back: u64| {
+        let at = cursor.get().checked_sub(back).map(Position::new)?;
+        feed.ring.get(at).ok().filter(|event| event.revision == revision)
+    };
+    // Nearly every revision has one event.
+    let several = belongs(1).is_some() && belongs(2).is_some();
+    if feed.ring.is_torn(revision) {
+        return None;
+    }
+    if !several || planted(Bug::PartOfRevisionSkipped) {
+        return Some(cursor);
+    }
+    let first = feed.ring.position_at(revision);
+    let (mut at, mut found) = (first, 0);
+    while at < cursor {
+        if at.since(first) >= PAGE_SCAN as u64 {
+            // So many may be some of its own.
+            found = 2;
+            break;
+        }
+        let event = feed.ring.get(at).ok()?;
+        if key.covers(event.key()) {
+            if event.refusal().is_some() {
+                // These come first of all: its client has seen nothing of this revision, or all of it elsewhere.
+                return Some(cursor);
+            }
+            found += u32::from(key.verdict(&event).is_some());
+        }
+        at = at.next();
+    }
+    Some(if found > 1 { first } else { cursor })
 }
 
 /// The first object in a scope that has been unreadable since `revision` or before.

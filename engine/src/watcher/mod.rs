@@ -138,12 +138,23 @@ pub(crate) enum Phase {
     Draining,
 }
 
-/// Bytes that must go out before anything else: the rest of a bookmark, an error, the end.
+/// Bytes that must go out before anything else: the rest of a frame, an error, the end.
 #[derive(Debug)]
 pub(crate) struct Rest {
     /// Whole frames.
     pub(crate) bytes: Bytes,
     pub(crate) sent: usize,
+    /// Events among them, which count when they are out.
+    pub(crate) events: u64,
+    /// What follows them: the last bytes of the stream.
+    pub(crate) last: Option<Bytes>,
+}
+
+impl Rest {
+    /// Frames without an event, of which the first `sent` bytes are out.
+    pub(crate) const fn new(bytes: Bytes, sent: usize) -> Self {
+        Self { bytes, sent, events: 0, last: None }
+    }
 }
 
 /// Where a watcher that is behind waits for its turn.

@@ -33,35 +33,57 @@ pub(crate) enum Flaw {
     ForgottenBeforeOldest,
     /// `position_after` takes an entry that went during the search for an old one.
     LossUnchecked,
+    /// `grow` shows the larger array before the entries stand in it.
+    GrownBeforeCopied,
+    /// `get` looks for the array before it looks at the head.
+    ArrayBeforeHead,
+    /// An entry goes before its revision is called torn.
+    TornLate,
+}
+
+type Slots = Vec<Mutex<Option<Arc<Item>>>>;
+
+fn slots(count: usize) -> Arc<Slots> {
+    Arc::new((0..count).map(|_| Mutex::new(None)).collect())
+}
+
+fn slot(slots: &Slots, position: u64) -> &Mutex<Option<Arc<Item>>> {
+    &slots[usize::try_from(position).expect("a model is small") % slots.len()]
+}
+
+fn load(slots: &Slots, position: u64) -> Option<Arc<Item>> {
+    slot(slots, position).lock().expect("no model panics inside the lock").clone()
+}
+
+fn store(slots: &Slots, position: u64, entry: Option<Arc<Item>>) {
+    *slot(slots, position).lock().expect("no model panics inside the lock") = entry;
 }
 
 #[derive(Debug)]
 struct Shared {
     flaw: Flaw,
-    slots: [Mutex<Option<Arc<Item>>>; SLOTS],
+    slots: Mutex<Arc<Slots>>,
     head: AtomicU64,
     oldest: AtomicU64,
     forgotten: AtomicU64,
+    torn: AtomicU64,
     progress: AtomicU64,
 }
 
 impl Shared {
-    fn slot(&self, position: u64) -> &Mutex<Option<Arc<Item>>> {
-        &self.slots[usize::try_from(position).expect("a model is small") % SLOTS]
+    fn array(&self) -> Arc<Slots> {
+        Arc::clone(&self.slots.lock().expect("no model panics inside the lock"))
     }
 
-    fn load(&self, position: u64) -> Option<Arc<Item>> {
-        self.slot(position).lock().expect("no model panics inside the lock").clone()
-    }
-
-    fn store(&self, position: u64, entry: Option<Arc<Item>>) {
-        *self.slot(position).lock().expect("no model panics inside the lock") = entry;
+    fn show(&self, slots: &Arc<Slots>) {
+        *self.slots.lock().expect("no model panics inside the lock") = Arc::clone(slots);
     }
 }
 
 #[derive(Debug)]
 pub(crate) struct Writer {
     shared: Arc<Shared>,
+    slots: Arc<Slots>,
     next: u64,
     oldest: u64,
 }
@@ -72,43 +94,67 @@ pub(crate) struct Reader {
 }
 
 pub(crate) fn ring(flaw: Flaw) -> (Writer, Reader) {
+    let slots = slots(SLOTS);
     let shared = Arc::new(Shared {
         flaw,
-        slots: std::array::from_fn(|_| Mutex::new(None)),
+        slots: Mutex::new(Arc::clone(&slots)),
         head: AtomicU64::new(0),
         oldest: AtomicU64::new(0),
         forgotten: AtomicU64::new(0),
+        torn: AtomicU64::new(0),
         progress: AtomicU64::new(0),
     });
-    (Writer { shared: Arc::clone(&shared), next: 0, oldest: 0 }, Reader { shared })
+    (Writer { shared: Arc::clone(&shared), slots, next: 0, oldest: 0 }, Reader { shared })
 }
 
 impl Writer {
     fn forget_oldest(&mut self) {
         let at = self.oldest;
-        let revision = self.shared.load(at).map_or(0, |entry| entry.revision().get());
+        let revision = load(&self.slots, at).map_or(0, |entry| entry.revision().get());
+        let next = (at + 1 < self.next).then(|| load(&self.slots, at + 1)).flatten();
+        let torn = if next.is_some_and(|next| next.revision().get() == revision) { revision } else { 0 };
         self.oldest += 1;
+        if self.shared.flaw != Flaw::TornLate {
+            self.shared.torn.fetch_max(torn, Ordering::Release);
+        }
         if self.shared.flaw == Flaw::EntryGoesFirst {
-            self.shared.store(at, None);
+            store(&self.slots, at, None);
             self.shared.oldest.store(self.oldest, Ordering::Release);
             self.shared.forgotten.fetch_max(revision, Ordering::Release);
             return;
         }
         self.shared.forgotten.fetch_max(revision, Ordering::Release);
         self.shared.oldest.store(self.oldest, Ordering::Release);
-        self.shared.store(at, None);
+        store(&self.slots, at, None);
+        self.shared.torn.fetch_max(torn, Ordering::Release);
+    }
+
+    fn grow(&mut self) {
+        let larger = slots(self.slots.len() * 2);
+        if self.shared.flaw == Flaw::GrownBeforeCopied {
+            self.shared.show(&larger);
+        }
+        for position in self.oldest..self.next {
+            store(&larger, position, load(&self.slots, position));
+        }
+        self.shared.show(&larger);
+        self.slots = larger;
     }
 }
 
 impl Write for Writer {
-    fn stage(&mut self, entry: Item) {
-        while self.next - self.oldest >= SLOTS as u64 {
-            self.forget_oldest();
+    fn stage(&mut self, entry: Item, keep: u64) {
+        while self.next - self.oldest >= self.slots.len() as u64 {
+            if self.oldest < keep {
+                self.forget_oldest();
+            } else {
+                self.grow();
+            }
         }
         if self.shared.flaw == Flaw::HeadBeforeEntry {
             self.shared.head.store(self.next + 1, Ordering::Release);
         }
-        self.shared.store(self.next, Some(Arc::new(entry)));
+        store(&self.slots, self.next, Some(Arc::new(entry)));
         self.next += 1;
         if self.shared.flaw == Flaw::VisibleWhenStaged {
             self.shared.head.store(self.next, Ordering::Release);
@@ -128,7 +174,7 @@ impl Write for Writer {
     fn forget_through(&mut self, revision: u64) {
         self.shared.forgotten.fetch_max(revision, Ordering::Release);
         while self.oldest < self.next
-            && self.shared.load(self.oldest).is_some_and(|entry| entry.revision().get() <= revision)
+            && load(&self.slots, self.oldest).is_some_and(|entry| entry.revision().get() <= revision)
         {
             self.forget_oldest();
         }
@@ -152,11 +198,17 @@ impl Read for Reader {
         self.shared.progress.load(Ordering::Acquire)
     }
 
+    fn is_torn(&self, revision: u64) -> bool {
+        self.shared.torn.load(Ordering::Acquire) == revision
+    }
+
     fn get(&self, position: u64) -> Result<Arc<Item>, Missing> {
+        let early = (self.shared.flaw == Flaw::ArrayBeforeHead).then(|| self.shared.array());
         if position >= self.head() {
             return Err(Missing::NotYet);
         }
-        match self.shared.load(position) {
+        let slots = early.unwrap_or_else(|| self.shared.array());
+        match load(&slots, position) {
             Some(entry) if entry.position() == Position::new(position) => Ok(entry),
             Some(entry) if self.shared.flaw == Flaw::PositionUnchecked => Ok(entry),
             _ => Err(Missing::Lapped),

@@ -22,8 +22,6 @@ use crate::vital::Vital;
 const GROUP_MAX: usize = 256;
 /// Keys that one pass expires.
 const EXPIRE_MAX: usize = 256;
-/// Share of the ring that a shard may be behind before the source waits for it.
-const BACKLOG_MAX: f64 = 0.5;
 /// How often the source looks whether such a shard has caught up.
 const BACKLOG_POLL: Duration = Duration::from_micros(200);
 
@@ -103,7 +101,6 @@ impl Publishing {
     fn run(&mut self) {
         loop {
             let closing = self.desk.is_closing();
-            self.wait_for_shards();
             while self.group.len() < GROUP_MAX
                 && let Some(command) = self.desk.take()
             {
@@ -131,15 +128,23 @@ impl Publishing {
         }
     }
 
-    /// Backpressure: holds the source back while a shard is half a ring behind.
-    fn wait_for_shards(&self) {
-        if self.publisher.backlog() < BACKLOG_MAX {
+    /// Backpressure: makes visible what was taken, and waits until shards have room for this batch too.
+    fn make_room(&mut self, batch: &Batch) {
+        if !self.publisher.should_wait(batch) {
             return;
         }
         self.desk.stats.backlogged.fetch_add(1, Ordering::Relaxed);
-        while self.publisher.backlog() >= BACKLOG_MAX && !self.desk.is_closing() {
+        self.show();
+        while self.publisher.should_wait(batch) && !self.desk.is_closing() {
             std::thread::park_timeout(BACKLOG_POLL);
         }
+    }
+
+    /// Makes what the publisher took visible.
+    fn show(&mut self) {
+        self.publisher.publish();
+        self.desk.stats.window_bytes.store(self.publisher.window_bytes(), Ordering::Relaxed);
+        self.shards.published();
     }
 
     fn due_leases(&mut self) -> Vec<Batch> {
@@ -230,6 +235,7 @@ impl Publishing {
             None
         };
         for batch in batches {
+            self.make_room(batch);
             // The edge decodes every value before it writes it, with the same decoder.
             if let Err(error) = self.publisher.handle_batch(batch, as_of_seconds) {
                 panic!("revision {} was accepted and cannot be published: {error}", batch.revision);
@@ -241,8 +247,7 @@ impl Publishing {
         }
         let unanswered = take_refused(&mut answers, None);
         debug_assert!(unanswered.is_none(), "every batch was published");
-        self.publisher.publish();
-        self.shards.published();
+        self.show();
         let stats = &self.desk.stats;
         if !batches.is_empty() {
             stats.publishing.observe(self.desk.clock.now().since(arrived));
@@ -250,7 +255,6 @@ impl Publishing {
         let written = answers.iter().filter(|(_, answer)| matches!(answer, Answer::Written(..))).count();
         stats.writes.fetch_add(written as u64, Ordering::Relaxed);
         stats.refused.fetch_add((answers.len() - written) as u64, Ordering::Relaxed);
-        stats.window_bytes.store(self.publisher.window_bytes(), Ordering::Relaxed);
         answers
     }
 
@@ -258,8 +262,7 @@ impl Publishing {
         match self.store.begin_compact(revision) {
             Ok(()) => {
                 self.publisher.compact(revision);
-                self.publisher.publish();
-                self.shards.published();
+                self.show();
                 self.compacting = true;
                 Answer::Compacted(revision)
             }

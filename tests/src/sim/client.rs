@@ -1,7 +1,6 @@
 //! Clients: what each asks for, where it begins, and how it goes on when a watch ends.
 //!
-//! Informers keep a copy of the state and go on as client-go does: after a clean end behind the last version that
-//! they saw, after 410 with a new list. Others begin anywhere.
+//! Informers keep a copy of the state and go on as client-go does: behind the last version that they saw, after 410 with a new list. Others begin anywhere.
 
 use super::watch::{Copy, Watch};
 use super::wish::Wish;
@@ -30,13 +29,13 @@ impl Client {
         Self { wish, informer, resume: Resume::Anew, current: None, watches: 0 }
     }
 
-    /// Its watch is over; `clean` when the last chunk came.
-    pub(crate) fn ended(&mut self, watch: &mut Watch, clean: bool) {
+    /// Its watch is over.
+    pub(crate) fn ended(&mut self, watch: &mut Watch) {
         self.current = None;
         self.resume = match watch.copy.take() {
             Some(copy) if !watch.told && watch.initial.is_none() => {
-                // A stream that broke off may have lost events of the last revision that it saw.
-                Resume::Behind(if clean { watch.seen } else { watch.proved }, copy)
+                // A stream that broke off may have lost events of the last revision that it saw: they come again.
+                Resume::Behind(watch.seen, copy)
             }
             _ => Resume::Anew,
         };

@@ -60,6 +60,8 @@ coverage! {
     starts_expired,
     /// ... after a revision that is not reached.
     starts_parked,
+    /// ... of which several events are sent again.
+    starts_again,
     /// ... with the next change.
     starts_latest,
     /// Watches that went on where an earlier one of the client ended.
@@ -68,6 +70,8 @@ coverage! {
     relists,
     /// Event frames that were received whole.
     deliveries,
+    /// ... of a revision that the client had seen in part, or whole.
+    deliveries_again,
     /// Objects of initial states.
     initial_objects,
     /// Marks of an initial state's end.
@@ -106,8 +110,10 @@ coverage! {
     clean_ends,
     /// Ends by time.
     deadlines,
-    /// Shards that were lapped.
-    lapped_shards,
+    /// Watches that were told 410 because they did not take their initial state in time.
+    unfinished_told,
+    /// Times that the ring grew.
+    grown,
     /// Shards that were drained.
     drains,
     /// Values that cannot be served.
@@ -128,8 +134,8 @@ coverage! {
     abandons,
     /// Watches that were told so.
     abandoned_told,
-    /// ... and those that were cut off inside a frame.
-    abandoned_cut_off,
+    /// ... after the frame that they stood in.
+    abandoned_finished,
     /// Watches that began on a shard that was given up.
     abandoned_starts,
     /// Lists of the newest state.

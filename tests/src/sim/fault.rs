@@ -17,6 +17,8 @@ pub enum Promise {
     FrameOnce,
     /// 7: the ring keeps within its limits, and forgets no more than it must.
     Window,
+    /// 9: a watch that keeps up is never expired.
+    KeptUp,
     /// The bytes of the stream: chunks, lines, the end.
     Stream,
     /// A watch ends for a reason, and its end is told truly.

@@ -166,9 +166,11 @@ impl World {
                 return broken(Promise::Bookmark, format!("watch {at} was closed without a last bookmark"));
             }
         }
-        // Those who do not take their end lose it.
-        self.advance(DRAIN_GRACE);
-        self.rest()?;
+        // Those who do not take their state are told so, and those who do not take their end lose it.
+        for _ in 0..2 {
+            self.advance(DRAIN_GRACE);
+            self.rest()?;
+        }
         match self.net.watches.iter().position(super::watch::Watch::open) {
             Some(at) => broken(Promise::End, format!("watch {at} never ended")),
             None => Ok(()),
@@ -217,7 +219,7 @@ impl World {
             let encoding = number(watch.wish.encoding);
             let differs = first_differs(watch.wish.encoding);
             let mut first = differs && !watch.opens_with_state;
-            let from = watch.from.max(oracle.after(watch.start));
+            let from = watch.first(oracle);
             let events = oracle.events.iter().zip(&mut wanted);
             for (event, wanted) in events.take(watch.until.unwrap_or(oracle.published)).skip(from) {
                 let Some(kind) = oracle.verdict(&watch.wish, event) else { continue };

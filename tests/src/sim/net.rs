@@ -93,7 +93,7 @@ impl Net {
         let mut stream = std::mem::take(&mut watch.stream);
         let received = stream.receive(&bytes[..taken], |line| match line {
             HEARTBEAT => watch.heartbeat(self.now, &mut self.coverage),
-            line => watch.line(&self.oracle, &mut self.coverage, line),
+            line => watch.line(&self.oracle, &mut self.coverage, self.now, line),
         });
         watch.stream = stream;
         if taken > 0 {

@@ -5,6 +5,8 @@
 
 use std::rc::Rc;
 
+use revcast_engine::limits::PAGE_SCAN;
+
 use super::object::{Name, State};
 use super::wish::Wish;
 
@@ -91,7 +93,16 @@ pub(crate) struct Oracle {
     pub(crate) oldest: usize,
     /// The newest revision that cannot be replayed.
     pub(crate) forgotten: u64,
+    /// The newest revision with several events of which one is forgotten.
+    torn: u64,
+    /// What stands here and later is needed by some shard.
+    needed: usize,
+    /// Where the newest revision that had events begins.
+    newest_from: usize,
     slots: usize,
+    /// The last batch made the ring grow.
+    pub(crate) grew: bool,
+    events_max: usize,
     bytes_max: u64,
     /// Frames that the publisher made.
     pub(crate) frames_own: u64,
@@ -113,7 +124,12 @@ impl Oracle {
             published: 0,
             oldest: 0,
             forgotten: revision,
+            torn: 0,
+            needed: 0,
+            newest_from: 0,
             slots: slots.max(2).next_power_of_two(),
+            grew: false,
+            events_max: slots.max(2).next_power_of_two(),
             bytes_max,
             frames_own: 0,
             spoiled: false,
@@ -138,10 +154,19 @@ impl Oracle {
         self.publish();
     }
 
+    /// Shards need what stands at this place and later.
+    pub(crate) const fn need(&mut self, from: usize) {
+        self.needed = from;
+    }
+
     /// The publisher took a batch.
     pub(crate) fn take(&mut self, revision: u64, at: u64, mut changes: Vec<(usize, Option<State>)>) {
         // Of one revision, those that cannot be served come first.
         changes.sort_by_key(|(_, state)| state.as_ref().is_none_or(|state| state.unreadable.is_none()));
+        let (first, slots) = (self.events.len(), self.slots);
+        if changes.iter().any(|(name, state)| state.is_some() || self.newest(*name).is_some()) {
+            self.newest_from = first;
+        }
         for (name, state) in changes {
             let before = self.newest(name).cloned();
             let now = state.map(Rc::new);
@@ -151,11 +176,16 @@ impl Oracle {
             self.spoiled |= now.as_ref().is_some_and(|now| now.unreadable.is_some());
             self.states[name].push((revision, now.clone()));
             let bytes_through = self.bytes_before(self.events.len()) + weight;
-            if self.events.len() - self.oldest >= self.slots {
-                self.forget_oldest();
+            while self.events.len() - self.oldest >= self.slots {
+                if self.oldest < self.kept_from() {
+                    self.forget_oldest();
+                } else {
+                    self.slots *= 2;
+                }
             }
             self.events.push(Happened { revision, name, before, now, at, bytes_through });
         }
+        self.grew = self.slots > slots;
         self.taken = revision;
     }
 
@@ -166,22 +196,54 @@ impl Oracle {
     pub(crate) fn publish(&mut self) {
         self.published = self.events.len();
         self.visible = self.taken;
-        while self.oldest + 1 < self.events.len() && self.window_bytes() > self.bytes_max {
+        while self.oldest < self.kept_from()
+            && (self.window_bytes() > self.bytes_max || self.events.len() - self.oldest > self.events_max)
+        {
             self.forget_oldest();
         }
+    }
+
+    /// Whether the window has no more events than it may, or one revision that is larger.
+    pub(crate) fn is_within_limits(&self) -> bool {
+        self.events.len() - self.oldest <= self.events_max.max(self.events.len() - self.newest_from)
+    }
+
+    fn kept_from(&self) -> usize {
+        self.needed.min(self.newest_from)
     }
 
     pub(crate) fn compact(&mut self, revision: u64) {
         let revision = revision.min(self.taken);
         self.forgotten = self.forgotten.max(revision);
-        while self.events.get(self.oldest).is_some_and(|event| event.revision <= revision) {
-            self.oldest += 1;
+        while self.oldest < self.kept_from() && self.events[self.oldest].revision <= revision {
+            self.forget_oldest();
         }
     }
 
     fn forget_oldest(&mut self) {
-        self.forgotten = self.forgotten.max(self.events[self.oldest].revision);
+        let revision = self.events[self.oldest].revision;
+        self.forgotten = self.forgotten.max(revision);
         self.oldest += 1;
+        if self.events.get(self.oldest).is_some_and(|next| next.revision == revision) {
+            self.torn = revision;
+        }
+    }
+
+    /// Whether a watch cannot begin after this revision.
+    pub(crate) const fn is_expired(&self, start: u64) -> bool {
+        start < self.forgotten || start > 0 && start == self.torn
+    }
+
+    /// Where a watch that begins after a revision goes on. Of a revision with several events for it, all are due again: its
+    /// client may have been cut off between them.
+    pub(crate) fn begin_after(&self, wish: &Wish, start: u64) -> usize {
+        let cursor = self.after(start);
+        let first = self.events.partition_point(|event| event.revision < start);
+        let of_start = &self.events[first..cursor];
+        let mine = |event: &&Happened| self.verdict(wish, event).is_some();
+        let unreadable = of_start.iter().any(|event| self.verdict(wish, event) == Some(Kind::Unreadable));
+        let again = of_start.len() > PAGE_SCAN || of_start.iter().filter(mine).count() > 1;
+        if again && !unreadable && self.visible >= start { first } else { cursor }
     }
 
     fn bytes_before(&self, event: usize) -> u64 {
@@ -189,16 +251,7 @@ impl Oracle {
     }
 
     pub(crate) fn window_bytes(&self) -> u64 {
-        self.bytes_since(self.oldest)
-    }
-
-    fn bytes_since(&self, event: usize) -> u64 {
-        self.bytes_before(self.events.len()) - self.bytes_before(event)
-    }
-
-    /// Whether the events from place `from` on fill more than half of the window by themselves.
-    pub(crate) fn more_than_half(&self, from: usize) -> bool {
-        (self.events.len() - from) * 2 > self.slots || self.bytes_since(from) * 2 > self.bytes_max
+        self.bytes_before(self.events.len()) - self.bytes_before(self.oldest)
     }
 
     /// Visible events in the window.
@@ -247,9 +300,8 @@ impl Oracle {
         }
     }
 
-    /// The first visible event from place `from` on, newer than `start`, that means something to a wish.
-    pub(crate) fn next_for(&self, wish: &Wish, from: usize, start: u64) -> Option<(usize, Kind)> {
-        let from = from.max(self.after(start));
+    /// The first visible event from place `from` on that means something to a wish.
+    pub(crate) fn next_for(&self, wish: &Wish, from: usize) -> Option<(usize, Kind)> {
         (from..self.published).find_map(|at| Some((at, self.verdict(wish, &self.events[at])?)))
     }
 }

@@ -41,6 +41,8 @@ pub(crate) struct Plan {
     pub(crate) waits: bool,
     /// Batches in one go, at most.
     pub(crate) burst: usize,
+    /// Changes of one revision, at most.
+    pub(crate) revision_max: usize,
     /// In a hundred objects, so many are larger than a page.
     pub(crate) large: usize,
     /// In a hundred values, so many cannot be served.
@@ -110,6 +112,7 @@ impl Plan {
             // Of many names nearly all: a state of more objects than a page looks at.
             loaded: if rng.percent(40) { if many { 97 } else { 60 } } else { 0 },
             waits,
+            revision_max: *rng.pick(&[6, 6, 6, 40]),
             burst: if waits { *rng.pick(&[1, 1, 2, 4]) } else { *rng.pick(&[1, 4, 16, 40]) },
             large,
             unreadable,

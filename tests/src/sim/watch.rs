@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use revcast_engine::encoding::Encoding;
-use revcast_engine::limits::PAGE_SCAN;
+use revcast_engine::limits::{DRAIN_GRACE, KEEP_UP, PAGE_SCAN};
 use revcast_engine::tick::Tick;
 use revcast_engine::{Start, WatcherId};
 
@@ -33,7 +33,7 @@ pub(crate) enum Began {
 pub(crate) enum GivenUp {
     /// It must be told 410.
     BetweenFrames,
-    /// It is cut off, or gets the rest of its last bytes.
+    /// It gets the rest of the frame, and is then told 410 as well; or it is cut off, if that is forgotten.
     WithinFrame,
 }
 
@@ -64,16 +64,16 @@ pub(crate) struct Watch {
     /// Whether initial events or their mark come before all others.
     pub(crate) opens_with_state: bool,
     pub(crate) initial: Option<Initial>,
-    /// Every event before this place was sent, or means nothing to the watch.
+    /// Every event before this place was sent, or means nothing to the watch. See [`Watch::place`].
     pub(crate) next: usize,
-    /// Where the first event of the stream can stand: for counting frames.
-    pub(crate) from: usize,
     /// The published events when it ended.
     pub(crate) until: Option<usize>,
     /// The revision of the last event or bookmark.
     pub(crate) seen: u64,
-    /// Everything up to here was sent, and a newer event or a bookmark proved it.
-    pub(crate) proved: u64,
+    /// The place of the last event.
+    pub(crate) last_event: Option<usize>,
+    /// When it was known to have everything for the last time.
+    pub(crate) settled: Option<Tick>,
     pub(crate) last_bookmark: u64,
     /// Frames with objects that arrived, bookmarks included.
     pub(crate) frames: u64,
@@ -99,6 +99,8 @@ pub(crate) struct Watch {
     pub(crate) heard: Tick,
     pub(crate) began_at: Tick,
     pub(crate) heartbeats: u32,
+    /// When its shard began to close.
+    pub(crate) drained: Option<Tick>,
     pub(crate) stream: Stream,
     pub(crate) pipe: Pipe,
 }
@@ -125,10 +127,9 @@ impl Watch {
             Began::After | Began::Latest => None,
         };
         let initial = initial.filter(|initial| initial.end_mark || !initial.objects.is_empty());
-        let next = oracle.after(start);
         // Whoever comes too late is told that.
         let refused = oracle.unreadable_in(&wish, oracle.visible, start);
-        let refused = refused.filter(|_| began != Began::After || start >= oracle.forgotten).cloned();
+        let refused = refused.filter(|_| began != Began::After || !oracle.is_expired(start)).cloned();
         let parked_at = (began == Began::After && start > oracle.visible).then_some(oracle.published);
         Self {
             shard,
@@ -142,11 +143,11 @@ impl Watch {
             at: 0,
             opens_with_state: initial.is_some(),
             initial,
-            next,
-            from: next,
+            next: 0,
             until: None,
             seen: start,
-            proved: start,
+            last_event: None,
+            settled: None,
             last_bookmark: 0,
             frames: 0,
             events: 0,
@@ -162,6 +163,7 @@ impl Watch {
             heard: Tick::ZERO,
             began_at: Tick::ZERO,
             heartbeats: 0,
+            drained: None,
             stream: Stream::default(),
             pipe,
         }
@@ -175,7 +177,8 @@ impl Watch {
             Began::Latest => coverage.starts_latest += 1,
             Began::After => {
                 coverage.starts_after += 1;
-                coverage.starts_expired += u64::from(self.start < oracle.forgotten);
+                coverage.starts_expired += u64::from(oracle.is_expired(self.start));
+                coverage.starts_again += u64::from(self.due_again(oracle));
                 coverage.starts_parked += u64::from(self.parked(oracle));
             }
         }
@@ -183,17 +186,45 @@ impl Watch {
         coverage.long_states += u64::from(long);
     }
 
+    /// Where the first event of the stream can stand.
+    pub(crate) fn first(&self, oracle: &Oracle) -> usize {
+        match self.began {
+            Began::After => oracle.begin_after(&self.wish, self.start),
+            Began::State { .. } | Began::Latest => oracle.after(self.start),
+        }
+    }
+
+    /// Every event before this place was sent, or means nothing to the watch.
+    fn place(&self, oracle: &Oracle) -> usize {
+        self.next.max(self.first(oracle))
+    }
+
+    /// Whether it began with events of a revision that its client had seen.
+    fn due_again(&self, oracle: &Oracle) -> bool {
+        self.first(oracle) < oracle.after(self.start)
+    }
+
+    fn due(&self, oracle: &Oracle) -> Option<(usize, Kind)> {
+        oracle.next_for(&self.wish, self.place(oracle))
+    }
+
     pub(crate) const fn open(&self) -> bool {
         self.until.is_none()
     }
 
     /// Takes one line of the stream.
-    pub(crate) fn line(&mut self, oracle: &Oracle, coverage: &mut Coverage, line: &[u8]) -> Checked {
+    pub(crate) fn line(
+        &mut self,
+        oracle: &Oracle,
+        coverage: &mut Coverage,
+        now: Tick,
+        line: &[u8],
+    ) -> Checked {
         if self.told {
             return broken(Promise::Stream, "a line behind an error");
         }
         if let Some(status) = inner(line, b"{\"type\":\"ERROR\",\"object\":") {
-            return self.error(oracle, coverage, status);
+            return self.error(oracle, coverage, now, status);
         }
         if self.refused.is_some() {
             return broken(
@@ -201,7 +232,8 @@ impl Watch {
                 format!("it covers what is unreadable, but got {}", brief(line)),
             );
         }
-        if self.given_up.is_some() {
+        coverage.abandoned_finished += u64::from(self.given_up.is_some());
+        if !self.may_hear() {
             return broken(Promise::End, "a line from a shard that was given up");
         }
         let first = self.frames == 0 && first_differs(self.wish.encoding);
@@ -226,10 +258,17 @@ impl Watch {
         broken(Promise::Stream, format!("no watch event: {}", brief(line)))
     }
 
+    /// Whether a frame may come: of a shard that was given up only the one that the watch stood in.
+    fn may_hear(&mut self) -> bool {
+        self.given_up
+            .as_mut()
+            .is_none_or(|stood| std::mem::replace(stood, GivenUp::BetweenFrames) == GivenUp::WithinFrame)
+    }
+
     /// Takes a heartbeat: between two frames, which the stream saw to, and neither unasked nor too often.
     pub(crate) fn heartbeat(&mut self, now: Tick, coverage: &mut Coverage) -> Checked {
         let Some(interval) = self.quiet else { return broken(Promise::Heartbeat, "they are off") };
-        if self.told || self.given_up.is_some() {
+        if self.told || !self.may_hear() {
             return broken(Promise::Heartbeat, "behind the last word");
         }
         self.heartbeats += 1;
@@ -291,7 +330,7 @@ impl Watch {
             }
             return Ok(());
         }
-        let Some((at, due)) = oracle.next_for(&self.wish, self.next, self.start) else {
+        let Some((at, due)) = self.due(oracle) else {
             return broken(
                 Promise::ExactlyOnce,
                 format!("{} that nothing caused: {}", kind.text(), brief(object)),
@@ -325,11 +364,10 @@ impl Watch {
                 copy.insert(event.name, event.revision);
             }
         }
+        coverage.deliveries_again += u64::from(self.began == Began::After && event.revision == self.start);
         self.next = at + 1;
-        if event.revision > self.seen {
-            self.proved = self.proved.max(self.seen);
-            self.seen = event.revision;
-        }
+        self.last_event = Some(at);
+        self.seen = self.seen.max(event.revision);
         Ok(())
     }
 
@@ -378,7 +416,7 @@ impl Watch {
         if revision > oracle.visible {
             return broken(Promise::Bookmark, format!("{revision} is newer than {}", oracle.visible));
         }
-        if let Some((at, _)) = oracle.next_for(&self.wish, self.next, self.start)
+        if let Some((at, _)) = self.due(oracle)
             && oracle.events[at].revision <= revision
         {
             let due = oracle.events[at].revision;
@@ -387,13 +425,12 @@ impl Watch {
         }
         self.next = self.next.max(oracle.after(revision));
         self.seen = self.seen.max(revision);
-        self.proved = revision;
         self.last_bookmark = revision;
         coverage.bookmarks += 1;
         Ok(())
     }
 
-    fn error(&mut self, oracle: &Oracle, coverage: &mut Coverage, status: &[u8]) -> Checked {
+    fn error(&mut self, oracle: &Oracle, coverage: &mut Coverage, now: Tick, status: &[u8]) -> Checked {
         let text = String::from_utf8_lossy(status);
         if text.ends_with("\"code\":500}") {
             return self.refusal(oracle, coverage, status);
@@ -412,18 +449,29 @@ impl Watch {
         if oldest > oracle.forgotten.max(gone) {
             return broken(Promise::End, format!("410 claims that {oldest} is forgotten"));
         }
-        let too_old = self.began == Began::After && self.frames == 0 && self.start < oldest;
-        let behind = self.left_behind(oracle) && oracle.events[self.next].revision <= oldest;
-        if !too_old && !behind && self.given_up.is_none() {
+        let place = self.place(oracle);
+        let too_old = self.began == Began::After && self.frames == 0 && oracle.is_expired(self.start);
+        let behind = self.left_behind(oracle) && oracle.events[place].revision <= oldest;
+        let over = self.drained.map_or(self.deadline, |drained| drained.min(self.deadline));
+        // The frame that it stood in may have been the last of its state, or there was none that it could take.
+        let stateful = matches!(self.began, Began::State { .. });
+        let within_state = stateful && self.last_event.is_none() && self.last_bookmark == 0;
+        let unfinished = within_state && now >= over.plus(DRAIN_GRACE);
+        if !too_old && !behind && !unfinished && self.given_up.is_none() {
             return broken(
                 Promise::End,
-                format!("410 for nothing: at event {}, the window begins at {}", self.next, oracle.oldest),
+                format!("410 for nothing: at event {place}, the window begins at {}", oracle.oldest),
             );
         }
+        let kept_up = self.settled.is_some_and(|settled| now.since(settled) < KEEP_UP);
+        if behind && !too_old && kept_up && self.given_up.is_none() {
+            return broken(Promise::KeptUp, format!("410, although it had everything at {:?}", self.settled));
+        }
+        coverage.unfinished_told += u64::from(unfinished && !behind);
         coverage.expirations += 1;
         coverage.abandoned_told += u64::from(self.given_up.is_some());
         self.told = true;
-        self.evicted = !too_old && self.given_up.is_none();
+        self.evicted = behind && !too_old && !unfinished && self.given_up.is_none();
         coverage.evictions += u64::from(self.evicted);
         Ok(())
     }
@@ -434,7 +482,7 @@ impl Watch {
             return broken(Promise::End, "500 from a shard that was given up");
         }
         let same = |state: &State| state.text == status;
-        let due = oracle.next_for(&self.wish, self.next, self.start);
+        let due = self.due(oracle);
         // One that waits for its first event is told of what happens before that as well.
         let waited = self.parked_at.filter(|_| self.frames == 0);
         if let Some(state) = &self.refused {
@@ -469,8 +517,8 @@ impl Watch {
     }
 
     /// Whether the window has forgotten an event that the watch has not passed.
-    pub(crate) const fn left_behind(&self, oracle: &Oracle) -> bool {
-        oracle.oldest > self.next
+    pub(crate) fn left_behind(&self, oracle: &Oracle) -> bool {
+        oracle.oldest > self.place(oracle)
     }
 
     /// Whether it waits for a revision that is not reached yet.
@@ -479,7 +527,7 @@ impl Watch {
     }
 
     /// Nothing is left to be done for it: it must have everything. Notes that it has.
-    pub(crate) fn settle(&mut self, oracle: &Oracle) -> Checked {
+    pub(crate) fn settle(&mut self, oracle: &Oracle, now: Tick) -> Checked {
         if self.told {
             return broken(Promise::End, "an error was sent, but not the end");
         }
@@ -495,7 +543,7 @@ impl Watch {
                 format!("{} of {} initial objects were sent", initial.next, initial.objects.len()),
             );
         }
-        if let Some((at, kind)) = oracle.next_for(&self.wish, self.next, self.start) {
+        if let Some((at, kind)) = self.due(oracle) {
             let revision = oracle.events[at].revision;
             return broken(
                 Promise::ExactlyOnce,
@@ -503,17 +551,22 @@ impl Watch {
             );
         }
         self.next = self.next.max(oracle.published);
+        self.settled = Some(now);
         Ok(())
     }
 
-    /// The stream ended with its last chunk and without an error: what was sent must end where a revision ends, or
-    /// the client would go on behind events that it never saw.
+    /// The stream ended with its last chunk and without an error: what was sent must end where a revision ends, and not within
+    /// the initial state, or the client would go on behind what it never saw.
     pub(crate) fn check_clean_end(&self, oracle: &Oracle) -> Checked {
-        if self.told || self.initial.is_some() {
+        if self.told {
             return Ok(());
         }
-        if let Some((at, _)) = oracle.next_for(&self.wish, self.next, self.start)
-            && oracle.events[at].revision == self.seen
+        if let Some(initial) = &self.initial {
+            let (sent, all) = (initial.next, initial.objects.len());
+            return broken(Promise::End, format!("a clean end after {sent} of {all} initial objects"));
+        }
+        if let Some((at, _)) = self.due(oracle)
+            && self.last_event.is_some_and(|last| oracle.events[last].revision == oracle.events[at].revision)
         {
             return broken(
                 Promise::RevisionWhole,

@@ -52,8 +52,6 @@ pub(crate) struct World {
     pub(crate) shards: Vec<Driven>,
     pub(crate) clients: Vec<Client>,
     pub(crate) net: Net,
-    /// The writer went on when it should have waited, or the window was cut: shards may be lapped.
-    pub(crate) overrun: bool,
     /// By watch: the shard was told to close.
     pub(crate) drained: Vec<Option<Tick>>,
     pub(crate) pagers: Vec<Pager>,
@@ -120,18 +118,7 @@ impl World {
             hasher: DefaultHasher::new(),
             trace: tracing.then(VecDeque::new),
         };
-        Self {
-            plan,
-            rng,
-            publisher,
-            feed,
-            shards,
-            clients,
-            net,
-            overrun: false,
-            drained: Vec::new(),
-            pagers: Vec::new(),
-        }
+        Self { plan, rng, publisher, feed, shards, clients, net, drained: Vec::new(), pagers: Vec::new() }
     }
 
     /// The whole life of the world.
@@ -226,15 +213,14 @@ impl World {
         let lapped = reached > revision
             && after.rounds == before.rounds
             && oracle.after(revision.get()) < oracle.published;
-        if lapped && !self.overrun {
-            return broken(Promise::Window, format!("shard {at} was lapped although the writer waited"));
+        if lapped {
+            return broken(Promise::Window, format!("shard {at} was lapped"));
         }
         let split = after.rounds > before.rounds && reached.get() < oracle.visible;
         let long = sends == 0 && after.live < before.live && after.evicted == before.evicted;
         let coverage = &mut self.net.coverage;
         coverage.turns += 1;
         coverage.crowds += u64::from(sends >= SENDS_PER_TURN as u64);
-        coverage.lapped_shards += u64::from(lapped);
         coverage.rounds_split += u64::from(split);
         coverage.long_runs += u64::from(long);
         // A watch that changes its class is no sign of progress by itself.
@@ -287,7 +273,7 @@ impl World {
                 continue;
             }
             live += 1;
-            watch.settle(oracle).map_err(|fault| Fault {
+            watch.settle(oracle, now).map_err(|fault| Fault {
                 what: format!("shard {at} sleeps, watch {number}: {}", fault.what),
                 ..fault
             })?;
@@ -336,24 +322,22 @@ impl World {
             let slept = self.shards[shard].slept;
             // Full until a moment ago, or the shard had no turn while the grace ran out.
             let slow = watch.pipe.full || watch.pipe.freed >= slept || now.since(slept) >= DRAIN_GRACE;
-            let given_up = watch.given_up == Some(GivenUp::WithinFrame);
-            if !watch.pipe.gone && !slow && !behind && !given_up {
+            if !watch.pipe.gone && !slow && !behind {
                 return broken(Promise::End, format!("watch {at} was cut off for no reason"));
             }
-            self.net.coverage.abandoned_cut_off += u64::from(given_up);
             self.net.coverage.cut_offs += u64::from(!watch.pipe.gone && !watch.stream.at_boundary());
         }
-        self.over(at, clean);
+        self.over(at);
         Ok(())
     }
 
     /// The driver's part of an end.
-    fn over(&mut self, at: usize, clean: bool) {
+    fn over(&mut self, at: usize) {
         let published = self.net.oracle.published;
         let watch = &mut self.net.watches[at];
         watch.until = Some(published);
         self.net.slots[watch.shard][watch.id.slot()] = None;
-        self.clients[watch.client].ended(watch, clean);
+        self.clients[watch.client].ended(watch);
     }
 
     /// Sockets that have room again say so: all of them, or some.
@@ -399,7 +383,7 @@ impl World {
         self.net.note(|_| format!("shard {shard} forgets watch {at} (open: {open})"));
         if open {
             self.net.coverage.forgotten_watches += 1;
-            self.over(at, false);
+            self.over(at);
         }
     }
 
@@ -435,6 +419,7 @@ impl World {
         let open: Vec<usize> = self.net.open(shard).collect();
         for at in open {
             self.drained[at] = Some(now.plus(over));
+            self.net.watches[at].drained.get_or_insert(now);
         }
     }
 

@@ -2,9 +2,9 @@
 
 use revcast_engine::BatchError;
 use revcast_engine::change::{Batch, Change};
-use revcast_engine::revision::Revision;
+use revcast_engine::revision::{Position, Revision};
 
-use super::fault::{Checked, Promise, broken};
+use super::fault::{Checked, Fault, Promise, broken};
 use super::object::{draft, spoil};
 use super::world::World;
 
@@ -12,20 +12,19 @@ impl World {
     /// Some batches, and mostly their publication.
     pub(crate) fn write(&mut self) -> Checked {
         for _ in 0..self.rng.range(1, self.plan.burst) {
-            if self.plan.waits && self.publisher.backlog() >= 0.5 {
-                self.net.coverage.backpressure += 1;
+            if !self.batch()? {
                 break;
             }
-            self.batch()?;
         }
         if self.rng.percent(85) { self.publish() } else { Ok(()) }
     }
 
-    fn batch(&mut self) -> Checked {
+    /// Writes one revision. False when the writer is to wait first.
+    fn batch(&mut self) -> Result<bool, Fault> {
         let gap = if self.rng.percent(20) { self.rng.range_u64(2, 5) } else { 1 };
         let revision = self.net.oracle.taken + gap;
         let seconds = self.seconds();
-        let size = if self.rng.percent(50) { 1 } else { self.rng.range(2, 6) };
+        let size = if self.rng.percent(50) { 1 } else { self.rng.range(2, self.plan.revision_max) };
         let mut changes = Vec::new();
         let mut states = Vec::new();
         for _ in 0..size {
@@ -66,19 +65,39 @@ impl World {
             states.push((at, Some(state)));
         }
         if self.rng.percent(2) {
-            return self.refused(changes);
+            return self.refused(changes).map(|()| true);
         }
         let count = states.len();
         let batch = Batch { revision: Revision::new(revision), changes };
-        let pressed = self.publisher.backlog() >= 0.5;
+        if self.plan.waits && self.publisher.should_wait(&batch) {
+            self.net.coverage.backpressure += 1;
+            return Ok(false);
+        }
+        self.note_needs()?;
         if let Err(error) = self.publisher.handle_batch(&batch, seconds) {
             return broken(Promise::ExactlyOnce, format!("a good batch was refused: {error}"));
         }
         let events = self.net.oracle.events.len();
         self.net.oracle.take(revision, seconds, states);
-        self.overrun |= pressed || self.net.oracle.more_than_half(events);
+        self.net.coverage.grown += u64::from(self.net.oracle.grew);
         self.net.coverage.batches_of_many += u64::from(self.net.oracle.events.len() - events > 1);
         self.net.note(|_| format!("batch of {count} at revision {revision}"));
+        Ok(true)
+    }
+
+    /// The model is told what shards need, which cannot be more than what they have not dispatched.
+    fn note_needs(&mut self) -> Checked {
+        let needed = self.feed.needed_from().map_or(0, Position::get);
+        let oracle = &mut self.net.oracle;
+        let undispatched = self.shards.iter().map(|driven| oracle.after(driven.shard.revision().get())).min();
+        let undispatched = undispatched.unwrap_or(0);
+        if needed > undispatched as u64 {
+            return broken(
+                Promise::Window,
+                format!("shards need what comes from {needed} on, but a shard stands at {undispatched}"),
+            );
+        }
+        oracle.need(usize::try_from(needed).unwrap_or(usize::MAX));
         Ok(())
     }
 
@@ -94,6 +113,7 @@ impl World {
     }
 
     pub(crate) fn publish(&mut self) -> Checked {
+        self.note_needs()?;
         self.publisher.publish();
         let before = self.net.oracle.published;
         self.net.oracle.publish();
@@ -127,9 +147,9 @@ impl World {
         } else {
             self.rng.range_u64(oracle.forgotten.min(oracle.taken), oracle.taken)
         };
+        self.note_needs()?;
         self.publisher.compact(Revision::new(revision));
         self.net.oracle.compact(revision);
-        self.overrun = true;
         self.net.coverage.compactions += 1;
         self.net.note(|net| format!("compact to {revision}: window from {}", net.oracle.oldest));
         if self.net.oracle.published == self.net.oracle.events.len() { self.check_window() } else { Ok(()) }
@@ -152,6 +172,9 @@ impl World {
             oracle.visible,
             oracle.published as u64,
         );
+        if self.plan.waits && !oracle.is_within_limits() {
+            return broken(Promise::Window, format!("{} events in the window", oracle.window()));
+        }
         if real != model {
             return broken(
                 Promise::Window,

@@ -38,8 +38,6 @@ use crate::source::{Fault, SourceError};
 
 /// Messages of a watch that may wait to be published while a shard is behind.
 const WAITING_MAX: usize = 256;
-/// Share of the ring that a shard may be behind before publishing waits.
-const BACKLOG_MAX: f64 = 0.5;
 /// How often it is looked whether such a shard has caught up.
 const BACKLOG_POLL: Duration = Duration::from_millis(1);
 /// Events that become visible together at most.
@@ -605,13 +603,16 @@ async fn publish(ground: &Ground, state: &mut State, proof: Proof, arrived: Tick
             }
             changes.push(Change { key, value: event.value });
         }
-        while state.publisher.backlog() >= BACKLOG_MAX {
+        let batch = Batch { revision: raw.revision, changes };
+        if state.publisher.should_wait(&batch) {
             ground.desk.stats.backlogged.fetch_add(1, Ordering::Relaxed);
             show(ground, state);
-            sleep(BACKLOG_POLL).await;
+            while state.publisher.should_wait(&batch) {
+                sleep(BACKLOG_POLL).await;
+            }
         }
-        unseen += changes.len();
-        publish_batch(state, &Batch { revision: raw.revision, changes });
+        unseen += batch.changes.len();
+        publish_batch(state, &batch);
         if unseen >= PUBLISH_EVENTS {
             unseen = 0;
             show(ground, state);
