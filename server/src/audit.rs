@@ -2,7 +2,9 @@
 //!
 //! Owns the shape of a line: an `Event` of `audit.k8s.io/v1` at level `Metadata`, as JSON, which tools for Kubernetes' audit
 //! logs read. Lines go through a bounded queue to a thread of their own: a request never waits for its line, and what does
-//! not fit is dropped, counted and told of. There is a line for a request and none for a delivery.
+//! not fit is dropped, counted and told of. A part of the queue is kept for requests of those who proved who they are, and what
+//! a client writes into a line is cut, so that nobody without credentials can have the others' lines dropped. There is a line
+//! for a request and none for a delivery.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -11,15 +13,20 @@ use jiff::Timestamp;
 use serde::Serialize;
 use uuid::Uuid;
 
+use crate::auth::Identity;
 use crate::config::AuditTarget;
 use crate::http::about::{About, Verb};
 use crate::http::request::RequestHead;
 use crate::http::text::push_segment;
-use crate::lines::{Lines, Sink};
+use crate::lines::{Lines, Share, Sink};
 use crate::log;
+use crate::printable::{self, cut};
 
 /// Who has not said who he is.
 const ANONYMOUS: &str = "system:anonymous";
+
+/// Bytes of each text that a client chose: of the URI and the user agent, and of each name. Longer ones are cut.
+const TEXT_BYTES_MAX: usize = 1 << 10;
 
 /// How far a request is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +57,8 @@ pub struct Entry {
     uri: String,
     user: Option<Box<str>>,
     groups: Vec<String>,
+    /// Of who proved who that is.
+    proven: bool,
     source: Option<SocketAddr>,
     user_agent: Option<String>,
     received: Timestamp,
@@ -72,16 +81,37 @@ impl Entry {
             uri.push('?');
             uri.push_str(&head.query);
         }
-        let user_agent = head.user_agent.clone();
-        let received = Timestamp::now();
-        Self { id, about, uri, user: None, groups: Vec::new(), source, user_agent, received }
+        Self {
+            id,
+            about: shortened(about),
+            uri: cut(&uri, TEXT_BYTES_MAX).into_owned(),
+            user: None,
+            groups: Vec::new(),
+            proven: false,
+            source,
+            user_agent: head.user_agent.as_deref().map(|agent| cut(agent, TEXT_BYTES_MAX).into_owned()),
+            received: Timestamp::now(),
+        }
     }
 
     /// Who asks, once that is known.
-    pub fn set_user(&mut self, name: Option<&str>, groups: &[String]) {
-        self.user = name.map(Box::from);
-        self.groups = groups.to_vec();
+    pub fn set_user(&mut self, who: &Identity) {
+        self.user = Some(who.name.as_str().into());
+        self.groups.clone_from(&who.groups);
+        self.proven = who.is_proven();
     }
+}
+
+/// With names that have an end: they are parts of a path, whatever that is.
+fn shortened(mut about: About) -> About {
+    let of = about.of.iter_mut().flat_map(|of| [&mut of.group, &mut of.version, &mut of.resource]);
+    let parts = [&mut about.namespace, &mut about.name, &mut about.subresource];
+    for text in of.chain(parts.into_iter().flatten()) {
+        if text.len() > TEXT_BYTES_MAX {
+            *text = cut(text, TEXT_BYTES_MAX).into_owned();
+        }
+    }
+    about
 }
 
 /// Where the lines go. Cheap to clone.
@@ -114,7 +144,8 @@ impl Audit {
 
     /// Writes that a request is at a stage. `code`: what was answered, 0 when nothing was. `ended`: how a watch ended.
     pub fn note(&self, entry: &Entry, stage: Stage, code: u16, ended: Option<&str>) {
-        self.0.leave(line(entry, stage, code, ended, Timestamp::now()));
+        let share = if entry.proven { Share::All } else { Share::Most };
+        self.0.leave(line(entry, stage, code, ended, Timestamp::now()), share);
     }
 
     /// Opens the file anew: the one that is open was renamed.
@@ -235,8 +266,7 @@ fn line(entry: &Entry, stage: Stage, code: u16, ended: Option<&str>, now: Timest
         stage_timestamp: format!("{now:.6}"),
         annotations: Annotations { latency, ended },
     };
-    // Texts and numbers always are JSON.
-    let mut line = serde_json::to_vec(&event).unwrap_or_default();
+    let mut line = printable::json(&event);
     line.push(b'\n');
     line
 }
@@ -262,7 +292,11 @@ mod tests {
         let source = Some(SocketAddr::from(([10, 0, 0, 7], 4711)));
         let mut entry = Entry::new(Uuid::nil(), About::of(&head), &head, source);
         entry.received = Timestamp::from_microsecond(1_795_239_486_000_000).expect("a time");
-        entry.set_user(Some("jane"), &["system:masters".to_owned()]);
+        entry.set_user(&Identity {
+            name: "jane".to_owned(),
+            groups: vec!["system:masters".to_owned()],
+            ..Identity::anonymous()
+        });
         let now = Timestamp::from_microsecond(1_795_239_486_001_500).expect("a time");
         let text = line(&entry, Stage::ResponseComplete, 200, None, now);
         assert_eq!(text.iter().filter(|byte| **byte == b'\n').count(), 1);
@@ -283,6 +317,24 @@ mod tests {
                 "annotations": {"revcast/latency-seconds": "0.001500"}
             })
         );
+    }
+
+    #[test]
+    fn what_a_client_chooses_is_cut_and_shown() {
+        let (name, agent) = ("n".repeat(3000), "\u{202e}a".repeat(1500));
+        let head = head(&format!(
+            "GET /apis/g/v1/namespaces/a/{name}/%E2%81%A6?x={name} HTTP/1.1\r\nHost: h\r\nUser-Agent: {agent}\r\n\r\n"
+        ));
+        let entry = Entry::new(Uuid::nil(), About::of(&head), &head, None);
+        let text = line(&entry, Stage::RequestReceived, 0, None, Timestamp::now());
+        assert!(text.len() < 8 << 10, "{} bytes", text.len());
+        assert!(text.is_ascii(), "what turns a line is escaped");
+        let read: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
+        let uri = format!("/apis/g/v1/namespaces/a/{name}");
+        assert_eq!(read["requestURI"], format!("{}...TRUNCATED", &uri[..1024]));
+        assert_eq!(read["userAgent"], format!("{}...TRUNCATED", "\u{202e}a".repeat(256)));
+        assert_eq!(read["objectRef"]["resource"], format!("{}...TRUNCATED", "n".repeat(1024)));
+        assert_eq!(read["objectRef"]["name"], "\u{2066}");
     }
 
     #[test]

@@ -18,11 +18,12 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-pub(crate) use error::one_line;
+pub(crate) use crate::printable::one_line;
 pub use error::{ConfigError, Origin, Wrong};
 pub use resource::{ResourceEntry, ResourceForm, ResourceTable};
 pub use value::{AuditTarget, LogFormat, LogLevel, SendMode};
 
+use crate::printable::is_obeyed;
 use crate::source::etcd::EtcdOptions;
 use crate::tls::Files;
 use etcd::EtcdWanted;
@@ -358,6 +359,14 @@ impl Config {
                 self.ring_events
             ));
         }
+        if let Some(admin) = self.admin_listen.filter(|admin| !admin.ip().is_loopback() && !self.has_rules())
+        {
+            lines.push(format!(
+                "whoever may come in at admin-listen {admin}, which a network reaches, may also POST /compact and read every object \
+                 at listen: no rules say who may do what; give --authorization-rules FILE (server/ops/rules.toml is one), or \
+                 --admin-listen 127.0.0.1:8081"
+            ));
+        }
         lines
     }
 
@@ -394,7 +403,7 @@ fn quoted(text: &str) -> String {
     for letter in text.chars() {
         match letter {
             '"' | '\\' => quoted.extend(['\\', letter]),
-            _ if letter.is_control() => quoted.push_str(&format!("\\u{:04X}", u32::from(letter))),
+            _ if is_obeyed(letter) => quoted.push_str(&format!("\\u{:04X}", u32::from(letter))),
             _ => quoted.push(letter),
         }
     }

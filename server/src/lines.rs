@@ -1,14 +1,15 @@
 //! Lines on their way to a file or a pipe: through a bounded queue to a thread of their own.
 //!
-//! Owns the queue, the thread and the count of what was lost. Whoever leaves a line never waits: when the queue is full the
-//! line is dropped and counted. It never looks into a line.
+//! Owns the queue, the thread and the count of what was lost. Whoever leaves a line never waits: when the queue is full, by
+//! lines or by bytes, the line is dropped and counted. What anybody can cause fills only a part of it. It never looks into a
+//! line.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
@@ -16,12 +17,33 @@ use crossbeam_queue::ArrayQueue;
 
 /// Lines that may wait.
 pub const WAITING_MAX: usize = 8192;
+/// And their bytes: a line of the usual length for each, so that lines are what ends first.
+pub const WAITING_BYTES_MAX: usize = 8 << 20;
 /// What goes out in one write.
 const WRITE_BYTES: usize = 64 << 10;
 /// Between two looks of who waits for the thread.
 const POLL: Duration = Duration::from_millis(1);
 /// The longest sleep, so that whatever is missed is not missed for long.
 const SLEEP_MAX: Duration = Duration::from_millis(500);
+
+/// How much of the queue may be full when a line comes to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Share {
+    /// All but the line itself.
+    All,
+    /// Three quarters: for what anybody can cause, as often as they like. The rest is kept for the others.
+    Most,
+}
+
+impl Share {
+    /// How many lines and bytes there may be with the line.
+    const fn of_queue(self) -> (usize, usize) {
+        match self {
+            Self::All => (WAITING_MAX, WAITING_BYTES_MAX),
+            Self::Most => (WAITING_MAX / 4 * 3, WAITING_BYTES_MAX / 4 * 3),
+        }
+    }
+}
 
 /// Where lines go.
 #[derive(Debug)]
@@ -82,12 +104,37 @@ fn open(path: &PathBuf) -> io::Result<File> {
 #[derive(Debug)]
 struct Shared {
     queue: ArrayQueue<Vec<u8>>,
+    /// Of the lines in the queue, and of those that are about to be.
+    bytes: AtomicUsize,
     taken: AtomicU64,
     /// Of those taken, the ones that do not wait any more: written or lost.
     done: AtomicU64,
     written: AtomicU64,
     dropped: AtomicU64,
     reopen: AtomicBool,
+}
+
+impl Shared {
+    /// Whether the line waits now.
+    fn take(&self, line: Vec<u8>, share: Share) -> bool {
+        let (lines_max, bytes_max) = share.of_queue();
+        let bytes = line.len();
+        // Counted before it is there: whoever takes it away counts it down.
+        let waiting = self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let fits = waiting.saturating_add(bytes) <= bytes_max && self.queue.len() < lines_max;
+        let is_there = fits && self.queue.push(line).is_ok();
+        if !is_there {
+            self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        is_there
+    }
+
+    /// The line that waits longest.
+    fn next(&self) -> Option<Vec<u8>> {
+        let line = self.queue.pop()?;
+        self.bytes.fetch_sub(line.len(), Ordering::Relaxed);
+        Some(line)
+    }
 }
 
 /// A way to leave lines. Cheap to clone.
@@ -120,12 +167,12 @@ impl Lines {
         Ok(Self { shared, writer: thread.thread().clone() })
     }
 
-    /// Leaves a line, with its line feed. It is dropped when too many wait.
-    pub fn leave(&self, line: Vec<u8>) {
-        if self.shared.queue.push(line).is_err() {
-            self.shared.dropped.fetch_add(1, Ordering::Relaxed);
-        } else {
+    /// Leaves a line, with its line feed. It is dropped when more wait than its share of the queue.
+    pub fn leave(&self, line: Vec<u8>, share: Share) {
+        if self.shared.take(line, share) {
             self.shared.taken.fetch_add(1, Ordering::Release);
+        } else {
+            self.shared.dropped.fetch_add(1, Ordering::Relaxed);
         }
         self.writer.unpark();
     }
@@ -175,6 +222,7 @@ impl<C: FnMut(&str) -> Option<Vec<u8>>> Writer<C> {
     fn new(sink: Sink, complain: C) -> Self {
         let shared = Arc::new(Shared {
             queue: ArrayQueue::new(WAITING_MAX),
+            bytes: AtomicUsize::new(0),
             taken: AtomicU64::new(0),
             done: AtomicU64::new(0),
             written: AtomicU64::new(0),
@@ -200,7 +248,7 @@ impl<C: FnMut(&str) -> Option<Vec<u8>>> Writer<C> {
             let mut lines = 0;
             bytes.clear();
             while bytes.len() < WRITE_BYTES
-                && let Some(line) = self.shared.queue.pop()
+                && let Some(line) = self.shared.next()
             {
                 bytes.extend_from_slice(&line);
                 lines += 1;
@@ -284,7 +332,7 @@ mod tests {
         let sink = Sink::file(path.clone()).expect("a file");
         let lines = Lines::start("lines", sink, |problem| panic!("{problem}")).expect("a thread");
         for number in 0..1000 {
-            lines.leave(format!("{number}\n").into_bytes());
+            lines.leave(format!("{number}\n").into_bytes(), Share::All);
         }
         lines.flush(Duration::from_secs(10));
         std::fs::rename(&path, &old).expect("it is ours");
@@ -292,7 +340,7 @@ mod tests {
         while !path.exists() {
             std::thread::sleep(POLL);
         }
-        lines.leave(b"behind\n".to_vec());
+        lines.leave(b"behind\n".to_vec(), Share::All);
         lines.flush(Duration::from_secs(10));
         let read = |path: &PathBuf| std::fs::read_to_string(path).expect("text");
         assert_eq!(read(&old), (0..1000).map(|number| format!("{number}\n")).collect::<String>());
@@ -309,7 +357,7 @@ mod tests {
         let lines = lines.expect("a thread");
         let began = Instant::now();
         for _ in 0..4 * WAITING_MAX {
-            lines.leave(vec![b'x'; 99]);
+            lines.leave(vec![b'x'; 99], Share::All);
         }
         lines.flush(Duration::from_millis(20));
         assert!(began.elapsed() < Duration::from_secs(5));
@@ -327,6 +375,31 @@ mod tests {
     }
 
     #[test]
+    fn long_lines_of_anybody_leave_room_for_the_others() {
+        // Nobody writes: what is left waits.
+        let writer = Writer::new(Sink::Stderr, |_: &str| None);
+        let shared = Arc::clone(&writer.shared);
+        let lines = Lines { shared: Arc::clone(&shared), writer: std::thread::current() };
+        let kept = |share: Share, length: usize| {
+            let before = shared.taken.load(Ordering::Relaxed);
+            for _ in 0..4 * WAITING_MAX {
+                lines.leave(vec![b'x'; length], share);
+            }
+            shared.taken.load(Ordering::Relaxed) - before
+        };
+        let (long, short) = (64 << 10, 16);
+        assert_eq!(kept(Share::Most, long), (WAITING_BYTES_MAX / 4 * 3 / long) as u64, "by their bytes");
+        assert_eq!(kept(Share::All, long), (WAITING_BYTES_MAX / 4 / long) as u64, "a quarter was kept");
+        assert_eq!(shared.bytes.load(Ordering::Relaxed), WAITING_BYTES_MAX);
+        while shared.next().is_some() {}
+        assert_eq!(shared.bytes.load(Ordering::Relaxed), 0, "what is taken away waits no more");
+        assert_eq!(kept(Share::Most, short), (WAITING_MAX / 4 * 3) as u64, "by their number");
+        assert_eq!(kept(Share::All, short), (WAITING_MAX / 4) as u64);
+        let (taken, dropped) = (shared.taken.load(Ordering::Relaxed), lines.dropped());
+        assert_eq!(taken + dropped, 4 * 4 * WAITING_MAX as u64, "each is one of the two");
+    }
+
+    #[test]
     fn what_cannot_be_written_is_counted_and_told() {
         let full = OpenOptions::new().write(true).open("/dev/full").expect("a device of every Linux");
         let told = Arc::new(AtomicU64::new(0));
@@ -337,7 +410,7 @@ mod tests {
             None
         });
         let lines = lines.expect("a thread");
-        lines.leave(b"x\n".to_vec());
+        lines.leave(b"x\n".to_vec(), Share::All);
         let began = Instant::now();
         lines.flush(Duration::from_secs(60));
         assert!(began.elapsed() < Duration::from_secs(30), "what is lost is not waited for");

@@ -2,8 +2,8 @@
 //!
 //! Owns the shape of a line. Lines go through a queue to a thread of their own, so a stderr that nobody reads holds nobody
 //! up; what does not fit is dropped, counted and told of. Nothing is said for an event of the store or a delivery: whoever
-//! speaks has found something to tell an operator. Control characters are escaped, so that nothing that a client sent
-//! can begin another line.
+//! speaks has found something to tell an operator. What a terminal would obey is escaped, and a message has an end, so that
+//! nothing that a client sent can begin another line, hide one or crowd others out.
 
 use std::fmt::{Display, Write as _};
 use std::io::Write as _;
@@ -14,12 +14,15 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::config::{LogFormat, LogLevel};
-use crate::lines::{Lines, Sink};
+use crate::lines::{Lines, Share, Sink};
+use crate::printable::{self, cut, one_line};
 
 static LEVEL: AtomicU8 = AtomicU8::new(2);
 static JSON: AtomicU8 = AtomicU8::new(0);
 static LINES: OnceLock<Lines> = OnceLock::new();
 
+/// Bytes of a message, and of each value beside it: longer ones are cut.
+const MESSAGE_BYTES_MAX: usize = 8 << 10;
 /// How long the end of the process waits for its last lines.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
@@ -29,6 +32,14 @@ const fn rank(level: LogLevel) -> u8 {
         LogLevel::Warn => 1,
         LogLevel::Info => 2,
         LogLevel::Debug => 3,
+    }
+}
+
+/// What clients do is told as debug lines, as many as they like: they leave room for what an operator must know.
+const fn share(level: LogLevel) -> Share {
+    match level {
+        LogLevel::Error | LogLevel::Warn | LogLevel::Info => Share::All,
+        LogLevel::Debug => Share::Most,
     }
 }
 
@@ -75,9 +86,9 @@ pub fn say(level: LogLevel, message: &str, fields: &[(&str, &dyn Display)]) {
     if rank(level) > LEVEL.load(Ordering::Relaxed) {
         return;
     }
-    let line = line(level, message, fields);
+    let line = line(level, &cut(message, MESSAGE_BYTES_MAX), fields);
     match LINES.get() {
-        Some(lines) => lines.leave(line),
+        Some(lines) => lines.leave(line, share(level)),
         // A closed stderr is no reason to stop serving.
         None => drop(std::io::stderr().write_all(&line)),
     }
@@ -89,7 +100,7 @@ pub fn last_words(message: &str) {
     let line = if is_json() {
         line(LogLevel::Error, message, &[])
     } else {
-        format!("revcast: {}\n", escaped(message)).into_bytes()
+        format!("revcast: {}\n", one_line(message)).into_bytes()
     };
     let _ = std::io::stderr().write_all(&line);
 }
@@ -118,10 +129,10 @@ fn line(level: LogLevel, message: &str, fields: &[(&str, &dyn Display)]) -> Vec<
 }
 
 fn text(now: Timestamp, level: LogLevel, message: &str, fields: &[(&str, &dyn Display)]) -> Vec<u8> {
-    let mut line = format!("{now:.6} {level}: {}", escaped(message));
+    let mut line = format!("{now:.6} {level}: {}", one_line(message));
     for (name, value) in fields {
         // Writing to a String cannot fail.
-        let _ = write!(line, " {name}={}", escaped(&value.to_string()));
+        let _ = write!(line, " {name}={}", one_line(&cut(&value.to_string(), MESSAGE_BYTES_MAX)));
     }
     line.push('\n');
     line.into_bytes()
@@ -146,32 +157,13 @@ fn json(
     }
     for (name, value) in fields {
         let value = value.to_string();
+        let value = cut(&value, MESSAGE_BYTES_MAX);
         let number = value.parse::<u64>().map(serde_json::Value::from);
-        all.insert((*name).to_owned(), number.unwrap_or_else(|_| value.into()));
+        all.insert((*name).to_owned(), number.unwrap_or_else(|_| value.as_ref().into()));
     }
-    let mut line = serde_json::Value::Object(all).to_string().into_bytes();
+    let mut line = printable::json(&all);
     line.push(b'\n');
     line
-}
-
-/// On one line, and without what a terminal would obey.
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            // Line and paragraph separators end a line for some; overrides of direction hide one.
-            _ if letter.is_control()
-                || matches!(letter, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}') =>
-            {
-                out.extend(letter.escape_unicode());
-            }
-            _ => out.push(letter),
-        }
-    }
-    out
 }
 
 #[cfg(test)]
@@ -187,23 +179,25 @@ mod tests {
         let line = text(
             then(),
             LogLevel::Warn,
-            "a\n2026 error: b\u{1b}[2J\u{2028}ü",
+            "a\n2026 error: b\u{1b}[2J\u{2028}ü\u{2067}",
             &[("shard", &3), ("of", &"x\ny")],
         );
         assert_eq!(
             String::from_utf8(line).expect("text"),
-            "2026-11-21T05:38:06.012345Z warn: a\\n2026 error: b\\u{1b}[2J\\u{2028}ü shard=3 of=x\\ny\n"
+            "2026-11-21T05:38:06.012345Z warn: a\\n2026 error: b\\u{1b}[2J\\u{2028}ü\\u{2067} shard=3 of=x\\ny\n"
         );
     }
 
     #[test]
     fn json_is_read_back() {
-        let line = json(then(), LogLevel::Info, "shard-0", "a \"b\"\n", &[("shard", &3), ("why", &"c")]);
+        let text = "a \"b\"\n\u{202e}";
+        let line = json(then(), LogLevel::Info, "shard-0", text, &[("shard", &3), ("why", &"c")]);
         assert_eq!(line.iter().filter(|byte| **byte == b'\n').count(), 1);
+        assert!(line.is_ascii(), "a reader sees what turns a line: {line:?}");
         let read: serde_json::Value = serde_json::from_slice(&line).expect("JSON");
         assert_eq!(
             read,
-            serde_json::json!({"time": "2026-11-21T05:38:06.012345Z", "level": "info", "message": "a \"b\"\n",
+            serde_json::json!({"time": "2026-11-21T05:38:06.012345Z", "level": "info", "message": text,
                 "thread": "shard-0", "shard": 3, "why": "c"})
         );
     }

@@ -254,7 +254,8 @@ fn start_embedded(
     let epochs = Epochs::new(Epoch::loaded(0, 0, Revision::ZERO, feed));
     let app = App::new(registry, epochs, &config.listen.to_string(), config.min_watch_timeout)
         .with_watch_list_gzip(config.watch_list_gzip)
-        .with_guard(Arc::clone(guard));
+        .with_guard(Arc::clone(guard))
+        .with_names(config.allowed_hosts().clone(), plan.tls.clone());
     prepare(&app);
     let running = runtime::start(plan, app, Arc::clone(&desk), |shards| {
         publishing::start(store, publisher, desk, shards, config.compact_interval)
@@ -283,6 +284,7 @@ fn start_etcd(
     let app = App::new(registry, Arc::clone(&epochs), &config.listen.to_string(), config.min_watch_timeout)
         .with_watch_list_gzip(config.watch_list_gzip)
         .with_guard(Arc::clone(guard))
+        .with_names(config.allowed_hosts().clone(), plan.tls.clone())
         .with_freshness(freshness);
     prepare(&app);
     let options_of_source = options.clone();

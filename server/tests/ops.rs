@@ -7,12 +7,15 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use revcast::api::yaml;
 use revcast::args::{self, parse};
-use revcast::auth::Options;
+use revcast::auth::credentials::Presented;
+use revcast::auth::{Access, Guard, Options};
 use revcast::config::{AuditTarget, Config, ConfigError};
+use revcast::http::request::Method;
+use revcast::http::route;
 use revcast::probe::Target;
 use serde_json::Value;
 
@@ -129,9 +132,91 @@ fn what_the_sample_offers_can_be_chosen() {
     assert!(stops > going(&config), "systemd waits until it has gone");
     // The folder that systemd hands files over in is the unit's.
     let (etcd, tls) = (config.etcd.unwrap(), config.tls.unwrap());
-    for file in [etcd.ca, etcd.cert, etcd.key, Some(tls.cert), Some(tls.key), options.token_file] {
-        assert!(file.unwrap().starts_with("/run/credentials/revcast.service"));
+    let files =
+        [etcd.ca, etcd.cert, etcd.key, Some(tls.cert), Some(tls.key), options.token_file, options.rules];
+    let given = read("revcast.service");
+    for file in files {
+        let file = file.unwrap();
+        let name = file.strip_prefix("/run/credentials/revcast.service").unwrap().to_str().unwrap();
+        // Those of etcd the unit leaves to who needs them.
+        assert!(
+            name.starts_with("etcd")
+                || given.contains(&format!("#LoadCredential={name}:/etc/revcast/{name}\n")),
+            "{name}"
+        );
     }
+}
+
+/// Whether the shipped rules let a user of the lines that they show do this; the API's paths, or the operators'.
+fn may(guard: &Guard, token: &str, method: Method, path: &str, admin: bool) -> bool {
+    let visitor = guard.authenticate(&Presented::Token(token.into()), None, SystemTime::now()).unwrap();
+    let segments: Vec<String> =
+        path.split('/').skip(1).filter(|part| !part.is_empty()).map(str::to_owned).collect();
+    let access = if admin {
+        Access::path(method, &segments)
+    } else {
+        Access::new(method, &segments, &route::target_of(&segments).unwrap(), false, None)
+    };
+    guard.allows(&visitor, &access)
+}
+
+#[test]
+fn the_rules_give_each_user_what_they_say() {
+    let text = read("rules.toml");
+    let users: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("#   TOKEN,")).collect();
+    let tokens: String =
+        users.iter().map(|user| format!("of-{},{user}\n", user.split(',').next().unwrap())).collect();
+    assert_eq!(users.len(), 3, "{tokens}");
+    let file = std::env::temp_dir().join(format!("revcast-rules-{}.csv", std::process::id()));
+    std::fs::write(&file, &tokens).unwrap();
+    let options =
+        Options { token_file: Some(file.clone()), rules: Some(place("rules.toml")), ..Options::default() };
+    let guard = Guard::new(options).unwrap_or_else(|error| panic!("{error}"));
+    std::fs::remove_file(file).unwrap();
+    let secrets = "/api/v1/namespaces/kube-system/secrets";
+    for (token, metrics, status, compact, reads) in [
+        ("of-prometheus", true, false, false, false),
+        ("of-alice", true, true, true, true),
+        ("of-dashboard", false, false, false, true),
+    ] {
+        assert_eq!(may(&guard, token, Method::Get, "/metrics", true), metrics, "{token}");
+        assert_eq!(may(&guard, token, Method::Get, "/status", true), status, "{token}");
+        assert_eq!(may(&guard, token, Method::Post, "/compact", true), compact, "{token}");
+        for (method, path) in [
+            (Method::Get, secrets),
+            (Method::Post, secrets),
+            (Method::Get, "/api"),
+            (Method::Get, "/version"),
+            (Method::Get, "/"),
+        ] {
+            assert_eq!(may(&guard, token, method, path, false), reads, "{token} {method:?} {path}");
+        }
+        assert!(!may(&guard, token, Method::Post, "/metrics/x", true));
+    }
+}
+
+/// Every way that files here offer to open the operators' listener to a network has the rules, and says why.
+#[test]
+fn nobody_is_told_to_open_the_admin_listener_without_rules() {
+    let manifest = read("kubernetes.yaml");
+    let (head, body) = manifest.split_at(manifest.find("apiVersion:").unwrap());
+    assert!(head.contains("--admin-listen=0.0.0.0:8081") && head.contains("rules.toml"), "{head}");
+    assert!(head.contains("kubectl create configmap revcast-rules --from-file=rules.toml"), "{head}");
+    let objects = yaml::to_json(body.split("\n---\n").next().unwrap().as_bytes()).expect("YAML");
+    let container = &objects["spec"]["template"]["spec"]["containers"][0];
+    let arguments: Vec<&str> =
+        container["args"].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap()).collect();
+    // As the comment says.
+    let opened = [arguments.as_slice(), &["--admin-listen=0.0.0.0:8081", "--insecure=true"]].concat();
+    let opened = config(&opened, &[]);
+    assert!(who(&opened).unwrap().rules.is_some());
+    assert_eq!(opened.warnings(), Vec::<String>::new());
+    let without: Vec<&str> =
+        arguments.iter().copied().filter(|arg| !arg.starts_with("--authorization-rules")).collect();
+    let without =
+        config(&[without.as_slice(), &["--admin-listen=0.0.0.0:8081", "--insecure=true"]].concat(), &[]);
+    let warnings = without.warnings();
+    assert!(warnings.len() == 1 && warnings[0].contains("/compact"), "{warnings:?}");
 }
 
 /// systemd's own judgement, with this build in the place of the one that would be installed.
@@ -229,6 +314,7 @@ fn the_image_starts_what_there_is() {
     let run = |way: &[(String, String)]| config(&command, &[environment.as_slice(), way].concat());
     let [secured, open] = [run(&ways[0]), run(&ways[1])];
     assert!(secured.tls.is_some() && !who(&secured).unwrap().anonymous);
+    assert!(who(&secured).unwrap().rules.is_some());
     assert!(open.tls.is_none() && who(&open).unwrap().anonymous);
     let config = secured;
     assert!(config.listen.ip().is_unspecified(), "it can be reached from outside");
@@ -340,7 +426,8 @@ fn the_manifest_fits_together() {
     let options = who(&config).unwrap();
     assert!(!options.anonymous);
     let (etcd, tls) = (config.etcd.unwrap(), config.tls.unwrap());
-    let files = [etcd.ca, etcd.cert, etcd.key, Some(tls.cert), Some(tls.key), options.token_file];
+    let files =
+        [etcd.ca, etcd.cert, etcd.key, Some(tls.cert), Some(tls.key), options.token_file, options.rules];
     let files: Vec<PathBuf> = files.into_iter().map(Option::unwrap).collect();
     assert!(files.iter().all(|file| mounts.iter().any(|mount| file.starts_with(mount))), "{files:?}");
     assert!(mounts.iter().all(|mount| files.iter().any(|file| file.starts_with(mount))), "{mounts:?}");

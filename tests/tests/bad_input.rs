@@ -1,5 +1,5 @@
-//! The catalogue of bad input over a real socket: each row of `bad_input/rows.txt` is answered as it says, the connection is
-//! closed behind the answer, and the server serves on.
+//! The catalogue of bad input over a real socket, in the clear, over TLS and at the operators' listener: each row of
+//! `bad_input/rows.txt` is answered as it says, the connection is closed behind the answer, and the server serves on.
 #![allow(clippy::unwrap_used)]
 
 #[path = "bad_input/answer.rs"]
@@ -10,10 +10,14 @@ mod rows;
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use revcast_tests::server::Server;
+use revcast_tests::certs::Authority;
+use revcast_tests::client::Client;
+use revcast_tests::server::{Scratch, Server};
+use revcast_tests::tls::Trust;
 use rows::Row;
 use serde_json::json;
 
@@ -68,6 +72,37 @@ fn exchange(address: &str, row: &Row) -> Result<Vec<u8>, String> {
     Ok(answer)
 }
 
+/// The same over whatever `client` speaks, by one thread: who is answered early has room for what it still sends.
+fn exchange_in_turn(client: &Client, row: &Row) -> Result<Vec<u8>, String> {
+    let mut connection = client.connect().map_err(|error| error.to_string())?;
+    connection.socket().set_read_timeout(Some(PATIENCE)).unwrap();
+    connection.socket().set_write_timeout(Some(PATIENCE)).unwrap();
+    let stream = connection.stream();
+    let mut answer = Vec::new();
+    let mut piece = vec![0; 1 << 16];
+    for (number, bytes) in row.pieces.iter().enumerate() {
+        if number > 0 {
+            let read = stream.read(&mut piece).map_err(|error| format!("nothing came: {error}"))?;
+            answer.extend_from_slice(&piece[..read]);
+        }
+        // Who is refused in the middle of it cannot send the rest.
+        if stream.write_all(bytes).and_then(|()| stream.flush()).is_err() {
+            break;
+        }
+    }
+    loop {
+        match stream.read(&mut piece) {
+            Ok(0) => return Ok(answer),
+            Ok(read) => answer.extend_from_slice(&piece[..read]),
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return Ok(answer),
+            Err(error) => {
+                let said = String::from_utf8_lossy(&answer);
+                return Err(format!("the connection is not closed in good order: {error}; it said {said:?}"));
+            }
+        }
+    }
+}
+
 /// What is wrong with the answer to a row; nothing, when it is right.
 fn judge(row: &Row, bytes: &[u8]) -> Result<(), String> {
     let text = String::from_utf8_lossy(bytes);
@@ -115,6 +150,90 @@ fn every_row_of_the_catalogue() {
     assert!(healthy.is_quiet_for(Duration::from_millis(100)));
     drop(healthy);
     server.wait_for_metric("revcast_watchers", 0);
+}
+
+#[test]
+fn every_row_over_tls() {
+    let scratch = Scratch::new("bad-input-tls");
+    let authority = Authority::new(Path::new(scratch.path()), "ca");
+    let identity = authority.server();
+    let trust = Trust::of(&authority.certificate());
+    let [cert, key] = [&identity.cert, &identity.key].map(|path| path.to_str().unwrap());
+    let server = Server::start_with_tls(&trust, &["--tls-cert", cert, "--tls-key", key]);
+    let client = server.client();
+    let other = json!({"metadata": {"name": "other"}, "data": {"secret": SECRET}});
+    assert_eq!(client.send("POST", "/api/v1/namespaces/other/configmaps", &other).status, 201);
+    let mut wrong = Vec::new();
+    for row in rows::rows() {
+        if let Err(why) = exchange_in_turn(&client, &row).and_then(|bytes| judge(&row, &bytes)) {
+            wrong.push(format!("{}: {why}", row.name));
+        }
+        assert_eq!(client.get("/readyz").text(), "ok", "behind {}", row.name);
+    }
+    assert!(wrong.is_empty(), "{} rows:\n{}", wrong.len(), wrong.join("\n"));
+    // Nor does what is no TLS at all hold anybody up: none of it is a request, and at most it is told so.
+    for row in rows::rows() {
+        let bytes = exchange(&server.address, &row).unwrap_or_else(|why| panic!("{}: {why}", row.name));
+        let text = String::from_utf8_lossy(&bytes);
+        let told = text.contains("an HTTP request to an HTTPS server");
+        assert!(told || !text.contains("HTTP/"), "{}: {text:?}", row.name);
+        assert!(text.matches("HTTP/").count() <= 1, "{}: {text:?}", row.name);
+        assert_eq!(client.get("/readyz").text(), "ok", "behind {}", row.name);
+    }
+    let items = client.get("/api/v1/namespaces/h/configmaps").json()["items"].take();
+    assert_eq!(items.as_array().unwrap().len(), 1, "one was asked for, over TLS: {items}");
+    server.wait_for_metric("revcast_watchers", 0);
+}
+
+/// What is no request is none for operators either. What a row asks for else is not there.
+#[test]
+fn bad_heads_and_bodies_at_the_admin_listener() {
+    const HEADS_AND_BODIES: u32 = 31;
+    let server = Server::start(&[]);
+    let admin = server.admin_client();
+    let all = rows::rows();
+    let is_refused =
+        |row: &&Row| row.answer.iter().flatten().all(|word| matches!(word.as_bytes()[0], b'4' | b'5'));
+    let refused: Vec<&Row> =
+        all.iter().filter(|row| row.number <= HEADS_AND_BODIES).filter(is_refused).collect();
+    assert!(refused.len() > 80, "{} rows", refused.len());
+    let mut wrong = Vec::new();
+    for row in refused {
+        if let Err(why) = exchange(&server.admin, row).and_then(|bytes| judge(row, &bytes)) {
+            wrong.push(format!("{}: {why}", row.name));
+        }
+        assert_eq!(admin.get("/readyz").text(), "ok", "behind {}", row.name);
+    }
+    assert!(wrong.is_empty(), "{} rows:\n{}", wrong.len(), wrong.join("\n"));
+    for target in [
+        "/compact",
+        "/compact?revision=",
+        "/compact?revision=0",
+        "/compact?revision=-1",
+        "/compact?revision=1x",
+    ] {
+        let reply = admin.request("POST", target, &[], b"");
+        assert_eq!(reply.status, 400, "{target}: {}", reply.text());
+        assert!(reply.text().contains("revision"), "{target}: {}", reply.text());
+    }
+    for (method, target, status) in [
+        ("GET", "/compact?revision=1", 405),
+        ("PUT", "/compact?revision=1", 405),
+        ("POST", "/metrics", 404),
+        ("GET", "/metrics/x", 404),
+        ("GET", "/api/v1/configmaps", 404),
+        ("GET", "/compact/../metrics", 400),
+        ("GET", "/%2e%2e/metrics", 400),
+    ] {
+        assert_eq!(admin.request(method, target, &[], b"").status, status, "{method} {target}");
+    }
+    // A body where none is taken is read, or the connection ends: it is never a request.
+    let mut connection = admin.connect().unwrap();
+    let hidden = "POST /compact?revision=1 HTTP/1.1\r\nHost: h\r\n\r\n";
+    let head = format!("GET /livez HTTP/1.1\r\nHost: h\r\nContent-Length: {}\r\n\r\n", hidden.len());
+    connection.write_raw(format!("{head}{hidden}").as_bytes()).unwrap();
+    assert_eq!(connection.read_response(true).unwrap().text(), "ok");
+    assert!(connection.is_quiet_for(Duration::from_millis(300)).unwrap(), "no answer to the body");
 }
 
 /// The rows find a server that answers otherwise: so a row cannot pass by itself.

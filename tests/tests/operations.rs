@@ -282,9 +282,102 @@ fn who_is_refused_is_written_down_by_name() {
         (&compact, "jane", json!(["readers", "system:authenticated"])),
     ] {
         let lines = lines_of(&path, reply.header("audit-id").unwrap());
-        let last = &lines[1]["user"];
-        assert_eq!((&last["username"], &last["groups"]), (&json!(name), &groups), "{lines:?}");
+        for line in &lines[..2] {
+            let user = &line["user"];
+            assert_eq!((&user["username"], &user["groups"]), (&json!(name), &groups), "{lines:?}");
+        }
     }
+}
+
+/// An audit log that nobody takes, and strangers who send request upon request with all that a head may hold: whoever has
+/// credentials is written down all the same, memory stays as it was, and each line is counted as one of the two.
+#[test]
+fn strangers_cannot_crowd_others_out_of_the_audit_log() {
+    const STRANGERS: u32 = 6000;
+    const KNOWN: u32 = 200;
+    let scratch = Scratch::new("audit-crowd");
+    let at = |name: &str| format!("{}/{name}", scratch.path());
+    std::fs::write(at("tokens.csv"), "t0ken,jane,1,\"readers\"\n").unwrap();
+    assert!(Command::new("mkfifo").arg(at("audit")).status().unwrap().success());
+    // Open for reading and writing, so that opening waits for nobody.
+    let mut reader = std::fs::File::options().read(true).write(true).open(at("audit")).unwrap();
+    let server = Server::start(&["--audit-log", &at("audit"), "--token-auth-file", &at("tokens.csv")]);
+    let before = server.resident_kb();
+    let mut stranger = server.client().connect().unwrap();
+    let long = "x".repeat(7000);
+    let request = format!("GET {MAPS}?x={long} HTTP/1.1\r\nHost: h\r\nUser-Agent: {long}\r\n\r\n");
+    for _ in 0..STRANGERS {
+        stranger.write_raw(request.as_bytes()).unwrap();
+        assert_eq!(stranger.read_response(true).unwrap().status, 401);
+    }
+    let grown = server.resident_kb().saturating_sub(before);
+    assert!(grown < 40_000, "lines that wait take {grown} kB");
+    let dropped = || sample(&metrics(&server), "revcast_audit_lines_dropped_total");
+    let lost = dropped();
+    assert!(lost > 0.0, "strangers fill their share");
+    let mut jane = server.client().connect().unwrap();
+    for number in 0..KNOWN {
+        let target = format!("{MAPS}?jane={number}");
+        let token = [("Authorization", "Bearer t0ken")];
+        assert_eq!(jane.request("GET", &target, &token, b"").unwrap().status, 200);
+    }
+    assert!((dropped() - lost).abs() < 0.5, "none of hers is lost");
+    // Who takes the lines finds both of each of her requests, with her name.
+    drop((stranger, jane));
+    let taker = std::thread::spawn(move || {
+        let mut lines = std::io::BufRead::lines(std::io::BufReader::new(&mut reader));
+        let mut hers = Vec::new();
+        while hers.len() < 2 * KNOWN as usize {
+            let line: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+            assert!(
+                line.to_string().len() < 8000 && line["requestURI"].as_str().unwrap().len() < 1100,
+                "{line}"
+            );
+            if line["user"]["username"] == "jane" {
+                hers.push((line["requestURI"].as_str().unwrap().to_owned(), line["stage"].clone()));
+            } else {
+                for (name, rest) in [("requestURI", "xx...TRUNCATED"), ("userAgent", "xx...TRUNCATED")] {
+                    assert!(line[name].as_str().unwrap().ends_with(rest), "{line}");
+                }
+            }
+        }
+        hers
+    });
+    let hers = taker.join().unwrap();
+    for number in 0..KNOWN {
+        let of_one: Vec<&Value> = hers
+            .iter()
+            .filter(|(uri, _)| *uri == format!("{MAPS}?jane={number}"))
+            .map(|(_, stage)| stage)
+            .collect();
+        assert_eq!(of_one, [&json!("RequestReceived"), &json!("ResponseComplete")], "{number}");
+    }
+    let all = f64::from(2 * (STRANGERS + KNOWN));
+    until("the count of each line", || {
+        let (written, lost) = (sample(&metrics(&server), "revcast_audit_lines_total"), dropped());
+        ((written + lost - all).abs() < 0.5).then_some(())
+    });
+}
+
+fn metrics(server: &Server) -> String {
+    let reply = server.admin_client().request("GET", "/metrics", &[("Authorization", "Bearer t0ken")], b"");
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    reply.text()
+}
+
+#[test]
+fn nothing_in_a_log_turns_a_line() {
+    let scratch = Scratch::new("audit-shown");
+    let path = PathBuf::from(scratch.path()).join("audit.log");
+    let server = Server::start(&["--audit-log", path.to_str().unwrap()]);
+    let agent = "evil\u{202e}txt\u{2066}\u{200f}\u{61c}\u{2028}";
+    let target = format!("{MAPS}/a%E2%81%A7b%E2%80%8Ec");
+    let reply = server.client().request("GET", &target, &[("User-Agent", agent)], b"");
+    let lines = lines_of(&path, reply.header("audit-id").unwrap());
+    assert_eq!(lines[0]["userAgent"], agent, "it is read back as it was");
+    assert_eq!(lines[0]["objectRef"]["name"], "a\u{2067}b\u{200e}c");
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(text.is_ascii() && text.contains("evil\\u202etxt\\u2066\\u200f\\u061c\\u2028"), "{text}");
 }
 
 #[test]

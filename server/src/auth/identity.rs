@@ -32,6 +32,12 @@ impl Identity {
         Self { name, uid, groups, expires }
     }
 
+    /// Whether that was proven.
+    #[must_use]
+    pub fn is_proven(&self) -> bool {
+        self.groups.iter().any(|group| group == AUTHENTICATED)
+    }
+
     /// Nobody in particular.
     #[must_use]
     pub fn anonymous() -> Self {

@@ -5,15 +5,12 @@
 //! writes a file in pieces is not read by halves. One that is wrong, or cannot be read, changes nothing, is told to the log once,
 //! and is looked at again.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use super::guard::{Guard, Texts};
-
-/// Between two looks.
-const LOOK: Duration = Duration::from_secs(2);
+use crate::looks::{LOOK, Looks, Mark};
 
 /// A way to have the files read at once. The thread ends when the last of them goes.
 #[derive(Clone, Debug)]
@@ -40,8 +37,7 @@ impl Keeper {
 }
 
 fn keep(guard: &Guard, asked: &Receiver<()>, look: Duration, changed: impl Fn()) {
-    // What was taken last, also when it was wrong; and what the last look found.
-    let (mut taken, mut seen) = (None, None);
+    let mut looks = Looks::default();
     loop {
         let now = match asked.recv_timeout(look) {
             Ok(()) => true,
@@ -49,13 +45,9 @@ fn keep(guard: &Guard, asked: &Receiver<()>, look: Duration, changed: impl Fn())
             Err(RecvTimeoutError::Disconnected) => return,
         };
         let texts = guard.texts();
-        let found = Some(mark(&texts));
-        let is_quiet = found == seen;
-        seen = found;
-        if !now && (found == taken || !is_quiet) {
+        if !looks.take(mark(&texts), now) {
             continue;
         }
-        taken = found;
         match guard.take(texts) {
             Ok(true) => {
                 crate::log::info("who may do what was read again and has changed");
@@ -71,16 +63,10 @@ fn keep(guard: &Guard, asked: &Receiver<()>, look: Duration, changed: impl Fn())
     }
 }
 
-/// What tells two readings apart, without the secrets that stand in them.
-fn mark(texts: &Texts) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    for text in texts {
-        match text {
-            Ok(text) => text.hash(&mut hasher),
-            Err(error) => (0_u8, error.to_string()).hash(&mut hasher),
-        }
-    }
-    hasher.finish()
+/// What tells two readings apart.
+fn mark(texts: &Texts) -> Mark {
+    let said: Vec<_> = texts.iter().map(|text| text.as_ref().map_err(ToString::to_string)).collect();
+    Mark::of(&said)
 }
 
 #[cfg(test)]

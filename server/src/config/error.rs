@@ -6,6 +6,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use crate::printable::one_line;
+
 /// Longest part of an operator's value that an error repeats, in characters.
 const QUOTED_MAX: usize = 80;
 
@@ -130,19 +132,6 @@ impl fmt::Display for ConfigError {
 }
 
 impl std::error::Error for ConfigError {}
-
-/// `text` with what would start a new line, move a cursor or close a comment made visible.
-pub(crate) fn one_line(text: &str) -> String {
-    let mut line = String::with_capacity(text.len());
-    for letter in text.chars() {
-        if letter.is_control() || matches!(letter, '\u{2028}' | '\u{2029}') {
-            line.extend(letter.escape_default());
-        } else {
-            line.push(letter);
-        }
-    }
-    line
-}
 
 /// `value` in quotes, shortened.
 fn quote(value: &str) -> String {

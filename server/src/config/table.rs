@@ -91,7 +91,7 @@ const DAY: u64 = 24 * HOUR;
 pub(crate) const TRUTH: &str = "true|false";
 
 /// In the order of the help.
-pub(crate) static ROWS: [Row; 55] = [
+pub(crate) static ROWS: [Row; 56] = [
     Row {
         name: "listen",
         value: "ADDR",
@@ -564,6 +564,7 @@ pub(crate) static ROWS: [Row; 55] = [
     who::AUTHORIZATION_RULES,
     who::ANONYMOUS_AUTH,
     who::INSECURE,
+    who::ALLOWED_HOSTS,
     Row {
         name: "event-ttl",
         value: "TIME",

@@ -354,6 +354,24 @@ fn a_small_ring_is_a_warning_before_it_is_an_error() {
 }
 
 #[test]
+fn an_admin_listener_on_a_network_without_rules_is_warned_of() {
+    for (admin, rules, warned) in [
+        ("0.0.0.0:8081", false, true),
+        ("[::]:8081", false, true),
+        ("192.0.2.1:8081", false, true),
+        ("0.0.0.0:8081", true, false),
+        ("127.0.0.1:8081", false, false),
+        ("none", false, false),
+    ] {
+        let mut flags = vec![("admin-listen", admin), ("insecure", "true")];
+        flags.extend(rules.then_some(("authorization-rules", "/etc/rules.toml")));
+        let warnings = build(&flags, &[], "").unwrap().warnings();
+        let found = warnings.iter().any(|line| line.contains("/compact") && line.contains("rules.toml"));
+        assert_eq!((found, warnings.len()), (warned, usize::from(warned)), "{admin} {rules}: {warnings:?}");
+    }
+}
+
+#[test]
 fn kubernetes_service_links_are_not_ours() {
     let links = [
         ("REVCAST_SERVICE_HOST", "10.0.0.1"),

@@ -8,6 +8,7 @@ use super::error::Wrong;
 use super::table::{self, Row, Set, Shown, Standard, TRUTH};
 use super::{Config, ConfigError, value};
 use crate::auth::{OidcOptions, Options, exposure::Exposure};
+use crate::http::host::Hosts;
 
 /// What was asked for, one by one.
 #[derive(Clone, Debug, Default)]
@@ -23,6 +24,7 @@ pub(crate) struct WhoWanted {
     rules: Option<PathBuf>,
     anonymous: Option<bool>,
     insecure: bool,
+    hosts: Hosts,
 }
 
 fn text(text: &str) -> Result<Option<String>, Wrong> {
@@ -193,7 +195,36 @@ pub(super) const INSECURE: Row = row!(
     |config| Shown::Truth(config.who.insecure)
 );
 
+pub(super) const ALLOWED_HOSTS: Row = row!(
+    "allowed-hosts",
+    "NAMES",
+    "Hosts to serve without credentials: a.b,*.c",
+    NONE,
+    |config, text| {
+        config.who.hosts = Hosts::parse(text).map_err(|part| {
+            let mend = "give names without a port, as revcast.example,*.svc.cluster.local; addresses and localhost need none";
+            Wrong::new(format!("\"{part}\" is no name of a host"), mend)
+        })?;
+        Ok(())
+    },
+    |config| match &config.who.hosts {
+        hosts if hosts.is_empty() => Shown::Unset,
+        hosts => Shown::Text(hosts.to_string()),
+    }
+);
+
 impl Config {
+    /// Whether rules say who may do what.
+    pub(super) const fn has_rules(&self) -> bool {
+        self.who.rules.is_some()
+    }
+
+    /// Names that a request without credentials may call the server by.
+    #[must_use]
+    pub const fn allowed_hosts(&self) -> &Hosts {
+        &self.who.hosts
+    }
+
     /// Options of signed tokens come together.
     pub(super) fn check_who(&self) -> Result<(), ConfigError> {
         let who = &self.who;

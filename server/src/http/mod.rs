@@ -8,6 +8,7 @@ pub mod about;
 pub mod accept;
 pub mod body;
 pub mod continuation;
+pub mod host;
 pub mod indent;
 pub mod options;
 pub mod origin;

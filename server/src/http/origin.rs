@@ -1,5 +1,6 @@
 //! Whose page asks, when a browser does.
 
+use super::host::name_of;
 use super::request::{Method, RequestHead};
 
 /// Whether this request is one that only a page of ours may send, and another's page does: a browser sends it with all that it
@@ -15,17 +16,10 @@ pub fn is_foreign(head: &RequestHead) -> bool {
 /// Whether a page of this origin is one of the server that the request called `host`: of the same name, on any port, or of
 /// this machine.
 fn is_of_ours(origin: &str, host: &str) -> bool {
-    let name = |authority: &str| {
-        let authority = authority.to_ascii_lowercase();
-        match authority.rsplit_once(':') {
-            Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name.to_owned(),
-            _ => authority,
-        }
-    };
     let Some((_, authority)) = origin.split_once("://") else { return false };
-    let asks = name(authority);
+    let asks = name_of(authority);
     let v4 = || asks.parse::<std::net::Ipv4Addr>().is_ok_and(|address| address.is_loopback());
-    asks == name(host) || asks == "localhost" || asks == "[::1]" || v4()
+    asks == name_of(host) || asks == "localhost" || asks == "[::1]" || v4()
 }
 
 #[cfg(test)]

@@ -179,6 +179,9 @@ impl Connection {
             Face::Public => admit(app, head, certificate, now, &mut known).map(Some),
             Face::Admin => admit_operator(app, head, certificate, now, &mut known).map(|()| None),
         };
+        if let Some(visit) = &self.visit {
+            visit.received();
+        }
         let admitted = match admitted {
             Ok(admitted) => admitted,
             Err(whole) => return self.turn_away(head, &whole).await,

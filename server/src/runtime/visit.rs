@@ -50,11 +50,8 @@ impl Visit {
         let (id, verb) = (Uuid::new_v4(), about.verb);
         // Who looks at the server's health or counts leaves no trail.
         let looks = face == Face::Admin && matches!(head.method, Method::Get | Method::Head);
-        let entry = local.shared.facts.audit.as_ref().filter(|_| !about.probe && !looks).map(|audit| {
-            let entry = Box::new(Entry::new(id, about, head, source()));
-            audit.note(&entry, Stage::RequestReceived, 0, None);
-            entry
-        });
+        let audit = local.shared.facts.audit.as_ref().filter(|_| !about.probe && !looks);
+        let entry = audit.map(|_| Box::new(Entry::new(id, about, head, source())));
         Self { local: Rc::clone(local), id, verb, began: Instant::now(), code: 0, entry, counted: false }
     }
 
@@ -67,7 +64,14 @@ impl Visit {
     /// Who asks is known.
     pub(super) fn is_of(&mut self, identity: &Identity) {
         if let Some(entry) = &mut self.entry {
-            entry.set_user(Some(&identity.name), &identity.groups);
+            entry.set_user(identity);
+        }
+    }
+
+    /// What it presents was looked at, so that its first line has its user, if it has one.
+    pub(super) fn received(&self) {
+        if let (Some(entry), Some(audit)) = (&self.entry, self.audit()) {
+            audit.note(entry, Stage::RequestReceived, 0, None);
         }
     }
 

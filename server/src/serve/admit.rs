@@ -11,11 +11,15 @@ use super::reply::{Spelling, whole};
 use crate::auth::credentials::Presented;
 use crate::auth::{Access, Identity, Visitor};
 use crate::http::go_quote;
+use crate::http::host::name_of;
 use crate::http::options::{Query, selected_name};
 use crate::http::origin;
 use crate::http::request::RequestHead;
 use crate::http::route::{self, RouteError, Target};
 use crate::http::status::{GroupResource, Layout, Status};
+
+/// Bytes of the longest name that a host can have (RFC 1035, section 2.3.4).
+const HOST_BYTES_MAX: usize = 253;
 
 /// A request that was let in.
 #[derive(Clone, Debug)]
@@ -91,7 +95,7 @@ pub fn admit_operator(
 }
 
 /// Who sent a request. Nobody may speak for somebody else: who asks for that is refused, not served as himself, where it
-/// matters who asks. Nor may a page of another server do what its reader may.
+/// matters who asks. Nor may a page of another server do what its reader may, or what everybody may who reaches this one.
 fn visitor(
     app: &App,
     head: &RequestHead,
@@ -108,6 +112,9 @@ fn visitor(
         Status::unauthorized()
     })?;
     known(&visitor.identity);
+    if visitor.named().is_none() {
+        check_name(app, head)?;
+    }
     match &head.impersonate {
         Some(other) if !app.guard().is_open() => {
             let user = go_quote(&visitor.identity.name);
@@ -118,6 +125,21 @@ fn visitor(
         }
         Some(_) | None => Ok(visitor),
     }
+}
+
+/// Whoever needs no credentials must call the server by a name of its own: see [`host`](crate::http::host).
+fn check_name(app: &App, head: &RequestHead) -> Result<(), Status> {
+    let Some(host) = head.host.as_deref().filter(|host| !app.is_called(host)) else { return Ok(()) };
+    let name = name_of(host);
+    let why = if name.is_empty() || name.len() > HOST_BYTES_MAX {
+        "its Host is no name of this server: ask it by an address or as localhost".to_owned()
+    } else {
+        format!(
+            "its Host \"{name}\" is no name of this server: ask it by an address or as localhost, or start the server \
+             with --allowed-hosts {name}"
+        )
+    };
+    Err(Status::other(403, why))
 }
 
 pub(super) fn check(app: &App, visitor: &Visitor, access: &Access) -> Result<(), Status> {

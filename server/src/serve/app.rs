@@ -11,9 +11,11 @@ use crate::api::discovery::Discovery;
 use crate::api::openapi::OpenApi;
 use crate::api::resources::Registry;
 use crate::auth::Guard;
+use crate::http::host::{Hosts, name_of};
 use crate::http::route::Target;
 use crate::source::desk::Desk;
 use crate::source::epoch::{Epoch, Epochs};
+use crate::tls::Current;
 use bytes::Bytes;
 use revcast_engine::resource::{Resource, Schema};
 
@@ -93,6 +95,9 @@ pub struct App {
     life: AtomicU8,
     stalls: Stalls,
     guard: Arc<Guard>,
+    /// What it is called beside addresses and `localhost`: by the operator, and by its certificate.
+    hosts: Hosts,
+    tls: Option<Arc<Current>>,
 }
 
 impl App {
@@ -120,6 +125,8 @@ impl App {
             min_watch_timeout,
             watch_list_gzip: true,
             guard: Arc::new(Guard::open()),
+            hosts: Hosts::default(),
+            tls: None,
         }
     }
 
@@ -127,6 +134,19 @@ impl App {
     #[must_use]
     pub fn with_guard(self, guard: Arc<Guard>) -> Self {
         Self { guard, ..self }
+    }
+
+    /// With names of its own: those that the operator gave, and those of the certificate that is served.
+    #[must_use]
+    pub fn with_names(self, hosts: Hosts, tls: Option<Arc<Current>>) -> Self {
+        Self { hosts, tls, ..self }
+    }
+
+    /// Whether a request that calls the server so (`HOST:PORT`) uses a name of its own.
+    #[must_use]
+    pub fn is_called(&self, authority: &str) -> bool {
+        self.hosts.know(authority)
+            || self.tls.as_ref().is_some_and(|tls| tls.terms().is_for(&name_of(authority)))
     }
 
     /// Who may come in and do what.

@@ -1,30 +1,32 @@
 //! The terms of now, and the thread that looks for newer ones.
+//!
+//! Owns one thread, which sleeps but for a look every few seconds, and takes what two looks found the same: a chain or a bundle of
+//! authorities that is written in pieces is right at each end of a certificate, and would be served short. What is there at
+//! the start is taken as it is, since nothing can be served before it.
 
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use arc_swap::ArcSwap;
 
 use super::files::{Contents, Fault, Files};
 use super::terms::Terms;
-
-/// Between two looks at the files. Who renews certificates does so days before they end.
-const LOOK: Duration = Duration::from_secs(5);
+use crate::looks::{LOOK, Looks, Mark};
 
 /// What connections begin with now. Those that are there keep what they began with.
 #[derive(Debug)]
 pub struct Current {
     files: Files,
     terms: ArcSwap<Terms>,
-    /// What was read last, whether it could be used or not.
     seen: Mutex<Seen>,
 }
 
 #[derive(Debug)]
 struct Seen {
-    contents: Option<Contents>,
-    /// What was said of it.
+    looks: Looks,
+    /// What the terms are made of.
+    served: Mark,
+    /// What is wrong with what was taken since, as it was said.
     fault: Option<Fault>,
 }
 
@@ -47,7 +49,8 @@ impl Current {
     pub fn open(files: Files) -> Result<Arc<Self>, Fault> {
         let contents = Contents::read(&files)?;
         let terms = ArcSwap::from_pointee(Terms::new(&contents)?);
-        let seen = Mutex::new(Seen { contents: Some(contents), fault: None });
+        let served = Mark::of(&Ok::<_, Fault>(&contents));
+        let seen = Mutex::new(Seen { looks: Looks::after(served), served, fault: None });
         Ok(Arc::new(Self { files, terms, seen }))
     }
 
@@ -57,37 +60,26 @@ impl Current {
         self.terms.load_full()
     }
 
-    /// Looks at the files. `told`: somebody asked for it, so a fault is said again.
+    /// Looks at the files. `told`: somebody asked for it, so what is there is taken at once, and a fault is said again.
     pub(super) fn look(&self, told: bool) -> Look {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let read = Contents::read(&self.files);
-        if !told && seen.contents.is_some() && read.as_ref().ok() == seen.contents.as_ref() {
+        let found = Mark::of(&read.as_ref());
+        if !seen.looks.take(found, told) || (found == seen.served && seen.fault.is_none()) {
             return Look::Same;
         }
-        let fault = match read {
-            Ok(contents) => {
-                let made = Terms::new(&contents);
-                let same = seen.contents.replace(contents) == seen.contents && seen.fault.is_none();
-                match made {
-                    Ok(_) if same => return Look::Same,
-                    Ok(terms) => {
-                        self.terms.store(Arc::new(terms));
-                        seen.fault = None;
-                        return Look::Newer;
-                    }
-                    Err(fault) => fault,
-                }
+        match read.and_then(|contents| Terms::new(&contents)) {
+            Ok(terms) => {
+                self.terms.store(Arc::new(terms));
+                (seen.served, seen.fault) = (found, None);
+                Look::Newer
             }
+            Err(fault) if !told && seen.fault.as_ref() == Some(&fault) => Look::Same,
             Err(fault) => {
-                seen.contents = None;
-                fault
+                seen.fault = Some(fault.clone());
+                Look::Unusable(fault)
             }
-        };
-        if !told && seen.fault.as_ref() == Some(&fault) {
-            return Look::Same;
         }
-        seen.fault = Some(fault.clone());
-        Look::Unusable(fault)
     }
 
     fn look_and_say(&self, told: bool) {

@@ -23,7 +23,7 @@ pub struct Files {
 }
 
 /// One of the files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Which {
     /// [`Files::cert`]
     Cert,
@@ -56,7 +56,7 @@ impl Which {
 }
 
 /// What is wrong with a file, and the mend. Both without a full stop.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Fault {
     /// Which file.
     pub which: Which,
@@ -73,7 +73,7 @@ impl Fault {
 }
 
 /// What the files hold at one moment.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Hash)]
 pub(super) struct Contents {
     cert: Vec<u8>,
     key: Vec<u8>,

@@ -3,11 +3,12 @@
 use std::fmt;
 use std::sync::Arc;
 
+use rustls::client::verify_server_name;
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::ring::{Ticketer, default_provider};
-use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::danger::ClientCertVerifier;
-use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::server::{NoServerSessionStorage, ParsedCertificate, WebPkiClientVerifier};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{Error, InconsistentKeys, RootCertStore, ServerConfig};
 
@@ -18,6 +19,8 @@ use super::files::{Contents, Fault, Which};
 pub struct Terms {
     config: Arc<ServerConfig>,
     verifier: Option<Arc<dyn ClientCertVerifier>>,
+    /// The server's own certificate.
+    leaf: Option<CertificateDer<'static>>,
 }
 
 impl fmt::Debug for Terms {
@@ -31,7 +34,9 @@ impl Terms {
     /// these terms alone: so nothing is held here for it, and whatever was agreed on other terms is forgotten.
     pub(super) fn new(contents: &Contents) -> Result<Self, Fault> {
         let provider = Arc::new(default_provider());
-        let key = Arc::new(SingleCertAndKey::from(certified(contents, &provider)?));
+        let certified = certified(contents, &provider)?;
+        let leaf = certified.cert.first().cloned();
+        let key = Arc::new(SingleCertAndKey::from(certified));
         let verifier = contents.authorities()?.map(|roots| verifier(roots, &provider)).transpose()?;
         let odd = |error: Error| Fault::new(Which::Cert, error.to_string(), "give another certificate");
         let config = ServerConfig::builder_with_provider(provider)
@@ -45,7 +50,15 @@ impl Terms {
         config.alpn_protocols = vec![PROTOCOL.to_vec()];
         config.ticketer = Ticketer::new().map_err(odd)?;
         config.session_storage = Arc::new(NoServerSessionStorage {});
-        Ok(Self { config: Arc::new(config), verifier })
+        Ok(Self { config: Arc::new(config), verifier, leaf })
+    }
+
+    /// Whether the certificate is one for a server of this name.
+    #[must_use]
+    pub fn is_for(&self, name: &str) -> bool {
+        let leaf = self.leaf.as_ref().and_then(|leaf| ParsedCertificate::try_from(leaf).ok());
+        let name = ServerName::try_from(name).ok();
+        leaf.zip(name).is_some_and(|(leaf, name)| verify_server_name(&leaf, &name).is_ok())
     }
 
     /// For a connection that begins.

@@ -117,21 +117,48 @@ fn newer_files_are_taken_and_wrong_ones_are_said_once() {
     // Who renews writes one file after the other.
     let (cert, key) = pair(&authority);
     folder.write("cert.pem", &cert);
+    assert_eq!(current.look(false), Look::Same, "the other may be on its way");
     let Look::Unusable(fault) = current.look(false) else { panic!("the key is of the old one") };
     assert_eq!(fault.which, Which::Key);
     assert_eq!(current.look(false), Look::Same, "that was said");
     assert_eq!(current.look(true), Look::Unusable(fault), "who asks is told");
     assert!(std::sync::Arc::ptr_eq(&first, &current.terms()), "the old one is served on");
     folder.write("key.pem", &key);
-    assert_eq!(current.look(false), Look::Newer);
+    assert_eq!([current.look(false), current.look(false)], [Look::Same, Look::Newer]);
     let second = current.terms();
     assert!(!std::sync::Arc::ptr_eq(&first, &second));
     assert_eq!(current.look(false), Look::Same);
-    // A file that is away for a moment, and comes back as it was.
+    // A file that is away for a moment, and comes back as it was: nobody hears of it, but where it was away for long.
     fs::remove_file(&files.key).expect("it is there");
+    assert_eq!(current.look(false), Look::Same);
+    folder.write("key.pem", &key);
+    assert_eq!([current.look(false), current.look(false)], [Look::Same, Look::Same]);
+    fs::remove_file(&files.key).expect("it is there");
+    assert_eq!(current.look(false), Look::Same);
     assert!(matches!(current.look(false), Look::Unusable(Fault { which: Which::Key, .. })));
     assert_eq!(current.look(false), Look::Same);
     assert!(std::sync::Arc::ptr_eq(&second, &current.terms()));
     folder.write("key.pem", &key);
+    assert_eq!([current.look(false), current.look(false)], [Look::Same, Look::Newer]);
+    // Who says that they are whole is believed.
+    folder.files(&authority);
+    assert_eq!(current.look(true), Look::Newer);
+}
+
+/// A bundle is right at each end of a certificate: half of it must not be taken for all of it.
+#[test]
+fn half_a_bundle_is_never_taken() {
+    let folder = Folder::new("tls-half");
+    let [first, second] = [authority(), authority()];
+    let files = folder.files(&first);
+    folder.write("ca.pem", &format!("{}{}", first.pem(), second.pem()));
+    let current = Current::open(files).expect("they fit");
+    let whole = current.terms();
+    // It is written anew, in two pieces, and a look comes in between.
+    folder.write("ca.pem", &second.pem());
+    assert_eq!(current.look(false), Look::Same, "the rest may be on its way");
+    folder.write("ca.pem", &format!("{}{}", second.pem(), first.pem()));
+    assert_eq!(current.look(false), Look::Same);
+    assert!(std::sync::Arc::ptr_eq(&whole, &current.terms()), "both authorities hold all the time");
     assert_eq!(current.look(false), Look::Newer);
 }

@@ -93,6 +93,42 @@ fn newer_certificates_are_served_to_who_comes_and_leave_the_others_alone() {
     assert_eq!(watch.next_event().1["metadata"]["name"], "after", "who is there stays");
 }
 
+/// Who writes a bundle in pieces: each end of a certificate is the end of a bundle that would do.
+#[test]
+fn half_a_bundle_shuts_nobody_out() {
+    let stand = Stand::new("tls-half", true, &[]);
+    let others = Authority::new(Path::new(stand.scratch.path()), "others");
+    let bundle = stand.authority.certificate();
+    let [ours, theirs] =
+        [&stand.authority, &others].map(|authority| std::fs::read(authority.certificate()).unwrap());
+    let [anna, bert] = [stand.authority.client("anna"), others.client("bert")];
+    let comes_in = |who: &Identity| {
+        let client = stand.client_with(&stand.trust.showing(Version::V1_3, who));
+        client.connect().unwrap().request("GET", "/version", &[], &[]).is_ok_and(|reply| reply.status == 200)
+    };
+    std::fs::write(&bundle, [ours.as_slice(), &theirs].concat()).unwrap();
+    let since = Instant::now();
+    while !comes_in(&bert) {
+        assert!(since.elapsed() < Duration::from_secs(20), "whole, and taken by itself");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    // Written anew again and again, theirs first: for most of the time half of it is there, at no two looks the same half.
+    let begin = Instant::now();
+    let mut round = 0;
+    while begin.elapsed() < Duration::from_secs(12) {
+        round += 1;
+        let comment = format!("# {round}\n").into_bytes();
+        std::fs::write(&bundle, [comment.as_slice(), &theirs].concat()).unwrap();
+        for _ in 0..9 {
+            std::thread::sleep(Duration::from_millis(100));
+            assert!(comes_in(&anna), "after {:?} of half a bundle", begin.elapsed());
+        }
+        std::fs::write(&bundle, [comment.as_slice(), &theirs, &ours].concat()).unwrap();
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert!(comes_in(&anna) && comes_in(&bert));
+}
+
 #[test]
 fn a_server_without_tls_survives_the_signal() {
     let server = Server::start(&[]);

@@ -152,7 +152,7 @@ fn long_lists_come_in_pieces_of_one_state() {
     assert!(got.body.ends_with("]}\n"));
 
     // Piece by piece, with a write between.
-    let head = head(&format!("GET {CONFIG_MAPS} HTTP/1.1\r\nHost: x\r\n\r\n"));
+    let head = head(&format!("GET {CONFIG_MAPS} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
     let admitted =
         super::super::admit(&world.app, &head, None, world.host.wall(), &mut |_| {}).expect("all may");
     let Reply::Pieces(mut pieces) =

@@ -241,7 +241,7 @@ impl World {
     }
 
     fn ask(&self, ask: &Ask<'_>) -> Got {
-        let mut head = format!("{} {} {}\r\nHost: x\r\n", ask.method, ask.target, ask.http);
+        let mut head = format!("{} {} {}\r\nHost: localhost\r\n", ask.method, ask.target, ask.http);
         for (name, value) in &ask.headers {
             head.push_str(&format!("{name}: {value}\r\n"));
         }
