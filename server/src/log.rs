@@ -14,12 +14,15 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::config::{LogFormat, LogLevel};
+use crate::http::cut;
 use crate::lines::{Lines, Sink};
 
 static LEVEL: AtomicU8 = AtomicU8::new(2);
 static JSON: AtomicU8 = AtomicU8::new(0);
 static LINES: OnceLock<Lines> = OnceLock::new();
 
+/// Characters of the longest message: it may repeat what somebody sent or stored.
+const MESSAGE_CHARS_MAX: usize = 4096;
 /// How long the end of the process waits for its last lines.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
@@ -112,6 +115,7 @@ fn is_json() -> bool {
 }
 
 fn line(level: LogLevel, message: &str, fields: &[(&str, &dyn Display)]) -> Vec<u8> {
+    let message = &*cut(message, MESSAGE_CHARS_MAX);
     let (now, thread) = (Timestamp::now(), std::thread::current());
     let thread = thread.name().unwrap_or("?");
     if is_json() { json(now, level, thread, message, fields) } else { text(now, level, message, fields) }
