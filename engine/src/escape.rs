@@ -57,6 +57,26 @@ pub fn escaped(json: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(out)
 }
 
+/// Bytes that the escapes of these characters take beyond the characters themselves, in JSON text that has them escaped.
+#[must_use]
+pub fn surplus(json: &[u8]) -> usize {
+    let (mut surplus, mut at) = (0, 0);
+    while let Some(found) = json[at..].iter().position(|byte| *byte == b'\\') {
+        at += found;
+        surplus += match json.get(at + 1..at + 6) {
+            Some(b"u0026" | b"u003c" | b"u003e") => 5,
+            Some(b"u2028" | b"u2029") => 3,
+            _ => 0,
+        };
+        // Behind a backslash that is escaped itself no escape begins.
+        at += 2;
+        if at >= json.len() {
+            break;
+        }
+    }
+    surplus
+}
+
 /// Appends what stands between the quotes of a JSON string, as Go writes it.
 pub(crate) fn push_text(out: &mut Vec<u8>, text: &str) {
     let mut json = Vec::with_capacity(text.len());
@@ -103,6 +123,13 @@ mod tests {
         push(&mut out, b"");
         push(&mut out, b"\"a&\"");
         assert_eq!(out, b"before\"a\\u0026\"");
+    }
+
+    #[test]
+    fn what_escapes_add_is_counted() {
+        for json in ["", "\"a\"", "\"<&>\u{2028}\\n\u{2029}\"", "{\"<\":\"\\\\u003c\\\"\\\\<\"}", "\"\\"] {
+            assert_eq!(surplus(&escaped(json.as_bytes())), text(json).len() - json.len(), "{json}");
+        }
     }
 
     #[test]

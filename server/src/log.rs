@@ -187,6 +187,13 @@ mod tests {
     }
 
     #[test]
+    fn a_message_that_repeats_much_is_cut() {
+        let line = line(LogLevel::Warn, &"\u{1}é".repeat(1 << 20), &[]);
+        assert!(line.len() < 10 * MESSAGE_CHARS_MAX, "{} bytes", line.len());
+        assert!(line.ends_with(b"...\n") && line.iter().filter(|byte| **byte == b'\n').count() == 1);
+    }
+
+    #[test]
     fn text_is_one_line_whatever_is_in_it() {
         let line = text(
             then(),

@@ -23,7 +23,7 @@ pub(crate) fn endpoints(count: usize) -> Vec<u8> {
 
 pub(crate) fn service_ports(count: usize) -> Vec<u8> {
     let ports = many(count, |n| format!(r#"{{"port":{n}}}"#));
-    format!(r#"{{"metadata":{{"name":"s"}},"spec":{{"ports":[{ports}]}}}}"#).into_bytes()
+    format!(r#"{{"metadata":{{"name":"ports"}},"spec":{{"ports":[{ports}]}}}}"#).into_bytes()
 }
 
 pub(crate) fn selector(count: usize) -> Vec<u8> {
