@@ -122,7 +122,7 @@ impl Beside {
     }
 
     fn end(self) {
-        println!("at most {:?} of work, beside {}", self.worst.0, self.worst.1);
+        eprintln!("at most {:?} of work, beside {}", self.worst.0, self.worst.1);
         assert!(self.written > 0);
     }
 }

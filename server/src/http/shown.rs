@@ -61,15 +61,15 @@ mod tests {
     fn of_a_list_the_first_are_shown() {
         assert_eq!(shown_list([]), "");
         assert_eq!(shown_list(["a", "\""]), r##""a", "\"""##);
-        let many = shown_list(vec!["a"; LIST_MAX + 1]);
+        let many = shown_list(["a"; LIST_MAX + 1]);
         assert_eq!(many, format!("{}...", "\"a\", ".repeat(LIST_MAX)));
     }
 
     #[test]
     fn json_is_written_as_far_as_it_is_shown() {
         assert_eq!(shown_json(&json!({"a": [1, "é"]})), r#"{"a":[1,"é"]}"#);
-        for long in [json!("😀".repeat(1_000)), json!({"k": "<".repeat(3 << 20)}), json!(vec![0; 100_000])]
-        {
+        let zeros = vec![0; 100_000];
+        for long in [json!("😀".repeat(1_000)), json!({"k": "<".repeat(3 << 20)}), json!(zeros)] {
             let text = shown_json(&long);
             assert_eq!(text.chars().count(), VALUE_CHARS_MAX + 3);
             assert!(long.to_string().starts_with(text.strip_suffix("...").expect("more")), "{text}");

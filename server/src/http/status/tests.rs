@@ -312,7 +312,7 @@ fn no_status_is_longer_than_its_bound() {
                     "",
                     "K",
                     "n",
-                    vec![Cause::none_supported(&huge, &vec![huge.as_str(); 40], &["All"])],
+                    vec![Cause::none_supported(&huge, &[huge.as_str(); 40], &["All"])],
                 ),
                 Status::internal_error(&huge),
                 Status::source_timeout(&huge, 1),
