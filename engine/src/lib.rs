@@ -9,6 +9,7 @@ pub mod attributes;
 pub mod change;
 pub mod decode;
 pub mod encoding;
+pub mod escape;
 mod event;
 pub mod frame;
 pub mod histogram;
@@ -23,6 +24,7 @@ pub mod revision;
 pub mod ring;
 pub mod selector;
 pub mod shard;
+pub mod shown;
 pub mod tick;
 mod watcher;
 

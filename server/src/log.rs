@@ -86,7 +86,7 @@ pub fn say(level: LogLevel, message: &str, fields: &[(&str, &dyn Display)]) {
     if rank(level) > LEVEL.load(Ordering::Relaxed) {
         return;
     }
-    let line = line(level, &cut(message, MESSAGE_BYTES_MAX), fields);
+    let line = line(level, message, fields);
     match LINES.get() {
         Some(lines) => lines.leave(line, share(level)),
         // A closed stderr is no reason to stop serving.
@@ -123,6 +123,7 @@ fn is_json() -> bool {
 }
 
 fn line(level: LogLevel, message: &str, fields: &[(&str, &dyn Display)]) -> Vec<u8> {
+    let message = &*cut(message, MESSAGE_BYTES_MAX);
     let (now, thread) = (Timestamp::now(), std::thread::current());
     let thread = thread.name().unwrap_or("?");
     if is_json() { json(now, level, thread, message, fields) } else { text(now, level, message, fields) }
@@ -172,6 +173,13 @@ mod tests {
 
     fn then() -> Timestamp {
         Timestamp::from_microsecond(1_795_239_486_012_345).expect("a time")
+    }
+
+    #[test]
+    fn a_message_that_repeats_much_is_cut() {
+        let line = line(LogLevel::Warn, &"\u{1}é".repeat(1 << 20), &[]);
+        assert!(line.len() < 10 * MESSAGE_BYTES_MAX, "{} bytes", line.len());
+        assert!(line.ends_with(b"...TRUNCATED\n") && line.iter().filter(|byte| **byte == b'\n').count() == 1);
     }
 
     #[test]

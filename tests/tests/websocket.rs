@@ -196,7 +196,6 @@ fn handshakes_that_are_wrong_are_told_how_to_be_right() {
     let server = Server::start(&[]);
     let right = UPGRADE.to_owned();
     let table = [
-        (right.replace("Connection: Upgrade\r\n", ""), "send both"),
         (right.replace("Version: 13", "Version: 8"), "Sec-WebSocket-Version: 13"),
         (right.replace("Sec-WebSocket-Version: 13\r\n", ""), "Sec-WebSocket-Version: 13"),
         (right.replace(&format!("Sec-WebSocket-Key: {KEY}\r\n"), ""), "16 random bytes"),
@@ -226,9 +225,40 @@ fn handshakes_that_are_wrong_are_told_how_to_be_right() {
     let mut opened = WebSocket::open(&server.address, &path, &both).unwrap();
     assert!(opened.head.starts_with("HTTP/1.1 101 ") && !opened.head.contains("gzip"), "{}", opened.head);
     assert_eq!(told(&opened.next_frame().unwrap().unwrap().1), "BOOKMARK ");
-    let refused = [("Upgrade", "h2c"), ("Connection", "Upgrade, HTTP2-Settings")];
-    let mut plain = server.client().watch_as(&format!("{WATCH}&timeoutSeconds=1"), &refused).unwrap();
-    assert_eq!(plain.next_chunk().unwrap(), None, "another upgrade is ignored");
+}
+
+/// As at kube-apiserver: an upgrade takes both headers (RFC 9110, section 7.8), and what asks for none is a watch in chunks.
+#[test]
+fn what_asks_for_no_websocket_is_a_plain_watch() {
+    let server = Server::start(&[]);
+    let plain = format!("{WATCH}&timeoutSeconds=1");
+    let without = |line: &str| UPGRADE.replace(line, "");
+    for headers in [
+        "Upgrade: h2c\r\nConnection: Upgrade, HTTP2-Settings\r\n".to_owned(),
+        without("Connection: Upgrade\r\n"),
+        without("Connection: Upgrade\r\n") + "Connection: keep-alive\r\n",
+        without("Upgrade: websocket\r\n"),
+    ] {
+        let headers: Vec<(&str, &str)> = headers.lines().filter_map(|line| line.split_once(": ")).collect();
+        let mut connection = server.client().connect().unwrap().watch(&plain, &headers).unwrap();
+        assert!(
+            connection
+                .headers()
+                .iter()
+                .any(|header| header == &("transfer-encoding".into(), "chunked".into()))
+        );
+        assert_eq!(connection.next_chunk().unwrap(), None, "{headers:?}");
+        // The connection is what it was.
+        let mut connection = connection.into_connection();
+        assert_eq!(connection.request("GET", "/livez", &[], &[]).unwrap().status, 200, "{headers:?}");
+    }
+    for headers in [
+        UPGRADE.to_ascii_lowercase().replace(&KEY.to_ascii_lowercase(), KEY),
+        UPGRADE.replace("Connection: Upgrade", "Connection: keep-alive\r\nConnection: x, UPGRADE"),
+    ] {
+        let opened = WebSocket::open(&server.address, WATCH, &headers).unwrap();
+        assert!(opened.head.starts_with("HTTP/1.1 101 "), "{headers}: {}", opened.head);
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! It owns what is read (labels, selectable fields) and what is spliced (`metadata.resourceVersion`, and a
 //! missing `kind` or `apiVersion`). It never re-serializes an object, and runs on the publisher's core only.
 
+mod marks;
 mod scan;
 
 use std::fmt;
@@ -12,8 +13,11 @@ use simd_json::Buffers;
 use simd_json::prelude::*;
 
 use crate::attributes::Attributes;
+use crate::escape;
 use crate::resource::Resource;
 use crate::revision::Revision;
+use crate::shown::cut;
+use marks::Marks;
 
 /// Why a value cannot be served.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +38,7 @@ pub enum DecodeError {
     },
     /// JSON, but not an object with an object as `metadata`.
     NotAnObject,
-    /// A member name written with `\u` escapes, which the engine does not compare.
+    /// A member name with letters written as `\u` escapes, which the engine does not compare.
     EscapedName,
     /// Larger than an offset can say (4 GiB).
     TooLarge(usize),
@@ -60,9 +64,9 @@ impl fmt::Display for DecodeError {
             Self::NotAnObject => f.write_str(
                 "the stored value is not an object with metadata: store a Kubernetes-style object",
             ),
-            Self::EscapedName => {
-                f.write_str("a member name of the stored value is escaped: write member names in plain text")
-            }
+            Self::EscapedName => f.write_str(
+                "a member name of the stored value has letters that are escaped: write them in plain text",
+            ),
             Self::TooLarge(len) => write!(f, "the stored value has {len} bytes: store less than 4 GiB"),
         }
     }
@@ -141,12 +145,14 @@ impl Decoder {
         let attributes = self.attributes(resource, value)?;
         let compacted;
         let mut text = value.trim_ascii();
-        if text.contains(&b'\n') || text.contains(&b'\r') {
+        let marks = Marks::of(text);
+        if marks.lines {
             compacted = scan::compact(text);
             text = &compacted;
         }
         let places = scan::places(text).map_err(|scan::EscapedName| DecodeError::EscapedName)?;
-        Ok(splice(resource, text, &places, revision, attributes, out))
+        let copy = if marks.escapes { escape::push } else { Vec::extend_from_slice };
+        Ok(splice(resource, text, &places, copy, revision, attributes, out))
     }
 
     fn attributes(&mut self, resource: &Resource, value: &[u8]) -> Result<Attributes, DecodeError> {
@@ -195,7 +201,7 @@ fn check_type(resource: &Resource, object: &simd_json::tape::Object<'_, '_>) -> 
         };
         let text = value.as_str().unwrap_or("(not text)");
         if text != expected {
-            *found = Some(text.chars().take(TYPE_SHOWN_MAX).collect::<String>());
+            *found = Some(cut(text, TYPE_SHOWN_MAX).into_owned());
         }
     }
     if api_version.is_none() && kind.is_none() {
@@ -232,18 +238,25 @@ fn scalar(value: &simd_json::tape::Value<'_, '_>) -> Box<str> {
     "".into()
 }
 
-/// Appends `text` with the version spliced in, and with `kind` and `apiVersion` when it lacks them.
+/// Appends `text` with the version spliced in, and with `kind` and `apiVersion` when it lacks them. `copy` appends a part of
+/// it, which may get longer by that.
 fn splice(
     resource: &Resource,
     text: &[u8],
     places: &scan::Places,
+    copy: fn(&mut Vec<u8>, &[u8]),
     revision: Revision,
     attributes: Attributes,
     out: &mut Vec<u8>,
 ) -> Decoded {
     let start = out.len();
-    let mut bare = places.after_type.unwrap_or(0);
+    let mut bare = 0;
     let mut copied = 0;
+    if let Some(after_type) = places.after_type {
+        copy(out, &text[..after_type]);
+        copied = after_type;
+        bare = out.len() - start;
+    }
     if places.kind.is_none() || places.api_version.is_none() {
         out.push(b'{');
         copied = 1;
@@ -265,17 +278,17 @@ fn splice(
     let digits = decimal(revision.get(), &mut digits);
     let version_at;
     if let Some(old) = &places.resource_version {
-        out.extend_from_slice(&text[copied..old.start]);
+        copy(out, &text[copied..old.start]);
         out.push(b'"');
         version_at = out.len() - start;
         out.extend_from_slice(digits);
         out.push(b'"');
-        out.extend_from_slice(&text[old.end..]);
+        copy(out, &text[old.end..]);
     } else {
         // `attributes` found an object as metadata, so the scan did too.
         let metadata = places.metadata.unwrap_or(1);
         let at = places.after_identity.unwrap_or(metadata);
-        out.extend_from_slice(&text[copied..at]);
+        copy(out, &text[copied..at]);
         if places.after_identity.is_some() {
             out.push(b',');
         }
@@ -286,7 +299,7 @@ fn splice(
         if places.after_identity.is_none() && places.metadata_filled {
             out.push(b',');
         }
-        out.extend_from_slice(&text[at..]);
+        copy(out, &text[at..]);
     }
     let offset = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
     Decoded { version: offset(version_at)..offset(version_at + digits.len()), bare: offset(bare), attributes }
@@ -366,6 +379,39 @@ mod tests {
             ["x", "c", "0", ""]
         );
         assert_eq!(read(r#"{"metadata":{},"source":{"component":[]},"reporter":true}"#)[1], "true");
+    }
+
+    #[test]
+    fn what_go_escapes_is_escaped_and_the_places_are_right() {
+        for (stored, served, bare) in [
+            (
+                r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p","labels":{"a":"1"},"annotations":{"x&y":"<p>"}},"<":"&"}"#,
+                r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p","resourceVersion":"123","labels":{"a":"1"},"annotations":{"x\u0026y":"\u003cp\u003e"}},"\u003c":"\u0026"}"#,
+                true,
+            ),
+            (
+                r#"{"<":1,"metadata":{"&":"","resourceVersion":"9","uid":">"}}"#,
+                r#"{"kind":"Pod","apiVersion":"v1","\u003c":1,"metadata":{"\u0026":"","resourceVersion":"123","uid":"\u003e"}}"#,
+                true,
+            ),
+            (
+                "{\n\"a\":\"<\u{2028}\u{2014}\",\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{}}",
+                "{\"a\":\"\\u003c\\u2028\u{2014}\",\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"resourceVersion\":\"123\"}}",
+                false,
+            ),
+        ] {
+            let (text, decoded) = decode(stored).expect(stored);
+            assert_eq!(text, served);
+            assert_eq!(decoded.bare > 0, bare, "{served}");
+            let behind = &text[decoded.bare as usize..];
+            assert!(!bare || behind.starts_with('"') && !behind.contains("apiVersion"), "{behind}");
+            // What selectors see is the text, not its spelling.
+            let again = decode(served).expect(served);
+            assert_eq!((again.0.as_str(), &again.1.attributes), (served, &decoded.attributes));
+        }
+        let (_, decoded) = decode(r#"{"metadata":{"name":"<","labels":{"a":"<&>"}}}"#).expect("decodes");
+        assert_eq!(decoded.attributes.label("a"), Some("<&>"));
+        assert_eq!(decoded.attributes.field(FieldId::NAME), "<");
     }
 
     #[test]
@@ -451,7 +497,7 @@ mod tests {
              key of its own resource"
         );
         let long = other(&format!(r#"{{"kind":"{}","metadata":{{}}}}"#, "x".repeat(10_000)));
-        assert_eq!(long.0.len(), "v1 ".len() + TYPE_SHOWN_MAX);
+        assert_eq!(long.0.len(), "v1 ".len() + TYPE_SHOWN_MAX + "...".len());
         // Written in another way it is the same.
         assert!(decode(r#"{"kind":"P\u006fd","apiVersion":"v1","metadata":{}}"#).is_ok());
     }

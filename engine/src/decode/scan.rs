@@ -25,7 +25,7 @@ pub(crate) struct Places {
     pub(crate) after_identity: Option<usize>,
 }
 
-/// A member name that cannot be compared byte by byte.
+/// A member name with letters that are escaped: it cannot be compared byte by byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EscapedName;
 
@@ -116,7 +116,7 @@ impl<'a> Walk<'a> {
             let name_start = self.at + 1;
             let name_end = self.skip_string() - 1;
             let name = &self.text[name_start..name_end];
-            if name.contains(&b'\\') {
+            if name.contains(&b'\\') && hides_a_letter(name) {
                 return Err(EscapedName);
             }
             self.space();
@@ -182,6 +182,25 @@ impl<'a> Walk<'a> {
     }
 }
 
+/// Whether a letter of a member name is written as an escape. Names that are compared are letters alone, so one with other
+/// escapes (Go writes `&`, `<` and `>` as such) is none of them.
+fn hides_a_letter(name: &[u8]) -> bool {
+    let mut rest = name;
+    while let Some(at) = rest.iter().position(|byte| *byte == b'\\') {
+        let escape = &rest[at + 1..];
+        if let [b'u', digits @ ..] = escape {
+            let code = digits.get(..4).and_then(|digits| std::str::from_utf8(digits).ok());
+            let code = code.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+            if code.is_some_and(|code| code.is_ascii_alphabetic()) {
+                return true;
+            }
+        }
+        // Behind a backslash that is escaped itself no escape begins.
+        rest = escape.get(1..).unwrap_or_default();
+    }
+    false
+}
+
 /// Removes the space between tokens, so that the text fits on one line. `text` must be valid JSON.
 pub(crate) fn compact(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
@@ -243,7 +262,22 @@ mod tests {
 
     #[test]
     fn escaped_names_are_refused() {
-        assert_eq!(places(br#"{"meta\u0064ata":{}}"#), Err(EscapedName));
+        for hidden in [
+            r#"{"meta\u0064ata":{}}"#,
+            r#"{"\u0026\u006bind":1}"#,
+            r#"{"\\\u0041":1}"#,
+            r#"{"metadata":{"\u006eame":1}}"#,
+        ] {
+            assert_eq!(places(hidden.as_bytes()), Err(EscapedName), "{hidden}");
+        }
+        for other in [
+            r#"{"\u003ca\u003E\u0026":1}"#,
+            r#"{"\u2028\n\"\/":1}"#,
+            r#"{"\\u0064":1}"#,
+            r#"{"metadata":{"\u0026":1}}"#,
+        ] {
+            assert!(places(other.as_bytes()).is_ok(), "{other}");
+        }
     }
 
     #[test]

@@ -6,8 +6,10 @@
 use std::ops::Range;
 
 use crate::decode::decimal;
+use crate::escape;
 use crate::resource::Resource;
 use crate::revision::Revision;
+use crate::shown::shown;
 
 /// The types of a watch event that carry an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -106,26 +108,13 @@ pub fn expired_status(asked: Revision, oldest: Revision) -> Vec<u8> {
 /// what to do. The reason and code are Kubernetes' `StatusReasonStoreReadError`.
 #[must_use]
 pub fn unreadable_status(resource: &str, path: &str, why: &str) -> Vec<u8> {
+    let path = shown(path);
     let mut out =
         b"{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\""
             .to_vec();
-    escape(&mut out, &format!("{resource} \"{path}\" cannot be served: {why}"));
+    escape::push_text(&mut out, &format!("{resource} \"{path}\" cannot be served: {why}"));
     out.extend_from_slice(b"\",\"reason\":\"StorageReadError\",\"code\":500}");
     out
-}
-
-/// Appends what stands between the quotes of a JSON string (RFC 8259 section 7).
-fn escape(out: &mut Vec<u8>, text: &str) {
-    for &byte in text.as_bytes() {
-        match byte {
-            b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
-            0..0x20 => {
-                out.extend_from_slice(b"\\u00");
-                out.extend([byte >> 4, byte & 15].map(|digit| b"0123456789abcdef"[usize::from(digit)]));
-            }
-            _ => out.push(byte),
-        }
-    }
 }
 
 fn framed(out: &mut Vec<u8>, opening: &[u8], write_object: impl FnOnce(&mut Vec<u8>)) -> Range<usize> {
@@ -198,13 +187,20 @@ mod tests {
 
     #[test]
     fn an_unreadable_value_has_a_status_on_one_line() {
-        let status = unreadable_status("configmaps", "a/b\"\\\n\u{e9}", "it is \u{1}");
+        let status = unreadable_status("configmaps", "a/b\"\\\n\u{e9}", "it is \u{1}<");
         assert_eq!(
             String::from_utf8(status).expect("text"),
             "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\
-             \"configmaps \\\"a/b\\\"\\\\\\u000a\u{e9}\\\" cannot be served: it is \\u0001\",\
+             \"configmaps \\\"a/b\\\"\\\\\\n\u{e9}\\\" cannot be served: it is \\u0001\\u003c\",\
              \"reason\":\"StorageReadError\",\"code\":500}"
         );
+    }
+
+    #[test]
+    fn a_long_path_is_cut() {
+        let status = unreadable_status("configmaps", &"\u{e9}".repeat(257), "why");
+        let text = String::from_utf8(status).expect("text");
+        assert!(text.contains(&format!("\\\"{}...\\\" cannot be served", "\u{e9}".repeat(256))), "{text}");
     }
 
     #[test]

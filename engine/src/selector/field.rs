@@ -7,6 +7,7 @@ use super::name::quoted;
 use super::{REQUIREMENTS_MAX, SelectorError, check_length};
 use crate::attributes::Attributes;
 use crate::resource::{FieldId, Resource};
+use crate::shown::shown;
 
 /// A set of terms on fields, all of which an object must meet. Good for the resource it was parsed for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -51,7 +52,11 @@ impl FieldSelector {
         let mut parsed = Vec::with_capacity(parts.len());
         for part in parts {
             let (label, operator, escaped) = split_term(part).ok_or_else(|| {
-                SelectorError::Malformed(format!("invalid selector: '{text}'; can't understand '{part}'"))
+                SelectorError::Malformed(format!(
+                    "invalid selector: '{}'; can't understand '{}'",
+                    shown(text),
+                    shown(part)
+                ))
             })?;
             parsed.push((label, operator, unescaped(escaped)?));
         }
@@ -172,7 +177,7 @@ fn resolve(label: &str, resource: &Resource) -> Result<FieldId, SelectorError> {
         return Ok(names.find(|&id| path(id) == path(named)).unwrap_or(named));
     }
     if resource.lists_fields() {
-        return Err(SelectorError::UnknownField(format!("field label not supported: {label}")));
+        return Err(SelectorError::UnknownField(format!("field label not supported: {}", shown(label))));
     }
     if label == "metadata.namespace" {
         // No namespaces and no own fields: there is no such field, and attributes read it as "".

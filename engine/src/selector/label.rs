@@ -7,6 +7,7 @@ use super::lexer::{Lexer, Token};
 use super::name::{key_fault, quoted, value_fault};
 use super::{REQUIREMENTS_MAX, SelectorError, check_length};
 use crate::attributes::Attributes;
+use crate::shown::shown;
 
 /// The most faulty values of one set that an error lists. Kubernetes lists all; a 64 KiB selector could then
 /// ask for a message of megabytes.
@@ -74,11 +75,14 @@ impl LabelSelector {
                 Token::Symbol(",") => {
                     let next = lexer.peek();
                     if !matches!(next, Token::Word(_) | Token::Symbol("!")) {
-                        return malformed(format!("found '{}', expected: identifier after ','", next.text()));
+                        return malformed(format!(
+                            "found '{}', expected: identifier after ','",
+                            shown(next.text())
+                        ));
                     }
                 }
                 Token::Word(found) | Token::Symbol(found) => {
-                    return malformed(format!("found '{found}', expected: ',' or 'end of string'"));
+                    return malformed(format!("found '{}', expected: ',' or 'end of string'", shown(found)));
                 }
             }
         }
@@ -203,7 +207,7 @@ fn operator(token: Token<'_>) -> Result<Operator, String> {
         Token::Symbol(">") => Ok(Operator::Above),
         Token::Symbol("<") => Ok(Operator::Below),
         Token::Word(found) | Token::Symbol(found) => {
-            Err(format!("found '{found}', expected: in, notin, =, ==, !=, gt, lt"))
+            Err(format!("found '{}', expected: in, notin, =, ==, !=, gt, lt", shown(found)))
         }
         Token::End => Err("found '', expected: in, notin, =, ==, !=, gt, lt".to_owned()),
     }
@@ -225,12 +229,12 @@ fn exact_value<'a>(lexer: &mut Lexer<'a>) -> Result<&'a str, String> {
 fn value_set<'a>(lexer: &mut Lexer<'a>) -> Result<Vec<&'a str>, String> {
     let open = lexer.take();
     if open != Token::Symbol("(") {
-        return Err(format!("found '{}' expected: '('", open.text()));
+        return Err(format!("found '{}' expected: '('", shown(open.text())));
     }
     match lexer.peek() {
         Token::Word(_) | Token::Symbol("," | ")") => {}
         found @ (Token::Symbol(_) | Token::End) => {
-            return Err(format!("found '{}', expected: ',', ')' or identifier", found.text()));
+            return Err(format!("found '{}', expected: ',', ')' or identifier", shown(found.text())));
         }
     }
     let mut values = Vec::new();
@@ -243,7 +247,7 @@ fn value_set<'a>(lexer: &mut Lexer<'a>) -> Result<Vec<&'a str>, String> {
                     Token::Symbol(",") => {}
                     Token::Symbol(")") => return Ok(values),
                     found @ (Token::Word(_) | Token::Symbol(_) | Token::End) => {
-                        return Err(format!("found '{}', expected: ',' or ')'", found.text()));
+                        return Err(format!("found '{}', expected: ',' or ')'", shown(found.text())));
                     }
                 }
             }
@@ -253,7 +257,7 @@ fn value_set<'a>(lexer: &mut Lexer<'a>) -> Result<Vec<&'a str>, String> {
                 return Ok(values);
             }
             found @ (Token::Symbol(_) | Token::End) => {
-                return Err(format!("found '{}', expected: ',', or identifier", found.text()));
+                return Err(format!("found '{}', expected: ',', or identifier", shown(found.text())));
             }
         }
     }
@@ -285,7 +289,7 @@ fn checked_bound(key: &str, value: &str) -> Result<i64, String> {
 /// What is wrong with the value in place `at` of a requirement's set.
 fn faulty_value(key: &str, at: usize, value: &str) -> Option<String> {
     let fault = value_fault(value)?;
-    Some(format!("values[{at}][{key}]: Invalid value: {}: {fault}", quoted(value)))
+    Some(format!("values[{at}][{}]: Invalid value: {}: {fault}", shown(key), quoted(value)))
 }
 
 /// One message of all faults, if there are any.

@@ -5,6 +5,8 @@
 
 use std::fmt::Write as _;
 
+use crate::shown::{MORE, VALUE_CHARS_MAX};
+
 /// The most bytes of a key behind its prefix, and of a value.
 const NAME_BYTES_MAX: usize = 63;
 /// The most bytes of a key's prefix.
@@ -92,11 +94,13 @@ fn is_subdomain(text: &str) -> bool {
     })
 }
 
-/// The text in double quotes, with escapes as Go's `%q` writes them: messages quote what the client sent so.
+/// The text in double quotes, with escapes as Go's `%q` writes them: messages quote what the client sent so. Of one that is
+/// too long to repeat the beginning, and `...` behind the quotes.
 pub(super) fn quoted(text: &str) -> String {
-    let mut quoted = String::with_capacity(text.len() + 2);
+    let mut chars = text.chars();
+    let mut quoted = String::with_capacity(text.len().min(VALUE_CHARS_MAX) + 2);
     quoted.push('"');
-    for c in text.chars() {
+    for c in chars.by_ref().take(VALUE_CHARS_MAX) {
         match c {
             '"' => quoted.push_str("\\\""),
             '\\' => quoted.push_str("\\\\"),
@@ -120,6 +124,9 @@ pub(super) fn quoted(text: &str) -> String {
         }
     }
     quoted.push('"');
+    if !chars.as_str().is_empty() {
+        quoted.push_str(MORE);
+    }
     quoted
 }
 

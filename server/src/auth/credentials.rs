@@ -101,8 +101,8 @@ mod tests {
 
     #[test]
     fn subprotocols_of_websockets() {
-        let protocols =
-            |offered: &str| presented(&format!("Upgrade: websocket\r\nSec-WebSocket-Protocol: {offered}"));
+        const UPGRADE: &str = "Upgrade: websocket\r\nConnection: Upgrade";
+        let protocols = |offered: &str| presented(&format!("{UPGRADE}\r\nSec-WebSocket-Protocol: {offered}"));
         let abc = "base64url.bearer.authorization.k8s.io.YWJj";
         let other = "base64.binary.k8s.io";
         assert_eq!(protocols(&format!("{abc}, {other}")), token("abc"));
@@ -118,10 +118,12 @@ mod tests {
         assert!(unreadable(&format!("{abc}=, {other}")), "padding");
         assert!(unreadable(&format!("base64url.bearer.authorization.k8s.io._w, {other}")), "no text");
         // Only a WebSocket's subprotocols mean anything, and the header comes first.
-        assert_eq!(presented(&format!("Sec-WebSocket-Protocol: {abc}, {other}")), Presented::Nothing);
-        let both = format!(
-            "Authorization: Bearer xyz\r\nUpgrade: websocket\r\nSec-WebSocket-Protocol: {abc}, {other}"
-        );
+        for half in ["", "Upgrade: websocket\r\n", "Connection: Upgrade\r\n"] {
+            let offered = format!("{half}Sec-WebSocket-Protocol: {abc}, {other}");
+            assert_eq!(presented(&offered), Presented::Nothing, "{half}");
+        }
+        let both =
+            format!("Authorization: Bearer xyz\r\n{UPGRADE}\r\nSec-WebSocket-Protocol: {abc}, {other}");
         assert_eq!(presented(&both), token("xyz"));
     }
 }

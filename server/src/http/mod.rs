@@ -20,8 +20,10 @@ pub mod websocket;
 pub mod yaml;
 
 pub(crate) mod base64url;
+pub(crate) mod shown;
 pub(crate) mod text;
 
+pub(crate) use shown::{shown, shown_json, shown_list};
 pub(crate) use text::go_quote;
 #[cfg(test)]
 pub(crate) use text::noise;

@@ -136,15 +136,14 @@ pub struct RequestHead {
     pub if_none_match: Option<String>,
     /// The authority: of an absolute-form target, else of `Host` (RFC 9112, section 3.2.2).
     pub host: Option<String>,
-    /// The headers of a GET over HTTP/1.1 whose `Upgrade` names `websocket`.
+    /// The headers of a GET over HTTP/1.1 that asks to become a WebSocket: its `Upgrade` names `websocket` and its `Connection`
+    /// names `Upgrade`. One without the other asks for nothing (RFC 9110, section 7.8), as at kube-apiserver.
     pub upgrade: Option<Box<UpgradeHeaders>>,
 }
 
 /// What a request that would become a WebSocket says about it, unjudged (RFC 6455, section 4.1).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UpgradeHeaders {
-    /// Whether `Connection` names `Upgrade`.
-    pub connection: bool,
     /// All `Sec-WebSocket-Key` headers, joined with commas.
     pub key: Option<String>,
     /// All `Sec-WebSocket-Version` headers, joined with commas.
@@ -252,7 +251,10 @@ fn parse_complete(head: &[u8]) -> Result<RequestHead, HeadError> {
         origin: fields.origin,
         if_none_match: fields.if_none_match,
         host,
-        upgrade: (is_http_11 && method == Method::Get && fields.upgrade_websocket)
+        upgrade: (is_http_11
+            && method == Method::Get
+            && fields.connection_upgrade
+            && fields.upgrade_websocket)
             .then(|| Box::new(fields.upgrade)),
     })
 }

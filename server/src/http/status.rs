@@ -3,8 +3,10 @@
 //! Owns the exact bytes (member order, wording, escapes) as a kube-apiserver 1.36 was recorded to send them; sources
 //! are named as "apimachinery" (`pkg/api/errors/errors.go`) or "apiserver" where no recording has the case. It never
 //! decides which error a request deserves, and it never writes a head: [`Status::code`] and
-//! [`Status::retry_after_seconds`] say what belongs there.
+//! [`Status::retry_after_seconds`] say what belongs there. Whatever it is made of, it has at most [`STATUS_BYTES_MAX`]
+//! bytes: the module `bounds` cuts what a client sent, where Kubernetes repeats it whole.
 
+mod bounds;
 mod encode;
 #[cfg(test)]
 mod tests;
@@ -13,6 +15,9 @@ use std::collections::HashSet;
 
 use revcast_engine::revision::Revision;
 
+pub use bounds::STATUS_BYTES_MAX;
+
+use super::shown::shown_list;
 use super::text::go_quote;
 
 /// How JSON is laid out.
@@ -70,8 +75,8 @@ impl Cause {
     /// The same of a parameter with several values, which Go prints as the slice that they are to it.
     #[must_use]
     pub fn none_supported(field: &str, values: &[&str], supported: &[&str]) -> Self {
-        let values: Vec<String> = values.iter().map(|value| go_quote(value)).collect();
-        Self::unsupported(field, &format!("[]string{{{}}}", values.join(", ")), supported)
+        let values = shown_list(values.iter().copied());
+        Self::unsupported(field, &format!("[]string{{{values}}}"), supported)
     }
 
     fn unsupported(field: &str, value: &str, supported: &[&str]) -> Self {
@@ -127,6 +132,17 @@ struct Details {
     retry_after_seconds: u32,
 }
 
+impl Details {
+    fn about(resource: GroupResource<'_>, name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            group: resource.group.to_owned(),
+            kind: resource.resource.to_owned(),
+            ..Self::default()
+        }
+    }
+}
+
 /// A `Status` of version v1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
@@ -146,7 +162,7 @@ impl Status {
         Self {
             continue_token: String::new(),
             success: false,
-            message,
+            message: bounds::message(message),
             reason,
             details: None,
             code,
@@ -155,28 +171,19 @@ impl Status {
     }
 
     fn with_details(mut self, details: Details) -> Self {
-        self.details = Some(Box::new(details));
+        self.details = Some(Box::new(details.bounded()));
         self
     }
 
     fn about(self, resource: GroupResource<'_>, name: &str) -> Self {
-        self.with_details(Details {
-            name: name.to_owned(),
-            group: resource.group.to_owned(),
-            kind: resource.resource.to_owned(),
-            ..Details::default()
-        })
+        self.with_details(Details::about(resource, name))
     }
 
     /// 200 for a DELETE that leaves nothing behind (apiserver `handlers/delete.go`).
     #[must_use]
     pub fn deleted(resource: GroupResource<'_>, name: &str, uid: &str) -> Self {
-        let mut status = Self::failure(200, "", String::new()).about(resource, name);
-        status.success = true;
-        if let Some(details) = &mut status.details {
-            uid.clone_into(&mut details.uid);
-        }
-        status
+        let details = Details { uid: uid.to_owned(), ..Details::about(resource, name) };
+        Self { success: true, ..Self::failure(200, "", String::new()).with_details(details) }
     }
 
     /// 200 with nothing to say.
@@ -305,14 +312,11 @@ impl Status {
         let why = match lines.as_slice() {
             [] => "<nil>".to_owned(),
             [one] => one.clone(),
-            many => format!("[{}]", many.join(", ")),
+            many => format!("[{}]", bounds::listed(many)),
         };
         let message = format!("{} {} is invalid: {why}", what.qualified(), go_quote(name));
-        let mut status = Self::failure(422, "Invalid", message).about(what, name);
-        if let Some(details) = &mut status.details {
-            details.causes = causes;
-        }
-        status
+        let details = Details { causes, ..Details::about(what, name) };
+        Self::failure(422, "Invalid", message).with_details(details)
     }
 
     /// 429 (apimachinery `NewTooManyRequests`): try again in `retry_after_seconds`.

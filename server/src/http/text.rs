@@ -4,6 +4,8 @@
 
 use std::fmt::Write as _;
 
+use super::shown::{MORE, VALUE_CHARS_MAX};
+
 /// What was wrong with a number (Go's `strconv.NumError`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NumberError {
@@ -41,11 +43,13 @@ pub(super) fn parse_int(text: &str) -> Result<i64, NumberError> {
     text.parse().map_err(|_| NumberError::Range)
 }
 
-/// `strconv.Quote`: double quotes, with control characters and all white space but the space escaped.
+/// `strconv.Quote`: double quotes, with control characters and all white space but the space escaped. Of a value that is too
+/// long to repeat the beginning, and `...` behind the quotes.
 pub(crate) fn go_quote(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
+    let mut chars = text.chars();
+    let mut out = String::with_capacity(text.len().min(VALUE_CHARS_MAX) + 2);
     out.push('"');
-    for c in text.chars() {
+    for c in chars.by_ref().take(VALUE_CHARS_MAX) {
         match c {
             '"' => out.push_str("\\\""),
             '\\' => out.push_str("\\\\"),
@@ -64,6 +68,9 @@ pub(crate) fn go_quote(text: &str) -> String {
         }
     }
     out.push('"');
+    if !chars.as_str().is_empty() {
+        out.push_str(MORE);
+    }
     out
 }
 
@@ -240,6 +247,9 @@ mod tests {
     #[test]
     fn quoting_follows_go() {
         assert_eq!(go_quote("a\"b\\c\r\n\u{1}\u{7f}é\u{85}"), r#""a\"b\\c\r\n\x01\x7fé\u0085""#);
+        let longest = "<".repeat(VALUE_CHARS_MAX);
+        assert_eq!(go_quote(&longest), format!("\"{longest}\""));
+        assert_eq!(go_quote(&format!("{longest}>")), format!("\"{longest}\"..."));
         let mut json = String::new();
         push_json_string(&mut json, "a\"\\\r\n\u{1}<é>&\u{2028}\u{7f}");
         assert_eq!(json, "\"a\\\"\\\\\\r\\n\\u0001\\u003cé\\u003e\\u0026\\u2028\u{7f}\"");

@@ -44,14 +44,11 @@ pub struct Handshake {
 }
 
 impl Handshake {
-    /// Judges the headers of a request that named `websocket` in `Upgrade`.
+    /// Judges the headers of a request that asks to become a WebSocket.
     ///
     /// # Errors
     /// The first thing wrong: a 400.
     pub fn new(headers: &UpgradeHeaders) -> Result<Self, HandshakeError> {
-        if !headers.connection {
-            return Err(HandshakeError::Connection);
-        }
         if headers.version.as_deref() != Some(VERSION) {
             return Err(HandshakeError::Version);
         }
@@ -85,8 +82,6 @@ impl Handshake {
 /// Why a request does not become a WebSocket. The client's fault, or that of a proxy before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HandshakeError {
-    /// `Connection` does not name `Upgrade`.
-    Connection,
     /// `Sec-WebSocket-Version` is not 13; the answer names the right one.
     Version,
     /// There is no `Sec-WebSocket-Key`.
@@ -107,10 +102,6 @@ impl fmt::Display for HandshakeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the watch cannot become a WebSocket: ")?;
         f.write_str(match self {
-            Self::Connection => {
-                "Upgrade: websocket was sent without Connection: Upgrade; send both (a proxy may have taken one away), \
-                 or neither for a stream of chunks"
-            }
             Self::Version => "Sec-WebSocket-Version is not 13; send Sec-WebSocket-Version: 13",
             Self::KeyMissing => {
                 "Sec-WebSocket-Key is missing; send one: 16 random bytes in base64, 24 characters"
@@ -185,13 +176,6 @@ mod tests {
         let key = "AAAAAAAAAAAAAAAAAAAAAA==";
         let upgrade = "Upgrade: websocket";
         let table = [
-            (format!("{upgrade}\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}"), E::Connection),
-            (
-                format!(
-                    "{upgrade}\r\nConnection: close\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}"
-                ),
-                E::Connection,
-            ),
             (format!("{upgrade}\r\nConnection: Upgrade\r\nSec-WebSocket-Key: {key}"), E::Version),
             (RIGHT.replace("13", "8") + key, E::Version),
             (RIGHT.replace("13", "13, 13") + key, E::Version),

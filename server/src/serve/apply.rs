@@ -16,6 +16,7 @@ use super::{Call, Host, Part, Reply, create};
 use crate::api::{merge, yaml};
 use crate::http::about::Verb;
 use crate::http::options::{OptionsError, WriteKind, WriteOptions};
+use crate::http::shown;
 use crate::http::status::{Cause, Status};
 
 /// The media type of an applied configuration.
@@ -57,7 +58,7 @@ pub(super) async fn handle<H: Host>(
 
 /// The body: JSON, or YAML, of which JSON is a part.
 fn read(body: &Bytes) -> Result<Map<String, Value>, Status> {
-    let wrong = |why: String| Status::bad_request(format!("error decoding YAML: {why}"));
+    let wrong = |why: String| Status::bad_request(format!("error decoding YAML: {}", shown(&why)));
     let value = match serde_json::from_slice(body) {
         Ok(value) => value,
         Err(_) => yaml::to_json(body).map_err(|error| wrong(error.to_string()))?,
@@ -82,7 +83,9 @@ fn configuration<H: Host>(
     let (api_version, kind) = (text("apiVersion"), text("kind"));
     if api_version != resource.api_version() || kind != resource.kind {
         return Err(Status::bad_request(format!(
-            "invalid object type: {api_version}, Kind={kind}: objects at this path are {}, Kind={}",
+            "invalid object type: {}, Kind={}: objects at this path are {}, Kind={}",
+            shown(api_version),
+            shown(kind),
             resource.api_version(),
             resource.kind
         )));
@@ -165,7 +168,8 @@ fn check_absent<H: Host>(call: &Call<'_, H>, draft: &Draft, name: &str) -> Resul
     let uid = draft.meta("uid");
     if !uid.is_empty() {
         let why = format!(
-            "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+            "uid mismatch: the provided object specified uid {}, and no existing object was found",
+            shown(uid)
         );
         return Err(Status::conflict_because(call.group_resource(), name, &why));
     }

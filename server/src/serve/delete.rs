@@ -15,6 +15,7 @@ use super::object::{Draft, rfc3339};
 use super::write::{ATTEMPTS_MAX, Outcome};
 use super::{Call, Host, Reply, payload, reply};
 use crate::http::options::{DeleteOptions, OptionsError};
+use crate::http::shown;
 use crate::http::status::{GroupResource, Status};
 use crate::source::{Action, Expect};
 
@@ -175,8 +176,8 @@ fn check_preconditions<H: Host>(
         let why = format!(
             "the UID in the precondition ({}) does not match the UID in record ({}). The object might have been \
              deleted and then recreated",
-            wanted.uid,
-            old.meta("uid")
+            shown(&wanted.uid),
+            shown(old.meta("uid"))
         );
         return Err(Status::conflict_because(what, name, &why));
     }
@@ -185,7 +186,7 @@ fn check_preconditions<H: Host>(
         let why = format!(
             "the ResourceVersion in the precondition ({}) does not match the ResourceVersion in record ({version}). The \
              object might have been modified",
-            wanted.resource_version
+            shown(&wanted.resource_version)
         );
         return Err(Status::conflict_because(what, name, &why));
     }

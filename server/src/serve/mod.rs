@@ -39,6 +39,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
+use revcast_engine::escape;
 use revcast_engine::key::Key;
 use revcast_engine::resource::Resource;
 
@@ -396,10 +397,11 @@ impl<H: Host> Call<'_, H> {
         seconds(self.host.wall())
     }
 
-    /// One object, in the shape that was agreed on.
+    /// One object, in the shape that was agreed on. What was never stored is not escaped yet.
     fn show(&self, code: u16, json: &[u8]) -> Reply {
+        let json = escape::escaped(json);
         let mut out = Vec::with_capacity(json.len() + 1);
-        self.shape.append(&mut out, self.resource, json, self.now_seconds(), true);
+        self.shape.append(&mut out, self.resource, &json, self.now_seconds(), true);
         Reply::Whole(reply::whole(code, self.spelling.content_type(), self.spelling.spell(out)))
     }
 }

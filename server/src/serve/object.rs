@@ -22,6 +22,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Call, Host, names, payload};
 use crate::api::table::Printer;
+use crate::http::shown;
 use crate::http::status::{Cause, Status};
 
 /// The members of `metadata` that lead, in order. `resourceVersion` is the engine's.
@@ -69,14 +70,17 @@ impl Draft {
         let resource = call.resource;
         if !api_version.is_empty() && api_version != resource.api_version() {
             return Err(Status::bad_request(format!(
-                "the API version in the data ({api_version}) does not match the expected API version ({})",
+                "the API version in the data ({}) does not match the expected API version ({})",
+                shown(&api_version),
                 resource.api_version()
             )));
         }
         if !kind.is_empty() && kind != resource.kind {
             return Err(Status::bad_request(format!(
-                "{kind} in version {:?} cannot be handled as a {}: send it to the path of its own resource",
-                resource.version, resource.kind
+                "{} in version {:?} cannot be handled as a {}: send it to the path of its own resource",
+                shown(&kind),
+                resource.version,
+                resource.kind
             )));
         }
         let mut metadata = match members.shift_remove("metadata") {

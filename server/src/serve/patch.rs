@@ -17,6 +17,7 @@ use super::{Call, Host, Part, Reply, apply, payload};
 use crate::api::merge;
 use crate::api::table::Printer;
 use crate::http::options::{OptionsError, WriteKind, WriteOptions};
+use crate::http::shown;
 use crate::http::status::{Cause, Status};
 
 const JSON_PATCH: &str = "application/json-patch+json";
@@ -83,7 +84,7 @@ pub(super) async fn handle<H: Host>(
 }
 
 fn unreadable(error: &serde_json::Error) -> Status {
-    Status::bad_request(format!("the body of the request is no patch: {error}"))
+    Status::bad_request(format!("the body of the request is no patch: {}", shown(&error.to_string())))
 }
 
 /// The object as the patch makes it.
@@ -142,7 +143,7 @@ fn operate<H: Host>(
         }
         // A document that was half changed is thrown away: no undoing is needed.
         json_patch::patch_unsafe(document, std::slice::from_ref(operation)).map_err(|error| {
-            let path = operation.path();
+            let path = shown(operation.path().as_str());
             let why = if matches!(error.kind, PatchErrorKind::TestFailed) {
                 format!("operation {index}: testing path {path} failed")
             } else {

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use super::{Call, Host};
 use crate::api::{protobuf, yaml};
 use crate::http::status::Status;
+use crate::http::{go_quote, shown};
 
 /// The media types that an object may be sent in.
 const ACCEPTED: [&str; 3] = ["application/json", yaml::MEDIA_TYPE, protobuf::MEDIA_TYPE];
@@ -26,7 +27,8 @@ pub(super) fn check_coding<H: Host>(call: &Call<'_, H>) -> Result<(), Status> {
         Some(coding) => Err(Status::other(
             415,
             format!(
-                "the body of the request is in the coding {coding:?}, which is not read here: send it as it is"
+                "the body of the request is in the coding {}, which is not read here: send it as it is",
+                go_quote(coding)
             ),
         )),
     }
@@ -105,5 +107,8 @@ pub(super) fn object<H: Host>(call: &Call<'_, H>, body: &Bytes) -> Result<Map<St
 /// 400: the body is not what it should be.
 pub(super) fn unreadable<H: Host>(call: &Call<'_, H>, why: &str) -> Status {
     let kind = &call.resource.kind;
-    Status::bad_request(format!("the object provided is unrecognized (must be of type {kind}): {why}"))
+    Status::bad_request(format!(
+        "the object provided is unrecognized (must be of type {kind}): {}",
+        shown(why)
+    ))
 }

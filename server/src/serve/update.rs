@@ -18,6 +18,7 @@ use super::{Call, Host, Part, Reply, payload};
 use crate::api::merge as types;
 use crate::http::options::{OptionsError, WriteKind, WriteOptions};
 use crate::http::status::{Cause, Status};
+use crate::http::{go_quote, shown, shown_list};
 use crate::source::{Action, Expect};
 
 /// Answers a PUT on an object or its status.
@@ -100,20 +101,25 @@ pub(super) fn settle_name<H: Host>(call: &Call<'_, H>, new: &mut Draft, name: &s
     match new.meta("name") {
         "" => {
             return Err(Status::bad_request(format!(
-                "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+                "the name of the object ({} based on URL) was undeterminable: name must be provided",
+                shown(name)
             )));
         }
         found if found == name => {}
         found => {
             return Err(Status::bad_request(format!(
-                "the name of the object ({found}) does not match the name on the URL ({name})"
+                "the name of the object ({}) does not match the name on the URL ({})",
+                shown(found),
+                shown(name)
             )));
         }
     }
     match (new.meta("namespace"), call.namespace) {
         (found, Some(namespace)) if !found.is_empty() && found != namespace => {
             Err(Status::bad_request(format!(
-                "the namespace of the object ({found}) does not match the namespace on the request ({namespace})"
+                "the namespace of the object ({}) does not match the namespace on the request ({})",
+                shown(found),
+                shown(namespace)
             )))
         }
         _ => new.settle_namespace(call),
@@ -138,7 +144,8 @@ fn check_preconditions<H: Host>(
             Ok(number) if Revision::new(number) == revision => Ok(()),
             Ok(_) => Err(call.conflict(name)),
             Err(_) => Err(Status::bad_request(format!(
-                "metadata.resourceVersion {text:?} is no number: send the one that was read, or none"
+                "metadata.resourceVersion {} is no number: send the one that was read, or none",
+                go_quote(text)
             ))),
         },
     }
@@ -146,7 +153,11 @@ fn check_preconditions<H: Host>(
 
 /// 409: the object of that name is another one than the client means.
 fn wrong_uid<H: Host>(call: &Call<'_, H>, name: &str, believed: &str, uid: &str) -> Status {
-    let why = format!("Precondition failed: UID in precondition: {believed}, UID in object meta: {uid}");
+    let why = format!(
+        "Precondition failed: UID in precondition: {}, UID in object meta: {}",
+        shown(believed),
+        shown(uid)
+    );
     Status::conflict_because(call.group_resource(), name, &why)
 }
 
@@ -235,7 +246,8 @@ fn check<H: Host>(call: &Call<'_, H>, old: &Draft, new: &Draft) -> Result<(), St
         );
         if !added.is_empty() {
             let why = format!(
-                "no new finalizers can be added if the object is being deleted, found new finalizers {added:?}"
+                "no new finalizers can be added if the object is being deleted, found new finalizers [{}]",
+                shown_list(added)
             );
             causes.push(Cause::forbidden("metadata.finalizers", &why));
         }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use revcast_engine::Object;
 use revcast_engine::decode::Decoder;
+use revcast_engine::escape;
 use revcast_engine::key::Key;
 use revcast_engine::revision::Revision;
 
@@ -135,11 +136,12 @@ impl Extent {
         Self { bytes: json.len(), depth: deepest, values }
     }
 
-    /// Of an object as its writer sent it: without the `resourceVersion` that the engine spliced in.
+    /// Of an object as its writer sent it: without the `resourceVersion` that the engine spliced in, and what escapes added.
     fn stored(object: &Object) -> Self {
         let shown = Self::of(object.json());
         let version = ",\"resourceVersion\":\"\"".len() + object.revision().to_string().len();
-        Self { bytes: shown.bytes.saturating_sub(version), values: shown.values.saturating_sub(1), ..shown }
+        let added = version + escape::surplus(object.json());
+        Self { bytes: shown.bytes.saturating_sub(added), values: shown.values.saturating_sub(1), ..shown }
     }
 
     /// Refuses more than an object may have, unless the one before had as much.

@@ -52,6 +52,7 @@ pub(crate) fn run(data: &[u8]) {
     assert!(is_served, "served: {}", String::from_utf8_lossy(data));
     let text = served.json();
     assert!(!text.contains(&b'\n') && !text.contains(&b'\r'), "an object is one line");
+    assert!(!text.iter().any(|byte| matches!(byte, b'&' | b'<' | b'>')), "spelled as Go does");
     let Once(found) = serde_json::from_slice(text).expect("JSON without a name twice");
     let mut wanted = expected;
     let members = wanted.as_object_mut().expect("checked");

@@ -239,7 +239,7 @@ pub(crate) fn spoil(
         5 => ("{\"metadata\":3}".to_owned(), no_object.to_owned()),
         6 => (
             "{\"metadata\":{\"n\\u0061me\":1}}".to_owned(),
-            "a member name of the stored value is escaped: write member names in plain text".to_owned(),
+            "a member name of the stored value has letters that are escaped: write them in plain text".to_owned(),
         ),
         _ => ("{\"metadata\":{".to_owned(), "the stored value is not JSON (Syntax at character 12 ('{')): store it as JSON".to_owned()),
     };

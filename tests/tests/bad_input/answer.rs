@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+/// Bytes of the longest error.
+const STATUS_BYTES_MAX: usize = 64 << 10;
 /// Close frames of a WebSocket.
 const CLOSE: u8 = 0x88;
 
@@ -109,6 +111,10 @@ impl Reply {
     /// What holds for every reply: an error says so as Kubernetes does and announces the end; no header came from a client;
     /// no extension of a WebSocket is agreed to.
     pub(crate) fn check(&self) -> Result<(), String> {
+        let length = self.body.len();
+        if self.code >= 400 && length > STATUS_BYTES_MAX {
+            return Err(format!("an error of {length} bytes"));
+        }
         if self.header("x-split").is_some() {
             return Err(format!("a client wrote a header: {:?}", self.headers));
         }

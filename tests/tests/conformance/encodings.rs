@@ -1,12 +1,13 @@
-//! YAML and gzip over the wire.
+//! YAML and gzip over the wire, and the spelling of texts.
 
 use std::io::Read;
 
 use revcast_tests::client::Response;
 use revcast_tests::server::Server;
+use revcast_tests::websocket::{UPGRADE, WebSocket};
 use serde_json::json;
 
-use crate::names;
+use crate::{names, told};
 
 const LIST: &str = "/api/v1/namespaces/e/configmaps";
 
@@ -63,4 +64,68 @@ fn long_lists_are_compressed_piece_by_piece() {
     assert!(got.body.len() < 8 << 10 && unzip(&got.body).len() > 200 << 10, "{}", got.body.len());
     // HEAD is no method of objects (recording 12).
     assert_eq!(client.request("HEAD", &object, &[("Accept-Encoding", "gzip")], &[]).status, 405);
+}
+
+/// A text, and how kube-apiserver was recorded to spell it in JSON (recording 30, the data of a ConfigMap).
+const TEXT: &str = "<a href=\"x\">&amp;</a>\u{2028}\u{2029}\u{1} ünï 漢字 🎉\n\t\"\\";
+const SPELLED: &str =
+    r#""\u003ca href=\"x\"\u003e\u0026amp;\u003c/a\u003e\u2028\u2029\u0001 ünï 漢字 🎉\n\t\"\\""#;
+
+#[test]
+fn texts_are_spelled_as_go_spells_them_in_every_form() {
+    let server = Server::start(&[]);
+    let client = server.client();
+    let one = format!("{LIST}/one");
+    let mut watch = client.watch(&format!("{LIST}?watch=1&resourceVersion=1")).unwrap();
+    let mut socket =
+        WebSocket::open(&server.address, &format!("{LIST}?watch=1&resourceVersion=1"), UPGRADE).unwrap();
+    let object = json!({"metadata": {"name": "one", "labels": {"a": "b"}, "annotations": {"n": TEXT}}, "data": {"k": TEXT, "n<": "1"}});
+    let table = "application/json;as=Table;g=meta.k8s.io;v=v1";
+    let metadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+    let ask = |method: &str, target: &str, accept: &str, body: &[u8]| {
+        let headers = [("accept", accept), ("content-type", "application/json")];
+        let reply = client.request(method, target, &headers, body);
+        assert!(reply.status < 300, "{method} {target}: {}", reply.text());
+        reply.text()
+    };
+    let body = object.to_string();
+    let (json, dry) = ("application/json", format!("{LIST}?dryRun=All"));
+    let mut forms = vec![
+        ("dry run", ask("POST", &dry, json, body.as_bytes())),
+        ("dry run as a Table", ask("POST", &format!("{dry}&includeObject=Object"), table, body.as_bytes())),
+        ("dry run as metadata", ask("POST", &dry, metadata, body.as_bytes())),
+        ("post", ask("POST", LIST, json, body.as_bytes())),
+        ("get", ask("GET", &one, json, b"")),
+        ("pretty", ask("GET", &format!("{one}?pretty=1"), json, b"")),
+        ("put that changes nothing", ask("PUT", &one, json, body.as_bytes())),
+        ("list", ask("GET", LIST, json, b"")),
+        ("Table", ask("GET", &format!("{one}?includeObject=Object"), table, b"")),
+        ("Table of metadata", ask("GET", LIST, table, b"")),
+        ("metadata", ask("GET", &one, metadata, b"")),
+        ("watch", watch.next_line().unwrap().unwrap()),
+        ("WebSocket", String::from_utf8(socket.next_frame().unwrap().unwrap().1).unwrap()),
+        ("initial events", client.watch(&format!("{LIST}?watch=1")).unwrap().next_line().unwrap().unwrap()),
+        ("delete", ask("DELETE", &one, json, br#"{"dryRun":["All"]}"#)),
+    ];
+    let yaml = ask("GET", &one, "application/yaml", b"");
+    assert!(yaml.contains("<a href=") && yaml.contains("n<: ") && !yaml.contains("u003c"), "{yaml}");
+    let secret = json!({"metadata": {"name": "s"}, "type": TEXT, "data": {}}).to_string();
+    forms.push(("a cell", ask("POST", "/api/v1/namespaces/e/secrets", table, secret.as_bytes())));
+    let wrong = client.request("GET", &format!("{LIST}?fieldSelector=%3C%26%3E"), &[], &[]);
+    assert!(wrong.text().contains(r"\u003c\u0026\u003e"), "{}", wrong.text());
+    for (form, text) in forms {
+        assert!(!text.contains(['<', '>', '&', '\u{2028}', '\u{2029}']), "{form}: {text}");
+        let told_of = text.contains(SPELLED) || form == "delete";
+        assert!(told_of, "{form}: {text}");
+        let key = text.contains(r#""n\u003c":"#) || text.contains(r#""n\u003c": "#);
+        let is_whole =
+            !matches!(form, "delete" | "a cell" | "Table of metadata" | "metadata" | "dry run as metadata");
+        assert_eq!(key, is_whole, "{form}: {text}");
+    }
+    // Selectors and the next writer see the text.
+    let found = client.get(&format!("{LIST}?labelSelector=a%3Db")).json();
+    assert_eq!(found["items"][0]["data"]["k"], TEXT);
+    let changed = client.patch(&one, "merge-patch", &json!({"data": {"l": "1"}}));
+    assert_eq!(changed.json()["data"], json!({"k": TEXT, "n<": "1", "l": "1"}));
+    assert_eq!(told(&watch.next_event()), "MODIFIED one");
 }

@@ -26,9 +26,20 @@ const BANNED: [(&[&str], &str); 11] = [
 const LAYERS: [(&str, &[&str]); 5] = [
     (
         "vocabulary",
-        &["attributes", "change", "histogram", "key", "limits", "planted", "resource", "revision", "tick"],
+        &[
+            "attributes",
+            "change",
+            "histogram",
+            "key",
+            "limits",
+            "planted",
+            "resource",
+            "revision",
+            "shown",
+            "tick",
+        ],
     ),
-    ("turning", &["decode", "encoding", "frame", "selector"]),
+    ("turning", &["decode", "encoding", "escape", "frame", "selector"]),
     ("keeping", &["event", "index", "object", "ring"]),
     ("acting", &["publisher", "watcher"]),
     ("scheduling", &["shard"]),

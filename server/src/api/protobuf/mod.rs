@@ -26,6 +26,7 @@ mod transcode;
 use std::fmt;
 
 pub use self::envelope::{Decoded, MEDIA_TYPE, decode};
+use crate::http::go_quote;
 
 /// How deep messages may nest. A test holds the tables below it.
 pub const DEPTH_MAX: usize = 32;
@@ -173,7 +174,12 @@ impl fmt::Display for ProtobufError {
             }
             Self::Malformed { why, at } => write!(f, "the protobuf body is malformed at {at}: {why}"),
             Self::UnknownType { api_version, kind } => {
-                write!(f, "objects of type {api_version:?} {kind:?} are not read from protobuf: {MEND}")
+                write!(
+                    f,
+                    "objects of type {} {} are not read from protobuf: {MEND}",
+                    go_quote(api_version),
+                    go_quote(kind)
+                )
             }
             Self::UnknownField { at, number } => {
                 let at = if at.is_empty() { "the object" } else { at };

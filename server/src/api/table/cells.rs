@@ -1,5 +1,8 @@
 //! Writing cells, and reading objects that may have any shape.
 
+use std::borrow::Cow;
+
+use revcast_engine::escape;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -25,7 +28,14 @@ impl<'a> Cells<'a> {
             self.out.push(b',');
         }
         self.first = false;
+        let start = self.out.len();
         serde_json::to_writer(&mut *self.out, value).expect("writing to a Vec does not fail");
+        let escaped = match escape::escaped(&self.out[start..]) {
+            Cow::Borrowed(_) => return,
+            Cow::Owned(escaped) => escaped,
+        };
+        self.out.truncate(start);
+        self.out.extend_from_slice(&escaped);
     }
 
     pub(super) fn text(&mut self, value: &str) {
@@ -55,9 +65,19 @@ impl<'a> Cells<'a> {
     }
 }
 
+/// What stands at `pointer` (RFC 6901, without `~`): unlike serde_json's, this asks for no memory, for some are asked for
+/// each of a hundred thousand items.
+pub(super) fn at<'a>(value: &'a Value, pointer: &str) -> Option<&'a Value> {
+    pointer.split('/').skip(1).try_fold(value, |here, step| match here {
+        Value::Object(members) => members.get(step),
+        Value::Array(items) => items.get(step.parse::<usize>().ok()?),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+    })
+}
+
 /// The string at `pointer`; "" when there is none.
 pub(super) fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
-    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+    at(value, pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// The string at `pointer`, or `other` when it is empty or missing.
@@ -77,32 +97,32 @@ pub(super) fn number(value: &Value, pointer: &str) -> i64 {
 
 /// The whole number at `pointer`, or what Kubernetes defaults it to.
 pub(super) fn number_or(value: &Value, pointer: &str, other: i64) -> i64 {
-    value.pointer(pointer).and_then(Value::as_i64).unwrap_or(other)
+    at(value, pointer).and_then(Value::as_i64).unwrap_or(other)
 }
 
 /// The flag at `pointer`; false when there is none.
 pub(super) fn flag(value: &Value, pointer: &str) -> bool {
-    value.pointer(pointer).and_then(Value::as_bool).unwrap_or_default()
+    at(value, pointer).and_then(Value::as_bool).unwrap_or_default()
 }
 
 /// The elements of the array at `pointer`; none when there is none.
 pub(super) fn list<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
-    value.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    at(value, pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
 /// Whether something other than null stands at `pointer`.
 pub(super) fn present(value: &Value, pointer: &str) -> bool {
-    value.pointer(pointer).is_some_and(|found| !found.is_null())
+    at(value, pointer).is_some_and(|found| !found.is_null())
 }
 
 /// How many members the object at `pointer` has.
 pub(super) fn size(value: &Value, pointer: &str) -> usize {
-    value.pointer(pointer).and_then(Value::as_object).map_or(0, serde_json::Map::len)
+    at(value, pointer).and_then(Value::as_object).map_or(0, serde_json::Map::len)
 }
 
 /// A quantity, which may be written as a string or a number.
 pub(super) fn quantity(value: &Value, pointer: &str) -> Option<String> {
-    match value.pointer(pointer) {
+    match at(value, pointer) {
         Some(Value::String(text)) => Some(text.clone()),
         Some(Value::Number(number)) => Some(number.to_string()),
         Some(Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_)) | None => None,
@@ -119,25 +139,24 @@ pub(super) fn join<'a>(items: impl Iterator<Item = &'a str>) -> String {
     items.collect::<Vec<_>>().join(",")
 }
 
-/// The first `max` of `items`, and how many more there are.
-pub(super) fn some_of(items: impl Iterator<Item = String>, max: usize, separator: &str) -> String {
-    let mut shown = Vec::with_capacity(max);
-    let mut more = 0_usize;
-    for item in items {
-        if shown.len() < max {
-            shown.push(item);
-        } else {
-            more += 1;
-        }
+/// The first `max` of `total` items, and how many more there are. Of `items`, which may be many more than the object is
+/// long, no other is looked at.
+pub(super) fn some_of(
+    items: impl Iterator<Item = String>,
+    total: usize,
+    max: usize,
+    separator: &str,
+) -> String {
+    let shown = items.take(max).collect::<Vec<_>>().join(separator);
+    match total.saturating_sub(max) {
+        0 => shown,
+        more => format!("{shown} + {more} more..."),
     }
-    let shown = shown.join(separator);
-    if more == 0 { shown } else { format!("{shown} + {more} more...") }
 }
 
 /// Labels as `k=v,k=v` by key; `<none>` when there are none.
 pub(super) fn labels(value: &Value, pointer: &str) -> String {
-    let mut pairs: Vec<String> = value
-        .pointer(pointer)
+    let mut pairs: Vec<String> = at(value, pointer)
         .and_then(Value::as_object)
         .into_iter()
         .flatten()
@@ -149,8 +168,8 @@ pub(super) fn labels(value: &Value, pointer: &str) -> String {
 
 /// A `LabelSelector` in the form of the query parameter; `<none>` when it is empty.
 pub(super) fn selector(value: &Value, pointer: &str) -> String {
-    let Some(selector) = value.pointer(pointer) else { return NONE.to_owned() };
-    let equal = selector.pointer("/matchLabels").and_then(Value::as_object).into_iter().flatten();
+    let Some(selector) = at(value, pointer) else { return NONE.to_owned() };
+    let equal = at(selector, "/matchLabels").and_then(Value::as_object).into_iter().flatten();
     let mut parts: Vec<(String, String)> = equal
         .map(|(key, value)| (key.clone(), format!("{key}={}", value.as_str().unwrap_or_default())))
         .collect();

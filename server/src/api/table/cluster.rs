@@ -4,12 +4,12 @@ use serde_json::Value;
 
 use super::age;
 use super::cells::{
-    Cells, NONE, flag, labels, list, number, pluck, present, quantity, selector, text, text_or,
+    Cells, NONE, at, flag, labels, list, number, pluck, present, quantity, selector, text, text_or,
 };
 
 /// The name, marked when an annotation says that it is the class for who names none.
 fn class_name(object: &Value, annotation: &str) -> String {
-    let marked = object.pointer("/metadata/annotations").and_then(|all| all.get(annotation));
+    let marked = at(object, "/metadata/annotations").and_then(|all| all.get(annotation));
     let name = text(object, "/metadata/name");
     if marked.and_then(Value::as_str) == Some("true") { format!("{name} (default)") } else { name.to_owned() }
 }
@@ -32,7 +32,7 @@ pub(super) fn volume_attributes_class(object: &Value, cells: &mut Cells<'_>, now
 }
 
 pub(super) fn ingress_class(object: &Value, cells: &mut Cells<'_>, now: i64) {
-    let parameters = match object.pointer("/spec/parameters") {
+    let parameters = match at(object, "/spec/parameters") {
         Some(parameters) if !parameters.is_null() => {
             let group = text(parameters, "/apiGroup");
             let dot = if group.is_empty() { "" } else { "." };
@@ -107,7 +107,7 @@ pub(super) fn signing_request(object: &Value, cells: &mut Cells<'_>, now: i64) {
     if !text(object, "/status/certificate").is_empty() {
         condition.push_str(",Issued");
     }
-    let duration = object.pointer("/spec/expirationSeconds").and_then(Value::as_i64);
+    let duration = at(object, "/spec/expirationSeconds").and_then(Value::as_i64);
     cells.name(object);
     cells.age(object, now);
     cells.text(text_or(object, "/spec/signerName", NONE));
@@ -117,13 +117,13 @@ pub(super) fn signing_request(object: &Value, cells: &mut Cells<'_>, now: i64) {
 }
 
 pub(super) fn resource_quota(object: &Value, cells: &mut Cells<'_>, now: i64) {
-    let hard = object.pointer("/status/hard").and_then(Value::as_object);
+    let hard = at(object, "/status/hard").and_then(Value::as_object);
     let mut names: Vec<&str> = hard.into_iter().flatten().map(|(name, _)| name.as_str()).collect();
     names.sort_unstable();
     let (mut requests, mut limits) = (Vec::new(), Vec::new());
     for name in names {
         let of = |which: &str| {
-            let quantities = object.pointer(which).and_then(|all| all.get(name));
+            let quantities = at(object, which).and_then(|all| all.get(name));
             quantities.and_then(|found| quantity(found, "")).unwrap_or_else(|| "0".to_owned())
         };
         let shown = format!("{name}: {}/{}", of("/status/used"), of("/status/hard"));

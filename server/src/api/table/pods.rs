@@ -2,6 +2,8 @@
 //!
 //! After `printPod` of kube-apiserver, which people know from `kubectl get pods`.
 
+use std::collections::{HashMap, HashSet};
+
 use serde_json::Value;
 
 use super::age;
@@ -53,9 +55,9 @@ pub(super) fn conditions(object: &Value) -> &'static str {
 
 fn summarize(pod: &Value) -> Summary {
     let phase = text(pod, "/status/phase");
-    let restartable: Vec<&str> = list(pod, "/spec/initContainers")
+    let restartable: HashSet<&str> = list(pod, "/spec/initContainers")
         .iter()
-        .filter(|container| text(container, "/restartPolicy") == "Always")
+        .filter(|container| is_restartable(container))
         .map(|container| text(container, "/name"))
         .collect();
     let mut reason = text_or(pod, "/status/reason", phase).to_owned();
@@ -63,7 +65,9 @@ fn summarize(pod: &Value) -> Summary {
     if list(pod, "/status/conditions").iter().any(gated) {
         "SchedulingGated".clone_into(&mut reason);
     }
-    let total = list(pod, "/spec/containers").len() + restartable.len();
+    let sidecars =
+        list(pod, "/spec/initContainers").iter().filter(|container| is_restartable(container)).count();
+    let total = list(pod, "/spec/containers").len() + sidecars;
     let mut summary = Summary { ready: 0, total, restarts: 0, restarted: None, reason };
     let sidecars = sidecar_restarts(pod, &restartable);
     let initializing = initialize(pod, &restartable, &mut summary);
@@ -81,8 +85,13 @@ fn summarize(pod: &Value) -> Summary {
     summary
 }
 
+/// Whether an init container keeps running beside the others.
+fn is_restartable(container: &Value) -> bool {
+    text(container, "/restartPolicy") == "Always"
+}
+
 /// Walks the init containers up to the first that is not done; whether there is one.
-fn initialize(pod: &Value, restartable: &[&str], summary: &mut Summary) -> bool {
+fn initialize(pod: &Value, restartable: &HashSet<&str>, summary: &mut Summary) -> bool {
     let statuses = list(pod, "/status/initContainerStatuses");
     for (index, status) in statuses.iter().enumerate() {
         count_restarts(status, &mut summary.restarts, &mut summary.restarted);
@@ -90,7 +99,7 @@ fn initialize(pod: &Value, restartable: &[&str], summary: &mut Summary) -> bool 
         if terminated && number(status, "/state/terminated/exitCode") == 0 {
             continue;
         }
-        if restartable.contains(&text(status, "/name")) && flag(status, "/started") {
+        if restartable.contains(text(status, "/name")) && flag(status, "/started") {
             summary.ready += usize::from(flag(status, "/ready"));
             continue;
         }
@@ -142,11 +151,11 @@ fn ended(status: &Value) -> String {
 }
 
 /// Restarts of init containers that keep running beside the others.
-fn sidecar_restarts(pod: &Value, restartable: &[&str]) -> (i64, Option<i64>) {
+fn sidecar_restarts(pod: &Value, restartable: &HashSet<&str>) -> (i64, Option<i64>) {
     let (mut restarts, mut restarted) = (0, None);
     let mut reached = true;
     for status in list(pod, "/status/initContainerStatuses") {
-        let is_sidecar = restartable.contains(&text(status, "/name"));
+        let is_sidecar = restartable.contains(text(status, "/name"));
         if reached && is_sidecar {
             count_restarts(status, &mut restarts, &mut restarted);
         }
@@ -171,6 +180,11 @@ fn readiness_gates(pod: &Value) -> String {
     if gates.is_empty() {
         return NONE.to_owned();
     }
-    let open = gates.iter().filter(|gate| has_true_condition(pod, text(gate, "/conditionType"))).count();
-    format!("{open}/{}", gates.len())
+    // By type, of which the first counts: to look for each gate among all conditions would compare all with all.
+    let mut conditions = HashMap::new();
+    for condition in list(pod, "/status/conditions") {
+        conditions.entry(text(condition, "/type")).or_insert_with(|| text(condition, "/status"));
+    }
+    let is_open = |gate: &&Value| conditions.get(text(gate, "/conditionType")) == Some(&"True");
+    format!("{}/{}", gates.iter().filter(is_open).count(), gates.len())
 }

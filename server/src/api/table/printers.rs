@@ -6,7 +6,8 @@ use serde_json::Value;
 
 use super::age;
 use super::cells::{
-    Cells, NONE, flag, join, labels, list, number, or, pluck, present, quantity, size, some_of, text, text_or,
+    Cells, NONE, at, flag, join, labels, list, number, or, pluck, present, quantity, size, some_of, text,
+    text_or,
 };
 
 pub(super) fn default(object: &Value, cells: &mut Cells<'_>) {
@@ -78,7 +79,7 @@ pub(super) fn node(object: &Value, cells: &mut Cells<'_>, now: i64) {
 }
 
 fn node_roles(object: &Value) -> String {
-    let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
+    let labels = at(object, "/metadata/labels").and_then(Value::as_object);
     let roles: BTreeSet<&str> = labels
         .into_iter()
         .flatten()
@@ -101,7 +102,7 @@ pub(super) fn service(object: &Value, cells: &mut Cells<'_>, now: i64) {
             if node > 0 { format!("{number_}:{node}/{protocol}") } else { format!("{number_}/{protocol}") }
         })
         .collect();
-    let inside = object.pointer("/spec/clusterIPs/0").and_then(Value::as_str);
+    let inside = at(object, "/spec/clusterIPs/0").and_then(Value::as_str);
     cells.name(object);
     cells.text(kind);
     cells.text(or(inside.unwrap_or_else(|| text(object, "/spec/clusterIP")), NONE));
@@ -148,30 +149,40 @@ pub(super) fn endpoints(object: &Value, cells: &mut Cells<'_>, now: i64) {
         });
         bare.chain(with_port)
     });
+    // Each address with each port: more than the object has members, so they are counted without being made.
+    let total = subsets.iter().fold(0_usize, |total, subset| {
+        let (addresses, ports) = (list(subset, "/addresses").len(), list(subset, "/ports").len());
+        total.saturating_add(addresses.saturating_mul(ports.max(1)))
+    });
     cells.name(object);
-    cells.text(&if subsets.is_empty() { NONE.to_owned() } else { some_of(all, 3, ",") });
+    cells.text(&if subsets.is_empty() { NONE.to_owned() } else { some_of(all, total, 3, ",") });
     cells.age(object, now);
 }
 
 pub(super) fn endpoint_slice(object: &Value, cells: &mut Cells<'_>, now: i64) {
-    let ports = list(object, "/ports").iter().map(|port| match number(port, "/port") {
+    let ports = list(object, "/ports");
+    let shown_ports = ports.iter().map(|port| match number(port, "/port") {
         0 => text_or(port, "/name", "*").to_owned(),
         port => port.to_string(),
     });
-    let addresses = list(object, "/endpoints").iter().flat_map(|endpoint| list(endpoint, "/addresses"));
-    let addresses = addresses.filter_map(Value::as_str).map(str::to_owned);
+    let addresses = list(object, "/endpoints")
+        .iter()
+        .flat_map(|endpoint| list(endpoint, "/addresses"))
+        .filter_map(Value::as_str);
+    let total = addresses.clone().count();
     cells.name(object);
     cells.text(text(object, "/addressType"));
-    cells.text(or(&some_of(ports, 3, ","), "<unset>"));
-    cells.text(or(&some_of(addresses, 3, ","), "<unset>"));
+    cells.text(or(&some_of(shown_ports, ports.len(), 3, ","), "<unset>"));
+    cells.text(or(&some_of(addresses.map(str::to_owned), total, 3, ","), "<unset>"));
     cells.age(object, now);
 }
 
 pub(super) fn ingress(object: &Value, cells: &mut Cells<'_>, now: i64) {
-    let hosts = pluck(list(object, "/spec/rules"), "/host").map(str::to_owned);
+    let hosts = || pluck(list(object, "/spec/rules"), "/host");
+    let shown = some_of(hosts().map(str::to_owned), hosts().count(), 3, ",");
     cells.name(object);
     cells.text(text_or(object, "/spec/ingressClassName", NONE));
-    cells.text(or(&some_of(hosts, 3, ","), "*"));
+    cells.text(or(&shown, "*"));
     cells.text(&load_balancer(object));
     cells.text(if list(object, "/spec/tls").is_empty() { "80" } else { "80, 443" });
     cells.age(object, now);
@@ -227,8 +238,7 @@ fn access_modes(object: &Value, pointer: &str) -> String {
 
 /// The class, which was an annotation before it was a field.
 fn storage_class(object: &Value) -> &str {
-    let old = object
-        .pointer("/metadata/annotations")
+    let old = at(object, "/metadata/annotations")
         .and_then(|all| all.get("volume.beta.kubernetes.io/storage-class"));
     old.and_then(Value::as_str).unwrap_or_else(|| text(object, "/spec/storageClassName"))
 }
@@ -238,7 +248,7 @@ fn phase_or_terminating(object: &Value) -> &str {
 }
 
 pub(super) fn persistent_volume(object: &Value, cells: &mut Cells<'_>, now: i64) {
-    let claim = match object.pointer("/spec/claimRef") {
+    let claim = match at(object, "/spec/claimRef") {
         Some(claim) if !claim.is_null() => format!("{}/{}", text(claim, "/namespace"), text(claim, "/name")),
         _ => String::new(),
     };

@@ -520,6 +520,80 @@ fn other_rows_are_those_of_kubernetes() {
     }
 }
 
+/// What `work` makes, if it is made in a time that is generous for what grows with the object, and short for what grows with
+/// its square.
+fn soon<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (made, wait) = std::sync::mpsc::channel();
+    // Not joined: what takes minutes would hold the test up for as long.
+    std::thread::spawn(move || made.send(work()));
+    wait.recv_timeout(std::time::Duration::from_secs(30))
+        .expect("in time for work that is linear in the object")
+}
+
+const MANY: usize = 50_000;
+
+#[test]
+fn each_address_with_each_port_is_counted_and_not_made() {
+    let subset = |addresses: usize, ports: usize| {
+        let ips: Vec<Value> = (0..addresses).map(|n| json!({"ip": format!("10.0.0.{n}")})).collect();
+        json!({"addresses": ips, "ports": (1..=ports).map(|n| json!({"port": n})).collect::<Vec<_>>()})
+    };
+    let shown = move |subsets: Value| {
+        soon(move || {
+            cells("endpoints", &json!({"metadata": {}, "subsets": subsets}), "2026-11-21T05:38:13Z")[1]
+                .clone()
+        })
+    };
+    assert_eq!(
+        shown(json!([subset(MANY, MANY)])),
+        format!("10.0.0.0:1,10.0.0.1:1,10.0.0.2:1 + {} more...", MANY * MANY - 3)
+    );
+    assert_eq!(
+        shown(json!([subset(1, 1), subset(2, 2), subset(MANY, 0), subset(0, MANY)])),
+        format!("10.0.0.0:1,10.0.0.0:1,10.0.0.1:1 + {} more...", MANY + 2)
+    );
+    assert_eq!(shown(json!([subset(3, 1)])), "10.0.0.0:1,10.0.0.1:1,10.0.0.2:1");
+    assert_eq!(shown(json!([subset(0, MANY), subset(2, 0)])), "10.0.0.0,10.0.0.1");
+    assert_eq!(shown(json!([subset(0, 3)])), "");
+}
+
+#[test]
+fn pods_of_many_parts_are_not_compared_all_with_all() {
+    let names = |prefix: &'static str| (0..MANY).map(move |n| format!("{prefix}{n}"));
+    let init: Vec<Value> = names("c").map(|name| json!({"name": name, "restartPolicy": "Always"})).collect();
+    let statuses: Vec<Value> = names("c")
+        .map(|name| json!({"name": name, "started": true, "ready": true, "restartCount": 1}))
+        .collect();
+    let row = soon(move || {
+        pod(&json!({"initContainers": init}), &json!({"initContainerStatuses": statuses, "phase": "Running"}))
+    });
+    assert_eq!(row[1..4], [format!("{MANY}/{MANY}"), "Running".to_owned(), MANY.to_string()]);
+
+    let gates: Vec<Value> = names("g").map(|name| json!({"conditionType": name})).collect();
+    // The first of a type counts.
+    let more = [json!({"type": "g0", "status": "False"}), json!({"type": "g1", "status": "False"})];
+    let conditions: Vec<Value> = [json!({"type": "g1"})]
+        .into_iter()
+        .chain(names("g").map(|name| json!({"type": name, "status": "True"})))
+        .chain(more)
+        .collect();
+    let row = soon(move || pod(&json!({"readinessGates": gates}), &json!({"conditions": conditions})));
+    assert_eq!(row[8], format!("{}/{MANY}", MANY - 1));
+}
+
+#[test]
+fn cells_are_spelled_as_go_spells_them() {
+    let registry = Registry::builtin();
+    let object = json!({"metadata": {"name": "a"}, "type": "<&>\u{2028}\u{2014}"});
+    let row = row(
+        resource(&registry, "secrets"),
+        object.to_string().as_bytes(),
+        IncludeObject::None,
+        "2026-11-21T05:38:13Z",
+    );
+    assert!(row.starts_with("{\"cells\":[\"a\",\"\\u003c\\u0026\\u003e\\u2028\u{2014}\",0,"), "{row}");
+}
+
 #[test]
 fn the_roles_of_a_node_are_in_its_labels() {
     let node = json!({ "metadata": { "labels": { "node-role.kubernetes.io/worker": "", "kubernetes.io/role": "edge",

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::age;
 use super::cells::{
-    Cells, NONE, flag, join, labels, list, number, number_or, or, pluck, present, quantity, selector,
+    Cells, NONE, at, flag, join, labels, list, number, number_or, or, pluck, present, quantity, selector,
     some_of, text, text_or,
 };
 
@@ -39,9 +39,8 @@ pub(super) fn replica_set(object: &Value, cells: &mut Cells<'_>, now: i64) {
     cells.number(number(object, "/status/readyReplicas"));
     cells.age(object, now);
     containers(object, TEMPLATE, cells);
-    let is_label_selector = object
-        .pointer("/spec/selector/matchLabels")
-        .or_else(|| object.pointer("/spec/selector/matchExpressions"));
+    let is_label_selector =
+        at(object, "/spec/selector/matchLabels").or_else(|| at(object, "/spec/selector/matchExpressions"));
     let plain = is_label_selector.is_none_or(Value::is_string);
     cells.text(&if plain { labels(object, "/spec/selector") } else { selector(object, "/spec/selector") });
 }
@@ -73,7 +72,7 @@ pub(super) fn daemon_set(object: &Value, cells: &mut Cells<'_>, now: i64) {
 pub(super) fn job(object: &Value, cells: &mut Cells<'_>, now: i64) {
     let succeeded = number(object, "/status/succeeded");
     let parallelism = number(object, "/spec/parallelism");
-    let completions = match object.pointer("/spec/completions").and_then(Value::as_i64) {
+    let completions = match at(object, "/spec/completions").and_then(Value::as_i64) {
         Some(wanted) => format!("{succeeded}/{wanted}"),
         None if parallelism > 1 => format!("{succeeded}/1 of {parallelism}"),
         None => format!("{succeeded}/1"),
@@ -133,7 +132,7 @@ pub(super) fn autoscaler(object: &Value, cells: &mut Cells<'_>, now: i64) {
     let statuses = list(object, "/status/currentMetrics");
     let metrics = list(object, "/spec/metrics");
     let shown = metrics.iter().enumerate().map(|(index, metric)| metric_target(metric, statuses.get(index)));
-    cells.text(or(&some_of(shown, 2, ", "), NONE));
+    cells.text(or(&some_of(shown, metrics.len(), 2, ", "), NONE));
     cells.text(&number_or(object, "/spec/minReplicas", 1).to_string());
     cells.number(number(object, "/spec/maxReplicas"));
     cells.number(number(object, "/status/currentReplicas"));

@@ -7,13 +7,14 @@ use granit_parser::Tag;
 use serde_json::{Number, Value};
 
 use super::YamlError;
+use crate::http::shown;
 
 /// What is not told by a tag is told by the text.
 pub(super) fn resolve(text: &str, plain: bool, tag: Option<&Tag>) -> Result<Value, YamlError> {
     let Some(tag) = tag else {
         return if plain { implicit(text) } else { Ok(Value::String(text.to_owned())) };
     };
-    let wrong = |what: &str| Err(YamlError::Scalar(format!("cannot decode `{text}` as a !!{what}")));
+    let wrong = |what: &str| Err(YamlError::Scalar(format!("cannot decode `{}` as a !!{what}", shown(text))));
     match tag.core_suffix() {
         Some("str") => Ok(Value::String(text.to_owned())),
         Some(what @ ("null" | "bool")) => {

@@ -5,6 +5,7 @@ use serde::Deserialize;
 
 use super::{OptionsError, Query};
 use crate::http::status::Cause;
+use crate::http::{go_quote, shown};
 
 /// Bytes of the longest field manager.
 const FIELD_MANAGER_BYTES_MAX: usize = 128;
@@ -179,11 +180,11 @@ impl Wire {
     }
 
     fn from_body(body: &[u8]) -> Result<Self, OptionsError> {
-        let wire: Self =
-            serde_json::from_slice(body).map_err(|error| OptionsError::DeleteBody(error.to_string()))?;
+        let wire: Self = serde_json::from_slice(body)
+            .map_err(|error| OptionsError::DeleteBody(shown(&error.to_string()).into_owned()))?;
         match wire.kind.as_deref() {
             None | Some("" | "DeleteOptions") => Ok(wire),
-            Some(other) => Err(OptionsError::DeleteBody(format!("its kind is {other:?}"))),
+            Some(other) => Err(OptionsError::DeleteBody(format!("its kind is {}", go_quote(other)))),
         }
     }
 

@@ -9,6 +9,7 @@ pub(super) struct Fields {
     pub(super) content_length: Option<u64>,
     pub(super) chunked: bool,
     pub(super) connection_close: bool,
+    pub(super) connection_upgrade: bool,
     pub(super) upgrade_websocket: bool,
     pub(super) upgrade: UpgradeHeaders,
     pub(super) expect_continue: bool,
@@ -48,7 +49,7 @@ impl Fields {
             self.take_transfer_encoding(value)
         } else if is("connection") {
             self.connection_close |= lists(value, "close");
-            self.upgrade.connection |= lists(value, "upgrade");
+            self.connection_upgrade |= lists(value, "upgrade");
             Ok(())
         } else if is("upgrade") {
             self.upgrade_websocket |= lists(value, "websocket");

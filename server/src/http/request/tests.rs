@@ -322,15 +322,34 @@ fn the_life_of_the_connection() {
     assert!(!head("GET / HTTP/1.0\r\n\r\n").takes_chunked_reply());
     assert!(head("HEAD / HTTP/1.1\r\nHost: a\r\n\r\n").wants_head_only());
 
-    let upgrade = |start: &str, lines: &str| {
-        head(&format!("{start}\r\nHost: a\r\n{lines}\r\n\r\n")).upgrade.map(|headers| headers.connection)
-    };
+    let upgrade =
+        |start: &str, lines: &str| head(&format!("{start}\r\nHost: a\r\n{lines}\r\n\r\n")).upgrade.is_some();
     let both = "Connection: keep-alive, Upgrade\r\nUpgrade: foo/2, WebSocket";
-    assert_eq!(upgrade("GET / HTTP/1.1", both), Some(true));
-    assert_eq!(upgrade("GET / HTTP/1.1", "Upgrade: websocket"), Some(false), "judged where it matters");
-    assert_eq!(upgrade("GET / HTTP/1.1", "Connection: Upgrade\r\nUpgrade: h2c"), None);
-    assert_eq!(upgrade("POST / HTTP/1.1", both), None);
-    assert_eq!(upgrade("GET / HTTP/1.0", both), None);
+    for asks in [
+        both,
+        "connection: UPGRADE\r\nupgrade: WEBSOCKET",
+        "Connection: close, upgrade\r\nUpgrade: websocket",
+        "Connection: keep-alive\r\nConnection: Upgrade\r\nUpgrade: websocket",
+        "Connection: Upgrade\r\nUpgrade: h2c\r\nUpgrade: websocket",
+        "Upgrade: websocket\r\nConnection: \t Upgrade \t",
+    ] {
+        assert!(upgrade("GET / HTTP/1.1", asks), "{asks}");
+        assert!(!upgrade("POST / HTTP/1.1", asks) && !upgrade("GET / HTTP/1.0", asks), "{asks}");
+    }
+    for asks_nothing in [
+        "Upgrade: websocket",
+        "Upgrade: websocket\r\nConnection: close",
+        "Upgrade: websocket\r\nConnection: keep-alive",
+        "Upgrade: websocket\r\nConnection: Upgrade-Insecure-Requests",
+        "Upgrade: websocket\r\nConnection: ",
+        "Connection: Upgrade",
+        "Connection: Upgrade\r\nUpgrade: ",
+        "Connection: Upgrade\r\nUpgrade: h2c",
+        "Connection: Upgrade\r\nUpgrade: websockets",
+        "Connection: Upgrade\r\nUpgrade: websocket/13",
+    ] {
+        assert!(!upgrade("GET / HTTP/1.1", asks_nothing), "{asks_nothing}");
+    }
 }
 
 #[test]

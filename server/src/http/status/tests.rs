@@ -1,6 +1,7 @@
 //! Bodies as recorded, byte for byte; lengths are the `Content-Length` of the recording.
 
 use super::*;
+use crate::http::shown::VALUE_CHARS_MAX;
 
 const CONFIGMAPS: GroupResource<'_> = GroupResource { group: "", resource: "configmaps" };
 const DEPLOYMENTS: GroupResource<'_> = GroupResource { group: "apps", resource: "deployments" };
@@ -272,6 +273,97 @@ fn pretty_is_indented_by_two() {
   "code": 504
 }"#;
     assert_eq!(body, expected);
+}
+
+/// Whatever a `Status` is made of, it is short in each of its spellings, and says the code and what it is about.
+#[test]
+fn no_status_is_longer_than_its_bound() {
+    let fillers = [
+        "<", "\"", "\\", "'", "a", "a ", "a\n", "\n", "\u{1}", "\u{85}", "é", "\u{feff}", "\u{2028}", "😀",
+        ": #", "-",
+    ];
+    for filler in fillers {
+        for len in [VALUE_CHARS_MAX - 1, 5_000, 200_000, 3 << 20] {
+            let huge = filler.repeat(len / filler.len());
+            let of = GroupResource { group: &huge, resource: &huge };
+            let causes = |count: usize| -> Vec<Cause> {
+                (0..count)
+                    .map(|n| {
+                        Cause::invalid(
+                            &format!("{n}{huge}"),
+                            &huge,
+                            &huge[..huge.len().min(1 << 12) / 12 * 12],
+                        )
+                    })
+                    .collect()
+            };
+            let few: Vec<Cause> = (0..3_000).map(|n| Cause::forbidden("f", &n.to_string())).collect();
+            let statuses = [
+                Status::not_found(of, &huge),
+                Status::deleted(of, &huge, &huge),
+                Status::conflict_because(of, &huge, &huge),
+                Status::apply_conflict(huge.clone(), causes(2)),
+                Status::forbidden(of, &huge, &huge),
+                Status::bad_request(huge.clone()),
+                Status::invalid(&huge, &huge, &huge, causes(1)),
+                Status::invalid(&huge, &huge, &huge, causes(4)),
+                Status::invalid("", "K", "n", few),
+                Status::invalid(
+                    "",
+                    "K",
+                    "n",
+                    vec![Cause::none_supported(&huge, &[huge.as_str(); 40], &["All"])],
+                ),
+                Status::internal_error(&huge),
+                Status::source_timeout(&huge, 1),
+                Status::continue_expired(huge[..huge.len().min(6 << 10) / 12 * 12].to_owned()),
+            ];
+            for status in &statuses {
+                for layout in [Layout::Compact, Layout::Pretty] {
+                    let body = status.to_body(layout);
+                    assert!(
+                        body.len() <= STATUS_BYTES_MAX,
+                        "{} bytes of {filler:?} {len}: {}",
+                        body.len(),
+                        status.code()
+                    );
+                    let json: serde_json::Value = serde_json::from_slice(&body).expect("JSON");
+                    assert_eq!(json["kind"], "Status");
+                }
+                let yaml = crate::http::yaml::from_json(status.to_json().as_bytes());
+                assert!(
+                    yaml.len() <= STATUS_BYTES_MAX,
+                    "{} bytes of YAML, {filler:?} {len}: {}",
+                    yaml.len(),
+                    status.code()
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_left_out_is_counted() {
+    let causes: Vec<Cause> =
+        (0..1_000).map(|n| Cause::invalid("metadata.labels", &format!("-{n}"), &"why".repeat(100))).collect();
+    let status = Status::invalid("", "ConfigMap", "a", causes);
+    let listed = status.message().matches("Invalid value").count();
+    assert!((30..100).contains(&listed), "{listed}");
+    assert!(status.message().ends_with(&format!(", and {} more]", 1_000 - listed)), "{}", status.message());
+    let json: serde_json::Value = serde_json::from_str(&status.to_json()).expect("JSON");
+    let causes = json["details"]["causes"].as_array().expect("causes");
+    assert!((30..100).contains(&causes.len()), "{}", causes.len());
+    assert!(
+        causes[0]["message"]
+            .as_str()
+            .is_some_and(|message| message.starts_with("Invalid value: \"-0\": whywhy"))
+    );
+
+    let name = "<".repeat(3 << 20);
+    let cut = "<".repeat(VALUE_CHARS_MAX);
+    let status = Status::not_found(CONFIGMAPS, &name);
+    assert_eq!(status.message(), format!("configmaps \"{cut}\"... not found"));
+    assert!(status.to_json().contains(&format!("\"name\":\"{}...\"", "\\u003c".repeat(VALUE_CHARS_MAX))));
 }
 
 /// Bad-input row 42: what a client sent comes back escaped, and the JSON stays JSON.

@@ -27,7 +27,7 @@ fn watch(
 
 fn websocket() -> Wire {
     let (key, version) = (Some("AAAAAAAAAAAAAAAAAAAAAA==".to_owned()), Some("13".to_owned()));
-    let headers = UpgradeHeaders { connection: true, key, version, ..UpgradeHeaders::default() };
+    let headers = UpgradeHeaders { key, version, ..UpgradeHeaders::default() };
     Wire::WebSocket(Handshake::new(&headers).expect("a right handshake"))
 }
 

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use super::Members;
 use crate::api::merge::{Apply, Key, Type};
+use crate::http::{shown as shown_text, shown_json};
 
 /// Nothing is known of what is inside.
 static COMMON: Type = Type::COMMON;
@@ -48,7 +49,8 @@ impl Fields {
         let mut fields = Self::default();
         for (name, value) in object {
             let (how, inner) = of.field(name).map_or((Apply::Common, &COMMON), |f| (f.apply, f.of));
-            let within = Self::of_value(value, how, inner).map_err(|why| format!(".{name}{why}"))?;
+            let within =
+                Self::of_value(value, how, inner).map_err(|why| format!(".{}{why}", shown_text(name)))?;
             if !within.is_empty() {
                 fields.inner.insert(format!("f:{name}"), within);
             }
@@ -283,14 +285,15 @@ pub(super) fn shown(path: &[String]) -> String {
 
 fn shown_step(step: &str) -> String {
     match step.split_at_checked(2) {
-        Some(("f:", name)) => format!(".{name}"),
-        Some(("v:", value)) => format!("[={value}]"),
+        Some(("f:", name)) => format!(".{}", shown_text(name)),
+        Some(("v:", value)) => format!("[={}]", shown_text(value)),
         Some(("k:", keys)) => {
             let keys: Members = serde_json::from_str(keys).unwrap_or_default();
-            let keys: Vec<String> = keys.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            let keys: Vec<String> =
+                keys.iter().map(|(name, value)| format!("{name}={}", shown_json(value))).collect();
             format!("[{}]", keys.join(","))
         }
-        Some((_, index)) => format!("[{index}]"),
-        None => step.to_owned(),
+        Some((_, index)) => format!("[{}]", shown_text(index)),
+        None => shown_text(step).into_owned(),
     }
 }

@@ -17,6 +17,7 @@ use serde_json::{Map, Value, json};
 pub(super) use fields::Fields;
 
 use crate::api::merge::Type;
+use crate::http::{go_quote, shown};
 
 type Members = Map<String, Value>;
 
@@ -41,9 +42,9 @@ const WORK_MAX: usize = 4_000_000;
 /// steps: 100,000 members of one object below a name of 1 MiB would make 100 GiB. Beyond it nobody owns anything any
 /// more, either.
 const PATH_BYTES_MAX: usize = 16 << 20;
-/// Bytes of managers and paths from which on conflicts are counted and not listed. Kubernetes lists all; the name of a
-/// manager, which may be long, would be told for each of his fields.
-const CONFLICTS_BYTES_MAX: usize = 1 << 20;
+/// Bytes of managers and paths from which on conflicts are counted and not listed, which is less than a `Status` has room
+/// for. Kubernetes lists all.
+const CONFLICTS_BYTES_MAX: usize = 12 << 10;
 
 /// One entry of `metadata.managedFields`.
 #[derive(Clone, Debug, PartialEq)]
@@ -100,17 +101,17 @@ impl Entry {
 
     /// As conflicts name it (apimachinery `managedfields/internal/conflict.go`).
     fn shown(&self) -> String {
-        let mut shown = json!(self.manager).to_string();
+        let mut line = go_quote(&self.manager);
         if !self.subresource.is_empty() {
-            shown.push_str(&format!(" with subresource {}", json!(self.subresource)));
+            line.push_str(&format!(" with subresource {}", go_quote(&self.subresource)));
         }
         if !self.is_apply {
-            shown.push_str(&format!(" using {}", self.api_version));
+            line.push_str(&format!(" using {}", shown(&self.api_version)));
             if let Some(time) = &self.time {
-                shown.push_str(&format!(" at {time}"));
+                line.push_str(&format!(" at {}", shown(time)));
             }
         }
-        shown
+        line
     }
 }
 

@@ -13,6 +13,7 @@ use std::collections::{HashMap, HashSet};
 use serde_json::{Map, Value};
 
 use crate::api::merge::{Patch, Type};
+use crate::http::{shown, shown_json};
 use crate::serve::order::interleave;
 
 const DIRECTIVE: &str = "$patch";
@@ -266,7 +267,8 @@ fn check_order(
         let text = named(item)?;
         if !order.is_empty() && !rest.any(|other| *other == text) {
             let why = format!(
-                "The order in patch list doesn't match $setElementOrder list: {text} is not there, or not in its place"
+                "The order in patch list doesn't match $setElementOrder list: {} is not there, or not in its place",
+                shown(&text)
             );
             return Err(Fault::Content(why));
         }
@@ -336,14 +338,12 @@ fn texts(list: &[Value]) -> Vec<String> {
 /// The key of an item of the patch.
 fn key_of(item: &Members, key: &str) -> Result<String, Fault> {
     item.get(key).map(Value::to_string).ok_or_else(|| {
-        let shown = Value::Object(item.clone());
-        Fault::Content(format!("map: {shown} does not contain declared merge key: {key}"))
+        Fault::Content(format!("map: {} does not contain declared merge key: {key}", shown_json(item)))
     })
 }
 
 fn unknown_directive(directive: &Value, inside: &Members) -> Fault {
-    let shown = Value::Object(inside.clone());
-    Fault::Format(format!("unknown patch type: {directive} in map: {shown}"))
+    Fault::Format(format!("unknown patch type: {} in map: {}", shown_json(directive), shown_json(inside)))
 }
 
 /// A value of the patch that meets nothing: without nulls and directives. `None`: nothing is left.

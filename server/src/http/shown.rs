@@ -1,0 +1,78 @@
+//! What a client sent, as answers and log lines repeat it: its beginning.
+//!
+//! Owns how much of a value is repeated. Kubernetes repeats it whole, many times over; here a name of 3 MiB would make an
+//! answer of a hundred, on a core that others wait for. How long a whole `Status` gets is the module `status`'s.
+
+use std::io;
+
+use serde::Serialize;
+
+use super::go_quote;
+
+pub(super) use revcast_engine::shown::{MORE, VALUE_CHARS_MAX};
+/// A value that stands in a message without quotes; with them it is [`go_quote`]'s, which cuts alike.
+pub(crate) use revcast_engine::shown::shown;
+
+/// Values of a list that an answer repeats.
+const LIST_MAX: usize = 16;
+
+/// Values in quotes, with commas between them: the first of them.
+pub(crate) fn shown_list<'a>(values: impl IntoIterator<Item = &'a str>) -> String {
+    let mut values = values.into_iter();
+    let mut list: Vec<String> = values.by_ref().take(LIST_MAX).map(go_quote).collect();
+    if values.next().is_some() {
+        list.push(MORE.to_owned());
+    }
+    list.join(", ")
+}
+
+/// A value as JSON, of which no more is written than is shown.
+pub(crate) fn shown_json<T: Serialize + ?Sized>(value: &T) -> String {
+    let mut room = Room(Vec::new());
+    // It fails where the room ends, which is what it is for: what was written until then is shown.
+    let _ = serde_json::to_writer(&mut room, value);
+    let text = String::from_utf8_lossy(&room.0);
+    shown(&text).into_owned()
+}
+
+/// Takes what is shown, and a little more: so it is seen that there is more.
+struct Room(Vec<u8>);
+
+impl io::Write for Room {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let left = (VALUE_CHARS_MAX + 1) * 4 - self.0.len();
+        let taken = bytes.len().min(left);
+        self.0.extend_from_slice(&bytes[..taken]);
+        if taken == 0 && !bytes.is_empty() { Err(io::ErrorKind::WriteZero.into()) } else { Ok(taken) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn of_a_list_the_first_are_shown() {
+        assert_eq!(shown_list([]), "");
+        assert_eq!(shown_list(["a", "\""]), r##""a", "\"""##);
+        let many = shown_list(["a"; LIST_MAX + 1]);
+        assert_eq!(many, format!("{}...", "\"a\", ".repeat(LIST_MAX)));
+    }
+
+    #[test]
+    fn json_is_written_as_far_as_it_is_shown() {
+        assert_eq!(shown_json(&json!({"a": [1, "é"]})), r#"{"a":[1,"é"]}"#);
+        let zeros = vec![0; 100_000];
+        for long in [json!("😀".repeat(1_000)), json!({"k": "<".repeat(3 << 20)}), json!(zeros)] {
+            let text = shown_json(&long);
+            assert_eq!(text.chars().count(), VALUE_CHARS_MAX + 3);
+            assert!(long.to_string().starts_with(text.strip_suffix("...").expect("more")), "{text}");
+        }
+    }
+}
