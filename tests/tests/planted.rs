@@ -8,7 +8,7 @@ use revcast_tests::sim::{self, Promise};
 /// Seeds that may be needed to find a bug.
 const SEEDS_MAX: u64 = 2_000;
 
-const BUGS: [Bug; 20] = [
+const BUGS: [Bug; 21] = [
     Bug::SkippedEvent,
     Bug::DoubledFrame,
     Bug::BookmarkTooEarly,
@@ -29,6 +29,7 @@ const BUGS: [Bug; 20] = [
     Bug::UnreadableAmongOthers,
     Bug::HeartbeatAnywhere,
     Bug::PastFromOlderSnapshot,
+    Bug::PausedEventDropped,
 ];
 
 /// The place of a bug in [`BUGS`]. A new bug does not compile before it stands there.
@@ -54,6 +55,7 @@ const fn place(bug: Bug) -> usize {
         Bug::UnreadableAmongOthers => 17,
         Bug::HeartbeatAnywhere => 18,
         Bug::PastFromOlderSnapshot => 19,
+        Bug::PausedEventDropped => 20,
     }
 }
 

@@ -144,6 +144,18 @@ coverage! {
     pages_expired,
     /// Rounds that did not reach the newest event.
     rounds_split,
+    /// Batches that changed every name.
+    huge_batches,
+    /// Turns that ended while a round was being sorted into runs.
+    rounds_paused,
+    /// ... and what came before the next turn: watches that began,
+    paused_starts,
+    /// watches that the driver took back,
+    paused_forgotten,
+    /// shards that were given up,
+    paused_abandoned,
+    /// and shards that were lapped.
+    paused_lapped,
     /// Runs that were too long to be joined.
     long_runs,
     /// Initial states of more objects than one page looks at.
