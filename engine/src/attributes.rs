@@ -40,7 +40,7 @@ impl Attributes {
     }
 
     /// All labels, sorted by key.
-    pub fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub fn labels(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
         self.labels.iter().map(|(k, v)| (&**k, &**v))
     }
 }

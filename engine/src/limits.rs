@@ -28,12 +28,20 @@ pub const ROUND_EVENTS: usize = 256;
 /// its send buffer is 128 KiB, as a server's is by default (the kernel doubles that, and counts its own structures). Of
 /// longer runs everybody takes a part, waits for room, and is sent the rest by himself.
 pub const ROUND_BYTES: usize = 192 << 10;
-/// Requirements of selectors that one round looks at, and as many classes, unless a single revision needs more: where
-/// thousands of selectors differ, looking at them is what takes the time, some 10 ns each.
+/// What one round looks at before it ends with its revision: classes, requirements of their selectors and attributes that are
+/// looked up. Where thousands of selectors differ, looking at them is what takes the time, some 10 ns each.
 pub const ROUND_REQUIREMENTS: usize = 1 << 20;
+/// The same for one turn, wherever it is within its revision or event: the next turn goes on from there. So a revision may be
+/// as large as it likes, a turn is short.
+pub const LOOKS_PER_TURN: usize = 1 << 15;
 /// A class whose run is longer than this catches up from the ring instead: joining it would cost a copy that
 /// large pages do not need.
 pub const RUN_BYTES: usize = 512 << 10;
+/// The same for a run of more frames than this, 40 bytes each in every class: two rounds' worth, which only a single large
+/// revision has.
+pub const RUN_FRAMES: usize = 2 * ROUND_EVENTS;
+/// A selector that allows one of so many values of a label is found by each of them; one that allows more, by the label alone.
+pub const FILED_VALUES_MAX: usize = 64;
 /// Deliveries between two looks at the clock and at other work.
 pub const SENDS_PER_TURN: usize = 64;
 /// A delivery of so many bytes more counts as one more: what a turn hands out is bounded in bytes too, at 2 MiB.
@@ -75,4 +83,6 @@ const _: () = assert!(RING_EVENTS_DEFAULT.is_power_of_two());
 const _: () = assert!(ROUND_EVENTS * 4 <= RING_EVENTS_MIN);
 const _: () = assert!((ROUND_BYTES * 4) as u64 <= RING_BYTES_MIN);
 const _: () = assert!(ROUND_BYTES <= RUN_BYTES && PAGE_BYTES <= STRETCH_BYTES && STRETCH_BYTES <= RUN_BYTES);
+const _: () =
+    assert!(ROUND_EVENTS < RUN_FRAMES && 0 < LOOKS_PER_TURN && LOOKS_PER_TURN <= ROUND_REQUIREMENTS);
 const _: () = assert!(BUDGET_LOAN.as_millis() <= BUDGET_CAP.as_millis());

@@ -44,6 +44,8 @@ pub enum Bug {
     LiveWatchKept,
     /// A heartbeat goes out although the socket is known to be full, or within a frame.
     HeartbeatAnywhere,
+    /// A turn that ends while an event's classes are asked forgets the others.
+    PausedEventDropped,
     /// A past state is undone from a kept snapshot that is older than it.
     PastFromOlderSnapshot,
     /// A watch whose time is over ends within its initial state, as if that were the whole.

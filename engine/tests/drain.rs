@@ -58,7 +58,11 @@ impl Stand {
         let resource = schema.add(Resource::new("v1", "ConfigMap", true, vec![]));
         let (publisher, feed) =
             Publisher::new(Arc::new(schema), Arc::new(Plain), RingLimits::default(), 1, Revision::new(5));
-        let config = ShardConfig { bookmark_interval: SECOND * 3600, heartbeat_interval: None };
+        let config = ShardConfig {
+            bookmark_interval: SECOND * 3600,
+            heartbeat_interval: None,
+            ..ShardConfig::default()
+        };
         let shard = Shard::new(0, feed, config);
         let now = Tick::from_nanos(1_000_000_007);
         let mut stand =

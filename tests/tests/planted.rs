@@ -8,7 +8,7 @@ use revcast_tests::sim::{self, Promise};
 /// Seeds that may be needed to find a bug.
 const SEEDS_MAX: u64 = 2_000;
 
-const BUGS: [Bug; 23] = [
+const BUGS: [Bug; 24] = [
     Bug::SkippedEvent,
     Bug::DoubledFrame,
     Bug::BookmarkTooEarly,
@@ -29,6 +29,7 @@ const BUGS: [Bug; 23] = [
     Bug::UnreadableAmongOthers,
     Bug::HeartbeatAnywhere,
     Bug::PastFromOlderSnapshot,
+    Bug::PausedEventDropped,
     Bug::EndWithinState,
     Bug::PartOfRevisionSkipped,
     Bug::NeededForgotten,
@@ -57,9 +58,10 @@ const fn place(bug: Bug) -> usize {
         Bug::UnreadableAmongOthers => 17,
         Bug::HeartbeatAnywhere => 18,
         Bug::PastFromOlderSnapshot => 19,
-        Bug::EndWithinState => 20,
-        Bug::PartOfRevisionSkipped => 21,
-        Bug::NeededForgotten => 22,
+        Bug::PausedEventDropped => 20,
+        Bug::EndWithinState => 21,
+        Bug::PartOfRevisionSkipped => 22,
+        Bug::NeededForgotten => 23,
     }
 }
 

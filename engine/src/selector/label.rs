@@ -5,7 +5,7 @@
 
 use super::lexer::{Lexer, Token};
 use super::name::{key_fault, quoted, value_fault};
-use super::{REQUIREMENTS_MAX, SelectorError, check_length};
+use super::{REQUIREMENTS_MAX, Required, SelectorError, check_length};
 use crate::attributes::Attributes;
 use crate::shown::shown;
 
@@ -108,18 +108,14 @@ impl LabelSelector {
         self.requirements.iter().all(|required| required.condition.admits(attributes.label(&required.key)))
     }
 
-    /// Keys and values of the requirements that admit only one value.
-    pub(super) fn equalities(&self) -> impl Iterator<Item = (&str, &str)> {
+    /// What the requirements demand of every object that meets them, in their order.
+    pub(super) fn required(&self) -> impl Iterator<Item = Required<'_>> {
         self.requirements.iter().filter_map(|required| match &required.condition {
-            Condition::In(values) => match &**values {
-                [value] => Some((&*required.key, &**value)),
-                _ => None,
-            },
-            Condition::NotIn(_)
-            | Condition::Exists
-            | Condition::Absent
-            | Condition::Above(_)
-            | Condition::Below(_) => None,
+            Condition::In(values) => Some(Required::Label(&required.key, values)),
+            Condition::Exists | Condition::Above(_) | Condition::Below(_) => {
+                Some(Required::Key(&required.key))
+            }
+            Condition::NotIn(_) | Condition::Absent => None,
         })
     }
 }

@@ -72,21 +72,24 @@ impl Selector {
         self.fields.matches(attributes) && self.labels.matches(attributes)
     }
 
-    /// The requirements that name the one value which a selected object has: any of them is a key under which
-    /// an index may file this selector. Fields first: they tell objects apart better than labels do.
-    pub fn equalities(&self) -> impl Iterator<Item = Equality<'_>> {
-        let fields = self.fields.equalities().map(|(field, value)| Equality::Field(field, value));
-        fields.chain(self.labels.equalities().map(|(key, value)| Equality::Label(key, value)))
+    /// What every selected object has, one for each requirement that says so: an index may file this selector under any of
+    /// them. Fields first: they tell objects apart better than labels do.
+    pub fn required(&self) -> impl Iterator<Item = Required<'_>> {
+        let fields = self.fields.equalities().map(|(field, value)| Required::Field(field, value));
+        fields.chain(self.labels.required())
     }
 }
 
-/// A requirement that only objects with this very value can meet.
+/// What one requirement demands of every object that meets it. `!=`, `notin` and `!` demand nothing that an object has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Equality<'a> {
+pub enum Required<'a> {
     /// [`Attributes::field`] is this value; "" is also met by an object without the field.
     Field(FieldId, &'a str),
-    /// The object has this label with this value; "" is not met by an object without the label.
-    Label(&'a str, &'a str),
+    /// The object has this label with one of these values, sorted, none twice, at least one; "" is not met by an object
+    /// without the label.
+    Label(&'a str, &'a [Box<str>]),
+    /// The object has this label, with a value that cannot be listed.
+    Key(&'a str),
 }
 
 /// Why a text is not a selector. Always the client's fault: 400 `BadRequest`, with this error's text as message.

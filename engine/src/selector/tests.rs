@@ -8,7 +8,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::{Equality, FieldSelector, LabelSelector, Selector};
+use super::{FieldSelector, LabelSelector, Required, Selector};
 use crate::attributes::Attributes;
 use crate::resource::{Field, FieldId, Resource};
 
@@ -250,11 +250,15 @@ fn label_selectors_select_what_the_reference_selects() {
             assert_eq!(selector.matches(&object), expected, "seed {seed}: {text:?} on {labels:?}");
             if expected {
                 selected += 1;
-                for equality in selector.equalities() {
-                    let Equality::Label(key, value) = equality else {
-                        panic!("seed {seed}: {equality:?} is not on a label")
+                for required in selector.required() {
+                    let met = match required {
+                        Required::Label(key, values) => {
+                            object.label(key).is_some_and(|has| values.iter().any(|value| **value == *has))
+                        }
+                        Required::Key(key) => object.label(key).is_some(),
+                        Required::Field(..) => false,
                     };
-                    assert_eq!(object.label(key), Some(value), "seed {seed}: {text:?} on {labels:?}");
+                    assert!(met, "seed {seed}: {required:?} of {text:?} on {labels:?}");
                 }
             }
         }
@@ -336,36 +340,41 @@ fn field_selectors_select_what_the_reference_selects() {
             );
             if expected {
                 selected += 1;
-                let met = selector.equalities().all(|equality| match equality {
-                    Equality::Field(id, value) => attributes.field(id) == value,
-                    Equality::Label(..) => false,
+                let met = selector.required().all(|required| match required {
+                    Required::Field(id, value) => attributes.field(id) == value,
+                    Required::Label(..) | Required::Key(_) => false,
                 });
                 assert!(met, "seed {seed}: {text:?} on {object:?}");
             }
         }
         let equal = terms.iter().filter(|(_, equal, _)| *equal).count();
-        let equalities = selector.equalities().count();
-        assert!(equalities <= equal && (equalities > 0) == (equal > 0), "seed {seed}: {text:?}");
+        let required = selector.required().count();
+        assert!(required <= equal && (required > 0) == (equal > 0), "seed {seed}: {text:?}");
     }
     assert!((20_000..140_000).contains(&selected), "both answers are common: {selected} of 160000");
 }
 
 #[test]
-fn equalities_are_the_terms_with_one_value() {
+fn what_is_required_is_what_a_selected_object_has() {
     let pods = Resource::new("v1", "Pod", true, vec![Field::at("spec.nodeName")]);
     let node = pods.field("spec.nodeName").unwrap();
     let selector = Selector::new(
-        LabelSelector::parse("b in (x),a=y,c in (x,y),d!=x,e,!f,g>1,h=").unwrap(),
+        LabelSelector::parse("b in (x),a=y,c in (y,x),d!=x,e,!f,g>1,h=,i notin (x),j<2").unwrap(),
         FieldSelector::parse("spec.nodeName=n,metadata.name!=m", &pods).unwrap(),
     );
+    let [x, y]: [Box<str>; 2] = ["x".into(), "y".into()];
     let expected = [
-        Equality::Field(node, "n"),
-        Equality::Label("a", "y"),
-        Equality::Label("b", "x"),
-        Equality::Label("h", ""),
+        Required::Field(node, "n"),
+        Required::Label("a", std::slice::from_ref(&y)),
+        Required::Label("b", std::slice::from_ref(&x)),
+        Required::Label("c", &[x.clone(), y.clone()]),
+        Required::Key("e"),
+        Required::Key("g"),
+        Required::Label("h", &["".into()]),
+        Required::Key("j"),
     ];
-    assert_eq!(selector.equalities().collect::<Vec<_>>(), expected);
-    assert_eq!(Selector::everything().equalities().count(), 0);
+    assert_eq!(selector.required().collect::<Vec<_>>(), expected);
+    assert_eq!(Selector::everything().required().count(), 0);
 }
 
 #[test]

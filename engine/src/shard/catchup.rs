@@ -134,6 +134,7 @@ impl UnderWay {
 impl Shard {
     /// Gives the first of those behind one page, or less.
     pub(super) fn catch_up_next(&mut self, outlet: &mut impl Outlet, now: Tick) {
+        debug_assert!(!self.round.active(), "nobody becomes live within a round");
         let Some(id) = self.behind.pop_front() else { return };
         let Some(watcher) = self.table.get_mut(id) else { return };
         if watcher.place != Place::Queued {

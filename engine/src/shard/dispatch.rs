@@ -1,48 +1,55 @@
 //! A round: the newest events of the ring, to the live members of every class that cares.
 //!
-//! It owns the way from events to runs and from runs to sockets. The verdict is computed once a class, the run is
-//! joined once a class, and a delivery is one call of the outlet. A round ends where a revision ends, so nothing
-//! can come between two events of one revision.
+//! It owns the way from runs to sockets; `forming` makes the runs. A run is joined once a class, and a delivery is one call of
+//! the outlet.
 
-use std::sync::Arc;
-
-use bytes::Bytes;
-
+use super::forming::Forming;
 use super::timings::Mark;
 use super::{Outlet, Sent, Shard};
-use crate::event::Event;
-use crate::limits::{ROUND_BYTES, ROUND_EVENTS, ROUND_REQUIREMENTS, RUN_BYTES, SEND_BYTES, SENDS_PER_TURN};
+use crate::limits::{SEND_BYTES, SENDS_PER_TURN};
 use crate::planted::{Bug, planted};
 use crate::revision::Position;
-use crate::ring::Missing;
 use crate::tick::Tick;
 use crate::watcher::{End, Phase, WatcherId};
+
+/// How far the round is.
+#[derive(Debug, Default)]
+pub(super) enum Stage {
+    /// There is none under way.
+    #[default]
+    Over,
+    /// Its events are being sorted into runs.
+    Forming(Forming),
+    /// Its runs are being served.
+    Serving,
+}
 
 /// The round under way, and buffers that rounds reuse.
 #[derive(Debug, Default)]
 pub(super) struct Round {
-    active: bool,
+    pub(super) stage: Stage,
     /// When the newest one began.
     pub(super) began: Tick,
     /// A round ended and nothing was lent since.
     pub(super) just_ended: bool,
     pub(super) mark: Mark,
     /// Classes with a run.
-    classes: Vec<u32>,
+    pub(super) classes: Vec<u32>,
     /// The class that is being served.
-    at: usize,
+    pub(super) at: usize,
     /// Whether serving it has begun.
-    begun: bool,
+    pub(super) begun: bool,
     /// Its run in one piece, when it has several frames.
     joined: Vec<u8>,
-    candidates: Vec<u32>,
+    /// Classes that the event being sorted may mean something to.
+    pub(super) candidates: Vec<u32>,
     ids: Vec<WatcherId>,
     sent: Vec<Sent>,
 }
 
 impl Round {
     pub(super) const fn active(&self) -> bool {
-        self.active
+        !matches!(self.stage, Stage::Over)
     }
 
     /// Bytes that its buffers hold.
@@ -55,114 +62,17 @@ impl Round {
 }
 
 impl Shard {
-    /// Takes events from the ring and sorts them into runs.
-    pub(super) fn begin_round(&mut self, now: Tick) {
-        // The progress is read before the head: its events are before the head.
-        let progress = self.feed.ring.progress();
-        let head = self.feed.ring.head();
-        let mut at = self.dispatched;
-        let mut revision = self.revision;
-        let mut events = 0;
-        let mut bytes = 0;
-        let mut looked_at = 0;
-        let mut unreadable = false;
-        let mut arrived = None;
-        while at < head {
-            let event = match self.feed.ring.get(at) {
-                Ok(event) => event,
-                Err(Missing::NotYet) => break,
-                Err(Missing::Lapped) => {
-                    self.lapped(now);
-                    return;
-                }
-            };
-            at = at.next();
-            revision = event.revision;
-            arrived.get_or_insert(event.arrived);
-            events += 1;
-            bytes += event.weight();
-            if let Some(refusal) = event.refusal() {
-                unreadable = true;
-                self.add_refusal(&event, refusal);
-            } else if !(planted(Bug::SkippedEvent) && event.position.get() % 17 == 3) {
-                looked_at += self.add_event(&event);
-            }
-            let full = events >= ROUND_EVENTS || bytes >= ROUND_BYTES || looked_at >= ROUND_REQUIREMENTS;
-            if (event.ends_revision && full) || planted(Bug::SplitRevision) {
-                break;
-            }
-        }
-        self.stats.events_dispatched += at.since(self.dispatched);
-        self.stats.rounds += 1;
-        self.dispatched = at;
-        self.revision = if at == head { revision.max(progress) } else { revision };
-        self.round.active = true;
-        self.round.began = now;
-        self.round.just_ended = false;
-        self.round.at = 0;
-        self.round.begun = false;
-        let heard = arrived.filter(|_| !self.round.classes.is_empty());
-        self.round.mark = heard.map_or(Mark::Nothing, Mark::Begun);
-        if unreadable {
-            self.refuse_parked(now);
-        }
-    }
-
-    /// Puts an event's frames into the runs of the classes that it means something to. How many of these it asked, and
-    /// requirements it looked at.
-    fn add_event(&mut self, event: &Arc<Event>) -> usize {
-        let mut candidates = std::mem::take(&mut self.round.candidates);
-        self.table.interest.candidates(event, &mut candidates);
-        let mut looked_at = 0;
-        for &number in &candidates {
-            let Some(class) = &self.table.classes[number as usize] else { continue };
-            if class.members.is_empty() || class.run.ends {
-                continue;
-            }
-            looked_at += 1 + class.key.selector.requirements();
-            let Some(kind) = class.key.verdict(event) else { continue };
-            let frame = self.feed_frame(event, &class.key, kind, class.run.frames.is_empty());
-            self.add_frame(number, frame, event.position);
-        }
-        self.round.candidates = candidates;
-        looked_at
-    }
-
-    /// A value became unreadable: every class that covers its key is told so, and gets nothing more.
-    fn add_refusal(&mut self, event: &Event, refusal: &Bytes) {
-        if planted(Bug::UnreadableSkipped) {
-            return;
-        }
-        let mut candidates = std::mem::take(&mut self.round.candidates);
-        self.table.interest.covering(event.key(), &mut candidates);
-        for &number in &candidates {
-            let Some(class) = &self.table.classes[number as usize] else { continue };
-            let known = || event.before.as_ref().is_some_and(|before| class.key.matches_object(before));
-            if class.members.is_empty()
-                || class.run.ends
-                || planted(Bug::UnreadableToldBySelector) && !known()
-            {
-                continue;
-            }
-            self.add_frame(number, refusal.clone(), event.position);
-            if let Some(class) = &mut self.table.classes[number as usize] {
-                class.run.ends = true;
-            }
-        }
-        self.round.candidates = candidates;
-    }
-
-    fn add_frame(&mut self, number: u32, frame: Bytes, position: Position) {
-        if let Some(class) = &mut self.table.classes[number as usize] {
-            if class.run.frames.is_empty() {
-                self.round.classes.push(number);
-            }
-            class.run.push(frame, position);
+    /// Does a little of the round under way.
+    pub(super) fn go_on_round(&mut self, outlet: &mut impl Outlet, now: Tick) {
+        if matches!(self.round.stage, Stage::Serving) {
+            self.deliver(outlet, now);
+        } else if let Stage::Forming(forming) = std::mem::take(&mut self.round.stage) {
+            self.form_round(forming, now);
         }
     }
 
     /// Serves members of the round under way, at most [`SENDS_PER_TURN`] of them, and fewer of long runs.
-    pub(super) fn deliver(&mut self, outlet: &mut impl Outlet, now: Tick) {
+    fn deliver(&mut self, outlet: &mut impl Outlet, now: Tick) {
         let mut sends = 0;
         while sends < SENDS_PER_TURN {
             let Some(&number) = self.round.classes.get(self.round.at) else {
@@ -174,15 +84,12 @@ impl Shard {
                 continue;
             }
             sends += self.serve_class(number, SENDS_PER_TURN - sends, outlet, now);
-            if sends > 0 {
-                self.round.mark.sent();
-            }
         }
     }
 
     fn end_round(&mut self) {
         self.round.classes.clear();
-        self.round.active = false;
+        self.round.stage = Stage::Over;
         self.round.just_ended = true;
         self.round.mark.over();
         self.report();
@@ -192,21 +99,11 @@ impl Shard {
     fn begin_class(&mut self, number: u32, now: Tick) -> bool {
         // The class may have gone with its last watcher since the round began, and its number be used again.
         let Some(class) = &mut self.table.classes[number as usize] else { return false };
-        let Some(&(_, first)) = class.run.frames.first() else { return false };
-        class.members.begin();
-        class.served = Some(now);
-        if class.run.bytes > RUN_BYTES && class.run.frames.len() > 1 {
-            // Too long to be joined: the members take it from the ring, page by page.
-            class.run.clear();
-            let mut ids = std::mem::take(&mut self.round.ids);
-            class.members.serve(usize::MAX, &mut ids);
-            for &id in ids.iter().rev() {
-                self.fall_behind(id, Phase::CatchingUp { cursor: first, offset: 0 });
-                self.queue(id);
-            }
-            self.round.ids = ids;
+        if class.run.is_empty() {
             return false;
         }
+        class.members.begin();
+        class.served = Some(now);
         self.round.joined.clear();
         if class.run.frames.len() > 1 {
             for (frame, _) in &class.run.frames {
@@ -223,6 +120,9 @@ impl Shard {
             self.next_class();
             return 0;
         };
+        if let Some(first) = class.run.in_ring {
+            return self.leave_to_ring(number, first, max);
+        }
         let mut ids = std::mem::take(&mut self.round.ids);
         let mut sent = std::mem::take(&mut self.round.sent);
         sent.clear();
@@ -259,8 +159,34 @@ impl Shard {
             }
         }
         let served = ids.len() * each;
+        if served > 0 {
+            self.round.mark.sent();
+        }
         self.round.ids = ids;
         self.round.sent = sent;
+        self.close_class(number);
+        served
+    }
+
+    /// The run of a class is too long to be joined: up to `max` of its members take it from the ring, page by page.
+    #[cold]
+    fn leave_to_ring(&mut self, number: u32, first: Position, max: usize) -> usize {
+        let Some(class) = &mut self.table.classes[number as usize] else { return 0 };
+        let mut ids = std::mem::take(&mut self.round.ids);
+        class.members.serve(max, &mut ids);
+        for &id in ids.iter().rev() {
+            self.fall_behind(id, Phase::CatchingUp { cursor: first, offset: 0 });
+            self.queue(id);
+        }
+        let served = ids.len();
+        self.round.ids = ids;
+        self.close_class(number);
+        served
+    }
+
+    /// Goes on to the next class when this one was served.
+    #[inline]
+    fn close_class(&mut self, number: u32) {
         match &mut self.table.classes[number as usize] {
             Some(class) if !class.members.served() => {}
             Some(class) => {
@@ -269,7 +195,6 @@ impl Shard {
             }
             None => self.next_class(),
         }
-        served
     }
 
     fn next_class(&mut self) {
@@ -316,13 +241,13 @@ impl Shard {
                 class.run.clear();
             }
         }
-        if self.round.active {
+        if self.round.active() {
             self.end_round();
         }
     }
 
     /// The shard itself was lapped: nobody knows what the live ones missed, so all of them are told 410.
-    fn lapped(&mut self, now: Tick) {
+    pub(super) fn lapped(&mut self, now: Tick) {
         self.break_off_round();
         for number in 0..self.table.classes.len() {
             while let Some(id) = self.table.classes[number].as_ref().and_then(|class| class.members.newest())

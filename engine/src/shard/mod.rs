@@ -2,13 +2,14 @@
 //!
 //! A shard is a plain value. Its driver calls [`Shard::turn`] while it says so, tells it what happened
 //! ([`Shard::subscribe`], [`Shard::writable`], [`Shard::forget`], [`Shard::drain`]) and asks what ended
-//! ([`Shard::poll_ended`]). A turn is short: at most [`crate::limits::SENDS_PER_TURN`] deliveries or one page, so
-//! that the driver can look at its sockets and the clock between two. It never waits, and knows no socket: bytes
-//! go to an [`Outlet`].
+//! ([`Shard::poll_ended`]). A turn is short: at most [`crate::limits::SENDS_PER_TURN`] deliveries, one page or
+//! [`crate::limits::LOOKS_PER_TURN`] looks at classes, so that the driver can look at its sockets and the clock between
+//! two. It never waits, and knows no socket: bytes go to an [`Outlet`].
 //!
-//! One file per concern: `table` holds the watchers, `interest` narrows, `start` lets watches begin, `dispatch`
-//! serves the live, `catchup` those behind, `fallen` keeps the window open for those who were live a moment ago, `bookmark` the clock, `heartbeat` the quiet, `evict` the ends,
-//! `drain` the closing; `soonest` keeps slots in order, `timings` measures.
+//! One file per concern: `table` holds the watchers, `interest` narrows, `start` lets watches begin, `forming`
+//! sorts events into runs, `dispatch` serves the live, `catchup` those behind, `fallen` keeps the window open for those who
+//! were live a moment ago, `bookmark` the clock, `heartbeat` the quiet, `evict` the ends, `drain` the closing; `soonest` keeps
+//! slots in order, `timings` measures.
 
 mod bookmark;
 mod budget;
@@ -17,6 +18,7 @@ mod dispatch;
 mod drain;
 mod evict;
 mod fallen;
+mod forming;
 mod heartbeat;
 mod interest;
 mod soonest;
@@ -102,6 +104,10 @@ pub struct ShardConfig {
     pub bookmark_interval: Duration,
     /// How long a watch is quiet before it gets a heartbeat; `None`: it never gets one.
     pub heartbeat_interval: Option<Duration>,
+    /// What a turn looks at while it sorts events into runs: [`limits::LOOKS_PER_TURN`], less for tests.
+    pub looks_per_turn: usize,
+    /// Frames that are joined for one send: [`limits::RUN_FRAMES`], less for tests.
+    pub run_frames: usize,
 }
 
 impl Default for ShardConfig {
@@ -109,6 +115,8 @@ impl Default for ShardConfig {
         Self {
             bookmark_interval: limits::BOOKMARK_INTERVAL_DEFAULT,
             heartbeat_interval: Some(limits::HEARTBEAT_INTERVAL_DEFAULT),
+            looks_per_turn: limits::LOOKS_PER_TURN,
+            run_frames: limits::RUN_FRAMES,
         }
     }
 }
@@ -223,7 +231,8 @@ impl Shard {
         self.budget.settle(now);
         self.measure(now);
         if self.round.active() {
-            self.deliver(outlet, now);
+            // Nothing else before the round is over: whoever is live is owed all of it, and nobody in between joins them.
+            self.go_on_round(outlet, now);
             return Turn::Again;
         }
         self.wake_parked(now);

@@ -15,6 +15,8 @@ pub struct Stats {
     pub events_dispatched: u64,
     /// Rounds.
     pub rounds: u64,
+    /// Turns that ended while a round was still being sorted into runs.
+    pub rounds_paused: u64,
     /// Watches that began.
     pub watches_started: u64,
     /// Watches that ended, however.
@@ -44,6 +46,7 @@ impl Stats {
             heartbeats_sent: self.heartbeats_sent + other.heartbeats_sent,
             events_dispatched: self.events_dispatched + other.events_dispatched,
             rounds: self.rounds + other.rounds,
+            rounds_paused: self.rounds_paused + other.rounds_paused,
             watches_started: self.watches_started + other.watches_started,
             watches_ended: self.watches_ended + other.watches_ended,
             evicted: self.evicted + other.evicted,

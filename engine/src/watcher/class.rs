@@ -9,6 +9,7 @@ use crate::encoding::Encoding;
 use crate::event::Event;
 use crate::frame::FrameKind;
 use crate::key::Key;
+use crate::limits::RUN_BYTES;
 use crate::object::Object;
 use crate::planted::{Bug, planted};
 use crate::revision::{Position, Revision};
@@ -59,25 +60,51 @@ impl ClassKey {
     }
 }
 
-/// The frames of one round for one class, in order.
+/// The frames of one round for one class, in order; or, when they are too many to be joined, where in the ring they begin.
 #[derive(Debug, Default)]
 pub(crate) struct Run {
     pub(crate) frames: Vec<(Bytes, Position)>,
     pub(crate) bytes: usize,
     /// The last frame ends the watch.
     pub(crate) ends: bool,
+    /// There are too many frames: the members take them from the ring, from here on. None is kept.
+    pub(crate) in_ring: Option<Position>,
 }
 
 impl Run {
-    pub(crate) fn push(&mut self, frame: Bytes, position: Position) {
+    /// Adds a frame. Past [`RUN_BYTES`] or `frames_max`, but for a single frame, none is kept any more.
+    #[inline]
+    pub(crate) fn push(&mut self, frame: Bytes, position: Position, frames_max: usize) {
         self.bytes += frame.len();
         self.frames.push((frame, position));
+        if (self.bytes > RUN_BYTES || self.frames.len() > frames_max) && self.frames.len() > 1 {
+            self.leave_in_ring();
+        }
+    }
+
+    /// Keeps the place of the first frame alone. The room of the others goes with them: a large revision would leave it to
+    /// each class for ever.
+    #[cold]
+    fn leave_in_ring(&mut self) {
+        let in_ring = self.frames.first().map(|(_, position)| *position);
+        *self = Self { in_ring, ..Self::default() };
+    }
+
+    /// Whether nothing of the round is for this class.
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.frames.is_empty() && self.in_ring.is_none()
+    }
+
+    /// Whether what follows in the round is not for it to tell.
+    pub(crate) const fn is_closed(&self) -> bool {
+        self.ends || self.in_ring.is_some()
     }
 
     pub(crate) fn clear(&mut self) {
         self.frames.clear();
         self.bytes = 0;
         self.ends = false;
+        self.in_ring = None;
     }
 
     /// How many of the frames are events.
@@ -291,10 +318,30 @@ mod tests {
     #[test]
     fn a_partial_send_is_located() {
         let mut run = Run::default();
-        run.push(Bytes::from_static(b"abc"), Position::new(7));
-        run.push(Bytes::from_static(b"de"), Position::new(9));
+        run.push(Bytes::from_static(b"abc"), Position::new(7), 2);
+        run.push(Bytes::from_static(b"de"), Position::new(9), 2);
         let all: Vec<_> = (0..6).map(|taken| run.locate(taken)).collect();
         let at = |p, o| Some((Position::new(p), o));
         assert_eq!(all, [at(7, 0), at(7, 1), at(7, 2), at(9, 0), at(9, 1), None]);
+    }
+
+    #[test]
+    fn a_run_that_is_too_long_keeps_its_place_and_nothing_else() {
+        let large = Bytes::from(vec![0; RUN_BYTES + 1]);
+        let one = Bytes::from_static(b"abc");
+        for (frames, frames_max) in [(vec![one; 4], 3), (vec![large.clone(); 2], 100)] {
+            let mut run = Run::default();
+            for (frame, at) in frames.iter().zip(7..) {
+                assert!(!run.is_closed());
+                run.push(frame.clone(), Position::new(at), frames_max);
+            }
+            assert_eq!((run.in_ring, run.bytes, run.frames.capacity()), (Some(Position::new(7)), 0, 0));
+            assert!(run.is_closed() && !run.is_empty());
+            run.clear();
+            assert!(run.is_empty() && !run.is_closed());
+        }
+        let mut run = Run::default();
+        run.push(large, Position::new(7), 1);
+        assert!(!run.is_closed(), "one frame is not joined with anything");
     }
 }

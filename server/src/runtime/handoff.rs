@@ -75,7 +75,7 @@ impl Door {
 
 /// A shard's counts where any thread can read them. Each is right; together they may be some turns apart.
 #[derive(Debug, Default)]
-pub(super) struct Published([AtomicU64; 14]);
+pub(super) struct Published([AtomicU64; 15]);
 
 impl Published {
     pub(super) fn store(&self, stats: &Stats) {
@@ -94,6 +94,7 @@ impl Published {
             stats.classes,
             stats.refused,
             stats.heartbeats_sent,
+            stats.rounds_paused,
         ];
         for (slot, value) in self.0.iter().zip(values) {
             slot.store(value, Ordering::Relaxed);
@@ -117,6 +118,7 @@ impl Published {
             classes: at(11),
             refused: at(12),
             heartbeats_sent: at(13),
+            rounds_paused: at(14),
         }
     }
 }

@@ -249,6 +249,7 @@ pub fn start(
         shard_config: ShardConfig {
             bookmark_interval: plan.bookmark_interval,
             heartbeat_interval: plan.heartbeat_interval,
+            ..ShardConfig::default()
         },
         remote: plan.remote,
         facts: Facts {

@@ -150,6 +150,16 @@ coverage! {
     pages_expired,
     /// Rounds that did not reach the newest event.
     rounds_split,
+    /// Batches that changed every name.
+    huge_batches,
+    /// Turns that ended while a round was being sorted into runs.
+    rounds_paused,
+    /// ... and what came before the next turn: watches that began,
+    paused_starts,
+    /// watches that the driver took back,
+    paused_forgotten,
+    /// and shards that were given up.
+    paused_abandoned,
     /// Runs that were too long to be joined.
     long_runs,
     /// Initial states of more objects than one page looks at.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use revcast_engine::limits::{LOOKS_PER_TURN, RUN_FRAMES};
 use revcast_engine::tick::Tick;
 
 use super::pipe::Nature;
@@ -43,6 +44,13 @@ pub(crate) struct Plan {
     pub(crate) burst: usize,
     /// Changes of one revision, at most.
     pub(crate) revision_max: usize,
+    /// In a hundred batches, so many change every name.
+    pub(crate) huge: usize,
+    /// What a turn of a shard looks at, and the frames of a run.
+    pub(crate) looks_per_turn: usize,
+    pub(crate) run_frames: usize,
+    /// Turns in one step, at most.
+    pub(crate) turns: usize,
     /// In a hundred objects, so many are larger than a page.
     pub(crate) large: usize,
     /// In a hundred values, so many cannot be served.
@@ -59,6 +67,44 @@ pub(crate) struct Plan {
 
 impl Plan {
     pub(crate) fn new(rng: &mut Rng) -> Self {
+        // Numbers of its own: what else a seed draws does not hang on it.
+        let mut own = rng.clone().fork().fork();
+        let plan = Self::usual(rng);
+        if own.percent(6) {
+            plan.with_huge_revisions(&mut own)
+        } else if own.percent(10) {
+            let looks_per_turn = *own.pick(&[1, 4, 20]);
+            Self { looks_per_turn, run_frames: *own.pick(&[1, 2, RUN_FRAMES]), ..plan }
+        } else {
+            plan
+        }
+    }
+
+    /// Revisions of many changes for many selectors: more than a shard looks at in one turn.
+    fn with_huge_revisions(self, own: &mut Rng) -> Self {
+        let waits = own.percent(60);
+        Self {
+            steps: own.range(150, 400),
+            shards: own.range(1, 2),
+            names: own.range(20, 120),
+            clients: own.range(20, 60),
+            alike: 0,
+            slots: if waits { 2048 } else { 256 },
+            bytes_max: 1_000_000,
+            waits,
+            burst: own.range(1, 3),
+            huge: *own.pick(&[10, 30, 60]),
+            looks_per_turn: *own.pick(&[5, 50, 300, 1_500]),
+            run_frames: *own.pick(&[2, 5, 20, RUN_FRAMES]),
+            turns: *own.pick(&[6, 60]),
+            // So many turns a step last: shorter than the shortest interval, or something is due in each.
+            turn_cost: self.turn_cost.min(Duration::from_micros(10)),
+            large: 0,
+            ..self
+        }
+    }
+
+    fn usual(rng: &mut Rng) -> Self {
         let crowd = rng.percent(4);
         let large = if !crowd && rng.percent(5) { *rng.pick(&[5, 20, 40, 80]) } else { 0 };
         let many = rng.percent(3);
@@ -113,6 +159,10 @@ impl Plan {
             loaded: if rng.percent(40) { if many { 97 } else { 60 } } else { 0 },
             waits,
             revision_max: *rng.pick(&[6, 6, 6, 40]),
+            huge: 0,
+            looks_per_turn: LOOKS_PER_TURN,
+            run_frames: RUN_FRAMES,
+            turns: 6,
             burst: if waits { *rng.pick(&[1, 1, 2, 4]) } else { *rng.pick(&[1, 4, 16, 40]) },
             large,
             unreadable,

@@ -96,6 +96,7 @@ impl World {
             jitter: u8::try_from(self.rng.below(256)).unwrap_or(u8::MAX),
             as_of_seconds: at,
         };
+        self.net.coverage.paused_starts += u64::from(self.shards[shard].paused);
         let id = self.shards[shard].shard.subscribe(subscription, now);
         let nature = self.plan.nature(&mut self.rng, now);
         let number = self.net.watches.len();

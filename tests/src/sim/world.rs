@@ -39,6 +39,8 @@ pub(crate) struct Driven {
     slept: Tick,
     /// Turns in which nothing visible happened.
     useless: usize,
+    /// Its last turn left a round that is not sorted into runs yet.
+    pub(crate) paused: bool,
     /// It was given up.
     pub(crate) abandoned: bool,
 }
@@ -88,11 +90,14 @@ impl World {
         let config = ShardConfig {
             bookmark_interval: plan.bookmark_interval,
             heartbeat_interval: plan.heartbeat_interval,
+            looks_per_turn: plan.looks_per_turn,
+            run_frames: plan.run_frames,
         };
         let shards = (0..plan.shards).map(|number| Driven {
             shard: Shard::new(number, feed.clone(), config),
             slept: Tick::ZERO,
             useless: 0,
+            paused: false,
             abandoned: false,
         });
         let shards = shards.collect();
@@ -135,7 +140,7 @@ impl World {
                 Action::Compact => self.compact()?,
                 Action::Turn => {
                     let shard = self.rng.below(self.shards.len());
-                    for _ in 0..self.rng.range(1, 6) {
+                    for _ in 0..self.rng.range(1, self.plan.turns) {
                         if self.turn(shard)? != Turn::Again {
                             break;
                         }
@@ -218,8 +223,10 @@ impl World {
         }
         let split = after.rounds > before.rounds && reached.get() < oracle.visible;
         let long = sends == 0 && after.live < before.live && after.evicted == before.evicted;
+        driven.paused = after.rounds_paused > before.rounds_paused;
         let coverage = &mut self.net.coverage;
         coverage.turns += 1;
+        coverage.rounds_paused += after.rounds_paused - before.rounds_paused;
         coverage.crowds += u64::from(sends >= SENDS_PER_TURN as u64);
         coverage.rounds_split += u64::from(split);
         coverage.long_runs += u64::from(long);
@@ -383,6 +390,7 @@ impl World {
         self.net.note(|_| format!("shard {shard} forgets watch {at} (open: {open})"));
         if open {
             self.net.coverage.forgotten_watches += 1;
+            self.net.coverage.paused_forgotten += u64::from(self.shards[shard].paused);
             self.over(at);
         }
     }
@@ -395,8 +403,10 @@ impl World {
             if !all && shard != one {
                 continue;
             }
+            self.net.coverage.paused_abandoned += u64::from(self.shards[shard].paused);
             self.shards[shard].shard.abandon(self.net.now);
             self.shards[shard].abandoned = true;
+            self.shards[shard].paused = false;
             self.net.coverage.abandons += 1;
             self.net.note(|_| format!("shard {shard} is given up"));
             let open: Vec<usize> = self.net.open(shard).collect();

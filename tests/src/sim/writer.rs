@@ -24,11 +24,21 @@ impl World {
         let gap = if self.rng.percent(20) { self.rng.range_u64(2, 5) } else { 1 };
         let revision = self.net.oracle.taken + gap;
         let seconds = self.seconds();
-        let size = if self.rng.percent(50) { 1 } else { self.rng.range(2, self.plan.revision_max) };
+        let names = self.net.oracle.names.len();
+        let huge = self.plan.huge > 0 && self.rng.percent(self.plan.huge);
+        let deleted = if huge { *self.rng.pick(&[10, 90]) } else { 25 };
+        let size = if huge {
+            names
+        } else if self.rng.percent(50) {
+            1
+        } else {
+            self.rng.range(2, self.plan.revision_max)
+        };
+        self.net.coverage.huge_batches += u64::from(huge);
         let mut changes = Vec::new();
         let mut states = Vec::new();
-        for _ in 0..size {
-            let at = self.rng.below(self.net.oracle.names.len());
+        for nth in 0..size {
+            let at = if huge { nth } else { self.rng.below(names) };
             if states.iter().any(|(name, _)| *name == at) {
                 continue;
             }
@@ -37,7 +47,7 @@ impl World {
             let known = newest.is_some_and(|newest| newest.unreadable.is_none());
             let name = &self.net.oracle.names[at];
             let key = name.key.clone();
-            let delete = if exists { self.rng.percent(25) } else { self.rng.percent(3) };
+            let delete = if exists { self.rng.percent(deleted) } else { self.rng.percent(3) };
             if delete {
                 changes.push(Change { key, value: None });
                 states.push((at, None));

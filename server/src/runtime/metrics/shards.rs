@@ -56,6 +56,8 @@ impl Engine<'_> {
         let help = "Events taken from the ring.";
         self.each(page, counter, "revcast_events_dispatched_total", help, |s| s.events_dispatched);
         self.each(page, counter, "revcast_rounds_total", "Rounds of dispatch.", |s| s.rounds);
+        let help = "Turns that ended while a round's events were still being sorted by selectors.";
+        self.each(page, counter, "revcast_rounds_paused_total", help, |s| s.rounds_paused);
     }
 
     fn each(&self, page: &mut Page, kind: Kind, name: &str, help: &str, read: impl Fn(&Stats) -> u64) {

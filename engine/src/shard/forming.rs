@@ -1,0 +1,205 @@
+//! How a round is formed: the newest events of the ring, sorted into a run for each class that cares.
+//!
+//! It owns the place at which it stopped: one revision may be of so many events, for so many classes, that sorting it takes
+//! many turns. Meanwhile nothing is sent and `dispatched` stays where it was: so nobody becomes live, and a watch that begins
+//! is behind. A round ends where a revision ends, so nothing can come between two events of one revision.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::Shard;
+use super::dispatch::Stage;
+use super::timings::Mark;
+use crate::event::Event;
+use crate::limits::{ROUND_BYTES, ROUND_EVENTS, ROUND_REQUIREMENTS};
+use crate::planted::{Bug, planted};
+use crate::revision::{Position, Revision};
+use crate::ring::Missing;
+use crate::tick::Tick;
+
+/// A round whose events are being sorted.
+#[derive(Debug)]
+pub(super) struct Forming {
+    /// What was published when it began: it takes nothing newer.
+    head: Position,
+    progress: Revision,
+    /// The next event to take.
+    at: Position,
+    /// The event that was taken last, while classes are left to ask about it.
+    event: Option<Arc<Event>>,
+    /// How many of its candidates were asked.
+    asked: usize,
+    /// The revision of the event that was taken last.
+    revision: Revision,
+    events: usize,
+    bytes: usize,
+    /// Classes, requirements and attributes that were looked at.
+    looks: usize,
+    /// It has enough, and stands where a revision ends.
+    full: bool,
+    unreadable: bool,
+    /// When the source had its first event.
+    arrived: Option<Tick>,
+}
+
+impl Shard {
+    /// Begins to take events from the ring, and goes on until the round is formed or the turn is over.
+    pub(super) fn begin_round(&mut self, now: Tick) {
+        // The progress is read before the head: its events are before the head.
+        let progress = self.feed.ring.progress();
+        let forming = Forming {
+            head: self.feed.ring.head(),
+            progress,
+            at: self.dispatched,
+            event: None,
+            asked: 0,
+            revision: self.revision,
+            events: 0,
+            bytes: 0,
+            looks: 0,
+            full: false,
+            unreadable: false,
+            arrived: None,
+        };
+        self.round.began = now;
+        self.round.just_ended = false;
+        self.form_round(forming, now);
+    }
+
+    /// Sorts events into runs until none is left for the round, or the turn is over.
+    pub(super) fn form_round(&mut self, mut forming: Forming, now: Tick) {
+        let pause = forming.looks + self.config.looks_per_turn.max(1);
+        while forming.event.is_some() || (forming.at < forming.head && !forming.full) {
+            if forming.looks >= pause {
+                self.stats.rounds_paused += 1;
+                self.round.stage = Stage::Forming(forming);
+                return;
+            }
+            let event = match forming.event.take() {
+                Some(event) => event,
+                None => match self.feed.ring.get(forming.at) {
+                    Ok(event) => {
+                        self.take_event(&mut forming, &event);
+                        event
+                    }
+                    Err(Missing::NotYet) => break,
+                    Err(Missing::Lapped) => {
+                        self.lapped(now);
+                        return;
+                    }
+                },
+            };
+            self.ask_candidates(&mut forming, event, pause);
+        }
+        self.formed(&forming, now);
+    }
+
+    /// Takes the next event into the round, and looks up which classes it may mean something to.
+    fn take_event(&mut self, forming: &mut Forming, event: &Event) {
+        forming.at = forming.at.next();
+        forming.revision = event.revision;
+        forming.arrived.get_or_insert(event.arrived);
+        forming.events += 1;
+        forming.bytes += event.weight();
+        forming.asked = 0;
+        forming.looks += 1;
+        let candidates = &mut self.round.candidates;
+        if event.refusal().is_some() {
+            forming.unreadable = true;
+            candidates.clear();
+            if !planted(Bug::UnreadableSkipped) {
+                self.table.interest.covering(event.key(), candidates);
+            }
+        } else if planted(Bug::SkippedEvent) && event.position.get() % 17 == 3 {
+            candidates.clear();
+        } else {
+            forming.looks += self.table.interest.candidates(event, candidates);
+        }
+    }
+
+    /// Puts an event's frames into the runs of the classes that it means something to, until the turn is over.
+    fn ask_candidates(&mut self, forming: &mut Forming, event: Arc<Event>, pause: usize) {
+        let candidates = std::mem::take(&mut self.round.candidates);
+        let refusal = event.refusal();
+        while let Some(&number) = candidates.get(forming.asked)
+            && forming.looks < pause
+        {
+            forming.asked += 1;
+            forming.looks += match refusal {
+                None => self.add_event(number, &event),
+                Some(refusal) => self.add_refusal(number, &event, refusal),
+            };
+        }
+        let left = forming.asked < candidates.len() && !planted(Bug::PausedEventDropped);
+        self.round.candidates = candidates;
+        if left {
+            forming.event = Some(event);
+            return;
+        }
+        let full = forming.events >= ROUND_EVENTS
+            || forming.bytes >= ROUND_BYTES
+            || forming.looks >= ROUND_REQUIREMENTS;
+        forming.full = (event.ends_revision && full) || planted(Bug::SplitRevision);
+    }
+
+    /// Puts an event's frame into the run of a class, if it means something to it. How much it looked at.
+    fn add_event(&mut self, number: u32, event: &Arc<Event>) -> usize {
+        let Some(class) = &self.table.classes[number as usize] else { return 1 };
+        // A class without members has none before the round is over. It may be another class than the one that was named, when
+        // turns came between: that one is gone, and this one has no members either.
+        if class.members.is_empty() || class.run.is_closed() {
+            return 1;
+        }
+        let looks = 1 + class.key.selector.requirements();
+        if let Some(kind) = class.key.verdict(event) {
+            let frame = self.feed_frame(event, &class.key, kind, class.run.is_empty());
+            self.add_frame(number, frame, event.position);
+        }
+        looks
+    }
+
+    /// A value became unreadable: a class that covers its key is told so, and gets nothing more. How much it looked at.
+    fn add_refusal(&mut self, number: u32, event: &Event, refusal: &Bytes) -> usize {
+        let Some(class) = &self.table.classes[number as usize] else { return 1 };
+        let known = || event.before.as_ref().is_some_and(|before| class.key.matches_object(before));
+        if class.members.is_empty()
+            || class.run.is_closed()
+            || planted(Bug::UnreadableToldBySelector) && !known()
+        {
+            return 1;
+        }
+        self.add_frame(number, refusal.clone(), event.position);
+        if let Some(class) = &mut self.table.classes[number as usize] {
+            // Of a run that is left to the ring, the members find the end there.
+            class.run.ends = class.run.in_ring.is_none();
+        }
+        1
+    }
+
+    fn add_frame(&mut self, number: u32, frame: Bytes, position: Position) {
+        if let Some(class) = &mut self.table.classes[number as usize] {
+            if class.run.is_empty() {
+                self.round.classes.push(number);
+            }
+            class.run.push(frame, position, self.config.run_frames);
+        }
+    }
+
+    /// Every event of the round is in the runs: they can be served.
+    fn formed(&mut self, forming: &Forming, now: Tick) {
+        self.stats.events_dispatched += forming.at.since(self.dispatched);
+        self.stats.rounds += 1;
+        self.dispatched = forming.at;
+        let all = forming.at == forming.head;
+        self.revision = if all { forming.revision.max(forming.progress) } else { forming.revision };
+        self.round.stage = Stage::Serving;
+        self.round.at = 0;
+        self.round.begun = false;
+        let heard = forming.arrived.filter(|_| !self.round.classes.is_empty());
+        self.round.mark = heard.map_or(Mark::Nothing, Mark::Begun);
+        if forming.unreadable {
+            self.refuse_parked(now);
+        }
+    }
+}
