@@ -11,6 +11,7 @@ pub mod decode;
 pub mod encoding;
 mod event;
 pub mod frame;
+pub mod gap;
 pub mod histogram;
 pub mod index;
 pub mod key;

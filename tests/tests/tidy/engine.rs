@@ -26,7 +26,18 @@ const BANNED: [(&[&str], &str); 11] = [
 const LAYERS: [(&str, &[&str]); 5] = [
     (
         "vocabulary",
-        &["attributes", "change", "histogram", "key", "limits", "planted", "resource", "revision", "tick"],
+        &[
+            "attributes",
+            "change",
+            "gap",
+            "histogram",
+            "key",
+            "limits",
+            "planted",
+            "resource",
+            "revision",
+            "tick",
+        ],
     ),
     ("turning", &["decode", "encoding", "frame", "selector"]),
     ("keeping", &["event", "index", "object", "ring"]),
