@@ -26,7 +26,7 @@ fn create(client: &Client, name: &str) -> u64 {
 
 /// Creates three objects and lists the first of all.
 fn hold(client: &Client, prefix: &str) -> Held {
-    let revision = (0..3).map(|n| create(client, &format!("{prefix}{n}"))).last().unwrap();
+    let revision = (0..3).map(|n| create(client, &format!("{prefix}{n}"))).max().unwrap();
     let list = client.get(&format!("{MAPS}?limit=1")).json();
     assert_eq!(list["metadata"]["resourceVersion"], revision.to_string());
     Held { revision, token: list["metadata"]["continue"].as_str().unwrap().to_owned() }

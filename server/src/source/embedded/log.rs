@@ -240,7 +240,7 @@ impl Log {
     /// Commits the group: when this returns it has reached the disk.
     pub(super) fn flush(&mut self) -> Result<(), Fault> {
         let newest = self.pending.revisions.last().map(|&(revision, _)| revision);
-        let Some(revision) = newest.or(self.start.map(|gap| gap.next)) else { return Ok(()) };
+        let Some(revision) = newest.or_else(|| self.start.map(|gap| gap.next)) else { return Ok(()) };
         let txn = self.db()?.begin_write()?;
         {
             if let Some(gap) = self.start {
