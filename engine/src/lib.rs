@@ -12,6 +12,7 @@ pub mod encoding;
 pub mod escape;
 mod event;
 pub mod frame;
+pub mod gap;
 pub mod histogram;
 pub mod index;
 pub mod key;

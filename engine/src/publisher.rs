@@ -17,6 +17,7 @@ use crate::decode::Decoder;
 use crate::encoding::{Encode, Encoding};
 use crate::event::{Event, FrameName, Times};
 use crate::frame::FrameKind;
+use crate::gap::Gap;
 use crate::index::{Expired, Past, Snapshot};
 use crate::key::{Key, ResourceId};
 use crate::limits;
@@ -95,6 +96,8 @@ pub struct Feed {
     unreadable: Arc<AtomicUsize>,
     /// Bytes that the window may hold now; never more than the [`RingLimits`] say.
     window_bytes_max: Arc<AtomicU64>,
+    /// What the source skipped, oldest first: a few, and asked only where a watch or a list begins.
+    gaps: Arc<ArcSwap<Vec<Gap>>>,
 }
 
 impl Feed {
@@ -108,10 +111,13 @@ impl Feed {
     /// snapshot: at most one in [`limits::KEPT_SNAPSHOTS`] of the ring, and one batch.
     ///
     /// # Errors
-    /// [`Expired`] when the window does not reach back that far. A revision that is not reached yet gives the
-    /// newest state: wait for it first.
+    /// [`Expired`] when the window does not reach back that far, or the source skipped the revision. A revision that is not
+    /// reached yet gives the newest state: wait for it first.
     pub fn past(&self, resource: ResourceId, revision: Revision) -> Result<Past, Expired> {
         let newest = self.snapshot();
+        if let Some(gap) = self.gap_around(revision) {
+            return Err(Expired { oldest: gap.next });
+        }
         let oldest = self.ring.forgotten();
         if revision < oldest && revision < newest.revision() {
             return Err(Expired { oldest });
@@ -133,6 +139,14 @@ impl Feed {
     #[must_use]
     pub fn forgotten(&self) -> Revision {
         self.ring.forgotten()
+    }
+
+    /// The gap that a revision lies in: the source never wrote it. A revision that was found reached before this is asked
+    /// is found in every gap that it lies in.
+    pub(crate) fn gap_around(&self, revision: Revision) -> Option<Gap> {
+        let gaps = self.gaps.load();
+        let nearest = gaps.partition_point(|gap| gap.next <= revision);
+        gaps.get(nearest).copied().filter(|gap| gap.contains(revision))
     }
 
     /// Events in the window.
@@ -271,6 +285,7 @@ impl Publisher {
             frames_made: Arc::new(AtomicU64::new(0)),
             unreadable: Arc::new(AtomicUsize::new(0)),
             window_bytes_max: Arc::new(AtomicU64::new(limits.bytes)),
+            gaps: Arc::default(),
         };
         let publisher = Self {
             feed: feed.clone(),
@@ -353,6 +368,18 @@ impl Publisher {
     /// The source's word that it has sent everything up to `revision`.
     pub fn handle_progress(&mut self, revision: Revision) {
         self.index.revision = self.index.revision.max(revision);
+    }
+
+    /// The source's word that it never wrote, and never will, a revision in `gap`: it goes on behind [`Gap::next`], where the
+    /// state is that of [`Gap::last`]. Whoever names a revision in it saw another history, and is told that it is
+    /// expired: where a watch begins, also one that waited for it, and where a past state is asked for. Gaps come in order.
+    pub fn skip(&mut self, gap: Gap) {
+        // Visible before the progress that passes it.
+        let mut gaps = Vec::clone(&self.feed.gaps.load());
+        debug_assert!(gaps.last().is_none_or(|before| before.next <= gap.last), "gaps come in order");
+        gaps.push(gap);
+        self.feed.gaps.store(Arc::new(gaps));
+        self.handle_progress(gap.next);
     }
 
     /// Makes everything taken so far visible to all shards, and keeps the window within its bytes.

@@ -230,8 +230,8 @@ fn start_embedded(
 ) -> Result<(runtime::Running, String), Failure> {
     let names: Vec<String> = registry.iter().map(|resource| resource.storage_name().to_owned()).collect();
     let store_config = match &config.data_dir {
-        None => StoreConfig::memory(names),
-        Some(dir) => StoreConfig::durable(dir, names),
+        None => StoreConfig::memory(names, publishing::wall_now()),
+        Some(dir) => StoreConfig::durable(dir, names, publishing::wall_now()),
     };
     let (store, recovery) = Store::open(&store_config).map_err(|error| Failure::Run(error.to_string()))?;
     for undeclared in &recovery.undeclared {
@@ -240,8 +240,9 @@ fn start_embedded(
             undeclared.objects, undeclared.resource
         ));
     }
-    // etcd's clock begins at 1 too; 0 means "any" on the wire.
-    let start = Revision::new(recovery.compacted.get().max(1));
+    recovery.clock.iter().for_each(|fault| log::warn(&fault.to_string()));
+    // A file from before lives were kept may have compacted nothing; 0 means "any" on the wire.
+    let start = recovery.compacted.max(Revision::new(1));
     let (mut publisher, feed) = engine.start(start);
     publishing::replay(&recovery, &mut publisher).map_err(Failure::Run)?;
     let store_is = match &config.data_dir {

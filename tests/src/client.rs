@@ -96,6 +96,17 @@ impl Client {
         self.request("GET", path, &[], &[])
     }
 
+    /// The newest revision of the store.
+    ///
+    /// # Panics
+    /// When it does not answer, or with none.
+    #[must_use]
+    pub fn newest(&self) -> u64 {
+        let list = self.get("/api/v1/namespaces/nobody/secrets").json();
+        let text = list["metadata"]["resourceVersion"].as_str();
+        text.and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("no revision in {list}"))
+    }
+
     /// POST, PUT or DELETE of JSON.
     #[must_use]
     pub fn send(&self, method: &str, path: &str, body: &Value) -> Response {

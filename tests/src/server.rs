@@ -322,8 +322,21 @@ impl Server {
     /// When it is gone.
     #[must_use]
     pub fn resident_kb(&self) -> u64 {
+        self.memory_kb("VmRSS:")
+    }
+
+    /// The most kilobytes of memory that it ever had in RAM.
+    ///
+    /// # Panics
+    /// When it is gone.
+    #[must_use]
+    pub fn peak_kb(&self) -> u64 {
+        self.memory_kb("VmHWM:")
+    }
+
+    fn memory_kb(&self, field: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("it runs");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a running process");
+        let line = status.lines().find_map(|line| line.strip_prefix(field)).expect("a running process");
         line.trim().trim_end_matches(" kB").parse().expect("a number")
     }
 

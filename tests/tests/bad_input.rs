@@ -129,7 +129,8 @@ fn every_row_of_the_catalogue() {
     let client = server.client();
     let other = json!({"metadata": {"name": "other"}, "data": {"secret": SECRET}});
     assert_eq!(client.send("POST", "/api/v1/namespaces/other/configmaps", &other).status, 201);
-    let mut healthy = client.watch("/api/v1/namespaces/h/configmaps?watch=1&resourceVersion=1").unwrap();
+    let from = format!("/api/v1/namespaces/h/configmaps?watch=1&resourceVersion={}", client.newest());
+    let mut healthy = client.watch(&from).unwrap();
     let rows = rows::rows();
     let numbers: BTreeSet<u32> = rows.iter().map(|row| row.number).collect();
     assert_eq!(numbers, (1..=42).chain(51..=60).collect(), "a row of the catalogue is missing");

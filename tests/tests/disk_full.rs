@@ -47,7 +47,7 @@ fn writes_are_refused_until_there_is_room() {
     let options = ["--data-dir", &data, "--compact-interval", "1s"];
     let server = Server::start(&options);
     let client = server.client();
-    let mut watch = client.watch(&format!("{MAPS}?watch=1&resourceVersion=1")).unwrap();
+    let mut watch = client.watch(&format!("{MAPS}?watch=1&resourceVersion={}", client.newest())).unwrap();
     let mut promised = BTreeMap::new();
     let mut refused = Vec::new();
     let mut number = 0;
@@ -108,4 +108,83 @@ fn writes_are_refused_until_there_is_room() {
     server.kill();
     let server = Server::start(&options);
     assert_eq!(listed(&server.client()), promised, "what was acknowledged is there, and nothing else");
+}
+
+/// Writes until there is no room three times in a row.
+fn fill(server: &Server, data: &str) {
+    let size = std::fs::metadata(format!("{data}/revcast.redb")).unwrap().len();
+    limit_files(server, Some(size.max(FILE_BYTES_MAX)));
+    let (client, mut refused) = (server.client(), 0);
+    for number in 0..2000 {
+        match put(&client, number).0 {
+            201 => refused = 0,
+            507 => refused += 1,
+            other => panic!("{other}"),
+        }
+        if refused == 3 {
+            return;
+        }
+    }
+    panic!("the disk does not fill");
+}
+
+#[test]
+fn a_compaction_without_room_says_so_and_is_made_when_there_is_some() {
+    if !embedded_only("it is about the embedded store's file") {
+        return;
+    }
+    let scratch = Scratch::new("disk-full-compact");
+    let data = format!("{}/data", scratch.path());
+    let options = ["--data-dir", &data, "--compact-interval", "0"];
+    let server = Server::start(&options);
+    let old = server.client().newest();
+    fill(&server, &data);
+    let newest = server.client().newest();
+    let compact = || server.admin_client().request("POST", &format!("/compact?revision={newest}"), &[], &[]);
+    // At once, when the disk is not asked, and later, when it is.
+    for pause in [0, 1200, 1200] {
+        std::thread::sleep(Duration::from_millis(pause));
+        let reply = compact();
+        assert_eq!(reply.status, 507, "{}", reply.text());
+        assert!(
+            reply.text().contains("not compacted") && reply.text().contains("has no room"),
+            "{}",
+            reply.text()
+        );
+        assert!(server.metric("revcast_store_compacted_revision") < newest);
+    }
+    // Nothing that can be read was forgotten by that.
+    let mut watch = server.client().watch(&format!("{MAPS}?watch=1&resourceVersion={old}")).unwrap();
+    assert_eq!(watch.next_event().0, "ADDED");
+    drop(watch);
+
+    limit_files(&server, None);
+    std::thread::sleep(Duration::from_millis(1200));
+    let reply = compact();
+    assert_eq!((reply.status, reply.text()), (200, format!("compacted revision {newest}\n")));
+    assert_eq!(server.metric("revcast_store_compacted_revision"), newest);
+    assert_eq!(server.metric("revcast_store_full"), 0, "a compaction shows it as well as a write");
+    let all = listed(&server.client());
+    server.kill();
+    let server = Server::start(&options);
+    assert_eq!(listed(&server.client()), all);
+    assert_eq!(server.metric("revcast_forgotten_revision"), newest, "the file has forgotten it too");
+}
+
+/// Nobody writes and nobody asks: what is due is made nevertheless.
+#[test]
+fn a_due_compaction_that_found_no_room_is_made_when_there_is_some() {
+    if !embedded_only("it is about the embedded store's file") {
+        return;
+    }
+    let scratch = Scratch::new("disk-full-due");
+    let data = format!("{}/data", scratch.path());
+    let server = Server::start(&["--data-dir", &data, "--compact-interval", "1s", "--ring-bytes", "1MiB"]);
+    fill(&server, &data);
+    // It is due at least twice meanwhile.
+    std::thread::sleep(Duration::from_millis(3500));
+    let forgotten = server.metric("revcast_forgotten_revision");
+    assert!(server.metric("revcast_store_compacted_revision") < forgotten, "there is no room to compact");
+    limit_files(&server, None);
+    server.wait_for_metric("revcast_store_compacted_revision", forgotten);
 }

@@ -99,8 +99,10 @@ fn requests_around_a_watch() {
 fn watches_behind_a_watch() {
     let server = Server::start(&["--max-watchers", "3"]);
     let client = server.client();
-    let watch =
-        "GET /api/v1/configmaps?watch=1&resourceVersion=1&timeoutSeconds=1 HTTP/1.1\r\nHost: h\r\n\r\n";
+    let newest = client.newest();
+    let watch = format!(
+        "GET /api/v1/configmaps?watch=1&resourceVersion={newest}&timeoutSeconds=1 HTTP/1.1\r\nHost: h\r\n\r\n"
+    );
     for _ in 0..5 {
         let mut connection = client.connect().unwrap();
         connection.write_raw(watch.repeat(2).as_bytes()).unwrap();

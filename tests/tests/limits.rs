@@ -34,7 +34,7 @@ fn rest(stream: &mut TcpStream) -> String {
 fn a_thousand_slow_heads_are_cut_off_and_disturb_nobody() {
     let server = Server::start(&["--head-timeout", "3s"]);
     let client = server.client();
-    let mut watch = client.watch(&format!("{MAPS}?watch=1&resourceVersion=1")).unwrap();
+    let mut watch = client.watch(&format!("{MAPS}?watch=1&resourceVersion={}", client.newest())).unwrap();
     let begun = Instant::now();
     let mut slow: Vec<TcpStream> = (0..1000).map(|_| TcpStream::connect(&server.address).unwrap()).collect();
     let head = format!("GET /livez HTTP/1.1\r\nHost: h\r\nX: {}\r\n\r\n", "x".repeat(50));
@@ -93,7 +93,10 @@ fn who_is_silent_is_cut_off() {
     assert!(said.starts_with("HTTP/1.1 408 ") && said.contains("Connection: close"), "{said}");
     assert!(said.contains("the body is not whole after 1 s"), "{said}");
     // A watch is neither: it goes on for as long as it likes.
-    let mut watch = server.client().watch(&format!("{MAPS}?watch=1&resourceVersion=1")).unwrap();
+    let mut watch = server
+        .client()
+        .watch(&format!("{MAPS}?watch=1&resourceVersion={}", server.client().newest()))
+        .unwrap();
     assert!(watch.is_quiet_for(Duration::from_secs(3)));
     create(&server.client(), "one");
     assert_eq!(watch.next_event().1["metadata"]["name"], "one");
@@ -175,7 +178,7 @@ fn elsewhere(port: u16) -> TcpStream {
 fn a_panic_ends_its_connection_alone() {
     let server = Server::start(&[]);
     let client = server.client();
-    let mut watch = client.watch(&format!("{MAPS}?watch=1&resourceVersion=1")).unwrap();
+    let mut watch = client.watch(&format!("{MAPS}?watch=1&resourceVersion={}", client.newest())).unwrap();
     let mut beside = client.connect().unwrap();
     assert_eq!(beside.request("GET", "/livez", &[], &[]).unwrap().status, 200);
     if client

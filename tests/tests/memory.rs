@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use revcast_tests::server::Server;
+use revcast_tests::server::{Scratch, Server, embedded_only};
 use serde_json::json;
 
 const MAPS: &str = "/api/v1/namespaces/m/configmaps";
@@ -20,9 +20,10 @@ fn a_store_that_grows_stops_at_the_limit_and_goes_on_below_it() {
     let server = Server::start(&["--max-memory", "160MiB", "--ring-bytes", "16MiB", "--shards", "1"]);
     let client = server.client();
     assert_eq!(server.metric("revcast_memory_max_bytes"), LIMIT_KB << 10);
-    let mut watch = client.watch(&format!("{MAPS}?watch=1&resourceVersion=1")).unwrap();
+    let start = client.newest();
+    let mut watch = client.watch(&format!("{MAPS}?watch=1&resourceVersion={start}")).unwrap();
     // One who never reads: the window will pass him.
-    let deaf = client.watch(&format!("{MAPS}?watch=1&resourceVersion=1")).unwrap();
+    let deaf = client.watch(&format!("{MAPS}?watch=1&resourceVersion={start}")).unwrap();
 
     // How many are to come, once that is known; and how many have.
     let (all, seen) = (AtomicU64::new(u64::MAX), AtomicU64::new(0));
@@ -71,7 +72,7 @@ fn a_store_that_grows_stops_at_the_limit_and_goes_on_below_it() {
 
     // Who is new and would need more is told so, on a connection that goes on; one object is read as ever.
     let mut connection = client.connect().unwrap();
-    for path in [format!("{MAPS}?watch=1&resourceVersion=1"), MAPS.to_owned()] {
+    for path in [format!("{MAPS}?watch=1&resourceVersion={start}"), MAPS.to_owned()] {
         let refused = connection.request("GET", &path, &[], &[]).unwrap();
         assert_eq!((refused.status, refused.header("retry-after")), (429, Some("1")), "{}", refused.text());
     }
@@ -96,4 +97,40 @@ fn a_store_that_grows_stops_at_the_limit_and_goes_on_below_it() {
     }
     let mut watch = client.watch(&format!("{MAPS}?watch=1")).unwrap();
     assert_eq!(watch.next_event().1["metadata"]["name"], "again");
+}
+
+/// Writes of 1 MiB that a start has to read again.
+const WRITES: u64 = 150;
+
+/// What a store remembers is read back through the window, however much that is.
+#[test]
+fn a_long_history_is_replayed_within_the_window() {
+    if !embedded_only("it starts the server on its --data-dir") {
+        return;
+    }
+    let scratch = Scratch::new("memory-start");
+    let data = format!("{}/data", scratch.path());
+    let options = ["--data-dir", &data, "--ring-bytes", "8MiB", "--shards", "1", "--compact-interval", "0"];
+    let server = Server::start(&options);
+    let mut connection = server.client().connect().unwrap();
+    for number in 0..WRITES {
+        let data = json!({"n": number.to_string(), "k": "x".repeat(1 << 20)});
+        let object = json!({"metadata": {"name": format!("n{}", number % 2)}, "data": data});
+        let (method, path) =
+            if number < 2 { ("POST", MAPS.to_owned()) } else { ("PUT", format!("{MAPS}/n{}", number % 2)) };
+        let reply = connection.request(method, &path, &[], object.to_string().as_bytes()).unwrap();
+        assert!(matches!(reply.status, 200 | 201), "{}", reply.text());
+    }
+    let newest = server.client().newest();
+    server.kill();
+
+    let server = Server::start(&options);
+    let peak_kb = server.peak_kb();
+    // The window, what its events replaced, and the pages of the file: not the 150 MiB of history.
+    assert!(peak_kb < 180 << 10, "{peak_kb} kB to start with a window of 8 MiB");
+    assert!(server.metric("revcast_window_bytes") <= 9 << 20);
+    // What fits is there all the same.
+    let client = server.client();
+    let mut watch = client.watch(&format!("{MAPS}?watch=1&resourceVersion={}", newest - 3)).unwrap();
+    assert_eq!(watch.events(3).len(), 3);
 }

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use revcast_tests::client::Watch;
-use revcast_tests::server::{Scratch, Server};
+use revcast_tests::server::{Scratch, Server, Store};
 use serde_json::{Value, json};
 
 const MAPS: &str = "/api/v1/namespaces/o/configmaps";
@@ -275,7 +275,9 @@ fn who_is_refused_is_written_down_by_name() {
     let by_jane = server.client().request("DELETE", &format!("{MAPS}/m"), &token, b"");
     let by_nobody = server.client().request("DELETE", &format!("{MAPS}/m"), &[], b"");
     let compact = server.admin_client().request("POST", "/compact?revision=1", &token, b"");
-    assert_eq!((by_jane.status, by_nobody.status, compact.status), (403, 401, 200), "{}", compact.text());
+    // She may; a store of our own that is new has nothing that old.
+    let done = if Store::chosen() == Store::Embedded { 409 } else { 200 };
+    assert_eq!((by_jane.status, by_nobody.status, compact.status), (403, 401, done), "{}", compact.text());
     for (reply, name, groups) in [
         (&by_jane, "jane", json!(["readers", "system:authenticated"])),
         (&by_nobody, "system:anonymous", Value::Null),

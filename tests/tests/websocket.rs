@@ -147,8 +147,9 @@ fn the_stream_ends_with_a_close_that_the_client_answers() {
 fn a_closing_server_says_goodbye_to_all_also_to_those_behind() {
     let server = Server::start(&[]);
     create_all(&server, 30, |number| format!("big{number:02}"), &"z".repeat(200_000));
+    let future = server.client().newest() + 1_000_000;
     let mut swift: Vec<WebSocket> = (0..20)
-        .map(|_| WebSocket::watch(&server.address, &format!("{WATCH}&resourceVersion=1000000")))
+        .map(|_| WebSocket::watch(&server.address, &format!("{WATCH}&resourceVersion={future}")))
         .collect();
     // Reads nothing until the server is told to close: its initial state of 6 MB fills every buffer on the way.
     let mut slow = WebSocket::watch(&server.address, WATCH);

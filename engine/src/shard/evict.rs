@@ -63,7 +63,8 @@ impl Shard {
         let ring = &self.feed.ring;
         // Of a history that is gone nothing can be replayed, whatever the ring still holds.
         let gone = if self.abandoned { ring.progress() } else { Revision::ZERO };
-        let status = frame::expired_status(watcher.start, ring.forgotten().max(gone));
+        let skipped = self.feed.gap_around(watcher.start).map_or(Revision::ZERO, |gap| gap.next);
+        let status = frame::expired_status(watcher.start, ring.forgotten().max(gone).max(skipped));
         let mut last = Vec::with_capacity(256);
         frame::error(&mut last, &status);
         last.extend_from_slice(frame::END);

@@ -19,7 +19,7 @@ use crate::watcher::{End, Initial, Phase, Place, Scope, Start, Subscription, Wat
 
 /// What becomes of a wish to see what comes after a revision.
 enum After {
-    /// The window does not reach back to it.
+    /// The window does not reach back to it, or the source skipped it.
     Expired,
     /// This value, which the watch covers, is unreadable and was so at the revision.
     Refused(Arc<Object>),
@@ -170,6 +170,10 @@ fn after(feed: &Feed, key: &ClassKey, revision: Revision) -> After {
     let progress = feed.ring.progress();
     let Ok(cursor) = feed.ring.position_after(revision) else { return After::Expired };
     let Some(cursor) = again(feed, key, revision, cursor) else { return After::Expired };
+    // Read after the progress: a revision that is reached, and was skipped, is found here.
+    if feed.gap_around(revision).is_some() {
+        return After::Expired;
+    }
     if feed.may_be_unreadable() && !planted(Bug::UnreadableStartServed) {
         let snapshot = feed.snapshot();
         if let Some(object) = unreadable_since(&snapshot, &key.scope, revision) {
@@ -238,6 +242,8 @@ mod tests {
     use super::*;
     use crate::change::{Batch, Change};
     use crate::encoding::JsonOnly;
+    use crate::gap::Gap;
+    use crate::index::Expired;
     use crate::key::{Key, ResourceId};
     use crate::publisher::{Publisher, RingLimits};
     use crate::resource::{Resource, Schema};
@@ -314,6 +320,46 @@ mod tests {
         assert!(told.contains("StorageReadError") && told.ends_with("0\r\n\r\n"), "{told}");
         assert!(!shard.contains(id));
         assert_eq!((shard.stats().refused, shard.poll_ended().map(|ended| ended.clean)), (1, Some(true)));
+    }
+
+    /// What the source skipped belongs to another history: nobody goes on from it, whether he asks before or after.
+    #[test]
+    fn a_start_in_a_gap_is_expired_and_what_waited_for_it_is_too() {
+        let (mut publisher, mut shard) = world();
+        write(&mut publisher, 3, "{\"metadata\":{}}");
+        publisher.publish();
+        let waiting: Vec<_> = [4, 9, 10, 11].map(|revision| after(&mut shard, revision)).into();
+        let mut socket = Socket::default();
+        settle(&mut shard, &mut socket);
+        assert!(socket.0.is_empty() && waiting.iter().all(|id| shard.contains(*id)));
+
+        publisher.skip(Gap { last: Revision::new(3), next: Revision::new(10) });
+        publisher.publish();
+        settle(&mut shard, &mut socket);
+        let told = String::from_utf8(std::mem::take(&mut socket.0)).expect("text");
+        assert!(told.contains("version: 4 (10)") && told.contains("version: 9 (10)"), "{told}");
+        assert_eq!(
+            waiting.iter().map(|id| shard.contains(*id)).collect::<Vec<_>>(),
+            [false, false, true, true]
+        );
+
+        // Both ends of the gap are of this history, and nothing happened between them.
+        let late: Vec<_> = [2, 3, 4, 9, 10].map(|revision| after(&mut shard, revision)).into();
+        write(&mut publisher, 11, "{\"metadata\":{}}");
+        publisher.publish();
+        settle(&mut shard, &mut socket);
+        assert_eq!(
+            late.iter().map(|id| shard.contains(*id)).collect::<Vec<_>>(),
+            [true, true, false, false, true]
+        );
+        let told = String::from_utf8(socket.0).expect("text");
+        let found = |what: &str| told.matches(what).count();
+        assert_eq!((found("ADDED"), found("MODIFIED"), found("ERROR")), (1, 4, 2), "{told}");
+        let past = |revision| {
+            shard.feed.past(MAPS, Revision::new(revision)).map(|past| past.list(None, None).count())
+        };
+        assert_eq!([2, 3, 10, 11].map(past), [Ok(0), Ok(1), Ok(1), Ok(1)]);
+        assert_eq!([4, 9].map(past), [Err(Expired { oldest: Revision::new(10) }); 2]);
     }
 
     /// The same moment when the value is mended: the count is lowered behind the snapshot.

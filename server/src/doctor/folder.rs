@@ -97,6 +97,7 @@ fn show_room(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::source::WallTime;
     use crate::source::embedded::{Store, StoreConfig};
 
     fn folder() -> Folder {
@@ -148,7 +149,8 @@ mod tests {
     fn a_store_is_known_by_its_file() {
         let dir = std::env::temp_dir().join(format!("revcast-known-{}", std::process::id()));
         assert!(!look(&dir).has_store);
-        let opened = Store::open(&StoreConfig::durable(&dir, Vec::new())).expect("a store");
+        let opened =
+            Store::open(&StoreConfig::durable(&dir, Vec::new(), WallTime::default())).expect("a store");
         assert!(look(&dir).has_store);
         drop(opened);
         std::fs::remove_dir_all(dir).expect("it was made here");

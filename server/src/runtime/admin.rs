@@ -11,6 +11,7 @@ use crate::http::options::Query;
 use crate::http::request::{Method, RequestHead};
 use crate::http::response::{Caching, JSON, TEXT};
 use crate::serve::{Life, Reply, Whole};
+use crate::source::TxnError;
 use crate::source::desk::{Answer, Command};
 
 const HELP: &str =
@@ -62,6 +63,11 @@ async fn compact(local: &Local, head: &RequestHead) -> Reply {
     match local.ask(|asker| Command::Compact(revision, asker)).await {
         Some(Answer::Compacted(revision)) => text(200, &format!("compacted revision {revision}\n")),
         Some(Answer::NotCompacted(error)) => text(409, &format!("{error}\n")),
+        // How far it came is kept, and nothing that can be read was forgotten.
+        Some(Answer::Refused(TxnError::Storage(error))) if error.is_full() => {
+            text(507, &format!("not compacted: {error}\n"))
+        }
+        Some(Answer::Refused(error)) => text(500, &format!("not compacted: {error}\n")),
         Some(Answer::Unanswered(error)) => text(503, &format!("{error}\n")),
         Some(_) | None => text(429, "too many writes wait: try again\n"),
     }

@@ -8,13 +8,14 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use bytes::Bytes;
 use revcast_engine::Publisher;
 use revcast_engine::change::Batch;
 use revcast_engine::key::Key;
 use revcast_engine::revision::Revision;
 
 use super::desk::{Answer, Asker, Command, Desk, Shards, SourceStats};
-use super::embedded::{Progress, Recovery, Store};
+use super::embedded::{CompactError, Progress, Recovery, Store};
 use super::{StorageError, TxnError, WallTime};
 use crate::vital::Vital;
 
@@ -22,6 +23,10 @@ use crate::vital::Vital;
 const GROUP_MAX: usize = 256;
 /// Keys that one pass expires.
 const EXPIRE_MAX: usize = 256;
+/// Of values that are replayed, so many bytes become visible together: what they push out of the window is let go then.
+const REPLAY_BYTES: usize = 1 << 20;
+/// As many revisions at most.
+const REPLAY_REVISIONS: usize = 1024;
 /// How often the source looks whether such a shard has caught up.
 const BACKLOG_POLL: Duration = Duration::from_micros(200);
 
@@ -36,15 +41,25 @@ pub fn replay(recovery: &Recovery, publisher: &mut Publisher) -> Result<(), Stri
         publisher.load(object.key, object.revision, &object.value);
     }
     publisher.loaded(recovery.compacted);
-    for (count, batch) in recovery.history().enumerate() {
+    let mut gaps = recovery.gaps.iter().copied().peekable();
+    let (mut bytes, mut revisions) = (0, 0);
+    for batch in recovery.history() {
         let batch = batch.map_err(|error| error.to_string())?;
+        while let Some(gap) = gaps.next_if(|gap| gap.next < batch.revision) {
+            publisher.skip(gap);
+        }
         publisher
             .handle_batch(&batch, now)
             .map_err(|error| format!("the stored revision {} cannot be served: {error}", batch.revision))?;
-        if count % 1024 == 1023 {
+        bytes +=
+            batch.changes.iter().filter_map(|change| change.value.as_ref()).map(Bytes::len).sum::<usize>();
+        revisions += 1;
+        if bytes >= REPLAY_BYTES || revisions >= REPLAY_REVISIONS {
             publisher.publish();
+            (bytes, revisions) = (0, 0);
         }
     }
+    gaps.for_each(|gap| publisher.skip(gap));
     publisher.handle_progress(recovery.revision);
     publisher.publish();
     Ok(())
@@ -74,6 +89,7 @@ pub fn start(
             compact_interval,
             next_compaction,
             compacting: false,
+            to_compact: Vec::new(),
             group: Vec::new(),
         };
         thread.run();
@@ -94,6 +110,8 @@ struct Publishing {
     compact_interval: Option<Duration>,
     next_compaction: Option<Instant>,
     compacting: bool,
+    /// Who waits for a compaction, and up to where.
+    to_compact: Vec<(Revision, Asker)>,
     group: Vec<Command>,
 }
 
@@ -205,8 +223,13 @@ impl Publishing {
             self.shards.answer(asker, answer);
         }
         for (revision, asker) in compactions {
-            let answer = self.compact(revision);
-            self.shards.answer(asker, answer);
+            match self.store.begin_compact(revision, now) {
+                Ok(()) => {
+                    self.compacting = true;
+                    self.to_compact.push((revision, asker));
+                }
+                Err(error) => self.shards.answer(asker, not_compacted(error)),
+            }
         }
     }
 
@@ -258,41 +281,49 @@ impl Publishing {
         answers
     }
 
-    fn compact(&mut self, revision: Revision) -> Answer {
-        match self.store.begin_compact(revision) {
-            Ok(()) => {
-                self.publisher.compact(revision);
-                self.show();
-                self.compacting = true;
-                Answer::Compacted(revision)
-            }
-            Err(error) => Answer::NotCompacted(error.to_string()),
-        }
-    }
-
     /// One step of a compaction, if one runs or is due. True when there is more to do at once.
     fn compact_some(&mut self) -> bool {
+        let now = wall_now();
         if let (Some(due), Some(interval)) = (self.next_compaction, self.compact_interval)
             && Instant::now() >= due
         {
             self.next_compaction = Some(Instant::now() + interval);
             // What the ring can replay is kept, so that it can after a restart.
-            self.compacting |= self.store.begin_compact(self.publisher.forgotten()).is_ok();
+            match self.store.begin_compact(self.publisher.forgotten(), now) {
+                Ok(()) => self.compacting = true,
+                // Nothing was forgotten since.
+                Err(CompactError::Compacted { .. } | CompactError::Future { .. }) => {}
+                Err(CompactError::Storage(error)) => note_disk(&self.desk.stats, Some(&error)),
+            }
         }
         if !self.compacting {
             return false;
         }
-        match self.store.compact_step() {
-            Ok(Progress::More) => {}
-            Ok(Progress::Done) => self.compacting = false,
-            Err(error) => {
-                // For want of room it is tried again when the next one is due.
-                note_disk(&self.desk.stats, Some(&error));
-                self.compacting = false;
+        let step = self.store.compact_step(now);
+        note_disk(&self.desk.stats, step.as_ref().err());
+        let compacted = self.store.compacted();
+        self.desk.stats.compacted.store(compacted.get(), Ordering::Relaxed);
+        self.answer_compacted(compacted);
+        self.compacting = matches!(step, Ok(Progress::More));
+        if let Err(error) = step {
+            // For want of room it is tried again when the next one is due.
+            for (_, asker) in self.to_compact.drain(..) {
+                self.shards.answer(asker, not_compacted(CompactError::Storage(error.clone())));
             }
         }
-        self.desk.stats.compacted.store(self.store.compacted().get(), Ordering::Relaxed);
         self.compacting
+    }
+
+    /// Forgets, and answers, what was asked for and is done.
+    fn answer_compacted(&mut self, compacted: Revision) {
+        let done: Vec<_> = self.to_compact.extract_if(.., |(revision, _)| *revision <= compacted).collect();
+        let Some(newest) = done.iter().map(|(revision, _)| *revision).max() else { return };
+        self.publisher.compact(newest);
+        self.publisher.publish();
+        self.shards.published();
+        for (revision, asker) in done {
+            self.shards.answer(asker, Answer::Compacted(revision));
+        }
     }
 
     /// Until a command comes, a lease ends or a compaction is due.
@@ -331,6 +362,15 @@ fn note_disk(stats: &SourceStats, error: Option<&StorageError>) {
     }
 }
 
+fn not_compacted(error: CompactError) -> Answer {
+    match error {
+        CompactError::Storage(error) => Answer::Refused(TxnError::Storage(error)),
+        CompactError::Compacted { .. } | CompactError::Future { .. } => {
+            Answer::NotCompacted(error.to_string())
+        }
+    }
+}
+
 fn refuse_all(pending: &[Pending], error: &StorageError) -> Vec<(Asker, Answer)> {
     pending
         .iter()
@@ -344,7 +384,9 @@ fn refuse_all(pending: &[Pending], error: &StorageError) -> Vec<(Asker, Answer)>
         .collect()
 }
 
-fn wall_now() -> WallTime {
+/// What the clock says: leases, and the floor of revisions, go by it.
+#[must_use]
+pub fn wall_now() -> WallTime {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     WallTime::from_millis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::{Dir, Random, T0, durable, key, names, open, put, rev, state, write};
+use crate::{Dir, NO_FLOOR, Random, T0, durable, key, names, open, put, rev, state, write};
 use revcast::source::embedded::{OpenError, Store, StoreConfig};
 
 fn refused(dir: &Path) -> OpenError {
@@ -56,7 +56,7 @@ fn what_is_no_store_is_refused_and_left_alone() {
     drop(redb::Database::create(foreign.file()).expect("created"));
     assert!(matches!(refused(&foreign.0), OpenError::Corrupt { .. }));
 
-    let twice = StoreConfig::memory(names(&["v1/nodes", "v1/nodes"]));
+    let twice = StoreConfig::memory(names(&["v1/nodes", "v1/nodes"]), NO_FLOOR);
     assert!(matches!(Store::open(&twice), Err(OpenError::Resources(_))));
 }
 
@@ -70,7 +70,7 @@ fn a_birth_that_was_cut_short_is_repeated() {
 }
 
 /// Changes the tables behind the store's back.
-fn tamper(dir: &Dir, change: impl FnOnce(&redb::WriteTransaction)) {
+pub(crate) fn tamper(dir: &Dir, change: impl FnOnce(&redb::WriteTransaction)) {
     let db = redb::Database::open(dir.file()).expect("the file opens");
     let txn = db.begin_write().expect("a transaction");
     change(&txn);
@@ -82,6 +82,7 @@ fn a_file_that_contradicts_itself_is_refused() {
     use redb::TableDefinition;
     const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
     const HISTORY: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("history");
+    const LIVES: TableDefinition<'_, u64, u64> = TableDefinition::new("lives");
     const OBJECTS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("objects");
     let mark = |txn: &redb::WriteTransaction, name: &str, value: u64| {
         txn.open_table(META).expect("meta").insert(name, value).expect("inserted");
@@ -92,14 +93,16 @@ fn a_file_that_contradicts_itself_is_refused() {
         for n in 0..6 {
             write(&mut store, &n.to_string(), put("v"), T0);
         }
-        store.compact(rev(3)).expect("compacted");
+        store.compact(rev(3), T0).expect("compacted");
         dir
     };
     let dir = made();
-    tamper(&dir, |txn| mark(txn, "format", 2));
-    assert!(matches!(refused(&dir.0), OpenError::NewerFormat { found: 2, .. }));
+    tamper(&dir, |txn| mark(txn, "format", 3));
+    assert!(matches!(refused(&dir.0), OpenError::NewerFormat { found: 3, .. }));
 
-    let damages: [&dyn Fn(&redb::WriteTransaction); 8] = [
+    let damages: [&dyn Fn(&redb::WriteTransaction); 10] = [
+        &|txn| drop(txn.open_table(LIVES).expect("lives").insert(9, 8).expect("inserted")),
+        &|txn| assert!(txn.delete_table(LIVES).expect("deleted")),
         &|txn| mark(txn, "format", 0),
         &|txn| mark(txn, "revision", 9),
         &|txn| mark(txn, "revision", 5),
@@ -139,7 +142,7 @@ fn a_damaged_file_is_refused_or_whole() {
     for n in 0..200 {
         write(&mut store, &n.to_string(), put(&"x".repeat(200)), T0);
     }
-    store.compact(rev(100)).expect("compacted");
+    store.compact(rev(100), T0).expect("compacted");
     write(&mut store, "last", put("x"), T0);
     let unclean = dir.after_crash();
     drop(store);

@@ -20,6 +20,8 @@ use revcast_engine::revision::Revision;
 
 const NAMES: [&str; 3] = ["v1/configmaps", "v1/nodes", "apps/v1/deployments"];
 const T0: WallTime = WallTime::from_millis(1_700_000_000_000);
+/// A start that leaves revisions where they are: the first life begins at 1, and no later one leaves a gap.
+const NO_FLOOR: WallTime = WallTime::from_millis(0);
 
 /// A directory of this test's own, gone at its end.
 struct Dir(PathBuf);
@@ -56,7 +58,7 @@ fn names(of: &[&str]) -> Vec<String> {
 }
 
 fn durable(dir: &Path) -> StoreConfig {
-    StoreConfig { cache_bytes: 4 << 20, ..StoreConfig::durable(dir, names(&NAMES)) }
+    StoreConfig { cache_bytes: 4 << 20, ..StoreConfig::durable(dir, names(&NAMES), NO_FLOOR) }
 }
 
 fn open(dir: &Path) -> (Store, Recovery) {
@@ -64,7 +66,7 @@ fn open(dir: &Path) -> (Store, Recovery) {
 }
 
 fn memory() -> Store {
-    Store::open(&StoreConfig::memory(names(&NAMES))).expect("a store in memory opens").0
+    Store::open(&StoreConfig::memory(names(&NAMES), NO_FLOOR)).expect("a store in memory opens").0
 }
 
 fn key(name: &str) -> Key {

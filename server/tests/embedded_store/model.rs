@@ -9,10 +9,11 @@ use bytes::Bytes;
 use revcast::source::embedded::{CompactError, Progress, Recovery, Store, StoreConfig};
 use revcast::source::{Action, Expect, Op, Txn, TxnError, WallTime};
 use revcast_engine::change::{Batch, Change};
+use revcast_engine::gap::Gap;
 use revcast_engine::key::{Key, ResourceId};
 use revcast_engine::revision::Revision;
 
-use crate::{Dir, Random, State, T0, base, history, replay, rev};
+use crate::{Dir, NO_FLOOR, Random, State, T0, base, history, replay, rev};
 
 const SEEDS: u64 = 60;
 const STEPS: usize = 250;
@@ -33,8 +34,12 @@ const OBJECTS: [(usize, Option<&str>, &str); 9] = [
 type Past = (Revision, Vec<(usize, Option<Bytes>)>);
 
 /// All history, told in places of [`OBJECTS`], so that the rows of the schema may move.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 struct Model {
+    /// The revision of the newest write, or where the newest life began.
+    revision: Revision,
+    /// What was skipped before each life but the first.
+    gaps: Vec<Gap>,
     past: Vec<Past>,
     now: BTreeMap<usize, (Revision, Option<WallTime>)>,
     compacted: Revision,
@@ -43,8 +48,27 @@ struct Model {
 }
 
 impl Model {
-    fn revision(&self) -> Revision {
-        self.past.last().map_or(rev(1), |(revision, _)| *revision)
+    /// A store whose first life begins.
+    fn new(started_at: WallTime) -> Self {
+        let revision = rev((started_at.as_millis() * 1000).max(1));
+        Self {
+            revision,
+            gaps: Vec::new(),
+            past: Vec::new(),
+            now: BTreeMap::new(),
+            compacted: revision,
+            folding: None,
+        }
+    }
+
+    /// The next life begins.
+    fn begin(&mut self, started_at: WallTime) {
+        let floor = rev(started_at.as_millis() * 1000);
+        self.folding = None;
+        if floor > self.revision {
+            self.gaps.push(Gap { last: self.revision, next: floor });
+            self.revision = floor;
+        }
     }
 
     fn check(&self, ops: &[(usize, Expect, Action)]) -> Result<(), TxnError> {
@@ -65,7 +89,8 @@ impl Model {
     }
 
     fn commit(&mut self, changes: Vec<(usize, Option<Bytes>, Option<WallTime>)>) {
-        let revision = self.revision().next();
+        let revision = self.revision.next();
+        self.revision = revision;
         for (object, value, expires) in &changes {
             match value {
                 Some(_) => drop(self.now.insert(*object, (revision, *expires))),
@@ -95,12 +120,13 @@ struct Life {
 
 impl Life {
     fn new(seed: u64) -> Self {
-        let random = Random::new(seed);
+        let mut random = Random::new(seed);
         let dir = (!seed.is_multiple_of(4)).then(Dir::new);
         let rows = [0, 1, 2];
-        let (store, _) = open(dir.as_ref(), &rows);
-        let (model, flushed) = (Model::default(), Model::default());
-        Self { random, dir, rows, store, model, flushed, clock: T0 }
+        let started_at = WallTime::from_millis(random.below(3) as u64);
+        let (store, _) = open(dir.as_ref(), &rows, started_at);
+        let model = Model::new(started_at);
+        Self { random, dir, rows, store, flushed: model.clone(), model, clock: T0 }
     }
 
     fn key(&self, object: usize) -> Key {
@@ -194,16 +220,19 @@ impl Life {
         }
     }
 
-    /// A revision around the interesting ones.
+    /// A revision around the interesting ones: those of writes, and those that were skipped.
     fn some_revision(&mut self) -> Revision {
+        if !self.model.past.is_empty() && self.random.below(2) == 0 {
+            return self.model.past[self.random.below(self.model.past.len())].0;
+        }
         let low = self.model.compacted.get().saturating_sub(2);
-        let span = self.model.revision().get() - low + 3;
+        let span = self.model.revision.get() - low + 3;
         rev(low + self.random.below(usize::try_from(span).expect("small")) as u64)
     }
 
     fn refusal(&self, asked: Revision) -> Option<CompactError> {
-        let compacted = self.model.folding.unwrap_or(self.model.compacted);
-        let newest = self.model.revision();
+        let compacted = self.model.compacted;
+        let newest = self.model.revision;
         if asked <= compacted {
             return Some(CompactError::Compacted { asked, compacted });
         }
@@ -212,9 +241,11 @@ impl Life {
 
     fn compact(&mut self) {
         let upto = self.some_revision();
-        match (self.refusal(upto), self.store.compact(upto)) {
+        match (self.refusal(upto), self.store.compact(upto, self.clock)) {
             (Some(error), answer) => assert_eq!(answer, Err(error)),
             (None, answer) => {
+                // One that runs already is finished with it.
+                let upto = self.model.folding.map_or(upto, |folding| folding.max(upto));
                 assert_eq!(answer.map(|done| done.revision), Ok(upto));
                 (self.model.compacted, self.model.folding) = (upto, None);
                 self.folded();
@@ -225,14 +256,14 @@ impl Life {
     fn begin_compact(&mut self) {
         let upto = self.some_revision();
         let refusal = self.refusal(upto);
-        assert_eq!(self.store.begin_compact(upto), refusal.clone().map_or(Ok(()), Err));
+        assert_eq!(self.store.begin_compact(upto, self.clock), refusal.clone().map_or(Ok(()), Err));
         if refusal.is_none() {
-            self.model.folding = Some(upto);
+            self.model.folding = self.model.folding.max(Some(upto));
         }
     }
 
     fn compact_step(&mut self) {
-        let progress = self.store.compact_step().expect("the disk works");
+        let progress = self.store.compact_step(self.clock).expect("the disk works");
         let Some(upto) = self.model.folding else {
             assert_eq!(progress, Progress::Done);
             return;
@@ -270,17 +301,23 @@ impl Life {
             self.rows.rotate_left(1);
         }
         // The old store lets go of the directory first.
-        self.store = open(None, &self.rows).0;
+        self.store = open(None, &self.rows, NO_FLOOR).0;
         let dir = crashed.unwrap_or(dir);
-        let (store, recovery) = open(Some(&dir), &self.rows);
-        (self.store, self.dir) = (store, Some(dir));
         self.model = self.flushed.clone();
-        self.model.folding = None;
+        // The clock was set back, or some of the starts come soon after one another.
+        let soon = self.model.revision.get() / 1000 + self.random.below(3) as u64;
+        let started_at = if self.random.below(4) == 0 { NO_FLOOR } else { WallTime::from_millis(soon) };
+        let (store, recovery) = open(Some(&dir), &self.rows, started_at);
+        (self.store, self.dir) = (store, Some(dir));
+        self.model.begin(started_at);
+        self.flushed = self.model.clone();
         self.recovered(&recovery);
     }
 
     fn recovered(&self, recovery: &Recovery) {
-        assert_eq!((recovery.revision, recovery.compacted), (self.model.revision(), self.model.compacted));
+        assert_eq!((recovery.revision, recovery.compacted), (self.model.revision, self.model.compacted));
+        let told = self.model.gaps.iter().filter(|gap| gap.next > self.model.compacted);
+        assert_eq!(recovery.gaps, told.copied().collect::<Vec<_>>());
         assert_eq!(recovery.undeclared, []);
         let all: Vec<Batch> = self.model.past.iter().map(|past| self.batch(past)).collect();
         let (old, new): (Vec<_>, Vec<_>) =
@@ -292,7 +329,7 @@ impl Life {
     }
 
     fn agree(&self) {
-        assert_eq!(self.store.revision(), self.model.revision());
+        assert_eq!(self.store.revision(), self.model.revision);
         assert_eq!(self.store.compacted(), self.model.compacted);
         assert_eq!(self.store.next_expiry(), self.model.next_expiry());
         assert_eq!(self.store.len(), self.model.now.len());
@@ -303,14 +340,14 @@ impl Life {
     }
 }
 
-fn open(dir: Option<&Dir>, rows: &[usize; 3]) -> (Store, Recovery) {
+fn open(dir: Option<&Dir>, rows: &[usize; 3], started_at: WallTime) -> (Store, Recovery) {
     let mut resources = vec![String::new(); 3];
     for (name, row) in RESOURCES.iter().zip(rows) {
         resources[*row] = (*name).to_owned();
     }
     let dir = dir.map(|dir| dir.0.clone());
-    let config =
-        StoreConfig { dir, fold_revisions_max: 4, cache_bytes: 1 << 20, ..StoreConfig::memory(resources) };
+    let memory = StoreConfig::memory(resources, started_at);
+    let config = StoreConfig { dir, fold_revisions_max: 4, cache_bytes: 1 << 20, ..memory };
     Store::open(&config).expect("the store opens")
 }
 
@@ -318,18 +355,19 @@ fn open(dir: Option<&Dir>, rows: &[usize; 3]) -> (Store, Recovery) {
 fn random_lives_agree_with_the_model() {
     let chosen = std::env::var("REVCAST_STORE_SEED").ok().map(|seed| seed.parse().expect("a number"));
     let seeds = chosen.map_or(0..SEEDS, |seed: u64| seed..seed + 1);
-    let (mut written, mut compacted) = (0, 0);
+    let (mut written, mut compacted, mut lives) = (0, 0, 0);
     for seed in seeds {
         eprintln!("REVCAST_STORE_SEED={seed}");
         let mut life = Life::new(seed);
         for _ in 0..STEPS {
             life.step();
         }
-        written += life.model.revision().get();
-        compacted += life.model.compacted.get();
+        written += life.model.past.len();
+        compacted += life.model.past.iter().filter(|(revision, _)| *revision <= life.model.compacted).count();
+        lives += life.model.gaps.len();
     }
     assert!(
-        chosen.is_some() || (written > 1000 && compacted > 500),
-        "{written} written, {compacted} compacted"
+        chosen.is_some() || (written > 1000 && compacted > 500 && lives > 100),
+        "{written} written, {compacted} compacted, {lives} lives began above a gap"
     );
 }

@@ -123,7 +123,7 @@ fn compaction_refuses_what_etcd_refuses() {
     for mut store in [memory(), open(&dir.0).0] {
         write(&mut store, "a", put("1"), T0);
         write(&mut store, "a", put("2"), T0);
-        let future = store.compact(rev(4));
+        let future = store.compact(rev(4), T0);
         assert_eq!(future, Err(CompactError::Future { asked: rev(4), newest: rev(3) }));
         assert!(
             future
@@ -131,17 +131,17 @@ fn compaction_refuses_what_etcd_refuses() {
                 .to_string()
                 .starts_with("mvcc: required revision is a future revision")
         );
-        assert_eq!(store.compact(rev(2)).map(|done| done.revision), Ok(rev(2)));
+        assert_eq!(store.compact(rev(2), T0).map(|done| done.revision), Ok(rev(2)));
         assert_eq!(store.compacted(), rev(2));
-        let again = store.compact(rev(2));
+        let again = store.compact(rev(2), T0);
         assert_eq!(again, Err(CompactError::Compacted { asked: rev(2), compacted: rev(2) }));
         assert!(
             again.expect_err("refused").to_string().starts_with("mvcc: required revision has been compacted")
         );
-        assert!(store.compact(Revision::ZERO).is_err());
+        assert!(store.compact(Revision::ZERO, T0).is_err());
         // A compaction takes what waits with it.
         store.apply(&Txn::one(key("b"), Expect::Any, put("3")), T0).expect("applied");
-        assert_eq!(store.compact(rev(4)).map(|done| done.revision), Ok(rev(4)));
+        assert_eq!(store.compact(rev(4), T0).map(|done| done.revision), Ok(rev(4)));
         assert_eq!((store.compacted(), store.revision(), store.len()), (rev(4), rev(4), 2));
     }
 }

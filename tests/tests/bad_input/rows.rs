@@ -4,8 +4,9 @@ use revcast_tests::websocket::{UPGRADE, frame};
 
 const POST: &str = "POST /api/v1/namespaces/h/configmaps HTTP/1.1\r\nHost: h\r\n";
 const LIST: &str = "GET /api/v1/configmaps HTTP/1.1\r\n";
-const WATCH: &str =
-    "GET /api/v1/namespaces/h/configmaps?watch=1&resourceVersion=1&timeoutSeconds=1 HTTP/1.1\r\nHost: h\r\n";
+/// Of a revision that no store has reached: it waits, for a second.
+const WATCH: &str = "GET /api/v1/namespaces/h/configmaps?watch=1&resourceVersion=9007199254740991&timeoutSeconds=1 \
+                     HTTP/1.1\r\nHost: h\r\n";
 const SOCKET: &str = "GET /api/v1/namespaces/h/configmaps?watch=1 HTTP/1.1\r\nHost: h\r\n";
 
 /// One row.

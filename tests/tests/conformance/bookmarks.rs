@@ -45,7 +45,8 @@ fn one_before_the_deadline() {
     let start = create(&client, "b", "one", "1");
     let begun = Instant::now();
     let mut watch = client.watch(&format!("{WATCH}&resourceVersion={start}&timeoutSeconds=5")).unwrap();
-    let mut nothing_new = client.watch(&format!("{WATCH}&resourceVersion=9000&timeoutSeconds=4")).unwrap();
+    let mut nothing_new =
+        client.watch(&format!("{WATCH}&resourceVersion={}&timeoutSeconds=4", start + 9000)).unwrap();
     let elsewhere = create(&client, "elsewhere", "one", "1");
     let (kind, object) = watch.next_event();
     let waited = begun.elapsed();

@@ -165,7 +165,7 @@ impl History {
         let Some((path, query)) = recorded.target.split_once('?') else { return recorded.target.clone() };
         let pairs = query.split('&').map(|pair| match pair.split_once('=') {
             Some(("resourceVersion", number)) => match number.parse::<i64>() {
-                Ok(number @ 2..90_000_000) => format!("resourceVersion={}", number + self.offset),
+                Ok(number @ 2..1_000_000_000) => format!("resourceVersion={}", number + self.offset),
                 Ok(_) | Err(_) => pair.to_owned(),
             },
             Some(("continue", token)) => match decode_token(token) {
@@ -295,8 +295,11 @@ fn normalise(value: &mut Value, offset: i64) {
                     }
                     // The newest revision at that moment: background writers of theirs moved it.
                     ("message", Value::String(text)) => {
+                        const FUTURE: &str = "Too large resource version: ";
                         if let Some((head, _)) = text.split_once(", current: ") {
-                            *text = format!("{head}, current: N");
+                            let asked = head.split_once(FUTURE).and_then(|(_, asked)| asked.parse().ok());
+                            let asked: i64 = asked.expect("the revision that was asked for");
+                            *text = format!("Timeout: {FUTURE}{}, current: N", asked - offset);
                         }
                         // Here the oldest one.
                         if let Some((head, _)) = text.split_once(" (").filter(|_| text.starts_with("too old"))

@@ -29,6 +29,7 @@ const LAYERS: [(&str, &[&str]); 5] = [
         &[
             "attributes",
             "change",
+            "gap",
             "histogram",
             "key",
             "limits",

@@ -177,7 +177,7 @@ impl World {
         registry.add(&serde_json::from_str::<Declaration>(widgets).unwrap()).unwrap();
         let registry = Arc::new(registry);
         let names = registry.iter().map(|resource| resource.storage_name().to_owned()).collect();
-        let (store, recovery) = Store::open(&StoreConfig::memory(names)).unwrap();
+        let (store, recovery) = Store::open(&StoreConfig::memory(names, WallTime::default())).unwrap();
         drop(recovery);
         let limits = RingLimits { events, bytes: 1 << 20 };
         let encoder = Arc::new(Encoder::new(Arc::clone(&registry)));

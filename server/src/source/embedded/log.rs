@@ -6,8 +6,11 @@
 //! ```text
 //! meta      format, cluster, revision (newest), compacted    u64 each
 //! objects   key -> object record                             the state at `compacted`
-//! history   revision -> revision record                      every revision after `compacted`, without a gap
+//! history   revision -> revision record                      every write after `compacted`
+//! lives     where a life began -> newest revision before it  those that began after `compacted`
 //! ```
+//!
+//! History has no gap but those that `lives` tells of. Format 1 had no `lives`: its file is one life.
 //!
 //! Each redb transaction takes the file from one consistent state to another; there is no step between two of them
 //! that recovery would have to finish.
@@ -20,17 +23,22 @@ use std::path::{Path, PathBuf};
 
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 use revcast_engine::change::Batch;
+use revcast_engine::gap::Gap;
 use revcast_engine::revision::Revision;
 
+use super::lives::Lives;
 use super::record::{self, Names, Object, RecordError, State};
 use crate::source::WallTime;
 
 pub(super) const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 pub(super) const OBJECTS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("objects");
 pub(super) const HISTORY: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("history");
+pub(super) const LIVES: TableDefinition<'_, u64, u64> = TableDefinition::new("lives");
 
 /// The layout described above. A higher one was written by a later revcast.
-pub(super) const FORMAT: u64 = 1;
+pub(super) const FORMAT: u64 = 2;
+/// The oldest layout that is read; the next start makes it the newest.
+pub(super) const FORMAT_MIN: u64 = 1;
 /// A folding step ends early once it read this much, so that a writer never waits long behind it.
 const FOLD_BYTES_MAX: usize = 4 << 20;
 
@@ -43,10 +51,10 @@ pub(super) struct Marks {
 }
 
 impl Marks {
-    /// The first revision that `history` must have, if any was written.
-    pub(super) fn history_start(&self) -> Revision {
-        // A fresh store is at revision 1, which wrote nothing.
-        self.compacted.max(super::FRESH).next()
+    /// The revision of the first write that `history` must have, if there is one.
+    pub(super) fn history_start(&self, lives: &Lives) -> Revision {
+        // Of format 1 a fresh store was at revision 1, which wrote nothing, and compacted up to none.
+        lives.write_after(self.compacted.max(super::FRESH))
     }
 }
 
@@ -128,6 +136,9 @@ pub(super) struct Log {
     reopen: Reopen,
     pending: Pending,
     durable: Marks,
+    lives: Lives,
+    /// The start of this life, while it is not durable.
+    start: Option<Gap>,
     /// Dropped, and so released, after the database.
     _lock: File,
 }
@@ -142,8 +153,31 @@ impl fmt::Debug for Log {
 }
 
 impl Log {
-    pub(super) fn new(path: PathBuf, db: Database, durable: Marks, lock: File, reopen: Reopen) -> Self {
-        Self { path, db: Some(db), reopen, pending: Pending::default(), durable, _lock: lock }
+    pub(super) fn new(
+        path: PathBuf,
+        db: Database,
+        (durable, lives): (Marks, Lives),
+        lock: File,
+        reopen: Reopen,
+    ) -> Self {
+        let pending = Pending::default();
+        Self { path, db: Some(db), reopen, pending, durable, lives, start: None, _lock: lock }
+    }
+
+    /// Another life begins where the gap ends. Durable with the next commit of a group.
+    pub(super) fn begin_life(&mut self, gap: Gap) {
+        self.lives.begin(gap);
+        self.start = Some(gap);
+    }
+
+    /// The newest revision when nothing waits.
+    pub(super) fn revision(&self) -> Revision {
+        self.start.map_or(self.durable.revision, |gap| gap.next)
+    }
+
+    /// The gaps between the lives of the store.
+    pub(super) const fn lives(&self) -> &Lives {
+        &self.lives
     }
 
     /// What the file holds for certain.
@@ -205,9 +239,14 @@ impl Log {
 
     /// Commits the group: when this returns it has reached the disk.
     pub(super) fn flush(&mut self) -> Result<(), Fault> {
-        let Some(&(revision, _)) = self.pending.revisions.last() else { return Ok(()) };
+        let newest = self.pending.revisions.last().map(|&(revision, _)| revision);
+        let Some(revision) = newest.or_else(|| self.start.map(|gap| gap.next)) else { return Ok(()) };
         let txn = self.db()?.begin_write()?;
         {
+            if let Some(gap) = self.start {
+                txn.open_table(LIVES)?.insert(gap.next.get(), gap.last.get())?;
+                txn.open_table(META)?.insert("format", FORMAT)?;
+            }
             let mut history = txn.open_table(HISTORY)?;
             for (revision, range) in &self.pending.revisions {
                 history.insert(revision.get(), &self.pending.bytes[range.clone()])?;
@@ -217,6 +256,7 @@ impl Log {
         // redb's default durability is Immediate: the commit ends with an fsync.
         txn.commit()?;
         self.durable.revision = revision;
+        self.start = None;
         self.pending.revisions.clear();
         self.pending.bytes.clear();
         // One huge group must not cost its memory for ever.
@@ -227,33 +267,35 @@ impl Log {
     /// Moves the oldest revisions, none after `upto` and at most `revisions_max`, from the log into the checkpoint, in
     /// one transaction. `upto` must be durable and after the compacted revision.
     pub(super) fn fold(&mut self, upto: Revision, revisions_max: usize) -> Result<u64, Fault> {
-        // Revision 1 of a fresh store wrote nothing: there may be nothing to move.
-        let start = self.durable.history_start();
+        // A life may have written nothing: there may be nothing to move.
+        let start = self.durable.history_start(&self.lives);
         let mut compacted = upto;
         let mut folded = 0;
         let txn = self.db()?.begin_write()?;
         {
             let mut history = txn.open_table(HISTORY)?;
             let mut newest = Newest::default();
-            let mut expected = start;
+            let (mut expected, mut last) = (start, self.durable.compacted);
             let mut bytes = 0;
             while expected <= upto {
                 if folded >= revisions_max.max(1) as u64 || bytes >= FOLD_BYTES_MAX {
-                    compacted = Revision::new(expected.get() - 1);
+                    compacted = last;
                     break;
                 }
                 let entry = history.get(expected.get())?.ok_or(Fault::Gap { expected, found: None })?;
                 bytes += entry.value().len();
                 newest.take(expected, entry.value())?;
                 folded += 1;
-                expected = expected.next();
+                (expected, last) = (self.lives.write_after(expected), expected);
             }
             newest.write(&mut txn.open_table(OBJECTS)?)?;
             history.retain_in(..=compacted.get(), |_, _| false)?;
+            txn.open_table(LIVES)?.retain_in(..=compacted.get(), |_, _| false)?;
             txn.open_table(META)?.insert("compacted", compacted.get())?;
         }
         txn.commit()?;
         self.durable.compacted = compacted;
+        self.lives.forget(compacted);
         Ok(folded)
     }
 }

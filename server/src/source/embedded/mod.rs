@@ -7,11 +7,13 @@
 //! A write is applied at once and durable after the next [`Store::flush`], which commits everything that was applied
 //! since the one before (group commit). Answer a writer only after the flush: an acknowledged write is never lost.
 //!
-//! Revisions are numbered as etcd does it: an empty store is at 1, the first write is 2.
+//! Each start begins a life of the store (`lives`): its revisions go on above a floor that the caller's clock gives, and the
+//! first write is the one after that. So no revision of a store that was lost is ever taken for one of this.
 
 #[cfg(test)]
 mod faults;
 mod lease;
+mod lives;
 mod log;
 mod open;
 mod record;
@@ -24,9 +26,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use revcast_engine::change::{Batch, Change};
+use revcast_engine::gap::Gap;
 use revcast_engine::key::Key;
 use revcast_engine::revision::Revision;
 
+pub use self::lives::ClockFault;
 pub use self::open::OpenError;
 pub use self::recovery::{BaseObject, Recovery, Undeclared};
 
@@ -41,7 +45,7 @@ use super::{
 /// How long writes are refused for want of room before the disk is asked again.
 const FULL_PAUSE: Duration = Duration::from_secs(1);
 
-/// The revision of an empty store.
+/// The lowest revision at which a store begins: 0 means "any" on the wire.
 const FRESH: Revision = Revision::new(1);
 
 /// How to open a store.
@@ -56,19 +60,21 @@ pub struct StoreConfig {
     pub cache_bytes: usize,
     /// Revisions that one step of compaction folds at most.
     pub fold_revisions_max: usize,
+    /// The clock at the start, from which the floor of its revisions follows: as many as microseconds since 1970.
+    pub started_at: WallTime,
 }
 
 impl StoreConfig {
     /// A store in memory.
     #[must_use]
-    pub const fn memory(resources: Vec<String>) -> Self {
-        Self { dir: None, resources, cache_bytes: 64 << 20, fold_revisions_max: 256 }
+    pub const fn memory(resources: Vec<String>, started_at: WallTime) -> Self {
+        Self { dir: None, resources, cache_bytes: 64 << 20, fold_revisions_max: 256, started_at }
     }
 
     /// A store in `dir`.
     #[must_use]
-    pub fn durable(dir: impl Into<PathBuf>, resources: Vec<String>) -> Self {
-        Self { dir: Some(dir.into()), ..Self::memory(resources) }
+    pub fn durable(dir: impl Into<PathBuf>, resources: Vec<String>, started_at: WallTime) -> Self {
+        Self { dir: Some(dir.into()), ..Self::memory(resources, started_at) }
     }
 }
 
@@ -139,7 +145,7 @@ pub enum Progress {
 /// Why a compaction did not happen. The first lines are etcd's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CompactError {
-    /// The revision asked for is compacted already, or about to be.
+    /// The revision asked for is compacted already.
     Compacted {
         /// What was asked for.
         asked: Revision,
@@ -196,18 +202,19 @@ impl Store {
     /// See [`OpenError`]; nothing was changed then.
     pub fn open(config: &StoreConfig) -> Result<(Self, Recovery), OpenError> {
         let names = Names::new(&config.resources).map_err(OpenError::Resources)?;
-        let log = config.dir.as_deref().map(|dir| open::open(dir, config.cache_bytes)).transpose()?;
+        let birth = lives::floor(config.started_at).max(FRESH);
+        let log = config.dir.as_deref().map(|dir| open::open(dir, config.cache_bytes, birth)).transpose()?;
         Self::with_log(config, names, log)
     }
 
-    /// Reads what `log` holds, if there is one.
+    /// Reads what `log` holds, if there is one, and begins a life.
     fn with_log(config: &StoreConfig, names: Names, log: Option<Log>) -> Result<(Self, Recovery), OpenError> {
-        let names = Arc::new(names);
+        let floor = lives::floor(config.started_at).max(FRESH);
         let mut store = Self {
-            names,
+            names: Arc::new(names),
             cluster: new_cluster(),
-            revision: FRESH,
-            compacted: Revision::ZERO,
+            revision: floor,
+            compacted: floor,
             folding: None,
             fold_revisions_max: config.fold_revisions_max,
             modified: HashMap::new(),
@@ -215,25 +222,43 @@ impl Store {
             log: None,
             undo: Vec::new(),
             full: None,
-            now: WallTime::default(),
+            now: config.started_at,
             failed: None,
         };
-        let Some(log) = log else { return Ok((store, Recovery::none(FRESH))) };
-        let recovery = Recovery::read(&log, &store.names, |key, revision, presence| match presence {
-            Presence::There { expires } => {
-                store.leases.set(&key, expires);
-                store.modified.insert(key, revision);
-            }
-            Presence::Gone => {
-                store.leases.set(&key, None);
-                store.modified.remove(&key);
-            }
-        })
-        .map_err(|fault| OpenError::fault(log.path(), &fault))?;
-        let marks = log.durable();
-        (store.cluster, store.revision, store.compacted) = (marks.cluster, marks.revision, marks.compacted);
+        let Some(mut log) = log else {
+            return Ok((store, Recovery::none(floor, ClockFault::of(config.started_at, floor))));
+        };
+        let recovery = store.recover(&mut log, config.started_at);
+        let recovery = recovery.map_err(|fault| OpenError::fault(log.path(), &fault))?;
         store.log = Some(log);
         Ok((store, recovery))
+    }
+
+    /// Reads the state that `log` holds, and only when that is whole begins a life in it.
+    fn recover(&mut self, log: &mut Log, started_at: WallTime) -> Result<Recovery, log::Fault> {
+        let undeclared = recovery::scan(log, &self.names, |key, revision, presence| match presence {
+            Presence::There { expires } => {
+                self.leases.set(&key, expires);
+                self.modified.insert(key, revision);
+            }
+            Presence::Gone => {
+                self.leases.set(&key, None);
+                self.modified.remove(&key);
+            }
+        })?;
+        let marks = log.durable();
+        let clock = ClockFault::of(started_at, marks.revision);
+        if self.revision > marks.revision {
+            log.begin_life(Gap { last: marks.revision, next: self.revision });
+            // Remembered before anyone is told of a revision of it. Without room it waits for the first write: should it be
+            // lost with that, the next life takes its revisions for what they are then, none of its own.
+            match log.flush() {
+                Err(fault) if fault.is_full() => log.take_back()?,
+                done => done?,
+            }
+        }
+        (self.cluster, self.revision, self.compacted) = (marks.cluster, log.revision(), marks.compacted);
+        Recovery::of(log, &self.names, undeclared, clock)
     }
 
     /// Applies all of `txn` in the next revision, or nothing. Not durable before the next [`Store::flush`].
@@ -312,8 +337,8 @@ impl Store {
     ///
     /// # Errors
     /// See [`CompactError`].
-    pub fn compact(&mut self, upto: Revision) -> Result<Compacted, CompactError> {
-        self.begin_compact(upto)?;
+    pub fn compact(&mut self, upto: Revision, now: WallTime) -> Result<Compacted, CompactError> {
+        self.begin_compact(upto, now)?;
         let mut folded = 0;
         loop {
             let (progress, step) = self.step()?;
@@ -325,20 +350,22 @@ impl Store {
     }
 
     /// Begins to forget history up to `upto`; [`Store::compact_step`] does it, a bounded part at a time, so that writes
-    /// can go on between. Replaces the target of a compaction that runs.
+    /// can go on between. A compaction that runs goes on, further if need be: it is done for `upto` when
+    /// [`Store::compacted`] has come there.
     ///
     /// # Errors
     /// See [`CompactError`].
-    pub fn begin_compact(&mut self, upto: Revision) -> Result<(), CompactError> {
-        self.healthy()?;
-        let compacted = self.folding.unwrap_or(self.compacted);
+    pub fn begin_compact(&mut self, upto: Revision, now: WallTime) -> Result<(), CompactError> {
+        self.now = now;
+        self.ready()?;
+        let compacted = self.compacted;
         if upto <= compacted {
             return Err(CompactError::Compacted { asked: upto, compacted });
         }
         if upto > self.revision {
             return Err(CompactError::Future { asked: upto, newest: self.revision });
         }
-        self.folding = Some(upto);
+        self.folding = self.folding.max(Some(upto));
         Ok(())
     }
 
@@ -346,8 +373,10 @@ impl Store {
     /// the next. A crash between two steps leaves a store that is compacted less far.
     ///
     /// # Errors
-    /// The disk failed; as for [`Store::flush`].
-    pub fn compact_step(&mut self) -> Result<Progress, StorageError> {
+    /// The disk failed, or has no room; as for [`Store::flush`]. What was begun is given up then, as far as it came: begin
+    /// again.
+    pub fn compact_step(&mut self, now: WallTime) -> Result<Progress, StorageError> {
+        self.now = now;
         self.step().map(|(progress, _)| progress)
     }
 
@@ -458,6 +487,14 @@ impl Store {
 
     /// One step of a compaction, and how many revisions it folded.
     fn step(&mut self) -> Result<(Progress, u64), StorageError> {
+        let step = self.fold();
+        if step.is_err() {
+            self.folding = None;
+        }
+        step
+    }
+
+    fn fold(&mut self) -> Result<(Progress, u64), StorageError> {
         self.ready()?;
         let Some(upto) = self.folding else { return Ok((Progress::Done, 0)) };
         let Some(log) = &mut self.log else {
@@ -512,7 +549,7 @@ impl Store {
             }
         }
         if let Some(log) = &self.log {
-            self.revision = log.durable().revision;
+            self.revision = log.revision();
         }
     }
 

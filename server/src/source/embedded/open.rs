@@ -12,10 +12,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use redb::backends::FileBackend;
-use redb::{Database, ReadableDatabase};
+use redb::{Database, ReadableDatabase, ReadableTable, TableError};
+use revcast_engine::gap::Gap;
 use revcast_engine::revision::Revision;
 
-use super::log::{FORMAT, Fault, HISTORY, Log, META, Marks, OBJECTS};
+use super::lives::Lives;
+use super::log::{FORMAT, FORMAT_MIN, Fault, HISTORY, LIVES, Log, META, Marks, OBJECTS};
 
 const FILE: &str = "revcast.redb";
 const UNBORN: &str = "revcast.redb.new";
@@ -132,15 +134,15 @@ impl OpenError {
     }
 }
 
-/// Opens the log in `dir`, makes it if it is not there, and reads its marks.
-pub(super) fn open(dir: &Path, cache_bytes: usize) -> Result<Log, OpenError> {
+/// Opens the log in `dir`, makes it if it is not there, beginning at `birth`, and reads its marks.
+pub(super) fn open(dir: &Path, cache_bytes: usize, birth: Revision) -> Result<Log, OpenError> {
     prepare(dir)?;
     let lock = lock(dir)?;
     let path = dir.join(FILE);
     match fs::metadata(&path) {
         Ok(found) if found.is_file() => {}
         Ok(_) => return Err(OpenError::WrongKind(path)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => give_birth(dir, &path)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => give_birth(dir, &path, birth)?,
         Err(error) => return Err(OpenError::io(&path, &error)),
     }
     let opened = guarded(|| Ok(redb::Builder::new().set_cache_size(cache_bytes).open(&path)?));
@@ -159,6 +161,7 @@ pub(super) fn open(dir: &Path, cache_bytes: usize) -> Result<Log, OpenError> {
         // The newest commit was damaged, and redb went back to the one before.
         return Err(OpenError::fault(&path, &Fault::Mark("revision")));
     }
+    let lives = read_lives(&db, &marks).map_err(|fault| OpenError::fault(&path, &fault))?;
     let place = path.clone();
     let reopen = move || {
         guarded(|| {
@@ -167,7 +170,7 @@ pub(super) fn open(dir: &Path, cache_bytes: usize) -> Result<Log, OpenError> {
             Ok((db, marks))
         })
     };
-    Ok(Log::new(path, db, marks, lock, Box::new(reopen)))
+    Ok(Log::new(path, db, (marks, lives), lock, Box::new(reopen)))
 }
 
 /// Compares every page with its checksum and the free space with what is in use. After a clean end redb trusts
@@ -220,30 +223,31 @@ fn lock(dir: &Path) -> Result<File, OpenError> {
 }
 
 /// Writes an empty database beside its place and moves it there.
-fn give_birth(dir: &Path, path: &Path) -> Result<(), OpenError> {
+fn give_birth(dir: &Path, path: &Path, birth: Revision) -> Result<(), OpenError> {
     let unborn = dir.join(UNBORN);
     let failed = |error: io::Error| OpenError::io(&unborn, &error);
     // Left by a crash at birth, if it is there: nothing was ever acknowledged from it.
     let file = private().create(true).truncate(true).open(&unborn).map_err(failed)?;
     let db = FileBackend::new(file).and_then(|file| redb::Builder::new().create_with_backend(file));
     db.map_err(Fault::from)
-        .and_then(|db| write_empty(&db))
+        .and_then(|db| write_empty(&db, birth))
         .map_err(|fault| OpenError::fault(&unborn, &fault))?;
     fs::rename(&unborn, path).map_err(failed)?;
     sync_dir(dir)
 }
 
-/// Gives a new database its tables and marks.
-pub(super) fn write_empty(db: &Database) -> Result<(), Fault> {
+/// Gives a new database its tables and marks. What was before its birth it cannot tell: it begins compacted up to there.
+pub(super) fn write_empty(db: &Database, birth: Revision) -> Result<(), Fault> {
     let txn = db.begin_write()?;
     {
         txn.open_table(OBJECTS)?;
         txn.open_table(HISTORY)?;
+        txn.open_table(LIVES)?;
         let mut meta = txn.open_table(META)?;
         meta.insert("format", FORMAT)?;
         meta.insert("cluster", super::new_cluster())?;
-        meta.insert("revision", super::FRESH.get())?;
-        meta.insert("compacted", Revision::ZERO.get())?;
+        meta.insert("revision", birth.get())?;
+        meta.insert("compacted", birth.get())?;
     }
     txn.commit()?;
     Ok(())
@@ -257,7 +261,7 @@ pub(super) fn read_marks(path: &Path, db: &Database) -> Result<Marks, OpenError>
             Ok(meta.get(name)?.ok_or(Fault::Mark(name))?.value())
         };
         let format = mark("format")?;
-        if format != FORMAT {
+        if !(FORMAT_MIN..=FORMAT).contains(&format) {
             // The other marks may mean something else there.
             return Ok((format, Marks { cluster: 0, revision: Revision::ZERO, compacted: Revision::ZERO }));
         }
@@ -272,11 +276,32 @@ pub(super) fn read_marks(path: &Path, db: &Database) -> Result<Marks, OpenError>
         Ok((format, marks))
     };
     match read() {
-        Ok((FORMAT, marks)) => Ok(marks),
+        Ok((FORMAT_MIN..=FORMAT, marks)) => Ok(marks),
         Ok((0, _)) => Err(OpenError::fault(path, &Fault::Mark("format"))),
         Ok((found, _)) => Err(OpenError::NewerFormat { path: path.to_owned(), found }),
         Err(fault) => Err(OpenError::fault(path, &fault)),
     }
+}
+
+/// The gaps between the lives of the store.
+pub(super) fn read_lives(db: &Database, marks: &Marks) -> Result<Lives, Fault> {
+    let txn = db.begin_read()?;
+    let table = match txn.open_table(LIVES) {
+        Ok(table) => table,
+        // Format 1 has none, and does not know what it would mean.
+        Err(TableError::TableDoesNotExist(_))
+            if txn.open_table(META)?.get("format")?.is_some_and(|format| format.value() == FORMAT_MIN) =>
+        {
+            return Ok(Lives::default());
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let mut gaps = Vec::new();
+    for entry in table.iter()? {
+        let (next, last) = entry?;
+        gaps.push(Gap { last: Revision::new(last.value()), next: Revision::new(next.value()) });
+    }
+    Lives::new(gaps, marks)
 }
 
 /// Read and write, for this user only.

@@ -10,10 +10,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use revcast_engine::change::{Batch, Change};
+use revcast_engine::gap::Gap;
 use revcast_engine::key::Key;
 use revcast_engine::revision::Revision;
 
-use super::log::{Fault, Log, Marks, View};
+use super::lives::ClockFault;
+use super::log::{Fault, Log, View};
 use super::record::{self, Named, Names};
 use crate::source::{StorageError, WallTime};
 
@@ -23,8 +25,12 @@ use crate::source::{StorageError, WallTime};
 pub struct Recovery {
     /// The newest revision: the next write gets the one after it.
     pub revision: Revision,
-    /// The revision of the base; history begins after it. Zero when nothing was compacted ever.
+    /// The revision of the base; history begins after it. Of a store that never compacted it is that of its birth.
     pub compacted: Revision,
+    /// What was never written between two lives, oldest first. The last one may end at `revision`.
+    pub gaps: Vec<Gap>,
+    /// The clock does not keep revisions above those of a store that is lost.
+    pub clock: Option<ClockFault>,
     /// Objects that stay on disk but are not served, because nobody declares their resource any more.
     pub undeclared: Vec<Undeclared>,
     file: Option<Contents>,
@@ -59,21 +65,32 @@ struct Contents {
 
 impl Recovery {
     /// The past of a store that has none.
-    pub(super) const fn none(revision: Revision) -> Self {
-        Self { revision, compacted: Revision::ZERO, undeclared: Vec::new(), file: None }
+    pub(super) const fn none(birth: Revision, clock: Option<ClockFault>) -> Self {
+        Self {
+            revision: birth,
+            compacted: birth,
+            gaps: Vec::new(),
+            clock,
+            undeclared: Vec::new(),
+            file: None,
+        }
     }
 
-    /// Reads the whole file once, checks every record, and tells `visit` of every change, oldest first.
-    pub(super) fn read(
+    /// The past that a file holds, which [`scan`] found whole.
+    pub(super) fn of(
         log: &Log,
         names: &Arc<Names>,
-        visit: impl FnMut(Key, Revision, Presence),
+        undeclared: Vec<Undeclared>,
+        clock: Option<ClockFault>,
     ) -> Result<Self, Fault> {
-        let Marks { revision, compacted, .. } = log.durable();
-        let view = log.view()?;
-        let undeclared = scan(&view, names, log.durable(), visit)?;
-        let file = Contents { view, names: Arc::clone(names), path: log.path().to_owned() };
-        Ok(Self { revision, compacted, undeclared, file: Some(file) })
+        Ok(Self {
+            revision: log.revision(),
+            compacted: log.durable().compacted,
+            gaps: log.lives().gaps().to_vec(),
+            clock,
+            undeclared,
+            file: Some(Contents { view: log.view()?, names: Arc::clone(names), path: log.path().to_owned() }),
+        })
     }
 
     /// The state at the compacted revision, in the order of the stored keys.
@@ -91,7 +108,7 @@ impl Recovery {
         })
     }
 
-    /// Every revision after the compacted one, in order. A revision that changed only what is not declared now is
+    /// Every write after the compacted revision, in order. A revision that changed only what is not declared now is
     /// left out.
     pub fn history(&self) -> impl Iterator<Item = Result<Batch, StorageError>> + '_ {
         self.file.iter().flat_map(|file| {
@@ -156,13 +173,14 @@ fn batch(names: &Names, revision: u64, value: &[u8]) -> Result<Batch, Fault> {
     Ok(Batch { revision: Revision::new(revision), changes })
 }
 
-/// Reads everything once: the marks must agree with the tables, and every record must be whole.
-fn scan(
-    view: &View,
+/// Reads everything once and tells `visit` of every change, oldest first: the marks must agree with the tables, and every
+/// record must be whole.
+pub(super) fn scan(
+    log: &Log,
     names: &Names,
-    marks: Marks,
     mut visit: impl FnMut(Key, Revision, Presence),
 ) -> Result<Vec<Undeclared>, Fault> {
+    let (view, marks, lives) = (log.view()?, log.durable(), log.lives());
     let mut undeclared: BTreeMap<String, HashSet<Vec<u8>>> = BTreeMap::new();
     let mut change = |named: Named<'_>, bytes: &[u8], revision: Revision, presence: Presence| match named {
         Named::Declared(key) => visit(key, revision, presence),
@@ -184,7 +202,7 @@ fn scan(
         }
         change(named, bytes, object.modified, Presence::There { expires: object.state.expires });
     }
-    let mut expected = marks.history_start();
+    let mut expected = marks.history_start(lives);
     for entry in view.history.range::<u64>(..)? {
         let (number, value) = entry?;
         let number = number.value();
@@ -199,9 +217,9 @@ fn scan(
             let presence = state.map_or(Presence::Gone, |state| Presence::There { expires: state.expires });
             change(named, key, revision, presence);
         }
-        expected = expected.next();
+        expected = lives.write_after(revision);
     }
-    match expected.cmp(&marks.revision.next()) {
+    match expected.cmp(&lives.write_after(marks.revision)) {
         Ordering::Less => return Err(Fault::Gap { expected, found: None }),
         Ordering::Greater => return Err(Fault::Mark("revision")),
         Ordering::Equal => {}
