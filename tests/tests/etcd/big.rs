@@ -4,7 +4,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use revcast_tests::etcd::{Etcd, Op, Options, Release};
+use revcast_tests::etcd::{Etcd, Gateway, Op, Options, Release};
 use revcast_tests::server::{Server, binary};
 
 use super::cost::handled;
@@ -81,6 +81,45 @@ fn a_large_state_is_loaded_in_pages_and_read_from_memory() {
         ranges <= asked + 2,
         "the lists themselves cost etcd nothing: {ranges} ranges, {asked} questions"
     );
+}
+
+/// What is small does not make the page of what is large: 12,000 objects of some hundred bytes, and 300 of 1 MiB after them.
+#[test]
+fn large_objects_after_small_ones_are_loaded_in_small_pages() {
+    const SMALL: usize = 12_000;
+    const LARGE: usize = 300;
+    let etcd = Etcd::start(Release::V3_5, Options { quota_bytes: Some(4 << 30), ..Options::default() });
+    let mut gateway = Gateway::new(&etcd.endpoint());
+    let mut write = |kind: &str, range: std::ops::Range<usize>, pad: &str| {
+        let puts: Vec<(String, String)> = range
+            .map(|number| format!("{kind}-{number:06}"))
+            .map(|name| (format!("/registry/configmaps/a/{name}"), config_map(&name, pad)))
+            .collect();
+        let ops: Vec<Op<'_>> = puts.iter().map(|(key, value)| Op::Put(key, value)).collect();
+        // A busy machine may take longer than the gateway waits; what is written twice is the same.
+        let written = (0..10).find_map(|_| gateway.txn(&ops).ok());
+        written.expect("etcd takes it in ten attempts");
+    };
+    for from in (0..SMALL).step_by(100) {
+        write("a-small", from..from + 100, "");
+    }
+    let pad = "x".repeat((1 << 20) - 512);
+    for number in 0..LARGE {
+        write("b-large", number..number + 1, &pad);
+    }
+    binary();
+    let began = Instant::now();
+    let server = Server::start_unready(&["--etcd-endpoints", &etcd.endpoint()]);
+    server.await_ready(Duration::from_secs(60));
+    let (ready, peak) = (began.elapsed(), peak_kb(server.pid()) >> 10);
+    let pages = handled(&etcd, "Range");
+    eprintln!(
+        "{SMALL} small and {LARGE} large objects: ready after {ready:.2?}, {pages} ranges, peak {peak} MiB"
+    );
+    assert_eq!(server.metric("revcast_objects"), (SMALL + LARGE) as u64);
+    assert_eq!(server.metric("revcast_source_loads_total"), 1);
+    // The objects themselves, some pages, and what the server needs anyway.
+    assert!(peak < LARGE as u64 + 128, "{peak} MiB for {LARGE} MiB of objects");
 }
 
 /// How often `what` stands in `text`.

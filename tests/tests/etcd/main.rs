@@ -8,6 +8,7 @@ mod cost;
 mod history;
 mod keys;
 mod limits;
+mod restored;
 
 use std::time::{Duration, Instant};
 

@@ -101,6 +101,53 @@ pub(crate) fn restored(release: Release) {
     run.finish(Promise::Expires(rounds()));
 }
 
+/// An older state comes back under the same cluster id, while the server cannot see it, and is past the last revision that
+/// was served before it can: only the history tells.
+pub(crate) fn restored_and_overtaken(release: Release) {
+    let setup = Setup { proxied: true, watch: keys_of(release), ..Setup::one(release) };
+    let mut run = Run::start("restored_and_overtaken", setup);
+    for round in 0..rounds() {
+        let snapshot = run.cluster.folder().join(format!("snapshot-{round}"));
+        let kept = run.at_rest(|run, newest| {
+            run.control().snapshot_save(&snapshot).expect("etcd saves its state");
+            newest
+        });
+        run.go_on(calm_time());
+        run.proxy().cut();
+        let served = run.gateway().revision().expect("etcd answers");
+        run.break_line(kept, |cluster| cluster.restore(&snapshot, Token::Same));
+        run.overtake(served);
+        run.proxy().heal();
+        run.back(Instant::now());
+    }
+    run.finish(Promise::Expires(rounds()));
+}
+
+/// The same, and the server has loaded its state at the last moment: it never saw a change of the line that is lost.
+pub(crate) fn restored_after_a_load(release: Release) {
+    let setup = Setup { proxied: true, watch: keys_of(release), ..Setup::one(release) };
+    let mut run = Run::start("restored_after_a_load", setup);
+    for round in 0..rounds() {
+        let snapshot = run.cluster.folder().join(format!("snapshot-{round}"));
+        let kept = run.at_rest(|run, newest| {
+            run.control().snapshot_save(&snapshot).expect("etcd saves its state");
+            newest
+        });
+        run.go_on(SECOND * 2 + calm_time());
+        let served = run.at_rest(|run, newest| {
+            run.restart_server(Duration::ZERO);
+            run.proxy().cut();
+            newest
+        });
+        run.break_line(kept, |cluster| cluster.restore(&snapshot, Token::Same));
+        run.overtake(served);
+        run.proxy().heal();
+        run.back(Instant::now());
+        run.go_on(SECOND * 2);
+    }
+    run.finish(Promise::Breaks);
+}
+
 /// Another store is in its place.
 pub(crate) fn swapped(release: Release) {
     let mut run = Run::start("swapped", Setup { compacts: true, ..Setup::one(release) });

@@ -27,6 +27,8 @@ on_each_etcd! {
     leader_lost,
     compacted,
     restored,
+    restored_and_overtaken,
+    restored_after_a_load,
     swapped,
     logins_run_out,
     cut_off_for_a_while,

@@ -286,6 +286,15 @@ impl Run {
         gone
     }
 
+    /// Waits until a new line of revisions is past one of the old line's.
+    pub(crate) fn overtake(&self, revision: u64) {
+        self.writer.slow(false);
+        eventually("the new line is past the old one", || match self.gateway().revision()? {
+            newest if newest > revision + 20 => Ok(()),
+            newest => Err(format!("{newest} of {revision}")),
+        });
+    }
+
     /// Kills a member: in the middle of its writes, unless it is an etcd that then forgets or repeats one of those that
     /// it told everybody (3.5.1 does, etcd #13766): that one is killed as soon as the last write is in its file.
     pub(crate) fn kill(&mut self, member: usize) {

@@ -1,23 +1,23 @@
 //! The watch, and what is done when it breaks.
 //!
-//! Owns the publisher and the order of things: verify, load if there is a reason to, watch from the revision behind the
-//! last, publish what passes the gate; after any break the same again. What a break means:
+//! Owns the publisher and the order of things: verify, load if there is a reason to, watch from a little before the revision
+//! behind the last, publish what passes the gate; after any break the same again. Each stream must prove that it goes on from
+//! what is served: it tells the last changes again (`replay`), or else all keys are compared once it is open (`compare`). What
+//! a break means:
 //!
 //! | what happened | what is done |
 //! |---|---|
 //! | connection lost, no leader, refused, cancelled | go on from the last revision; streams stay open |
 //! | a revision did not come | ask again from there; when it does not come again, the state at that one revision tells what it was |
 //! | history is compacted beyond the next revision | load anew while the old state is served, then a new epoch: every watch gets 410 |
-//! | another cluster, revisions that went back, or other revisions for the last changes than before | nothing is served until it is loaded anew; a new epoch: every watch gets 410 |
+//! | another cluster, revisions that went back, a history or a state that differs from what was served | nothing is served until it is loaded anew; a new epoch: every watch gets 410 |
 
-use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use etcd_client::{Client, GetOptions, Txn, TxnOp, TxnOpResponse, WatchOptions, WatchStream};
+use etcd_client::{Client, WatchOptions, WatchStream};
 use revcast_engine::change::{Batch, Change};
-use revcast_engine::key::Key;
 use revcast_engine::revision::Revision;
 use revcast_engine::tick::Tick;
 use revcast_engine::{Feed, Publisher};
@@ -31,7 +31,9 @@ use super::ingest::{Break, Coverage, Ingest, Proof, RawEvent, Response};
 use super::link::{Purpose, explain};
 use super::newest::{head, revision};
 use super::options::WatchWish;
-use super::{load, version};
+use super::replay::{Recent, Replay};
+use super::write::number_of;
+use super::{compare, load, version};
 use crate::log;
 use crate::source::epoch::Epoch;
 use crate::source::{Fault, SourceError};
@@ -42,8 +44,6 @@ const WAITING_MAX: usize = 256;
 const BACKLOG_POLL: Duration = Duration::from_millis(1);
 /// Events that become visible together at most.
 const PUBLISH_EVENTS: usize = 512;
-/// Changes that etcd is asked for again after a break; one transaction, which may have 128 operations.
-const RECENT_MAX: usize = 64;
 /// Between two looks at a watch: requests for progress, as kube-apiserver sends them, and whether it lags.
 const LOOK: Duration = Duration::from_millis(100);
 /// How long a watch may lag behind what the cluster says before it is made anew.
@@ -51,6 +51,8 @@ const LAG_MAX: Duration = Duration::from_secs(3);
 /// How long etcd may take to say its version, and to make a watch: a member that is paused is left soon.
 const STATUS_WITHIN: Duration = Duration::from_secs(1);
 const CREATE_WITHIN: Duration = Duration::from_secs(3);
+/// How long a watch may take to tell again what it must.
+const REPLAY_WITHIN: Duration = Duration::from_secs(3);
 /// How long the check before a watch may take.
 const VERIFY_WITHIN: Duration = Duration::from_secs(5);
 /// A watch that lived so long was a good one: the next attempt comes at once.
@@ -61,8 +63,10 @@ struct State {
     publisher: Publisher,
     feed: Feed,
     cluster: u64,
-    /// The last changes that were published, newest last: what etcd must still say after a break.
-    recent: VecDeque<(Key, Option<Revision>)>,
+    /// The last changes: what etcd must still say after a break.
+    recent: Recent,
+    /// Whether it was loaded in this attempt, over one connection: then there is nothing to compare yet.
+    is_fresh: bool,
     /// The revision behind which one did not come, when the last watch broke there.
     missing: Option<Revision>,
 }
@@ -75,6 +79,8 @@ enum Stop {
     Broke(Break),
     /// Nothing came though something was written.
     Lags,
+    /// etcd's state at the last revision is another one; the first difference.
+    Differs(String),
     /// An answer contradicted what is known.
     Doubt,
     /// etcd closed the stream.
@@ -93,6 +99,7 @@ impl std::fmt::Display for Stop {
             Self::Failed(error) => error.fmt(f),
             Self::Broke(broke) => broke.fmt(f),
             Self::Lags => f.write_str("the watch lags behind what etcd says"),
+            Self::Differs(what) => write!(f, "etcd's state is another one ({what})"),
             Self::Doubt => f.write_str("etcd's answers contradict what was seen"),
             Self::Ended => f.write_str("etcd closed the watch"),
         }
@@ -168,8 +175,18 @@ impl Follower {
         let coverage = self.coverage(&mut client).await?;
         loop {
             let stop = self.watch(&client, coverage).await;
+            ground.doubt_line();
             match stop {
                 Stop::Broke(Break::Missing { after, .. }) => self.look_for_missing(after, coverage).await?,
+                Stop::Broke(Break::Compacted { revision }) if self.is_only_old(revision) => {
+                    if let Some(state) = &mut self.state {
+                        state.recent.forget(revision);
+                    }
+                }
+                Stop::Broke(Break::Rewritten { .. }) | Stop::Differs(_) => {
+                    self.give_up_line(&stop);
+                    return Err(stop);
+                }
                 Stop::Broke(Break::Compacted { revision }) => {
                     log::warn(&format!(
                         "etcd has compacted history up to {revision}, beyond what was seen: loading anew; every watch is \
@@ -201,7 +218,9 @@ impl Follower {
                 ),
             ));
         }
-        let Some(state) = &self.state else { return Ok(()) };
+        let Some(state) = &mut self.state else { return Ok(()) };
+        // Whatever was loaded before this attempt may be of an etcd that is no more.
+        state.is_fresh = false;
         let seen = state.publisher.revision();
         if head.cluster != state.cluster {
             log::warn(&format!(
@@ -217,58 +236,25 @@ impl Follower {
                 head.revision
             ));
             self.give_up(head.cluster);
-        } else if let Some(key) = self.rewritten().await? {
-            log::warn(&format!(
-                "etcd tells its history otherwise than before ({} at revision {seen}): it lost or repeated writes when it \
-                 broke; nothing is served until its state is loaded; every watch is told to list again",
-                key.path()
-            ));
-            self.give_up(head.cluster);
         }
         Ok(())
     }
 
-    /// The newest change that etcd does not know any more as it told it, if there is one. A crash of etcd 3.5.0 to 3.5.2
-    /// can apply writes anew under other revisions (#13766), which neither the cluster's id nor its revision shows.
-    async fn rewritten(&self) -> Result<Option<Key>, SourceError> {
-        let Some(state) = &self.state else { return Ok(None) };
-        let mut wanted: Vec<(&Key, Option<Revision>)> = Vec::new();
-        for (key, written) in state.recent.iter().rev() {
-            if !wanted.iter().any(|(known, _)| *known == key) {
-                wanted.push((key, *written));
-            }
-        }
-        if wanted.is_empty() {
-            return Ok(None);
-        }
-        let at = i64::try_from(state.publisher.revision().get()).unwrap_or(i64::MAX);
-        let get = GetOptions::new().with_keys_only().with_revision(at);
-        let gets: Vec<TxnOp> = wanted
-            .iter()
-            .map(|(key, _)| TxnOp::get(self.ground.layout.to_etcd(key), Some(get.clone())))
-            .collect();
-        let answer = self
-            .ground
-            .calls
-            .read(VERIFY_WITHIN, |mut client| {
-                let gets = gets.clone();
-                async move { client.txn(Txn::new().and_then(gets)).await }
-            })
-            .await;
-        let answer = match answer {
-            Ok(answer) => answer,
-            // That revision is compacted: the watch will say what is left.
-            Err(error) if error.fault == Fault::Broken => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        for ((key, written), found) in wanted.iter().zip(answer.op_responses()) {
-            let TxnOpResponse::Get(found) = found else { continue };
-            let found = found.kvs().first().map(|key_value| revision(key_value.mod_revision()));
-            if found != *written {
-                return Ok(Some((*key).clone()));
-            }
-        }
-        Ok(None)
+    /// Whether a compaction took only what was served, and a watch of what follows is still possible.
+    fn is_only_old(&self, compacted: Revision) -> bool {
+        self.state.as_ref().is_some_and(|state| compacted <= state.publisher.revision().next())
+    }
+
+    /// The last revision is there, but not what led to it: the cluster was restored and has passed it again, or its crash
+    /// made it lose or repeat writes (3.5.0 to 3.5.2 do, #13766).
+    fn give_up_line(&mut self, stop: &Stop) {
+        let Some(state) = &self.state else { return };
+        log::warn(&format!(
+            "{stop}, at revision {}: it was restored, or lost or repeated writes when it broke; nothing is served until its \
+             state is loaded; every watch is told to list again",
+            state.publisher.revision()
+        ));
+        self.give_up(state.cluster);
     }
 
     /// What is served does not hold any more: ends it at once, before anything of the new state is known.
@@ -326,7 +312,8 @@ impl Follower {
             publisher: loaded.publisher,
             feed: loaded.feed,
             cluster: loaded.cluster,
-            recent: VecDeque::new(),
+            recent: Recent::default(),
+            is_fresh: loaded.is_unbroken,
             missing: None,
         });
         Ok(())
@@ -355,9 +342,9 @@ impl Follower {
                     batch.changes.len()
                 ));
                 publish_batch(state, &batch);
-                state.publisher.publish();
-                self.ground.reached(batch.revision);
-                self.ground.shards.published();
+                // It will not be told again either.
+                state.recent = Recent::default();
+                show(&self.ground, state);
                 Ok(())
             }
             Err(error) if error.fault == Fault::Broken => {
@@ -401,10 +388,10 @@ impl Follower {
         let Some(state) = &mut self.state else { return Stop::Doubt };
         let last = state.publisher.revision();
         let prefix = ground.layout.prefix();
-        let mut options = WatchOptions::new()
-            .with_start_revision(i64::try_from(last.next().get()).unwrap_or(i64::MAX))
-            .with_progress_notify()
-            .with_fragment();
+        let replay = state.recent.replay(prefix, last);
+        let from = replay.as_ref().map_or_else(|| last.next(), Replay::from);
+        let mut options =
+            WatchOptions::new().with_start_revision(number_of(from)).with_progress_notify().with_fragment();
         let key = match coverage {
             Coverage::All => {
                 options = options.with_all_keys();
@@ -424,6 +411,16 @@ impl Follower {
         ground.desk.stats.remote.watches.fetch_add(1, Ordering::Relaxed);
         let mut gate = Ingest::new(state.cluster, coverage, last);
         let (mut ask, mut messages, _reader) = read(stream);
+        match replay {
+            Some(replay) => gate = gate.with_replay(replay),
+            // The stream is open, so what is compared now is of the etcd that it follows.
+            None => {
+                if let Err(stop) = prove_state(&ground, state).await {
+                    return stop;
+                }
+            }
+        }
+        let mut is_proven = false;
         let began = Instant::now();
         let mut advanced = began;
         let mut look = interval(LOOK);
@@ -451,6 +448,10 @@ impl Follower {
                         Ok(()) => {
                             if gate.is_created() {
                                 self.refusals = 0;
+                            }
+                            if !is_proven && gate.is_created() && gate.is_replayed() {
+                                is_proven = true;
+                                ground.prove();
                             }
                         }
                         Err(Break::Refused(why)) if coverage == Coverage::All => {
@@ -487,6 +488,11 @@ impl Follower {
                         show(&ground, state);
                     }
                     if !gate.is_created() && began.elapsed() > CREATE_WITHIN {
+                        return Stop::Lags;
+                    }
+                    if !is_proven && began.elapsed() > REPLAY_WITHIN {
+                        // The next stream is asked for nothing old: all keys are compared.
+                        state.recent = Recent::default();
                         return Stop::Lags;
                     }
                     if let Some(since) = ground.behind_since() {
@@ -577,6 +583,18 @@ fn response(message: etcd_client::WatchResponse) -> Result<Response, Break> {
     })
 }
 
+/// Compares all keys with what is served, unless that was just loaded.
+async fn prove_state(ground: &Ground, state: &mut State) -> Result<(), Stop> {
+    if std::mem::take(&mut state.is_fresh) {
+        return Ok(());
+    }
+    show(ground, state);
+    match compare::compare(ground, &state.feed.snapshot(), state.cluster).await? {
+        None => Ok(()),
+        Some(difference) => Err(Stop::Differs(difference)),
+    }
+}
+
 /// Makes visible what passed the gate.
 async fn publish(ground: &Ground, state: &mut State, proof: Proof, arrived: Tick) -> Result<(), Stop> {
     let remote = &ground.desk.stats.remote;
@@ -586,9 +604,13 @@ async fn publish(ground: &Ground, state: &mut State, proof: Proof, arrived: Tick
     let any = !proof.batches.is_empty();
     for raw in proof.batches {
         let mut changes = Vec::with_capacity(raw.events.len());
+        let mut told = Vec::with_capacity(raw.events.len());
         for event in raw.events {
             let Some(key) = ground.layout.to_key(&event.key) else {
                 remote.foreign.fetch_add(1, Ordering::Relaxed);
+                if event.key.starts_with(ground.layout.prefix().as_bytes()) {
+                    told.push((event.key, event.value));
+                }
                 continue;
             };
             let ours = state.publisher.get(&key).map(|object| object.revision());
@@ -601,6 +623,7 @@ async fn publish(ground: &Ground, state: &mut State, proof: Proof, arrived: Tick
                 let after = state.publisher.revision();
                 return Err(Stop::Broke(Break::Missing { after, found: raw.revision }));
             }
+            told.push((event.key, event.value.clone()));
             changes.push(Change { key, value: event.value });
         }
         let batch = Batch { revision: raw.revision, changes };
@@ -613,6 +636,7 @@ async fn publish(ground: &Ground, state: &mut State, proof: Proof, arrived: Tick
         }
         unseen += batch.changes.len();
         publish_batch(state, &batch);
+        state.recent.push(raw.revision, told);
         if unseen >= PUBLISH_EVENTS {
             unseen = 0;
             show(ground, state);
@@ -650,12 +674,6 @@ fn show(ground: &Ground, state: &mut State) {
 }
 
 fn publish_batch(state: &mut State, batch: &Batch) {
-    for change in &batch.changes {
-        if state.recent.len() == RECENT_MAX {
-            state.recent.pop_front();
-        }
-        state.recent.push_back((change.key.clone(), change.value.as_ref().map(|_| batch.revision)));
-    }
     if batch.changes.is_empty() {
         state.publisher.handle_progress(batch.revision);
     } else if let Err(error) = state.publisher.handle_batch(batch, load::wall_seconds()) {

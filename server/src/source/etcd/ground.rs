@@ -55,6 +55,10 @@ pub(super) struct Ground {
     pub(super) leases: Leases,
     wanted_cluster: Option<u64>,
     known: Cell<Option<Known>>,
+    /// Whether a watch goes on from what is served, as far as its stream proves; and how many did.
+    proven: Cell<bool>,
+    proofs: Cell<u64>,
+    proved: Notify,
     pending: RefCell<VecDeque<Pending>>,
     /// Who waits for the newest revision.
     pub(super) askers: RefCell<Vec<Asker>>,
@@ -92,6 +96,9 @@ impl Ground {
             leases: Leases::default(),
             wanted_cluster: options_cluster,
             known: Cell::new(None),
+            proven: Cell::new(false),
+            proofs: Cell::new(0),
+            proved: Notify::new(),
             pending: RefCell::default(),
             askers: RefCell::default(),
             asked: Notify::new(),
@@ -123,6 +130,33 @@ impl Ground {
         self.known.set(known);
         self.pending.borrow_mut().clear();
         self.desk.stats.remote.disprove();
+    }
+
+    /// A watch goes on from what is served: etcd's history is still the one that was followed.
+    pub(super) fn prove(&self) {
+        self.proven.set(true);
+        self.proofs.set(self.proofs.get() + 1);
+        self.proved.notify_waiters();
+    }
+
+    /// The watch broke: whoever answers now may be an etcd that was restored.
+    pub(super) fn doubt_line(&self) {
+        self.proven.set(false);
+    }
+
+    /// Which watch proves that etcd's history is the one that was followed; `None` while none does.
+    pub(super) fn proof(&self) -> Option<u64> {
+        self.proven.get().then(|| self.proofs.get())
+    }
+
+    /// Waits for such a watch.
+    pub(super) async fn await_proof(&self) -> u64 {
+        loop {
+            if let Some(proof) = self.proof() {
+                return proof;
+            }
+            self.proved.notified().await;
+        }
     }
 
     /// Everything up to `last` is visible.

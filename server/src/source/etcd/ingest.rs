@@ -12,6 +12,8 @@ use std::fmt;
 use bytes::Bytes;
 use revcast_engine::revision::Revision;
 
+use super::replay::{Differs, Replay};
+
 /// Bytes of one revision that may come in fragments. etcd takes 128 operations of 1.5 MiB unless it is told otherwise.
 const PARTIAL_BYTES_MAX: usize = 1 << 30;
 /// Up to so many events of one revision are searched one by one for a key.
@@ -103,6 +105,11 @@ pub(super) enum Break {
         /// The next one that did.
         found: Revision,
     },
+    /// What was told before is told otherwise now: this is another line of revisions.
+    Rewritten {
+        /// The first one that differs.
+        revision: Revision,
+    },
     /// What was asked for is gone.
     Compacted {
         /// History up to here is.
@@ -118,12 +125,19 @@ pub(super) enum Break {
     Nonsense(String),
 }
 
+impl From<Differs> for Break {
+    fn from(Differs(revision): Differs) -> Self {
+        Self::Rewritten { revision }
+    }
+}
+
 impl fmt::Display for Break {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::OtherCluster { found } => write!(f, "the watch speaks for another cluster, {found:x}"),
             Self::WentBack { from, to } => write!(f, "the watch went back from revision {from} to {to}"),
             Self::Missing { after, found } => write!(f, "the watch jumped from revision {after} to {found}"),
+            Self::Rewritten { revision } => write!(f, "revision {revision} is told otherwise than before"),
             Self::Compacted { revision } => write!(f, "history is compacted up to revision {revision}"),
             Self::NoLeader => f.write_str("the member has no leader"),
             Self::Refused(why) => write!(f, "the watch was refused: {why}"),
@@ -142,6 +156,11 @@ pub(super) struct Ingest {
     last: Revision,
     /// The newest event that was seen on this stream.
     newest: Revision,
+    /// What the stream has to tell again first, and the place that was asked for.
+    replay: Option<Replay>,
+    asked: Revision,
+    /// The revision behind the last one when the stream began.
+    resumed: Revision,
     /// The revision that is still coming.
     partial: Vec<RawEvent>,
     partial_bytes: usize,
@@ -158,11 +177,24 @@ impl Ingest {
             coverage,
             last,
             newest: Revision::ZERO,
+            replay: None,
+            asked: last.next(),
+            resumed: last.next(),
             partial: Vec::new(),
             partial_bytes: 0,
             partial_keys: HashSet::new(),
             created: false,
         }
+    }
+
+    /// The stream begins before the revision behind the last, and must tell again what came before it.
+    pub(super) fn with_replay(self, replay: Replay) -> Self {
+        Self { asked: replay.from(), replay: Some(replay), ..self }
+    }
+
+    /// Whether the stream has told again what it had to.
+    pub(super) fn is_replayed(&self) -> bool {
+        self.replay.as_ref().is_none_or(Replay::is_done)
     }
 
     /// Whether etcd has said that the watch is there.
@@ -200,6 +232,9 @@ impl Ingest {
             self.take(event, proof)?;
         }
         if !response.fragment {
+            if let Some(replay) = &mut self.replay {
+                replay.close()?;
+            }
             self.close(proof)?;
         }
         Ok(())
@@ -209,9 +244,12 @@ impl Ingest {
         if event.revision == Revision::ZERO {
             return Err(Break::Nonsense("an event has no revision".to_owned()));
         }
+        if let Some(replay) = &mut self.replay {
+            replay.take(&event.key, event.value.as_ref(), event.revision)?;
+        }
         if event.revision <= self.last {
             // Sent twice (PR 15274), or from before the place that was asked for (#20221).
-            proof.repeated += 1;
+            proof.repeated += u64::from(event.revision < self.asked || event.revision >= self.resumed);
             return Ok(());
         }
         if event.revision < self.newest {
@@ -271,6 +309,9 @@ impl Ingest {
             // What etcd sends of itself goes the way of the events; what it is asked for overtook them (#15220).
             Coverage::Prefix { progress_on_request } => progress_on_request || response.watch != STREAM,
         };
+        if let (true, Some(replay)) = (trusted, &mut self.replay) {
+            replay.reach(response.revision)?;
+        }
         if !trusted || response.revision <= self.last {
             return Ok(None);
         }
@@ -296,6 +337,7 @@ fn cancelled(compacted: Revision, reason: String) -> Break {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use super::super::replay::Recent;
     use super::*;
 
     const CLUSTER: u64 = 7;
@@ -387,6 +429,75 @@ mod tests {
         let mut gate = gate(PREFIX, 4);
         let back = gate.give(response(vec![event(9, "a"), event(8, "b")]));
         assert_eq!(back, Err(Break::WentBack { from: Revision::new(9), to: Revision::new(8) }));
+    }
+
+    /// A gate whose stream has to tell revisions 5 to 8 again, of which 6 is somebody else's; 9 is behind the last.
+    fn replaying(coverage: Coverage) -> Ingest {
+        let mut recent = Recent::default();
+        for revision in [5, 7, 8] {
+            let event = event(revision, "/r/a");
+            recent.push(event.revision, vec![(event.key, event.value)]);
+        }
+        let last = Revision::new(9);
+        Ingest::new(CLUSTER, coverage, last).with_replay(recent.replay("/r/", last).unwrap())
+    }
+
+    #[test]
+    fn a_stream_proves_that_it_goes_on_from_what_was_served() {
+        for coverage in [Coverage::All, PREFIX, Coverage::Prefix { progress_on_request: false }] {
+            let mut gate = replaying(coverage);
+            assert!(!gate.is_replayed());
+            let again = response(vec![event(5, "/r/a"), event(7, "/r/a")]);
+            assert_eq!(gate.give(again).unwrap(), Proof::default(), "{coverage:?}");
+            assert!(!gate.is_replayed(), "{coverage:?}");
+            let proof = gate.give(response(vec![event(8, "/r/a"), event(10, "/r/b")])).unwrap();
+            assert_eq!((revisions(&proof), proof.repeated), (vec![10], 0), "{coverage:?}");
+            assert!(gate.is_replayed(), "{coverage:?}");
+        }
+        // In fragments, with others' keys, in one message with what follows.
+        let mut gate = replaying(Coverage::All);
+        let part =
+            Response { fragment: true, ..response(vec![event(5, "/r/a"), event(6, "/x"), event(7, "/r/a")]) };
+        assert_eq!(gate.give(part).unwrap(), Proof::default());
+        let rest = response(vec![event(8, "/r/a"), event(9, "/x"), event(10, "/x")]);
+        assert_eq!(revisions(&gate.give(rest).unwrap()), [10]);
+        assert!(gate.is_replayed());
+    }
+
+    #[test]
+    fn another_line_passes_nothing() {
+        let rewritten = |revision| Err(Break::Rewritten { revision: Revision::new(revision) });
+        for coverage in [Coverage::All, PREFIX, Coverage::Prefix { progress_on_request: false }] {
+            let other = |events: Vec<RawEvent>| {
+                let mut proof = Proof::default();
+                let outcome = replaying(coverage).handle(response(events), &mut proof);
+                assert_eq!(proof.batches, [], "{coverage:?}");
+                outcome
+            };
+            let (five, seven, eight) = (event(5, "/r/a"), event(7, "/r/a"), event(8, "/r/a"));
+            let new = |revision| event(revision, "/r/new");
+            // A new key, where the old line had none; no change where the old line had one; nothing of it at all.
+            assert_eq!(other(vec![five.clone(), new(6), seven.clone()]), rewritten(6), "{coverage:?}");
+            assert_eq!(other(vec![five.clone(), seven.clone(), new(10)]), rewritten(8), "{coverage:?}");
+            assert_eq!(other(vec![new(10)]), rewritten(7), "{coverage:?}");
+            let all = vec![five.clone(), seven.clone(), eight.clone(), new(9), new(10)];
+            assert_eq!(
+                other(all),
+                rewritten(9),
+                "{coverage:?}: behind the last change, below the last revision"
+            );
+            let value = RawEvent { value: Some(Bytes::from_static(b"other")), ..eight };
+            assert_eq!(other(vec![five, seven, value]), rewritten(8), "{coverage:?}");
+        }
+        // Only others wrote: told by progress, where it is believed, or by their events.
+        assert_eq!(replaying(PREFIX).give(progress(9, STREAM)), rewritten(7).map(|()| Proof::default()));
+        assert_eq!(
+            replaying(Coverage::All).give(response(vec![event(5, "/r/a"), event(9, "/x")])),
+            rewritten(7).map(|()| Proof::default())
+        );
+        let mut old = replaying(Coverage::Prefix { progress_on_request: false });
+        assert_eq!(old.give(progress(9, STREAM)).unwrap().progress, None);
+        assert!(!old.is_replayed());
     }
 
     #[test]

@@ -119,6 +119,15 @@ impl Drop for Unmade<'_> {
     }
 }
 
+/// Why a large answer did not come.
+#[derive(Debug)]
+pub(super) enum Miss {
+    /// It is larger than it may be, or does not come in time: a smaller one may.
+    TooMuch(SourceError),
+    /// Its size had no part in it.
+    Failed(SourceError),
+}
+
 /// The connection that all calls share, made again when it fails.
 pub(super) struct Calls {
     links: Rc<Links>,
@@ -188,34 +197,10 @@ impl Calls {
     where
         F: Future<Output = Result<T, Error>>,
     {
-        self.attempts(within, ATTEMPT_WITHIN, ask).await
-    }
-
-    /// Reads something that may take long.
-    pub(super) async fn read_long<T, F>(
-        &self,
-        within: Duration,
-        ask: impl Fn(Client) -> F,
-    ) -> Result<T, SourceError>
-    where
-        F: Future<Output = Result<T, Error>>,
-    {
-        self.attempts(within, within / 2, ask).await
-    }
-
-    async fn attempts<T, F>(
-        &self,
-        within: Duration,
-        each: Duration,
-        ask: impl Fn(Client) -> F,
-    ) -> Result<T, SourceError>
-    where
-        F: Future<Output = Result<T, Error>>,
-    {
         let deadline = Instant::now() + within;
         let mut backoff = Backoff::new();
         loop {
-            let attempt = deadline.min(Instant::now() + each);
+            let attempt = deadline.min(Instant::now() + ATTEMPT_WITHIN);
             let failure = match timeout_at(deadline, self.client()).await {
                 Err(_) => late(within),
                 Ok(Err(error)) => error,
@@ -231,7 +216,7 @@ impl Calls {
                     }
                     Err(_) => {
                         self.failed(number);
-                        late(each)
+                        late(ATTEMPT_WITHIN)
                     }
                 },
             };
@@ -241,6 +226,40 @@ impl Calls {
             }
             sleep(pause).await;
         }
+    }
+
+    /// Reads something large, once: whoever asks decides whether to ask again, and for less.
+    pub(super) async fn read_large<T, F>(
+        &self,
+        within: Duration,
+        ask: impl FnOnce(Client) -> F,
+    ) -> Result<T, Miss>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
+        let client = timeout(within, self.client()).await.unwrap_or_else(|_| Err(late(within)));
+        let (number, client) = client.map_err(Miss::Failed)?;
+        match timeout(within, Box::pin(ask(client))).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(error)) => {
+                let failure = explain(&error, false);
+                match failure.fault {
+                    Fault::TooLarge => return Err(Miss::TooMuch(failure)),
+                    Fault::Unavailable => self.failed(number),
+                    Fault::Unknown | Fault::Full | Fault::Denied | Fault::Broken => {}
+                }
+                Err(Miss::Failed(failure))
+            }
+            Err(_) => {
+                self.failed(number);
+                Err(Miss::TooMuch(late(within)))
+            }
+        }
+    }
+
+    /// How many connections were made so far.
+    pub(super) const fn made(&self) -> u64 {
+        self.made.get()
     }
 }
 
@@ -277,7 +296,10 @@ pub(super) fn explain(error: &Error, wrote: bool) -> SourceError {
         _ if is_stale_login(code, &message) => Fault::Unavailable,
         code::RESOURCE_EXHAUSTED if says("database space exceeded") => Fault::Full,
         code::RESOURCE_EXHAUSTED if says("too many requests") => Fault::Unavailable,
-        code::INVALID_ARGUMENT | code::RESOURCE_EXHAUSTED if says("too large") || says("larger than max") => {
+        // Of an answer that is larger than was asked for, tonic says that it is out of range.
+        code::INVALID_ARGUMENT | code::RESOURCE_EXHAUSTED | code::OUT_OF_RANGE
+            if says("too large") || says("larger than max") =>
+        {
             Fault::TooLarge
         }
         code::PERMISSION_DENIED => Fault::Denied,

@@ -1,31 +1,32 @@
 //! The whole state, page by page, at one revision.
 //!
-//! Owns the size of a page: some MiB, whatever the size of the objects, so that neither side holds a large answer. It never
-//! touches what is served: it fills an engine that nobody reads yet.
+//! Owns the order of pages, and asking again for one that fails (`pager` says how large they are). It never touches what is
+//! served: it fills an engine that nobody reads yet.
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use etcd_client::GetOptions;
+use etcd_client::{GetOptions, GetResponse};
 use revcast_engine::change::{Batch, Change};
 use revcast_engine::key::Key;
 use revcast_engine::revision::Revision;
 use revcast_engine::{Feed, Publisher};
+use tokio::time::sleep;
 
+use super::backoff::Backoff;
 use super::ground::Ground;
+use super::link::Miss;
 use super::newest::revision;
+use super::pager::Pager;
+use super::write::number_of;
 use crate::source::{Fault, SourceError};
 
-/// What a page is to weigh.
-const PAGE_BYTES: usize = 4 << 20;
-/// Keys of the first page, when nothing is known of their weight.
-const PAGE_FIRST: i64 = 500;
-const PAGE_MIN: i64 = 16;
-const PAGE_MAX: i64 = 10_000;
-/// How long one page may take.
-const PAGE_WITHIN: Duration = Duration::from_secs(20);
+/// How long one page may take before fewer keys are asked for.
+const PAGE_WITHIN: Duration = Duration::from_secs(10);
+/// How long a page is asked for while etcd does not answer.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A state that was loaded.
 #[derive(Debug)]
@@ -34,13 +35,15 @@ pub(super) struct Loaded {
     pub(super) feed: Feed,
     pub(super) cluster: u64,
     pub(super) revision: Revision,
+    /// Whether all pages came over one connection, so from one line of revisions.
+    pub(super) is_unbroken: bool,
 }
 
 /// One key as it was listed.
-struct Listed {
-    key: Vec<u8>,
-    value: Bytes,
-    revision: Revision,
+pub(super) struct Listed {
+    pub(super) key: Vec<u8>,
+    pub(super) value: Bytes,
+    pub(super) revision: Revision,
 }
 
 /// Loads everything below the prefix into a new engine.
@@ -48,7 +51,9 @@ pub(super) async fn load(ground: &Ground) -> Result<Loaded, SourceError> {
     let (mut publisher, feed) = ground.engine.start(Revision::ZERO);
     let stats = &ground.desk.stats.remote;
     let mut objects = 0_u64;
-    let (cluster, at) = pages(ground, Revision::ZERO, |listed| match ground.layout.to_key(&listed.key) {
+    let connections = ground.calls.made();
+    let everything = Listing { at: Revision::ZERO, keys_only: false };
+    let (cluster, at) = pages(ground, everything, |listed| match ground.layout.to_key(&listed.key) {
         Some(key) => {
             objects += 1;
             publisher.load(key, listed.revision, &listed.value);
@@ -59,7 +64,8 @@ pub(super) async fn load(ground: &Ground) -> Result<Loaded, SourceError> {
     publisher.loaded(at);
     stats.loads.fetch_add(1, Ordering::Relaxed);
     stats.loaded_objects.fetch_add(objects, Ordering::Relaxed);
-    Ok(Loaded { publisher, feed, cluster, revision: at })
+    let is_unbroken = ground.calls.made() == connections;
+    Ok(Loaded { publisher, feed, cluster, revision: at, is_unbroken })
 }
 
 /// What the one revision behind the publisher's changed, from the state at that revision. Between two revisions next to
@@ -76,7 +82,7 @@ pub(super) async fn difference(
     let at = publisher.revision().next();
     let mut seen: HashSet<Key> = HashSet::new();
     let mut changes = Vec::new();
-    let (found, _) = pages(ground, at, |listed| {
+    let (found, _) = pages(ground, Listing { at, keys_only: false }, |listed| {
         if let Some(key) = ground.layout.to_key(&listed.key) {
             if listed.revision == at {
                 changes.push(Change { key: key.clone(), value: Some(listed.value) });
@@ -100,33 +106,33 @@ pub(super) async fn difference(
     Ok(Batch { revision: at, changes })
 }
 
-/// Lists everything below the prefix as of `at`, or as of the first page when that is zero. Gives back the cluster and the
-/// revision.
-async fn pages(
+/// What is listed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Listing {
+    /// The state at this revision, or at the first page's when it is zero.
+    pub(super) at: Revision,
+    /// Without values.
+    pub(super) keys_only: bool,
+}
+
+/// Lists everything below the prefix. Gives back the cluster and the revision.
+pub(super) async fn pages(
     ground: &Ground,
-    at: Revision,
+    listing: Listing,
     mut take: impl FnMut(Listed),
 ) -> Result<(u64, Revision), SourceError> {
     let prefix = ground.layout.prefix().as_bytes();
     let end = behind(prefix);
     let mut start = prefix.to_vec();
-    let mut pinned = at;
+    let mut pinned = listing.at;
     let mut cluster = None;
-    let mut limit = PAGE_FIRST;
+    let mut pager = Pager::new();
     loop {
-        let options = GetOptions::new()
-            .with_range(end.clone())
-            .with_limit(limit)
-            .with_revision(i64::try_from(pinned.get()).unwrap_or(i64::MAX));
-        let mut answer = ground
-            .calls
-            .read_long(PAGE_WITHIN, |client| {
-                let (start, options) = (start.clone(), options.clone());
-                async move {
-                    client.kv_client().max_decoding_message_size(usize::MAX).get(start, Some(options)).await
-                }
-            })
-            .await?;
+        let mut options = GetOptions::new().with_range(end.clone()).with_revision(number_of(pinned));
+        if listing.keys_only {
+            options = options.with_keys_only();
+        }
+        let mut answer = page(ground, &start, &options, &mut pager).await?;
         let header = answer
             .take_header()
             .ok_or_else(|| SourceError::new(Fault::Broken, "etcd: a page has no header"))?;
@@ -155,10 +161,41 @@ async fn pages(
             return Ok((found, pinned));
         }
         start.push(0);
-        let fits = (PAGE_BYTES / (bytes / count).max(1)).try_into().unwrap_or(PAGE_MAX);
-        limit = fits.clamp(PAGE_MIN, PAGE_MAX);
+        pager.took(count, bytes);
         // Requests and the watch of another epoch go first.
         tokio::task::yield_now().await;
+    }
+}
+
+/// One page. One that is too large or too slow is asked for again, for fewer keys; one that fails otherwise, as it is.
+async fn page(
+    ground: &Ground,
+    start: &[u8],
+    options: &GetOptions,
+    pager: &mut Pager,
+) -> Result<GetResponse, SourceError> {
+    let began = Instant::now();
+    let mut backoff = Backoff::new();
+    loop {
+        let (wanted, bytes_max) = (options.clone().with_limit(pager.limit()), pager.bytes_max());
+        let asked = ground.calls.read_large(PAGE_WITHIN, |client| async move {
+            client.kv_client().max_decoding_message_size(bytes_max).get(start, Some(wanted)).await
+        });
+        let failure = match asked.await {
+            Ok(answer) => return Ok(answer),
+            Err(Miss::TooMuch(failure)) => {
+                if pager.shrink() {
+                    continue;
+                }
+                failure
+            }
+            Err(Miss::Failed(failure)) => failure,
+        };
+        let pause = backoff.next();
+        if failure.fault != Fault::Unavailable || began.elapsed() + pause >= PATIENCE {
+            return Err(failure);
+        }
+        sleep(pause).await;
     }
 }
 

@@ -2,10 +2,12 @@
 //!
 //! One thread with a runtime of its own (tokio lives here and nowhere else) drives everything: `follow` keeps a watch open
 //! and the engine's publisher fed, `ingest` decides what a watch response proves, `load` reads the whole state in pages,
+//! `pager` the size of a page, `replay` and `compare` whether etcd's history and state are still those that are served,
 //! `newest` asks for the cluster's revision on behalf of all who wait, `write` makes transactions, `lease` the leases of
 //! what must expire, `link` the connections. What is promised stands in `ingest` and `follow`; the rest moves messages.
 
 mod backoff;
+mod compare;
 mod follow;
 mod ground;
 mod ingest;
@@ -16,6 +18,8 @@ mod load;
 mod members;
 mod newest;
 mod options;
+mod pager;
+mod replay;
 mod version;
 mod write;
 

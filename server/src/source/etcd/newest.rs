@@ -1,7 +1,8 @@
 //! Which revision is the newest: one question for all who ask.
 //!
 //! Owns the linearizable read that consistent reads rest on. Who asks while one is under way waits for the next: its answer
-//! could be older than what that reader knows to be written. The same question is asked once a second when nobody does, and
+//! could be older than what that reader knows to be written. An answer counts only if the watch was known to follow that
+//! etcd's history all the while: one that was restored meanwhile may tell the same revision, for another state. The same question is asked once a second when nobody does, and
 //! tells how fresh the cache is, whether the watch lags, and whether the cluster is still the same.
 
 use std::rc::Rc;
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use etcd_client::{Error, GetOptions};
 use revcast_engine::revision::Revision;
-use tokio::time::timeout;
+use tokio::time::{timeout, timeout_at};
 
 use super::ground::Ground;
 use crate::source::desk::Answer;
@@ -45,6 +46,27 @@ pub(super) async fn head(ground: &Ground, within: Duration) -> Result<Head, Sour
         .await
 }
 
+/// The same, of the etcd whose history is followed. `patient`: waits while it is not known which one that is.
+async fn followed_head(ground: &Ground, within: Duration, patient: bool) -> Result<Head, SourceError> {
+    let deadline = tokio::time::Instant::now() + within;
+    loop {
+        let proof = match (ground.proof(), patient && ground.known().is_some()) {
+            (None, true) => timeout_at(deadline, ground.await_proof()).await.ok(),
+            (proof, _) => proof,
+        };
+        let Some(proof) = proof else {
+            let why =
+                "the watch of etcd is interrupted: whether etcd still has what is served is not known yet";
+            return Err(SourceError::new(Fault::Unavailable, why));
+        };
+        let left = deadline.saturating_duration_since(tokio::time::Instant::now());
+        let head = head(ground, left).await?;
+        if ground.proof() == Some(proof) {
+            return Ok(head);
+        }
+    }
+}
+
 /// etcd's signed numbers; none of its revisions is negative.
 pub(super) fn revision(number: i64) -> Revision {
     Revision::new(u64::try_from(number).unwrap_or(0))
@@ -59,7 +81,7 @@ pub(super) async fn answer(ground: Rc<Ground>) {
         let began = Instant::now();
         let within = if askers.is_empty() { PROBE_WITHIN } else { ANSWER_WITHIN };
         let before = ground.known();
-        let head = head(&ground, within).await;
+        let head = followed_head(&ground, within, !askers.is_empty()).await;
         let stats = &ground.desk.stats.remote;
         stats.questions.fetch_add(1, Ordering::Relaxed);
         let answer = match (head, before) {

@@ -174,7 +174,7 @@ fn not_reached() -> SourceError {
     SourceError::new(Fault::Unavailable, why)
 }
 
-fn number_of(at: Revision) -> i64 {
+pub(super) fn number_of(at: Revision) -> i64 {
     i64::try_from(at.get()).unwrap_or(i64::MAX)
 }
 
@@ -200,7 +200,13 @@ fn refused(ops: &[Op], found: &[TxnOpResponse]) -> TxnError {
     TxnError::Source(SourceError::new(Fault::Broken, why))
 }
 
-fn decode(ground: &Ground, decoder: &mut Decoder, key: &Key, value: &[u8], at: Revision) -> Arc<Object> {
+pub(super) fn decode(
+    ground: &Ground,
+    decoder: &mut Decoder,
+    key: &Key,
+    value: &[u8],
+    at: Revision,
+) -> Arc<Object> {
     Arc::new(Object::read(decoder, ground.engine.schema.get(key.resource()), key.clone(), value, at))
 }
 

@@ -1,0 +1,261 @@
+//! A restore that only etcd's history shows: an older state is back under the same cluster id, and the new line of revisions
+//! has passed the old one before anybody looks. Each case says what was written when; every one must end all watches with
+//! 410, and lists must show etcd's state.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use revcast_tests::etcd::{Control, Etcd, Options, Release, Token};
+use revcast_tests::proxy::Proxy;
+use revcast_tests::server::{Scratch, Server};
+
+use super::{CONFIG_MAPS, config_map, eventually, short};
+
+/// The keys of one case, written in this order.
+#[derive(Clone, Copy)]
+struct Case {
+    name: &'static str,
+    /// Before the snapshot.
+    before: &'static [Write],
+    /// Lost by the restore, before the server loads.
+    lost: &'static [Write],
+    /// Lost by the restore, after the server has loaded.
+    lost_live: &'static [Write],
+    /// On the new line, before it is as far as the old one was; keys of others follow until it is past that.
+    new: &'static [Write],
+    /// Whether etcd forgets the new line's history up to the last revision that was served.
+    compacts: bool,
+}
+
+#[derive(Clone, Copy)]
+enum Write {
+    /// So many config maps with this name and a number.
+    New(&'static str, u64),
+    /// One config map, so many times, with values that begin with this.
+    Again(&'static str, &'static str, u64),
+    Delete(&'static str),
+    /// So many writes of a key outside the prefix.
+    Foreign(u64),
+}
+
+use Write::{Again, Delete, Foreign, New};
+
+const CASES: &[Case] = &[
+    Case {
+        name: "nothing was written between the load and the break",
+        before: &[New("kept", 3)],
+        lost: &[New("lost", 19)],
+        lost_live: &[],
+        new: &[New("new", 15)],
+        compacts: false,
+    },
+    Case {
+        name: "the same keys, but for some that are new below the last revision",
+        before: &[New("kept", 19), Foreign(1)],
+        lost: &[Foreign(2)],
+        lost_live: &[],
+        new: &[New("new", 1)],
+        compacts: false,
+    },
+    Case {
+        name: "nothing below the prefix at the load",
+        before: &[Foreign(3)],
+        lost: &[Foreign(19)],
+        lost_live: &[],
+        new: &[New("new", 5)],
+        compacts: false,
+    },
+    Case {
+        name: "what was deleted before the load is back",
+        before: &[New("kept", 3), New("back", 1)],
+        lost: &[Delete("back-0"), Foreign(5)],
+        lost_live: &[],
+        new: &[],
+        compacts: false,
+    },
+    Case {
+        name: "what was deleted after the load is back, and others wrote much since",
+        before: &[New("kept", 3), New("back", 1)],
+        lost: &[],
+        lost_live: &[New("live", 3), Delete("back-0"), Foreign(200)],
+        new: &[],
+        compacts: false,
+    },
+    Case {
+        name: "changes that were watched, and others at the same revisions",
+        before: &[New("kept", 3)],
+        lost: &[Foreign(1)],
+        lost_live: &[New("live", 5)],
+        new: &[New("new", 7)],
+        compacts: false,
+    },
+    Case {
+        name: "one key, written anew at the same revisions",
+        before: &[New("kept", 3)],
+        lost: &[Again("one", "old", 10)],
+        lost_live: &[],
+        new: &[Again("one", "new", 10)],
+        compacts: false,
+    },
+    Case {
+        name: "history is forgotten exactly as far as it was served",
+        before: &[New("kept", 19), Foreign(1)],
+        lost: &[Foreign(2)],
+        lost_live: &[],
+        new: &[New("new", 1), Foreign(1)],
+        compacts: true,
+    },
+];
+
+fn write(control: &Control, writes: &[Write]) {
+    let key = |name: &str| format!("/registry/configmaps/a/{name}");
+    for write in writes {
+        match *write {
+            New(name, count) => {
+                for number in 0..count {
+                    let name = format!("{name}-{number}");
+                    control.put(&key(&name), config_map(&name, "1")).unwrap();
+                }
+            }
+            Again(name, value, count) => {
+                for number in 0..count {
+                    control.put(&key(name), config_map(name, &format!("{value}-{number}"))).unwrap();
+                }
+            }
+            Delete(name) => assert_eq!(control.del(&key(name)).unwrap().keys, 1),
+            Foreign(count) => {
+                for number in 0..count {
+                    control.put("/elsewhere/x", number.to_string()).unwrap();
+                }
+            }
+        }
+    }
+}
+
+/// Names, revisions and values, as etcd has them.
+fn state(control: &Control) -> BTreeMap<String, (String, String)> {
+    let value =
+        |value: &[u8]| serde_json::from_slice::<serde_json::Value>(value).unwrap()["data"]["k"].clone();
+    let entries = control.list("/registry/configmaps/", None).unwrap().entries.into_iter().map(|entry| {
+        let name = entry.key.rsplit('/').next().unwrap().to_owned();
+        (name, (entry.mod_revision.to_string(), value(&entry.value).as_str().unwrap().to_owned()))
+    });
+    entries.collect()
+}
+
+/// The same, as the server shows it.
+fn served(server: &Server) -> Option<BTreeMap<String, (String, String)>> {
+    let reply = server.client().get(CONFIG_MAPS);
+    let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+    (reply.status == 200).then(|| {
+        let list = reply.json();
+        let items = list["items"].as_array().unwrap().iter().map(|item| {
+            let meta = &item["metadata"];
+            (text(&meta["name"]), (text(&meta["resourceVersion"]), text(&item["data"]["k"])))
+        });
+        items.collect()
+    })
+}
+
+/// 3.5.1 tells by itself how far a watch of the prefix is: every second here.
+fn options() -> Options {
+    Options { progress_interval: Some(Duration::from_secs(1)), ..Options::default() }
+}
+
+fn is_noticed(release: Release, keys: &str, case: &Case) {
+    let what = format!("etcd {}, --etcd-watch {keys}: {}", release.text(), case.name);
+    let scratch = Scratch::new("restored");
+    let snapshot = std::path::Path::new(scratch.path()).join("snapshot.db");
+    let mut etcd = Etcd::start(release, options());
+    let control = etcd.control();
+    write(&control, case.before);
+    control.snapshot_save(&snapshot).unwrap();
+    write(&control, case.lost);
+    let proxy = Proxy::start(&etcd.address());
+    let endpoint = format!("http://{}", proxy.address());
+    let server = Server::start(&["--etcd-endpoints", &endpoint, "--etcd-watch", keys]);
+    write(&control, case.lost_live);
+    eventually("the server has it all", || served(&server) == Some(state(&control)));
+    let list = server.client().get(CONFIG_MAPS).json();
+    let seen = list["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+    let last = control.revision().unwrap();
+    assert_eq!(seen, last.to_string(), "{what}");
+    let watch = format!("{CONFIG_MAPS}?watch=1&resourceVersion={seen}");
+    let mut watch = server.client().watch(&watch).unwrap();
+
+    proxy.cut();
+    etcd.restore(&snapshot, Token::Same);
+    let control = etcd.control();
+    write(&control, case.new);
+    let reached = control.revision().unwrap();
+    write(&control, &[Foreign((last + 2).saturating_sub(reached))]);
+    if case.compacts {
+        control.compact(last).unwrap();
+    }
+    proxy.heal();
+
+    // Whatever is answered now is etcd's state.
+    eventually(&format!("{what}: a list"), || {
+        let Some(served) = served(&server) else { return false };
+        assert_eq!(served, state(&control), "{what}");
+        true
+    });
+    assert_eq!(watch.rest().iter().map(short).collect::<Vec<_>>(), ["ERROR 410"], "{what}");
+    server.await_ready(Duration::from_secs(15));
+    assert!(server.metric("revcast_source_epoch") > 1, "{what}");
+}
+
+/// All cases, each with both releases; which keys are watched changes from one to the next.
+fn all(release: Release, keys: [&str; 2]) {
+    for (number, case) in CASES.iter().enumerate() {
+        is_noticed(release, keys[number % 2], case);
+    }
+}
+
+#[test]
+fn a_restore_that_was_overtaken_is_noticed_on_3_4() {
+    all(Release::V3_4, ["all", "prefix"]);
+}
+
+#[test]
+fn a_restore_that_was_overtaken_is_noticed_on_3_5() {
+    all(Release::V3_5, ["prefix", "all"]);
+}
+
+/// The other way round: what only looks like it is gone on with.
+#[test]
+fn an_outage_is_no_restore() {
+    for (release, keys) in [(Release::V3_4, "all"), (Release::V3_5, "prefix"), (Release::V3_5, "all")] {
+        let mut etcd = Etcd::start(release, options());
+        let control = etcd.control();
+        write(&control, &[Foreign(5), New("kept", 3), New("gone", 1), Delete("gone-0"), Foreign(2)]);
+        let server = Server::start(&["--etcd-endpoints", &etcd.endpoint(), "--etcd-watch", keys]);
+        let list = server.client().get(CONFIG_MAPS).json();
+        let seen = list["metadata"]["resourceVersion"].as_str().unwrap();
+        let mut watch =
+            server.client().watch(&format!("{CONFIG_MAPS}?watch=1&resourceVersion={seen}")).unwrap();
+        let mut told = Vec::new();
+        for (round, between) in [
+            &[Foreign(1)][..],
+            &[New("live", 3), Delete("live-1"), Again("kept-0", "v", 3)],
+            &[Foreign(3)],
+            // More than is remembered.
+            &[Again("live-0", "v", 90)],
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            write(&control, between);
+            eventually("the server has it all", || served(&server) == Some(state(&control)));
+            if round == 2 {
+                control.compact(control.revision().unwrap()).unwrap();
+            }
+            etcd.stop();
+            etcd.restart();
+            eventually("the server has it all", || served(&server) == Some(state(&control)));
+        }
+        told.extend(watch.events(3 + 1 + 3 + 90).iter().map(short));
+        assert_eq!(told.iter().filter(|event| event.starts_with("ERROR")).count(), 0, "{told:?}");
+        assert_eq!(server.metric("revcast_source_epoch"), 1, "etcd {}, {keys}", release.text());
+    }
+}
