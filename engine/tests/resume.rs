@@ -45,7 +45,8 @@ impl World {
     /// Writes or deletes these names of a namespace in one revision.
     fn commit(&mut self, revision: u64, namespace: &str, names: &[String], there: bool) {
         let value = there.then(|| Bytes::from_static(b"{\"metadata\":{}}"));
-        let change = |name: &String| Change { key: Key::new(MAPS, Some(namespace), name), value: value.clone() };
+        let change =
+            |name: &String| Change { key: Key::new(MAPS, Some(namespace), name), value: value.clone() };
         let batch = Batch { revision: Revision::new(revision), changes: names.iter().map(change).collect() };
         self.publisher.handle_batch(&batch, 0).expect("newer");
         self.publisher.publish();

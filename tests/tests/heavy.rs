@@ -37,7 +37,7 @@ impl Heavy {
         Self { name: name.to_owned(), method, path: path.to_owned(), headers, body: body.into() }
     }
 
-    fn as_table(mut self) -> Self {
+    fn of_table(mut self) -> Self {
         self.headers.push((TABLE.0.to_owned(), TABLE.1.to_owned()));
         self.name.push_str(" as a table");
         self
@@ -132,7 +132,7 @@ fn rows_of_tables() {
     let mut beside = Beside::new();
     let dry = |plural: &str| format!("/api/v1/namespaces/h/{plural}?dryRun=All");
     let post = |name: &str, plural: &str, body: Vec<u8>| {
-        Heavy::new(name, "POST", &dry(plural), JSON.1, body).as_table()
+        Heavy::new(name, "POST", &dry(plural), JSON.1, body).of_table()
     };
     beside.all(
         &[
@@ -149,7 +149,7 @@ fn rows_of_tables() {
         let [spec, status] = parts.map(|part| part(name));
         assert_eq!(client.request("POST", pods, &[JSON], &spec).status, 201, "{name}");
         let path = format!("{pods}/{name}/status?dryRun=All");
-        beside.all(&[Heavy::new(name, "PUT", &path, JSON.1, status).as_table()], 200..201);
+        beside.all(&[Heavy::new(name, "PUT", &path, JSON.1, status).of_table()], 200..201);
     }
     beside.end();
 }
@@ -175,10 +175,10 @@ fn rows_of_everything() {
             let space = if resource["namespaced"] == true { "/namespaces/h" } else { "" };
             let path = format!("{list}{space}/{plural}");
             let everything = bodies::everything(1_500);
-            beside.all(&[Heavy::new(plural, "POST", &path, JSON.1, everything.clone()).as_table()], 201..202);
+            beside.all(&[Heavy::new(plural, "POST", &path, JSON.1, everything.clone()).of_table()], 201..202);
             let status = format!("{path}/everything/status?dryRun=All");
             let (code, body) =
-                beside.send(&Heavy::new(plural, "PUT", &status, JSON.1, everything).as_table());
+                beside.send(&Heavy::new(plural, "PUT", &status, JSON.1, everything).of_table());
             assert!(matches!(code, 200 | 404), "{plural}: {code}");
             assert!(code == 404 || body.len() < 4 << 20, "{plural}: {} bytes", body.len());
             shown += 1;

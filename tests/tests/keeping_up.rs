@@ -97,7 +97,11 @@ fn a_time_that_is_over_within_the_state_is_told() {
     let (events, whole) = read_slowly(&client, 3, 200_000);
     assert!(whole, "the last chunk comes after {} events", events.len());
     let (last, before) = events.split_last().unwrap();
-    assert_eq!((last["type"].as_str(), last["object"]["code"].as_u64()), (Some("ERROR"), Some(410)), "{last}");
+    assert_eq!(
+        (last["type"].as_str(), last["object"]["code"].as_u64()),
+        (Some("ERROR"), Some(410)),
+        "{last}"
+    );
     assert!(before.len() < 2_000 && before.iter().all(|event| event["type"] == "ADDED"));
     // Faster: the time is over on the way as well, but the state is finished first.
     let (events, whole) = read_slowly(&client, 1, 10_000_000);

@@ -9,9 +9,9 @@ use serde::Serialize;
 
 use super::go_quote;
 
-pub(super) use revcast_engine::shown::{MORE, VALUE_CHARS_MAX};
 /// A value that stands in a message without quotes; with them it is [`go_quote`]'s, which cuts alike.
 pub(crate) use revcast_engine::shown::shown;
+pub(super) use revcast_engine::shown::{MORE, VALUE_CHARS_MAX};
 
 /// Values of a list that an answer repeats.
 const LIST_MAX: usize = 16;
