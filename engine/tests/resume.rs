@@ -77,7 +77,10 @@ impl World {
         let told = |line: &str| {
             let kind = line.split('"').nth(3)?.to_owned();
             let code = line.split_once("\"code\":").map(|(_, code)| code[..3].to_owned());
-            Some(code.map_or(kind.clone(), |code| kind + " " + &code))
+            Some(match code {
+                Some(code) => format!("{kind} {code}"),
+                None => kind,
+            })
         };
         text.lines().filter(|line| line.starts_with('{')).filter_map(told).collect()
     }

@@ -13,8 +13,9 @@ use super::shown::{first_differs, number};
 use super::watch::Copy;
 use super::world::World;
 
-/// Turns in which a shard must come to rest when nothing new happens.
-const TURNS_TO_REST_MAX: usize = 20_000;
+/// Turns in which shards must come to rest when nothing new happens: what a writer that never waits left to be sorted may take
+/// many, where a turn looks at little.
+const TURNS_TO_REST_MAX: usize = 1_000_000;
 
 impl World {
     pub(crate) fn finale(&mut self) -> Checked {
