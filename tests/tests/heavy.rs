@@ -67,7 +67,7 @@ impl Beside {
     fn new() -> Self {
         let server = Server::start(&["--shards", "1"]);
         let client = server.client();
-        let watch = client.watch(&format!("{BESIDE}?watch=1&resourceVersion=1")).unwrap();
+        let watch = client.watch(&format!("{BESIDE}?watch=1&resourceVersion={}", client.newest())).unwrap();
         let writer = client.connect().unwrap();
         Self { server, watch, writer, written: 0, worst: (Duration::ZERO, String::new()) }
     }

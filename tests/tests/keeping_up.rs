@@ -72,11 +72,18 @@ fn read_slowly(client: &Client, seconds: u32, rate: usize) -> (Vec<Value>, bool)
     let begun = Instant::now();
     loop {
         assert!(begun.elapsed() < PATIENCE, "{} bytes, and no end", taken.len());
-        let read = stream.read(&mut piece).unwrap();
-        if read == 0 {
+        let mut room = piece.as_mut_slice();
+        while !room.is_empty() {
+            match stream.read(room).unwrap() {
+                0 => break,
+                read => room = &mut room[read..],
+            }
+        }
+        let left = room.len();
+        taken.extend_from_slice(&piece[..piece.len() - left]);
+        if left > 0 {
             break;
         }
-        taken.extend_from_slice(&piece[..read]);
         std::thread::sleep(STEP);
     }
     let text = String::from_utf8(taken).unwrap();

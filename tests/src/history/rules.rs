@@ -21,6 +21,9 @@ pub(super) fn judge(logs: &[Log], watcher: &Watcher<'_>) -> Vec<Violation> {
 #[derive(Debug)]
 struct Run<'a> {
     start: Start<'a>,
+    /// It tells the revision that it begins after once more: several events of that mean something to the watcher, who may have
+    /// been cut off between them.
+    again: bool,
     items: Vec<Item<'a>>,
     end: Option<End>,
 }
@@ -41,6 +44,7 @@ impl<'a> Run<'a> {
     /// Everything up to here was there before it began.
     const fn floor(&self) -> u64 {
         match self.start {
+            Start::List(revision, _) | Start::Resume(revision) if self.again => revision - 1,
             Start::List(revision, _) | Start::Resume(revision) => revision,
         }
     }
@@ -96,7 +100,7 @@ fn runs(seen: &[Seen]) -> Vec<Run<'_>> {
                 continue;
             }
         };
-        runs.push(Run { start, items: Vec::new(), end: None });
+        runs.push(Run { start, again: false, items: Vec::new(), end: None });
     }
     runs
 }
@@ -121,7 +125,12 @@ struct Judge<'a> {
 
 impl<'a> Judge<'a> {
     fn segment(&mut self, segment: &'a Segment) {
-        let runs = runs(&segment.seen);
+        let mut runs = runs(&segment.seen);
+        for run in &mut runs {
+            let from = run.floor();
+            run.again = run.events().any(|(_, object)| object.revision == from)
+                && self.due_in(from - 1, from).len() > 1;
+        }
         let mut known: Option<Known<'a>> = None;
         let last = runs.len().saturating_sub(1);
         for (index, run) in runs.iter().enumerate() {

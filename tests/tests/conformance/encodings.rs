@@ -76,9 +76,10 @@ fn texts_are_spelled_as_go_spells_them_in_every_form() {
     let server = Server::start(&[]);
     let client = server.client();
     let one = format!("{LIST}/one");
-    let mut watch = client.watch(&format!("{LIST}?watch=1&resourceVersion=1")).unwrap();
+    let from = client.newest();
+    let mut watch = client.watch(&format!("{LIST}?watch=1&resourceVersion={from}")).unwrap();
     let mut socket =
-        WebSocket::open(&server.address, &format!("{LIST}?watch=1&resourceVersion=1"), UPGRADE).unwrap();
+        WebSocket::open(&server.address, &format!("{LIST}?watch=1&resourceVersion={from}"), UPGRADE).unwrap();
     let object = json!({"metadata": {"name": "one", "labels": {"a": "b"}, "annotations": {"n": TEXT}}, "data": {"k": TEXT, "n<": "1"}});
     let table = "application/json;as=Table;g=meta.k8s.io;v=v1";
     let metadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";

@@ -1,0 +1,138 @@
+//! What the publisher makes of batches.
+
+use super::*;
+use crate::encoding::JsonOnly;
+use crate::resource::Resource;
+
+const MAPS: ResourceId = ResourceId::new(0);
+
+fn publisher() -> (Publisher, Feed) {
+    let mut schema = Schema::new();
+    schema.add(Resource::new("v1", "ConfigMap", true, vec![]));
+    schema.add(Resource::new("v1", "Node", false, vec![]));
+    let limits = RingLimits { events: 64, bytes: 1 << 20 };
+    Publisher::with_small_ring(Arc::new(schema), Arc::new(JsonOnly), limits, 1, Revision::ZERO)
+}
+
+fn key(path: &str) -> Key {
+    let (namespace, name) = path.split_once('/').expect("namespace/name");
+    Key::new(MAPS, Some(namespace), name)
+}
+
+const GOOD: &str = "{\"metadata\":{}}";
+const BAD: &str = "k8s\0";
+
+fn batch(publisher: &mut Publisher, revision: u64, changes: &[(&str, Option<&str>)]) {
+    let changes = changes.iter().map(|(path, value)| {
+        let value = value.map(|value| Bytes::copy_from_slice(value.as_bytes()));
+        Change { key: key(path), value }
+    });
+    let batch = Batch { revision: Revision::new(revision), changes: changes.collect() };
+    publisher.handle_batch(&batch, 0).expect("it is newer");
+    publisher.publish();
+}
+
+fn paths<'a>(objects: impl Iterator<Item = &'a Arc<Object>>) -> Vec<&'a str> {
+    objects.map(|object| object.key().path()).collect()
+}
+
+#[test]
+fn a_window_that_may_hold_less_forgets_the_oldest_and_grows_again() {
+    let (mut publisher, feed) = publisher();
+    for revision in 1..=20 {
+        batch(&mut publisher, revision, &[("a/x", Some(GOOD))]);
+    }
+    let whole = publisher.window_bytes();
+    assert!(!publisher.trim(), "it may hold a mebibyte");
+    feed.limit_window(whole / 2);
+    assert_eq!((feed.window(), publisher.trim()), (20, true));
+    assert!(publisher.window_bytes() <= whole / 2 && feed.window() >= 8, "{}", feed.window());
+    assert_eq!(feed.forgotten(), Revision::new(20 - feed.window()));
+    assert!(!publisher.trim(), "once is enough");
+    feed.limit_window(0);
+    batch(&mut publisher, 21, &[("a/x", Some(GOOD))]);
+    assert_eq!(feed.window(), 1, "the newest stays");
+    feed.limit_window(u64::MAX);
+    for revision in 22..=200 {
+        batch(&mut publisher, revision, &[("a/x", Some(GOOD))]);
+    }
+    assert_eq!(feed.window(), 64, "as many as the ring has slots");
+}
+
+#[test]
+fn an_unreadable_value_is_an_object_that_says_so() {
+    let (mut publisher, feed) = publisher();
+    publisher.load(key("a/x"), Revision::new(3), BAD.as_bytes());
+    publisher.loaded(Revision::new(4));
+    let snapshot = feed.snapshot();
+    let object = snapshot.get(&key("a/x")).expect("loaded");
+    let why = object.unreadable().expect("it is in protobuf");
+    assert_eq!((why.error(), why.since()), (&crate::decode::DecodeError::Protobuf, Revision::new(3)));
+    let status = "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\
+                  \"configmaps \\\"a/x\\\" cannot be served: the stored value is not JSON (Kubernetes protobuf \
+                  envelope): store it as JSON (kube-apiserver --storage-media-type=application/json), or delete \
+                  it\",\"reason\":\"StorageReadError\",\"code\":500}";
+    assert_eq!(object.json(), status.as_bytes());
+    let line = format!("{{\"type\":\"ERROR\",\"object\":{status}}}\n");
+    let frame = format!("{:x}\r\n{line}\r\n0\r\n\r\n", line.len());
+    assert_eq!(object.refusal().map(|refusal| &refusal[..]), Some(frame.as_bytes()));
+    assert_eq!(object.weight(), frame.len());
+    assert!(object.frame(FrameKind::Added).is_none() && object.bare_members().is_none());
+    // Written again, it is unreadable since the same revision; behind a good value it is so anew.
+    let since = |publisher: &Publisher| {
+        publisher.get(&key("a/x")).and_then(|it| it.unreadable()).map(|why| why.since().get())
+    };
+    batch(&mut publisher, 5, &[("a/x", Some("[]"))]);
+    assert_eq!(since(&publisher), Some(3));
+    batch(&mut publisher, 6, &[("a/x", Some(GOOD))]);
+    assert_eq!((since(&publisher), feed.unreadable_total()), (None, 0));
+    batch(&mut publisher, 7, &[("a/x", Some(BAD))]);
+    assert_eq!((since(&publisher), feed.unreadable(MAPS)), (Some(7), 1));
+    batch(&mut publisher, 8, &[("a/x", None)]);
+    assert_eq!((since(&publisher), feed.unreadable(MAPS), feed.unreadable_total()), (None, 0, 0));
+}
+
+#[test]
+fn what_is_unreadable_is_found_by_scope_now_and_then() {
+    let (mut publisher, feed) = publisher();
+    batch(&mut publisher, 1, &[("a/x", Some(BAD)), ("a-b/x", Some(BAD)), ("a/xy", Some(GOOD))]);
+    batch(&mut publisher, 2, &[("a/x", Some(GOOD)), ("b/y", Some(BAD))]);
+    batch(&mut publisher, 3, &[("a-b/x", None), ("a/xy", Some(BAD))]);
+    let snapshot = feed.snapshot();
+    let find = |namespace, name| paths(snapshot.unreadable_in(MAPS, namespace, name));
+    assert_eq!(find(None, None), ["a/xy", "b/y"]);
+    assert_eq!((find(Some("a"), None), find(Some("b"), Some("y"))), (vec!["a/xy"], vec!["b/y"]));
+    assert_eq!((find(None, Some("y")), find(Some("b"), Some("x"))), (vec!["b/y"], vec![]));
+    // `x` is the beginning of `xy`, not its name.
+    assert_eq!((find(Some("a"), Some("x")), find(Some("c"), None)), (vec![], vec![]));
+    assert_eq!(paths(snapshot.unreadable_in(ResourceId::new(1), None, None)), [""; 0]);
+    let past = |revision, namespace, name| {
+        let past = feed.past(MAPS, Revision::new(revision)).expect("in the window");
+        past.first_unreadable(namespace, name).map(|object| object.key().path().to_owned())
+    };
+    assert_eq!(past(0, None, None), None);
+    assert_eq!(past(1, None, None).as_deref(), Some("a-b/x"));
+    assert_eq!(past(1, Some("a"), None).as_deref(), Some("a/x"));
+    assert_eq!(past(2, Some("a"), None), None);
+    assert_eq!(past(2, None, Some("y")).as_deref(), Some("b/y"));
+    assert_eq!(past(3, None, None).as_deref(), Some("a/xy"));
+}
+
+#[test]
+fn of_one_revision_unreadable_values_come_first() {
+    let (mut publisher, feed) = publisher();
+    batch(&mut publisher, 1, &[("a/0", Some(GOOD))]);
+    let changes = [("a/1", Some(GOOD)), ("a/2", Some(BAD)), ("a/0", None), ("a/3", Some("[]"))];
+    batch(&mut publisher, 2, &changes);
+    let events: Vec<_> = (1..5).map(|at| feed.ring.get(Position::new(at)).expect("published")).collect();
+    let order: Vec<_> = events.iter().map(|event| event.key().path()).collect();
+    assert_eq!(order, ["a/2", "a/3", "a/1", "a/0"]);
+    assert!(events.iter().zip(1..).all(|(event, at)| event.position == Position::new(at)));
+    assert_eq!(
+        events.iter().map(|event| event.ends_revision).collect::<Vec<_>>(),
+        [false, false, false, true]
+    );
+    let bytes: Vec<_> = events.windows(2).map(|two| two[1].bytes_through - two[0].bytes_through).collect();
+    assert_eq!(bytes, events[1..].iter().map(|event| event.weight() as u64).collect::<Vec<_>>());
+    assert_eq!(events[3].bytes_through, publisher.window_bytes());
+}
