@@ -22,6 +22,17 @@ pub(crate) struct FrameName {
     pub(crate) first: bool,
 }
 
+impl FrameName {
+    /// Its place among the frames in other encodings.
+    const fn number(self) -> usize {
+        let encoding = match self.encoding {
+            Encoding::Json => 0,
+            Encoding::Other(number) => number as usize,
+        };
+        encoding * 6 + self.first as usize * 3 + self.kind.index()
+    }
+}
+
 /// When an event happened, on two clocks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Times {
@@ -104,6 +115,17 @@ impl Event {
         self.now.as_ref().or(self.before.as_ref()).map_or(0, |object| object.weight())
     }
 
+    /// Whether a frame is there already.
+    pub(crate) fn has_frame(&self, name: FrameName) -> bool {
+        match name.encoding {
+            Encoding::Json => {
+                self.now.as_ref().is_some_and(|now| now.frame(name.kind).is_some())
+                    || self.frames[name.kind.index()].get().is_some()
+            }
+            Encoding::Other(_) => self.encoded.get().is_some_and(|all| all[name.number()].get().is_some()),
+        }
+    }
+
     /// The frame that tells of this event, made now if nobody needed it before. Counts what it makes.
     ///
     /// Two shards that need the same one at the same moment: one makes it, the other waits for it, some
@@ -118,10 +140,10 @@ impl Event {
                 }
                 &self.frames[name.kind.index()]
             }
-            Encoding::Other(number) => {
+            Encoding::Other(_) => {
                 let all =
                     self.encoded.get_or_init(|| Box::new([const { OnceLock::new() }; ENCODINGS_MAX * 6]));
-                &all[number as usize * 6 + usize::from(name.first) * 3 + name.kind.index()]
+                &all[name.number()]
             }
         };
         if planted(Bug::FrameMadeTwice) && slot.get().is_some() {

@@ -31,6 +31,6 @@ mod watcher;
 
 pub use event::Event;
 pub use object::{Object, Unreadable};
-pub use publisher::{BatchError, Feed, Publisher, RingLimits};
+pub use publisher::{BatchError, Feed, Publisher, RingLimits, Weight};
 pub use shard::{Ended, Lag, Memory, Outlet, Sent, Shard, ShardConfig, Stats, Timings, Turn};
 pub use watcher::{End, Scope, Start, Subscription, WatcherId};

@@ -12,14 +12,14 @@ pub const RING_EVENTS_MAX: usize = 1 << 24;
 pub const RING_BYTES_DEFAULT: u64 = 256 << 20;
 /// Share of the ring that shards may still need before the source waits for them.
 pub const BACKLOG_MAX: f64 = 0.5;
-/// How long the window waits for a watch that was live and whose socket did not take all at once: one that has caught up
-/// by then is never expired, however much is written meanwhile.
+/// How long the window waits for the socket of a watch that was live: one that has taken what it is owed by then is never
+/// expired, however much is written meanwhile.
 pub const KEEP_UP: Duration = Duration::from_millis(100);
 /// Watches that fall behind within so long count as having done so together.
 pub const KEEP_UP_STEP: Duration = Duration::from_millis(10);
 /// Snapshots that are kept of the window at most, for lists of past states.
 pub const KEPT_SNAPSHOTS: usize = 128;
-/// Less than one large object would make every watcher fall out of the window at once.
+/// Less than one large object would not let anybody who is behind catch up.
 pub const RING_BYTES_MIN: u64 = 1 << 20;
 
 /// Events that one round takes from the ring, unless a revision is larger.
@@ -34,6 +34,9 @@ pub const ROUND_REQUIREMENTS: usize = 1 << 20;
 /// The same for one turn, wherever it is within its revision or event: the next turn goes on from there. So a revision may be
 /// as large as it likes, a turn is short.
 pub const LOOKS_PER_TURN: usize = 1 << 15;
+/// Bytes of an object of which another frame is made: as much work as one look. A Table row or metadata costs a parse, some
+/// microseconds a KiB.
+pub const FRAME_BYTES_A_LOOK: usize = 8;
 /// A class whose run is longer than this catches up from the ring instead: joining it would cost a copy that
 /// large pages do not need.
 pub const RUN_BYTES: usize = 512 << 10;
@@ -71,7 +74,8 @@ pub const HEARTBEAT_INTERVAL_DEFAULT: Duration = Duration::from_secs(25);
 /// Steps of a bookmark's or heartbeat's interval at which they are due: who is due within one is served by one wake of the
 /// shard, which costs as much as a dozen sends, and hundreds of sends in a row cost less each than a few.
 pub const TIMER_STEPS: u32 = 16;
-/// How long a watcher that is to end may take to accept the bytes it is still owed.
+/// How long a watcher that is to end may take to accept the bytes it is still owed; one within its initial state has it twice: for
+/// the state, then for being told that it did not take it.
 pub const DRAIN_GRACE: Duration = Duration::from_secs(5);
 
 /// Encodings besides plain JSON that one engine can know.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use bytes::Bytes;
 
@@ -51,6 +52,8 @@ pub struct Object {
     bare: u32,
     attributes: Attributes,
     unreadable: Option<Box<Unreadable>>,
+    /// The frame that adds it, when its own is another: see [`Object::added`].
+    added: OnceLock<Box<Bytes>>,
 }
 
 impl Object {
@@ -102,6 +105,7 @@ impl Object {
             bare: decoded.bare,
             attributes: decoded.attributes,
             unreadable: None,
+            added: OnceLock::new(),
         })
     }
 
@@ -136,6 +140,7 @@ impl Object {
             bare: 0,
             attributes: Attributes::default(),
             unreadable: Some(Box::new(unreadable)),
+            added: OnceLock::new(),
         }
     }
 
@@ -197,6 +202,18 @@ impl Object {
     /// The frame of the event that made this state, when that is the kind asked for.
     pub(crate) fn frame(&self, kind: FrameKind) -> Option<&Bytes> {
         (self.frame_kind == Some(kind)).then_some(&self.frame)
+    }
+
+    /// The frame that adds it, shared by all who ask: watches that end within it keep its rest, however many they are.
+    pub(crate) fn added(&self) -> &Bytes {
+        self.frame(FrameKind::Added).unwrap_or_else(|| {
+            self.added.get_or_init(|| {
+                let mut made = Vec::with_capacity(self.json().len() + 64);
+                frame::event(&mut made, FrameKind::Added, |out| out.extend_from_slice(self.json()));
+                made.shrink_to_fit();
+                Box::new(made.into())
+            })
+        })
     }
 
     /// Makes the frame ready to be shared: asks for its count of owners now, not with the first clone.

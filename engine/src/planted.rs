@@ -54,6 +54,8 @@ pub enum Bug {
     PartOfRevisionSkipped,
     /// The window forgets what shards still need when it is full.
     NeededForgotten,
+    /// A shard needs the ring only for what it has not dispatched, not for watches that fell behind a moment ago.
+    FallenNotKept,
 }
 
 #[cfg(feature = "planted-bugs")]

@@ -52,6 +52,13 @@ impl Default for RingLimits {
     }
 }
 
+/// What a batch adds to the window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Weight {
+    events: u64,
+    bytes: u64,
+}
+
 /// A batch that cannot be published. Nothing of it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -162,8 +169,8 @@ impl Feed {
     }
 
     /// Lets the window hold so many bytes from now on, for whoever watches over memory: the publisher keeps to it with its next
-    /// [`Publisher::publish`] or [`Publisher::trim`]. More than the [`RingLimits`] say is the same as what they say. Who is
-    /// sent an event that is forgotten by that is told 410: the slowest first.
+    /// [`Publisher::publish`] or [`Publisher::trim`]. More than the [`RingLimits`] say is the same as what they say. A watch
+    /// that is behind what is forgotten by that is told 410: the slowest first. What shards still need is not forgotten.
     pub fn limit_window(&self, bytes: u64) {
         self.window_bytes_max.store(bytes, Ordering::Relaxed);
     }
@@ -462,28 +469,29 @@ impl Publisher {
         self.let_go();
     }
 
-    /// How full the window is with events that some shard still needs: 0.0 none, 1.0 all, more when a revision is larger than
-    /// the window.
+    /// What a batch would add to the window.
     #[must_use]
-    pub fn backlog(&self) -> f64 {
-        self.backlog_with(0, 0)
-    }
-
-    /// Whether the driver should publish and wait before it hands over this batch: with it half of the window would be filled by
-    /// what some shard still needs. A batch that is larger than that waits until nobody needs anything, and is then taken
-    /// whole.
-    #[must_use]
-    pub fn should_wait(&self, batch: &Batch) -> bool {
-        let weight = |change: &Change| match &change.value {
+    pub fn weigh(&self, batch: &Batch) -> Weight {
+        let bytes = |change: &Change| match &change.value {
             Some(value) => value.len(),
             None => self.index.get(&change.key).map_or(0, |before| before.weight()),
         };
-        self.backlog() > 0.0 && {
-            let bytes: usize = batch.changes.iter().map(weight).sum();
-            self.backlog_with(batch.changes.len() as u64, bytes as u64) >= limits::BACKLOG_MAX
+        Weight {
+            events: batch.changes.len() as u64,
+            bytes: batch.changes.iter().map(bytes).sum::<usize>() as u64,
         }
     }
 
+    /// Whether the driver should publish and wait before it hands over a batch of this weight: with it half of the window would
+    /// be filled by what some shard still needs. A batch that is larger than that waits until nobody needs anything, and is
+    /// then taken whole.
+    #[must_use]
+    pub fn should_wait(&self, weight: Weight) -> bool {
+        self.backlog_with(0, 0) > 0.0 && self.backlog_with(weight.events, weight.bytes) >= limits::BACKLOG_MAX
+    }
+
+    /// How full the window is with events that some shard still needs and so many more: 0.0 not at all, 1.0 to the last, more
+    /// when a revision is larger than the window.
     fn backlog_with(&self, more_events: u64, more_bytes: u64) -> f64 {
         let Some(needed) = self.feed.needed_from() else { return 0.0 };
         let events = self.ring.next().get().saturating_sub(needed.get());

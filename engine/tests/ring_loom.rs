@@ -304,6 +304,33 @@ fn torn_is_told(mut writer: impl Write, reader: impl Read) {
     assert!(reader.is_torn(1) && !reader.is_torn(2));
 }
 
+/// Who looks for the first entry of a revision and asks afterwards whether it is torn has all of it, or knows that some went.
+fn a_whole_revision(mut writer: ring::Writer<Item>, reader: &ring::Reader<Item>, torn_last: bool) {
+    Write::stage(&mut writer, Item { position: 0, revision: 1 }, 0);
+    Write::stage(&mut writer, Item { position: 1, revision: 1 }, 0);
+    Write::publish(&mut writer, 1);
+    let writing = thread::spawn(move || {
+        Write::stage(&mut writer, Item { position: 2, revision: 2 }, u64::MAX);
+        Write::publish(&mut writer, 2);
+    });
+    let early = Read::is_torn(reader, 1);
+    let first = reader.position_at(Revision::new(1));
+    let torn = if torn_last { Read::is_torn(reader, 1) } else { early };
+    assert!(torn || first == Position::new(0), "part of a revision was taken for all of it");
+    writing.join().expect("the writer ends");
+}
+
+#[test]
+fn a_revision_is_found_whole_or_called_torn() {
+    explore(real, |writer, reader| a_whole_revision(writer, &reader, true));
+}
+
+#[test]
+#[should_panic(expected = "part of a revision was taken for all of it")]
+fn which_fails_when_it_is_asked_before_the_search() {
+    explore(real, |writer, reader| a_whole_revision(writer, &reader, false));
+}
+
 #[test]
 fn a_reader_never_gets_the_entry_of_another_position() {
     explore(real, own_entry);

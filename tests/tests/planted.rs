@@ -8,7 +8,7 @@ use revcast_tests::sim::{self, Promise};
 /// Seeds that may be needed to find a bug.
 const SEEDS_MAX: u64 = 2_000;
 
-const BUGS: [Bug; 24] = [
+const BUGS: [Bug; 25] = [
     Bug::SkippedEvent,
     Bug::DoubledFrame,
     Bug::BookmarkTooEarly,
@@ -33,6 +33,7 @@ const BUGS: [Bug; 24] = [
     Bug::EndWithinState,
     Bug::PartOfRevisionSkipped,
     Bug::NeededForgotten,
+    Bug::FallenNotKept,
 ];
 
 /// The place of a bug in [`BUGS`]. A new bug does not compile before it stands there.
@@ -62,6 +63,7 @@ const fn place(bug: Bug) -> usize {
         Bug::EndWithinState => 21,
         Bug::PartOfRevisionSkipped => 22,
         Bug::NeededForgotten => 23,
+        Bug::FallenNotKept => 24,
     }
 }
 

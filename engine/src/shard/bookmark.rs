@@ -188,6 +188,7 @@ impl Shard {
     /// The same, when it is known what is to be sent.
     pub(super) fn conclude_with(&mut self, id: WatcherId, rest: Rest, now: Tick) -> bool {
         self.table.leave_live(id);
+        self.release(id);
         let Some(watcher) = self.table.get_mut(id) else { return false };
         if let Phase::Parked { floor } = watcher.phase {
             self.parked.remove(&(floor, id));

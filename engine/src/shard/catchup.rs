@@ -1,7 +1,8 @@
 //! Watchers behind: the initial state from a snapshot, and what they missed from the ring, one page at a time.
 //!
 //! It owns the page buffer, of which a shard has one. A page is copied together for one watcher; what the socket
-//! does not take is made again from the cursor, so a slow client keeps no bytes alive but the few of a bookmark.
+//! does not take is made again from the cursor, so a slow client keeps no bytes alive but those of a
+//! bookmark or, when it is to end, of the frame that it stands in.
 
 use std::sync::Arc;
 
@@ -190,22 +191,24 @@ impl Shard {
                 let namespaced = self.feed.schema.get(key.scope.resource).namespaced;
                 let mut objects = objects(&snapshot, &key, namespaced, after.as_deref());
                 let object = objects.find(|object| key.matches_object(object) && key.covers(object.key()));
-                let frame = object.map(|object| match object.frame(FrameKind::Added) {
-                    Some(made) if key.encoding == Encoding::Json => made.clone(),
-                    _ => {
+                let frame = object.map(|object| match key.encoding {
+                    Encoding::Json => object.added().clone(),
+                    Encoding::Other(_) => {
                         let mut made = Vec::new();
                         self.frame_of_state(&mut made, object, &key, !key.opened, as_of_seconds);
                         Bytes::from(made)
                     }
                 });
-                UnderWay::event(frame, offset)
+                // One that is this watch's alone, and long, is not kept for it.
+                let shared = key.encoding == Encoding::Json;
+                UnderWay::event(frame.filter(|frame| shared || frame.len() <= PAGE_BYTES), offset)
             }
             (&Phase::CatchingUp { cursor, offset }, None) => {
                 let key = class.key.clone();
                 let event = self.feed.ring.get(cursor).ok();
                 let frame = event.and_then(|event| {
                     let kind = key.verdict(&event)?;
-                    Some(self.feed_frame(&event, &key, kind, true))
+                    Some(self.feed_frame(&event, key.frame_name(kind, true)))
                 });
                 UnderWay::event(frame, offset as usize)
             }
@@ -245,6 +248,7 @@ impl Shard {
     ) {
         if cursor >= self.dispatched {
             if cursor == self.dispatched {
+                self.release(id);
                 self.table.join_live(id);
             } else {
                 // Its snapshot is newer than what the shard has dispatched: only a round gets it on. Lending it
@@ -319,8 +323,8 @@ impl Shard {
             } else if key.covers(event.key())
                 && let Some(kind) = key.verdict(&event)
             {
-                let name = crate::event::FrameName { kind, encoding: key.encoding, first: !key.opened };
-                let bytes = event.frame(name, &*self.feed.encoder, self.feed.frames_counter());
+                let bytes =
+                    event.frame(key.frame_name(kind, true), &*self.feed.encoder, self.feed.frames_counter());
                 if page.bytes.is_empty() && bytes.len() >= PAGE_BYTES {
                     page.marks.push(Mark { end: bytes.len(), of: Of::Event(at) });
                     page.large = Some(bytes.clone());
@@ -360,8 +364,12 @@ impl Shard {
         if ending && self.may_end(id) {
             self.finish(id, outlet, now);
         } else if at == self.dispatched {
+            self.release(id);
             self.table.join_live(id);
         } else {
+            if self.release(id) {
+                self.claim(id, at);
+            }
             self.queue(id);
         }
     }

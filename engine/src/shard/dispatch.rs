@@ -227,7 +227,7 @@ impl Shard {
     pub(super) fn fall_behind(&mut self, id: WatcherId, phase: Phase) {
         self.table.leave_live(id);
         if let Phase::CatchingUp { cursor, .. } = phase {
-            self.fallen.add(cursor);
+            self.claim(id, cursor);
         }
         if let Some(watcher) = self.table.get_mut(id) {
             watcher.phase = phase;

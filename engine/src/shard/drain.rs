@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::{Outlet, Shard};
-use crate::limits::SENDS_PER_TURN;
+use crate::limits::{DRAIN_GRACE, SENDS_PER_TURN};
 use crate::tick::Tick;
 use crate::watcher::{End, Phase, WatcherId};
 
@@ -77,9 +77,21 @@ impl Drain {
 
 impl Shard {
     /// Ends every watch that is there, evenly over this time: a last bookmark where one is welcome, then the last chunk.
-    /// Again: those who were not told yet are, over the new time from now on.
+    /// A watch that is within its initial state has as much of the time as the state may take, from now on: what is not taken by
+    /// then could not be told of before the server is gone. Again: those who were not told yet are, over the new time from now
+    /// on.
     pub fn drain(&mut self, over: Duration, now: Tick) {
         self.drain.begin(self.table.ids(), over, now);
+        let grace = if over.is_zero() { DRAIN_GRACE } else { DRAIN_GRACE.min(over) };
+        let ids: Vec<WatcherId> = self.table.ids().collect();
+        for id in ids {
+            let Some(watcher) = self.table.get_mut(id) else { continue };
+            if matches!(watcher.phase, Phase::Initial(_)) && !watcher.ending {
+                watcher.ending = true;
+                watcher.end.get_or_insert(End::Drained);
+                self.table.schedule(id, now.plus(grace));
+            }
+        }
     }
 
     /// Ends one watch with the next turn, as [`Shard::drain`] does, and for this reason: one that comes to a shard that closes, or

@@ -2,81 +2,145 @@
 //!
 //! It owns from where on the shard still needs the ring, and tells the publisher. A watch whose socket does not take a large
 //! event at once leaves the live ones for as long as the socket needs; without this, a burst of writes could forget the rest of
-//! the event meanwhile. It holds nothing of a watch: one position serves all that fell behind together. It never keeps the
-//! window open for longer than [`KEEP_UP`] and a step, so a slow client holds up nobody.
+//! the event meanwhile. Those that fell behind together are one group with one position.
+//!
+//! A watch that waits for the shard has a *claim*: its group is kept until the shard has come to it, however long that takes,
+//! and with every page that it takes whole the claim moves to where it stands then. When its socket is full the claim ends, and
+//! from then on it has [`KEEP_UP`]. So no watch is expired for what the shard did not offer it, and no slow client keeps the
+//! window open for longer than that and a step.
 
 use std::collections::VecDeque;
 
 use super::Shard;
 use crate::limits::{KEEP_UP, KEEP_UP_STEP};
+use crate::planted::{Bug, planted};
 use crate::revision::Position;
 use crate::tick::Tick;
+use crate::watcher::{Claim, WatcherId};
+
+/// Watches that fell behind together.
+#[derive(Debug)]
+struct Group {
+    since: Tick,
+    /// The first position that one of them needs.
+    from: Position,
+    /// How many of them have a claim.
+    claims: u32,
+}
 
 /// From where on watches that fell behind need the ring, and until when it is kept for them.
 #[derive(Debug, Default)]
 pub(super) struct Fallen {
-    /// Oldest first, and so in the order of the ring.
-    groups: VecDeque<(Tick, Position)>,
-    /// The first position that somebody needs who fell behind since the clock was looked at.
-    newest: Option<Position>,
+    /// In the order of time.
+    groups: VecDeque<Group>,
+    /// Groups that had their time so far: with its index, the number of a group.
+    passed: u32,
+    /// The moment of the turn under way.
+    now: Tick,
+    /// The first position of all groups.
+    from: Option<Position>,
 }
 
 impl Fallen {
-    /// A live watch goes on by itself from here.
-    pub(super) fn add(&mut self, from: Position) {
-        self.newest = Some(self.newest.map_or(from, |newest| newest.min(from)));
+    /// A turn begins at this moment.
+    pub(super) const fn set_now(&mut self, now: Tick) {
+        self.now = now;
     }
 
-    fn is_empty(&self) -> bool {
-        self.newest.is_none() && self.groups.is_empty()
+    /// A watch needs the ring from here on, until its time is over.
+    fn add(&mut self, from: Position) {
+        self.from = Some(self.from.map_or(from, |first| first.min(from)));
+        match self.groups.back_mut() {
+            Some(newest) if self.now.since(newest.since) < KEEP_UP_STEP => {
+                newest.from = newest.from.min(from)
+            }
+            _ => self.groups.push_back(Group { since: self.now, from, claims: 0 }),
+        }
+    }
+
+    /// The same for a watch that waits for the shard.
+    fn claim(&mut self, from: Position) -> Claim {
+        self.add(from);
+        if let Some(newest) = self.groups.back_mut() {
+            newest.claims += 1;
+        }
+        let index = u32::try_from(self.groups.len() - 1).expect("a group is a step of time");
+        Claim(self.passed.wrapping_add(index))
+    }
+
+    fn release(&mut self, claim: Claim) {
+        if let Some(group) = self.groups.get_mut(claim.0.wrapping_sub(self.passed) as usize) {
+            group.claims -= 1;
+        }
+    }
+
+    /// Lets go of those that had their time.
+    fn pass(&mut self) {
+        let mut any = false;
+        while let Some(first) = self.groups.front()
+            && first.claims == 0
+            && first.since.plus(KEEP_UP + KEEP_UP_STEP) <= self.now
+        {
+            self.groups.pop_front();
+            self.passed = self.passed.wrapping_add(1);
+            any = true;
+        }
+        if any {
+            self.from = self.groups.iter().map(|group| group.from).min();
+        }
     }
 
     fn clear(&mut self) {
-        self.newest = None;
+        self.passed = self.passed.wrapping_add(u32::try_from(self.groups.len()).unwrap_or(u32::MAX));
         self.groups.clear();
+        self.from = None;
     }
 
-    /// Dates those that fell behind since the last time, and lets go of those that had their time.
-    fn pass(&mut self, now: Tick) {
-        if let Some(from) = self.newest.take() {
-            let together = self.groups.back().is_some_and(|(since, _)| now.since(*since) < KEEP_UP_STEP);
-            if !together {
-                self.groups.push_back((now, from));
-            }
-        }
-        while self.next_due().is_some_and(|due| due <= now) {
-            self.groups.pop_front();
-        }
-    }
-
-    /// The first position that is kept.
-    fn from(&self) -> Option<Position> {
-        self.groups.front().map(|(_, from)| *from).into_iter().chain(self.newest).min()
-    }
-
-    /// When the oldest had its time.
+    /// When the oldest had its time. While one of them has a claim, there is work anyway.
     pub(super) fn next_due(&self) -> Option<Tick> {
-        self.groups.front().map(|(since, _)| since.plus(KEEP_UP + KEEP_UP_STEP))
+        self.groups.front().map(|group| group.since.plus(KEEP_UP + KEEP_UP_STEP))
     }
 }
 
 impl Shard {
     /// Lets the window go on where everybody has caught up, or had time to.
-    pub(super) fn tend_fallen(&mut self, now: Tick) {
-        if self.fallen.is_empty() {
+    pub(super) fn tend_fallen(&mut self) {
+        if self.fallen.groups.is_empty() {
             return;
         }
         if self.behind.is_empty() && self.blocked.first().is_none() {
             self.fallen.clear();
         } else {
-            self.fallen.pass(now);
+            self.fallen.pass();
         }
         self.report();
     }
 
+    /// A watch that was live, or has a claim, waits for the shard to give it what comes from here on.
+    pub(super) fn claim(&mut self, id: WatcherId, from: Position) {
+        self.release(id);
+        if let Some(watcher) = self.table.get_mut(id) {
+            watcher.claim = Some(self.fallen.claim(from));
+        }
+    }
+
+    /// A watch with a claim waits for its socket from now on.
+    pub(super) fn begin_time(&mut self, id: WatcherId, from: Position) {
+        if self.release(id) {
+            self.fallen.add(from);
+        }
+    }
+
+    /// The claim of a watch ends. Whether it had one.
+    pub(super) fn release(&mut self, id: WatcherId) -> bool {
+        let claim = self.table.get_mut(id).and_then(|watcher| watcher.claim.take());
+        claim.inspect(|claim| self.fallen.release(*claim)).is_some()
+    }
+
     /// Tells the publisher from where on the shard still needs the ring.
     pub(super) fn report(&self) {
-        let needed = self.fallen.from().map_or(self.dispatched, |from| from.min(self.dispatched));
+        let fallen = self.fallen.from.filter(|_| !planted(Bug::FallenNotKept));
+        let needed = fallen.map_or(self.dispatched, |from| from.min(self.dispatched));
         self.feed.report(self.number, needed);
     }
 }
@@ -85,35 +149,64 @@ impl Shard {
 mod tests {
     use super::*;
 
-    fn at(millis: u64) -> Tick {
-        Tick::from_nanos(millis * 1_000_000)
+    fn at(fallen: &mut Fallen, millis: u64) {
+        fallen.set_now(Tick::from_nanos(millis * 1_000_000));
+        fallen.pass();
+    }
+
+    fn place(fallen: &Fallen) -> Option<u64> {
+        fallen.from.map(Position::get)
     }
 
     #[test]
     fn those_who_fall_together_are_kept_for_together_and_not_for_ever() {
         let mut fallen = Fallen::default();
-        let place = |fallen: &Fallen| fallen.from().map(Position::get);
+        at(&mut fallen, 1_000);
         fallen.add(Position::new(7));
         fallen.add(Position::new(5));
-        assert_eq!((place(&fallen), fallen.next_due()), (Some(5), None));
-        fallen.pass(at(1_000));
+        assert_eq!(place(&fallen), Some(5));
+        at(&mut fallen, 1_009);
         fallen.add(Position::new(8));
-        fallen.pass(at(1_009));
+        at(&mut fallen, 1_010);
         fallen.add(Position::new(20));
-        fallen.pass(at(1_010));
         // 8 fell within the step of the first, whose place is before it, and has its whole time all the same.
-        fallen.pass(at(1_109));
+        at(&mut fallen, 1_109);
         assert_eq!((place(&fallen), fallen.groups.len()), (Some(5), 2));
-        fallen.pass(at(1_110));
+        at(&mut fallen, 1_110);
         assert_eq!(place(&fallen), Some(20));
         // However long somebody goes on to fall behind, no place is kept for longer.
         for millis in 1_110..3_000 {
+            at(&mut fallen, millis);
             fallen.add(Position::new(millis));
-            fallen.pass(at(millis));
             let kept = place(&fallen).expect("somebody fell behind");
             assert!(fallen.groups.len() <= 12 && (kept == 20 || kept + 110 > millis), "{kept} at {millis}");
         }
-        fallen.pass(at(3_110));
-        assert!(fallen.is_empty());
+        at(&mut fallen, 3_110);
+        assert!(fallen.groups.is_empty() && fallen.from.is_none());
+    }
+
+    #[test]
+    fn a_claim_holds_its_group_until_it_ends() {
+        let mut fallen = Fallen::default();
+        at(&mut fallen, 1_000);
+        let claims = [fallen.claim(Position::new(5)), fallen.claim(Position::new(5))];
+        at(&mut fallen, 1_050);
+        let later = fallen.claim(Position::new(9));
+        at(&mut fallen, 9_000);
+        assert_eq!(place(&fallen), Some(5), "the shard has not come to them");
+        fallen.release(claims[0]);
+        at(&mut fallen, 9_001);
+        assert_eq!(place(&fallen), Some(5));
+        fallen.release(claims[1]);
+        at(&mut fallen, 9_002);
+        assert_eq!(place(&fallen), Some(9));
+        fallen.clear();
+        // Of a group that is gone.
+        fallen.release(later);
+        let next = fallen.claim(Position::new(11));
+        assert_ne!(next, later);
+        fallen.release(next);
+        at(&mut fallen, 9_112);
+        assert_eq!(place(&fallen), None);
     }
 }

@@ -12,7 +12,7 @@ use super::Shard;
 use super::dispatch::Stage;
 use super::timings::Mark;
 use crate::event::Event;
-use crate::limits::{ROUND_BYTES, ROUND_EVENTS, ROUND_REQUIREMENTS};
+use crate::limits::{FRAME_BYTES_A_LOOK, ROUND_BYTES, ROUND_EVENTS, ROUND_REQUIREMENTS};
 use crate::planted::{Bug, planted};
 use crate::revision::{Position, Revision};
 use crate::ring::Missing;
@@ -151,9 +151,13 @@ impl Shard {
         if class.members.is_empty() || class.run.is_closed() {
             return 1;
         }
-        let looks = 1 + class.key.selector.requirements();
+        let mut looks = 1 + class.key.selector.requirements();
         if let Some(kind) = class.key.verdict(event) {
-            let frame = self.feed_frame(event, &class.key, kind, class.run.is_empty());
+            let name = class.key.frame_name(kind, class.run.is_empty());
+            if !event.has_frame(name) {
+                looks += event.weight() / FRAME_BYTES_A_LOOK;
+            }
+            let frame = self.feed_frame(event, name);
             self.add_frame(number, frame, event.position);
         }
         looks

@@ -29,15 +29,14 @@ mod timings;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
+use crate::event::{Event, FrameName};
 use crate::limits;
 use crate::planted::{Bug, planted};
 use crate::publisher::Feed;
 use crate::revision::{Position, Revision};
 use crate::tick::Tick;
-use crate::watcher::class::ClassKey;
 use crate::watcher::{End, Phase, Place, WatcherId};
 
 use budget::Budget;
@@ -229,6 +228,7 @@ impl Shard {
     /// Does a little of what is to be done: see the module's head.
     pub fn turn(&mut self, outlet: &mut impl Outlet, now: Tick) -> Turn {
         self.budget.settle(now);
+        self.fallen.set_now(now);
         self.measure(now);
         if self.round.active() {
             // Nothing else before the round is over: whoever is live is owed all of it, and nobody in between joins them.
@@ -237,7 +237,7 @@ impl Shard {
         }
         self.wake_parked(now);
         self.evict_lapped(now);
-        self.tend_fallen(now);
+        self.tend_fallen();
         self.tended = !self.tended && (self.drain_some(outlet, now) | self.tend_due(outlet, now));
         if self.tended {
             return Turn::Again;
@@ -327,10 +327,13 @@ impl Shard {
     fn block(&mut self, id: WatcherId) {
         self.stats.blocked += 1;
         let Some(watcher) = self.table.get_mut(id) else { return };
-        let position = watcher.position().unwrap_or(Position::new(u64::MAX));
+        let position = watcher.position();
         debug_assert!(watcher.place != Place::Blocked, "blocked twice");
         watcher.place = Place::Blocked;
-        self.blocked.put(id.number(), position);
+        self.blocked.put(id.number(), position.unwrap_or(Position::new(u64::MAX)));
+        if let Some(position) = position {
+            self.begin_time(id, position);
+        }
     }
 
     /// Why the watcher ends; the first reason stands.
@@ -342,6 +345,7 @@ impl Shard {
 
     /// Takes the watcher out of everything. Why it is over; `None` when it was not there.
     fn remove(&mut self, id: WatcherId) -> Option<End> {
+        self.release(id);
         let watcher = self.table.remove(id)?;
         if watcher.place == Place::Blocked {
             self.blocked.remove(id.number());
@@ -361,14 +365,7 @@ impl Shard {
         }
     }
 
-    fn feed_frame(
-        &self,
-        event: &Arc<crate::event::Event>,
-        key: &ClassKey,
-        kind: crate::frame::FrameKind,
-        first: bool,
-    ) -> bytes::Bytes {
-        let name = crate::event::FrameName { kind, encoding: key.encoding, first: first && !key.opened };
+    fn feed_frame(&self, event: &Event, name: FrameName) -> bytes::Bytes {
         event.frame(name, &*self.feed.encoder, self.feed.frames_counter()).clone()
     }
 }

@@ -64,6 +64,7 @@ impl Shard {
             bookmarks,
             end: None,
             ending: false,
+            claim: None,
             jitter,
             deadline,
             next_bookmark: deadline,
@@ -198,31 +199,39 @@ fn again(feed: &Feed, key: &ClassKey, revision: Revision, cursor: Position) -> O
     };
     // Nearly every revision has one event.
     let several = belongs(1).is_some() && belongs(2).is_some();
-    if feed.ring.is_torn(revision) {
-        return None;
-    }
-    if !several || planted(Bug::PartOfRevisionSkipped) {
-        return Some(cursor);
-    }
-    let first = feed.ring.position_at(revision);
+    let from = if several && !planted(Bug::PartOfRevisionSkipped) {
+        let first = feed.ring.position_at(revision);
+        if concerns_twice(feed, key, first, cursor)? { first } else { cursor }
+    } else {
+        cursor
+    };
+    // Asked after everything that was looked up: the publisher may have forgotten some of the revision meanwhile.
+    (!feed.ring.is_torn(revision)).then_some(from)
+}
+
+/// Whether two or more of the events from `first` to `end`, all of one revision, concern a class, or may. `None`: they are
+/// forgotten.
+fn concerns_twice(feed: &Feed, key: &ClassKey, first: Position, end: Position) -> Option<bool> {
     let (mut at, mut found) = (first, 0);
-    while at < cursor {
+    while at < end {
         if at.since(first) >= PAGE_SCAN as u64 {
             // So many may be some of its own.
-            found = 2;
-            break;
+            return Some(true);
         }
         let event = feed.ring.get(at).ok()?;
         if key.covers(event.key()) {
             if event.refusal().is_some() {
                 // These come first of all: its client has seen nothing of this revision, or all of it elsewhere.
-                return Some(cursor);
+                return Some(false);
             }
             found += u32::from(key.verdict(&event).is_some());
         }
+        if found > 1 {
+            return Some(true);
+        }
         at = at.next();
     }
-    Some(if found > 1 { first } else { cursor })
+    Some(false)
 }
 
 /// The first object in a scope that has been unreadable since `revision` or before.

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::{Scope, WatcherId};
 use crate::encoding::Encoding;
-use crate::event::Event;
+use crate::event::{Event, FrameName};
 use crate::frame::FrameKind;
 use crate::key::Key;
 use crate::limits::RUN_BYTES;
@@ -46,6 +46,11 @@ impl ClassKey {
             (true, false) => Some(FrameKind::Deleted),
             (false, false) => None,
         }
+    }
+
+    /// The frame of an event for this class; `first`: its watchers may have had none before.
+    pub(crate) const fn frame_name(&self, kind: FrameKind, first: bool) -> FrameName {
+        FrameName { kind, encoding: self.encoding, first: first && !self.opened }
     }
 
     pub(crate) fn matches_object(&self, object: &Object) -> bool {

@@ -168,6 +168,10 @@ pub(crate) enum Place {
     Blocked,
 }
 
+/// That the window is kept for a watch which waits for its shard: the number of its group (`shard/fallen.rs`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Claim(pub(crate) u32);
+
 /// All that a watch costs the engine.
 #[derive(Debug)]
 pub(crate) struct Watcher {
@@ -182,8 +186,10 @@ pub(crate) struct Watcher {
     pub(crate) bookmarks: bool,
     /// Why it ends, once that is known.
     pub(crate) end: Option<End>,
-    /// It ends as soon as the frame under way is out.
+    /// It ends at the next place where it may: where a revision ends, and not within its initial state.
     pub(crate) ending: bool,
+    /// It was live, and waits for the shard.
+    pub(crate) claim: Option<Claim>,
     pub(crate) jitter: u8,
     pub(crate) deadline: Tick,
     pub(crate) next_bookmark: Tick,

@@ -1,7 +1,8 @@
 //! A copy of the ring's protocol with one step of it done wrongly, so that the models can show that they fail.
 //!
-//! The copy follows `engine/src/ring` line by line where no flaw says otherwise; without a flaw it must pass every
-//! model, so a failure comes from the flaw and from nothing else.
+//! The copy makes the loads and stores of `engine/src/ring` in the same order where no flaw says otherwise, and leaves out what
+//! no model asks (what a compaction keeps). Without a flaw it must pass every model, so a failure comes from the flaw and
+//! from nothing else.
 
 use std::sync::Arc;
 

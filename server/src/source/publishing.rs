@@ -148,12 +148,13 @@ impl Publishing {
 
     /// Backpressure: makes visible what was taken, and waits until shards have room for this batch too.
     fn make_room(&mut self, batch: &Batch) {
-        if !self.publisher.should_wait(batch) {
+        let weight = self.publisher.weigh(batch);
+        if !self.publisher.should_wait(weight) {
             return;
         }
         self.desk.stats.backlogged.fetch_add(1, Ordering::Relaxed);
         self.show();
-        while self.publisher.should_wait(batch) && !self.desk.is_closing() {
+        while self.publisher.should_wait(weight) && !self.desk.is_closing() {
             std::thread::park_timeout(BACKLOG_POLL);
         }
     }

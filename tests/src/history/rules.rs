@@ -22,7 +22,7 @@ pub(super) fn judge(logs: &[Log], watcher: &Watcher<'_>) -> Vec<Violation> {
 struct Run<'a> {
     start: Start<'a>,
     /// It tells the revision that it begins after once more: several events of that mean something to the watcher, who may have
-    /// been cut off between them.
+    /// been cut off between them. It is allowed to, not asked to: that revcast does is shown by `engine/tests/resume.rs`.
     again: bool,
     items: Vec<Item<'a>>,
     end: Option<End>,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use revcast_engine::Turn;
 use revcast_engine::encoding::Encoding;
-use revcast_engine::limits::{BOOKMARK_BEFORE_DEADLINE, DRAIN_GRACE};
+use revcast_engine::limits::{BOOKMARK_BEFORE_DEADLINE, DRAIN_GRACE, LOOKS_PER_TURN};
 
 use super::fault::{Checked, Promise, broken};
 use super::oracle::Kind;
@@ -13,9 +13,10 @@ use super::shown::{first_differs, number};
 use super::watch::Copy;
 use super::world::World;
 
-/// Turns in which shards must come to rest when nothing new happens: what a writer that never waits left to be sorted may take
-/// many, where a turn looks at little.
-const TURNS_TO_REST_MAX: usize = 1_000_000;
+/// Turns in which shards must come to rest when nothing new happens.
+const TURNS_TO_REST_MAX: usize = 20_000;
+/// The same where a turn looks at little: what a writer that never waits left to be sorted takes many.
+const SHORT_TURNS_TO_REST_MAX: usize = 1_000_000;
 
 impl World {
     pub(crate) fn finale(&mut self) -> Checked {
@@ -36,6 +37,8 @@ impl World {
 
     /// Turns until nobody has anything to do.
     fn rest(&mut self) -> Checked {
+        let short = self.plan.looks_per_turn < LOOKS_PER_TURN;
+        let turns_max = if short { SHORT_TURNS_TO_REST_MAX } else { TURNS_TO_REST_MAX };
         let mut turns = 0;
         loop {
             self.wake_sockets();
@@ -44,7 +47,7 @@ impl World {
                 while self.turn(shard)? == Turn::Again {
                     busy = true;
                     turns += 1;
-                    if turns > TURNS_TO_REST_MAX {
+                    if turns > turns_max {
                         return broken(Promise::Progress, "the shards never come to rest");
                     }
                 }

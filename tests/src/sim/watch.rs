@@ -99,8 +99,10 @@ pub(crate) struct Watch {
     pub(crate) heard: Tick,
     pub(crate) began_at: Tick,
     pub(crate) heartbeats: u32,
-    /// When its shard began to close.
-    pub(crate) drained: Option<Tick>,
+    /// From when on it may be told that it did not take its initial state in time.
+    pub(crate) state_by: Tick,
+    /// When the last of its initial state came.
+    pub(crate) state_done: Option<Tick>,
     pub(crate) stream: Stream,
     pub(crate) pipe: Pipe,
 }
@@ -163,7 +165,8 @@ impl Watch {
             heard: Tick::ZERO,
             began_at: Tick::ZERO,
             heartbeats: 0,
-            drained: None,
+            state_by: Tick::from_nanos(u64::MAX),
+            state_done: None,
             stream: Stream::default(),
             pipe,
         }
@@ -237,6 +240,7 @@ impl Watch {
             return broken(Promise::End, "a line from a shard that was given up");
         }
         let first = self.frames == 0 && first_differs(self.wish.encoding);
+        let within_state = self.initial.is_some();
         for (opening, kind) in [
             (&b"{\"type\":\"ADDED\",\"object\":"[..], Kind::Added),
             (b"{\"type\":\"MODIFIED\",\"object\":", Kind::Modified),
@@ -246,6 +250,7 @@ impl Watch {
                 self.event(oracle, coverage, kind, object, first)?;
                 self.arrived(coverage, first);
                 self.events += 1;
+                self.state_done = self.state_done.or((within_state && self.initial.is_none()).then_some(now));
                 return Ok(());
             }
         }
@@ -253,6 +258,7 @@ impl Watch {
             self.bookmark(oracle, coverage, object, first)?;
             self.arrived(coverage, first);
             self.marks += 1;
+            self.state_done = self.state_done.or((within_state && self.initial.is_none()).then_some(now));
             return Ok(());
         }
         broken(Promise::Stream, format!("no watch event: {}", brief(line)))
@@ -452,15 +458,23 @@ impl Watch {
         let place = self.place(oracle);
         let too_old = self.began == Began::After && self.frames == 0 && oracle.is_expired(self.start);
         let behind = self.left_behind(oracle) && oracle.events[place].revision <= oldest;
-        let over = self.drained.map_or(self.deadline, |drained| drained.min(self.deadline));
-        // The frame that it stood in may have been the last of its state, or there was none that it could take.
-        let stateful = matches!(self.began, Began::State { .. });
-        let within_state = stateful && self.last_event.is_none() && self.last_bookmark == 0;
-        let unfinished = within_state && now >= over.plus(DRAIN_GRACE);
+        // The frame that it stood in may have been the last of its state. Or there was none, and it took no heartbeat either; or
+        // a first one that is sent alone, and the shard did not come to it again.
+        let state_by = self.state_by.min(self.deadline.plus(DRAIN_GRACE));
+        let stateful = matches!(self.began, Began::State { .. }) && self.last_event.is_none();
+        let alone = self.frames == 1 && first_differs(self.wish.encoding);
+        let within_state = stateful
+            && self.last_bookmark == 0
+            && self.state_done.is_none_or(|done| done >= state_by || alone);
+        let unfinished = within_state && now >= state_by;
         if !too_old && !behind && !unfinished && self.given_up.is_none() {
             return broken(
                 Promise::End,
-                format!("410 for nothing: at event {place}, the window begins at {}", oracle.oldest),
+                format!(
+                    "410 for nothing: at event {place}, the window begins at {}; its state was whole at {:?}, and had \
+                     to be by {state_by:?}",
+                    oracle.oldest, self.state_done
+                ),
             );
         }
         let kept_up = self.settled.is_some_and(|settled| now.since(settled) < KEEP_UP);

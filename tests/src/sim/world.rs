@@ -429,7 +429,9 @@ impl World {
         let open: Vec<usize> = self.net.open(shard).collect();
         for at in open {
             self.drained[at] = Some(now.plus(over));
-            self.net.watches[at].drained.get_or_insert(now);
+            let watch = &mut self.net.watches[at];
+            let grace = if over.is_zero() { DRAIN_GRACE } else { DRAIN_GRACE.min(over) };
+            watch.state_by = watch.state_by.min(now.plus(grace));
         }
     }
 

@@ -627,10 +627,11 @@ async fn publish(ground: &Ground, state: &mut State, proof: Proof, arrived: Tick
             changes.push(Change { key, value: event.value });
         }
         let batch = Batch { revision: raw.revision, changes };
-        if state.publisher.should_wait(&batch) {
+        let weight = state.publisher.weigh(&batch);
+        if state.publisher.should_wait(weight) {
             ground.desk.stats.backlogged.fetch_add(1, Ordering::Relaxed);
             show(ground, state);
-            while state.publisher.should_wait(&batch) {
+            while state.publisher.should_wait(weight) {
                 sleep(BACKLOG_POLL).await;
             }
         }

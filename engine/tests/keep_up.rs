@@ -1,0 +1,253 @@
+//! Watches whose sockets take everything are never expired, however slow their shard is and whatever it has to give them; and
+//! watches that take nothing keep nothing of their own alive.
+
+#[path = "allocations/counting.rs"]
+mod counting;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use counting::held;
+use revcast_engine::change::{Batch, Change};
+use revcast_engine::encoding::{Encoding, JsonOnly};
+use revcast_engine::key::{Key, ResourceId};
+use revcast_engine::limits::DRAIN_GRACE;
+use revcast_engine::resource::{Resource, Schema};
+use revcast_engine::revision::Revision;
+use revcast_engine::selector::{FieldSelector, LabelSelector, Selector};
+use revcast_engine::tick::Tick;
+use revcast_engine::{
+    End, Feed, Outlet, Publisher, RingLimits, Scope, Sent, Shard, ShardConfig, Start, Subscription, Turn,
+    WatcherId,
+};
+
+const OBJECT_BYTES: usize = 1 << 20;
+const OBJECTS: u64 = 32;
+const WATCHERS: usize = 40;
+
+/// Counts what each took, and has room for so much of each.
+#[derive(Debug)]
+struct Sockets {
+    room: usize,
+    took: HashMap<WatcherId, usize>,
+    last: HashMap<WatcherId, Vec<u8>>,
+}
+
+impl Outlet for Sockets {
+    fn send(&mut self, to: WatcherId, bytes: &[u8]) -> Sent {
+        let took = self.took.entry(to).or_default();
+        let taken = bytes.len().min(self.room - *took);
+        *took += taken;
+        if taken > 0 {
+            self.last.insert(to, bytes[..taken.min(1 << 12)].to_vec());
+        }
+        Sent::Took(taken)
+    }
+}
+
+struct World {
+    publisher: Publisher,
+    feed: Feed,
+    shard: Shard,
+    sockets: Sockets,
+    maps: ResourceId,
+    revision: u64,
+    now: Tick,
+    ends: Vec<End>,
+}
+
+impl World {
+    fn new(ring_bytes: u64, room: usize) -> Self {
+        let mut schema = Schema::new();
+        let maps = schema.add(Resource::new("v1", "ConfigMap", true, Vec::new()));
+        let limits = RingLimits { events: 1 << 10, bytes: ring_bytes };
+        let (publisher, feed) =
+            Publisher::new(Arc::new(schema), Arc::new(JsonOnly), limits, 1, Revision::ZERO);
+        let config = ShardConfig { heartbeat_interval: None, ..ShardConfig::default() };
+        let shard = Shard::new(0, feed.clone(), config);
+        let sockets = Sockets { room, took: HashMap::new(), last: HashMap::new() };
+        let now = Tick::from_nanos(1_000_000_000);
+        Self { publisher, feed, shard, sockets, maps, revision: 0, now, ends: Vec::new() }
+    }
+
+    fn watch(&mut self, start: Start) -> WatcherId {
+        self.watch_of("web", start)
+    }
+
+    fn watch_of(&mut self, app: &str, start: Start) -> WatcherId {
+        let labels = LabelSelector::parse(&format!("app={app}")).expect("valid");
+        let wish = Subscription {
+            scope: Scope { resource: self.maps, namespace: None, name: None },
+            selector: Selector::new(labels, FieldSelector::default()),
+            encoding: Encoding::Json,
+            start,
+            bookmarks: false,
+            deadline: self.now.plus(Duration::from_secs(3600)),
+            jitter: 0,
+            as_of_seconds: 0,
+        };
+        self.shard.subscribe(wish, self.now)
+    }
+
+    fn batch(&mut self, value: Option<&Bytes>, objects: std::ops::Range<u64>) -> Batch {
+        self.revision += 1;
+        let key = |number| Key::new(self.maps, Some("n"), &format!("m{number}"));
+        let changes = objects.map(|number| Change { key: key(number), value: value.cloned() }).collect();
+        Batch { revision: Revision::new(self.revision), changes }
+    }
+
+    /// One turn, which takes so long.
+    fn turn(&mut self, takes: Duration) -> Turn {
+        let turn = self.shard.turn(&mut self.sockets, self.now);
+        self.now = self.now.plus(takes);
+        while let Some(ended) = self.shard.poll_ended() {
+            self.ends.push(ended.why);
+        }
+        turn
+    }
+
+    /// Hands over a batch as the server's publisher does: it waits while it should.
+    fn write(&mut self, batch: &Batch, turn_takes: Duration) {
+        let weight = self.publisher.weigh(batch);
+        let mut turns = 0;
+        while self.publisher.should_wait(weight) {
+            self.turn(turn_takes);
+            turns += 1;
+            assert!(turns < 1_000_000, "the source waits for ever");
+        }
+        self.publisher.handle_batch(batch, 0).expect("newer");
+        self.publisher.publish();
+    }
+
+    fn settle(&mut self) {
+        while self.turn(Duration::ZERO) == Turn::Again {}
+    }
+}
+
+fn large(app: &str) -> Bytes {
+    object(app, OBJECT_BYTES)
+}
+
+fn object(app: &str, bytes: usize) -> Bytes {
+    let text = "x".repeat(bytes);
+    let labels = format!(r#"{{"app":"{app}"}}"#);
+    format!(
+        r#"{{"kind":"ConfigMap","apiVersion":"v1","metadata":{{"namespace":"n","labels":{labels}}},"data":{{"k":"{text}"}}}}"#
+    )
+    .into()
+}
+
+#[test]
+fn whoever_takes_everything_is_never_expired_by_a_slow_shard() {
+    let mut world = World::new(8 << 20, usize::MAX);
+    // More at once than is sent in one go, so that they fall behind; then the shard is busy with others for a third of a second,
+    // and has time for little more than them.
+    let few: Vec<_> = (0..3).map(|_| world.watch(Start::Latest)).collect();
+    for _ in 0..1_000 {
+        world.watch_of("db", Start::Latest);
+    }
+    world.settle();
+    for _ in 0..12 {
+        let mut batch = world.batch(Some(&large("web")), 0..3);
+        let key = Key::new(world.maps, Some("n"), "small");
+        batch.changes.push(Change { key, value: Some(object("db", 10)) });
+        world.write(&batch, Duration::from_millis(20));
+    }
+    world.settle();
+    assert_eq!(world.ends, [], "nobody was told anything but events");
+    let stats = world.shard.stats();
+    assert_eq!((stats.live, stats.events_sent), (1_003, 12 * (1_000 + 3 * few.len() as u64)));
+}
+
+#[test]
+fn whoever_takes_nothing_holds_up_nobody() {
+    let mut world = World::new(8 << 20, 1 << 20);
+    for _ in 0..WATCHERS {
+        world.watch(Start::Latest);
+    }
+    world.settle();
+    let value = large("web");
+    let began = world.now;
+    for _ in 0..8 {
+        let batch = world.batch(Some(&value), 0..4);
+        world.write(&batch, Duration::from_millis(1));
+    }
+    let took = world.now.since(began);
+    assert!(took < Duration::from_secs(3), "the source waited {took:?} for those that take nothing");
+}
+
+/// A drain is over before those that stand within their initial state could be told: they are told in time.
+#[test]
+fn a_drain_tells_those_within_their_initial_state_before_it_is_over() {
+    for (over, by) in [(8, DRAIN_GRACE), (4, Duration::from_secs(4)), (0, DRAIN_GRACE)] {
+        let mut world = World::new(64 << 20, 100 << 10);
+        let value = large("web");
+        for number in 0..4 {
+            let batch = world.batch(Some(&value), number..number + 1);
+            world.write(&batch, Duration::ZERO);
+        }
+        let slow: Vec<_> = (0..20).map(|_| world.watch(Start::State { end_mark: false })).collect();
+        world.settle();
+        world.shard.drain(Duration::from_secs(over), world.now);
+        let end = world.now.plus(by);
+        world.settle();
+        assert_eq!(world.ends, [], "they have time to take their state");
+        world.now = end;
+        world.settle();
+        // The rest of the object that each stands in, and the 410, wait for the socket: there is room from now on.
+        world.sockets.room = usize::MAX;
+        slow.iter().for_each(|id| world.shard.writable(*id));
+        world.settle();
+        assert_eq!(world.ends, [End::Drained; 20], "over {over} s");
+        for id in slow {
+            let last = String::from_utf8_lossy(&world.sockets.last[&id]).into_owned();
+            assert!(last.contains("\"code\":410") || last.ends_with("0\r\n\r\n"), "{last:.100}");
+        }
+    }
+}
+
+#[test]
+fn those_that_end_within_an_object_share_its_rest() {
+    let mut world = World::new(64 << 20, 100 << 10);
+    let value = large("web");
+    for _ in 0..2 {
+        // Changed once: no frame is there that adds it.
+        let batch = world.batch(Some(&value), 0..1);
+        world.write(&batch, Duration::ZERO);
+    }
+    for _ in 0..WATCHERS {
+        world.watch(Start::State { end_mark: false });
+    }
+    world.settle();
+    let before = held();
+    world.shard.drain(Duration::from_secs(8), world.now);
+    world.now = world.now.plus(DRAIN_GRACE);
+    world.settle();
+    let more = held() - before;
+    assert!(more < 2 * OBJECT_BYTES as i64, "{more} bytes for the ends of {WATCHERS} watches");
+}
+
+#[test]
+fn frames_that_are_made_count_against_a_turn() {
+    let mut world = World::new(256 << 20, usize::MAX);
+    let batch = world.batch(Some(&large("web")), 0..OBJECTS);
+    world.write(&batch, Duration::ZERO);
+    world.watch(Start::Latest);
+    world.settle();
+    // Each object is another app's now: the frame that says DELETED is made by the shard.
+    let batch = world.batch(Some(&large("db")), 0..OBJECTS);
+    world.write(&batch, Duration::ZERO);
+    let (before, mut most) = (world.feed.frames_made(), 0);
+    loop {
+        let made = world.feed.frames_made();
+        let turn = world.turn(Duration::ZERO);
+        most = most.max(world.feed.frames_made() - made);
+        if turn != Turn::Again {
+            break;
+        }
+    }
+    assert_eq!(world.feed.frames_made() - before, OBJECTS);
+    assert_eq!(most, 1, "a turn makes one frame of 1 MiB");
+}
