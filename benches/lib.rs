@@ -1,4 +1,4 @@
-//! Benchmarks live in `benches/`, one file per engine module; this crate has no code of its own.
+//! Benchmarks live in `benches/`, one file per engine module, and instruction counts in `benches/counts`; this crate has no code of its own.
 //!
 //! ```text
 //! cargo bench -p revcast-benches                      # all of them

@@ -13,6 +13,7 @@ pub mod escape;
 mod event;
 pub mod frame;
 pub mod gap;
+pub mod hash;
 pub mod histogram;
 pub mod index;
 pub mod key;

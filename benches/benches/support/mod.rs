@@ -112,26 +112,39 @@ impl Watched {
     /// A shard with one live watcher for each selector.
     pub(crate) fn new(selectors: impl IntoIterator<Item = Selector>) -> Self {
         let engine = Engine::new();
-        let mut shard = Shard::new(0, engine.feed.clone(), ShardConfig::default());
+        let shard = Shard::new(0, engine.feed.clone(), ShardConfig::default());
+        let mut watched = Self { engine, shard, outlet: Null::default() };
         let mut watchers = 0;
         for selector in selectors {
-            let wish = Subscription {
-                scope: Scope { resource: engine.pods, namespace: None, name: None },
-                selector,
-                encoding: Encoding::Json,
-                start: Start::Latest,
-                bookmarks: false,
-                deadline: Tick::from_nanos(u64::MAX),
-                jitter: 0,
-                as_of_seconds: 0,
-            };
-            shard.subscribe(wish, Tick::ZERO);
+            watched.subscribe(selector, Start::Latest);
             watchers += 1;
         }
-        let mut watched = Self { engine, shard, outlet: Null::default() };
         watched.settle();
         assert_eq!(watched.shard.stats().live, watchers, "everyone is live before anything is measured");
         watched
+    }
+
+    pub(crate) fn subscribe(&mut self, selector: Selector, start: Start) {
+        let wish = Subscription {
+            scope: Scope { resource: self.engine.pods, namespace: None, name: None },
+            selector,
+            encoding: Encoding::Json,
+            start,
+            bookmarks: false,
+            deadline: Tick::from_nanos(u64::MAX),
+            jitter: 0,
+            as_of_seconds: 0,
+        };
+        self.shard.subscribe(wish, Tick::ZERO);
+    }
+
+    /// Makes `events` changes of one object of 1 KiB visible.
+    pub(crate) fn publish(&mut self, events: usize, node: &str) {
+        let (key, value) = (self.engine.key("pod-1"), value("pod-1", node, 1024));
+        for _ in 0..events {
+            self.engine.put(&key, Some(&value));
+        }
+        self.engine.publisher.publish();
     }
 
     pub(crate) fn settle(&mut self) {

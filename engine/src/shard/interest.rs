@@ -7,18 +7,19 @@
 //! field, each value of a label, or a label's key (`k`, `k>5`, a set that is too long). A selector of nothing but `!=`,
 //! `notin` and `!` cannot be filed: its class is a candidate for each event of its scope.
 
-use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::Arc;
 
 use crate::attributes::Attributes;
 use crate::event::Event;
+use crate::hash::{HashSeed, Map};
 use crate::key::Key;
 use crate::limits::FILED_VALUES_MAX;
 use crate::object::Object;
 use crate::planted::{Bug, planted};
 use crate::resource::FieldId;
 use crate::selector::{Required, Selector};
+use crate::watcher::Scope;
 use crate::watcher::class::ClassKey;
 
 /// One class in a list.
@@ -33,7 +34,7 @@ struct Entry {
 type List = Vec<Entry>;
 
 /// Classes by the value that an attribute must have.
-type ByValue = HashMap<Box<str>, List>;
+type ByValue = Map<Box<str>, List>;
 
 /// Where a class stands.
 #[derive(Debug, Default)]
@@ -77,11 +78,17 @@ fn index(at: usize) -> u32 {
 }
 
 /// The classes that are filed under one label.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Labelled {
     /// Whatever its value is.
     any: List,
     by_value: ByValue,
+}
+
+impl Labelled {
+    fn new(seed: HashSeed) -> Self {
+        Self { any: List::new(), by_value: Map::with_hasher(seed) }
+    }
 }
 
 /// What is looked up of an event: the attributes before and after it.
@@ -114,16 +121,27 @@ impl<'a> Looked<'a> {
 }
 
 /// The classes of one scope.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Bucket {
+    seed: HashSeed,
     all: List,
     /// Those that are not filed.
     plain: List,
     by_field: Vec<(FieldId, ByValue)>,
-    by_label: HashMap<Box<str>, Labelled>,
+    by_label: Map<Box<str>, Labelled>,
 }
 
 impl Bucket {
+    fn new(seed: HashSeed) -> Self {
+        Self {
+            seed,
+            all: List::new(),
+            plain: List::new(),
+            by_field: Vec::new(),
+            by_label: Map::with_hasher(seed),
+        }
+    }
+
     fn add(&mut self, selector: &Selector, class: u32, places: &mut Places) {
         places.of[class as usize] = Place { filed: self.choose(selector), ..Place::default() };
         places.put(&mut self.all, class);
@@ -131,19 +149,22 @@ impl Bucket {
             None => places.put(&mut self.plain, class),
             Some(Required::Field(id, value)) => {
                 let at = self.by_field.iter().position(|(known, _)| *known == id).unwrap_or_else(|| {
-                    self.by_field.push((id, HashMap::new()));
+                    self.by_field.push((id, Map::with_hasher(self.seed)));
                     self.by_field.len() - 1
                 });
                 places.put(self.by_field[at].1.entry(value.into()).or_default(), class);
             }
             Some(Required::Label(key, values)) if values.len() <= FILED_VALUES_MAX => {
-                let labelled = self.by_label.entry(key.into()).or_default();
+                let seed = self.seed;
+                let labelled = self.by_label.entry(key.into()).or_insert_with(|| Labelled::new(seed));
                 for value in values {
                     places.put(labelled.by_value.entry(value.clone()).or_default(), class);
                 }
             }
             Some(Required::Label(key, _) | Required::Key(key)) => {
-                places.put(&mut self.by_label.entry(key.into()).or_default().any, class);
+                let seed = self.seed;
+                let labelled = self.by_label.entry(key.into()).or_insert_with(|| Labelled::new(seed));
+                places.put(&mut labelled.any, class);
             }
         }
     }
@@ -272,7 +293,7 @@ fn either(values: &ByValue, [before, now]: [Option<&str>; 2], places: &mut Place
 }
 
 /// Takes an entry out of a map, and gives the map's room back when it is mostly empty: walking a map costs its room.
-fn remove<K: Hash + Eq + std::borrow::Borrow<str>, V>(map: &mut HashMap<K, V>, key: &str) {
+fn remove<K: Hash + Eq + std::borrow::Borrow<str>, V>(map: &mut Map<K, V>, key: &str) {
     map.remove(key);
     if map.capacity() > 64 && map.len() < map.capacity() / 8 {
         map.shrink_to(map.len() * 2);
@@ -284,16 +305,37 @@ fn required(selector: &Selector, filed: Option<usize>) -> Option<Required<'_>> {
 }
 
 /// The scopes of one resource.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Scopes {
     all: Bucket,
-    by_namespace: HashMap<Box<str>, Bucket>,
-    by_name: HashMap<Box<str>, Bucket>,
+    by_namespace: Map<Box<str>, Bucket>,
+    by_name: Map<Box<str>, Bucket>,
     /// By `namespace/name`.
-    by_path: HashMap<Box<str>, Bucket>,
+    by_path: Map<Box<str>, Bucket>,
 }
 
 impl Scopes {
+    fn new(seed: HashSeed) -> Self {
+        Self {
+            all: Bucket::new(seed),
+            by_namespace: Map::with_hasher(seed),
+            by_name: Map::with_hasher(seed),
+            by_path: Map::with_hasher(seed),
+        }
+    }
+
+    /// The classes of one scope, none yet perhaps.
+    fn bucket(&mut self, scope: &Scope) -> &mut Bucket {
+        let seed = self.all.seed;
+        let (map, at): (_, Box<str>) = match (&scope.namespace, &scope.name) {
+            (None, None) => return &mut self.all,
+            (Some(namespace), None) => (&mut self.by_namespace, namespace.clone()),
+            (None, Some(name)) => (&mut self.by_name, name.clone()),
+            (Some(namespace), Some(name)) => (&mut self.by_path, format!("{namespace}/{name}").into()),
+        };
+        map.entry(at).or_insert_with(|| Bucket::new(seed))
+    }
+
     /// The scopes that cover a key.
     fn covering(&self, key: &Key) -> impl Iterator<Item = &Bucket> {
         let namespace = key.namespace();
@@ -316,23 +358,15 @@ pub(crate) struct Interest {
 }
 
 impl Interest {
-    pub(crate) fn new(resources: usize) -> Self {
-        let resources = std::iter::repeat_with(Scopes::default).take(resources).collect();
+    pub(crate) fn new(resources: usize, seed: HashSeed) -> Self {
+        let resources = std::iter::repeat_with(|| Scopes::new(seed)).take(resources).collect();
         Self { resources, places: Places::default() }
     }
 
     pub(crate) fn add(&mut self, key: &ClassKey, class: u32) {
-        let scopes = &mut self.resources[key.scope.resource.row()];
-        let bucket = match (&key.scope.namespace, &key.scope.name) {
-            (None, None) => &mut scopes.all,
-            (Some(namespace), None) => scopes.by_namespace.entry(namespace.clone()).or_default(),
-            (None, Some(name)) => scopes.by_name.entry(name.clone()).or_default(),
-            (Some(namespace), Some(name)) => {
-                scopes.by_path.entry(format!("{namespace}/{name}").into()).or_default()
-            }
-        };
         let known = &mut self.places.of;
         known.resize_with(known.len().max(class as usize + 1), Place::default);
+        let bucket = self.resources[key.scope.resource.row()].bucket(&key.scope);
         bucket.add(&key.selector, class, &mut self.places);
     }
 
@@ -383,7 +417,6 @@ mod tests {
     use crate::revision::{Position, Revision};
     use crate::selector::{FieldSelector, LabelSelector};
     use crate::tick::Tick;
-    use crate::watcher::Scope;
 
     const PODS: ResourceId = ResourceId::new(0);
 
@@ -439,7 +472,7 @@ mod tests {
 
     impl Bucket {
         fn is_empty(&self) -> bool {
-            let Self { all, plain, by_field, by_label } = self;
+            let Self { seed: _, all, plain, by_field, by_label } = self;
             all.is_empty() && plain.is_empty() && by_field.is_empty() && by_label.is_empty()
         }
     }
@@ -456,7 +489,7 @@ mod tests {
     #[test]
     fn an_event_costs_its_own_labels_however_many_are_selected_by() {
         const KEYS: u32 = 20_000;
-        let mut interest = Interest::new(1);
+        let mut interest = Interest::new(1, HashSeed::FIXED);
         let class = |number: u32| key([None, None], &format!("k{number}=v"), "");
         for number in 0..KEYS {
             interest.add(&class(number), number);
@@ -482,7 +515,7 @@ mod tests {
     /// Whoever selects by several things is found by the one that fewest others have.
     #[test]
     fn a_common_requirement_finds_nobody_who_has_a_rarer_one() {
-        let mut interest = Interest::new(1);
+        let mut interest = Interest::new(1, HashSeed::FIXED);
         for number in 0..1_000 {
             interest.add(&key([None, None], &format!("app=web,hash=h{number}"), ""), number);
         }
@@ -505,7 +538,7 @@ mod tests {
             ("", "spec.nodeName!=n"),
             ("j,k=a", ""),
         ];
-        let mut interest = Interest::new(1);
+        let mut interest = Interest::new(1, HashSeed::FIXED);
         for ((labels, fields), number) in rows.iter().zip(0..) {
             interest.add(&key([None, None], labels, fields), number);
         }
@@ -590,7 +623,7 @@ mod tests {
         let (mut named, mut meant) = (0, 0);
         for seed in 1..=150 {
             let random = &mut Random(0x9e37_79b9_7f4a_7c15 ^ (seed << 20));
-            let mut interest = Interest::new(1);
+            let mut interest = Interest::new(1, HashSeed::FIXED);
             let mut classes: Vec<Option<ClassKey>> = vec![None; 40];
             for _ in 0..200 {
                 let at = random.below(classes.len());

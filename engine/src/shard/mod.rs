@@ -32,6 +32,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::event::{Event, FrameName};
+use crate::hash::HashSeed;
 use crate::limits;
 use crate::planted::{Bug, planted};
 use crate::publisher::Feed;
@@ -107,6 +108,8 @@ pub struct ShardConfig {
     pub looks_per_turn: usize,
     /// Frames that are joined for one send: [`limits::RUN_FRAMES`], less for tests.
     pub run_frames: usize,
+    /// Where the hash maps of what clients name begin. A server draws it.
+    pub hash_seed: HashSeed,
 }
 
 impl Default for ShardConfig {
@@ -116,6 +119,7 @@ impl Default for ShardConfig {
             heartbeat_interval: Some(limits::HEARTBEAT_INTERVAL_DEFAULT),
             looks_per_turn: limits::LOOKS_PER_TURN,
             run_frames: limits::RUN_FRAMES,
+            hash_seed: HashSeed::FIXED,
         }
     }
 }
@@ -158,7 +162,7 @@ impl Shard {
         let snapshot = feed.snapshot();
         let shard = Self {
             number,
-            table: Table::new(feed.schema.len()),
+            table: Table::new(feed.schema.len(), config.hash_seed),
             dispatched: snapshot.position(),
             revision: snapshot.revision(),
             round: Round::default(),

@@ -2,10 +2,9 @@
 //!
 //! It owns allocation, the timers' entries and the counts that follow from them. It never sends.
 
-use std::collections::HashMap;
-
 use super::interest::Interest;
 use super::soonest::Soonest;
+use crate::hash::{HashSeed, Map};
 use crate::tick::Tick;
 use crate::watcher::class::{Class, ClassKey, Members, Run};
 use crate::watcher::{Phase, Watcher, WatcherId};
@@ -25,7 +24,7 @@ pub(crate) struct Table {
     free_classes: Vec<u32>,
     /// Classes that were made so far.
     classes_made: u64,
-    class_by_key: HashMap<ClassKey, u32>,
+    class_by_key: Map<ClassKey, u32>,
     pub(crate) interest: Interest,
     timers: Soonest<Tick>,
     pub(crate) watchers: u64,
@@ -33,15 +32,15 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    pub(crate) fn new(resources: usize) -> Self {
+    pub(crate) fn new(resources: usize, seed: HashSeed) -> Self {
         Self {
             slots: Vec::new(),
             free_slots: Vec::new(),
             classes: Vec::new(),
             free_classes: Vec::new(),
             classes_made: 0,
-            class_by_key: HashMap::new(),
-            interest: Interest::new(resources),
+            class_by_key: Map::with_hasher(seed),
+            interest: Interest::new(resources, seed),
             timers: Soonest::new(),
             watchers: 0,
             live: 0,

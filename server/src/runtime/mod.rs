@@ -38,8 +38,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use glommio::ExecutorJoinHandle;
+use revcast_engine::hash::HashSeed;
 use revcast_engine::limits::DRAIN_GRACE;
 use revcast_engine::{RingLimits, ShardConfig};
+use uuid::Uuid;
 
 use crate::audit::Audit;
 use crate::config::SendMode;
@@ -249,6 +251,7 @@ pub fn start(
         shard_config: ShardConfig {
             bookmark_interval: plan.bookmark_interval,
             heartbeat_interval: plan.heartbeat_interval,
+            hash_seed: hash_seed(),
             ..ShardConfig::default()
         },
         remote: plan.remote,
@@ -282,6 +285,12 @@ pub fn start(
         RunError::new(format!("no thread to watch over memory: {error}; raise nproc (ulimit -u)"))
     })?;
     Ok(Running { listen, admin_listen, shared, shards, source })
+}
+
+/// A seed that no client knows.
+fn hash_seed() -> HashSeed {
+    let (first, second) = Uuid::new_v4().as_u64_pair();
+    HashSeed::new(first, second)
 }
 
 impl Running {

@@ -250,7 +250,7 @@ impl Watch {
                 self.event(oracle, coverage, kind, object, first)?;
                 self.arrived(coverage, first);
                 self.events += 1;
-                self.state_done = self.state_done.or((within_state && self.initial.is_none()).then_some(now));
+                self.note_state(within_state, now);
                 return Ok(());
             }
         }
@@ -258,10 +258,17 @@ impl Watch {
             self.bookmark(oracle, coverage, object, first)?;
             self.arrived(coverage, first);
             self.marks += 1;
-            self.state_done = self.state_done.or((within_state && self.initial.is_none()).then_some(now));
+            self.note_state(within_state, now);
             return Ok(());
         }
         broken(Promise::Stream, format!("no watch event: {}", brief(line)))
+    }
+
+    /// Remembers when the last of the initial state came.
+    fn note_state(&mut self, was_within: bool, now: Tick) {
+        if was_within && self.initial.is_none() {
+            self.state_done = Some(now);
+        }
     }
 
     /// Whether a frame may come: of a shard that was given up only the one that the watch stood in.

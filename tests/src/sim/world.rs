@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use revcast_engine::encoding::Encoding;
+use revcast_engine::hash::HashSeed;
 use revcast_engine::limits::{DRAIN_GRACE, SENDS_PER_TURN};
 use revcast_engine::revision::Revision;
 use revcast_engine::tick::Tick;
@@ -92,6 +93,7 @@ impl World {
             heartbeat_interval: plan.heartbeat_interval,
             looks_per_turn: plan.looks_per_turn,
             run_frames: plan.run_frames,
+            hash_seed: HashSeed::FIXED,
         };
         let shards = (0..plan.shards).map(|number| Driven {
             shard: Shard::new(number, feed.clone(), config),

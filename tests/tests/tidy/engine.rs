@@ -30,6 +30,7 @@ const LAYERS: [(&str, &[&str]); 5] = [
             "attributes",
             "change",
             "gap",
+            "hash",
             "histogram",
             "key",
             "limits",

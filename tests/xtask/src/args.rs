@@ -20,6 +20,8 @@ pub(crate) enum Task {
     Promtool,
     /// The end-to-end tests on each of them.
     EtcdSuite,
+    /// Instruction counts, compared with those that are kept, or kept instead.
+    Counts { keep: bool },
     /// Many rounds of each fault of etcd.
     Faults,
     /// The fuzz targets, or those named, for so many seconds each.
@@ -40,6 +42,7 @@ usage: cargo xtask COMMAND
   etcd                           installs the etcds of the tests below target/etcd
   promtool                       installs what checks metrics and alert rules below target/prometheus
   etcd-suite                     the end-to-end tests on each of them: some steps of ci
+  counts [--keep]                instructions of the engine's hot paths, under valgrind; keep: as those to compare with
   fuzz [--seconds N] [--only T]  the fuzz targets under libFuzzer, N seconds each [10]
   faults                         etcd fails under watches, many rounds; see tests/tests/etcd_faults";
 
@@ -56,8 +59,15 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Task,
             Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
             None => (name, None),
         };
-        if !["--only", "--seeds", "--base", "--seconds"].contains(&name.as_str()) {
+        if !["--only", "--seeds", "--base", "--seconds", "--keep"].contains(&name.as_str()) {
             return Err(format!("{name}: unknown option; see cargo xtask help"));
+        }
+        if name == "--keep" {
+            if value.is_some() {
+                return Err("--keep: takes no value; see cargo xtask help".to_owned());
+            }
+            options.push((name, String::new()));
+            continue;
         }
         let Some(value) = value.or_else(|| arguments.next()) else {
             return Err(format!("{name}: its value is missing; see cargo xtask help"));
@@ -68,6 +78,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Task,
         "ci" => &["--only"],
         "sim" => &["--seeds", "--base"],
         "fuzz" => &["--seconds", "--only"],
+        "counts" => &["--keep"],
         "clients" | "etcd" | "promtool" | "etcd-suite" | "faults" | "list" | "help" | "--help" | "-h" => &[],
         _ => return Err(format!("{command}: unknown command; see cargo xtask help")),
     };
@@ -108,6 +119,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Task,
                 (seconds, None) => Ok(Task::Fuzz { seconds: seconds.unwrap_or(FUZZ_SECONDS), only }),
             }
         }
+        "counts" => Ok(Task::Counts { keep: !options.is_empty() }),
         "clients" => Ok(Task::Clients),
         "etcd" => Ok(Task::Etcd),
         "etcd-suite" => Ok(Task::EtcdSuite),
@@ -146,6 +158,8 @@ mod tests {
             read("fuzz --only head --seconds 600"),
             Ok(Task::Fuzz { seconds: 600, only: vec!["head".into()] })
         );
+        assert_eq!(read("counts"), Ok(Task::Counts { keep: false }));
+        assert_eq!(read("counts --keep"), Ok(Task::Counts { keep: true }));
         assert_eq!((read("faults --seeds 3").is_err(), read("frob").is_err()), (true, true));
     }
 

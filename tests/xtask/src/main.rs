@@ -7,6 +7,7 @@
 
 mod args;
 mod clients;
+mod counts;
 mod etcd;
 mod faults;
 mod fuzz;
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
             promtool::install();
             true
         }
+        Task::Counts { keep } => counts::check(keep),
         Task::EtcdSuite => run::ci(&steps::ETCD_SUITE.map(str::to_owned)),
         Task::Faults => faults::run(),
         Task::Fuzz { seconds, only } => fuzz::run(seconds, &only),

@@ -142,6 +142,12 @@ pub(crate) const STEPS: &[Step] = &[
         ..PLAIN
     },
     Step {
+        name: "counts",
+        purpose: "no hot path of the engine costs more instructions than before",
+        arguments: &["xtask", "counts"],
+        ..PLAIN
+    },
+    Step {
         name: "doc",
         purpose: "the documentation has no broken link",
         arguments: &["doc", "--workspace", "--no-deps"],

@@ -1,0 +1,1 @@
+//! Only benchmarks: see `counts.rs` beside this.
