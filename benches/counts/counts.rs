@@ -44,7 +44,7 @@ fn on_node(number: usize) -> Selector {
 fn waiting(selectors: Vec<Selector>, events: usize) -> Watched {
     let mut watched = Watched::new(selectors);
     for _ in 0..3 {
-        watched.publish(1, "node-1");
+        watched.publish(events, "node-1");
         watched.settle();
     }
     watched.publish(events, "node-1");
@@ -91,8 +91,11 @@ fn round(mut watched: Watched) -> Watched {
 
 fn behind(events: usize) -> Watched {
     let mut watched = waiting(Vec::new(), events);
-    watched.settle();
-    watched.subscribe(Selector::everything(), Start::After(Revision::new(3)));
+    // The first has made the buffers as large as they need to be. The second is of another class: its page is its own.
+    for selector in [Selector::everything(), labelled("app=web")] {
+        watched.settle();
+        watched.subscribe(selector, Start::After(Revision::new(3)));
+    }
     watched
 }
 
@@ -100,8 +103,10 @@ fn beginning(objects: usize) -> Watched {
     let mut watched = Watched::new(Vec::new());
     watched.engine.load(objects, 512);
     watched.engine.publisher.publish();
-    watched.settle();
-    watched.subscribe(Selector::everything(), Start::State { end_mark: true });
+    for _ in 0..2 {
+        watched.settle();
+        watched.subscribe(Selector::everything(), Start::State { end_mark: true });
+    }
     watched
 }
 
