@@ -100,6 +100,50 @@ fn one_revision_that_is_not_told_is_found() {
     }
 }
 
+/// Whoever asks during an outage is answered by what is served afterwards, and judged by that: the new watch goes on.
+#[test]
+fn a_question_that_waits_for_another_state_does_not_doubt_it() {
+    for release in Release::ALL {
+        let scratch = Scratch::new("asked");
+        let snapshot = std::path::Path::new(scratch.path()).join("snapshot.db");
+        let mut etcd = Etcd::start(release, Options::default());
+        etcd.control().put("/registry/configmaps/a/x", config_map("x", "1")).unwrap();
+        etcd.control().snapshot_save(&snapshot).unwrap();
+        for number in 0..20 {
+            etcd.control().put("/registry/configmaps/a/y", config_map("y", &number.to_string())).unwrap();
+        }
+        let proxy = Proxy::start(&etcd.address());
+        let server = Server::start(&["--etcd-endpoints", &format!("http://{}", proxy.address())]);
+        let client = server.client();
+        assert_eq!(client.get(CONFIG_MAPS).json()["items"].as_array().unwrap().len(), 2);
+        let watches = server.metric("revcast_source_watches_total");
+        proxy.cut();
+        etcd.restore(&snapshot, Token::Same);
+        std::thread::scope(|scope| {
+            // So that one of them waits when the state is there, whenever that is.
+            let askers: Vec<_> = (0..5)
+                .map(|number| {
+                    let client = &client;
+                    scope.spawn(move || {
+                        std::thread::sleep(Duration::from_millis(500 * number));
+                        let began = Instant::now();
+                        while client.get(CONFIG_MAPS).status != 200 {
+                            assert!(began.elapsed() < Duration::from_secs(20), "there is no answer");
+                        }
+                    })
+                })
+                .collect();
+            std::thread::sleep(Duration::from_millis(500));
+            proxy.heal();
+            askers.into_iter().for_each(|asker| asker.join().unwrap());
+        });
+        assert_eq!(client.get(CONFIG_MAPS).json()["items"].as_array().unwrap().len(), 1);
+        std::thread::sleep(Duration::from_millis(500));
+        let more = server.metric("revcast_source_watches_total") - watches;
+        assert_eq!(more, 1, "etcd {}: one watch goes on", release.text());
+    }
+}
+
 /// A restored state, or another cluster, is another line of revisions: nothing of the old one is taken for the new one's.
 #[test]
 fn another_line_of_revisions_is_told_apart() {
