@@ -79,7 +79,8 @@ async fn compare_at(
     let last = snapshot.revision();
     let (mut found, mut differs) = (0, None);
     let mut newest: BinaryHeap<Reverse<(Revision, Key)>> = BinaryHeap::new();
-    let listing = Listing { at, keys_only: true };
+    let weight = snapshot.bytes() / snapshot.total().max(1) as u64;
+    let listing = Listing::of_keys(at, weight);
     let (answered, _) = pages(ground, listing, |listed| {
         let Some(key) = ground.layout.to_key(&listed.key) else { return };
         if listed.revision > last {

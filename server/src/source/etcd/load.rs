@@ -52,7 +52,7 @@ pub(super) async fn load(ground: &Ground) -> Result<Loaded, SourceError> {
     let stats = &ground.desk.stats.remote;
     let mut objects = 0_u64;
     let connections = ground.calls.made();
-    let everything = Listing { at: Revision::ZERO, keys_only: false };
+    let everything = Listing::of_values(Revision::ZERO);
     let (cluster, at) = pages(ground, everything, |listed| match ground.layout.to_key(&listed.key) {
         Some(key) => {
             objects += 1;
@@ -82,7 +82,7 @@ pub(super) async fn difference(
     let at = publisher.revision().next();
     let mut seen: HashSet<Key> = HashSet::new();
     let mut changes = Vec::new();
-    let (found, _) = pages(ground, Listing { at, keys_only: false }, |listed| {
+    let (found, _) = pages(ground, Listing::of_values(at), |listed| {
         if let Some(key) = ground.layout.to_key(&listed.key) {
             if listed.revision == at {
                 changes.push(Change { key: key.clone(), value: Some(listed.value) });
@@ -112,7 +112,20 @@ pub(super) struct Listing {
     /// The state at this revision, or at the first page's when it is zero.
     pub(super) at: Revision,
     /// Without values.
-    pub(super) keys_only: bool,
+    keys_only: bool,
+    pager: Pager,
+}
+
+impl Listing {
+    /// Keys and their values.
+    pub(super) const fn of_values(at: Revision) -> Self {
+        Self { at, keys_only: false, pager: Pager::new() }
+    }
+
+    /// Keys alone, whose values weigh so many bytes on average.
+    pub(super) fn of_keys(at: Revision, weight: u64) -> Self {
+        Self { at, keys_only: true, pager: Pager::of_keys(weight) }
+    }
 }
 
 /// Lists everything below the prefix. Gives back the cluster and the revision.
@@ -126,7 +139,7 @@ pub(super) async fn pages(
     let mut start = prefix.to_vec();
     let mut pinned = listing.at;
     let mut cluster = None;
-    let mut pager = Pager::new();
+    let mut pager = listing.pager;
     loop {
         let mut options = GetOptions::new().with_range(end.clone()).with_revision(number_of(pinned));
         if listing.keys_only {
