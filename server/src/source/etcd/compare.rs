@@ -81,7 +81,7 @@ async fn compare_at(
     let mut newest: BinaryHeap<Reverse<(Revision, Key)>> = BinaryHeap::new();
     let weight = snapshot.bytes() / snapshot.total().max(1) as u64;
     let listing = Listing::of_keys(at, weight);
-    let (answered, _) = pages(ground, listing, |listed| {
+    let listed = pages(ground, listing, |listed| {
         let Some(key) = ground.layout.to_key(&listed.key) else { return };
         if listed.revision > last {
             return;
@@ -99,7 +99,7 @@ async fn compare_at(
         }
     })
     .await?;
-    if answered != cluster {
+    if listed.cluster != cluster {
         return Err(SourceError::new(Fault::Unavailable, "etcd: another cluster answered"));
     }
     let missing = snapshot.total() - found;

@@ -63,7 +63,7 @@ struct State {
     cluster: u64,
     /// The last changes: what etcd must still say after a break.
     recent: Recent,
-    /// Whether it was loaded in this attempt, over one connection: then there is nothing to compare yet.
+    /// Whether it was loaded in this attempt, in one answer: then there is nothing to compare yet.
     is_fresh: bool,
     /// How many objects the next revision must change or delete: only then etcd's state is the one that is served.
     owed: Option<usize>,
@@ -282,7 +282,7 @@ impl Follower {
             feed: loaded.feed,
             cluster: loaded.cluster,
             recent: Recent::default(),
-            is_fresh: loaded.is_unbroken,
+            is_fresh: loaded.is_whole,
             owed: None,
             missing: None,
         });
