@@ -362,9 +362,9 @@ impl Config {
         if let Some(admin) = self.admin_listen.filter(|admin| !admin.ip().is_loopback() && !self.has_rules())
         {
             lines.push(format!(
-                "whoever may come in at admin-listen {admin}, which a network reaches, may also POST /compact and read every object \
-                 at listen: no rules say who may do what; give --authorization-rules FILE (server/ops/rules.toml is one), or \
-                 --admin-listen 127.0.0.1:8081"
+                "whoever may come in at admin-listen {admin}, which a network reaches, may also POST /compact and read \
+                 every object at listen: no rules say who may do what; give --authorization-rules FILE \
+                 (server/ops/rules.toml is one), or --admin-listen 127.0.0.1:8081"
             ));
         }
         lines

@@ -29,7 +29,7 @@ const SLEEP_MAX: Duration = Duration::from_millis(500);
 /// How much of the queue may be full when a line comes to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Share {
-    /// All but the line itself.
+    /// The whole queue.
     All,
     /// Three quarters: for what anybody can cause, as often as they like. The rest is kept for the others.
     Most,

@@ -251,6 +251,7 @@ fn start_embedded(
             format!("{} ({} objects at revision {})", dir.display(), store.len(), recovery.revision)
         }
     };
+    desk.stats.compacted.store(recovery.compacted.get(), std::sync::atomic::Ordering::Relaxed);
     drop(recovery);
     let epochs = Epochs::new(Epoch::loaded(0, 0, Revision::ZERO, feed));
     let app = App::new(registry, epochs, &config.listen.to_string(), config.min_watch_timeout)

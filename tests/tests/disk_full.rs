@@ -138,6 +138,8 @@ fn a_compaction_without_room_says_so_and_is_made_when_there_is_some() {
     let options = ["--data-dir", &data, "--compact-interval", "0"];
     let server = Server::start(&options);
     let old = server.client().newest();
+    let compacted = server.metric("revcast_store_compacted_revision");
+    assert!((1..=old).contains(&compacted), "a store begins with what it has forgotten: {compacted}");
     fill(&server, &data);
     let newest = server.client().newest();
     let compact = || server.admin_client().request("POST", &format!("/compact?revision={newest}"), &[], &[]);
@@ -151,7 +153,7 @@ fn a_compaction_without_room_says_so_and_is_made_when_there_is_some() {
             "{}",
             reply.text()
         );
-        assert!(server.metric("revcast_store_compacted_revision") < newest);
+        assert_eq!(server.metric("revcast_store_compacted_revision"), compacted);
     }
     // Nothing that can be read was forgotten by that.
     let mut watch = server.client().watch(&format!("{MAPS}?watch=1&resourceVersion={old}")).unwrap();
@@ -169,6 +171,7 @@ fn a_compaction_without_room_says_so_and_is_made_when_there_is_some() {
     let server = Server::start(&options);
     assert_eq!(listed(&server.client()), all);
     assert_eq!(server.metric("revcast_forgotten_revision"), newest, "the file has forgotten it too");
+    assert_eq!(server.metric("revcast_store_compacted_revision"), newest, "and says so from the start");
 }
 
 /// Nobody writes and nobody asks: what is due is made nevertheless.
@@ -180,6 +183,7 @@ fn a_due_compaction_that_found_no_room_is_made_when_there_is_some() {
     let scratch = Scratch::new("disk-full-due");
     let data = format!("{}/data", scratch.path());
     let server = Server::start(&["--data-dir", &data, "--compact-interval", "1s", "--ring-bytes", "1MiB"]);
+    assert!(server.metric("revcast_store_compacted_revision") > 0);
     fill(&server, &data);
     // It is due at least twice meanwhile.
     std::thread::sleep(Duration::from_millis(3500));

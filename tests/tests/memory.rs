@@ -134,3 +134,33 @@ fn a_long_history_is_replayed_within_the_window() {
     let mut watch = client.watch(&format!("{MAPS}?watch=1&resourceVersion={}", newest - 3)).unwrap();
     assert_eq!(watch.events(3).len(), 3);
 }
+
+/// A delete has no value, and makes a frame as large as what is deleted, which it keeps besides.
+#[test]
+fn a_long_history_of_deletes_is_replayed_within_the_window() {
+    if !embedded_only("it starts the server on its --data-dir") {
+        return;
+    }
+    let scratch = Scratch::new("memory-deletes");
+    let data = format!("{}/data", scratch.path());
+    let options = ["--data-dir", &data, "--ring-bytes", "8MiB", "--shards", "1", "--compact-interval", "0"];
+    let server = Server::start(&options);
+    let mut connection = server.client().connect().unwrap();
+    for number in 0..WRITES {
+        let object = json!({"metadata": {"name": format!("n{number}")}, "data": {"k": "x".repeat(1 << 20)}});
+        let reply = connection.request("POST", MAPS, &[], object.to_string().as_bytes()).unwrap();
+        assert_eq!(reply.status, 201, "{}", reply.text());
+    }
+    assert_eq!(server.client().request("DELETE", MAPS, &[], &[]).status, 200);
+    let newest = server.client().newest();
+    server.kill();
+
+    let server = Server::start(&options);
+    let peak_kb = server.peak_kb();
+    // All objects once, as before they were deleted, and what the start of a history of writes takes: not each of them twice.
+    assert!(peak_kb < (WRITES + 180) << 10, "{peak_kb} kB to start with a window of 8 MiB");
+    assert!(server.metric("revcast_window_bytes") <= 10 << 20);
+    let client = server.client();
+    let mut watch = client.watch(&format!("{MAPS}?watch=1&resourceVersion={}", newest - 3)).unwrap();
+    assert_eq!(watch.events(3).iter().filter(|(kind, _)| kind == "DELETED").count(), 3);
+}

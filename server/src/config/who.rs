@@ -198,7 +198,7 @@ pub(super) const INSECURE: Row = row!(
 pub(super) const ALLOWED_HOSTS: Row = row!(
     "allowed-hosts",
     "NAMES",
-    "Hosts to serve without credentials: a.b,*.c",
+    "names of this server, for those without credentials",
     NONE,
     |config, text| {
         config.who.hosts = Hosts::parse(text).map_err(|part| {

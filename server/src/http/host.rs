@@ -27,13 +27,8 @@ impl Hosts {
     pub fn parse(text: &str) -> Result<Self, String> {
         let pattern = |text: &str| {
             let (name, below) = text.strip_prefix("*.").map_or((text, false), |name| (name, true));
-            let is_label = |label: &str| {
-                let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-                !label.is_empty() && label.len() <= 63 && label.bytes().all(is_part)
-            };
-            let is_name = name.len() <= 253 && name.split('.').all(is_label);
             let pattern = Pattern { name: name.to_ascii_lowercase(), below };
-            if is_name { Ok(pattern) } else { Err(text.to_owned()) }
+            if is_name(name) { Ok(pattern) } else { Err(text.to_owned()) }
         };
         text.split(',').map(|part| pattern(part.trim())).collect::<Result<_, _>>().map(Self)
     }
@@ -73,6 +68,16 @@ impl fmt::Display for Hosts {
         }
         Ok(())
     }
+}
+
+/// Whether this is one name of a host, as [`Hosts::parse`] takes it.
+#[must_use]
+pub fn is_name(name: &str) -> bool {
+    let is_label = |label: &str| {
+        let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        !label.is_empty() && label.len() <= 63 && label.bytes().all(is_part)
+    };
+    name.len() <= 253 && name.split('.').all(is_label)
 }
 
 /// The name or address in `HOST:PORT`, in lower case, without the dot at its end that makes no difference.

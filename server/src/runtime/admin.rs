@@ -60,16 +60,25 @@ async fn compact(local: &Local, head: &RequestHead) -> Reply {
     let Some(revision) = revision.filter(|revision| *revision > 0).map(Revision::new) else {
         return text(400, USAGE);
     };
-    match local.ask(|asker| Command::Compact(revision, asker)).await {
-        Some(Answer::Compacted(revision)) => text(200, &format!("compacted revision {revision}\n")),
-        Some(Answer::NotCompacted(error)) => text(409, &format!("{error}\n")),
+    let (code, said) = compaction(local.ask(|asker| Command::Compact(revision, asker)).await);
+    text(code, &said)
+}
+
+/// What became of a compaction.
+fn compaction(answer: Option<Answer>) -> (u16, String) {
+    match answer {
+        Some(Answer::Compacted(revision)) => (200, format!("compacted revision {revision}\n")),
+        Some(Answer::NotCompacted(error)) => (409, format!("{error}\n")),
         // How far it came is kept, and nothing that can be read was forgotten.
         Some(Answer::Refused(TxnError::Storage(error))) if error.is_full() => {
-            text(507, &format!("not compacted: {error}\n"))
+            (507, format!("not compacted: {error}\n"))
         }
-        Some(Answer::Refused(error)) => text(500, &format!("not compacted: {error}\n")),
-        Some(Answer::Unanswered(error)) => text(503, &format!("{error}\n")),
-        Some(_) | None => text(429, "too many writes wait: try again\n"),
+        // It may have been made there.
+        Some(Answer::Refused(TxnError::Source(error)) | Answer::Unanswered(error)) => {
+            (503, format!("{error}\n"))
+        }
+        Some(Answer::Refused(error)) => (500, format!("not compacted: {error}\n")),
+        Some(_) | None => (429, "too many writes wait: try again\n".to_owned()),
     }
 }
 
@@ -91,4 +100,20 @@ fn whole(code: u16, content_type: &'static str, body: String) -> Reply {
         nosniff: true,
         websocket_version: None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::{Fault, SourceError};
+
+    #[test]
+    fn a_compaction_that_may_have_been_made_is_not_denied() {
+        let unknown = || SourceError::new(Fault::Unknown, "etcd did not answer");
+        for answer in [Answer::Refused(TxnError::Source(unknown())), Answer::Unanswered(unknown())] {
+            assert_eq!(compaction(Some(answer)), (503, "etcd did not answer\n".to_owned()));
+        }
+        assert_eq!(compaction(Some(Answer::Compacted(Revision::new(7)))).0, 200);
+        assert_eq!(compaction(None).0, 429);
+    }
 }

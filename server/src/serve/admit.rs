@@ -11,7 +11,7 @@ use super::reply::{Spelling, whole};
 use crate::auth::credentials::Presented;
 use crate::auth::{Access, Identity, Visitor};
 use crate::http::go_quote;
-use crate::http::host::name_of;
+use crate::http::host::{is_name, name_of};
 use crate::http::options::{Query, selected_name};
 use crate::http::origin;
 use crate::http::request::RequestHead;
@@ -134,10 +134,13 @@ fn check_name(app: &App, head: &RequestHead) -> Result<(), Status> {
     let why = if name.is_empty() || name.len() > HOST_BYTES_MAX {
         "its Host is no name of this server: ask it by an address or as localhost".to_owned()
     } else {
-        format!(
-            "its Host \"{name}\" is no name of this server: ask it by an address or as localhost, or start the server \
-             with --allowed-hosts {name}"
-        )
+        // What that option would not take, or would take for more than this name, is not offered.
+        let mend = if is_name(&name) {
+            format!(", or start the server with --allowed-hosts {name}")
+        } else {
+            String::new()
+        };
+        format!("its Host \"{name}\" is no name of this server: ask it by an address or as localhost{mend}")
     };
     Err(Status::other(403, why))
 }

@@ -8,7 +8,6 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use bytes::Bytes;
 use revcast_engine::Publisher;
 use revcast_engine::change::Batch;
 use revcast_engine::key::Key;
@@ -23,8 +22,8 @@ use crate::vital::Vital;
 const GROUP_MAX: usize = 256;
 /// Keys that one pass expires.
 const EXPIRE_MAX: usize = 256;
-/// Of values that are replayed, so many bytes become visible together: what they push out of the window is let go then.
-const REPLAY_BYTES: usize = 1 << 20;
+/// Of frames that are replayed, so many bytes become visible together: what they push out of the window is let go then.
+const REPLAY_BYTES: u64 = 1 << 20;
 /// As many revisions at most.
 const REPLAY_REVISIONS: usize = 1024;
 /// How often the source looks whether such a shard has caught up.
@@ -42,7 +41,8 @@ pub fn replay(recovery: &Recovery, publisher: &mut Publisher) -> Result<(), Stri
     }
     publisher.loaded(recovery.compacted);
     let mut gaps = recovery.gaps.iter().copied().peekable();
-    let (mut bytes, mut revisions) = (0, 0);
+    // A delete has no value: its frame is a copy of what is gone, which it keeps besides. The window counts it.
+    let (mut shown, mut revisions) = (publisher.window_bytes(), 0);
     for batch in recovery.history() {
         let batch = batch.map_err(|error| error.to_string())?;
         while let Some(gap) = gaps.next_if(|gap| gap.next < batch.revision) {
@@ -51,12 +51,10 @@ pub fn replay(recovery: &Recovery, publisher: &mut Publisher) -> Result<(), Stri
         publisher
             .handle_batch(&batch, now)
             .map_err(|error| format!("the stored revision {} cannot be served: {error}", batch.revision))?;
-        bytes +=
-            batch.changes.iter().filter_map(|change| change.value.as_ref()).map(Bytes::len).sum::<usize>();
         revisions += 1;
-        if bytes >= REPLAY_BYTES || revisions >= REPLAY_REVISIONS {
+        if publisher.window_bytes() >= shown + REPLAY_BYTES || revisions >= REPLAY_REVISIONS {
             publisher.publish();
-            (bytes, revisions) = (0, 0);
+            (shown, revisions) = (publisher.window_bytes(), 0);
         }
     }
     gaps.for_each(|gap| publisher.skip(gap));

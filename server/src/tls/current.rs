@@ -1,8 +1,8 @@
 //! The terms of now, and the thread that looks for newer ones.
 //!
-//! Owns one thread, which sleeps but for a look every few seconds, and takes what two looks found the same: a chain or a bundle of
-//! authorities that is written in pieces is right at each end of a certificate, and would be served short. What is there at
-//! the start is taken as it is, since nothing can be served before it.
+//! Owns one thread, which sleeps but for a look every few seconds, and takes what two looks found the same: a chain or a
+//! bundle of authorities that is written in pieces is right at each end of a certificate, and would be served short. What is
+//! there at the start is taken as it is, since nothing can be served before it.
 
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};

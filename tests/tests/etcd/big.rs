@@ -8,7 +8,7 @@ use revcast_tests::etcd::{Etcd, Gateway, Op, Options, Release};
 use revcast_tests::server::{Server, binary};
 
 use super::cost::handled;
-use super::{CONFIG_MAPS, config_map};
+use super::{CONFIG_MAPS, config_map, eventually};
 
 const READERS: usize = 50;
 
@@ -39,10 +39,13 @@ fn a_large_state_is_loaded_in_pages_and_read_from_memory() {
         control.txn(&ops).unwrap();
     }
     binary();
+    let transactions = handled(&etcd, "Txn");
     let began = Instant::now();
     let server = Server::start_unready(&["--etcd-endpoints", &etcd.endpoint()]);
     server.await_ready(Duration::from_secs(60));
     let ready = began.elapsed();
+    // Its pages may be of more than one etcd: the keys are compared once, and the values of some of them.
+    eventually("a comparison", || handled(&etcd, "Txn") == transactions + 1);
     let loaded_kb = peak_kb(server.pid());
     assert_eq!(server.metric("revcast_objects"), count as u64);
     let pages = handled(&etcd, "Range");

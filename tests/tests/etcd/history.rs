@@ -100,6 +100,80 @@ fn one_revision_that_is_not_told_is_found() {
     }
 }
 
+/// The same where keys of others are not watched: nothing proves then that such a delete was told, so nobody is left with
+/// what is gone.
+#[test]
+fn a_delete_that_a_watch_of_the_prefix_may_miss_is_found() {
+    for release in Release::ALL {
+        let options = Options { progress_interval: Some(Duration::from_secs(1)), ..Options::default() };
+        let etcd = Etcd::start(release, options);
+        let control = etcd.control();
+        for name in ["keep", "x"] {
+            control.put(&format!("/registry/configmaps/a/{name}"), config_map(name, "1")).unwrap();
+        }
+        let proxy = Proxy::start(&etcd.address());
+        let endpoint = format!("http://{}", proxy.address());
+        let server = Server::start(&["--etcd-endpoints", &endpoint, "--etcd-watch", "prefix"]);
+        let client = server.client();
+        let mut watch = client.watch(&format!("{CONFIG_MAPS}?watch=1")).unwrap();
+        assert_eq!(watch.events(2).len(), 2);
+        proxy.cut();
+        let deleted = control.del("/registry/configmaps/a/x").unwrap().revision;
+        control.compact(deleted).unwrap();
+        control.put("/registry/configmaps/a/y", config_map("y", "1")).unwrap();
+        proxy.heal();
+        eventually("a list", || client.get(CONFIG_MAPS).status == 200);
+        let list = client.get(CONFIG_MAPS).json();
+        let names = list["items"].as_array().unwrap().iter().map(|item| &item["metadata"]["name"]);
+        assert_eq!(names.collect::<Vec<_>>(), ["keep", "y"], "{}", release.text());
+        assert_eq!(watch.rest().iter().map(short).collect::<Vec<_>>(), ["ERROR 410"], "{}", release.text());
+    }
+}
+
+/// Whoever asks during an outage is answered by what is served afterwards, and judged by that: the new watch goes on.
+#[test]
+fn a_question_that_waits_for_another_state_does_not_doubt_it() {
+    for release in Release::ALL {
+        let scratch = Scratch::new("asked");
+        let snapshot = std::path::Path::new(scratch.path()).join("snapshot.db");
+        let mut etcd = Etcd::start(release, Options::default());
+        etcd.control().put("/registry/configmaps/a/x", config_map("x", "1")).unwrap();
+        etcd.control().snapshot_save(&snapshot).unwrap();
+        for number in 0..20 {
+            etcd.control().put("/registry/configmaps/a/y", config_map("y", &number.to_string())).unwrap();
+        }
+        let proxy = Proxy::start(&etcd.address());
+        let server = Server::start(&["--etcd-endpoints", &format!("http://{}", proxy.address())]);
+        let client = server.client();
+        assert_eq!(client.get(CONFIG_MAPS).json()["items"].as_array().unwrap().len(), 2);
+        let watches = server.metric("revcast_source_watches_total");
+        proxy.cut();
+        etcd.restore(&snapshot, Token::Same);
+        std::thread::scope(|scope| {
+            // So that one of them waits when the state is there, whenever that is.
+            let askers: Vec<_> = (0..5)
+                .map(|number| {
+                    let client = &client;
+                    scope.spawn(move || {
+                        std::thread::sleep(Duration::from_millis(500 * number));
+                        let began = Instant::now();
+                        while client.get(CONFIG_MAPS).status != 200 {
+                            assert!(began.elapsed() < Duration::from_secs(20), "there is no answer");
+                        }
+                    })
+                })
+                .collect();
+            std::thread::sleep(Duration::from_millis(500));
+            proxy.heal();
+            askers.into_iter().for_each(|asker| asker.join().unwrap());
+        });
+        assert_eq!(client.get(CONFIG_MAPS).json()["items"].as_array().unwrap().len(), 1);
+        std::thread::sleep(Duration::from_millis(500));
+        let more = server.metric("revcast_source_watches_total") - watches;
+        assert_eq!(more, 1, "etcd {}: one watch goes on", release.text());
+    }
+}
+
 /// A restored state, or another cluster, is another line of revisions: nothing of the old one is taken for the new one's.
 #[test]
 fn another_line_of_revisions_is_told_apart() {

@@ -3,6 +3,7 @@
 //! 410, and lists must show etcd's state.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use revcast_tests::etcd::{Control, Etcd, Options, Release, Token};
@@ -23,8 +24,19 @@ struct Case {
     lost_live: &'static [Write],
     /// On the new line, before it is as far as the old one was; keys of others follow until it is past that.
     new: &'static [Write],
-    /// Whether etcd forgets the new line's history up to the last revision that was served.
-    compacts: bool,
+    compacts: Compacts,
+}
+
+/// What etcd forgets of the new line's history.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Compacts {
+    Nothing,
+    /// Exactly as far as the last revision that was served.
+    ToLast,
+    /// Exactly as far as the one behind it.
+    ToNext,
+    /// All of it, while the first page of the state is on its way to be compared. There must be more than one.
+    WhileCompared,
 }
 
 #[derive(Clone, Copy)]
@@ -38,6 +50,7 @@ enum Write {
     Foreign(u64),
 }
 
+use Compacts::{Nothing, ToLast, ToNext, WhileCompared};
 use Write::{Again, Delete, Foreign, New};
 
 const CASES: &[Case] = &[
@@ -47,7 +60,7 @@ const CASES: &[Case] = &[
         lost: &[New("lost", 19)],
         lost_live: &[],
         new: &[New("new", 15)],
-        compacts: false,
+        compacts: Nothing,
     },
     Case {
         name: "the same keys, but for some that are new below the last revision",
@@ -55,7 +68,7 @@ const CASES: &[Case] = &[
         lost: &[Foreign(2)],
         lost_live: &[],
         new: &[New("new", 1)],
-        compacts: false,
+        compacts: Nothing,
     },
     Case {
         name: "nothing below the prefix at the load",
@@ -63,7 +76,7 @@ const CASES: &[Case] = &[
         lost: &[Foreign(19)],
         lost_live: &[],
         new: &[New("new", 5)],
-        compacts: false,
+        compacts: Nothing,
     },
     Case {
         name: "what was deleted before the load is back",
@@ -71,7 +84,7 @@ const CASES: &[Case] = &[
         lost: &[Delete("back-0"), Foreign(5)],
         lost_live: &[],
         new: &[],
-        compacts: false,
+        compacts: Nothing,
     },
     Case {
         name: "what was deleted after the load is back, and others wrote much since",
@@ -79,7 +92,7 @@ const CASES: &[Case] = &[
         lost: &[],
         lost_live: &[New("live", 3), Delete("back-0"), Foreign(200)],
         new: &[],
-        compacts: false,
+        compacts: Nothing,
     },
     Case {
         name: "changes that were watched, and others at the same revisions",
@@ -87,7 +100,7 @@ const CASES: &[Case] = &[
         lost: &[Foreign(1)],
         lost_live: &[New("live", 5)],
         new: &[New("new", 7)],
-        compacts: false,
+        compacts: Nothing,
     },
     Case {
         name: "one key, written anew at the same revisions",
@@ -95,7 +108,7 @@ const CASES: &[Case] = &[
         lost: &[Again("one", "old", 10)],
         lost_live: &[],
         new: &[Again("one", "new", 10)],
-        compacts: false,
+        compacts: Nothing,
     },
     Case {
         name: "history is forgotten exactly as far as it was served",
@@ -103,9 +116,45 @@ const CASES: &[Case] = &[
         lost: &[Foreign(2)],
         lost_live: &[],
         new: &[New("new", 1), Foreign(1)],
-        compacts: true,
+        compacts: ToLast,
+    },
+    Case {
+        name: "history is forgotten one revision further, and some objects are lost",
+        before: &[New("kept", 3)],
+        lost: &[New("lost", 19)],
+        lost_live: &[],
+        new: &[],
+        compacts: ToNext,
+    },
+    Case {
+        name: "history is forgotten one revision further, and one object is deleted there while others are lost",
+        before: &[New("kept", 3), Foreign(1), New("gone", 1)],
+        lost: &[New("lost", 2)],
+        lost_live: &[],
+        new: &[Foreign(2), Delete("gone-0")],
+        compacts: ToNext,
+    },
+    Case {
+        name: "history is forgotten one revision further, and others were changed",
+        before: &[New("kept", 19), Foreign(1)],
+        lost: &[Foreign(2)],
+        lost_live: &[],
+        new: &[New("new", 1)],
+        compacts: ToNext,
     },
 ];
+
+/// More than fit on a first page, with names that make it weigh more than all else that etcd says meanwhile.
+const COMPARED_IN_PAGES: Case = Case {
+    name: "history is forgotten while states are compared",
+    before: &[New("kept-and-so-that-a-page-of-such-names-weighs-more-than-ten-thousand-bytes", 120)],
+    lost: &[New("lost", 3)],
+    lost_live: &[],
+    new: &[],
+    compacts: WhileCompared,
+};
+/// What such a page weighs at least.
+const PAGE_BYTES: u64 = 9_000;
 
 fn write(control: &Control, writes: &[Write]) {
     let key = |name: &str| format!("/registry/configmaps/a/{name}");
@@ -163,8 +212,10 @@ fn options() -> Options {
 }
 
 fn is_noticed(release: Release, keys: &str, case: &Case) {
+    static RUNS: AtomicU64 = AtomicU64::new(0);
     let what = format!("etcd {}, --etcd-watch {keys}: {}", release.text(), case.name);
-    let scratch = Scratch::new("restored");
+    // Tests run beside each other.
+    let scratch = Scratch::new(&format!("restored-{}", RUNS.fetch_add(1, Ordering::Relaxed)));
     let snapshot = std::path::Path::new(scratch.path()).join("snapshot.db");
     let mut etcd = Etcd::start(release, options());
     let control = etcd.control();
@@ -189,10 +240,24 @@ fn is_noticed(release: Release, keys: &str, case: &Case) {
     write(&control, case.new);
     let reached = control.revision().unwrap();
     write(&control, &[Foreign((last + 2).saturating_sub(reached))]);
-    if case.compacts {
-        control.compact(last).unwrap();
+    match case.compacts {
+        Nothing => proxy.heal(),
+        ToLast | ToNext => {
+            control.compact(last + u64::from(case.compacts == ToNext)).unwrap();
+            proxy.heal();
+        }
+        WhileCompared => {
+            // The next page is asked for, and that is held until it cannot be had any more.
+            proxy.delay(Duration::from_millis(100));
+            let before = proxy.bytes_down();
+            proxy.heal();
+            eventually(&format!("{what}: a page"), || proxy.bytes_down() > before + PAGE_BYTES);
+            proxy.hang();
+            control.compact(last + 2).unwrap();
+            proxy.delay(Duration::ZERO);
+            proxy.heal();
+        }
     }
-    proxy.heal();
 
     // Whatever is answered now is etcd's state.
     eventually(&format!("{what}: a list"), || {
@@ -220,6 +285,13 @@ fn a_restore_that_was_overtaken_is_noticed_on_3_4() {
 #[test]
 fn a_restore_that_was_overtaken_is_noticed_on_3_5() {
     all(Release::V3_5, ["prefix", "all"]);
+}
+
+/// A watch that has caught up is not ended by a compaction, so it says nothing of a state that cannot be compared any more.
+#[test]
+fn a_restore_is_noticed_though_history_is_forgotten_meanwhile() {
+    is_noticed(Release::V3_4, "all", &COMPARED_IN_PAGES);
+    is_noticed(Release::V3_5, "prefix", &COMPARED_IN_PAGES);
 }
 
 /// The other way round: what only looks like it is gone on with.

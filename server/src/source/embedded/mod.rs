@@ -250,8 +250,8 @@ impl Store {
         let clock = ClockFault::of(started_at, marks.revision);
         if self.revision > marks.revision {
             log.begin_life(Gap { last: marks.revision, next: self.revision });
-            // Remembered before anyone is told of a revision of it. Without room it waits for the first write: should it be
-            // lost with that, the next life takes its revisions for what they are then, none of its own.
+            // Remembered before anyone is told of a revision of it. Without room it waits for the first write. Should it be
+            // lost with that, its revisions lie in the gap before the next life, and whoever names one is told 410.
             match log.flush() {
                 Err(fault) if fault.is_full() => log.take_back()?,
                 done => done?,

@@ -10,7 +10,8 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use etcd_client::{GetOptions, Txn, TxnOp, TxnOpResponse};
+use etcd_client::{GetOptions, Txn, TxnOp, TxnOpResponse, TxnResponse};
+use revcast_engine::Object;
 use revcast_engine::decode::Decoder;
 use revcast_engine::index::Snapshot;
 use revcast_engine::key::Key;
@@ -29,45 +30,58 @@ const VALUES_BYTES_MAX: usize = 1 << 20;
 /// How long etcd may take to tell them.
 const VALUES_WITHIN: Duration = Duration::from_secs(5);
 
-/// The first difference that is found, in words.
+/// What a comparison finds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Compared {
+    /// etcd's state is the one that is served.
+    Same,
+    /// It is, if the next revision changes or deletes so many of the objects: the state at the last one is compacted.
+    SameIfNextChanges(usize),
+    /// It is another one; the first difference, in words.
+    Differs(String),
+    /// etcd cannot tell any more; why.
+    Untold(String),
+}
+
+/// Compares all keys with the snapshot. A watch that has caught up is not ended by a compaction, so what cannot be compared
+/// any more is no proof: it says so.
 ///
 /// # Errors
-/// etcd does not tell its state. That its history is compacted beyond the revision behind the snapshot's is none: then a
-/// watch cannot go on, and says so.
+/// etcd does not tell its state now.
 pub(super) async fn compare(
     ground: &Ground,
     snapshot: &Arc<Snapshot>,
     cluster: u64,
-) -> Result<Option<String>, SourceError> {
-    match compare_at(ground, snapshot, cluster, snapshot.revision()).await {
-        // A watch from the next revision on is still possible when that is the oldest one.
-        Err(error) if is_compacted(&error) => {
-            match compare_at(ground, snapshot, cluster, snapshot.revision().next()).await {
-                Err(error) if is_compacted(&error) => Ok(None),
-                found => found,
-            }
+) -> Result<Compared, SourceError> {
+    let last = snapshot.revision();
+    for at in [last, last.next()] {
+        match compare_at(ground, snapshot, cluster, at).await {
+            // A watch from the next revision on is still possible when that is the oldest one.
+            Err(error) if is_compacted(&error) => {}
+            found => return found,
         }
-        found => found,
     }
+    Ok(Compared::Untold(format!("its history is compacted beyond revision {}", last.next())))
 }
 
 fn is_compacted(error: &SourceError) -> bool {
     error.fault == Fault::Broken && error.detail.contains("compacted")
 }
 
-/// Compares with the state at a revision, which is the snapshot's or the next one. What that next one changed is no
-/// difference; nor is what is missing then, for it may have deleted it.
+/// Compares with the state at a revision, which is the snapshot's or the next one. What is missing at the next one is counted:
+/// that may have changed or deleted it.
 async fn compare_at(
     ground: &Ground,
     snapshot: &Arc<Snapshot>,
     cluster: u64,
     at: Revision,
-) -> Result<Option<String>, SourceError> {
+) -> Result<Compared, SourceError> {
     let last = snapshot.revision();
     let (mut found, mut differs) = (0, None);
     let mut newest: BinaryHeap<Reverse<(Revision, Key)>> = BinaryHeap::new();
-    let listing = Listing { at, keys_only: true };
-    let (answered, _) = pages(ground, listing, |listed| {
+    let weight = snapshot.bytes() / snapshot.total().max(1) as u64;
+    let listing = Listing::of_keys(at, weight);
+    let listed = pages(ground, listing, |listed| {
         let Some(key) = ground.layout.to_key(&listed.key) else { return };
         if listed.revision > last {
             return;
@@ -85,27 +99,30 @@ async fn compare_at(
         }
     })
     .await?;
-    if answered != cluster {
+    if listed.cluster != cluster {
         return Err(SourceError::new(Fault::Unavailable, "etcd: another cluster answered"));
     }
     let missing = snapshot.total() - found;
     if differs.is_none() && at == last && missing > 0 {
         differs = Some(format!("{missing} objects are not there"));
     }
-    if differs.is_some() {
-        return Ok(differs);
+    if let Some(differs) = differs {
+        return Ok(Compared::Differs(differs));
     }
     let keys = newest.into_sorted_vec().into_iter().map(|Reverse((_, key))| key).collect();
-    compare_values(ground, snapshot, keys, at).await
+    let compared = compare_values(ground, snapshot, keys, at).await?;
+    let is_owed = missing > 0 && compared == Compared::Same;
+    Ok(if is_owed { Compared::SameIfNextChanges(missing) } else { compared })
 }
 
-/// Compares the values of some keys, the newest first, whose revisions are the same.
+/// Compares the values of some keys, the newest first, whose revisions are the same. What is too much at once is asked for in
+/// parts.
 async fn compare_values(
     ground: &Ground,
     snapshot: &Arc<Snapshot>,
     keys: Vec<Key>,
     at: Revision,
-) -> Result<Option<String>, SourceError> {
+) -> Result<Compared, SourceError> {
     let mut bytes = 0;
     let mut wanted = Vec::new();
     for object in keys.iter().filter_map(|key| snapshot.get(key)) {
@@ -115,42 +132,116 @@ async fn compare_values(
         }
         // Of what cannot be read nothing but its revision is kept.
         if object.unreadable().is_none() {
-            wanted.push(Arc::clone(object));
+            wanted.push(object);
         }
     }
-    if wanted.is_empty() {
-        return Ok(None);
+    in_parts(&wanted, async |part| {
+        let answer = values(ground, part, at).await?;
+        Ok(first_other(ground, part, answer.op_responses()).map_or(Compared::Same, |other| {
+            let (path, revision) = (other.key().path(), other.revision());
+            Compared::Differs(format!("the value of {path} at revision {revision}"))
+        }))
+    })
+    .await
+}
+
+/// Asks about all items: about half as many at once whenever that takes too long, down to one.
+async fn in_parts<T>(
+    items: &[T],
+    mut ask: impl AsyncFnMut(&[T]) -> Result<Compared, Miss>,
+) -> Result<Compared, SourceError> {
+    let (mut left, mut at_once) = (items, items.len());
+    while !left.is_empty() {
+        let (part, rest) = left.split_at(at_once.min(left.len()));
+        match ask(part).await {
+            Ok(Compared::Same) => left = rest,
+            Ok(other) => return Ok(other),
+            Err(Miss::TooMuch(error)) if error.fault == Fault::TooLarge => {
+                return Ok(Compared::Differs("values are much larger".to_owned()));
+            }
+            Err(Miss::TooMuch(_)) if part.len() > 1 => at_once = part.len() / 2,
+            Err(Miss::TooMuch(error)) => return Ok(Compared::Untold(error.detail)),
+            Err(Miss::Failed(error)) => return Err(error),
+        }
     }
+    Ok(Compared::Same)
+}
+
+/// Reads the values of some objects, all at one revision.
+async fn values(ground: &Ground, objects: &[&Arc<Object>], at: Revision) -> Result<TxnResponse, Miss> {
     let get = GetOptions::new().with_revision(number_of(at));
-    let gets: Vec<TxnOp> = wanted
+    let gets: Vec<TxnOp> = objects
         .iter()
         .map(|object| TxnOp::get(ground.layout.to_etcd(object.key()), Some(get.clone())))
         .collect();
+    let bytes: usize = objects.iter().map(|object| object.json().len()).sum();
     let bytes_max = PAGE_BYTES_MAX.max(4 * bytes);
     let answer = ground.calls.read_large(VALUES_WITHIN, |client| async move {
         client.kv_client().max_decoding_message_size(bytes_max).txn(Txn::new().and_then(gets)).await
     });
-    let answer = match answer.await {
-        Ok(answer) => answer,
-        Err(Miss::TooMuch(error)) if error.fault == Fault::TooLarge => {
-            return Ok(Some("values are much larger".to_owned()));
-        }
-        Err(Miss::TooMuch(error) | Miss::Failed(error)) => return Err(error),
-    };
+    answer.await
+}
+
+/// The first of some objects whose value is another one.
+fn first_other<'a>(
+    ground: &Ground,
+    objects: &[&'a Arc<Object>],
+    answers: Vec<TxnOpResponse>,
+) -> Option<&'a Arc<Object>> {
     let mut decoder = Decoder::new();
-    for (object, found) in wanted.iter().zip(answer.op_responses()) {
-        let TxnOpResponse::Get(found) = found else { continue };
-        let same = found.kvs().first().is_some_and(|found| {
-            decode(ground, &mut decoder, object.key(), found.value(), object.revision()).json()
-                == object.json()
-        });
-        if !same {
-            return Ok(Some(format!(
-                "the value of {} at revision {}",
-                object.key().path(),
-                object.revision()
-            )));
-        }
+    let mut is_other = |object: &Arc<Object>, answer: TxnOpResponse| {
+        let TxnOpResponse::Get(found) = answer else { return false };
+        found.kvs().first().is_none_or(|found| {
+            let found = decode(ground, &mut decoder, object.key(), found.value(), object.revision());
+            found.json() != object.json()
+        })
+    };
+    objects
+        .iter()
+        .copied()
+        .zip(answers)
+        .find_map(|(object, answer)| is_other(object, answer).then_some(object))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    /// Asks about `items` an etcd that answers as `answer` says; how many it was asked about each time, and what came of it.
+    fn ask(items: usize, answer: impl Fn(&[usize]) -> Result<Compared, Miss>) -> (Vec<usize>, Compared) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let mut asked = Vec::new();
+        let items: Vec<usize> = (0..items).collect();
+        let compared = runtime.block_on(in_parts(&items, async |part| {
+            asked.push(part.len());
+            answer(part)
+        }));
+        (asked, compared.unwrap())
     }
-    Ok(None)
+
+    fn late() -> Result<Compared, Miss> {
+        Err(Miss::TooMuch(SourceError::new(Fault::Unavailable, "etcd does not answer within 5 s")))
+    }
+
+    #[test]
+    fn what_takes_too_long_is_asked_for_in_parts() {
+        assert_eq!(ask(64, |_| Ok(Compared::Same)), (vec![64], Compared::Same));
+        assert_eq!(ask(0, |_| late()), (vec![], Compared::Same));
+        let slow = |part: &[usize]| if part.len() > 20 { late() } else { Ok(Compared::Same) };
+        assert_eq!(ask(64, slow), (vec![64, 32, 16, 16, 16, 16], Compared::Same));
+        // One value that does not come is no proof, and not asked for without end.
+        let stuck = |part: &[usize]| if part.contains(&5) { late() } else { Ok(Compared::Same) };
+        let (asked, compared) = ask(9, stuck);
+        assert!(matches!(compared, Compared::Untold(_)) && asked.len() < 12, "{asked:?} {compared:?}");
+        // What differs is found wherever it stands.
+        let differs = || Compared::Differs("it".to_owned());
+        let other = |part: &[usize]| match part.len() {
+            2.. => late(),
+            _ if part == [3] => Ok(differs()),
+            _ => Ok(Compared::Same),
+        };
+        assert_eq!(ask(4, other), (vec![4, 2, 1, 1, 1, 1], differs()));
+    }
 }

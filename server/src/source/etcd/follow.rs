@@ -9,37 +9,35 @@
 //! |---|---|
 //! | connection lost, no leader, refused, cancelled | go on from the last revision; streams stay open |
 //! | a revision did not come | ask again from there; when it does not come again, the state at that one revision tells what it was |
-//! | history is compacted beyond the next revision | load anew while the old state is served, then a new epoch: every watch gets 410 |
+//! | history is compacted beyond the next revision, or too far for etcd to prove itself | load anew while the old state is served, then a new epoch: every watch gets 410 |
 //! | another cluster, revisions that went back, a history or a state that differs from what was served | nothing is served until it is loaded anew; a new epoch: every watch gets 410 |
 
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use etcd_client::{Client, WatchOptions, WatchStream};
+use etcd_client::{Client, WatchOptions};
 use revcast_engine::change::{Batch, Change};
 use revcast_engine::revision::Revision;
 use revcast_engine::tick::Tick;
 use revcast_engine::{Feed, Publisher};
-use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 use tokio::time::{interval, sleep, timeout};
 
 use super::backoff::Backoff;
+use super::compare::{self, Compared};
 use super::ground::{Ground, Known};
-use super::ingest::{Break, Coverage, Ingest, Proof, RawEvent, Response};
+use super::ingest::{Break, Coverage, Ingest, Proof};
 use super::link::{Purpose, explain};
-use super::newest::{head, revision};
+use super::newest::head;
 use super::options::WatchWish;
 use super::replay::{Recent, Replay};
+use super::stop::Stop;
 use super::write::number_of;
-use super::{compare, load, version};
+use super::{load, stream, version};
 use crate::log;
 use crate::source::epoch::Epoch;
 use crate::source::{Fault, SourceError};
 
-/// Messages of a watch that may wait to be published while a shard is behind.
-const WAITING_MAX: usize = 256;
 /// How often it is looked whether such a shard has caught up.
 const BACKLOG_POLL: Duration = Duration::from_millis(1);
 /// Events that become visible together at most.
@@ -65,45 +63,12 @@ struct State {
     cluster: u64,
     /// The last changes: what etcd must still say after a break.
     recent: Recent,
-    /// Whether it was loaded in this attempt, over one connection: then there is nothing to compare yet.
+    /// Whether it was loaded in this attempt, in one answer: then there is nothing to compare yet.
     is_fresh: bool,
+    /// How many objects the next revision must change or delete: only then etcd's state is the one that is served.
+    owed: Option<usize>,
     /// The revision behind which one did not come, when the last watch broke there.
     missing: Option<Revision>,
-}
-
-/// Why following stopped.
-enum Stop {
-    /// The connection, or a call.
-    Failed(SourceError),
-    /// The stream.
-    Broke(Break),
-    /// Nothing came though something was written.
-    Lags,
-    /// etcd's state at the last revision is another one; the first difference.
-    Differs(String),
-    /// An answer contradicted what is known.
-    Doubt,
-    /// etcd closed the stream.
-    Ended,
-}
-
-impl From<SourceError> for Stop {
-    fn from(error: SourceError) -> Self {
-        Self::Failed(error)
-    }
-}
-
-impl std::fmt::Display for Stop {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Failed(error) => error.fmt(f),
-            Self::Broke(broke) => broke.fmt(f),
-            Self::Lags => f.write_str("the watch lags behind what etcd says"),
-            Self::Differs(what) => write!(f, "etcd's state is another one ({what})"),
-            Self::Doubt => f.write_str("etcd's answers contradict what was seen"),
-            Self::Ended => f.write_str("etcd closed the watch"),
-        }
-    }
 }
 
 /// Keeps the engine fed as long as the thread lives.
@@ -192,6 +157,10 @@ impl Follower {
                         "etcd has compacted history up to {revision}, beyond what was seen: loading anew; every watch is \
                          told to list again"
                     ));
+                    self.load().await?;
+                }
+                Stop::Untold(_) => {
+                    log::warn(&format!("{stop}: loading anew; every watch is told to list again"));
                     self.load().await?;
                 }
                 Stop::Failed(_) | Stop::Broke(_) | Stop::Lags | Stop::Doubt | Stop::Ended => {
@@ -313,7 +282,8 @@ impl Follower {
             feed: loaded.feed,
             cluster: loaded.cluster,
             recent: Recent::default(),
-            is_fresh: loaded.is_unbroken,
+            is_fresh: loaded.is_whole,
+            owed: None,
             missing: None,
         });
         Ok(())
@@ -331,6 +301,13 @@ impl Follower {
         state.missing = None;
         if coverage != Coverage::All {
             log::warn("etcd's watch lost an event: loading anew; every watch is told to list again");
+            return self.load().await;
+        }
+        // Deletes are what is not told; a restore loses more than one object, more often than not.
+        if let Some(gone) = state.owed.filter(|gone| *gone > 1) {
+            log::warn(&format!(
+                "etcd does not tell what became of {gone} objects: loading anew; every watch is told to list again"
+            ));
             return self.load().await;
         }
         show(&self.ground, state);
@@ -410,12 +387,13 @@ impl Follower {
         };
         ground.desk.stats.remote.watches.fetch_add(1, Ordering::Relaxed);
         let mut gate = Ingest::new(state.cluster, coverage, last);
-        let (mut ask, mut messages, _reader) = read(stream);
+        let (mut ask, mut messages, _reader) = stream::read(stream);
+        state.owed = None;
         match replay {
             Some(replay) => gate = gate.with_replay(replay),
             // The stream is open, so what is compared now is of the etcd that it follows.
             None => {
-                if let Err(stop) = prove_state(&ground, state).await {
+                if let Err(stop) = prove_state(&ground, state, coverage).await {
                     return stop;
                 }
             }
@@ -449,7 +427,7 @@ impl Follower {
                             if gate.is_created() {
                                 self.refusals = 0;
                             }
-                            if !is_proven && gate.is_created() && gate.is_replayed() {
+                            if !is_proven && gate.is_created() && gate.is_replayed() && state.owed.is_none() {
                                 is_proven = true;
                                 ground.prove();
                             }
@@ -491,6 +469,9 @@ impl Follower {
                         return Stop::Lags;
                     }
                     if !is_proven && began.elapsed() > REPLAY_WITHIN {
+                        if state.owed.is_some() {
+                            return Stop::Broke(Break::Missing { after: last, found: last.next() });
+                        }
                         // The next stream is asked for nothing old: all keys are compared.
                         state.recent = Recent::default();
                         return Stop::Lags;
@@ -515,83 +496,27 @@ impl Follower {
             return;
         }
         self.warned = Some(Instant::now());
-        log::warn(&format!("following etcd was interrupted, going on from the last revision: {stop}"));
+        let then = if self.state.is_some() { "going on from the last revision" } else { "loading its state" };
+        log::warn(&format!("following etcd was interrupted, {then}: {stop}"));
     }
-}
-
-/// Ends the reader of a stream when the watch is over.
-struct Reader(JoinHandle<()>);
-
-impl Drop for Reader {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
-/// Reads a stream beside the publishing: etcd never waits for a shard, up to a bound.
-fn read(
-    stream: WatchStream,
-) -> (etcd_client::WatchRequestSender, mpsc::Receiver<Result<Response, Stop>>, Reader) {
-    let (ask, mut stream) = stream.split();
-    let (sender, messages) = mpsc::channel(WAITING_MAX);
-    let reader = tokio::task::spawn_local(async move {
-        loop {
-            let message = match stream.message().await {
-                Ok(Some(message)) => response(message).map_err(Stop::Broke),
-                Ok(None) => return,
-                Err(error) => Err(Stop::Failed(explain(&error, false))),
-            };
-            let over = message.is_err();
-            if sender.send(message).await.is_err() || over {
-                return;
-            }
-        }
-    });
-    (ask, messages, Reader(reader))
-}
-
-/// A message in the gate's words; values change hands without being copied.
-fn response(message: etcd_client::WatchResponse) -> Result<Response, Break> {
-    let message = message.0;
-    let header = message.header.ok_or_else(|| Break::Nonsense("a message has no header".to_owned()))?;
-    let mut events = Vec::with_capacity(message.events.len());
-    for event in message.events {
-        let key_value = event.kv.ok_or_else(|| Break::Nonsense("an event has no key".to_owned()))?;
-        let value = match event.r#type {
-            0 => Some(key_value.value.into()),
-            1 => None,
-            kind => return Err(Break::Nonsense(format!("an event is of the unknown kind {kind}"))),
-        };
-        events.push(RawEvent {
-            key: key_value.key,
-            value,
-            revision: revision(key_value.mod_revision),
-            version: key_value.version,
-            before: event.prev_kv.map(|before| revision(before.mod_revision)),
-        });
-    }
-    Ok(Response {
-        cluster: header.cluster_id,
-        revision: revision(header.revision),
-        watch: message.watch_id,
-        created: message.created,
-        canceled: message.canceled,
-        compacted: revision(message.compact_revision),
-        reason: message.cancel_reason,
-        fragment: message.fragment,
-        events,
-    })
 }
 
 /// Compares all keys with what is served, unless that was just loaded.
-async fn prove_state(ground: &Ground, state: &mut State) -> Result<(), Stop> {
+async fn prove_state(ground: &Ground, state: &mut State, coverage: Coverage) -> Result<(), Stop> {
     if std::mem::take(&mut state.is_fresh) {
         return Ok(());
     }
     show(ground, state);
     match compare::compare(ground, &state.feed.snapshot(), state.cluster).await? {
-        None => Ok(()),
-        Some(difference) => Err(Stop::Differs(difference)),
+        Compared::Same => Ok(()),
+        Compared::SameIfNextChanges(objects) if coverage == Coverage::All => {
+            state.owed = Some(objects);
+            Ok(())
+        }
+        // That revision may not be told at all: of keys below the prefix old etcds leave deletes out (#19179).
+        Compared::SameIfNextChanges(objects) => Err(Stop::Untold(format!("{objects} objects may be lost"))),
+        Compared::Differs(difference) => Err(Stop::Differs(difference)),
+        Compared::Untold(why) => Err(Stop::Untold(why)),
     }
 }
 
@@ -603,6 +528,16 @@ async fn publish(ground: &Ground, state: &mut State, proof: Proof, arrived: Tick
     state.publisher.set_arrival(arrived);
     let any = !proof.batches.is_empty();
     for raw in proof.batches {
+        if let Some(owed) = state.owed.take() {
+            let is_served = |key: &_| state.publisher.get(key).is_some();
+            let keys = raw.events.iter().filter_map(|event| ground.layout.to_key(&event.key));
+            let changed = keys.filter(|key| is_served(key)).count();
+            if changed != owed {
+                let what =
+                    format!("{owed} objects are not there, and revision {} changed {changed}", raw.revision);
+                return Err(Stop::Differs(what));
+            }
+        }
         let mut changes = Vec::with_capacity(raw.events.len());
         let mut told = Vec::with_capacity(raw.events.len());
         for event in raw.events {

@@ -256,11 +256,6 @@ impl Calls {
             }
         }
     }
-
-    /// How many connections were made so far.
-    pub(super) const fn made(&self) -> u64 {
-        self.made.get()
-    }
 }
 
 impl std::fmt::Debug for Calls {

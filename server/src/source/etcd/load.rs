@@ -35,8 +35,8 @@ pub(super) struct Loaded {
     pub(super) feed: Feed,
     pub(super) cluster: u64,
     pub(super) revision: Revision,
-    /// Whether all pages came over one connection, so from one line of revisions.
-    pub(super) is_unbroken: bool,
+    /// Whether it came in one answer. Of several the later ones may be of an etcd that was restored meanwhile.
+    pub(super) is_whole: bool,
 }
 
 /// One key as it was listed.
@@ -51,9 +51,8 @@ pub(super) async fn load(ground: &Ground) -> Result<Loaded, SourceError> {
     let (mut publisher, feed) = ground.engine.start(Revision::ZERO);
     let stats = &ground.desk.stats.remote;
     let mut objects = 0_u64;
-    let connections = ground.calls.made();
-    let everything = Listing { at: Revision::ZERO, keys_only: false };
-    let (cluster, at) = pages(ground, everything, |listed| match ground.layout.to_key(&listed.key) {
+    let everything = Listing::of_values(Revision::ZERO);
+    let listed = pages(ground, everything, |listed| match ground.layout.to_key(&listed.key) {
         Some(key) => {
             objects += 1;
             publisher.load(key, listed.revision, &listed.value);
@@ -61,11 +60,11 @@ pub(super) async fn load(ground: &Ground) -> Result<Loaded, SourceError> {
         None => _ = stats.foreign.fetch_add(1, Ordering::Relaxed),
     })
     .await?;
-    publisher.loaded(at);
+    publisher.loaded(listed.at);
     stats.loads.fetch_add(1, Ordering::Relaxed);
     stats.loaded_objects.fetch_add(objects, Ordering::Relaxed);
-    let is_unbroken = ground.calls.made() == connections;
-    Ok(Loaded { publisher, feed, cluster, revision: at, is_unbroken })
+    let is_whole = listed.pages == 1;
+    Ok(Loaded { publisher, feed, cluster: listed.cluster, revision: listed.at, is_whole })
 }
 
 /// What the one revision behind the publisher's changed, from the state at that revision. Between two revisions next to
@@ -82,7 +81,7 @@ pub(super) async fn difference(
     let at = publisher.revision().next();
     let mut seen: HashSet<Key> = HashSet::new();
     let mut changes = Vec::new();
-    let (found, _) = pages(ground, Listing { at, keys_only: false }, |listed| {
+    let found = pages(ground, Listing::of_values(at), |listed| {
         if let Some(key) = ground.layout.to_key(&listed.key) {
             if listed.revision == at {
                 changes.push(Change { key: key.clone(), value: Some(listed.value) });
@@ -91,7 +90,7 @@ pub(super) async fn difference(
         }
     })
     .await?;
-    if found != cluster {
+    if found.cluster != cluster {
         return Err(SourceError::new(Fault::Unavailable, "etcd: another cluster answered"));
     }
     let snapshot = feed.snapshot();
@@ -112,27 +111,51 @@ pub(super) struct Listing {
     /// The state at this revision, or at the first page's when it is zero.
     pub(super) at: Revision,
     /// Without values.
-    pub(super) keys_only: bool,
+    keys_only: bool,
+    pager: Pager,
 }
 
-/// Lists everything below the prefix. Gives back the cluster and the revision.
+impl Listing {
+    /// Keys and their values.
+    pub(super) const fn of_values(at: Revision) -> Self {
+        Self { at, keys_only: false, pager: Pager::new() }
+    }
+
+    /// Keys alone, whose values weigh so many bytes on average.
+    pub(super) fn of_keys(at: Revision, weight: u64) -> Self {
+        Self { at, keys_only: true, pager: Pager::of_keys(weight) }
+    }
+}
+
+/// What was listed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pages {
+    pub(super) cluster: u64,
+    pub(super) at: Revision,
+    /// How many pages it took.
+    pub(super) pages: usize,
+}
+
+/// Lists everything below the prefix.
 pub(super) async fn pages(
     ground: &Ground,
     listing: Listing,
     mut take: impl FnMut(Listed),
-) -> Result<(u64, Revision), SourceError> {
+) -> Result<Pages, SourceError> {
     let prefix = ground.layout.prefix().as_bytes();
     let end = behind(prefix);
     let mut start = prefix.to_vec();
     let mut pinned = listing.at;
     let mut cluster = None;
-    let mut pager = Pager::new();
+    let mut pager = listing.pager;
+    let mut pages = 0;
     loop {
         let mut options = GetOptions::new().with_range(end.clone()).with_revision(number_of(pinned));
         if listing.keys_only {
             options = options.with_keys_only();
         }
         let mut answer = page(ground, &start, &options, &mut pager).await?;
+        pages += 1;
         let header = answer
             .take_header()
             .ok_or_else(|| SourceError::new(Fault::Broken, "etcd: a page has no header"))?;
@@ -158,7 +181,7 @@ pub(super) async fn pages(
             take(Listed { key, value: value.into(), revision: listed_at });
         }
         if !more || count == 0 {
-            return Ok((found, pinned));
+            return Ok(Pages { cluster: found, at: pinned, pages });
         }
         start.push(0);
         pager.took(count, bytes);

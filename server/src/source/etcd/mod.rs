@@ -20,6 +20,8 @@ mod newest;
 mod options;
 mod pager;
 mod replay;
+mod stop;
+mod stream;
 mod version;
 mod write;
 

@@ -2,8 +2,9 @@
 //!
 //! Owns the linearizable read that consistent reads rest on. Who asks while one is under way waits for the next: its answer
 //! could be older than what that reader knows to be written. An answer counts only if the watch was known to follow that
-//! etcd's history all the while: one that was restored meanwhile may tell the same revision, for another state. The same question is asked once a second when nobody does, and
-//! tells how fresh the cache is, whether the watch lags, and whether the cluster is still the same.
+//! etcd's history all the while: one that was restored meanwhile may tell the same revision, for another state. The same
+//! question is asked once a second when nobody does, and tells how fresh the cache is, whether the watch lags, and whether
+//! the cluster is still the same.
 
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
@@ -13,7 +14,7 @@ use etcd_client::{Error, GetOptions};
 use revcast_engine::revision::Revision;
 use tokio::time::{timeout, timeout_at};
 
-use super::ground::Ground;
+use super::ground::{Ground, Known};
 use crate::source::desk::Answer;
 use crate::source::{Fault, SourceError};
 
@@ -46,13 +47,21 @@ pub(super) async fn head(ground: &Ground, within: Duration) -> Result<Head, Sour
         .await
 }
 
-/// The same, of the etcd whose history is followed. `patient`: waits while it is not known which one that is.
-async fn followed_head(ground: &Ground, within: Duration, patient: bool) -> Result<Head, SourceError> {
+/// The same, of the etcd whose history is followed, and what was served when it was asked. `patient`: waits while it is not
+/// known which etcd that is; another state may be served behind that.
+async fn followed_head(
+    ground: &Ground,
+    within: Duration,
+    patient: bool,
+) -> Result<(Head, Known), SourceError> {
     let deadline = tokio::time::Instant::now() + within;
     loop {
         let proof = match (ground.proof(), patient && ground.known().is_some()) {
             (None, true) => timeout_at(deadline, ground.await_proof()).await.ok(),
             (proof, _) => proof,
+        };
+        let Some(known) = ground.known() else {
+            return Err(SourceError::new(Fault::Unavailable, "the state of etcd is not loaded yet"));
         };
         let Some(proof) = proof else {
             let why =
@@ -62,7 +71,7 @@ async fn followed_head(ground: &Ground, within: Duration, patient: bool) -> Resu
         let left = deadline.saturating_duration_since(tokio::time::Instant::now());
         let head = head(ground, left).await?;
         if ground.proof() == Some(proof) {
-            return Ok(head);
+            return Ok((head, known));
         }
     }
 }
@@ -80,18 +89,17 @@ pub(super) async fn answer(ground: Rc<Ground>) {
         let askers = std::mem::take(&mut *ground.askers.borrow_mut());
         let began = Instant::now();
         let within = if askers.is_empty() { PROBE_WITHIN } else { ANSWER_WITHIN };
-        let before = ground.known();
         let head = followed_head(&ground, within, !askers.is_empty()).await;
         let stats = &ground.desk.stats.remote;
         stats.questions.fetch_add(1, Ordering::Relaxed);
-        let answer = match (head, before) {
-            (Err(error), _) => Answer::Unanswered(error),
-            (Ok(_), None) => unanswered("the state of etcd is not loaded yet"),
-            (Ok(head), Some(known)) if head.cluster != known.cluster || head.revision < known.last => {
+        let answer = match head {
+            Err(error) => Answer::Unanswered(error),
+            Ok((head, known)) if head.cluster != known.cluster || head.revision < known.last => {
                 ground.doubt.notify_one();
-                unanswered("another etcd, or an older state of it, answers: its state is loaded anew")
+                let why = "another etcd, or an older state of it, answers: its state is loaded anew";
+                Answer::Unanswered(SourceError::new(Fault::Unavailable, why))
             }
-            (Ok(head), Some(known)) => {
+            Ok((head, known)) => {
                 if ground.known().is_some_and(|now| now.epoch == known.epoch) {
                     ground.expect(head.revision, began);
                 }
@@ -103,8 +111,4 @@ pub(super) async fn answer(ground: Rc<Ground>) {
             ground.shards.answer(asker, answer.clone());
         }
     }
-}
-
-fn unanswered(why: &str) -> Answer {
-    Answer::Unanswered(SourceError::new(Fault::Unavailable, why))
 }

@@ -3,7 +3,8 @@
 //! Owns the limit of a page, and how it follows from what became of the page before. etcd bounds a range by a number of keys
 //! and never by bytes, and nothing tells the size of a value before it is read. So the first pages are small, no page asks
 //! for more than twice as many keys as the one before, and an answer that is larger than it may be, or does not come in
-//! time, is asked for again with an eighth of the keys, and not with more before all of those are there. It is a plain value without I/O.
+//! time, is asked for again with an eighth of the keys, and not with more before all of those are there. It is a plain value
+//! without I/O.
 
 /// What a page is to weigh.
 const PAGE_BYTES: usize = 4 << 20;
@@ -14,6 +15,10 @@ const KEYS_FIRST: usize = 100;
 /// Keys of any page. With values of 1.5 MiB, the most that etcd takes unless it is told otherwise, this is what an answer
 /// can cost etcd at worst; a much smaller limit costs it more, for it counts all keys that are left for each page.
 const KEYS_MAX: usize = 1_000;
+/// Keys of a page without values, where those are known to be small: etcd reads them nevertheless, before it leaves them out.
+const KEYS_ALONE_MAX: usize = 10_000;
+/// What the values that are left out of such a page may weigh.
+const LEFT_OUT_BYTES: u64 = 256 << 20;
 /// How much fewer keys are asked for after a page that failed: 1,000 keys of 1 MiB fit at the second attempt after it.
 const SHRINK: usize = 8;
 
@@ -21,6 +26,7 @@ const SHRINK: usize = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pager {
     keys: usize,
+    keys_max: usize,
     /// Keys that are left of a page that failed: the heavy ones are among them, so no page grows before they are passed.
     held: usize,
 }
@@ -28,7 +34,13 @@ pub(super) struct Pager {
 impl Pager {
     /// For a range of which nothing is known.
     pub(super) const fn new() -> Self {
-        Self { keys: KEYS_FIRST, held: 0 }
+        Self { keys: KEYS_FIRST, keys_max: KEYS_MAX, held: 0 }
+    }
+
+    /// For a range without values, which weigh so many bytes on average.
+    pub(super) fn of_keys(weight: u64) -> Self {
+        let fits = usize::try_from(LEFT_OUT_BYTES / weight.max(1)).unwrap_or(KEYS_ALONE_MAX);
+        Self { keys_max: fits.clamp(KEYS_MAX, KEYS_ALONE_MAX), ..Self::new() }
     }
 
     /// How many keys to ask for.
@@ -49,7 +61,7 @@ impl Pager {
         self.held = self.held.saturating_sub(keys);
         let grown = if self.held > 0 { self.keys } else { self.keys.saturating_mul(2) };
         let fits = PAGE_BYTES / bytes.div_ceil(keys).max(1);
-        self.keys = fits.clamp(1, KEYS_MAX).min(grown);
+        self.keys = fits.clamp(1, self.keys_max).min(grown);
     }
 
     /// The page was too large, or too slow: it is asked for again. Whether that can help; a page of one key cannot be made
@@ -94,6 +106,26 @@ mod tests {
         // Not larger than they are to be.
         let (pages, _) = read(&vec![64 << 10; 10_000]);
         assert!(pages.iter().skip(1).all(|bytes| *bytes <= PAGE_BYTES), "{pages:?}");
+    }
+
+    #[test]
+    fn keys_alone_come_in_larger_pages() {
+        let pages = |mut pager: Pager, keys: usize| {
+            let (mut left, mut pages) = (keys, 0);
+            while left > 0 {
+                let page = left.min(pager.keys);
+                pager.took(page, page * 60);
+                (left, pages) = (left - page, pages + 1);
+            }
+            pages
+        };
+        // etcd counts what is left for each page: the fewer the better.
+        assert_eq!(pages(Pager::new(), 1_000_000), 1_003);
+        assert_eq!(pages(Pager::of_keys(2 << 10), 1_000_000), 106);
+        // But it reads the values: of large ones not so many at once.
+        assert_eq!(Pager::of_keys(64 << 10).keys_max, 4096);
+        assert_eq!(Pager::of_keys(1 << 20).keys_max, 1_000);
+        assert_eq!(Pager::of_keys(0).keys_max, 10_000);
     }
 
     #[test]

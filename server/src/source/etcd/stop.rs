@@ -1,0 +1,46 @@
+//! Why a watch is not gone on with.
+//!
+//! Owns the words for it. What is done about each is `follow`'s.
+
+use super::ingest::Break;
+use crate::source::SourceError;
+
+/// Why following stopped.
+pub(super) enum Stop {
+    /// The connection, or a call.
+    Failed(SourceError),
+    /// The stream.
+    Broke(Break),
+    /// Nothing came though something was written.
+    Lags,
+    /// etcd's state at the last revision is another one; the first difference.
+    Differs(String),
+    /// etcd cannot tell any more whether its state is the one that is served; why.
+    Untold(String),
+    /// An answer contradicted what is known.
+    Doubt,
+    /// etcd closed the stream.
+    Ended,
+}
+
+impl From<SourceError> for Stop {
+    fn from(error: SourceError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl std::fmt::Display for Stop {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Failed(error) => error.fmt(f),
+            Self::Broke(broke) => broke.fmt(f),
+            Self::Lags => f.write_str("the watch lags behind what etcd says"),
+            Self::Differs(what) => write!(f, "etcd's state is another one ({what})"),
+            Self::Untold(why) => {
+                write!(f, "etcd cannot tell whether its state is the one that is served ({why})")
+            }
+            Self::Doubt => f.write_str("etcd's answers contradict what was seen"),
+            Self::Ended => f.write_str("etcd closed the watch"),
+        }
+    }
+}
