@@ -1,13 +1,13 @@
 //! Decode: from a stored value to the bytes that are served and the attributes that selectors see.
 //!
-//! - `revcast`: what the publisher does. simd-json's tape for labels and fields, the value copied once into its frame, with
+//! - `revcast`: what the publisher does. simd-json's tape for labels and fields, the value copied once into its message, with
 //!   `metadata.resourceVersion` spliced in.
 //! - `to_value`: the same with serde_json as most would: a `Value`, its version set, written again.
 //! - `raw_members`: serde_json that parses no more than it must: top and metadata as maps of raw texts, the version put in,
 //!   written again; labels and fields by typed reading.
 //! - `typed_read`: serde_json reads labels and fields and nothing is made to be served: the least that reading costs with it.
 //!
-//! The first three make a frame's object with the same members, which is asserted. `many_lines` is an object as a person
+//! The first three make a message's object with the same members, which is asserted. `many_lines` is an object as a person
 //! writes one, which is brought onto one line first.
 
 mod support;

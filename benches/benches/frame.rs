@@ -1,9 +1,9 @@
-//! Frames, as the publisher makes them: a change decoded, framed, indexed and staged. And the Status of a 410.
+//! Messages, as the publisher makes them: a change decoded, framed, indexed and staged. And the Status of a 410.
 
 mod support;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use revcast_engine::frame;
+use revcast_engine::encoding::{Failure, json};
 use revcast_engine::revision::Revision;
 use support::{Engine, value};
 
@@ -20,9 +20,9 @@ fn making(c: &mut Criterion) {
                 engine.publisher.publish();
             });
         });
-        assert_eq!(engine.feed.frames_made(), engine.revision, "a frame a change");
-        let made = (engine.feed.frames_made(), engine.revision);
-        // The second half makes a frame of the last state with another version.
+        assert_eq!(engine.feed.messages_made(), engine.revision, "a message a change");
+        let made = (engine.feed.messages_made(), engine.revision);
+        // The second half makes a message of the last state with another version.
         group.bench_function(BenchmarkId::new("added_then_deleted", bytes), |b| {
             let key = engine.key("pod-2");
             b.iter(|| {
@@ -31,15 +31,16 @@ fn making(c: &mut Criterion) {
                 engine.publisher.publish();
             });
         });
-        assert_eq!(engine.feed.frames_made() - made.0, engine.revision - made.1, "and one for its end");
+        assert_eq!(engine.feed.messages_made() - made.0, engine.revision - made.1, "and one for its end");
     }
     let mut out = Vec::new();
-    let status = frame::expired_status(Revision::new(1), Revision::new(132));
+    let failure = Failure::Expired { asked: Revision::new(1), oldest: Revision::new(132) };
+    let status = json::status(&failure);
     group.throughput(Throughput::Bytes(status.len() as u64));
     group.bench_function("error", |b| {
         b.iter(|| {
             out.clear();
-            frame::error(&mut out, &status);
+            json::error(&mut out, &status);
         });
     });
     assert!(out.windows(status.len()).any(|part| part == status), "the Status is in it");

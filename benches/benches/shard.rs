@@ -17,7 +17,7 @@ fn matching(number: usize, classes: usize) -> Selector {
     Selector::new(LabelSelector::parse(&text).expect("it is valid"), FieldSelector::default())
 }
 
-/// Deliveries of `watchers` watchers in `classes` classes, with 1 and with 16 events a round: a run of 16 frames is one
+/// Deliveries of `watchers` watchers in `classes` classes, with 1 and with 16 events a round: a run of 16 messages is one
 /// send a watcher, and a delivery is still one event to one watcher.
 fn delivering(c: &mut Criterion, classes: usize, watchers: &[usize]) {
     let mut group = c.benchmark_group(format!("shard/{classes}_classes"));

@@ -67,7 +67,7 @@ fn nodes(count: usize) -> Watched {
     waiting((0..count).map(on_node).collect(), 1)
 }
 
-/// Watchers of what an event makes them lose: its DELETED frame is made for them.
+/// Watchers of what an event makes them lose: its DELETED message is made for them.
 fn losing(watchers: usize) -> Watched {
     let mut watched = waiting(vec![on_node(1); watchers], 1);
     watched.settle();

@@ -15,19 +15,37 @@ use std::sync::Arc;
 use bytes::Bytes;
 use revcast_engine::change::{Batch, Change};
 use revcast_engine::encoding::{Encoding, JsonOnly};
+use revcast_engine::framing::{BARE, Framing, HEAD_MAX};
 use revcast_engine::key::{Key, ResourceId};
 use revcast_engine::resource::{Resource, Schema};
 use revcast_engine::revision::Revision;
 use revcast_engine::selector::{FieldSelector, LabelSelector, Selector};
 use revcast_engine::tick::Tick;
 use revcast_engine::{
-    Ended, Outlet, Publisher, RingLimits, Scope, Sent, Shard, ShardConfig, Start, Subscription, Turn,
+    Ended, Outlet, Publisher, RingLimits, Run, Scope, Sent, Shard, ShardConfig, Start, Subscription, Turn,
     WatcherId,
 };
 
+/// What stands around a message on the wires of some clients: its length in front, a comma behind (a netstring). Others have
+/// [`BARE`] messages, back to back.
+static NETSTRING: Framing = Framing {
+    name: "netstring",
+    head: |len, room| {
+        let text = format!("{len}:");
+        room[HEAD_MAX - text.len()..].copy_from_slice(text.as_bytes());
+        text.len()
+    },
+    tail: b",",
+};
+
+/// What these wires keep a quiet stream alive with, and what they end a stream with: the driver's own business.
+const HEARTBEAT: &[u8] = b" ";
+const END: &[u8] = b"end";
+
 /// What a client has received, and how many bytes it would take now.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Client {
+    framing: &'static Framing,
     received: Vec<u8>,
     room: usize,
 }
@@ -37,28 +55,55 @@ struct Client {
 struct Clients(HashMap<WatcherId, Client>);
 
 impl Outlet for Clients {
-    fn send(&mut self, to: WatcherId, bytes: &[u8]) -> Sent {
+    fn send(&mut self, to: WatcherId, run: Run<'_>) -> Sent {
         let Some(client) = self.0.get_mut(&to) else { return Sent::Gone };
+        let bytes = run.bytes();
         // Like a non-blocking send(2): as much as fits. Less than offered means "full, I will tell you".
         let taken = bytes.len().min(client.room);
         client.received.extend_from_slice(&bytes[..taken]);
         client.room -= taken;
         Sent::Took(taken)
     }
+
+    fn heartbeat(&mut self, to: &[WatcherId], sent: &mut Vec<Sent>) {
+        for id in to {
+            let Some(client) = self.0.get_mut(id) else {
+                sent.push(Sent::Gone);
+                continue;
+            };
+            // A client without room has something on its way to it: it needs no other sign of life.
+            let taken = HEARTBEAT.len().min(client.room);
+            client.received.extend_from_slice(&HEARTBEAT[..taken]);
+            client.room -= taken;
+            sent.push(Sent::Took(taken));
+        }
+    }
+
+    fn end(&mut self, to: WatcherId) -> Sent {
+        let Some(client) = self.0.get_mut(&to) else { return Sent::Gone };
+        // A real driver would keep what the socket does not take of it, and close the stream behind it.
+        client.received.extend_from_slice(END);
+        Sent::Took(END.len())
+    }
 }
 
 impl Clients {
-    fn connect(&mut self, id: WatcherId, room: usize) {
-        self.0.insert(id, Client { received: Vec::new(), room });
+    fn connect(&mut self, id: WatcherId, framing: &'static Framing, room: usize) {
+        self.0.insert(id, Client { framing, received: Vec::new(), room });
     }
 
     /// Asserts that a client has received exactly these watch events since it was last asked, and prints them.
     fn expect(&mut self, name: &str, id: WatcherId, lines: &[String]) {
-        let received = std::mem::take(&mut self.0.get_mut(&id).expect("it is connected").received);
-        // A frame on the wire is an HTTP chunk: the size in hex, CRLF, one JSON line with its newline, CRLF.
-        let framed = |line: &String| format!("{:x}\r\n{line}\n\r\n", line.len() + 1);
+        let client = self.0.get_mut(&id).expect("it is connected");
+        let received = std::mem::take(&mut client.received);
+        // A message is one JSON line with its newline, in the framing of the client's wire.
+        let framed = |line: &String| {
+            let mut framed = Vec::new();
+            client.framing.push(&mut framed, format!("{line}\n").as_bytes());
+            String::from_utf8(framed).expect("messages are text")
+        };
         let expected: String = lines.iter().map(framed).collect();
-        let received = String::from_utf8(received).expect("frames are text");
+        let received = String::from_utf8(received).expect("messages are text");
         assert_eq!(received, expected, "{name}");
         for line in lines {
             println!("  {name:<5} got {:?}", framed(line));
@@ -93,11 +138,18 @@ fn bookmark(version: u64, annotations: &str) -> String {
     )
 }
 
-fn wish(resource: ResourceId, selector: Selector, start: Start, bookmarks: bool) -> Subscription {
+fn wish(
+    resource: ResourceId,
+    selector: Selector,
+    framing: &'static Framing,
+    start: Start,
+    bookmarks: bool,
+) -> Subscription {
     Subscription {
         scope: Scope { resource, namespace: None, name: None },
         selector,
         encoding: Encoding::Json,
+        framing,
         start,
         bookmarks,
         deadline: Tick::from_nanos(3_600_000_000_000),
@@ -115,8 +167,8 @@ fn main() {
     let key = |name| Key::new(maps, Some("shop"), name);
     publisher.load(key("door"), Revision::new(10), &stored("door", "front"));
     publisher.loaded(Revision::new(10));
-    // Loading serialized it, inside the frame that announces it. Nobody will serialize it again.
-    assert_eq!(feed.frames_made(), 1);
+    // Loading serialized it, inside the message that announces it. Nobody will serialize it again.
+    assert_eq!(feed.messages_made(), 1);
 
     println!("\n2. Three watches on one shard. `whole` wants the state first, and a mark where it ends.");
     let mut shard = Shard::new(0, feed.clone(), ShardConfig::default());
@@ -124,13 +176,13 @@ fn main() {
     let start = Tick::ZERO;
     let web = Selector::new(LabelSelector::parse("tier=web").expect("it is valid"), FieldSelector::default());
     let state = Start::State { end_mark: true };
-    let whole = shard.subscribe(wish(maps, Selector::everything(), state, true), start);
-    let label = shard.subscribe(wish(maps, web, Start::Latest, false), start);
+    let whole = shard.subscribe(wish(maps, Selector::everything(), &BARE, state, true), start);
+    let label = shard.subscribe(wish(maps, web, &NETSTRING, Start::Latest, false), start);
     let after = Start::After(Revision::new(10));
-    let slow = shard.subscribe(wish(maps, Selector::everything(), after, false), start);
-    clients.connect(whole, usize::MAX);
-    clients.connect(label, usize::MAX);
-    clients.connect(slow, 10);
+    let slow = shard.subscribe(wish(maps, Selector::everything(), &BARE, after, false), start);
+    clients.connect(whole, &BARE, usize::MAX);
+    clients.connect(label, &NETSTRING, usize::MAX);
+    clients.connect(slow, &BARE, 10);
     settle(&mut shard, &mut clients, start);
     let mark = r#","annotations":{"k8s.io/initial-events-end":"true"}"#;
     clients.expect("whole", whole, &[served("ADDED", "door", "front", 10), bookmark(10, mark)]);
@@ -157,7 +209,7 @@ fn main() {
     let mut sends = 1;
     while shard.stats().live < 3 {
         clients.0.get_mut(&slow).expect("it is connected").room = 10;
-        // The driver's socket became writable: it tells the shard, which goes on inside the frame.
+        // The driver's socket became writable: it tells the shard, which goes on inside the message.
         shard.writable(slow);
         settle(&mut shard, &mut clients, start);
         sends += 1;
@@ -165,34 +217,38 @@ fn main() {
     clients.expect("slow", slow, &[added, modified]);
     println!("   The same bytes in {sends} sends, and the shard never kept a copy for it.");
 
-    println!("\n5. One serialization an event and kind, whoever watches:");
+    println!("\n5. One serialization an event and kind, whoever watches, in whatever framing:");
     // `door` loaded, `cart` added, `cart` modified, and the DELETED that a selector made of the last.
-    assert_eq!(feed.frames_made(), 4);
+    assert_eq!(feed.messages_made(), 4);
     // `whole` 1 + 2 (the end mark is a bookmark), `label` 2, `slow` 2.
     assert_eq!(shard.stats().events_sent, 7);
-    println!("   {} frames were made, {} were sent.", feed.frames_made(), shard.stats().events_sent);
+    println!("   {} messages were made, {} were sent.", feed.messages_made(), shard.stats().events_sent);
 
     println!(
         "\n6. A minute passes (time is an argument). Who asked for bookmarks learns how far it has seen; who was sent \
-         nothing for so long gets a heartbeat, a chunk of one space."
+         nothing for so long gets a heartbeat, whatever that is on its wire."
     );
     let minute = Tick::from_nanos(60_000_000_000);
+    clients.0.get_mut(&slow).expect("it is connected").room = 0;
     settle(&mut shard, &mut clients, minute);
     clients.expect("whole", whole, &[bookmark(12, "")]);
     let heard = std::mem::take(&mut clients.0.get_mut(&label).expect("it is connected").received);
-    assert_eq!(heard, b"1\r\n \r\n");
+    assert_eq!(heard, HEARTBEAT);
     println!("  label got {:?}", String::from_utf8_lossy(&heard));
-    assert_eq!(feed.frames_made(), 4);
+    // The socket of `slow` is full: it gets none, and is owed none.
+    clients.expect("slow", slow, &[]);
+    assert_eq!((shard.stats().heartbeats_sent, shard.stats().live), (1, 3));
+    assert_eq!(feed.messages_made(), 4);
 
-    println!("\n7. The shard drains: a last chunk for everyone, after which a connection can be used again.");
-    // The socket of `slow` was full, so its heartbeat waits; now there is room again.
-    clients.0.get_mut(&slow).expect("it is connected").room = 20;
-    shard.writable(slow);
+    println!(
+        "\n7. The shard drains: everyone's stream is ended, after which a connection can be used again."
+    );
     shard.drain(std::time::Duration::ZERO, minute);
     settle(&mut shard, &mut clients, minute);
-    for (name, id) in [("whole", whole), ("label", label), ("slow", slow)] {
+    let last = format!("{}\n", bookmark(12, ""));
+    for (name, id, before) in [("whole", whole, &*last), ("label", label, ""), ("slow", slow, "")] {
         let last = String::from_utf8_lossy(&clients.0[&id].received);
-        assert!(last.ends_with("0\r\n\r\n"), "{name}: {last:?}");
+        assert_eq!(last.as_bytes(), [before.as_bytes(), END].concat(), "{name}");
         println!("  {name:<5} got {last:?}");
     }
     let ended: Vec<Ended> = std::iter::from_fn(|| shard.poll_ended()).collect();

@@ -1,36 +1,30 @@
-//! One decoded change in the ring, with the frames that were made of it.
+//! One decoded change in the ring, with the messages that were made of it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use bytes::Bytes;
-
-use crate::encoding::{Encode, Encoding, View};
-use crate::frame::{self, FrameKind};
+use crate::encoding::{Encode, Encoding, View, json};
 use crate::key::Key;
-use crate::limits::ENCODINGS_MAX;
+use crate::message::{Message, MessageKind};
 use crate::object::Object;
 use crate::planted::{Bug, planted};
 use crate::revision::{Position, Revision};
 use crate::tick::Tick;
 
-/// A frame of an event: which kind, shown how, and whether it opens a watch.
+/// A message of an event: which kind, shown how, and whether it opens a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct FrameName {
-    pub(crate) kind: FrameKind,
+pub(crate) struct MessageName {
+    pub(crate) kind: MessageKind,
     pub(crate) encoding: Encoding,
     pub(crate) first: bool,
 }
 
-impl FrameName {
-    /// Its place among the frames in other encodings.
-    const fn number(self) -> usize {
-        let encoding = match self.encoding {
-            Encoding::Json => 0,
-            Encoding::Other(number) => number as usize,
-        };
-        encoding * 6 + self.first as usize * 3 + self.kind.index()
-    }
+/// A message that some shard asked for, and the next one: few are asked for, so they are looked through.
+#[derive(Debug)]
+struct Made {
+    name: MessageName,
+    message: OnceLock<Message>,
+    next: OnceLock<Box<Self>>,
 }
 
 /// When an event happened, on two clocks.
@@ -40,7 +34,7 @@ pub(crate) struct Times {
     pub(crate) arrived: Tick,
 }
 
-/// Made once by the publisher, read by every shard. The frames in other kinds or encodings than the event's own
+/// Made once by the publisher, read by every shard. The messages in other kinds or encodings than the event's own
 /// are made by the first shard that needs one.
 #[derive(Debug)]
 pub struct Event {
@@ -58,9 +52,8 @@ pub struct Event {
     pub(crate) arrived: Tick,
     /// Bytes of all events up to and including this one, since the ring began.
     pub(crate) bytes_through: u64,
-    frames: [OnceLock<Bytes>; 3],
-    /// By encoding, then by `first`, then by kind.
-    encoded: OnceLock<Box<[OnceLock<Bytes>; ENCODINGS_MAX * 6]>>,
+    /// Messages besides the one that the state has.
+    made: OnceLock<Box<Made>>,
 }
 
 impl Event {
@@ -83,19 +76,20 @@ impl Event {
             as_of_seconds: times.as_of_seconds,
             arrived: times.arrived,
             bytes_through: bytes_before + weight,
-            frames: Default::default(),
-            encoded: OnceLock::new(),
+            made: OnceLock::new(),
         }
     }
 
-    /// Makes the frames that are there ready to be shared. Bytes that were a vector ask for their count of owners when
+    /// Makes the messages that are there ready to be shared. Bytes that were a vector ask for their count of owners when
     /// they get a second one: now, rather than in the round of the first shard that takes the event.
     pub(crate) fn share(&self) {
-        for frame in self.frames.iter().filter_map(OnceLock::get) {
-            drop(frame.clone());
-        }
         if let Some(now) = &self.now {
             now.share();
+        }
+        let mut at = &self.made;
+        while let Some(made) = at.get() {
+            drop(made.message.get().cloned());
+            at = &made.next;
         }
     }
 
@@ -105,8 +99,8 @@ impl Event {
         self.now.as_ref().or(self.before.as_ref()).map(|object| object.key()).expect("an event has a state")
     }
 
-    /// What every watch that covers the key is told instead of this event, when the new value is unreadable.
-    pub(crate) fn refusal(&self) -> Option<&Bytes> {
+    /// What every watch that covers the key is told instead of this event before it ends, when the new value is unreadable.
+    pub(crate) fn refusal(&self) -> Option<&Message> {
         self.now.as_ref().and_then(|now| now.refusal())
     }
 
@@ -115,50 +109,61 @@ impl Event {
         self.now.as_ref().or(self.before.as_ref()).map_or(0, |object| object.weight())
     }
 
-    /// Whether a frame is there already.
-    pub(crate) fn has_frame(&self, name: FrameName) -> bool {
-        match name.encoding {
-            Encoding::Json => {
-                self.now.as_ref().is_some_and(|now| now.frame(name.kind).is_some())
-                    || self.frames[name.kind.index()].get().is_some()
-            }
-            Encoding::Other(_) => self.encoded.get().is_some_and(|all| all[name.number()].get().is_some()),
+    /// Whether a message is there already.
+    pub(crate) fn has_message(&self, name: MessageName) -> bool {
+        if name.encoding == Encoding::Json
+            && self.now.as_ref().is_some_and(|now| now.message(name.kind).is_some())
+        {
+            return true;
         }
+        let mut at = &self.made;
+        while let Some(made) = at.get() {
+            if made.name == name {
+                return made.message.get().is_some();
+            }
+            at = &made.next;
+        }
+        false
     }
 
-    /// The frame that tells of this event, made now if nobody needed it before. Counts what it makes.
+    /// The message that tells of this event, made now if nobody needed it before. Counts what it makes.
     ///
     /// Two shards that need the same one at the same moment: one makes it, the other waits for it, some
     /// microseconds. The event's own kind in JSON is never made here: decode made it.
-    pub(crate) fn frame(&self, name: FrameName, encoder: &dyn Encode, made: &AtomicU64) -> &Bytes {
-        let slot = match name.encoding {
-            Encoding::Json => {
-                if let Some(own) = self.now.as_ref().and_then(|now| now.frame(name.kind))
-                    && !(planted(Bug::WrongDeletedObject) && name.kind == FrameKind::Deleted)
-                {
-                    return own;
-                }
-                &self.frames[name.kind.index()]
-            }
-            Encoding::Other(_) => {
-                let all =
-                    self.encoded.get_or_init(|| Box::new([const { OnceLock::new() }; ENCODINGS_MAX * 6]));
-                &all[name.number()]
-            }
-        };
-        if planted(Bug::FrameMadeTwice) && slot.get().is_some() {
+    pub(crate) fn message(&self, name: MessageName, encoder: &dyn Encode, made: &AtomicU64) -> &Message {
+        if name.encoding == Encoding::Json
+            && let Some(own) = self.now.as_ref().and_then(|now| now.message(name.kind))
+            && !(planted(Bug::WrongDeletedObject) && name.kind == MessageKind::Deleted)
+        {
+            return own;
+        }
+        let place = self.place(name);
+        if planted(Bug::FrameMadeTwice) && place.get().is_some() {
             made.fetch_add(1, Ordering::Relaxed);
         }
-        slot.get_or_init(|| {
+        place.get_or_init(|| {
             made.fetch_add(1, Ordering::Relaxed);
             self.make(name, encoder)
         })
     }
 
-    fn make(&self, name: FrameName, encoder: &dyn Encode) -> Bytes {
+    /// Where a message is, or will be.
+    fn place(&self, name: MessageName) -> &OnceLock<Message> {
+        let mut at = &self.made;
+        loop {
+            let made =
+                at.get_or_init(|| Box::new(Made { name, message: OnceLock::new(), next: OnceLock::new() }));
+            if made.name == name {
+                return &made.message;
+            }
+            at = &made.next;
+        }
+    }
+
+    fn make(&self, name: MessageName, encoder: &dyn Encode) -> Message {
         let mut gone = Vec::new();
-        let json: &[u8] = match (name.kind, &self.now, &self.before) {
-            (FrameKind::Deleted, now, Some(before)) => {
+        let object: &[u8] = match (name.kind, &self.now, &self.before) {
+            (MessageKind::Deleted, now, Some(before)) => {
                 let last =
                     if planted(Bug::WrongDeletedObject) { now.as_ref().unwrap_or(before) } else { before };
                 let revision =
@@ -169,21 +174,19 @@ impl Event {
             (_, Some(now), _) => now.json(),
             (_, None, before) => before.as_ref().map_or(&[], |before| before.json()),
         };
-        let mut out = Vec::with_capacity(json.len() + 64);
-        frame::event(&mut out, name.kind, |out| match name.encoding {
-            Encoding::Json => out.extend_from_slice(json),
-            Encoding::Other(encoding) => encoder.append(
+        Message::new(encoder.framing(), object.len() + 64, |out| match name.encoding {
+            Encoding::Json => json::event(out, name.kind, |out| out.extend_from_slice(object)),
+            Encoding::Other(encoding) => encoder.event(
                 out,
                 View {
                     encoding,
+                    kind: name.kind,
                     first: name.first,
                     resource: self.key().resource(),
-                    json,
+                    json: object,
                     as_of_seconds: self.as_of_seconds,
                 },
             ),
-        });
-        out.shrink_to_fit();
-        out.into()
+        })
     }
 }

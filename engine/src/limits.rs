@@ -34,15 +34,15 @@ pub const ROUND_REQUIREMENTS: usize = 1 << 20;
 /// The same for one turn, wherever it is within its revision or event: the next turn goes on from there. So a revision may be
 /// as large as it likes, a turn is short.
 pub const LOOKS_PER_TURN: usize = 1 << 15;
-/// Bytes of an object of which another frame is made: as much work as one look. A Table row or metadata costs a parse, some
+/// Bytes of an object of which another message is made: as much work as one look. A Table row or metadata costs a parse, some
 /// microseconds a KiB.
-pub const FRAME_BYTES_A_LOOK: usize = 8;
+pub const MESSAGE_BYTES_A_LOOK: usize = 8;
 /// A class whose run is longer than this catches up from the ring instead: joining it would cost a copy that
 /// large pages do not need.
 pub const RUN_BYTES: usize = 512 << 10;
-/// The same for a run of more frames than this, 40 bytes each in every class: two rounds' worth, which only a single large
+/// The same for a run of more messages than this, 48 bytes each in every class: two rounds' worth, which only a single large
 /// revision has.
-pub const RUN_FRAMES: usize = 2 * ROUND_EVENTS;
+pub const RUN_MESSAGES: usize = 2 * ROUND_EVENTS;
 /// A selector that allows one of so many values of a label is found by each of them; one that allows more, by the label alone.
 pub const FILED_VALUES_MAX: usize = 64;
 /// Deliveries between two looks at the clock and at other work.
@@ -78,9 +78,6 @@ pub const TIMER_STEPS: u32 = 16;
 /// the state, then for being told that it did not take it.
 pub const DRAIN_GRACE: Duration = Duration::from_secs(5);
 
-/// Encodings besides plain JSON that one engine can know.
-pub const ENCODINGS_MAX: usize = 8;
-
 const _: () = assert!(RING_EVENTS_MIN.is_power_of_two() && RING_EVENTS_MAX.is_power_of_two());
 const _: () = assert!(RING_EVENTS_DEFAULT.is_power_of_two());
 // The publisher waits for a shard that is half a ring behind; a round must fit well before that.
@@ -88,5 +85,5 @@ const _: () = assert!(ROUND_EVENTS * 4 <= RING_EVENTS_MIN);
 const _: () = assert!((ROUND_BYTES * 4) as u64 <= RING_BYTES_MIN);
 const _: () = assert!(ROUND_BYTES <= RUN_BYTES && PAGE_BYTES <= STRETCH_BYTES && STRETCH_BYTES <= RUN_BYTES);
 const _: () =
-    assert!(ROUND_EVENTS < RUN_FRAMES && 0 < LOOKS_PER_TURN && LOOKS_PER_TURN <= ROUND_REQUIREMENTS);
+    assert!(ROUND_EVENTS < RUN_MESSAGES && 0 < LOOKS_PER_TURN && LOOKS_PER_TURN <= ROUND_REQUIREMENTS);
 const _: () = assert!(BUDGET_LOAN.as_millis() <= BUDGET_CAP.as_millis());

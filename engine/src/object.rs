@@ -1,4 +1,4 @@
-//! One state of one object: its bytes inside the frame that announced it, and what selectors see of it.
+//! One state of one object: its bytes inside the message that announced it, and what selectors see of it.
 
 use std::fmt;
 use std::ops::Range;
@@ -8,8 +8,10 @@ use bytes::Bytes;
 
 use crate::attributes::Attributes;
 use crate::decode::{DecodeError, Decoder, decimal};
-use crate::frame::{self, FrameKind};
+use crate::encoding::{Failure, json};
+use crate::framing::{BARE, Framing};
 use crate::key::Key;
+use crate::message::{Draft, Message, MessageKind};
 use crate::resource::Resource;
 use crate::revision::Revision;
 
@@ -36,30 +38,32 @@ impl Unreadable {
 
 /// One state of one object. Immutable and shared: the index, the ring and snapshots hold the same one.
 ///
-/// The bytes are serialized once, inside the frame of the event that made this state; everything else refers
+/// The bytes are serialized once, inside the message of the event that made this state; everything else refers
 /// into them.
 ///
 /// A stored value that cannot be decoded is a state too: its JSON is the Status that says so, it has no attributes
-/// and matches no selector, and its frame tells a watch the Status and ends it.
+/// and matches no selector, and its message tells a watch the Status, which ends it.
 pub struct Object {
     key: Key,
     revision: Revision,
-    frame: Bytes,
-    /// `None`: the frame is an ERROR and the end of the stream.
-    frame_kind: Option<FrameKind>,
+    message: Message,
+    /// `None`: the message is an ERROR.
+    kind: Option<MessageKind>,
+    /// The object within the payload.
     place: Range<u32>,
     version: Range<u32>,
     bare: u32,
     attributes: Attributes,
     unreadable: Option<Box<Unreadable>>,
-    /// The frame that adds it, when its own is another: see [`Object::added`].
-    added: OnceLock<Box<Bytes>>,
+    /// The message that adds it, when its own is another: see [`Object::added`].
+    added: OnceLock<Box<Message>>,
 }
 
 impl Object {
-    /// The state that `value` makes of a key that held `before`.
+    /// The state that `value` makes of a key that held `before`; its message is made in this framing.
     pub(crate) fn new(
         decoder: &mut Decoder,
+        framing: &Framing,
         resource: &Resource,
         key: Key,
         value: &[u8],
@@ -68,39 +72,38 @@ impl Object {
     ) -> Self {
         // To whom watches, a value that could not be served was none.
         let known = before.is_some_and(|before| before.unreadable.is_none());
-        let kind = if known { FrameKind::Modified } else { FrameKind::Added };
-        match Self::readable(decoder, resource, &key, value, revision, kind) {
+        let kind = if known { MessageKind::Modified } else { MessageKind::Added };
+        let draft = Draft::new(framing, value.len() + 160);
+        match Self::readable(decoder, draft, resource, &key, value, revision, kind) {
             Ok(object) => object,
             Err(error) => {
                 let since = before.and_then(Self::unreadable).map_or(revision, Unreadable::since);
-                Self::undecodable(resource, key, revision, Unreadable { error, since })
+                Self::undecodable(framing, resource, key, revision, Unreadable { error, since })
             }
         }
     }
 
     fn readable(
         decoder: &mut Decoder,
+        mut draft: Draft<'_>,
         resource: &Resource,
         key: &Key,
         value: &[u8],
         revision: Revision,
-        frame_kind: FrameKind,
+        kind: MessageKind,
     ) -> Result<Self, DecodeError> {
-        let mut out = Vec::with_capacity(value.len() + 160);
-        let mut decoded = None;
-        let place = frame::event(&mut out, frame_kind, |out| {
-            decoded = Some(decoder.decode(resource, value, revision, out))
-        });
-        // `event` calls its closure exactly once.
-        let decoded = decoded.expect("the frame asked for its object")?;
-        out.shrink_to_fit();
+        json::open(&mut draft, kind);
+        let start = draft.len();
+        let decoded = decoder.decode(resource, value, revision, draft.payload())?;
+        let end = draft.len();
+        json::close(&mut draft);
         let offset = |at: usize| u32::try_from(at).map_err(|_| DecodeError::TooLarge(value.len()));
         Ok(Self {
             key: key.clone(),
             revision,
-            frame: out.into(),
-            frame_kind: Some(frame_kind),
-            place: offset(place.start)?..offset(place.end)?,
+            message: draft.finish(),
+            kind: Some(kind),
+            place: offset(start)?..offset(end)?,
             version: decoded.version,
             bare: decoded.bare,
             attributes: decoded.attributes,
@@ -118,24 +121,33 @@ impl Object {
         value: &[u8],
         revision: Revision,
     ) -> Self {
-        Self::new(decoder, resource, key, value, revision, None)
+        Self::new(decoder, &BARE, resource, key, value, revision, None)
     }
 
-    fn undecodable(resource: &Resource, key: Key, revision: Revision, unreadable: Unreadable) -> Self {
-        let why = unreadable.error.to_string();
-        let status = frame::unreadable_status(&resource.qualified_plural(), key.path(), &why);
-        let mut out = Vec::with_capacity(status.len() + 64);
-        let place = frame::error(&mut out, &status);
-        out.extend_from_slice(frame::END);
-        out.shrink_to_fit();
+    fn undecodable(
+        framing: &Framing,
+        resource: &Resource,
+        key: Key,
+        revision: Revision,
+        unreadable: Unreadable,
+    ) -> Self {
+        let (resource, why) = (resource.qualified_plural(), unreadable.error.to_string());
+        let failure = Failure::Unreadable { resource: &resource, path: key.path(), why: &why };
+        let status = json::status(&failure);
+        let mut draft = Draft::new(framing, status.len() + 64);
+        json::open_error(&mut draft);
+        let start = draft.len();
+        draft.payload().extend_from_slice(&status);
+        let end = draft.len();
+        json::close(&mut draft);
         // A path has some hundred bytes, and so has a reason.
         let offset = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
         Self {
             key,
             revision,
-            frame: out.into(),
-            frame_kind: None,
-            place: offset(place.start)..offset(place.end),
+            message: draft.finish(),
+            kind: None,
+            place: offset(start)..offset(end),
             version: 0..0,
             bare: 0,
             attributes: Attributes::default(),
@@ -151,9 +163,9 @@ impl Object {
         self.unreadable.as_deref()
     }
 
-    /// What a watch that covers the key of an unreadable state is told: the ERROR frame and the end.
-    pub(crate) fn refusal(&self) -> Option<&Bytes> {
-        self.frame_kind.is_none().then_some(&self.frame)
+    /// What a watch that covers the key of an unreadable state is told before it ends: the ERROR, in JSON.
+    pub(crate) fn refusal(&self) -> Option<&Message> {
+        self.kind.is_none().then_some(&self.message)
     }
 
     /// What it is called.
@@ -177,13 +189,13 @@ impl Object {
     /// The object as JSON on one line, `metadata.resourceVersion` included; a Status when it is unreadable.
     #[must_use]
     pub fn json(&self) -> &[u8] {
-        &self.frame[self.place.start as usize..self.place.end as usize]
+        &self.message.payload()[self.place.start as usize..self.place.end as usize]
     }
 
     /// [`Object::json`], shared.
     #[must_use]
     pub fn shared_json(&self) -> Bytes {
-        self.frame.slice(self.place.start as usize..self.place.end as usize)
+        self.message.shared_payload().slice(self.place.start as usize..self.place.end as usize)
     }
 
     /// The members behind `kind` and `apiVersion`, without the opening brace: what lists of built-in kinds show
@@ -196,34 +208,36 @@ impl Object {
     /// Bytes that this state keeps alive.
     #[must_use]
     pub fn weight(&self) -> usize {
-        self.frame.len()
+        self.message.framed().len()
     }
 
-    /// The frame of the event that made this state, when that is the kind asked for.
-    pub(crate) fn frame(&self, kind: FrameKind) -> Option<&Bytes> {
-        (self.frame_kind == Some(kind)).then_some(&self.frame)
+    /// The message of the event that made this state, when that is the kind asked for. In JSON.
+    pub(crate) fn message(&self, kind: MessageKind) -> Option<&Message> {
+        (self.kind == Some(kind)).then_some(&self.message)
     }
 
-    /// The frame that adds it, shared by all who ask: watches that end within it keep its rest, however many they are.
-    pub(crate) fn added(&self) -> &Bytes {
-        self.frame(FrameKind::Added).unwrap_or_else(|| {
+    /// The message that adds it, shared by all who ask: watches that end within it keep its rest, however many they are.
+    pub(crate) fn added(&self, framing: &Framing) -> &Message {
+        self.message(MessageKind::Added).unwrap_or_else(|| {
             self.added.get_or_init(|| {
-                let mut made = Vec::with_capacity(self.json().len() + 64);
-                frame::event(&mut made, FrameKind::Added, |out| out.extend_from_slice(self.json()));
-                made.shrink_to_fit();
-                Box::new(made.into())
+                let make = |out: &mut Vec<u8>| {
+                    json::event(out, MessageKind::Added, |out| out.extend_from_slice(self.json()));
+                };
+                Box::new(Message::new(framing, self.json().len() + 64, make))
             })
         })
     }
 
-    /// Makes the frame ready to be shared: asks for its count of owners now, not with the first clone.
+    /// Makes the message ready to be shared: asks for its count of owners now, not with the first clone.
     pub(crate) fn share(&self) {
-        drop(self.frame.clone());
+        drop(self.message.clone());
     }
 
     /// Appends the object as it was, with another version: the last state of something that is gone.
     pub(crate) fn write_at(&self, out: &mut Vec<u8>, revision: Revision) {
         let json = self.json();
+        // As long as it is, or longer by the digits of the version.
+        out.reserve(json.len() + 20);
         out.extend_from_slice(&json[..self.version.start as usize]);
         out.extend_from_slice(decimal(revision.get(), &mut [0; 20]));
         out.extend_from_slice(&json[self.version.end as usize..]);

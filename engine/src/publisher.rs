@@ -10,17 +10,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use arc_swap::ArcSwap;
-use bytes::Bytes;
 
 use crate::change::{Batch, Change};
 use crate::decode::Decoder;
 use crate::encoding::{Encode, Encoding};
-use crate::event::{Event, FrameName, Times};
-use crate::frame::FrameKind;
+use crate::event::{Event, MessageName, Times};
+use crate::framing::Framing;
 use crate::gap::Gap;
 use crate::index::{Expired, Past, Snapshot};
 use crate::key::{Key, ResourceId};
 use crate::limits;
+use crate::message::MessageKind;
 use crate::object::Object;
 use crate::planted::{Bug, planted};
 use crate::resource::Schema;
@@ -90,14 +90,16 @@ const NOT_BEGUN: u64 = u64::MAX;
 pub struct Feed {
     pub(crate) schema: Arc<Schema>,
     pub(crate) encoder: Arc<dyn Encode>,
+    /// The encoder's: messages are made in it.
+    pub(crate) framing: &'static Framing,
     pub(crate) ring: Reader<Event>,
     snapshot: Arc<ArcSwap<Snapshot>>,
     /// Older snapshots, oldest first: from where past states are undone.
     kept: Arc<ArcSwap<VecDeque<Arc<Snapshot>>>>,
     /// By shard: where what it still needs of the ring begins; [`NOT_BEGUN`] before it is there.
     shards: Arc<[AtomicU64]>,
-    /// Frames that were serialized, by anyone.
-    frames_made: Arc<AtomicU64>,
+    /// Messages that were serialized, by anyone.
+    messages_made: Arc<AtomicU64>,
     /// At least as many keys are unreadable in the state that the ring tells of: raised before the events that make
     /// one unreadable are visible, lowered behind the snapshot in which one is not any more.
     unreadable: Arc<AtomicUsize>,
@@ -188,10 +190,10 @@ impl Feed {
         self.ring.head()
     }
 
-    /// Frames that were serialized since the start, by the publisher and all shards.
+    /// Messages that were serialized since the start, by the publisher and all shards.
     #[must_use]
-    pub fn frames_made(&self) -> u64 {
-        self.frames_made.load(Ordering::Relaxed)
+    pub fn messages_made(&self) -> u64 {
+        self.messages_made.load(Ordering::Relaxed)
     }
 
     /// How many objects of a resource are unreadable now.
@@ -217,8 +219,8 @@ impl Feed {
         &self.schema
     }
 
-    pub(crate) fn frames_counter(&self) -> &AtomicU64 {
-        &self.frames_made
+    pub(crate) fn messages_counter(&self) -> &AtomicU64 {
+        &self.messages_made
     }
 
     /// The first position of the ring that some shard still needs: one that it has not dispatched, or that it owes to a watch
@@ -284,12 +286,13 @@ impl Publisher {
         let index = Snapshot::empty(schema.len(), revision);
         let feed = Feed {
             schema,
+            framing: encoder.framing(),
             encoder,
             ring: reader,
             snapshot: Arc::new(ArcSwap::from_pointee(index.clone())),
             kept: Arc::default(),
             shards: (0..shards).map(|_| AtomicU64::new(NOT_BEGUN)).collect(),
-            frames_made: Arc::new(AtomicU64::new(0)),
+            messages_made: Arc::new(AtomicU64::new(0)),
             unreadable: Arc::new(AtomicUsize::new(0)),
             window_bytes_max: Arc::new(AtomicU64::new(limits.bytes)),
             gaps: Arc::default(),
@@ -543,8 +546,9 @@ impl Publisher {
     fn decode(&mut self, key: Key, revision: Revision, value: &[u8]) -> Arc<Object> {
         let resource = self.feed.schema.get(key.resource());
         let before = self.index.get(&key).map(|before| &**before);
-        let object = Object::new(&mut self.decoder, resource, key.clone(), value, revision, before);
-        self.feed.frames_made.fetch_add(1, Ordering::Relaxed);
+        let object =
+            Object::new(&mut self.decoder, self.feed.framing, resource, key.clone(), value, revision, before);
+        self.feed.messages_made.fetch_add(1, Ordering::Relaxed);
         Arc::new(object)
     }
 
@@ -568,8 +572,8 @@ impl Publisher {
         event.ends_revision = false;
         if deleted {
             // Every watcher that knew the object will want this one.
-            let name = FrameName { kind: FrameKind::Deleted, encoding: Encoding::Json, first: false };
-            let _: &Bytes = event.frame(name, &*self.feed.encoder, &self.feed.frames_made);
+            let name = MessageName { kind: MessageKind::Deleted, encoding: Encoding::Json, first: false };
+            event.message(name, &*self.feed.encoder, &self.feed.messages_made);
         }
         event.share();
         let unreadable = event.refusal().is_some();

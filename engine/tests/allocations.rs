@@ -1,9 +1,11 @@
 //! Allocations per delivery: none, whatever the watchers' interests, the events a round, and who is full.
 //!
 //! A real publisher feeds a real shard with 10,000 watchers. Only the shard's turns are counted: a batch is decoded
-//! once, whoever watches. What may allocate is stated with its bound: a class's first run, a class's bookmark, a frame
+//! once, whoever watches. What may allocate is stated with its bound: a class's first run, a class's bookmark, a message
 //! of another kind.
 
+#[path = "framings/counted.rs"]
+mod counted;
 #[path = "allocations/counting.rs"]
 mod counting;
 
@@ -11,9 +13,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use counted::{COUNTED, Counted};
 use counting::allocations;
 use revcast_engine::change::{Batch, Change};
-use revcast_engine::encoding::{Encoding, JsonOnly};
+use revcast_engine::encoding::Encoding;
+use revcast_engine::framing::{BARE, Framing};
 use revcast_engine::key::{Key, ResourceId};
 use revcast_engine::limits::HEARTBEAT_INTERVAL_DEFAULT;
 use revcast_engine::resource::{Field, Resource, Schema};
@@ -21,7 +25,7 @@ use revcast_engine::revision::Revision;
 use revcast_engine::selector::{FieldSelector, LabelSelector, Selector};
 use revcast_engine::tick::Tick;
 use revcast_engine::{
-    Feed, Outlet, Publisher, RingLimits, Scope, Sent, Shard, ShardConfig, Start, Subscription, Turn,
+    Feed, Outlet, Publisher, RingLimits, Run, Scope, Sent, Shard, ShardConfig, Start, Subscription, Turn,
     WatcherId,
 };
 
@@ -31,8 +35,8 @@ const WARM_UP: u64 = 20;
 const ROUNDS: u64 = 200;
 /// What making one bookmark may ask for: its class's key, its bytes as they grow, what shares them.
 const A_BOOKMARK: u64 = 6;
-/// What making one frame may ask for: the object's text, the frame, its shrinking, what shares it.
-const A_FRAME: u64 = 5;
+/// What making one message may ask for: the object's text, the message's place, the message, its shrinking, what shares it.
+const A_MESSAGE: u64 = 5;
 
 fn pod() -> Resource {
     Resource::new("v1", "Pod", true, vec![Field::at("spec.nodeName")])
@@ -68,13 +72,22 @@ struct Sink {
 }
 
 impl Outlet for Sink {
-    fn send(&mut self, to: WatcherId, bytes: &[u8]) -> Sent {
+    fn send(&mut self, to: WatcherId, run: Run<'_>) -> Sent {
+        let bytes = run.bytes();
         self.sends += 1;
         if self.full.is_some_and(|full| to.slot() % 10 == full) {
             self.stuck.push(to);
             return Sent::Took(bytes.len() / 2);
         }
         Sent::Took(bytes.len())
+    }
+
+    fn heartbeat(&mut self, to: &[WatcherId], sent: &mut Vec<Sent>) {
+        sent.extend(to.iter().map(|_| Sent::Took(1)));
+    }
+
+    fn end(&mut self, _: WatcherId) -> Sent {
+        unreachable!("nothing ends them")
     }
 }
 
@@ -91,11 +104,20 @@ struct World {
 impl World {
     /// A shard with one live watcher for each selector.
     fn new(selectors: impl IntoIterator<Item = Selector>, bookmarks: bool) -> Self {
+        Self::framed(selectors, &COUNTED, bookmarks)
+    }
+
+    /// The same in any framing; messages are made in [`COUNTED`].
+    fn framed(
+        selectors: impl IntoIterator<Item = Selector>,
+        framing: &'static Framing,
+        bookmarks: bool,
+    ) -> Self {
         let mut schema = Schema::new();
         let pods = schema.add(pod());
         let limits = RingLimits { events: 1 << 12, ..RingLimits::default() };
         let (publisher, feed) =
-            Publisher::new(Arc::new(schema), Arc::new(JsonOnly), limits, 1, Revision::ZERO);
+            Publisher::new(Arc::new(schema), Arc::new(Counted), limits, 1, Revision::ZERO);
         let shard = Shard::new(0, feed.clone(), ShardConfig::default());
         let sink = Sink { sends: 0, full: None, stuck: Vec::with_capacity(WATCHERS) };
         let mut world = Self { publisher, feed, shard, sink, pods, revision: 0, now: Tick::ZERO };
@@ -105,6 +127,7 @@ impl World {
                 scope: Scope { resource: pods, namespace: None, name: None },
                 selector,
                 encoding: Encoding::Json,
+                framing,
                 start: Start::Latest,
                 bookmarks,
                 deadline: Tick::from_nanos(u64::MAX),
@@ -156,11 +179,13 @@ impl World {
 #[test]
 fn a_delivery_allocates_nothing() {
     for classes in [1, 100, WATCHERS] {
-        for events in [1, 16] {
-            let mut world = World::new((0..WATCHERS).map(|number| any_pod(number % classes)), false);
+        for (events, framing) in [(1, &COUNTED), (16, &COUNTED), (1, &BARE), (16, &BARE)] {
+            let selectors = (0..WATCHERS).map(|number| any_pod(number % classes));
+            let mut world = World::framed(selectors, framing, false);
             assert_eq!(world.shard.stats().classes, classes as u64);
             let rounds = if classes == WATCHERS { ROUNDS / 10 } else { ROUNDS };
-            assert_eq!(world.rounds(rounds, events), 0, "{classes} classes, {events} events a round");
+            let asked = world.rounds(rounds, events);
+            assert_eq!(asked, 0, "{classes} classes, {events} events a round, framing {framing:?}");
         }
     }
 }
@@ -182,9 +207,9 @@ fn a_match_among_10_000_selectors_allocates_nothing() {
     }
 }
 
-/// Pods that move from node to node are ADDED here and DELETED there: frames that are made once an event, by the shard.
+/// Pods that move from node to node are ADDED here and DELETED there: messages that are made once an event, by the shard.
 #[test]
-fn frames_of_another_kind_allocate_once_an_event() {
+fn messages_of_another_kind_allocate_once_an_event() {
     let mut world = World::new((0..WATCHERS).map(|number| on_node(number % 10)), false);
     let mut asked = 0;
     let (mut sent, mut made) = (0, 0);
@@ -194,15 +219,15 @@ fn frames_of_another_kind_allocate_once_an_event() {
         }
         world.put("p", &format!("node-{}", round % 10));
         world.publisher.publish();
-        let before = world.feed.frames_made();
+        let before = world.feed.messages_made();
         asked += allocations(|| world.turn_all());
         if round >= WARM_UP {
-            made += world.feed.frames_made() - before;
+            made += world.feed.messages_made() - before;
         }
     }
     assert_eq!(made, 2 * ROUNDS);
     assert_eq!(world.shard.stats().events_sent - sent, 2 * ROUNDS * WATCHERS as u64 / 10);
-    assert!(asked <= A_FRAME * made, "{asked} for {made} frames");
+    assert!(asked <= A_MESSAGE * made, "{asked} for {made} messages");
 }
 
 #[test]
@@ -238,8 +263,9 @@ fn a_bookmark_allocates_once_a_class() {
 /// One in ten is full in each round, others each time. Then they take pages, made again from the ring.
 #[test]
 fn being_full_and_catching_up_allocates_nothing() {
-    for events in [1, 16] {
-        let mut world = World::new((0..WATCHERS).map(|number| any_pod(number % 100)), false);
+    for (events, framing) in [(1, &COUNTED), (16, &COUNTED), (1, &BARE), (16, &BARE)] {
+        let selectors = (0..WATCHERS).map(|number| any_pod(number % 100));
+        let mut world = World::framed(selectors, framing, false);
         let mut asked = 0;
         for round in 0..WARM_UP + ROUNDS / 4 {
             if round == WARM_UP {
@@ -263,6 +289,6 @@ fn being_full_and_catching_up_allocates_nothing() {
         }
         let sent = (WARM_UP + ROUNDS / 4) * 2 * events * WATCHERS as u64;
         assert_eq!(world.shard.stats().events_sent, sent, "nobody missed anything");
-        assert_eq!(asked, 0, "{events} events a round");
+        assert_eq!(asked, 0, "{events} events a round, framing {framing:?}");
     }
 }

@@ -5,17 +5,21 @@ use std::sync::Arc;
 
 use revcast_engine::change::{Batch, Change};
 use revcast_engine::encoding::{Encoding, JsonOnly};
+use revcast_engine::framing::BARE;
 use revcast_engine::key::{Key, ResourceId};
 use revcast_engine::resource::{Resource, Schema};
 use revcast_engine::revision::Revision;
 use revcast_engine::selector::Selector;
 use revcast_engine::tick::Tick;
 use revcast_engine::{
-    End, Ended, Outlet, Publisher, RingLimits, Scope, Sent, Shard, ShardConfig, Start, Subscription, Turn,
-    WatcherId,
+    End, Ended, Outlet, Publisher, RingLimits, Run, Scope, Sent, Shard, ShardConfig, Start, Subscription,
+    Turn, WatcherId,
 };
 
-/// Takes up to `room` bytes of each watch, and everything when there is none set.
+/// What a stream ends with.
+const END: &str = "the end";
+
+/// Takes up to `room` bytes of each watch, and everything when there is none set. Its ends need no room.
 #[derive(Debug, Default)]
 struct Pipes {
     received: HashMap<WatcherId, Vec<u8>>,
@@ -23,18 +27,28 @@ struct Pipes {
 }
 
 impl Outlet for Pipes {
-    fn send(&mut self, to: WatcherId, bytes: &[u8]) -> Sent {
+    fn send(&mut self, to: WatcherId, run: Run<'_>) -> Sent {
+        let bytes = run.bytes();
         let received = self.received.entry(to).or_default();
         let room = self.room.get(&to).map_or(usize::MAX, |room| room.saturating_sub(received.len()));
         let taken = bytes.len().min(room);
         received.extend_from_slice(&bytes[..taken]);
         Sent::Took(taken)
     }
+
+    fn heartbeat(&mut self, _: &[WatcherId], _: &mut Vec<Sent>) {
+        unreachable!("no time passes")
+    }
+
+    fn end(&mut self, to: WatcherId) -> Sent {
+        self.received.entry(to).or_default().extend_from_slice(END.as_bytes());
+        Sent::Took(END.len())
+    }
 }
 
 impl Pipes {
     fn text(&self, id: WatcherId) -> &str {
-        self.received.get(&id).map_or("", |bytes| std::str::from_utf8(bytes).expect("frames are text"))
+        self.received.get(&id).map_or("", |bytes| std::str::from_utf8(bytes).expect("messages are text"))
     }
 }
 
@@ -47,6 +61,7 @@ fn wish(resource: ResourceId, start: Start) -> Subscription {
         scope: Scope { resource, namespace: None, name: None },
         selector: Selector::everything(),
         encoding: Encoding::Json,
+        framing: &BARE,
         start,
         bookmarks: true,
         deadline: Tick::from_nanos(u64::MAX),
@@ -60,6 +75,11 @@ fn write(publisher: &mut Publisher, resource: ResourceId, revision: u64) {
     let changes = vec![Change { key: Key::new(resource, Some("n"), &format!("a{revision}")), value }];
     publisher.handle_batch(&Batch { revision: Revision::new(revision), changes }, 0).expect("newer");
     publisher.publish();
+}
+
+/// Behind a whole message, and nothing comes after it.
+fn ends_once(text: &str) -> bool {
+    text.strip_suffix(END).is_some_and(|before| before.ends_with("}\n") && !before.contains(END))
 }
 
 #[test]
@@ -78,7 +98,7 @@ fn one_watch_ends_in_any_phase_and_others_go_on() {
     settle(&mut shard, &mut pipes);
     write(&mut publisher, resource, 6);
     settle(&mut shard, &mut pipes);
-    assert_eq!(pipes.text(slow).len(), 10, "the slow one stands within a frame");
+    assert_eq!(pipes.text(slow).len(), 10, "the slow one stands within a message");
 
     for id in [live, parked, slow] {
         shard.dismiss(id, End::Dismissed);
@@ -88,10 +108,10 @@ fn one_watch_ends_in_any_phase_and_others_go_on() {
     let ended: Vec<Ended> = std::iter::from_fn(|| shard.poll_ended()).collect();
     let clean = |id| Ended { id, clean: true, why: End::Dismissed };
     assert_eq!(ended, [clean(live), clean(parked)]);
-    assert!(pipes.text(live).contains("BOOKMARK") && pipes.text(live).ends_with("0\r\n\r\n"));
-    assert_eq!(pipes.text(parked), "0\r\n\r\n");
+    assert!(pipes.text(live).contains("BOOKMARK") && ends_once(pipes.text(live)));
+    assert_eq!(pipes.text(parked), END);
 
-    // The slow one gets the rest of its frame and the end, and nothing that is newer.
+    // The slow one gets the rest of its message and the end, and nothing that is newer.
     write(&mut publisher, resource, 7);
     settle(&mut shard, &mut pipes);
     pipes.room.remove(&slow);
@@ -99,10 +119,10 @@ fn one_watch_ends_in_any_phase_and_others_go_on() {
     settle(&mut shard, &mut pipes);
     assert_eq!(shard.poll_ended(), Some(clean(slow)));
     assert!(pipes.text(slow).contains("a6") && !pipes.text(slow).contains("a7"), "{}", pipes.text(slow));
-    assert!(pipes.text(slow).ends_with("0\r\n\r\n"));
+    assert!(ends_once(pipes.text(slow)));
 
     assert!(pipes.text(other).contains("a6") && pipes.text(other).contains("a7"));
-    assert!(!pipes.text(other).ends_with("0\r\n\r\n"));
+    assert!(!pipes.text(other).contains(END));
     // One that is over, or whose slot another watch has, is nobody's.
     let next = shard.subscribe(wish(resource, Start::Latest), Tick::ZERO);
     for id in [live, parked, slow] {

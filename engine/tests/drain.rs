@@ -6,13 +6,15 @@ use std::time::Duration;
 
 use revcast_engine::change::{Batch, Change};
 use revcast_engine::encoding::{Encode, Encoding, View};
+use revcast_engine::framing::BARE;
 use revcast_engine::key::{Key, ResourceId};
 use revcast_engine::resource::{Resource, Schema};
 use revcast_engine::revision::Revision;
 use revcast_engine::selector::Selector;
 use revcast_engine::tick::Tick;
 use revcast_engine::{
-    End, Outlet, Publisher, RingLimits, Scope, Sent, Shard, ShardConfig, Start, Subscription, Turn, WatcherId,
+    End, Outlet, Publisher, RingLimits, Run, Scope, Sent, Shard, ShardConfig, Start, Subscription, Turn,
+    WatcherId,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -22,23 +24,35 @@ const SECOND: Duration = Duration::from_secs(1);
 struct Plain;
 
 impl Encode for Plain {
-    fn append(&self, _: &mut Vec<u8>, _: View<'_>) {
+    fn event(&self, _: &mut Vec<u8>, _: View<'_>) {
         unreachable!("nobody asks for another encoding")
     }
 
-    fn first_differs(&self, _: u8) -> bool {
+    fn first_differs(&self, _: u32) -> bool {
         false
     }
 }
 
-/// Takes everything, and remembers the last of each.
+/// What a stream ends with.
+const END: &[u8] = b"the end";
+
+/// Takes everything, and remembers it.
 #[derive(Debug, Default)]
 struct Clients(Vec<(WatcherId, Vec<u8>)>);
 
 impl Outlet for Clients {
-    fn send(&mut self, to: WatcherId, bytes: &[u8]) -> Sent {
-        self.0.push((to, bytes.to_vec()));
-        Sent::Took(bytes.len())
+    fn send(&mut self, to: WatcherId, run: Run<'_>) -> Sent {
+        self.0.push((to, run.bytes().to_vec()));
+        Sent::Took(run.bytes().len())
+    }
+
+    fn heartbeat(&mut self, _: &[WatcherId], _: &mut Vec<Sent>) {
+        unreachable!("they are off")
+    }
+
+    fn end(&mut self, to: WatcherId) -> Sent {
+        self.0.push((to, END.to_vec()));
+        Sent::Took(END.len())
     }
 }
 
@@ -82,6 +96,7 @@ impl Stand {
                 scope: Scope { resource: self.resource, namespace: Some("n".into()), name: None },
                 selector: Selector::everything(),
                 encoding: Encoding::Json,
+                framing: &BARE,
                 start: Start::Latest,
                 bookmarks,
                 deadline: Tick::from_nanos(u64::MAX),
@@ -172,7 +187,7 @@ fn each_is_told_what_it_takes() {
     }
     assert_eq!(told.len(), 4);
     for (number, (_, said)) in told.iter().enumerate() {
-        assert!(said.ends_with("0\r\n\r\n"), "the last chunk: {said}");
+        assert!(said.ends_with("the end") && said.matches("the end").count() == 1, "{said}");
         assert_eq!(said.contains("BOOKMARK"), number % 2 == 0, "{said}");
         let last = if number < 2 { r#""resourceVersion":"7""# } else { r#""resourceVersion":"8""# };
         assert_eq!(said.contains(last), number % 2 == 0 || number > 1, "{number}: {said}");

@@ -1,12 +1,17 @@
 //! A shard that has always something newer to hand out: who fell behind once must get on as the others do, and get every
 //! byte once, wherever he stands in a page that others have too.
 
+#[path = "framings/counted.rs"]
+mod counted;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use counted::{COUNTED, Counted};
 use revcast_engine::change::{Batch, Change};
-use revcast_engine::encoding::{Encoding, JsonOnly};
+use revcast_engine::encoding::Encoding;
+use revcast_engine::framing::{BARE, Framing};
 use revcast_engine::key::{Key, ResourceId};
 use revcast_engine::limits::ROUND_REQUIREMENTS;
 use revcast_engine::resource::{Resource, Schema};
@@ -14,7 +19,7 @@ use revcast_engine::revision::Revision;
 use revcast_engine::selector::{FieldSelector, LabelSelector, Selector};
 use revcast_engine::tick::Tick;
 use revcast_engine::{
-    Outlet, Publisher, RingLimits, Scope, Sent, Shard, ShardConfig, Start, Subscription, WatcherId,
+    Outlet, Publisher, RingLimits, Run, Scope, Sent, Shard, ShardConfig, Start, Subscription, WatcherId,
 };
 
 const WATCHERS: usize = 200;
@@ -31,7 +36,8 @@ struct Sockets {
 }
 
 impl Outlet for Sockets {
-    fn send(&mut self, to: WatcherId, bytes: &[u8]) -> Sent {
+    fn send(&mut self, to: WatcherId, run: Run<'_>) -> Sent {
+        let bytes = run.bytes();
         self.now = self.now.plus(SEND);
         let slot = to.slot();
         let full = self.filling && !slot.is_multiple_of(10);
@@ -42,6 +48,19 @@ impl Outlet for Sockets {
         }
         Sent::Took(taken)
     }
+
+    fn heartbeat(&mut self, _: &[WatcherId], _: &mut Vec<Sent>) {
+        unreachable!("they are off")
+    }
+
+    fn end(&mut self, _: WatcherId) -> Sent {
+        unreachable!("nothing ends them")
+    }
+}
+
+/// Of the watcher in a slot.
+fn framing(slot: usize) -> &'static Framing {
+    if slot.is_multiple_of(2) { &COUNTED } else { &BARE }
 }
 
 struct World {
@@ -58,7 +77,7 @@ impl World {
         let configs = schema.add(Resource::new("v1", "ConfigMap", true, Vec::new()));
         let (publisher, feed) = Publisher::new(
             Arc::new(schema),
-            Arc::new(JsonOnly),
+            Arc::new(Counted),
             RingLimits { events: 1 << 12, ..RingLimits::default() },
             1,
             Revision::ZERO,
@@ -66,18 +85,20 @@ impl World {
         let shard = Shard::new(0, feed, ShardConfig { heartbeat_interval: None, ..ShardConfig::default() });
         let sockets = Sockets { taken: Vec::new(), now: Tick::ZERO, filling: false, stuck: Vec::new() };
         let mut world = Self { publisher, shard, sockets, configs, revision: 0 };
-        for _ in 0..WATCHERS {
-            world.subscribe(Selector::default());
+        for number in 0..WATCHERS {
+            // Half of them in the framing that messages are made in, in one class; half in another.
+            world.subscribe(Selector::default(), framing(number));
         }
         world
     }
 
     /// One more watcher, from now on.
-    fn subscribe(&mut self, selector: Selector) {
+    fn subscribe(&mut self, selector: Selector, framing: &'static Framing) {
         let wish = Subscription {
             scope: Scope { resource: self.configs, namespace: None, name: None },
             selector,
             encoding: Encoding::Json,
+            framing,
             start: Start::Latest,
             bookmarks: false,
             deadline: Tick::from_nanos(u64::MAX),
@@ -140,10 +161,16 @@ fn those_behind_in_a_busy_shard_become_live_again() {
         world.shard.turn(&mut world.sockets, now);
     }
     assert_eq!(world.shard.stats().live, WATCHERS as u64);
-    let first = &world.sockets.taken[0];
-    assert_eq!(first.iter().filter(|byte| **byte == b'\n').count() as u64 / 3, world.revision);
+    let firsts = [&world.sockets.taken[0], &world.sockets.taken[1]];
+    let mut counted = Vec::new();
+    for line in firsts[1].split_inclusive(|byte| *byte == b'\n') {
+        COUNTED.push(&mut counted, line);
+    }
+    assert!(counted == *firsts[0], "the same messages in both framings");
     for (slot, taken) in world.sockets.taken.iter().enumerate() {
-        assert!(taken == first, "watcher {slot} got other bytes than the first");
+        let first = firsts[slot % 2];
+        assert_eq!(taken.iter().filter(|byte| **byte == b'\n').count() as u64, world.revision);
+        assert!(taken == first, "watcher {slot} got other bytes than the first in its framing");
     }
 }
 
@@ -154,7 +181,7 @@ fn a_round_ends_early_where_thousands_of_selectors_are_asked() {
     let labels: Vec<String> = (0..3_000).map(long).collect();
     for text in &labels {
         let asked = LabelSelector::parse(text).expect("a selector");
-        world.subscribe(Selector::new(asked, FieldSelector::default()));
+        world.subscribe(Selector::new(asked, FieldSelector::default()), &COUNTED);
     }
     while world.shard.stats().live < (WATCHERS + labels.len()) as u64 {
         world.shard.turn(&mut world.sockets, Tick::ZERO);
@@ -165,7 +192,7 @@ fn a_round_ends_early_where_thousands_of_selectors_are_asked() {
         let now = world.sockets.now;
         world.shard.turn(&mut world.sockets, now);
     }
-    // Each asks 3,000 classes with 20 requirements, and one with none.
+    // Each asks 3,000 classes with 20 requirements, and two with none.
     let taken = world.shard.stats().events_dispatched - before.events_dispatched;
-    assert_eq!(taken, (ROUND_REQUIREMENTS as u64).div_ceil(labels.len() as u64 * 21 + 1));
+    assert_eq!(taken, (ROUND_REQUIREMENTS as u64).div_ceil(labels.len() as u64 * 21 + 2));
 }

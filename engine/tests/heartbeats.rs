@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use revcast_engine::change::{Batch, Change};
 use revcast_engine::encoding::{Encoding, JsonOnly};
+use revcast_engine::framing::BARE;
 use revcast_engine::key::{Key, ResourceId};
 use revcast_engine::limits::TIMER_STEPS;
 use revcast_engine::resource::{Resource, Schema};
@@ -13,7 +14,8 @@ use revcast_engine::revision::Revision;
 use revcast_engine::selector::Selector;
 use revcast_engine::tick::Tick;
 use revcast_engine::{
-    Outlet, Publisher, RingLimits, Scope, Sent, Shard, ShardConfig, Start, Subscription, Turn, WatcherId,
+    End, Ended, Outlet, Publisher, RingLimits, Run, Scope, Sent, Shard, ShardConfig, Start, Subscription,
+    Turn, WatcherId,
 };
 
 const INTERVAL: Duration = Duration::from_secs(16);
@@ -23,17 +25,33 @@ const EARLY_MAX: Duration =
     INTERVAL.checked_div(10).unwrap().checked_add(INTERVAL.checked_div(TIMER_STEPS).unwrap()).unwrap();
 const WATCHERS: u8 = 200;
 
-/// When each watch was sent something.
+/// Bytes of a heartbeat, on this wire.
+const BEAT: usize = 3;
+
+/// When each watch was sent something, or offered a heartbeat.
 #[derive(Debug, Default)]
 struct Clocked {
     now: Tick,
     sent: HashMap<WatcherId, Vec<Tick>>,
+    /// What becomes of heartbeats that are not taken whole.
+    beats: HashMap<WatcherId, Sent>,
 }
 
 impl Outlet for Clocked {
-    fn send(&mut self, to: WatcherId, bytes: &[u8]) -> Sent {
+    fn send(&mut self, to: WatcherId, run: Run<'_>) -> Sent {
         self.sent.entry(to).or_default().push(self.now);
-        Sent::Took(bytes.len())
+        Sent::Took(run.bytes().len())
+    }
+
+    fn heartbeat(&mut self, to: &[WatcherId], sent: &mut Vec<Sent>) {
+        for id in to {
+            self.sent.entry(*id).or_default().push(self.now);
+            sent.push(self.beats.get(id).copied().unwrap_or(Sent::Took(BEAT)));
+        }
+    }
+
+    fn end(&mut self, _: WatcherId) -> Sent {
+        unreachable!("nothing ends them")
     }
 }
 
@@ -59,6 +77,7 @@ impl World {
             scope: Scope { resource: self.maps, namespace: None, name: None },
             selector: Selector::everything(),
             encoding: Encoding::Json,
+            framing: &BARE,
             start: Start::Latest,
             bookmarks: false,
             deadline: Tick::from_nanos(u64::MAX),
@@ -130,4 +149,32 @@ fn an_event_puts_them_off_and_nobody_is_quiet_for_longer_than_the_interval() {
             assert_eq!(pair[1].since(pair[0]), INTERVAL, "of {sent:?}");
         }
     }
+}
+
+#[test]
+fn only_heartbeats_that_are_on_their_way_count_and_nothing_is_owed_of_the_others() {
+    let mut world = World::new();
+    let ids: Vec<_> = (0..4).map(|_| world.open(0)).collect();
+    // One takes it, one begins to, one has no room, and of one the peer is gone.
+    for (id, what) in ids[1..].iter().zip([Sent::Took(1), Sent::Took(0), Sent::Gone]) {
+        world.outlet.beats.insert(*id, what);
+    }
+    world.run(INTERVAL + STEP);
+    let stats = world.shard.stats();
+    assert_eq!((stats.heartbeats_sent, stats.bytes_sent, stats.blocked), (2, BEAT as u64 + 1, 0));
+    assert_eq!((stats.watchers, stats.live), (3, 3), "all others go on as before");
+    let ended: Vec<_> = std::iter::from_fn(|| world.shard.poll_ended()).collect();
+    assert_eq!(ended, [Ended { id: ids[3], clean: false, why: End::Gone }]);
+    // The next one is an interval later for who had no room as for the others, and events come as they do to them.
+    world.run(INTERVAL);
+    assert_eq!(world.shard.stats().heartbeats_sent, 4);
+    world.write();
+    world.run(STEP);
+    let event = world.outlet.now;
+    for id in &ids[..3] {
+        let sent = &world.outlet.sent[id];
+        assert_eq!((sent.len(), sent.last()), (3, Some(&event)), "{sent:?}");
+        assert_eq!(sent[1].since(sent[0]), INTERVAL);
+    }
+    assert_eq!(world.shard.stats().events_sent, 3);
 }

@@ -1,6 +1,8 @@
 //! One revision of very many events for very many selectors: a turn stays short, memory stays what it was, and everybody is
 //! sent everything once, whoever comes and goes while the revision is being sorted.
 
+#[path = "framings/counted.rs"]
+mod counted;
 #[path = "allocations/counting.rs"]
 mod counting;
 
@@ -8,9 +10,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use counted::{COUNTED, Counted};
 use counting::held;
 use revcast_engine::change::{Batch, Change};
-use revcast_engine::encoding::{Encoding, JsonOnly};
+use revcast_engine::encoding::Encoding;
+use revcast_engine::framing::{BARE, Framing};
 use revcast_engine::key::{Key, ResourceId};
 use revcast_engine::limits::{PAGE_SCAN, SENDS_PER_TURN};
 use revcast_engine::resource::{Resource, Schema};
@@ -18,7 +22,7 @@ use revcast_engine::revision::Revision;
 use revcast_engine::selector::{FieldSelector, LabelSelector, Selector};
 use revcast_engine::tick::Tick;
 use revcast_engine::{
-    Feed, Outlet, Publisher, RingLimits, Scope, Sent, Shard, ShardConfig, Start, Subscription, Turn,
+    Feed, Outlet, Publisher, RingLimits, Run, Scope, Sent, Shard, ShardConfig, Start, Subscription, Turn,
     WatcherId,
 };
 
@@ -26,16 +30,24 @@ const OBJECTS: usize = 20_000;
 const CLASSES: usize = 100;
 const WATCHERS: usize = 3 * CLASSES;
 
-/// Takes everything, and counts the frames.
+/// Takes everything, and counts the messages.
 #[derive(Debug, Default)]
 struct Sockets(HashMap<WatcherId, usize>);
 
 impl Outlet for Sockets {
-    fn send(&mut self, to: WatcherId, bytes: &[u8]) -> Sent {
-        // A chunk has three: one after its length, one of its line, one after it.
-        let frames = bytes.iter().filter(|byte| **byte == b'\n').count() / 3;
-        *self.0.entry(to).or_default() += frames;
-        Sent::Took(bytes.len())
+    fn send(&mut self, to: WatcherId, run: Run<'_>) -> Sent {
+        // Each is one line, in both framings.
+        let messages = run.bytes().iter().filter(|byte| **byte == b'\n').count();
+        *self.0.entry(to).or_default() += messages;
+        Sent::Took(run.bytes().len())
+    }
+
+    fn heartbeat(&mut self, _: &[WatcherId], _: &mut Vec<Sent>) {
+        unreachable!("they are off")
+    }
+
+    fn end(&mut self, _: WatcherId) -> Sent {
+        Sent::Took(0)
     }
 }
 
@@ -55,7 +67,7 @@ impl World {
         let maps = schema.add(Resource::new("v1", "ConfigMap", true, Vec::new()));
         let limits = RingLimits { events: 1 << 16, ..RingLimits::default() };
         let (mut publisher, feed) =
-            Publisher::new(Arc::new(schema), Arc::new(JsonOnly), limits, 1, Revision::ZERO);
+            Publisher::new(Arc::new(schema), Arc::new(Counted), limits, 1, Revision::ZERO);
         for number in 0..OBJECTS {
             publisher.load(key(maps, number), Revision::new(1), &value(number, "web"));
         }
@@ -65,7 +77,9 @@ impl World {
         let sockets = Sockets::default();
         let mut world = Self { publisher, feed, shard, sockets, maps, watchers: Vec::new() };
         for number in 0..WATCHERS {
-            let id = world.watch(&format!("app=web,tier!=n{}", number % CLASSES), Start::Latest);
+            // Each other class in another framing than that which messages are made in.
+            let framing = if number.is_multiple_of(2) { &COUNTED } else { &BARE };
+            let id = world.watch(&format!("app=web,tier!=n{}", number % CLASSES), framing, Start::Latest);
             world.watchers.push(id);
         }
         world.settle();
@@ -73,12 +87,13 @@ impl World {
         world
     }
 
-    fn watch(&mut self, labels: &str, start: Start) -> WatcherId {
+    fn watch(&mut self, labels: &str, framing: &'static Framing, start: Start) -> WatcherId {
         let labels = LabelSelector::parse(labels).expect("a selector");
         let wish = Subscription {
             scope: Scope { resource: self.maps, namespace: None, name: None },
             selector: Selector::new(labels, FieldSelector::default()),
             encoding: Encoding::Json,
+            framing,
             start,
             bookmarks: false,
             deadline: Tick::from_nanos(u64::MAX),
@@ -88,7 +103,7 @@ impl World {
         self.shard.subscribe(wish, Tick::ZERO)
     }
 
-    /// A revision in which the first objects become those of another app: DELETED to everybody, in frames that the shard
+    /// A revision in which the first objects become those of another app: DELETED to everybody, in messages that the shard
     /// makes when it comes to them.
     fn change(&mut self, revision: u64, objects: usize, app: &str) {
         let change = |number| Change { key: key(self.maps, number), value: Some(value(number, app)) };
@@ -106,7 +121,7 @@ impl World {
         while self.turn() == Turn::Again {}
     }
 
-    fn frames(&self, id: WatcherId) -> usize {
+    fn messages(&self, id: WatcherId) -> usize {
         self.sockets.0.get(&id).copied().unwrap_or(0)
     }
 }
@@ -123,15 +138,15 @@ fn value(number: usize, app: &str) -> Bytes {
 }
 
 #[test]
-fn a_turn_is_short_and_no_class_keeps_the_frames() {
+fn a_turn_is_short_and_no_class_keeps_the_messages() {
     let mut world = World::new();
     world.change(2, OBJECTS, "db");
     let before = held();
     let (mut made, mut left, mut most) = (0, 0, 0);
     loop {
-        let was = (world.feed.frames_made(), world.shard.stats().live);
+        let was = (world.feed.messages_made(), world.shard.stats().live);
         let turn = world.turn();
-        made = made.max(world.feed.frames_made() - was.0);
+        made = made.max(world.feed.messages_made() - was.0);
         left = left.max(was.1.saturating_sub(world.shard.stats().live));
         most = most.max(held() - before);
         if turn != Turn::Again {
@@ -140,12 +155,12 @@ fn a_turn_is_short_and_no_class_keeps_the_frames() {
     }
     assert!(made <= PAGE_SCAN as u64, "{made} events were sorted in one turn");
     assert!(left <= SENDS_PER_TURN as u64, "{left} watchers were left to the ring in one turn");
-    // The frames themselves stay in the ring: 300 bytes each, and a little.
+    // The messages themselves stay in the ring: 300 bytes each, and a little.
     let ring = i64::try_from(400 * OBJECTS).expect("small");
     assert!(most < ring + (8 << 20), "{most} bytes were held meanwhile");
     assert!(held() - before < ring + (2 << 20), "{} bytes are kept", held() - before);
     for &id in &world.watchers {
-        assert_eq!(world.frames(id), OBJECTS, "{id:?}");
+        assert_eq!(world.messages(id), OBJECTS, "{id:?}");
     }
     assert_eq!(world.shard.stats().live, WATCHERS as u64);
 }
@@ -167,18 +182,18 @@ fn who_comes_and_goes_while_a_revision_is_sorted_has_everything_once() {
     // A class goes, and another one gets its number. It has what comes after the revision.
     let gone: Vec<WatcherId> = world.watchers.iter().copied().step_by(CLASSES).collect();
     gone.iter().for_each(|&id| assert!(world.shard.forget(id).is_some()));
-    let newcomer = world.watch("app=db", Start::Latest);
+    let newcomer = world.watch("app=db", &COUNTED, Start::Latest);
     // One of a class goes, and another one comes to it that wants all of the revision.
     assert!(world.shard.forget(world.watchers[1]).is_some());
-    let again = world.watch("app=web,tier!=n1", Start::After(Revision::new(1)));
+    let again = world.watch("app=web,tier!=n1", &BARE, Start::After(Revision::new(1)));
     world.settle();
     world.change(3, 1, "ui");
     world.settle();
-    assert_eq!((world.frames(newcomer), world.frames(again)), (1, OBJECTS));
+    assert_eq!((world.messages(newcomer), world.messages(again)), (1, OBJECTS));
     let staying = world.watchers.iter().filter(|id| !gone.contains(id) && **id != world.watchers[1]);
     let mut count = 0;
     for &id in staying {
-        assert_eq!(world.frames(id), OBJECTS, "{id:?}");
+        assert_eq!(world.messages(id), OBJECTS, "{id:?}");
         count += 1;
     }
     assert_eq!((count, world.shard.stats().live), (WATCHERS - 4, WATCHERS as u64 - 2));
@@ -206,6 +221,6 @@ fn what_is_compacted_while_a_revision_is_sorted_stays_until_it_is_sent() {
     let stats = world.shard.stats();
     assert_eq!((stats.evicted, stats.live), (0, WATCHERS as u64));
     for &id in &world.watchers {
-        assert_eq!(world.frames(id), OBJECTS, "{id:?}");
+        assert_eq!(world.messages(id), OBJECTS, "{id:?}");
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use revcast_engine::change::{Batch, Change};
 use revcast_engine::encoding::{Encoding, JsonOnly};
+use revcast_engine::framing::BARE;
 use revcast_engine::key::{Key, ResourceId};
 use revcast_engine::limits::PAGE_SCAN;
 use revcast_engine::resource::{Resource, Schema};
@@ -12,18 +13,30 @@ use revcast_engine::revision::Revision;
 use revcast_engine::selector::Selector;
 use revcast_engine::tick::Tick;
 use revcast_engine::{
-    Outlet, Publisher, RingLimits, Scope, Sent, Shard, ShardConfig, Start, Subscription, Turn, WatcherId,
+    Outlet, Publisher, RingLimits, Run, Scope, Sent, Shard, ShardConfig, Start, Subscription, Turn, WatcherId,
 };
 
 const MAPS: ResourceId = ResourceId::new(0);
+
+/// What a stream ends with.
+const END: &[u8] = b"the end\n";
 
 #[derive(Default)]
 struct Socket(Vec<u8>);
 
 impl Outlet for Socket {
-    fn send(&mut self, _: WatcherId, bytes: &[u8]) -> Sent {
-        self.0.extend_from_slice(bytes);
-        Sent::Took(bytes.len())
+    fn send(&mut self, _: WatcherId, run: Run<'_>) -> Sent {
+        self.0.extend_from_slice(run.bytes());
+        Sent::Took(run.bytes().len())
+    }
+
+    fn heartbeat(&mut self, _: &[WatcherId], _: &mut Vec<Sent>) {
+        unreachable!("no time passes")
+    }
+
+    fn end(&mut self, _: WatcherId) -> Sent {
+        self.0.extend_from_slice(END);
+        Sent::Took(END.len())
     }
 }
 
@@ -57,12 +70,13 @@ impl World {
         while self.shard.turn(socket, Tick::ZERO) == Turn::Again {}
     }
 
-    /// What a watch of a namespace gets that begins after `revision`: the events, as type and name.
+    /// What a watch of a namespace gets that begins after `revision`: the types of the events, and the end.
     fn after(&mut self, revision: u64, namespace: &str) -> Vec<String> {
         let wish = Subscription {
             scope: Scope { resource: MAPS, namespace: Some(namespace.into()), name: None },
             selector: Selector::everything(),
             encoding: Encoding::Json,
+            framing: &BARE,
             start: Start::After(Revision::new(revision)),
             bookmarks: false,
             deadline: Tick::from_nanos(u64::MAX),
@@ -75,6 +89,9 @@ impl World {
         self.shard.forget(id);
         let text = String::from_utf8(socket.0).expect("text");
         let told = |line: &str| {
+            if line.as_bytes() == END.trim_ascii_end() {
+                return Some(line.to_owned());
+            }
             let kind = line.split('"').nth(3)?.to_owned();
             let code = line.split_once("\"code\":").map(|(_, code)| code[..3].to_owned());
             Some(match code {
@@ -82,7 +99,7 @@ impl World {
                 None => kind,
             })
         };
-        text.lines().filter(|line| line.starts_with('{')).filter_map(told).collect()
+        text.lines().map(|line| told(line).unwrap_or_else(|| format!("{line:?}"))).collect()
     }
 }
 
@@ -119,10 +136,10 @@ fn of_a_revision_that_is_forgotten_in_part_nothing_is_skipped() {
     world.commit(3, "a", &names(1), true);
     assert_eq!(world.after(1, "a").len(), 6, "all four of 1, and what is newer");
     world.commit(4, "a", &names(4), true);
-    assert_eq!(world.after(1, "a"), ["ERROR 410"], "two of four are left");
+    assert_eq!(world.after(1, "a"), ["ERROR 410", "the end"], "two of four are left");
     assert_eq!(world.after(2, "a").len(), 5);
     world.commit(5, "a", &names(8), true);
-    assert_eq!(world.after(4, "a"), ["ERROR 410"]);
+    assert_eq!(world.after(4, "a"), ["ERROR 410", "the end"]);
     assert_eq!(world.after(5, "a").len(), 8, "the newest revision stays whole, however large");
 }
 
@@ -134,8 +151,8 @@ fn a_revision_larger_than_the_ring_comes_whole_and_again() {
     world.commit(1, "a", &many, true);
     world.commit(2, "a", &many, false);
     assert_eq!(world.after(2, "a").len(), many.len());
-    assert_eq!(world.after(1, "a"), ["ERROR 410"]);
+    assert_eq!(world.after(1, "a"), ["ERROR 410", "the end"]);
     world.commit(3, "b", &names(1), true);
-    assert_eq!(world.after(2, "a"), ["ERROR 410"]);
+    assert_eq!(world.after(2, "a"), ["ERROR 410", "the end"]);
     assert_eq!(world.after(3, "a"), [""; 0]);
 }

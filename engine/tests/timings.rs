@@ -6,13 +6,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use revcast_engine::change::{Batch, Change};
 use revcast_engine::encoding::{Encoding, JsonOnly};
+use revcast_engine::framing::BARE;
 use revcast_engine::key::{Key, ResourceId};
 use revcast_engine::resource::{Resource, Schema};
 use revcast_engine::revision::Revision;
 use revcast_engine::selector::Selector;
 use revcast_engine::tick::Tick;
 use revcast_engine::{
-    End, Feed, Lag, Outlet, Publisher, RingLimits, Scope, Sent, Shard, ShardConfig, Start, Subscription,
+    End, Feed, Lag, Outlet, Publisher, RingLimits, Run, Scope, Sent, Shard, ShardConfig, Start, Subscription,
     Turn, WatcherId,
 };
 
@@ -23,15 +24,30 @@ struct Sink {
     gone: Option<WatcherId>,
 }
 
-impl Outlet for Sink {
-    fn send(&mut self, to: WatcherId, bytes: &[u8]) -> Sent {
+impl Sink {
+    fn take(&self, to: WatcherId, bytes: usize) -> Sent {
         if self.gone == Some(to) {
             Sent::Gone
         } else if self.full == Some(to) {
             Sent::Took(0)
         } else {
-            Sent::Took(bytes.len())
+            Sent::Took(bytes)
         }
+    }
+}
+
+impl Outlet for Sink {
+    fn send(&mut self, to: WatcherId, run: Run<'_>) -> Sent {
+        self.take(to, run.bytes().len())
+    }
+
+    fn heartbeat(&mut self, to: &[WatcherId], sent: &mut Vec<Sent>) {
+        sent.extend(to.iter().map(|id| self.take(*id, 1)));
+    }
+
+    fn end(&mut self, to: WatcherId) -> Sent {
+        assert_ne!(self.full, Some(to), "it waits for its socket");
+        self.take(to, 1)
     }
 }
 
@@ -61,6 +77,7 @@ impl World {
             scope: Scope { resource: self.maps, namespace: None, name: None },
             selector: Selector::default(),
             encoding: Encoding::Json,
+            framing: &BARE,
             start,
             bookmarks: false,
             deadline: self.now.plus(lives),

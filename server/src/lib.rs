@@ -30,3 +30,4 @@ pub mod serve;
 pub mod source;
 pub mod tls;
 mod vital;
+pub mod wire;

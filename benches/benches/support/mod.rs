@@ -8,13 +8,14 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use revcast_engine::change::{Batch, Change};
 use revcast_engine::encoding::{Encoding, JsonOnly};
+use revcast_engine::framing::BARE;
 use revcast_engine::key::{Key, ResourceId};
 use revcast_engine::resource::{Field, Resource, Schema};
 use revcast_engine::revision::Revision;
 use revcast_engine::selector::Selector;
 use revcast_engine::tick::Tick;
 use revcast_engine::{
-    Feed, Outlet, Publisher, RingLimits, Scope, Sent, Shard, ShardConfig, Start, Subscription, Turn,
+    Feed, Outlet, Publisher, RingLimits, Run, Scope, Sent, Shard, ShardConfig, Start, Subscription, Turn,
     WatcherId,
 };
 
@@ -50,16 +51,26 @@ pub(crate) struct Null {
 }
 
 impl Outlet for Null {
-    fn send(&mut self, to: WatcherId, bytes: &[u8]) -> Sent {
+    fn send(&mut self, to: WatcherId, run: Run<'_>) -> Sent {
+        let bytes = run.bytes();
         black_box((to, bytes));
         self.sends += 1;
         Sent::Took(bytes.len())
     }
 
-    fn send_each(&mut self, to: &[WatcherId], bytes: &[u8], sent: &mut Vec<Sent>) {
+    fn send_each(&mut self, to: &[WatcherId], run: Run<'_>, sent: &mut Vec<Sent>) {
+        let bytes = run.bytes();
         black_box((to, bytes));
         self.sends += to.len() as u64;
         sent.extend(to.iter().map(|_| Sent::Took(bytes.len())));
+    }
+
+    fn heartbeat(&mut self, to: &[WatcherId], sent: &mut Vec<Sent>) {
+        sent.extend(to.iter().map(|_| Sent::Took(1)));
+    }
+
+    fn end(&mut self, _: WatcherId) -> Sent {
+        Sent::Took(0)
     }
 }
 
@@ -135,6 +146,7 @@ impl Watched {
             scope: Scope { resource: self.engine.pods, namespace: None, name: None },
             selector,
             encoding: Encoding::Json,
+            framing: &BARE,
             start,
             bookmarks: false,
             deadline: Tick::from_nanos(u64::MAX),

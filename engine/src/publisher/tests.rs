@@ -1,17 +1,38 @@
 //! What the publisher makes of batches.
 
+use bytes::Bytes;
+
 use super::*;
-use crate::encoding::JsonOnly;
+use crate::encoding::{JsonOnly, View};
+use crate::framing::tests::COUNTED;
 use crate::resource::Resource;
 
 const MAPS: ResourceId = ResourceId::new(0);
+
+/// JSON alone, in a framing with a head and a tail.
+#[derive(Debug)]
+struct Counted;
+
+impl Encode for Counted {
+    fn framing(&self) -> &'static Framing {
+        &COUNTED
+    }
+
+    fn event(&self, out: &mut Vec<u8>, view: View<'_>) {
+        JsonOnly.event(out, view);
+    }
+
+    fn first_differs(&self, _: u32) -> bool {
+        false
+    }
+}
 
 fn publisher() -> (Publisher, Feed) {
     let mut schema = Schema::new();
     schema.add(Resource::new("v1", "ConfigMap", true, vec![]));
     schema.add(Resource::new("v1", "Node", false, vec![]));
     let limits = RingLimits { events: 64, bytes: 1 << 20 };
-    Publisher::with_small_ring(Arc::new(schema), Arc::new(JsonOnly), limits, 1, Revision::ZERO)
+    Publisher::with_small_ring(Arc::new(schema), Arc::new(Counted), limits, 1, Revision::ZERO)
 }
 
 fn key(path: &str) -> Key {
@@ -74,10 +95,11 @@ fn an_unreadable_value_is_an_object_that_says_so() {
                   it\",\"reason\":\"StorageReadError\",\"code\":500}";
     assert_eq!(object.json(), status.as_bytes());
     let line = format!("{{\"type\":\"ERROR\",\"object\":{status}}}\n");
-    let frame = format!("{:x}\r\n{line}\r\n0\r\n\r\n", line.len());
-    assert_eq!(object.refusal().map(|refusal| &refusal[..]), Some(frame.as_bytes()));
-    assert_eq!(object.weight(), frame.len());
-    assert!(object.frame(FrameKind::Added).is_none() && object.bare_members().is_none());
+    let framed = format!("{}:{line};", line.len());
+    let refusal = object.refusal().expect("it has one");
+    assert_eq!((&refusal.framed()[..], refusal.payload()), (framed.as_bytes(), line.as_bytes()));
+    assert_eq!(object.weight(), framed.len());
+    assert!(object.message(MessageKind::Added).is_none() && object.bare_members().is_none());
     // Written again, it is unreadable since the same revision; behind a good value it is so anew.
     let since = |publisher: &Publisher| {
         publisher.get(&key("a/x")).and_then(|it| it.unreadable()).map(|why| why.since().get())

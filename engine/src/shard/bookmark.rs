@@ -6,10 +6,10 @@
 use bytes::Bytes;
 
 use super::catchup::UnderWay;
-use super::{Outlet, Sent, Shard};
-use crate::encoding::{Encoding, View};
-use crate::frame;
+use super::{Outlet, Run, Sent, Shard};
+use crate::encoding::{Encoding, View, json};
 use crate::limits::{BOOKMARK_BEFORE_DEADLINE, DRAIN_GRACE, SENDS_PER_TURN, TIMER_STEPS};
+use crate::message::MessageKind;
 use crate::planted::{Bug, planted};
 use crate::revision::{Position, Revision};
 use crate::ring::Missing;
@@ -97,7 +97,7 @@ impl Shard {
             _ => {
                 let key = class.key.clone();
                 let mut out = Vec::with_capacity(128);
-                self.frame_of_bookmark(&mut out, &key, revision, false);
+                key.framing.push_with(&mut out, |out| self.push_bookmark(out, &key, revision, false));
                 let bytes = Bytes::from(out);
                 if let Some((_, class)) = self.table.pair(id) {
                     class.bookmark = Some((revision, bytes.clone()));
@@ -105,7 +105,7 @@ impl Shard {
                 bytes
             }
         };
-        match outlet.send(id, &bytes) {
+        match outlet.send(id, Run::new(&bytes, &[bytes.len()], 0)) {
             Sent::Gone => self.end(id, false),
             Sent::Took(taken) => {
                 self.stats.bytes_sent += taken as u64;
@@ -167,17 +167,17 @@ impl Shard {
             self.table.schedule(id, now.plus(DRAIN_GRACE));
             return;
         }
-        if self.conclude(id, Bytes::from_static(frame::END), now) && self.send_rest(id, outlet) {
-            self.end(id, true);
+        if self.conclude(id, None, now) && self.send_rest(id, outlet) {
+            self.end_stream(id, outlet);
         }
     }
 
-    /// Leaves a watch nothing to send but the frame under way, then `last`, before it ends. True when they may be sent now, false
-    /// when the socket is known to be full, or the frame cannot be made any more: then the watch is cut off.
-    pub(super) fn conclude(&mut self, id: WatcherId, last: Bytes, now: Tick) -> bool {
+    /// Leaves a watch nothing to send but the message under way, then `last`, before it ends. True when they may be sent now,
+    /// false when the outlet is known to have no room, or the message cannot be made any more: then the watch is cut off.
+    pub(super) fn conclude(&mut self, id: WatcherId, last: Option<Bytes>, now: Tick) -> bool {
         match self.under_way(id) {
-            UnderWay::Nothing => self.conclude_with(id, Rest::new(last, 0), now),
-            UnderWay::Frame(rest) => self.conclude_with(id, Rest { last: Some(last), ..rest }, now),
+            UnderWay::Nothing => self.conclude_with(id, last.map(|last| Rest::new(last, 0)), now),
+            UnderWay::Message(rest) => self.conclude_with(id, Some(Rest { last, ..rest }), now),
             UnderWay::Lost => {
                 self.end(id, false);
                 false
@@ -186,7 +186,7 @@ impl Shard {
     }
 
     /// The same, when it is known what is to be sent.
-    pub(super) fn conclude_with(&mut self, id: WatcherId, rest: Rest, now: Tick) -> bool {
+    pub(super) fn conclude_with(&mut self, id: WatcherId, rest: Option<Rest>, now: Tick) -> bool {
         self.table.leave_live(id);
         self.release(id);
         let Some(watcher) = self.table.get_mut(id) else { return false };
@@ -195,7 +195,7 @@ impl Shard {
         }
         watcher.phase = Phase::Draining;
         watcher.ending = false;
-        watcher.rest = Some(Box::new(rest));
+        watcher.rest = rest.map(Box::new);
         let place = std::mem::replace(&mut watcher.place, Place::None);
         self.table.schedule(id, now.plus(DRAIN_GRACE));
         match place {
@@ -208,7 +208,8 @@ impl Shard {
         }
     }
 
-    pub(super) fn frame_of_bookmark(
+    /// Appends the payload of a bookmark.
+    pub(super) fn push_bookmark(
         &self,
         out: &mut Vec<u8>,
         key: &ClassKey,
@@ -216,15 +217,22 @@ impl Shard {
         initial_end: bool,
     ) {
         let resource = self.feed.schema.get(key.scope.resource);
-        frame::bookmark(out, |out| match key.encoding {
-            Encoding::Json => frame::bookmark_object(out, resource, revision, initial_end),
+        let object = |out: &mut Vec<u8>| json::bookmark_object(out, resource, revision, initial_end);
+        match key.encoding {
+            Encoding::Json => json::event(out, MessageKind::Bookmark, object),
             Encoding::Other(encoding) => {
                 let mut json = Vec::new();
-                frame::bookmark_object(&mut json, resource, revision, initial_end);
-                let resource = key.scope.resource;
-                let view = View { encoding, first: !key.opened, resource, json: &json, as_of_seconds: 0 };
-                self.feed.encoder.append(out, view);
+                object(&mut json);
+                let view = View {
+                    encoding,
+                    kind: MessageKind::Bookmark,
+                    first: !key.opened,
+                    resource: key.scope.resource,
+                    json: &json,
+                    as_of_seconds: 0,
+                };
+                self.feed.encoder.event(out, view);
             }
-        });
+        }
     }
 }

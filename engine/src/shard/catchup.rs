@@ -8,11 +8,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{Outlet, Sent, Shard};
-use crate::encoding::{Encoding, View};
-use crate::frame::{self, FrameKind};
+use super::run::FrameRun;
+use super::{Outlet, Run, Sent, Shard};
+use crate::encoding::{Encoding, View, json};
 use crate::index::Snapshot;
 use crate::limits::{PAGE_BYTES, PAGE_SCAN, STRETCH_BYTES};
+use crate::message::MessageKind;
 use crate::object::Object;
 use crate::planted::{Bug, planted};
 use crate::revision::Position;
@@ -21,18 +22,12 @@ use crate::tick::Tick;
 use crate::watcher::class::ClassKey;
 use crate::watcher::{Initial, Phase, Place, Rest, WatcherId};
 
-/// Where a frame of the page ends, and what it was made of.
-#[derive(Debug)]
-struct Mark {
-    end: usize,
-    of: Of,
-}
-
+/// What a message of the page was made of.
 #[derive(Debug)]
 enum Of {
     Event(Position),
-    /// The word that a value is unreadable, and the end.
-    Refusal(Bytes),
+    /// That a value is unreadable: the watch ends behind it.
+    Refusal,
     Object(Arc<str>),
     EndOfState,
 }
@@ -46,28 +41,25 @@ struct Stretch {
     to: Position,
 }
 
-/// The bytes of one page and the frames in it. Reused; what it holds of the ring goes to every watcher of the class that
-/// stands within it, so that those who fell behind together are caught up together.
+/// The messages of one page. Reused; what it holds of the ring goes to every watcher of the class that
+/// stands within it, so that those that fell behind together are caught up together.
 #[derive(Debug, Default)]
 pub(super) struct Page {
-    bytes: Vec<u8>,
-    marks: Vec<Mark>,
+    run: FrameRun,
+    of: Vec<Of>,
     stretch: Stretch,
-    /// A frame that fills a page by itself is sent from where it stands.
-    large: Option<Bytes>,
 }
 
 impl Page {
     fn clear(&mut self) {
-        self.bytes.clear();
-        self.marks.clear();
+        self.run.clear();
+        self.of.clear();
         self.stretch.class = None;
-        self.large = None;
     }
 
     /// Bytes that its buffers hold.
     pub(super) const fn capacity(&self) -> usize {
-        self.bytes.capacity() + size_of::<Mark>() * self.marks.capacity()
+        self.run.capacity() + size_of::<Of>() * self.of.capacity()
     }
 
     /// Whether it holds what a watcher of this class that stands at `cursor` is owed next.
@@ -75,60 +67,42 @@ impl Page {
         self.stretch.class == Some(class) && self.stretch.from <= cursor && cursor < self.stretch.to
     }
 
-    /// The first frame for who stands at `cursor`.
+    /// The first message for a watcher that stands at `cursor`.
     fn first_from(&self, cursor: Position) -> usize {
-        self.marks.partition_point(|mark| matches!(mark.of, Of::Event(at) if at < cursor))
+        self.of.partition_point(|of| matches!(of, Of::Event(at) if *at < cursor))
     }
 
-    /// Where a frame begins.
-    fn start_of(&self, number: usize) -> usize {
-        number.checked_sub(1).map_or(0, |before| self.marks[before].end)
-    }
-
-    fn mark(&mut self, of: Of) {
-        self.marks.push(Mark { end: self.bytes.len(), of });
-    }
-
-    /// How many of the frames are events of the ring.
+    /// How many of the messages are events of the ring.
     fn events(&self) -> u64 {
-        self.marks.len() as u64 - u64::from(self.refusal().is_some())
+        self.of.len() as u64 - u64::from(self.refuses())
     }
 
-    /// The last frame, when it ends the watch.
-    fn refusal(&self) -> Option<&Bytes> {
-        match self.marks.last() {
-            Some(Mark { of: Of::Refusal(last), .. }) => Some(last),
-            _ => None,
-        }
+    /// Whether the last message ends the watch.
+    fn refuses(&self) -> bool {
+        matches!(self.of.last(), Some(Of::Refusal))
     }
 
-    /// Whether the last frame is the mark behind the initial events.
+    /// Whether the last message is the mark behind the initial events.
     fn ends_state(&self) -> bool {
-        matches!(self.marks.last(), Some(Mark { of: Of::EndOfState, .. }))
-    }
-
-    /// The frame that the byte `taken` falls into: its number, and how many bytes of it the page held before.
-    fn locate(&self, taken: usize) -> Option<(usize, usize)> {
-        let number = self.marks.iter().position(|mark| taken < mark.end)?;
-        Some((number, taken - self.start_of(number)))
+        matches!(self.of.last(), Some(Of::EndOfState))
     }
 }
 
-/// The frame that a watch stands in.
+/// The message that a watch stands in.
 #[derive(Debug)]
 pub(super) enum UnderWay {
-    /// It stands between two frames.
+    /// It stands between two messages.
     Nothing,
     /// This is to be sent before anything else.
-    Frame(Rest),
+    Message(Rest),
     /// The rest of it cannot be made any more.
     Lost,
 }
 
 impl UnderWay {
-    /// The frame of an event, of which `sent` bytes are out.
-    fn event(frame: Option<Bytes>, sent: usize) -> Self {
-        frame.map_or(Self::Lost, |frame| Self::Frame(Rest { events: 1, ..Rest::new(frame, sent) }))
+    /// The message of an event, of which `sent` bytes are out.
+    fn event(framed: Option<Bytes>, sent: usize) -> Self {
+        framed.map_or(Self::Lost, |framed| Self::Message(Rest { events: 1, ..Rest::new(framed, sent) }))
     }
 }
 
@@ -152,7 +126,7 @@ impl Shard {
         loop {
             let Some(watcher) = self.table.get_mut(id) else { return false };
             let Some(rest) = &mut watcher.rest else { return true };
-            match outlet.send(id, &rest.bytes[rest.sent..]) {
+            match outlet.send(id, Run::new(&rest.bytes, &[rest.bytes.len()], rest.sent)) {
                 Sent::Gone => {
                     self.end(id, false);
                     return false;
@@ -183,7 +157,7 @@ impl Shard {
         match (&watcher.phase, watcher.rest.take()) {
             // It is about to end already.
             (Phase::Draining, _) => UnderWay::Lost,
-            (_, Some(rest)) => UnderWay::Frame(*rest),
+            (_, Some(rest)) => UnderWay::Message(*rest),
             (Phase::Initial(initial), None) => {
                 let offset = initial.offset;
                 let (snapshot, after) = (Arc::clone(&initial.snapshot), initial.after.clone());
@@ -191,26 +165,28 @@ impl Shard {
                 let namespaced = self.feed.schema.get(key.scope.resource).namespaced;
                 let mut objects = objects(&snapshot, &key, namespaced, after.as_deref());
                 let object = objects.find(|object| key.matches_object(object) && key.covers(object.key()));
-                let frame = object.map(|object| match key.encoding {
-                    Encoding::Json => object.added().clone(),
+                let framed = object.map(|object| match key.encoding {
+                    Encoding::Json => self.framed(object.added(self.feed.framing), &key),
                     Encoding::Other(_) => {
                         let mut made = Vec::new();
-                        self.frame_of_state(&mut made, object, &key, !key.opened, as_of_seconds);
+                        key.framing.push_with(&mut made, |out| {
+                            self.push_state(out, object, &key, !key.opened, as_of_seconds);
+                        });
                         Bytes::from(made)
                     }
                 });
                 // One that is this watch's alone, and long, is not kept for it.
-                let shared = key.encoding == Encoding::Json;
-                UnderWay::event(frame.filter(|frame| shared || frame.len() <= PAGE_BYTES), offset)
+                let shared = key.encoding == Encoding::Json && key.framing == self.feed.framing;
+                UnderWay::event(framed.filter(|framed| shared || framed.len() <= PAGE_BYTES), offset)
             }
             (&Phase::CatchingUp { cursor, offset }, None) => {
                 let key = class.key.clone();
                 let event = self.feed.ring.get(cursor).ok();
-                let frame = event.and_then(|event| {
+                let framed = event.and_then(|event| {
                     let kind = key.verdict(&event)?;
-                    Some(self.feed_frame(&event, key.frame_name(kind, true)))
+                    Some(self.framed(self.message_of(&event, key.message_name(kind, true)), &key))
                 });
-                UnderWay::event(frame, offset as usize)
+                UnderWay::event(framed, offset as usize)
             }
             (Phase::Live | Phase::Parked { .. }, None) => UnderWay::Nothing,
         }
@@ -224,7 +200,7 @@ impl Shard {
         }
         let Some(watcher) = self.table.get_mut(id) else { return };
         match &mut watcher.phase {
-            Phase::Draining => self.end(id, true),
+            Phase::Draining => self.end_stream(id, outlet),
             Phase::Live | Phase::Parked { .. } => {}
             Phase::CatchingUp { cursor, offset } => {
                 let (cursor, offset) = (*cursor, *offset as usize);
@@ -267,21 +243,20 @@ impl Shard {
             lapped = self.gather(&mut page, id, cursor, alone);
         }
         let first = page.first_from(cursor);
-        if lapped && page.marks.len() == first {
+        if lapped && page.of.len() == first {
             self.page = page;
             self.evict(id, now);
             return;
         }
-        let start = page.start_of(first) + offset;
-        let bytes = page.large.as_deref().unwrap_or(&page.bytes);
-        let owed = bytes.get(start..).unwrap_or_default();
-        match offer(outlet, id, owed) {
+        let start = page.run.start_of(first) + offset;
+        let owed = page.run.len().saturating_sub(start);
+        match offer(outlet, id, &page.run, start) {
             Sent::Gone => self.end(id, false),
             Sent::Took(taken) => {
                 self.stats.bytes_sent += taken as u64;
-                if taken >= owed.len() {
+                if taken >= owed {
                     self.stats.events_sent += page.events() - first as u64;
-                    self.page_taken(id, &page, page.marks.len() > first, outlet, now);
+                    self.page_taken(id, &page, page.of.len() > first, outlet, now);
                 } else {
                     self.page_cut_short(id, &page, first, start + taken, now);
                 }
@@ -290,14 +265,15 @@ impl Shard {
         self.page = page;
     }
 
-    /// Puts the frames of a watcher's class into the page, from `cursor` on; only the first if it is `alone`. True when the
+    /// Puts the messages of a watcher's class into the page, from `cursor` on; only the first if it is `alone`. True when the
     /// ring does not reach as far back as it came to.
     fn gather(&mut self, page: &mut Page, id: WatcherId, cursor: Position, alone: bool) -> bool {
         page.clear();
         page.stretch.from = cursor;
         page.stretch.to = cursor;
-        let Some((_, class)) = self.table.pair(id) else { return false };
+        let Some(class) = self.table.class_of(id) else { return false };
         let key = &class.key;
+        let as_made = key.framing == self.feed.framing;
         if !alone {
             page.stretch.class = Some(class.serial);
         }
@@ -311,32 +287,36 @@ impl Shard {
                 Err(Missing::Lapped) => return true,
                 Err(Missing::NotYet) => break,
             };
-            if let Some(refusal) = event.refusal()
-                && !planted(Bug::UnreadableSkipped)
-            {
-                if key.covers(event.key()) {
-                    page.bytes.extend_from_slice(refusal);
-                    page.mark(Of::Refusal(refusal.clone()));
+            if event.refusal().is_some() && !planted(Bug::UnreadableSkipped) {
+                let refusal = event.now.as_ref().filter(|now| key.covers(now.key()));
+                if let Some(refusal) = refusal.and_then(|now| self.refusal(now, key)) {
+                    page.run.push(key.framing, refusal.payload());
+                    page.of.push(Of::Refusal);
                     page.stretch.class = None;
                     break;
                 }
             } else if key.covers(event.key())
                 && let Some(kind) = key.verdict(&event)
             {
-                let bytes =
-                    event.frame(key.frame_name(kind, true), &*self.feed.encoder, self.feed.frames_counter());
-                if page.bytes.is_empty() && bytes.len() >= PAGE_BYTES {
-                    page.marks.push(Mark { end: bytes.len(), of: Of::Event(at) });
-                    page.large = Some(bytes.clone());
+                let name = key.message_name(kind, true);
+                let message = event.message(name, &*self.feed.encoder, self.feed.messages_counter());
+                let len = message.framed().len();
+                if page.of.is_empty() && len >= PAGE_BYTES {
+                    page.run.set_single(self.framed(message, key));
+                    page.of.push(Of::Event(at));
                     page.stretch.class = None;
                     page.stretch.to = at.next();
                     break;
                 }
-                if !page.bytes.is_empty() && page.bytes.len() + bytes.len() > STRETCH_BYTES {
+                if !page.of.is_empty() && page.run.len() + len > STRETCH_BYTES {
                     break;
                 }
-                page.bytes.extend_from_slice(bytes);
-                page.mark(Of::Event(at));
+                if as_made {
+                    page.run.push_framed(message.framed());
+                } else {
+                    page.run.push(key.framing, message.payload());
+                }
+                page.of.push(Of::Event(at));
                 if alone {
                     page.stretch.to = at.next();
                     break;
@@ -349,9 +329,9 @@ impl Shard {
 
     /// All that the page had for the watcher went out; `any`: that was something.
     fn page_taken(&mut self, id: WatcherId, page: &Page, any: bool, outlet: &mut impl Outlet, now: Tick) {
-        if page.refusal().is_some() {
+        if page.refuses() {
             self.stats.refused += 1;
-            self.end(id, true);
+            self.end_stream(id, outlet);
             return;
         }
         let at = page.stretch.to;
@@ -376,13 +356,14 @@ impl Shard {
 
     /// The socket is full: the watcher stands at byte `at` of the page, of which it was owed the frames from `first` on.
     fn page_cut_short(&mut self, id: WatcherId, page: &Page, first: usize, at: usize, now: Tick) {
-        let Some((number, within)) = page.locate(at) else { return };
+        let Some((number, within)) = page.run.locate(at) else { return };
         let whole = number - first;
         self.stats.events_sent += whole as u64;
-        let cursor = match &page.marks[number].of {
+        let cursor = match &page.of[number] {
             Of::Event(cursor) => *cursor,
-            Of::Refusal(last) => {
-                self.refuse_within(id, last.clone(), within, now);
+            Of::Refusal => {
+                let last = Bytes::copy_from_slice(page.run.rest_of(at - within));
+                self.refuse_within(id, last, within, now);
                 return;
             }
             // Not of the ring.
@@ -390,7 +371,7 @@ impl Shard {
         };
         let within = if planted(Bug::PartialSendRestarted) { 0 } else { within };
         if let Some(watcher) = self.table.get_mut(id) {
-            let offset = u32::try_from(within).expect("a frame is shorter than 4 GiB");
+            let offset = u32::try_from(within).expect("a message is shorter than 4 GiB");
             watcher.phase = Phase::CatchingUp { cursor, offset };
         }
         if whole > 0 {
@@ -424,35 +405,35 @@ impl Shard {
         let mut complete = true;
         let mut budget = PAGE_SCAN;
         for object in objects(&initial.snapshot, &key, namespaced, initial.after.as_deref()) {
-            if budget == 0 || page.bytes.len() >= PAGE_BYTES || (!page.marks.is_empty() && !opened) {
+            if budget == 0 || page.run.len() >= PAGE_BYTES || (!page.of.is_empty() && !opened) {
                 complete = false;
                 break;
             }
             budget -= 1;
             if key.matches_object(object) && key.covers(object.key()) {
-                self.frame_of_state(&mut page.bytes, object, &key, !opened, initial.as_of_seconds);
-                if page.marks.is_empty() {
-                    page.bytes.drain(..initial.offset.min(page.bytes.len()));
-                }
-                page.mark(Of::Object(object.key().shared_path()));
+                self.add_state(&mut page.run, object, &key, initial.as_of_seconds);
+                page.of.push(Of::Object(object.key().shared_path()));
             }
             scanned = Some(object.key().shared_path());
         }
-        if complete && initial.end_mark && (page.marks.is_empty() || opened) {
-            self.frame_of_bookmark(&mut page.bytes, &key, initial.snapshot.revision(), true);
-            page.mark(Of::EndOfState);
+        if complete && initial.end_mark && (page.of.is_empty() || opened) {
+            let revision = initial.snapshot.revision();
+            page.run.push_with(key.framing, |out| self.push_bookmark(out, &key, revision, true));
+            page.of.push(Of::EndOfState);
         } else if complete && initial.end_mark {
             // The end mark is the business of the next page.
             complete = false;
         }
-        match offer(outlet, id, &page.bytes) {
+        // Of the first message so much was taken before.
+        let start = initial.offset.min(page.run.len());
+        match offer(outlet, id, &page.run, start) {
             Sent::Gone => self.end(id, false),
-            Sent::Took(taken) if taken >= page.bytes.len() => {
+            Sent::Took(taken) if start + taken >= page.run.len() => {
                 self.stats.bytes_sent += taken as u64;
                 let end_marks = u64::from(page.ends_state());
-                self.stats.events_sent += page.marks.len() as u64 - end_marks;
+                self.stats.events_sent += page.of.len() as u64 - end_marks;
                 self.stats.bookmarks_sent += end_marks;
-                if !page.marks.is_empty() {
+                if !page.of.is_empty() {
                     self.table.open(id);
                 }
                 let phase_after_state = self.end_of_state(initial.snapshot.position());
@@ -473,19 +454,19 @@ impl Shard {
             }
             Sent::Took(taken) => {
                 self.stats.bytes_sent += taken as u64;
-                self.state_cut_short(id, initial, &page, taken);
+                self.state_cut_short(id, initial, &page, start + taken);
             }
         }
         self.page = page;
     }
 
     /// The socket is full: the watcher stands inside the page of its initial state.
-    fn state_cut_short(&mut self, id: WatcherId, mut initial: Box<Initial>, page: &Page, taken: usize) {
-        let Some((number, within)) = page.locate(taken) else { return };
+    fn state_cut_short(&mut self, id: WatcherId, mut initial: Box<Initial>, page: &Page, at: usize) {
+        let Some((number, within)) = page.run.locate(at) else { return };
         self.stats.events_sent += number as u64;
-        let before = number.checked_sub(1).map(|before| &page.marks[before].of);
+        let before = number.checked_sub(1).map(|before| &page.of[before]);
         let phase_after_state = self.end_of_state(initial.snapshot.position());
-        let at_end = matches!(page.marks[number].of, Of::EndOfState);
+        let at_end = matches!(page.of[number], Of::EndOfState);
         // The rest of an end mark goes out before anything else: the next frame is not the first.
         if number > 0 || at_end {
             self.table.open(id);
@@ -494,14 +475,14 @@ impl Shard {
         if at_end {
             self.stats.bookmarks_sent += 1;
             // A bookmark is short: its rest is kept.
-            let bytes = Bytes::copy_from_slice(&page.bytes[taken - within..]);
+            let bytes = Bytes::copy_from_slice(page.run.rest_of(at - within));
             watcher.rest = Some(Box::new(Rest::new(bytes, within)));
             watcher.phase = phase_after_state;
         } else {
             if let Some(Of::Object(path)) = before {
                 initial.after = Some(Arc::clone(path));
             }
-            initial.offset = if number == 0 { initial.offset + within } else { within };
+            initial.offset = within;
             if planted(Bug::PartialSendRestarted) {
                 initial.offset = 0;
             }
@@ -522,7 +503,21 @@ impl Shard {
         Phase::CatchingUp { cursor, offset: 0 }
     }
 
-    fn frame_of_state(
+    /// Adds the message that adds an object to a page.
+    #[inline]
+    fn add_state(&self, run: &mut FrameRun, object: &Object, key: &ClassKey, as_of_seconds: u64) {
+        match object.message(MessageKind::Added) {
+            Some(made) if key.encoding == Encoding::Json && key.framing == self.feed.framing => {
+                run.push_framed(made.framed());
+            }
+            _ => run.push_with(key.framing, |out| {
+                self.push_state(out, object, key, !key.opened, as_of_seconds);
+            }),
+        }
+    }
+
+    /// Appends the payload of the message that adds an object.
+    fn push_state(
         &self,
         out: &mut Vec<u8>,
         object: &Object,
@@ -530,24 +525,20 @@ impl Shard {
         first: bool,
         as_of_seconds: u64,
     ) {
+        let kind = MessageKind::Added;
         match key.encoding {
-            Encoding::Json => match object.frame(FrameKind::Added) {
-                Some(made) => out.extend_from_slice(made),
-                None => {
-                    frame::event(out, FrameKind::Added, |out| out.extend_from_slice(object.json()));
-                }
-            },
+            Encoding::Json => json::event(out, kind, |out| out.extend_from_slice(object.json())),
             Encoding::Other(encoding) => {
                 let resource = key.scope.resource;
-                let view = View { encoding, first, resource, json: object.json(), as_of_seconds };
-                frame::event(out, FrameKind::Added, |out| self.feed.encoder.append(out, view));
+                let view = View { encoding, kind, first, resource, json: object.json(), as_of_seconds };
+                self.feed.encoder.event(out, view);
             }
         }
     }
 }
 
-fn offer(outlet: &mut impl Outlet, id: WatcherId, bytes: &[u8]) -> Sent {
-    if bytes.is_empty() { Sent::Took(0) } else { outlet.send(id, bytes) }
+fn offer(outlet: &mut impl Outlet, id: WatcherId, run: &FrameRun, from: usize) -> Sent {
+    if from >= run.len() { Sent::Took(0) } else { outlet.send(id, run.offer(from)) }
 }
 
 /// The objects that a class can be interested in, in key order, behind the path `after`.

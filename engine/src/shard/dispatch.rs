@@ -4,8 +4,9 @@
 //! the outlet.
 
 use super::forming::Forming;
+use super::run::FrameRun;
 use super::timings::Mark;
-use super::{Outlet, Sent, Shard};
+use super::{Outlet, Run, Sent, Shard};
 use crate::limits::{SEND_BYTES, SENDS_PER_TURN};
 use crate::planted::{Bug, planted};
 use crate::revision::Position;
@@ -39,8 +40,8 @@ pub(super) struct Round {
     pub(super) at: usize,
     /// Whether serving it has begun.
     pub(super) begun: bool,
-    /// Its run in one piece, when it has several frames.
-    joined: Vec<u8>,
+    /// Its run, as it is offered.
+    run: FrameRun,
     /// Classes that the event being sorted may mean something to.
     pub(super) candidates: Vec<u32>,
     ids: Vec<WatcherId>,
@@ -54,7 +55,7 @@ impl Round {
 
     /// Bytes that its buffers hold.
     pub(super) const fn capacity(&self) -> usize {
-        self.joined.capacity()
+        self.run.capacity()
             + size_of::<WatcherId>() * self.ids.capacity()
             + size_of::<Sent>() * self.sent.capacity()
             + size_of::<u32>() * (self.classes.capacity() + self.candidates.capacity())
@@ -104,11 +105,15 @@ impl Shard {
         }
         class.members.begin();
         class.served = Some(now);
-        self.round.joined.clear();
-        if class.run.frames.len() > 1 {
-            for (frame, _) in &class.run.frames {
-                self.round.joined.extend_from_slice(frame);
+        let (run, framing) = (&mut self.round.run, class.key.framing);
+        run.clear();
+        match &class.run.messages[..] {
+            // Offered from where it stands.
+            [_] if framing == self.feed.framing => {}
+            messages if framing == self.feed.framing => {
+                messages.iter().for_each(|(message, _)| run.push_framed(message.framed()));
             }
+            messages => messages.iter().for_each(|(message, _)| run.push(framing, message.payload())),
         }
         self.round.begun = true;
         true
@@ -126,17 +131,20 @@ impl Shard {
         let mut ids = std::mem::take(&mut self.round.ids);
         let mut sent = std::mem::take(&mut self.round.sent);
         sent.clear();
-        let each = 1 + class.run.bytes / SEND_BYTES;
-        class.members.serve((max / each).max(1), &mut ids);
-        let frames = class.run.frames.len();
         let (events, ends) = (class.run.events() as u64, class.run.ends);
         let opened = class.key.opened;
-        let total = class.run.bytes;
-        match class.run.frames.first() {
-            Some((only, _)) if frames == 1 => outlet.send_each(&ids, only, &mut sent),
-            Some(_) => outlet.send_each(&ids, &self.round.joined, &mut sent),
-            None => {}
-        }
+        let end;
+        let run = match &class.run.messages[..] {
+            [(only, _)] if self.round.run.is_empty() => {
+                end = [only.framed().len()];
+                Run::new(only.framed(), &end, 0)
+            }
+            _ => self.round.run.offer(0),
+        };
+        let total = run.bytes().len();
+        let each = 1 + total / SEND_BYTES;
+        class.members.serve((max / each).max(1), &mut ids);
+        outlet.send_each(&ids, run, &mut sent);
         debug_assert_eq!(ids.len(), sent.len(), "the outlet answers for every member");
         // From the last to the first: one that leaves is replaced by one behind it.
         for (&id, &what) in ids.iter().zip(&sent).rev() {
@@ -147,7 +155,7 @@ impl Shard {
                     if ends {
                         self.stats.refused += 1;
                         self.because(id, End::Refused);
-                        self.end(id, true);
+                        self.end_stream(id, outlet);
                     } else if !opened {
                         self.fall_behind(id, Phase::CatchingUp { cursor: self.dispatched, offset: 0 });
                         self.table.open(id);
@@ -206,16 +214,17 @@ impl Shard {
     fn cut_short(&mut self, id: WatcherId, number: u32, taken: usize, now: Tick) {
         self.stats.bytes_sent += taken as u64;
         let Some(class) = &self.table.classes[number as usize] else { return };
-        let Some((cursor, offset)) = class.run.locate(taken) else { return };
-        let whole = class.run.frames.iter().take_while(|(_, position)| *position < cursor).count();
+        let (whole, offset) = self.round.run.locate(taken).unwrap_or((0, taken));
+        let Some(&(ref message, cursor)) = class.run.messages.get(whole) else { return };
         let opened = class.key.opened || whole > 0;
         self.stats.events_sent += whole as u64;
-        if let Some(last) = class.run.refusal(cursor).cloned() {
+        if class.run.ends && whole + 1 == class.run.messages.len() {
+            let last = self.framed(message, &class.key);
             self.refuse_within(id, last, offset, now);
             return;
         }
         let offset = if planted(Bug::PartialSendRestarted) { 0 } else { offset };
-        let offset = u32::try_from(offset).expect("a frame is shorter than 4 GiB");
+        let offset = u32::try_from(offset).expect("a message is shorter than 4 GiB");
         self.fall_behind(id, Phase::CatchingUp { cursor, offset });
         if opened {
             self.table.open(id);

@@ -1,7 +1,7 @@
 //! The shard closes: its watches are told to go on elsewhere, one after another over a time, so that they do not all arrive
 //! there at once.
 //!
-//! It owns who is still to be told, and when. What one is told (a last bookmark, the last chunk) is what any watch is told
+//! It owns who is still to be told, and when. What one is told (a last bookmark, the end) is what any watch is told
 //! whose time is over.
 
 use std::collections::VecDeque;
@@ -76,7 +76,7 @@ impl Drain {
 }
 
 impl Shard {
-    /// Ends every watch that is there, evenly over this time: a last bookmark where one is welcome, then the last chunk.
+    /// Ends every watch that is there, evenly over this time: a last bookmark where one is welcome, then the end of the stream.
     /// A watch that is within its initial state has as much of the time as the state may take, from now on: what is not taken by
     /// then could not be told of before the server is gone. Again: those who were not told yet are, over the new time from now
     /// on.

@@ -1,15 +1,16 @@
 //! The ends of a watch: out of the window, at a value that nobody can read, with the source's history, or with the shard.
 //!
-//! A watcher that the window has left behind is told 410, after the frame that it stands in; if that frame cannot be made any
+//! A watcher that the window has left behind is told 410, after the message that it stands in; if that cannot be made any
 //! more, it is cut off. It never sees a gap as if nothing were missing.
 
 use bytes::Bytes;
 
 use super::Shard;
-use crate::frame;
+use crate::encoding::{Encoding, Failure, json};
 use crate::object::Object;
 use crate::revision::Revision;
 use crate::tick::Tick;
+use crate::watcher::class::Class;
 use crate::watcher::{End, Phase, Rest, WatcherId};
 
 impl Shard {
@@ -38,37 +39,43 @@ impl Shard {
         }
     }
 
-    /// Leaves a watch only the word that a value which it covers is unreadable, and the end.
+    /// Replaces what a watch is still owed by the ERROR that says that a value which it covers is unreadable, and the end.
     pub(super) fn refuse(&mut self, id: WatcherId, object: &Object, now: Tick) {
-        let Some(last) = object.refusal() else { return };
+        let Some(class) = self.table.class_of(id) else { return };
+        let Some(refusal) = self.refusal(object, &class.key) else { return };
+        let last = self.framed(&refusal, &class.key);
         self.stats.refused += 1;
         self.because(id, End::Refused);
-        if self.conclude(id, last.clone(), now) {
+        if self.conclude(id, Some(last), now) {
             self.queue(id);
         }
     }
 
-    /// The same, when the socket took `sent` bytes of it and is full.
+    /// The same, when the outlet took `sent` bytes of the message and is full.
     pub(super) fn refuse_within(&mut self, id: WatcherId, last: Bytes, sent: usize, now: Tick) {
         self.stats.refused += 1;
         self.because(id, End::Refused);
-        if self.conclude_with(id, Rest::new(last, sent), now) {
+        if self.conclude_with(id, Some(Rest::new(last, sent)), now) {
             self.block(id);
         }
     }
 
-    /// Leaves a watch only the 410 and the end to send, after the frame under way.
+    /// Replaces what a watch is still owed by a 410 and the end, after the message under way.
     pub(super) fn expire(&mut self, id: WatcherId, now: Tick) {
         let Some(watcher) = self.table.get(id) else { return };
         let ring = &self.feed.ring;
         // Of a history that is gone nothing can be replayed, whatever the ring still holds.
         let gone = if self.abandoned { ring.progress() } else { Revision::ZERO };
         let skipped = self.feed.gap_around(watcher.start).map_or(Revision::ZERO, |gap| gap.next);
-        let status = frame::expired_status(watcher.start, ring.forgotten().max(gone).max(skipped));
+        let oldest = ring.forgotten().max(gone).max(skipped);
+        let failure = Failure::Expired { asked: watcher.start, oldest };
+        let Some(Class { key, .. }) = self.table.class_of(id) else { return };
         let mut last = Vec::with_capacity(256);
-        frame::error(&mut last, &status);
-        last.extend_from_slice(frame::END);
-        if self.conclude(id, Bytes::from(last), now) {
+        key.framing.push_with(&mut last, |out| match key.encoding {
+            Encoding::Json => json::error(out, &json::status(&failure)),
+            Encoding::Other(encoding) => self.feed.encoder.failure(out, encoding, &failure),
+        });
+        if self.conclude(id, Some(Bytes::from(last)), now) {
             self.queue(id);
         }
     }

@@ -6,13 +6,12 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 use super::Shard;
 use super::dispatch::Stage;
 use super::timings::Mark;
 use crate::event::Event;
-use crate::limits::{FRAME_BYTES_A_LOOK, ROUND_BYTES, ROUND_EVENTS, ROUND_REQUIREMENTS};
+use crate::limits::{MESSAGE_BYTES_A_LOOK, ROUND_BYTES, ROUND_EVENTS, ROUND_REQUIREMENTS};
+use crate::message::Message;
 use crate::planted::{Bug, planted};
 use crate::revision::{Position, Revision};
 use crate::ring::Missing;
@@ -118,18 +117,16 @@ impl Shard {
         }
     }
 
-    /// Puts an event's frames into the runs of the classes that it means something to, until the turn is over.
+    /// Puts an event's messages into the runs of the classes that it means something to, until the turn is over.
     fn ask_candidates(&mut self, forming: &mut Forming, event: Arc<Event>, pause: usize) {
         let candidates = std::mem::take(&mut self.round.candidates);
-        let refusal = event.refusal();
+        let refused = event.refusal().is_some();
         while let Some(&number) = candidates.get(forming.asked)
             && forming.looks < pause
         {
             forming.asked += 1;
-            forming.looks += match refusal {
-                None => self.add_event(number, &event),
-                Some(refusal) => self.add_refusal(number, &event, refusal),
-            };
+            forming.looks +=
+                if refused { self.add_refusal(number, &event) } else { self.add_event(number, &event) };
         }
         let left = forming.asked < candidates.len() && !planted(Bug::PausedEventDropped);
         self.round.candidates = candidates;
@@ -143,7 +140,7 @@ impl Shard {
         forming.full = (event.ends_revision && full) || planted(Bug::SplitRevision);
     }
 
-    /// Puts an event's frame into the run of a class, if it means something to it. How much it looked at.
+    /// Puts an event's message into the run of a class, if it means something to it. How much it looked at.
     fn add_event(&mut self, number: u32, event: &Arc<Event>) -> usize {
         let Some(class) = &self.table.classes[number as usize] else { return 1 };
         // A class without members has none before the round is over. It may be another class than the one that was named, when
@@ -153,18 +150,18 @@ impl Shard {
         }
         let mut looks = 1 + class.key.selector.requirements();
         if let Some(kind) = class.key.verdict(event) {
-            let name = class.key.frame_name(kind, class.run.is_empty());
-            if !event.has_frame(name) {
-                looks += event.weight() / FRAME_BYTES_A_LOOK;
+            let name = class.key.message_name(kind, class.run.is_empty());
+            if !event.has_message(name) {
+                looks += event.weight() / MESSAGE_BYTES_A_LOOK;
             }
-            let frame = self.feed_frame(event, name);
-            self.add_frame(number, frame, event.position);
+            let message = self.message_of(event, name).clone();
+            self.add_message(number, message, event.position);
         }
         looks
     }
 
     /// A value became unreadable: a class that covers its key is told so, and gets nothing more. How much it looked at.
-    fn add_refusal(&mut self, number: u32, event: &Event, refusal: &Bytes) -> usize {
+    fn add_refusal(&mut self, number: u32, event: &Event) -> usize {
         let Some(class) = &self.table.classes[number as usize] else { return 1 };
         let known = || event.before.as_ref().is_some_and(|before| class.key.matches_object(before));
         if class.members.is_empty()
@@ -173,7 +170,10 @@ impl Shard {
         {
             return 1;
         }
-        self.add_frame(number, refusal.clone(), event.position);
+        let Some(refusal) = event.now.as_ref().and_then(|now| self.refusal(now, &class.key)) else {
+            return 1;
+        };
+        self.add_message(number, refusal, event.position);
         if let Some(class) = &mut self.table.classes[number as usize] {
             // Of a run that is left to the ring, the members find the end there.
             class.run.ends = class.run.in_ring.is_none();
@@ -181,12 +181,12 @@ impl Shard {
         1
     }
 
-    fn add_frame(&mut self, number: u32, frame: Bytes, position: Position) {
+    fn add_message(&mut self, number: u32, message: Message, position: Position) {
         if let Some(class) = &mut self.table.classes[number as usize] {
             if class.run.is_empty() {
                 self.round.classes.push(number);
             }
-            class.run.push(frame, position, self.config.run_frames);
+            class.run.push(message, position, self.config.run_messages);
         }
     }
 

@@ -1,17 +1,15 @@
-//! Heartbeats: a space now and then on a watch that has nothing to say.
+//! Heartbeats: a sign of life now and then on a watch that has nothing to say.
 //!
 //! They keep a quiet stream alive in what stands between server and client, and their loss is how the kernel finds out
 //! that a peer has vanished. A delivery costs nothing for it: when a watch was sent something is remembered once a class
-//! and round. A heartbeat goes out between two frames only, and says nothing about revisions.
-
-use bytes::Bytes;
+//! and round. A heartbeat goes out between two messages only, and says nothing about revisions; what it looks like is the
+//! outlet's business.
 
 use super::{Outlet, Sent, Shard, ShardConfig};
-use crate::frame;
 use crate::limits::TIMER_STEPS;
 use crate::planted::{Bug, planted};
 use crate::tick::Tick;
-use crate::watcher::{Phase, Place, Rest, Watcher, WatcherId};
+use crate::watcher::{Phase, Place, Watcher, WatcherId};
 
 /// Who gets a heartbeat in the turn under way, and what became of it. Reused.
 #[derive(Debug, Default)]
@@ -39,8 +37,8 @@ impl Shard {
         }
     }
 
-    /// Whether a watcher is to get a heartbeat now: it stands between two frames and was quiet for the interval. A socket
-    /// that is known to be full needs none: more than a space waits for it.
+    /// Whether a watcher is to get a heartbeat now: it stands between two messages and was quiet for the interval. A socket
+    /// that is known to be full needs none: more waits for it.
     pub(super) fn wants_heartbeat(&mut self, id: WatcherId, now: Tick) -> bool {
         let config = self.config;
         if config.heartbeat_interval.is_none() {
@@ -68,33 +66,21 @@ impl Shard {
             return;
         }
         let Quiet { mut ids, mut sent } = std::mem::take(&mut self.quiet);
-        outlet.send_each(&ids, frame::HEARTBEAT, &mut sent);
+        outlet.heartbeat(&ids, &mut sent);
         debug_assert_eq!(ids.len(), sent.len(), "the outlet answers for every member");
         for (&id, &what) in ids.iter().zip(&sent) {
             match what {
                 Sent::Gone => self.end(id, false),
+                // There is something on its way to it already.
+                Sent::Took(0) => {}
                 Sent::Took(taken) => {
                     self.stats.bytes_sent += taken as u64;
                     self.stats.heartbeats_sent += 1;
-                    if taken < frame::HEARTBEAT.len() {
-                        self.owe_heartbeat(id, taken);
-                    }
                 }
             }
         }
         ids.clear();
         sent.clear();
         self.quiet = Quiet { ids, sent };
-    }
-
-    /// The socket is full: the rest of the space goes out before anything else.
-    fn owe_heartbeat(&mut self, id: WatcherId, sent: usize) {
-        if self.table.get(id).is_some_and(|watcher| matches!(watcher.phase, Phase::Live)) {
-            self.fall_behind(id, Phase::CatchingUp { cursor: self.dispatched, offset: 0 });
-        }
-        if let Some(watcher) = self.table.get_mut(id) {
-            watcher.rest = Some(Box::new(Rest::new(Bytes::from_static(frame::HEARTBEAT), sent)));
-        }
-        self.block(id);
     }
 }

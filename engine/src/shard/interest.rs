@@ -412,6 +412,7 @@ mod tests {
     use crate::decode::Decoder;
     use crate::encoding::Encoding;
     use crate::event::Times;
+    use crate::framing::BARE;
     use crate::key::ResourceId;
     use crate::resource::{Field, Resource};
     use crate::revision::{Position, Revision};
@@ -432,6 +433,7 @@ mod tests {
             scope: Scope { resource: PODS, namespace, name },
             selector: Selector::new(labels, fields),
             encoding: Encoding::Json,
+            framing: &BARE,
             opened: true,
         }
     }

@@ -8,8 +8,8 @@
 //!
 //! One file per concern: `table` holds the watchers, `interest` narrows, `start` lets watches begin, `forming`
 //! sorts events into runs, `dispatch` serves the live, `catchup` those behind, `fallen` keeps the window open for those who
-//! were live a moment ago, `bookmark` the clock, `heartbeat` the quiet, `evict` the ends, `drain` the closing; `soonest` keeps
-//! slots in order, `timings` measures.
+//! were live a moment ago, `bookmark` the clock, `heartbeat` the quiet, `evict` the ends, `drain` the closing; `run` is what is offered at
+//! once, `soonest` keeps slots in order, `timings` measures.
 
 mod bookmark;
 mod budget;
@@ -21,6 +21,7 @@ mod fallen;
 mod forming;
 mod heartbeat;
 mod interest;
+mod run;
 mod soonest;
 mod start;
 mod stats;
@@ -31,13 +32,19 @@ use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::time::Duration;
 
-use crate::event::{Event, FrameName};
+use bytes::Bytes;
+
+use crate::encoding::{Encoding, Failure};
+use crate::event::{Event, MessageName};
 use crate::hash::HashSeed;
 use crate::limits;
+use crate::message::Message;
+use crate::object::Object;
 use crate::planted::{Bug, planted};
 use crate::publisher::Feed;
 use crate::revision::{Position, Revision};
 use crate::tick::Tick;
+use crate::watcher::class::ClassKey;
 use crate::watcher::{End, Phase, Place, WatcherId};
 
 use budget::Budget;
@@ -46,6 +53,7 @@ use dispatch::Round;
 use drain::Drain;
 use fallen::Fallen;
 use heartbeat::Quiet;
+pub use run::Run;
 use soonest::Soonest;
 pub use stats::Stats;
 use table::Table;
@@ -54,24 +62,35 @@ pub use timings::{Lag, Memory, Timings};
 /// What became of bytes that were offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
-    /// So many bytes were taken. Fewer than offered: the socket is full, and the driver calls
-    /// [`Shard::writable`] when it is not any more.
+    /// So many bytes were taken. Fewer than offered: there is no room for more, and the driver calls
+    /// [`Shard::writable`] when there is again.
     Took(usize),
     /// The peer is gone. The shard forgets the watch and reports its end.
     Gone,
 }
 
-/// Anything that takes bytes. The driver's sockets in a server, pipes in the simulator.
+/// Anything that takes messages. The driver's connections in a server, pipes in the simulator.
+///
+/// An outlet may take any part of what it is offered, or always whole messages, as its wire wants. What it said that it took
+/// is its own: it is never offered again.
 pub trait Outlet {
-    /// Offers bytes to one watcher.
-    fn send(&mut self, to: WatcherId, bytes: &[u8]) -> Sent;
+    /// Offers messages to one watcher.
+    fn send(&mut self, to: WatcherId, run: Run<'_>) -> Sent;
 
-    /// Offers the same bytes to several watchers and appends what became of each to `sent`, in order.
-    fn send_each(&mut self, to: &[WatcherId], bytes: &[u8], sent: &mut Vec<Sent>) {
+    /// Offers the same messages to several watchers and appends what became of each to `sent`, in order.
+    fn send_each(&mut self, to: &[WatcherId], run: Run<'_>, sent: &mut Vec<Sent>) {
         for id in to {
-            sent.push(self.send(*id, bytes));
+            sent.push(self.send(*id, run));
         }
     }
+
+    /// Offers each of them a sign that the stream is alive. They all stand between two messages. A watcher without room needs
+    /// none and takes 0 bytes; what the outlet began to send of one it goes on to send by itself.
+    fn heartbeat(&mut self, to: &[WatcherId], sent: &mut Vec<Sent>);
+
+    /// Ends the stream of a watcher that stands between two messages. The outlet sends what its wire ends with by itself:
+    /// how many bytes.
+    fn end(&mut self, to: WatcherId) -> Sent;
 }
 
 /// A watch that is over. Its slot may be used again from now on.
@@ -79,7 +98,7 @@ pub trait Outlet {
 pub struct Ended {
     /// Which one.
     pub id: WatcherId,
-    /// Whether the last chunk was sent: the connection can carry another request. Otherwise it must be closed.
+    /// Whether the outlet was told to end its stream: the connection can carry another request. Otherwise it must be closed.
     pub clean: bool,
     /// Why.
     pub why: End,
@@ -106,8 +125,8 @@ pub struct ShardConfig {
     pub heartbeat_interval: Option<Duration>,
     /// What a turn looks at while it sorts events into runs: [`limits::LOOKS_PER_TURN`], less for tests.
     pub looks_per_turn: usize,
-    /// Frames that are joined for one send: [`limits::RUN_FRAMES`], less for tests.
-    pub run_frames: usize,
+    /// Messages that are joined for one send: [`limits::RUN_MESSAGES`], less for tests.
+    pub run_messages: usize,
     /// Where the hash maps of what clients name begin. A server draws it.
     pub hash_seed: HashSeed,
 }
@@ -118,7 +137,7 @@ impl Default for ShardConfig {
             bookmark_interval: limits::BOOKMARK_INTERVAL_DEFAULT,
             heartbeat_interval: Some(limits::HEARTBEAT_INTERVAL_DEFAULT),
             looks_per_turn: limits::LOOKS_PER_TURN,
-            run_frames: limits::RUN_FRAMES,
+            run_messages: limits::RUN_MESSAGES,
             hash_seed: HashSeed::FIXED,
         }
     }
@@ -369,8 +388,46 @@ impl Shard {
         }
     }
 
-    fn feed_frame(&self, event: &Event, name: FrameName) -> bytes::Bytes {
-        event.frame(name, &*self.feed.encoder, self.feed.frames_counter()).clone()
+    /// Ends the stream of a watch that stands between two messages; it is over.
+    fn end_stream(&mut self, id: WatcherId, outlet: &mut impl Outlet) {
+        let clean = match outlet.end(id) {
+            Sent::Took(taken) => {
+                self.stats.bytes_sent += taken as u64;
+                true
+            }
+            Sent::Gone => false,
+        };
+        self.end(id, clean);
+    }
+
+    /// A message of an event, made now if nobody needed it before.
+    fn message_of<'e>(&self, event: &'e Event, name: MessageName) -> &'e Message {
+        event.message(name, &*self.feed.encoder, self.feed.messages_counter())
+    }
+
+    /// The message that tells a class that a value is unreadable; `None`: it is not.
+    fn refusal(&self, object: &Object, key: &ClassKey) -> Option<Message> {
+        let message = object.refusal()?;
+        Some(match key.encoding {
+            Encoding::Json => message.clone(),
+            Encoding::Other(encoding) => {
+                let resource = self.feed.schema.get(object.key().resource()).qualified_plural();
+                let why = object.unreadable().map(|why| why.error().to_string()).unwrap_or_default();
+                let failure =
+                    Failure::Unreadable { resource: &resource, path: object.key().path(), why: &why };
+                Message::new(self.feed.framing, 256, |out| self.feed.encoder.failure(out, encoding, &failure))
+            }
+        })
+    }
+
+    /// A message as it stands in the framing of a class.
+    fn framed(&self, message: &Message, key: &ClassKey) -> Bytes {
+        if key.framing == self.feed.framing {
+            return message.framed().clone();
+        }
+        let mut framed = Vec::new();
+        key.framing.push(&mut framed, message.payload());
+        framed.into()
     }
 }
 

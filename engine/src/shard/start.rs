@@ -39,13 +39,22 @@ enum Opening {
 impl Shard {
     /// Begins a watch. Its first bytes go out in the turns that follow.
     pub fn subscribe(&mut self, wish: Subscription, now: Tick) -> WatcherId {
-        let Subscription { scope, selector, encoding, start, bookmarks, deadline, jitter, as_of_seconds } =
-            wish;
+        let Subscription {
+            scope,
+            selector,
+            encoding,
+            framing,
+            start,
+            bookmarks,
+            deadline,
+            jitter,
+            as_of_seconds,
+        } = wish;
         let opened = match encoding {
             Encoding::Json => true,
             Encoding::Other(number) => !self.feed.encoder.first_differs(number),
         };
-        let key = ClassKey { scope, selector, encoding, opened };
+        let key = ClassKey { scope, selector, encoding, framing, opened };
         let (opening, start_revision) = self.opening(&key, start, as_of_seconds);
         let class = self.table.class_for(key);
         let (phase, end) = match opening {
@@ -251,21 +260,34 @@ mod tests {
     use super::*;
     use crate::change::{Batch, Change};
     use crate::encoding::JsonOnly;
+    use crate::framing::BARE;
     use crate::gap::Gap;
     use crate::index::Expired;
     use crate::key::{Key, ResourceId};
     use crate::publisher::{Publisher, RingLimits};
     use crate::resource::{Resource, Schema};
     use crate::selector::Selector;
-    use crate::shard::{Outlet, Sent, ShardConfig, Turn};
+    use crate::shard::{Outlet, Run, Sent, ShardConfig, Turn};
+
+    /// What the outlet ends a stream with.
+    const END: &[u8] = b"the end";
 
     #[derive(Default)]
     struct Socket(Vec<u8>);
 
     impl Outlet for Socket {
-        fn send(&mut self, _: WatcherId, bytes: &[u8]) -> Sent {
-            self.0.extend_from_slice(bytes);
-            Sent::Took(bytes.len())
+        fn send(&mut self, _: WatcherId, run: Run<'_>) -> Sent {
+            self.0.extend_from_slice(run.bytes());
+            Sent::Took(run.bytes().len())
+        }
+
+        fn heartbeat(&mut self, _: &[WatcherId], _: &mut Vec<Sent>) {
+            unreachable!("no time passes")
+        }
+
+        fn end(&mut self, _: WatcherId) -> Sent {
+            self.0.extend_from_slice(END);
+            Sent::Took(END.len())
         }
     }
 
@@ -293,6 +315,7 @@ mod tests {
             scope: Scope { resource: MAPS, namespace: None, name: None },
             selector: Selector::everything(),
             encoding: Encoding::Json,
+            framing: &BARE,
             start: Start::After(Revision::new(revision)),
             bookmarks: false,
             deadline: Tick::from_nanos(1 << 50),
@@ -326,7 +349,7 @@ mod tests {
         publisher.publish_state();
         settle(&mut shard, &mut socket);
         let told = String::from_utf8(socket.0).expect("text");
-        assert!(told.contains("StorageReadError") && told.ends_with("0\r\n\r\n"), "{told}");
+        assert!(told.contains("StorageReadError") && told.ends_with("}\nthe end"), "{told}");
         assert!(!shard.contains(id));
         assert_eq!((shard.stats().refused, shard.poll_ended().map(|ended| ended.clean)), (1, Some(true)));
     }
@@ -364,6 +387,7 @@ mod tests {
         let told = String::from_utf8(socket.0).expect("text");
         let found = |what: &str| told.matches(what).count();
         assert_eq!((found("ADDED"), found("MODIFIED"), found("ERROR")), (1, 4, 2), "{told}");
+        assert_eq!(found("the end"), 2, "{told}");
         let past = |revision| {
             shard.feed.past(MAPS, Revision::new(revision)).map(|past| past.list(None, None).count())
         };

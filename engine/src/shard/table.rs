@@ -84,6 +84,11 @@ impl Table {
         if slot.generation == id.generation() { slot.watcher.as_mut() } else { None }
     }
 
+    /// The class of a watcher.
+    pub(crate) fn class_of(&self, id: WatcherId) -> Option<&Class> {
+        self.classes[self.get(id)?.class as usize].as_ref()
+    }
+
     /// The watcher and its class.
     pub(crate) fn pair(&mut self, id: WatcherId) -> Option<(&mut Watcher, &mut Class)> {
         let slot = self.slots.get_mut(id.slot())?;

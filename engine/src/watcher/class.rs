@@ -6,10 +6,11 @@ use bytes::Bytes;
 
 use super::{Scope, WatcherId};
 use crate::encoding::Encoding;
-use crate::event::{Event, FrameName};
-use crate::frame::FrameKind;
+use crate::event::{Event, MessageName};
+use crate::framing::Framing;
 use crate::key::Key;
 use crate::limits::RUN_BYTES;
+use crate::message::{Message, MessageKind};
 use crate::object::Object;
 use crate::planted::{Bug, planted};
 use crate::revision::{Position, Revision};
@@ -22,35 +23,36 @@ pub(crate) struct ClassKey {
     pub(crate) scope: Scope,
     pub(crate) selector: Selector,
     pub(crate) encoding: Encoding,
-    /// False until the first frame was sent, in encodings whose first frame differs.
+    pub(crate) framing: &'static Framing,
+    /// False until the first message was sent, in encodings whose first message differs.
     pub(crate) opened: bool,
 }
 
 impl ClassKey {
     /// What an event within the scope means to this class; `None`: skip.
-    pub(crate) fn verdict(&self, event: &Event) -> Option<FrameKind> {
+    pub(crate) fn verdict(&self, event: &Event) -> Option<MessageKind> {
         let matches =
             |object: &Option<Arc<Object>>| object.as_ref().is_some_and(|it| self.matches_object(it));
         let before = matches(&event.before);
         let now = matches(&event.now);
         if planted(Bug::TransitionIgnored) {
             return match (before, now) {
-                (_, true) => Some(FrameKind::Modified),
-                (true, false) if event.now.is_none() => Some(FrameKind::Deleted),
+                (_, true) => Some(MessageKind::Modified),
+                (true, false) if event.now.is_none() => Some(MessageKind::Deleted),
                 _ => None,
             };
         }
         match (before, now) {
-            (false, true) => Some(FrameKind::Added),
-            (true, true) => Some(FrameKind::Modified),
-            (true, false) => Some(FrameKind::Deleted),
+            (false, true) => Some(MessageKind::Added),
+            (true, true) => Some(MessageKind::Modified),
+            (true, false) => Some(MessageKind::Deleted),
             (false, false) => None,
         }
     }
 
-    /// The frame of an event for this class; `first`: its watchers may have had none before.
-    pub(crate) const fn frame_name(&self, kind: FrameKind, first: bool) -> FrameName {
-        FrameName { kind, encoding: self.encoding, first: first && !self.opened }
+    /// The message of an event for this class; `first`: its watchers may have had none before.
+    pub(crate) const fn message_name(&self, kind: MessageKind, first: bool) -> MessageName {
+        MessageName { kind, encoding: self.encoding, first: first && !self.opened }
     }
 
     pub(crate) fn matches_object(&self, object: &Object) -> bool {
@@ -65,39 +67,40 @@ impl ClassKey {
     }
 }
 
-/// The frames of one round for one class, in order; or, when they are too many to be joined, where in the ring they begin.
+/// The messages of one round for one class, in order; or, when they are too many to be joined, where in the ring they begin.
 #[derive(Debug, Default)]
 pub(crate) struct Run {
-    pub(crate) frames: Vec<(Bytes, Position)>,
+    pub(crate) messages: Vec<(Message, Position)>,
+    /// Bytes of them, in the framing that they were made in.
     pub(crate) bytes: usize,
-    /// The last frame ends the watch.
+    /// The last message ends the watch.
     pub(crate) ends: bool,
-    /// There are too many frames: the members take them from the ring, from here on. None is kept.
+    /// There are too many messages: the members take them from the ring, from here on. None is kept.
     pub(crate) in_ring: Option<Position>,
 }
 
 impl Run {
-    /// Adds a frame. Past [`RUN_BYTES`] or `frames_max`, but for a single frame, none is kept any more.
+    /// Adds a message. Past [`RUN_BYTES`] or `messages_max`, but for a single message, none is kept any more.
     #[inline]
-    pub(crate) fn push(&mut self, frame: Bytes, position: Position, frames_max: usize) {
-        self.bytes += frame.len();
-        self.frames.push((frame, position));
-        if (self.bytes > RUN_BYTES || self.frames.len() > frames_max) && self.frames.len() > 1 {
+    pub(crate) fn push(&mut self, message: Message, position: Position, messages_max: usize) {
+        self.bytes += message.framed().len();
+        self.messages.push((message, position));
+        if (self.bytes > RUN_BYTES || self.messages.len() > messages_max) && self.messages.len() > 1 {
             self.leave_in_ring();
         }
     }
 
-    /// Keeps the place of the first frame alone. The room of the others goes with them: a large revision would leave it to
+    /// Keeps the place of the first message alone. The room of the others goes with them: a large revision would leave it to
     /// each class for ever.
     #[cold]
     fn leave_in_ring(&mut self) {
-        let in_ring = self.frames.first().map(|(_, position)| *position);
+        let in_ring = self.messages.first().map(|(_, position)| *position);
         *self = Self { in_ring, ..Self::default() };
     }
 
     /// Whether nothing of the round is for this class.
     pub(crate) const fn is_empty(&self) -> bool {
-        self.frames.is_empty() && self.in_ring.is_none()
+        self.messages.is_empty() && self.in_ring.is_none()
     }
 
     /// Whether what follows in the round is not for it to tell.
@@ -106,33 +109,15 @@ impl Run {
     }
 
     pub(crate) fn clear(&mut self) {
-        self.frames.clear();
+        self.messages.clear();
         self.bytes = 0;
         self.ends = false;
         self.in_ring = None;
     }
 
-    /// How many of the frames are events.
+    /// How many of the messages are events.
     pub(crate) fn events(&self) -> usize {
-        self.frames.len() - usize::from(self.ends)
-    }
-
-    /// The frame that ends the watch, when it stands at `position`.
-    pub(crate) fn refusal(&self, position: Position) -> Option<&Bytes> {
-        let (last, at) = self.frames.last()?;
-        (self.ends && *at == position).then_some(last)
-    }
-
-    /// Which frame the byte `taken` falls into, and how many bytes of it come before.
-    pub(crate) fn locate(&self, taken: usize) -> Option<(Position, usize)> {
-        let mut start = 0;
-        for (frame, position) in &self.frames {
-            if taken < start + frame.len() {
-                return Some((*position, taken - start));
-            }
-            start += frame.len();
-        }
-        None
+        self.messages.len() - usize::from(self.ends)
     }
 }
 
@@ -245,6 +230,7 @@ pub(crate) struct Class {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::framing::BARE;
 
     fn id(slot: u32) -> WatcherId {
         WatcherId::new(slot, 0)
@@ -321,32 +307,22 @@ mod tests {
     }
 
     #[test]
-    fn a_partial_send_is_located() {
-        let mut run = Run::default();
-        run.push(Bytes::from_static(b"abc"), Position::new(7), 2);
-        run.push(Bytes::from_static(b"de"), Position::new(9), 2);
-        let all: Vec<_> = (0..6).map(|taken| run.locate(taken)).collect();
-        let at = |p, o| Some((Position::new(p), o));
-        assert_eq!(all, [at(7, 0), at(7, 1), at(7, 2), at(9, 0), at(9, 1), None]);
-    }
-
-    #[test]
     fn a_run_that_is_too_long_keeps_its_place_and_nothing_else() {
-        let large = Bytes::from(vec![0; RUN_BYTES + 1]);
-        let one = Bytes::from_static(b"abc");
-        for (frames, frames_max) in [(vec![one; 4], 3), (vec![large.clone(); 2], 100)] {
+        let message = |len| Message::new(&BARE, len, |out| out.resize(out.len() + len, 0));
+        let (large, one) = (message(RUN_BYTES + 1), message(3));
+        for (messages, messages_max) in [(vec![one; 4], 3), (vec![large.clone(); 2], 100)] {
             let mut run = Run::default();
-            for (frame, at) in frames.iter().zip(7..) {
+            for (message, at) in messages.iter().zip(7..) {
                 assert!(!run.is_closed());
-                run.push(frame.clone(), Position::new(at), frames_max);
+                run.push(message.clone(), Position::new(at), messages_max);
             }
-            assert_eq!((run.in_ring, run.bytes, run.frames.capacity()), (Some(Position::new(7)), 0, 0));
+            assert_eq!((run.in_ring, run.bytes, run.messages.capacity()), (Some(Position::new(7)), 0, 0));
             assert!(run.is_closed() && !run.is_empty());
             run.clear();
             assert!(run.is_empty() && !run.is_closed());
         }
         let mut run = Run::default();
         run.push(large, Position::new(7), 1);
-        assert!(!run.is_closed(), "one frame is not joined with anything");
+        assert!(!run.is_closed(), "one message is not joined with anything");
     }
 }

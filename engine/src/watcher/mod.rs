@@ -10,6 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::encoding::Encoding;
+use crate::framing::Framing;
 use crate::index::Snapshot;
 use crate::key::ResourceId;
 use crate::revision::{Position, Revision};
@@ -99,6 +100,8 @@ pub struct Subscription {
     pub selector: Selector,
     /// Shown how.
     pub encoding: Encoding,
+    /// What stands around each message that it is sent.
+    pub framing: &'static Framing,
     /// From where on.
     pub start: Start,
     /// Whether bookmarks are welcome.
@@ -138,20 +141,19 @@ pub(crate) enum Phase {
     Draining,
 }
 
-/// Bytes that must go out before anything else: the rest of a frame, an error, the end.
+/// A message that must go out before anything else, in the watcher's framing.
 #[derive(Debug)]
 pub(crate) struct Rest {
-    /// Whole frames.
     pub(crate) bytes: Bytes,
     pub(crate) sent: usize,
-    /// Events among them, which count when they are out.
+    /// How many events it is, which count when it is out.
     pub(crate) events: u64,
-    /// What follows them: the last bytes of the stream.
+    /// A message that follows it, the last one.
     pub(crate) last: Option<Bytes>,
 }
 
 impl Rest {
-    /// Frames without an event, of which the first `sent` bytes are out.
+    /// A message that is no event, of which the first `sent` bytes are out.
     pub(crate) const fn new(bytes: Bytes, sent: usize) -> Self {
         Self { bytes, sent, events: 0, last: None }
     }

@@ -9,9 +9,6 @@ use uuid::Uuid;
 
 use super::request::RequestHead;
 use super::status::{Layout, Status};
-
-/// Ends a chunked body (RFC 9112, section 7.1).
-pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 /// Tells a waiting client to send its body (RFC 9110, section 15.2.1).
 pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 /// The media type of objects, lists, Status and watch streams.
@@ -28,7 +25,7 @@ pub const PAGE_NOT_FOUND: &[u8] = b"404 page not found\n";
 pub enum Framing {
     /// `Content-Length`.
     Length(u64),
-    /// `Transfer-Encoding: chunked`: frame with [`push_chunk`] and end with [`LAST_CHUNK`].
+    /// `Transfer-Encoding: chunked`: chunk by chunk, then [`LAST_CHUNK`](crate::wire::http1::LAST_CHUNK).
     Chunked,
     /// The connection's end: what HTTP/1.0 has instead of chunks. Implies `Connection: close`.
     UntilClose,
@@ -203,33 +200,6 @@ pub fn push_status(
     push_response(out, &head, request, &status.to_body(layout));
 }
 
-/// Appends `data` as one chunk; nothing when it is empty, for an empty chunk ends the body.
-pub fn push_chunk(out: &mut Vec<u8>, data: &[u8]) {
-    if data.is_empty() {
-        return;
-    }
-    push_chunk_head(out, data.len());
-    out.extend_from_slice(data);
-    out.extend_from_slice(b"\r\n");
-}
-
-/// Appends the size line of a chunk of `len` bytes: lower-case hex, CRLF.
-pub fn push_chunk_head(out: &mut Vec<u8>, len: usize) {
-    let mut left = len;
-    let mut digits = [0_u8; 16];
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b"0123456789abcdef"[left & 15];
-        left >>= 4;
-        if left == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(&digits[at..]);
-    out.extend_from_slice(b"\r\n");
-}
-
 /// The reason phrase that Go sends with a code; "" for a code that is never sent.
 #[must_use]
 pub const fn reason_phrase(code: u16) -> &'static str {
@@ -313,6 +283,7 @@ fn push_decimal(out: &mut Vec<u8>, value: u64) {
 mod tests {
     use super::super::request::{Parsed, parse_head};
     use super::super::status::GroupResource;
+    use crate::wire::http1::{LAST_CHUNK, push_chunk};
     use revcast_engine::revision::Revision;
 
     use super::*;
@@ -407,21 +378,6 @@ mod tests {
             \"status\":\"Failure\",\"message\":\"too old resource version: 1 (132)\",\"reason\":\"Expired\",\"code\":410}}\n\
             \r\n0\r\n\r\n";
         assert_eq!(body, recorded);
-    }
-
-    #[test]
-    fn chunk_sizes_are_hex() {
-        for (len, head) in [(1, "1\r\n"), (15, "f\r\n"), (16, "10\r\n"), (0x30ed8, "30ed8\r\n")] {
-            let mut out = Vec::new();
-            push_chunk(&mut out, &vec![b'x'; len]);
-            assert!(out.starts_with(head.as_bytes()) && out.ends_with(b"x\r\n"));
-            assert_eq!(out.len(), head.len() + len + 2);
-        }
-        let mut out = Vec::new();
-        push_chunk(&mut out, b"");
-        assert!(out.is_empty(), "an empty chunk would end the stream");
-        push_chunk_head(&mut out, usize::MAX);
-        assert_eq!(text(out), format!("{:x}\r\n", usize::MAX));
     }
 
     #[test]

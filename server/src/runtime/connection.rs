@@ -11,6 +11,7 @@ use bytes::Bytes;
 use futures_lite::future;
 use glommio::net::TcpStream;
 use glommio::timer::sleep;
+use revcast_engine::encoding::json;
 use uuid::Uuid;
 
 use super::admin;
@@ -20,16 +21,15 @@ use super::local::{Busy, Local};
 use super::pace::Pace;
 use super::transport::Transport;
 use super::visit::Visit;
-use super::wrap;
 use crate::auth::Identity;
 use crate::http::body::{BODY_BYTES_MAX, BodyDecoder, DRAINED_BODY_BYTES_MAX, Fed};
 use crate::http::request::{BodyFraming, HEAD_BYTES_MAX, HeadScanner, Method, Parsed, RequestHead};
-use crate::http::response::{
-    CONTINUE, Framing, JSON, LAST_CHUNK, ResponseHead, push_chunk, push_response_head, push_status,
-};
+use crate::http::response::{CONTINUE, Framing, JSON, ResponseHead, push_response_head, push_status};
 use crate::http::status::{Layout, Status};
 use crate::http::websocket::Handshake;
 use crate::serve::{Host, Pieces, Reply, Whole, Wire, Wish, admit, admit_operator, handle};
+use crate::wire::http1::{CHUNKED, LAST_CHUNK, push_chunk};
+use crate::wire::websocket;
 
 /// The longest pause within a body, and the longest time that a peer may take no byte of a reply.
 pub(super) const STALL: Duration = Duration::from_secs(30);
@@ -429,7 +429,8 @@ impl Connection {
         let mut opening = self.response(200, JSON, Framing::stream_for(head));
         opening.close = !head.keep_alive;
         opening.push_to(&mut out);
-        revcast_engine::frame::error(&mut out, status.to_json().as_bytes());
+        let text = status.to_json();
+        CHUNKED.push_with(&mut out, |out| json::error(out, text.as_bytes()));
         out.extend_from_slice(LAST_CHUNK);
         self.send(&out).await
     }
@@ -440,13 +441,12 @@ impl Connection {
         handshake: &Handshake,
         status: &Status,
     ) -> std::io::Result<()> {
-        let mut frames = Vec::with_capacity(1024);
-        revcast_engine::frame::error(&mut frames, status.to_json().as_bytes());
-        frames.extend_from_slice(LAST_CHUNK);
         let mut out = Vec::with_capacity(1024);
         self.answered(101);
         handshake.push_to(&mut out);
-        out.extend_from_slice(&wrap::as_websocket(&frames));
+        let text = status.to_json();
+        websocket::MESSAGES.push_with(&mut out, |out| json::error(out, text.as_bytes()));
+        websocket::push_end(&mut out);
         self.send(&out).await
     }
 
@@ -482,7 +482,7 @@ impl Connection {
             }
             opening.push_to(&mut out);
         }
-        out.extend_from_slice(wrap::opening(&wish.wire));
+        out.extend_from_slice(wish.wire.opening());
         if self.send(&out).await.is_err() {
             return Some(Over::Quiet);
         }

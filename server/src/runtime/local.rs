@@ -428,6 +428,7 @@ impl Local {
                 scope: wish.scope,
                 selector: wish.selector,
                 encoding: wish.encoding,
+                framing: wish.wire.framing(),
                 start,
                 bookmarks: wish.bookmarks,
                 deadline: now.plus(wish.timeout),

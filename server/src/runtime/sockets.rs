@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, AsRawFd as _, OwnedFd, RawFd};
 use std::time::Duration;
 
 use revcast_engine::tick::Tick;
-use revcast_engine::{Outlet, Sent, WatcherId};
+use revcast_engine::{Outlet, Run, Sent, WatcherId};
 use rustix::io::Errno;
 use rustix::net::sockopt::socket_error;
 use rustix::net::{RecvFlags, recv};
@@ -19,7 +19,9 @@ use super::leaving::Leaving;
 use super::sends::Sends;
 use super::transport::Keys;
 use super::uring::{Owner, Polls, Told};
-use super::wrap::{Hearing, READ_BYTES, Said, Tools, Wrap, Wrapped, is_full, send_now};
+use super::wrap::{READ_BYTES, Said, SharedBuffers, Wrap, Wrapped, is_full, send_now};
+use crate::wire::http1;
+use crate::wire::websocket::Reading;
 
 /// Clients that are listened to in one go; the others wait for the next.
 const LISTENS_AT_ONCE: usize = 64;
@@ -124,7 +126,7 @@ pub(super) struct Sockets {
     /// `None`: one system call for each delivery.
     sends: Option<Sends>,
     leaving: Leaving,
-    tools: Tools,
+    shared: SharedBuffers,
     /// Clients that are listened to again at a time, soonest first.
     resting: VecDeque<(Tick, WatcherId)>,
     /// Sockets that are not here any more, since that was last asked.
@@ -144,7 +146,7 @@ impl Sockets {
             polls,
             sends,
             leaving: Leaving::default(),
-            tools: Tools::default(),
+            shared: SharedBuffers::default(),
             resting: VecDeque::new(),
             gone: 0,
             told: Vec::new(),
@@ -282,7 +284,10 @@ impl Sockets {
     fn flush(&mut self, id: WatcherId, visit: &mut impl FnMut(WatcherId, News)) {
         let Some(Some(socket)) = self.by_slot.get_mut(id.slot()) else { return };
         match socket.wrap.as_mut().map_or(Some(true), |wrap| wrap.flush(&socket.fd)) {
-            Some(true) => visit(id, News::Writable),
+            Some(true) => {
+                socket.wrap.take_if(|wrap| wrap.is_spent());
+                visit(id, News::Writable);
+            }
             Some(false) => socket.wait(&mut self.polls),
             None => self.lose(id, visit),
         }
@@ -317,14 +322,14 @@ impl Sockets {
                 Ok(_) | Err(_) => return self.lose(id, visit),
             },
         };
-        let hearing = wrap.hear(&mut self.tools, said);
+        let reading = wrap.read(&mut self.shared, said);
         let flushed = wrap.flush(&socket.fd);
         // Who has said as much as is kept is only heard hanging up.
         let soon = wrap.hears() && now.since(wrap.heard) < LISTEN_EVERY;
         wrap.heard = now;
-        match (flushed, hearing) {
+        match (flushed, reading) {
             (None, _) => self.lose(id, visit),
-            (Some(_), Hearing::Over) => {
+            (Some(_), Reading::Over) => {
                 // The answer goes out behind whatever frame is under way, and then the connection ends.
                 if let Some(socket) = self.at(id) {
                     socket.keep_alive = false;
@@ -332,7 +337,7 @@ impl Sockets {
                 let _ = self.part(id, true, now);
                 visit(id, News::Gone { stalled: false });
             }
-            (Some(empty), Hearing::GoesOn) => {
+            (Some(empty), Reading::Open) => {
                 let Some(Some(socket)) = self.by_slot.get_mut(id.slot()) else { return };
                 if !empty {
                     socket.wait(&mut self.polls);
@@ -366,30 +371,35 @@ impl Sockets {
         self.resting.front().map(|(due, _)| *due)
     }
 
-    /// Offers bytes to one watcher; the wire forms in `tools` are of the same bytes.
-    fn offer(&mut self, to: WatcherId, bytes: &[u8]) -> Sent {
+    /// Offers something to one watcher; what is compressed in the shared buffers is of the same bytes.
+    fn offer(&mut self, to: WatcherId, what: Offered<'_>) -> Sent {
         let Some(Some(socket)) = self.by_slot.get_mut(to.slot()) else { return Sent::Gone };
         if socket.id != to {
             return Sent::Gone;
         }
-        let (taken, full) = match &mut socket.wrap {
-            None => match send_now(&socket.fd, bytes) {
-                Some(taken) => (taken, taken < bytes.len()),
-                None => return Sent::Gone,
-            },
-            Some(wrap) => match wrap.offer(&mut self.tools, bytes, &socket.fd) {
-                Wrapped::Took(taken, tail) => (taken, tail || taken < bytes.len()),
-                Wrapped::Gone => return Sent::Gone,
-            },
+        let wrapped = match (&mut socket.wrap, what) {
+            (None, _) => {
+                return match send_now(&socket.fd, what.plain()) {
+                    Some(taken) => socket.took(taken, what, &mut self.polls),
+                    None => Sent::Gone,
+                };
+            }
+            (Some(wrap), Offered::Messages(run)) => wrap.offer(&mut self.shared, run, &socket.fd),
+            (Some(wrap), Offered::Heartbeat) => wrap.heartbeat(&mut self.shared, &socket.fd),
         };
-        if full {
-            socket.wait(&mut self.polls);
+        match wrapped {
+            Wrapped::Took(taken, tail) => {
+                if tail || taken < what.len() {
+                    socket.wait(&mut self.polls);
+                }
+                Sent::Took(taken)
+            }
+            Wrapped::Gone => Sent::Gone,
         }
-        Sent::Took(taken)
     }
 
-    /// Offers the same bytes to several, with one visit to the kernel for those whose wire form they are.
-    fn offer_together(&mut self, to: &[WatcherId], bytes: &[u8], answers: &mut Vec<Sent>) {
+    /// Offers the same to several, with one visit to the kernel for those whose wire form it is.
+    fn offer_together(&mut self, to: &[WatcherId], what: Offered<'_>, answers: &mut Vec<Sent>) {
         let (mut fds, mut places) = std::mem::take(&mut self.batch);
         fds.clear();
         places.clear();
@@ -402,25 +412,26 @@ impl Sockets {
                     // What stands if the ring breaks before it comes to this one.
                     answers.push(Sent::Took(0));
                 }
-                _ => answers.push(self.offer(id, bytes)),
+                _ => answers.push(self.offer(id, what)),
             }
         }
         let first = answers.len() - to.len();
-        let len = bytes.len();
+        let bytes = what.plain();
         let done = sends.as_mut().map_or(Ok(()), |ring| {
             ring.send(&fds, bytes, |at, outcome| {
                 let place = std::mem::replace(&mut places[at], TOLD);
-                answers[place] = match outcome {
-                    Ok(taken) => Sent::Took(taken),
-                    Err(error) if is_full(Errno::from_raw_os_error(error)) => Sent::Took(0),
-                    Err(_) => Sent::Gone,
+                let taken = match outcome {
+                    Ok(taken) => taken,
+                    Err(error) if is_full(Errno::from_raw_os_error(error)) => 0,
+                    Err(_) => {
+                        answers[place] = Sent::Gone;
+                        return;
+                    }
                 };
-                if answers[place] != Sent::Gone
-                    && answers[place] != Sent::Took(len)
-                    && let Some(Some(socket)) = self.by_slot.get_mut(to[place - first].slot())
-                {
-                    socket.wait(&mut self.polls);
-                }
+                answers[place] = match self.by_slot.get_mut(to[place - first].slot()) {
+                    Some(Some(socket)) if taken < bytes.len() => socket.took(taken, what, &mut self.polls),
+                    _ => Sent::Took(taken),
+                };
             })
         });
         match done {
@@ -428,27 +439,89 @@ impl Sockets {
             Err(error) => {
                 crate::log::warn(&format!("sends on an io_uring fail, going on with send(2): {error}"));
                 for place in places.iter().copied().filter(|place| *place != TOLD) {
-                    answers[place] = self.offer(to[place - first], bytes);
+                    answers[place] = self.offer(to[place - first], what);
                 }
             }
         }
         self.batch = (fds, places);
     }
+
+    fn offer_each(&mut self, to: &[WatcherId], what: Offered<'_>, sent: &mut Vec<Sent>) {
+        self.shared.begin();
+        if self.sends.is_some() && to.len() > 1 {
+            self.offer_together(to, what, sent);
+        } else {
+            sent.extend(to.iter().map(|id| self.offer(*id, what)));
+        }
+    }
+}
+
+/// What is offered to sockets.
+#[derive(Clone, Copy, Debug)]
+enum Offered<'a> {
+    Messages(Run<'a>),
+    Heartbeat,
+}
+
+impl<'a> Offered<'a> {
+    /// What goes to a socket whose bytes are plain chunks.
+    fn plain(self) -> &'a [u8] {
+        match self {
+            Self::Messages(run) => run.bytes(),
+            Self::Heartbeat => http1::HEARTBEAT,
+        }
+    }
+
+    /// How many bytes of it a socket may take before it is full.
+    fn len(self) -> usize {
+        match self {
+            Self::Messages(run) => run.bytes().len(),
+            // A wrap takes it whole, or none of it and is full.
+            Self::Heartbeat => 1,
+        }
+    }
+}
+
+impl Socket {
+    /// The kernel took so much of what goes out plain.
+    fn took(&mut self, taken: usize, what: Offered<'_>, polls: &mut Polls) -> Sent {
+        let all = what.plain();
+        match what {
+            Offered::Messages(_) if taken < all.len() => self.wait(polls),
+            // Of a sign of life the engine sends nothing again.
+            Offered::Heartbeat if taken > 0 && taken < all.len() => {
+                self.wrap = Some(Wrap::of_tail(&all[taken..]));
+                self.wait(polls);
+            }
+            Offered::Messages(_) | Offered::Heartbeat => {}
+        }
+        Sent::Took(taken)
+    }
 }
 
 impl Outlet for Sockets {
-    fn send(&mut self, to: WatcherId, bytes: &[u8]) -> Sent {
-        self.tools.begin();
-        self.offer(to, bytes)
+    fn send(&mut self, to: WatcherId, run: Run<'_>) -> Sent {
+        self.shared.begin();
+        self.offer(to, Offered::Messages(run))
     }
 
-    fn send_each(&mut self, to: &[WatcherId], bytes: &[u8], sent: &mut Vec<Sent>) {
-        self.tools.begin();
-        if self.sends.is_some() && to.len() > 1 {
-            self.offer_together(to, bytes, sent);
-        } else {
-            sent.extend(to.iter().map(|id| self.offer(*id, bytes)));
+    fn send_each(&mut self, to: &[WatcherId], run: Run<'_>, sent: &mut Vec<Sent>) {
+        self.offer_each(to, Offered::Messages(run), sent);
+    }
+
+    fn heartbeat(&mut self, to: &[WatcherId], sent: &mut Vec<Sent>) {
+        self.offer_each(to, Offered::Heartbeat, sent);
+    }
+
+    fn end(&mut self, to: WatcherId) -> Sent {
+        let Some(Some(socket)) = self.by_slot.get_mut(to.slot()) else { return Sent::Gone };
+        if socket.id != to {
+            return Sent::Gone;
         }
+        let wrap = socket.wrap.get_or_insert_with(|| Wrap::of_tail(b""));
+        let ended = wrap.end(&socket.fd);
+        socket.wrap.take_if(|wrap| wrap.is_spent());
+        ended.map_or(Sent::Gone, Sent::Took)
     }
 }
 

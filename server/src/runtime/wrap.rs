@@ -1,23 +1,21 @@
-//! What stands between the engine's frames and a socket whose bytes are not plain HTTP chunks.
+//! What stands between the engine's messages and a socket whose bytes are more than those messages in their framing.
 //!
-//! The engine knows chunks only; a socket with a [`Wrap`] has another form on the wire: WebSocket frames or a gzip
-//! stream, and below them, or below the chunks themselves, TLS. The contract:
+//! A socket with a [`Wrap`] has a state of its own on the wire: a gzip stream, a WebSocket's answers, TLS below either or below
+//! plain chunks, or a few bytes that did not fit. The contract:
 //!
-//! - A wrap takes whole frames or nothing, so that its watcher always stands between two frames: a page of them at most
-//!   (it ends with the frame that fills it). It makes their wire form and keeps, in its tail, what the kernel does not take; while a
-//!   tail is left it takes nothing. So a slow client costs one page or one frame, whatever else it is owed.
-//! - What is the same for everybody is made once: [`Tools`] keep the wire form of what was offered last, for all
-//!   members of a class. A wrap has no compressor and no page of its own.
+//! - A wrap takes whole messages or nothing, so that its watcher always stands between two messages: a page of them at most
+//!   (it ends with the message that fills it). It makes their wire form and keeps, in its tail, what the kernel does not take;
+//!   while a tail is left it takes nothing. So a slow client costs one page or one message, whatever else it is owed.
+//! - What is the same for everybody is made once: the engine makes messages in their framing, and [`SharedBuffers`] keep the
+//!   compressed form of what was offered last, for all members of a class. A wrap has no compressor and no page of its own.
 //! - TLS is made for each socket anew, from what all share, in one buffer of the shard.
-//! - A wrap that hears is read, and answers between two frames.
-//! - The last chunk becomes the wire form's own end. The connection carries no other request behind it, unless only TLS is
+//! - A wrap whose client is read answers between two messages.
+//! - The stream's end becomes the wire form's own end. The connection carries no other request behind it, unless only TLS is
 //!   different from plain chunks.
-
-mod gzip;
-mod websocket;
 
 use std::os::fd::{AsFd, OwnedFd};
 
+use revcast_engine::Run;
 use revcast_engine::limits::PAGE_BYTES;
 use revcast_engine::tick::Tick;
 use rustix::io::Errno;
@@ -26,81 +24,30 @@ use rustix::net::{SendFlags, send};
 use super::super::serve::Wire;
 use super::session::Stand;
 use super::transport::Keys;
+use crate::wire::websocket::Reading;
+use crate::wire::{gzip, http1, websocket};
 
 /// Bytes of a client that are read at once.
 pub(super) const READ_BYTES: usize = 16 << 10;
 /// What a client may say behind its request before it is not read any more: plain bytes, kept for when the stream is over.
 const KEPT_BYTES: usize = 16 << 10;
 
-/// What the wire form of frames may have more than the frames: heads, ends, an answer or two.
+/// What the wire form of messages may have more than the messages: heads, ends, an answer or two.
 const TAIL_SLACK: usize = 16 << 10;
 
-/// One frame of the engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Frame<'a> {
-    /// A chunk, and what is in it.
-    Payload(&'a [u8]),
-    /// The last chunk.
-    End,
-}
-
-/// The frame that `bytes` begin with, and its length; `None`: they begin with no whole frame.
-fn first_frame(bytes: &[u8]) -> Option<(Frame<'_>, usize)> {
-    let digits = bytes.iter().take(16).take_while(|b| b.is_ascii_hexdigit()).count();
-    let size = std::str::from_utf8(&bytes[..digits]).ok()?;
-    let size = usize::from_str_radix(size, 16).ok()?;
-    let start = digits + 2;
-    let end = start.checked_add(size)?;
-    let payload = bytes.get(start..end)?;
-    if &bytes[digits..start] != b"\r\n" || bytes.get(end..end + 2)? != b"\r\n" {
-        return None;
-    }
-    Some((if size == 0 { Frame::End } else { Frame::Payload(payload) }, end + 2))
-}
-
-/// Calls `visit` for the frames at the head of `bytes` that a wrap takes at once: a page, which ends with the frame that
-/// fills it. How many bytes they are; 0: there is no whole frame.
-fn each_frame<'a>(bytes: &'a [u8], mut visit: impl FnMut(Frame<'a>)) -> usize {
-    let mut taken = 0;
-    while taken < PAGE_BYTES
-        && let Some((frame, len)) = first_frame(&bytes[taken..])
-    {
-        visit(frame);
-        taken += len;
-    }
-    taken
-}
-
-/// What all wraps of a shard share: buffers, the compressor, and the wire form of what was offered last.
+/// What all wraps of a shard share: buffers, and the compressed form of what was offered last.
 #[derive(Debug, Default)]
-pub(super) struct Tools {
-    websocket: websocket::Made,
-    gzip: gzip::Press,
-    chunks: Whole,
+pub(super) struct SharedBuffers {
+    gzip: gzip::Compressor,
     /// Records: as long as any so far. What is behind those of now is of others.
-    wire: Vec<u8>,
-    heard: Vec<u8>,
+    records: Vec<u8>,
+    plain: Vec<u8>,
 }
 
-/// How many bytes of plain chunks are taken at once. 0: that was not counted yet.
-#[derive(Debug, Default)]
-struct Whole(usize);
-
-impl Whole {
-    fn take<'a>(&mut self, frames: &'a [u8]) -> (usize, &'a [u8]) {
-        if self.0 == 0 {
-            self.0 = each_frame(frames, |_| {});
-        }
-        (self.0, &frames[..self.0])
-    }
-}
-
-impl Tools {
+impl SharedBuffers {
     /// What follows is about other bytes than before.
-    pub(super) fn begin(&mut self) {
-        self.websocket.clear();
-        self.gzip.clear();
-        self.chunks.0 = 0;
+    pub(super) const fn begin(&mut self) {
+        self.gzip.begin();
     }
 }
 
@@ -118,8 +65,9 @@ pub(super) struct Wrap {
 
 #[derive(Debug)]
 enum Coding {
-    /// As the engine makes them: what is different is TLS.
+    /// As the engine makes them: what is different is TLS, or that there is a tail.
     Chunks,
+    /// The same, and its client is read.
     WebSocket(websocket::Peer),
     Gzip(gzip::Stream),
 }
@@ -133,15 +81,7 @@ pub(super) enum Said<'a> {
     Plain(&'a [u8]),
 }
 
-/// How a client goes on that was listened to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Hearing {
-    GoesOn,
-    /// It said goodbye, or what no client may say; the answer to that is in the tail.
-    Over,
-}
-
-/// What became of frames that were offered to a wrap.
+/// What became of messages that were offered to a wrap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wrapped {
     /// So many bytes of them were taken; whether a tail is left.
@@ -162,34 +102,77 @@ impl Wrap {
         Some(Box::new(Self { coding, tls, tail: Tail::default(), kept: Vec::new(), heard: Tick::ZERO }))
     }
 
-    /// Takes frames for `to`.
-    pub(super) fn offer(&mut self, tools: &mut Tools, bytes: &[u8], to: &OwnedFd) -> Wrapped {
+    /// The wrap of a plain connection that did not take all of what the engine does not send again.
+    pub(super) fn of_tail(rest: &[u8]) -> Box<Self> {
+        let tail = Tail { bytes: rest.to_vec(), sent: 0 };
+        Box::new(Self { coding: Coding::Chunks, tls: None, tail, kept: Vec::new(), heard: Tick::ZERO })
+    }
+
+    /// Whether it is one that nothing is left of: bytes go out as they are again.
+    pub(super) const fn is_spent(&self) -> bool {
+        matches!(self.coding, Coding::Chunks)
+            && self.tls.is_none()
+            && self.tail.is_empty()
+            && self.kept.is_empty()
+    }
+
+    /// Takes messages for `to`.
+    pub(super) fn offer(&mut self, shared: &mut SharedBuffers, run: Run<'_>, to: &OwnedFd) -> Wrapped {
+        debug_assert!(!run.is_begun(), "what was taken of a message was all of it");
         if !self.tail.is_empty() {
             return Wrapped::Took(0, true);
         }
-        let (taken, wire) = match &mut self.coding {
-            Coding::Chunks => tools.chunks.take(bytes),
-            Coding::WebSocket(_) => tools.websocket.make(bytes),
-            Coding::Gzip(stream) => stream.make(&mut tools.gzip, bytes),
-        };
-        debug_assert!(taken > 0, "the engine offers whole frames to who stands between two");
-        if taken == 0 {
-            return Wrapped::Gone;
+        let taken = run.page(PAGE_BYTES);
+        self.put(shared, &run.bytes()[..taken], to)
+    }
+
+    /// Takes a sign of life for `to`. How many bytes of the wire, and whether a tail is left; none while one is left.
+    pub(super) fn heartbeat(&mut self, shared: &mut SharedBuffers, to: &OwnedFd) -> Wrapped {
+        if !self.tail.is_empty() {
+            return Wrapped::Took(0, true);
         }
+        let sign = match self.coding {
+            Coding::Chunks => http1::HEARTBEAT,
+            Coding::WebSocket(_) => websocket::HEARTBEAT,
+            // White space, as in a chunk.
+            Coding::Gzip(_) => b" ",
+        };
+        self.put(shared, sign, to)
+    }
+
+    /// Makes the wire form of bytes, sends what the kernel takes and keeps the rest.
+    fn put(&mut self, shared: &mut SharedBuffers, bytes: &[u8], to: &OwnedFd) -> Wrapped {
+        let wire = match &mut self.coding {
+            Coding::Chunks | Coding::WebSocket(_) => bytes,
+            Coding::Gzip(stream) => stream.make(&mut shared.gzip, bytes),
+        };
         let wire = match &mut self.tls {
             None => wire,
-            Some(session) => match session.seal_at(wire, &mut tools.wire, 0) {
-                Ok(end) => &tools.wire[..end],
+            Some(session) => match session.seal_at(wire, &mut shared.records, 0) {
+                Ok(end) => &shared.records[..end],
                 Err(_) => return Wrapped::Gone,
             },
         };
         match send_now(to, wire) {
             Some(sent) => {
-                self.tail.keep(&wire[sent..], taken);
-                Wrapped::Took(taken, !self.tail.is_empty())
+                self.tail.keep(&wire[sent..], bytes.len());
+                Wrapped::Took(bytes.len(), !self.tail.is_empty())
             }
             None => Wrapped::Gone,
         }
+    }
+
+    /// Ends the stream: its last bytes go out behind the tail. How many of them; `None`: the connection broke.
+    pub(super) fn end(&mut self, to: &OwnedFd) -> Option<usize> {
+        let mut last = Vec::new();
+        match &self.coding {
+            Coding::Chunks => last.extend_from_slice(http1::LAST_CHUNK),
+            Coding::WebSocket(_) => websocket::push_end(&mut last),
+            Coding::Gzip(stream) => stream.push_end(&mut last),
+        }
+        self.answer(&last)?;
+        self.tail.flush(to)?;
+        Some(last.len())
     }
 
     /// Sends what is left of the tail. `None`: the connection broke; else whether all of it went.
@@ -224,29 +207,29 @@ impl Wrap {
     }
 
     /// What the client sent. What is to be answered waits in the tail: flush it.
-    pub(super) fn hear(&mut self, tools: &mut Tools, said: Said<'_>) -> Hearing {
+    pub(super) fn read(&mut self, shared: &mut SharedBuffers, said: Said<'_>) -> Reading {
         // Who does not read what it was sent is not answered.
         let busy = !self.tail.is_empty();
         let mut heard = Ok(Stand::Open);
         let plain = match (said, &mut self.tls) {
             (Said::OnWire(bytes), Some(session)) => {
-                tools.heard.clear();
-                heard = session.hear(bytes, &mut tools.heard, &mut self.tail.bytes);
-                &tools.heard
+                shared.plain.clear();
+                heard = session.hear(bytes, &mut shared.plain, &mut self.tail.bytes);
+                &shared.plain
             }
             (Said::OnWire(bytes), None) | (Said::Plain(bytes), _) => bytes,
         };
-        let mut hearing = Hearing::GoesOn;
+        let mut reading = Reading::Open;
         if let Coding::WebSocket(peer) = &mut self.coding {
             let mut answer = Vec::new();
-            hearing = peer.hear(plain, busy, &mut answer);
+            reading = peer.read(plain, busy, &mut answer);
             if self.answer(&answer).is_none() {
-                return Hearing::Over;
+                return Reading::Over;
             }
         } else {
             self.kept.extend_from_slice(plain);
         }
-        if heard == Ok(Stand::Open) { hearing } else { Hearing::Over }
+        if heard == Ok(Stand::Open) { reading } else { Reading::Over }
     }
 
     /// What must still be sent when its watch is over and nothing follows.
@@ -265,7 +248,7 @@ impl Wrap {
     }
 }
 
-/// Bytes of the wire form that the kernel did not take yet. They end where a frame of the wire ends.
+/// Bytes of the wire form that the kernel did not take yet. They end where a message ends.
 #[derive(Debug, Default)]
 pub(super) struct Tail {
     bytes: Vec<u8>,
@@ -282,7 +265,7 @@ impl Tail {
         self.bytes.is_empty()
     }
 
-    /// Keeps what was not sent of the wire form of `of` bytes of frames.
+    /// Keeps what was not sent of the wire form of `of` bytes of messages.
     fn keep(&mut self, rest: &[u8], of: usize) {
         debug_assert!(self.is_empty(), "nothing is taken while a tail is left");
         // Deflate at level 1 writes rare bytes in 9 bits.
@@ -323,20 +306,6 @@ pub(super) fn is_full(error: Errno) -> bool {
     matches!(error, Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM)
 }
 
-/// The bytes that stand before the first frame, behind the head of the reply.
-pub(super) fn opening(wire: &Wire) -> &'static [u8] {
-    match wire {
-        Wire::Chunked | Wire::WebSocket(_) => b"",
-        Wire::Gzip => gzip::OPENING,
-    }
-}
-
-/// A reply over a WebSocket that is one stream of frames and its end.
-pub(super) fn as_websocket(frames: &[u8]) -> Vec<u8> {
-    let mut made = websocket::Made::default();
-    made.make(frames).1.to_vec()
-}
-
 #[cfg(test)]
 mod sealed;
 
@@ -345,47 +314,7 @@ mod tests {
     use std::io::Read as _;
     use std::os::unix::net::UnixStream;
 
-    use revcast_engine::frame;
-
     use super::*;
-
-    fn chunk(payload: &[u8]) -> Vec<u8> {
-        let mut out = Vec::new();
-        crate::http::response::push_chunk(&mut out, payload);
-        out
-    }
-
-    #[test]
-    fn frames_are_found_whole() {
-        let mut bytes = chunk(b"abc\n");
-        bytes.extend_from_slice(&chunk(&[b'x'; 300]));
-        bytes.extend_from_slice(frame::END);
-        let mut seen = Vec::new();
-        assert_eq!(each_frame(&bytes, |frame| seen.push(frame)), bytes.len());
-        assert_eq!(seen, [Frame::Payload(b"abc\n"), Frame::Payload(&[b'x'; 300]), Frame::End]);
-        // The engine's own frames are such.
-        let mut error = Vec::new();
-        frame::error(&mut error, b"{}");
-        assert!(matches!(first_frame(&error), Some((Frame::Payload(_), len)) if len == error.len()));
-        for part in 0..error.len() {
-            assert_eq!(first_frame(&error[..part]), None, "cut at {part}");
-        }
-        for wrong in
-            [&b""[..], b"\r\n", b"3\r\nabcd\n", b"3\nabc\r\n", b"x\r\nabc\r\n", b"ffffffffffffffff\r\na\r\n"]
-        {
-            assert_eq!(first_frame(wrong), None, "{wrong:?}");
-        }
-    }
-
-    #[test]
-    fn a_wrap_takes_a_page_or_one_frame() {
-        let small = chunk(&[b'x'; 30_000]);
-        let five = [&small[..]; 5].concat();
-        assert_eq!(each_frame(&five, |_| {}), 3 * small.len(), "as the engine's pages end");
-        let large = chunk(&vec![b'x'; 1 << 20]);
-        assert_eq!(each_frame(&[&large[..], &small].concat(), |_| {}), large.len());
-        assert_eq!(each_frame(&[&small[..], &large, &small].concat(), |_| {}), small.len() + large.len());
-    }
 
     /// What is not read stays in the tail, bounded, and comes out in order.
     #[test]
@@ -393,18 +322,18 @@ mod tests {
         let (ours, mut theirs) = UnixStream::pair().expect("a pair of sockets");
         let ours = OwnedFd::from(ours);
         let mut wrap = Wrap::new(&Wire::Gzip, None).expect("a wrap");
-        let mut tools = Tools::default();
+        let mut shared = SharedBuffers::default();
         // Noise: deflate cannot make it smaller.
         let noise = gzip::tests::noise(1 << 20);
-        let frame = chunk(&noise);
+        let run = Run::new(&noise, &[1 << 20], 0);
         let mut taken = 0;
         let mut expected = Vec::new();
         loop {
-            tools.begin();
-            match wrap.offer(&mut tools, &frame, &ours) {
+            shared.begin();
+            match wrap.offer(&mut shared, run, &ours) {
                 Wrapped::Took(0, true) => break,
                 Wrapped::Took(bytes, _) => {
-                    assert_eq!(bytes, frame.len(), "all or nothing");
+                    assert_eq!(bytes, noise.len(), "all or nothing");
                     expected.extend_from_slice(&noise);
                     taken += 1;
                 }
@@ -412,7 +341,10 @@ mod tests {
             }
             assert!(taken < 100, "a socket that nobody reads gets full");
         }
-        assert!(wrap.tail.bytes.len() <= frame.len() + frame.len() / 7 + TAIL_SLACK);
+        assert_eq!(wrap.heartbeat(&mut shared, &ours), Wrapped::Took(0, true), "nor a sign of life");
+        assert!(wrap.tail.bytes.len() <= noise.len() + noise.len() / 7 + TAIL_SLACK);
+        // The end goes out behind what is left.
+        assert!(wrap.end(&ours).is_some_and(|bytes| bytes > 10) && !wrap.tail.is_empty());
         let reader = std::thread::spawn(move || {
             let mut all = Vec::new();
             theirs.read_to_end(&mut all).map(|_| all)
@@ -420,11 +352,29 @@ mod tests {
         while !wrap.flush(&ours).expect("the peer is there") {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
-        tools.begin();
-        assert_eq!(wrap.offer(&mut tools, frame::END, &ours), Wrapped::Took(frame::END.len(), false));
         drop(ours);
         let wire = reader.join().expect("the reader").expect("all of it");
         let stream = [gzip::OPENING, &wire].concat();
         assert!(gzip::tests::unzipped(&stream) == expected, "what comes out is what went in");
+    }
+
+    /// What a plain connection did not take of a sign of life goes out before anything else.
+    #[test]
+    fn the_rest_of_a_sign_of_life_goes_first() {
+        let (ours, mut theirs) = UnixStream::pair().expect("a pair of sockets");
+        let ours = OwnedFd::from(ours);
+        let mut wrap = Wrap::of_tail(&http1::HEARTBEAT[2..]);
+        let mut shared = SharedBuffers::default();
+        let run = Run::new(b"1\r\nx\r\n", &[6], 0);
+        assert!(!wrap.is_spent() && wrap.goes_on() && !wrap.hears());
+        assert_eq!(wrap.offer(&mut shared, run, &ours), Wrapped::Took(0, true));
+        assert_eq!(wrap.flush(&ours), Some(true));
+        assert!(wrap.is_spent());
+        assert_eq!(wrap.offer(&mut shared, run, &ours), Wrapped::Took(6, false));
+        assert_eq!(wrap.end(&ours), Some(5));
+        drop((wrap, ours));
+        let mut all = Vec::new();
+        theirs.read_to_end(&mut all).expect("all of it");
+        assert_eq!(all, b"\n \r\n1\r\nx\r\n0\r\n\r\n");
     }
 }

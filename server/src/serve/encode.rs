@@ -6,25 +6,24 @@
 
 use std::sync::Arc;
 
-use revcast_engine::encoding::{Encode, Encoding, View};
-use revcast_engine::limits::ENCODINGS_MAX;
+use revcast_engine::encoding::{Encode, Encoding, View, json};
+use revcast_engine::framing::Framing;
 use serde::Deserialize;
 
 use crate::api::resources::{ApiResource, Registry};
 use crate::api::table;
 use crate::http::accept::{Form, MetaVersion};
 use crate::http::options::IncludeObject;
+use crate::wire::http1::CHUNKED;
 
 /// Tables of v1, by `includeObject`.
-const TABLE_V1: u8 = 0;
+const TABLE_V1: u32 = 0;
 /// Tables of v1beta1, by `includeObject`.
-const TABLE_V1BETA1: u8 = 3;
+const TABLE_V1BETA1: u32 = 3;
 /// `PartialObjectMetadata` of v1.
-const METADATA_V1: u8 = 6;
+const METADATA_V1: u32 = 6;
 /// `PartialObjectMetadata` of v1beta1.
-const METADATA_V1BETA1: u8 = 7;
-
-const _: () = assert!((METADATA_V1BETA1 as usize) < ENCODINGS_MAX);
+const METADATA_V1BETA1: u32 = 7;
 
 /// How one answer shows its objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +68,7 @@ impl Shape {
         }
     }
 
-    const fn of_number(encoding: u8) -> Self {
+    const fn of_number(encoding: u32) -> Self {
         let (version, base) = match encoding {
             METADATA_V1 => return Self::Metadata(MetaVersion::V1),
             METADATA_V1BETA1.. => return Self::Metadata(MetaVersion::V1beta1),
@@ -170,16 +169,21 @@ impl Encoder {
 }
 
 impl Encode for Encoder {
-    fn append(&self, out: &mut Vec<u8>, view: View<'_>) {
-        let Some(resource) = self.registry.get(view.resource) else {
-            out.extend_from_slice(view.json);
-            return;
-        };
-        let now = i64::try_from(view.as_of_seconds).unwrap_or(i64::MAX);
-        Shape::of_number(view.encoding).append(out, resource, view.json, now, view.first);
+    fn framing(&self) -> &'static Framing {
+        &CHUNKED
     }
 
-    fn first_differs(&self, encoding: u8) -> bool {
+    fn event(&self, out: &mut Vec<u8>, view: View<'_>) {
+        json::event(out, view.kind, |out| match self.registry.get(view.resource) {
+            None => out.extend_from_slice(view.json),
+            Some(resource) => {
+                let now = i64::try_from(view.as_of_seconds).unwrap_or(i64::MAX);
+                Shape::of_number(view.encoding).append(out, resource, view.json, now, view.first);
+            }
+        });
+    }
+
+    fn first_differs(&self, encoding: u32) -> bool {
         encoding < METADATA_V1
     }
 }

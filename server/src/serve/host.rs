@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use revcast_engine::encoding::Encoding;
+use revcast_engine::framing::{BARE, Framing};
 use revcast_engine::key::Key;
 use revcast_engine::revision::Revision;
 use revcast_engine::selector::Selector;
@@ -18,6 +19,7 @@ use crate::http::response::Caching;
 use crate::http::status::Status;
 use crate::http::websocket::Handshake;
 use crate::source::{SourceError, Txn, TxnError};
+use crate::wire::{gzip, http1, websocket};
 
 /// What a transaction did.
 #[derive(Clone, Debug)]
@@ -131,6 +133,27 @@ pub enum Wire {
     WebSocket(Handshake),
     /// HTTP chunks of one gzip stream.
     Gzip,
+}
+
+impl Wire {
+    /// What stands around each message.
+    #[must_use]
+    pub fn framing(&self) -> &'static Framing {
+        match self {
+            Self::Chunked => &http1::CHUNKED,
+            Self::WebSocket(_) => &websocket::MESSAGES,
+            Self::Gzip => &BARE,
+        }
+    }
+
+    /// What stands between the head of the reply and the first message.
+    #[must_use]
+    pub const fn opening(&self) -> &'static [u8] {
+        match self {
+            Self::Chunked | Self::WebSocket(_) => b"",
+            Self::Gzip => gzip::OPENING,
+        }
+    }
 }
 
 /// A watch that is to begin: everything the shard needs but the clock.

@@ -65,7 +65,7 @@ struct Served {
 
 impl Served {
     fn frames(&self) -> u64 {
-        self.frames_before + self.epoch.feed.frames_made()
+        self.frames_before + self.epoch.feed.messages_made()
     }
 
     fn events(&self) -> u64 {
@@ -121,7 +121,7 @@ impl Epochs {
 
     /// Frames that were serialized since the process began.
     #[must_use]
-    pub fn frames_made(&self) -> u64 {
+    pub fn messages_made(&self) -> u64 {
         let frames = self.served.load().frames();
         self.frames_told.fetch_max(frames, Ordering::Relaxed).max(frames)
     }
@@ -158,13 +158,13 @@ mod tests {
     #[test]
     fn counts_go_on_from_epoch_to_epoch() {
         let epochs = Epochs::new(Epoch::loaded(0, 0, Revision::ZERO, feed(3)));
-        let (first, frames) = (epochs.current(), epochs.frames_made());
+        let (first, frames) = (epochs.current(), epochs.messages_made());
         assert_eq!(epochs.events(), 3);
         epochs.begin(Epoch::loaded(1, 0, Revision::ZERO, feed(0)));
-        assert_eq!((epochs.events(), epochs.frames_made()), (3, frames));
+        assert_eq!((epochs.events(), epochs.messages_made()), (3, frames));
         epochs.begin(Epoch::loaded(2, 0, Revision::ZERO, feed(2)));
         assert_eq!((epochs.events(), epochs.number(), epochs.current().number), (5, 2, 2));
-        assert!(epochs.frames_made() >= frames);
+        assert!(epochs.messages_made() >= frames);
         assert!(!first.is_ready() && epochs.current().is_ready());
     }
 }

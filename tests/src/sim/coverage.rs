@@ -68,7 +68,7 @@ coverage! {
     resumes,
     /// Watches that began again with a list.
     relists,
-    /// Event frames that were received whole.
+    /// Event messages that were received whole.
     deliveries,
     /// ... of a revision that the client had seen in part, or whole.
     deliveries_again,
@@ -78,33 +78,47 @@ coverage! {
     initial_marks,
     /// Bookmarks.
     bookmarks,
-    /// Spaces on a quiet stream.
+    /// Messages in another framing than that in which they are made.
+    messages_framed_otherwise,
+    /// Errors in another encoding.
+    errors_encoded,
+    /// Heartbeats on a quiet stream.
     heartbeats,
+    /// ... of which a part was taken at first.
+    heartbeats_begun,
+    /// ... for which there was no room.
+    heartbeats_refused,
     /// ... while it waited for a revision to come.
     heartbeats_parked,
     /// ADDED of an object that was there before.
     transitions_in,
     /// DELETED of an object that is still there.
     transitions_out,
-    /// Frames in another encoding.
-    encoded_frames,
-    /// First frames in an encoding where they differ.
-    first_frames,
+    /// Messages in another encoding.
+    encoded_messages,
+    /// First messages in an encoding where they differ.
+    first_messages,
     /// Sends that took a part.
     partial_sends,
-    /// ... and ended exactly at a frame's end.
+    /// ... and ended exactly at a message's end.
     partial_at_boundary,
+    /// ... and ended within what stands in front of a payload.
+    partial_within_head,
+    /// ... of sockets that take whole messages.
+    partial_whole,
     /// Sends that took nothing.
     refused_sends,
     /// Peers that went away in a send.
     gone_sends,
+    /// ... or at the end.
+    gone_ends,
     /// Watches that the driver took back.
     forgotten_watches,
     /// Ends with 410.
     expirations,
     /// Watches that fell out of the window.
     evictions,
-    /// Streams that were cut off inside a frame.
+    /// Streams that were cut off inside a message.
     cut_offs,
     /// Clean ends.
     clean_ends,
@@ -134,7 +148,7 @@ coverage! {
     abandons,
     /// Watches that were told so.
     abandoned_told,
-    /// ... after the frame that they stood in.
+    /// ... after the message that they stood in.
     abandoned_finished,
     /// Watches that began on a shard that was given up.
     abandoned_starts,
@@ -166,8 +180,8 @@ coverage! {
     long_states,
     /// Rounds that served more members of one class than a turn does.
     crowds,
-    /// Frames made besides the publisher's own.
-    frames_shared,
+    /// Messages made besides the publisher's own.
+    messages_shared,
     /// Clients whose copy of the state was compared at the end.
     copies_compared,
     /// Mixes of all bytes that were sent: equal for equal runs.

@@ -13,13 +13,13 @@ pub enum Promise {
     Bookmark,
     /// 4: DELETED carries the last matching state at the right version.
     Deleted,
-    /// 5: a frame is made once.
-    FrameOnce,
+    /// 5: a message is made once.
+    MessageOnce,
     /// 7: the ring keeps within its limits, and forgets no more than it must.
     Window,
     /// 9: a watch that keeps up is never expired.
     KeptUp,
-    /// The bytes of the stream: chunks, lines, the end.
+    /// The bytes of the stream: what stands around messages, lines, the end.
     Stream,
     /// A watch ends for a reason, and its end is told truly.
     End,

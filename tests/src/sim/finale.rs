@@ -32,7 +32,7 @@ impl World {
         self.check_bookmarks_come()?;
         self.end_all()?;
         self.check_counts()?;
-        self.check_frames()
+        self.check_messages()
     }
 
     /// Turns until nobody has anything to do.
@@ -186,10 +186,12 @@ impl World {
             let stats = driven.shard.stats();
             let watches = self.net.watches.iter().filter(|watch| watch.shard == at);
             let (mut started, mut events, mut bookmarks, mut evicted, mut refused) = (0, 0, 0, 0, 0);
+            let mut heartbeats = 0;
             for watch in watches {
                 started += 1;
                 events += watch.events;
                 bookmarks += watch.marks;
+                heartbeats += watch.heartbeats;
                 evicted += u64::from(watch.evicted);
                 refused += u64::from(watch.unreadable);
             }
@@ -198,6 +200,7 @@ impl World {
                 || (stats.watchers, stats.live, stats.classes) != (0, 0, 0)
                 || stats.bytes_sent != self.net.bytes[at]
                 || stats.events_sent != events
+                || stats.heartbeats_sent != heartbeats
                 || stats.bookmarks_sent < bookmarks
                 || stats.evicted < evicted
                 || stats.refused < refused
@@ -205,8 +208,8 @@ impl World {
                 return broken(
                     Promise::Counts,
                     format!(
-                        "shard {at}: {started} watches, {events} events and {bookmarks} bookmarks in {} bytes, \
-                         but it says {stats:?}",
+                        "shard {at}: {started} watches, {events} events, {bookmarks} bookmarks and {heartbeats} \
+                         heartbeats in {} bytes, but it says {stats:?}",
                         self.net.bytes[at]
                     ),
                 );
@@ -215,8 +218,8 @@ impl World {
         Ok(())
     }
 
-    /// No more frames were made than there are different ones that anybody was owed.
-    fn check_frames(&mut self) -> Checked {
+    /// No more messages were made than there are different ones that anybody was owed.
+    fn check_messages(&mut self) -> Checked {
         let oracle = &self.net.oracle;
         let mut wanted = vec![0_u32; oracle.events.len()];
         for watch in &self.net.watches {
@@ -237,7 +240,7 @@ impl World {
                 if first {
                     *wanted |= 1 << (bit + 1);
                 }
-                // A bookmark may have been the first frame.
+                // A bookmark may have been the first message.
                 if !first || watch.bookmarks {
                     *wanted |= 1 << bit;
                 }
@@ -245,14 +248,16 @@ impl World {
             }
         }
         let shared: u64 = wanted.iter().map(|bits| u64::from(bits.count_ones())).sum();
-        let (own, made) = (oracle.frames_own, self.feed.frames_made());
+        let (own, made) = (oracle.messages_own, self.feed.messages_made());
         if made < own || made > own + shared {
             return broken(
-                Promise::FrameOnce,
-                format!("{made} frames were made: {own} by the publisher, at most {shared} more were wanted"),
+                Promise::MessageOnce,
+                format!(
+                    "{made} messages were made: {own} by the publisher, at most {shared} more were wanted"
+                ),
             );
         }
-        self.net.coverage.frames_shared += made - own;
+        self.net.coverage.messages_shared += made - own;
         Ok(())
     }
 }

@@ -20,6 +20,7 @@ mod shown;
 mod stream;
 mod subscribe;
 mod watch;
+mod wire;
 mod wish;
 mod world;
 mod writer;

@@ -4,15 +4,16 @@ use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hasher};
 
 use revcast_engine::tick::Tick;
-use revcast_engine::{Outlet, Sent, WatcherId};
+use revcast_engine::{Outlet, Run, Sent, WatcherId};
 
 use super::coverage::Coverage;
-use super::fault::{Fault, Promise};
+use super::fault::{Fault, Promise, broken};
 use super::oracle::Oracle;
 use super::pipe::Took;
 use super::rng::Rng;
-use super::stream::HEARTBEAT;
+use super::stream::Stream;
 use super::watch::Watch;
+use super::wire::Wire;
 
 #[derive(Debug)]
 pub(crate) struct Net {
@@ -24,6 +25,8 @@ pub(crate) struct Net {
     pub(crate) coverage: Coverage,
     /// The first thing that went wrong within a turn.
     pub(crate) fault: Option<Fault>,
+    /// Watches that were told an error in the turn under way.
+    pub(crate) told: Vec<usize>,
     /// By shard: bytes taken.
     pub(crate) bytes: Vec<u64>,
     pub(crate) rng: Rng,
@@ -66,22 +69,38 @@ impl Net {
         self.slots[shard].iter().filter_map(|slot| *slot)
     }
 
-    fn send(&mut self, shard: usize, to: WatcherId, bytes: &[u8]) -> Result<Sent, Fault> {
-        let fault = |promise, what: String| Fault { promise, what };
+    /// The watch that a shard has something for: it is there, its socket is not known to be full, and it was not ended.
+    fn addressed(&self, shard: usize, to: WatcherId, what: &str) -> Result<usize, Fault> {
+        let fault = |promise, what: String| Err(Fault { promise, what });
         let Some(at) = self.find(shard, to) else {
-            return Err(fault(Promise::End, format!("bytes for {to:?}, which is no watch any more")));
+            return fault(Promise::End, format!("{what} for {to:?}, which is no watch any more"));
         };
-        let watch = &mut self.watches[at];
-        if bytes.is_empty() {
-            return Err(fault(Promise::Stream, "no bytes were offered".to_owned()));
-        }
+        let watch = &self.watches[at];
         if watch.pipe.full || watch.pipe.gone {
-            return Err(fault(
-                Promise::Progress,
-                format!("watch {at}: bytes for a socket that is full or gone"),
-            ));
+            return fault(Promise::Progress, format!("watch {at}: {what} for a socket that is full or gone"));
         }
-        let took = watch.pipe.take(&mut self.rng, self.now, &watch.stream, bytes);
+        if watch.stream.finished() {
+            return fault(Promise::Stream, format!("watch {at}: {what} behind the end"));
+        }
+        Ok(at)
+    }
+
+    fn send(&mut self, shard: usize, to: WatcherId, run: Run<'_>) -> Result<Sent, Fault> {
+        let bytes = run.bytes();
+        let at = self.addressed(shard, to, "bytes")?;
+        let watch = &mut self.watches[at];
+        let fault =
+            |fault: Fault| Fault { what: format!("watch {at} of shard {shard}: {}", fault.what), ..fault };
+        if bytes.is_empty() {
+            return broken(Promise::Stream, "no bytes were offered").map_err(fault);
+        }
+        if run.is_begun() == watch.stream.at_boundary() {
+            let stands = if run.is_begun() { "between two messages" } else { "within a message" };
+            return broken(Promise::Stream, format!("the shard is mistaken: it stands {stands}"))
+                .map_err(fault);
+        }
+        let wire = watch.stream.wire();
+        let took = watch.pipe.take(&mut self.rng, self.now, &watch.stream, run);
         let Took::Some(taken) = took else {
             self.coverage.gone_sends += 1;
             self.note(|_| format!("shard {shard} watch {at}: {} bytes offered, gone", bytes.len()));
@@ -90,23 +109,88 @@ impl Net {
         self.bytes[shard] += taken as u64;
         self.hasher.write_usize(at);
         self.hasher.write(&bytes[..taken.min(256)]);
-        let mut stream = std::mem::take(&mut watch.stream);
-        let received = stream.receive(&bytes[..taken], |line| match line {
-            HEARTBEAT => watch.heartbeat(self.now, &mut self.coverage),
-            line => watch.line(&self.oracle, &mut self.coverage, self.now, line),
+        let mut stream = std::mem::replace(&mut watch.stream, Stream::new(wire));
+        let received = stream.receive(&bytes[..taken], |line| {
+            self.coverage.messages_framed_otherwise += u64::from(wire != Wire::Chunked);
+            watch.line(&self.oracle, &mut self.coverage, self.now, line)
         });
         watch.stream = stream;
         if taken > 0 {
             watch.heard = self.now;
         }
-        if taken == 0 {
-            self.coverage.refused_sends += 1;
-        } else if taken < bytes.len() {
-            self.coverage.partial_sends += 1;
-            self.coverage.partial_at_boundary += u64::from(watch.stream.at_boundary());
-        }
+        self.count_send(at, bytes.len(), taken);
         self.note(|_| format!("shard {shard} watch {at}: {taken} of {} bytes", bytes.len()));
-        received.map_err(|it| fault(it.promise, format!("watch {at} of shard {shard}: {}", it.what)))?;
+        received.map_err(fault)?;
+        let watch = &self.watches[at];
+        if watch.told {
+            self.told.push(at);
+        }
+        if watch.pipe.whole && !watch.stream.at_boundary() {
+            return broken(Promise::Stream, "a page of whole messages ends within one").map_err(fault);
+        }
+        Ok(Sent::Took(taken))
+    }
+
+    fn count_send(&mut self, at: usize, offered: usize, taken: usize) {
+        let (watch, coverage) = (&self.watches[at], &mut self.coverage);
+        if taken == 0 {
+            coverage.refused_sends += 1;
+        } else if taken < offered {
+            coverage.partial_sends += 1;
+            coverage.partial_at_boundary += u64::from(watch.stream.at_boundary());
+            coverage.partial_within_head += u64::from(watch.stream.is_within_head());
+            coverage.partial_whole += u64::from(watch.pipe.whole);
+        }
+    }
+
+    fn heartbeat(&mut self, shard: usize, to: WatcherId) -> Result<Sent, Fault> {
+        let at = self.addressed(shard, to, "a heartbeat")?;
+        let watch = &mut self.watches[at];
+        if !watch.stream.at_boundary() {
+            return broken(Promise::Stream, format!("watch {at}: a heartbeat within a message"));
+        }
+        watch.offer_heartbeat(self.now).map_err(|fault| Fault {
+            what: format!("watch {at} of shard {shard}: {}", fault.what),
+            ..fault
+        })?;
+        let bytes = watch.stream.wire().heartbeat();
+        let Took::Some(taken) = watch.pipe.beat(&mut self.rng, self.now, bytes) else {
+            self.coverage.gone_sends += 1;
+            self.note(|_| format!("shard {shard} watch {at}: a heartbeat offered, gone"));
+            return Ok(Sent::Gone);
+        };
+        self.bytes[shard] += taken as u64;
+        self.hasher.write_usize(at);
+        self.hasher.write_usize(taken);
+        let coverage = &mut self.coverage;
+        if taken == 0 {
+            coverage.heartbeats_refused += 1;
+        } else {
+            watch.heartbeats += 1;
+            coverage.heartbeats += 1;
+            coverage.heartbeats_begun += u64::from(taken < bytes);
+            coverage.heartbeats_parked += u64::from(watch.parked_at.is_some() && watch.messages == 0);
+        }
+        self.note(|_| format!("shard {shard} watch {at}: {taken} of {bytes} bytes of a heartbeat"));
+        Ok(Sent::Took(taken))
+    }
+
+    fn end(&mut self, shard: usize, to: WatcherId) -> Result<Sent, Fault> {
+        let at = self.addressed(shard, to, "an end")?;
+        let watch = &mut self.watches[at];
+        watch.stream.finish().map_err(|fault| Fault {
+            what: format!("watch {at} of shard {shard}: {}", fault.what),
+            ..fault
+        })?;
+        let bytes = watch.stream.wire().end();
+        let Took::Some(taken) = watch.pipe.end(bytes) else {
+            self.coverage.gone_ends += 1;
+            self.note(|_| format!("shard {shard} watch {at}: its end offered, gone"));
+            return Ok(Sent::Gone);
+        };
+        self.bytes[shard] += taken as u64;
+        self.hasher.write_usize(at);
+        self.note(|_| format!("shard {shard} watch {at}: its end, {taken} bytes"));
         Ok(Sent::Took(taken))
     }
 }
@@ -115,18 +199,38 @@ impl Net {
 pub(crate) struct Port<'a> {
     pub(crate) net: &'a mut Net,
     pub(crate) shard: usize,
+    /// Messages, heartbeats and ends that were offered.
     pub(crate) sends: u64,
+    /// Whose streams were ended.
+    pub(crate) ended: Vec<WatcherId>,
 }
 
-impl Outlet for Port<'_> {
-    fn send(&mut self, to: WatcherId, bytes: &[u8]) -> Sent {
+impl Port<'_> {
+    fn offer(&mut self, what: impl FnOnce(&mut Net, usize) -> Result<Sent, Fault>) -> Sent {
         self.sends += 1;
         if self.net.fault.is_some() {
             return Sent::Gone;
         }
-        self.net.send(self.shard, to, bytes).unwrap_or_else(|fault| {
+        what(self.net, self.shard).unwrap_or_else(|fault| {
             self.net.fault = Some(fault);
             Sent::Gone
         })
+    }
+}
+
+impl Outlet for Port<'_> {
+    fn send(&mut self, to: WatcherId, run: Run<'_>) -> Sent {
+        self.offer(|net, shard| net.send(shard, to, run))
+    }
+
+    fn heartbeat(&mut self, to: &[WatcherId], sent: &mut Vec<Sent>) {
+        for id in to {
+            sent.push(self.offer(|net, shard| net.heartbeat(shard, *id)));
+        }
+    }
+
+    fn end(&mut self, to: WatcherId) -> Sent {
+        self.ended.push(to);
+        self.offer(|net, shard| net.end(shard, to))
     }
 }

@@ -91,7 +91,7 @@ pub(crate) struct State {
     /// The object as it must be served.
     pub(crate) text: Vec<u8>,
     version: Range<usize>,
-    /// Bytes of the frame that announces it.
+    /// Bytes of the message that announces it.
     pub(crate) weight: u64,
     /// The value cannot be served, nor could those before it since this revision; the text is a Status.
     pub(crate) unreadable: Option<u64>,
@@ -105,7 +105,7 @@ impl State {
     }
 }
 
-/// Bytes of a chunk around a watch event of `kind` that shows `object` bytes.
+/// Bytes of a message with a watch event of `kind` that shows `object` bytes, in the framing that messages are made in: a chunk.
 fn weight(kind: &str, object: usize) -> u64 {
     let line = format!("{{\"type\":\"{kind}\",\"object\":").len() + object + 2;
     (format!("{line:x}").len() + 2 + line + 2) as u64
@@ -254,8 +254,7 @@ pub(crate) fn spoil(
         revision,
         labels: [None; 3],
         fields: vec![""; kind.fields.len()],
-        // The end of the stream goes with it.
-        weight: weight("ERROR", text.len()) + 5,
+        weight: weight("ERROR", text.len()),
         text: text.into_bytes(),
         version: 0..0,
         unreadable: Some(before.and_then(|before| before.unreadable).unwrap_or(revision)),

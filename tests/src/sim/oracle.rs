@@ -64,7 +64,7 @@ impl Happened {
         self.before.as_ref().filter(|before| before.unreadable.is_none())
     }
 
-    /// The kind of the frame that the publisher makes.
+    /// The kind of the message that the publisher makes.
     pub(crate) fn own_kind(&self) -> Kind {
         match (self.readable_before(), &self.now) {
             (_, Some(_)) if self.unreadable() => Kind::Unreadable,
@@ -104,8 +104,8 @@ pub(crate) struct Oracle {
     pub(crate) grew: bool,
     events_max: usize,
     bytes_max: u64,
-    /// Frames that the publisher made.
-    pub(crate) frames_own: u64,
+    /// Messages that the publisher made.
+    pub(crate) messages_own: u64,
     /// Some value was ever unreadable.
     spoiled: bool,
 }
@@ -131,7 +131,7 @@ impl Oracle {
             grew: false,
             events_max: slots.max(2).next_power_of_two(),
             bytes_max,
-            frames_own: 0,
+            messages_own: 0,
             spoiled: false,
         }
     }
@@ -142,7 +142,7 @@ impl Oracle {
 
     /// A state that was there before the first event.
     pub(crate) fn load(&mut self, state: State) {
-        self.frames_own += 1;
+        self.messages_own += 1;
         self.spoiled |= state.unreadable.is_some();
         self.states[state.name].push((state.revision, Some(Rc::new(state))));
     }
@@ -172,7 +172,7 @@ impl Oracle {
             let now = state.map(Rc::new);
             let Some(weight) = now.as_ref().or(before.as_ref()).map(|state| state.weight) else { continue };
             let gone_unseen = now.is_none() && before.as_ref().is_some_and(|it| it.unreadable.is_some());
-            self.frames_own += u64::from(!gone_unseen);
+            self.messages_own += u64::from(!gone_unseen);
             self.spoiled |= now.as_ref().is_some_and(|now| now.unreadable.is_some());
             self.states[name].push((revision, now.clone()));
             let bytes_through = self.bytes_before(self.events.len()) + weight;

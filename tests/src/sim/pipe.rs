@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use revcast_engine::Run;
 use revcast_engine::tick::Tick;
 
 use super::rng::Rng;
@@ -14,7 +15,7 @@ pub(crate) enum Nature {
     Perfect,
     /// Holds so many bytes, and drains so many a millisecond.
     Slow { capacity: usize, drained_per_ms: usize },
-    /// Takes any part, often exactly up to the end of a frame.
+    /// Takes any part, often exactly up to the end of a message.
     Partial,
     /// Takes nothing for a while.
     Stalled { from: Tick, until: Tick },
@@ -27,6 +28,8 @@ pub(crate) enum Nature {
 #[derive(Debug)]
 pub(crate) struct Pipe {
     pub(crate) nature: Nature,
+    /// It takes whole messages only, and keeps what its socket does not take of the last.
+    pub(crate) whole: bool,
     /// It refused bytes, and nobody was told yet that it has room again.
     pub(crate) full: bool,
     pub(crate) gone: bool,
@@ -36,7 +39,9 @@ pub(crate) struct Pipe {
     ready: Tick,
     held: usize,
     drained: Tick,
-    pub(crate) taken: u64,
+    taken: u64,
+    /// Bytes of a heartbeat that were not sent yet: they come before all others.
+    owed: usize,
 }
 
 /// What a pipe did with the bytes.
@@ -46,9 +51,10 @@ pub(crate) enum Took {
 }
 
 impl Pipe {
-    pub(crate) const fn new(nature: Nature, now: Tick) -> Self {
+    pub(crate) const fn new(nature: Nature, whole: bool, now: Tick) -> Self {
         Self {
             nature,
+            whole,
             full: false,
             gone: false,
             freed: Tick::ZERO,
@@ -56,43 +62,112 @@ impl Pipe {
             held: 0,
             drained: now,
             taken: 0,
+            owed: 0,
         }
     }
 
-    pub(crate) fn take(&mut self, rng: &mut Rng, now: Tick, stream: &Stream, offered: &[u8]) -> Took {
-        let sent = usize::try_from(self.taken).unwrap_or(usize::MAX);
+    /// Takes of messages what there is room for.
+    pub(crate) fn take(&mut self, rng: &mut Rng, now: Tick, stream: &Stream, run: Run<'_>) -> Took {
+        let offered = run.bytes();
+        if !self.pay(rng, now) {
+            return Took::Gone;
+        }
+        if self.owed > 0 {
+            self.full = true;
+            return Took::Some(0);
+        }
+        let Some(room) = self.room(rng, now, offered.len(), |rng| partial(rng, stream, offered)) else {
+            return Took::Gone;
+        };
+        let taken = if self.whole && room > 0 { run.page(room) } else { room };
+        self.put(rng, now, taken);
+        self.full = taken < offered.len();
+        Took::Some(taken)
+    }
+
+    /// Takes a heartbeat of so many bytes, or begins to; nothing of one when there is no room, or another is under way.
+    pub(crate) fn beat(&mut self, rng: &mut Rng, now: Tick, bytes: usize) -> Took {
+        if self.owed > 0 {
+            return if self.pay(rng, now) { Took::Some(0) } else { Took::Gone };
+        }
+        let Some(room) = self.room(rng, now, bytes, |rng| rng.below(bytes + 1)) else { return Took::Gone };
+        self.put(rng, now, room);
+        if room > 0 {
+            self.owed = bytes - room;
+        }
+        Took::Some(room)
+    }
+
+    /// Takes what a stream ends with: it is sent when there is room, whoever waits for that.
+    pub(crate) fn end(&mut self, bytes: usize) -> Took {
+        if self.is_gone() {
+            return Took::Gone;
+        }
+        self.taken += bytes as u64;
+        Took::Some(bytes)
+    }
+
+    /// Sends what is left of a heartbeat. False: the peer is gone.
+    fn pay(&mut self, rng: &mut Rng, now: Tick) -> bool {
+        let owed = self.owed;
+        if owed == 0 {
+            return true;
+        }
+        let Some(room) = self.room(rng, now, owed, |rng| rng.below(owed + 1)) else { return false };
+        self.put(rng, now, room);
+        self.owed -= room;
+        true
+    }
+
+    /// How many of so many bytes it would take; `None`: the peer is gone. `partial`: how many by chance.
+    fn room(
+        &mut self,
+        rng: &mut Rng,
+        now: Tick,
+        offered: usize,
+        partial: impl FnOnce(&mut Rng) -> usize,
+    ) -> Option<usize> {
+        if self.is_gone() {
+            return None;
+        }
         let room = match self.nature {
-            Nature::Perfect => offered.len(),
+            Nature::Perfect => offered,
             Nature::Slow { capacity, .. } => {
                 self.drain(now);
-                capacity - self.held
+                // Of whole messages the last one may be longer than that.
+                capacity.saturating_sub(self.held)
             }
-            Nature::Partial => partial(rng, stream, offered),
+            Nature::Partial => partial(rng),
             Nature::Stalled { from, until } => {
                 if from <= now && now < until {
                     self.ready = until;
                     0
                 } else {
-                    offered.len()
+                    offered
                 }
             }
-            Nature::Dead { after } => after.saturating_sub(sent),
-            Nature::Gone { after } => {
-                if sent >= after {
-                    self.gone = true;
-                    return Took::Gone;
-                }
-                after - sent
-            }
+            Nature::Dead { after } | Nature::Gone { after } => after.saturating_sub(self.sent()),
         };
-        let taken = room.min(offered.len());
+        Some(room.min(offered))
+    }
+
+    fn put(&mut self, rng: &mut Rng, now: Tick, taken: usize) {
         if let Nature::Partial = self.nature {
             self.ready = now.plus(Duration::from_micros(rng.range_u64(0, 20_000)));
         }
         self.held += taken;
         self.taken += taken as u64;
-        self.full = taken < offered.len();
-        Took::Some(taken)
+    }
+
+    fn sent(&self) -> usize {
+        usize::try_from(self.taken).unwrap_or(usize::MAX)
+    }
+
+    fn is_gone(&mut self) -> bool {
+        if let Nature::Gone { after } = self.nature {
+            self.gone |= self.sent() >= after;
+        }
+        self.gone
     }
 
     /// Whether it would take something now.

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use revcast_engine::limits::{LOOKS_PER_TURN, RUN_FRAMES};
+use revcast_engine::limits::{LOOKS_PER_TURN, RUN_MESSAGES};
 use revcast_engine::tick::Tick;
 
 use super::pipe::Nature;
 use super::rng::Rng;
+use super::wire::Wire;
 
 /// What the driver can do in one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,9 +47,9 @@ pub(crate) struct Plan {
     pub(crate) revision_max: usize,
     /// In a hundred batches, so many change every name.
     pub(crate) huge: usize,
-    /// What a turn of a shard looks at, and the frames of a run.
+    /// What a turn of a shard looks at, and the messages of a run.
     pub(crate) looks_per_turn: usize,
-    pub(crate) run_frames: usize,
+    pub(crate) run_messages: usize,
     /// Turns in one step, at most.
     pub(crate) turns: usize,
     /// In a hundred objects, so many are larger than a page.
@@ -61,6 +62,10 @@ pub(crate) struct Plan {
     pub(crate) encodings: bool,
     /// The step at which shards are given up.
     pub(crate) abandon_at: Option<usize>,
+    /// In a hundred watches, so many are on another wire than that whose framing messages are made in.
+    other_wires: usize,
+    /// What wires are drawn from.
+    wires: Rng,
     weights: Vec<(Action, usize)>,
     natures: [usize; 6],
 }
@@ -70,14 +75,15 @@ impl Plan {
         // Numbers of its own: what else a seed draws does not hang on it.
         let mut own = rng.clone().fork().fork();
         let plan = Self::usual(rng);
-        if own.percent(6) {
+        let plan = if own.percent(6) {
             plan.with_huge_revisions(&mut own)
         } else if own.percent(10) {
             let looks_per_turn = *own.pick(&[1, 4, 20]);
-            Self { looks_per_turn, run_frames: *own.pick(&[1, 2, RUN_FRAMES]), ..plan }
+            Self { looks_per_turn, run_messages: *own.pick(&[1, 2, RUN_MESSAGES]), ..plan }
         } else {
             plan
-        }
+        };
+        Self { other_wires: *own.pick(&[0, 0, 30, 100]), wires: own, ..plan }
     }
 
     /// Revisions of many changes for many selectors: more than a shard looks at in one turn.
@@ -95,7 +101,7 @@ impl Plan {
             burst: own.range(1, 3),
             huge: *own.pick(&[10, 30, 60]),
             looks_per_turn: *own.pick(&[5, 50, 300, 1_500]),
-            run_frames: *own.pick(&[2, 5, 20, RUN_FRAMES]),
+            run_messages: *own.pick(&[2, 5, 20, RUN_MESSAGES]),
             turns: *own.pick(&[6, 60]),
             // So many turns a step last: shorter than the shortest interval, or something is due in each.
             turn_cost: self.turn_cost.min(Duration::from_micros(10)),
@@ -161,7 +167,7 @@ impl Plan {
             revision_max: *rng.pick(&[6, 6, 6, 40]),
             huge: 0,
             looks_per_turn: LOOKS_PER_TURN,
-            run_frames: RUN_FRAMES,
+            run_messages: RUN_MESSAGES,
             turns: 6,
             burst: if waits { *rng.pick(&[1, 1, 2, 4]) } else { *rng.pick(&[1, 4, 16, 40]) },
             large,
@@ -173,6 +179,8 @@ impl Plan {
             turn_cost: Duration::from_micros(*rng.pick(&[0, 1, 10, 100, 1_000])),
             encodings: rng.percent(60),
             abandon_at,
+            other_wires: 0,
+            wires: Rng::new(0),
             weights,
             natures,
         }
@@ -199,6 +207,17 @@ impl Plan {
             18 => Duration::from_millis(rng.range_u64(100, 3_000)),
             _ => Duration::from_millis(rng.range_u64(100, 9_000)),
         }
+    }
+
+    /// The wire of a watch, and whether it takes whole messages only.
+    pub(crate) fn wire(&mut self) -> (Wire, bool) {
+        let rng = &mut self.wires;
+        let wire = if rng.percent(self.other_wires) {
+            *rng.pick(&[Wire::Prefixed, Wire::Bare])
+        } else {
+            Wire::Chunked
+        };
+        (wire, self.other_wires > 0 && rng.percent(40))
     }
 
     pub(crate) fn nature(&self, rng: &mut Rng, now: Tick) -> Nature {

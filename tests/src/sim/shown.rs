@@ -1,13 +1,17 @@
-//! The encodings of the simulation: two shapes around the object, one of which differs in the first frame.
+//! The encodings of the simulation: two shapes around the object, one of which differs in the first message.
 
 use std::io::Write as _;
 
-use revcast_engine::encoding::{Encode, Encoding, View};
+use revcast_engine::encoding::{Encode, Encoding, Failure, View, json};
+use revcast_engine::framing::Framing;
 
-/// An encoding whose first frame differs, as a Table's does.
+use super::wire::Wire;
+
+/// An encoding whose first message differs, as a Table's does.
 pub(crate) const ROWS: Encoding = Encoding::Other(0);
-/// One whose frames are all alike; the last number that there is.
-pub(crate) const WRAPPED: Encoding = Encoding::Other(7);
+/// One whose messages are all alike, and whose errors are wrapped as well; the last number that there is.
+pub(crate) const WRAPPED: Encoding = Encoding::Other(WRAPPED_NUMBER);
+const WRAPPED_NUMBER: u32 = u32::MAX;
 
 /// All encodings, for counting; the index is [`number`].
 pub(crate) const ENCODINGS: [Encoding; 3] = [Encoding::Json, ROWS, WRAPPED];
@@ -16,33 +20,56 @@ pub(crate) fn number(encoding: Encoding) -> usize {
     ENCODINGS.iter().position(|known| *known == encoding).expect("one of three")
 }
 
-/// Whether the first frame in this encoding is another one.
+/// Whether the first message in this encoding is another one.
 pub(crate) fn first_differs(encoding: Encoding) -> bool {
     encoding == ROWS
 }
 
-/// Wraps every object in what there is to know of the frame, so that a wrong one shows.
+/// Wraps every object in what there is to know of the message, so that a wrong one shows.
 #[derive(Debug)]
 pub(crate) struct Wrapper;
 
 impl Encode for Wrapper {
-    fn append(&self, out: &mut Vec<u8>, view: View<'_>) {
-        // Writing to a Vec cannot fail.
-        let _ = write!(
-            out,
-            "{{\"as\":{},\"first\":{},\"row\":{},\"at\":{},\"object\":",
-            view.encoding,
-            view.first,
-            view.resource.row(),
-            view.as_of_seconds
-        );
-        out.extend_from_slice(view.json);
-        out.push(b'}');
+    fn framing(&self) -> &'static Framing {
+        Wire::Chunked.framing()
     }
 
-    fn first_differs(&self, encoding: u8) -> bool {
+    fn event(&self, out: &mut Vec<u8>, view: View<'_>) {
+        json::event(out, view.kind, |out| {
+            // Writing to a Vec cannot fail.
+            let _ = write!(
+                out,
+                "{{\"as\":{},\"first\":{},\"row\":{},\"at\":{},\"object\":",
+                view.encoding,
+                view.first,
+                view.resource.row(),
+                view.as_of_seconds
+            );
+            out.extend_from_slice(view.json);
+            out.push(b'}');
+        });
+    }
+
+    fn failure(&self, out: &mut Vec<u8>, encoding: u32, failure: &Failure<'_>) {
+        let status = json::status(failure);
+        if encoding == WRAPPED_NUMBER {
+            json::error(out, &[WRAPPED_STATUS, &status, b"}"].concat());
+        } else {
+            json::error(out, &status);
+        }
+    }
+
+    fn first_differs(&self, encoding: u32) -> bool {
         encoding == 0
     }
+}
+
+/// What stands in front of the Status of a wrapped error.
+const WRAPPED_STATUS: &[u8] = b"{\"as\":4294967295,\"status\":";
+
+/// The Status in an error of this encoding, if it is one.
+pub(crate) fn status_within(encoding: Encoding, object: &[u8]) -> Option<&[u8]> {
+    if encoding == WRAPPED { object.strip_prefix(WRAPPED_STATUS)?.strip_suffix(b"}") } else { Some(object) }
 }
 
 /// What must stand as `object` in a watch event.

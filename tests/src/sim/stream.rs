@@ -1,124 +1,97 @@
-//! The client's end of a stream: a strict reader of chunks (RFC 9112 section 7.1) that knows nothing of frames.
+//! The client's end of a stream: a strict reader of what one wire puts around messages, that knows nothing of what they say.
 
-use super::fault::{Checked, Fault, Promise, broken};
+use super::fault::{Checked, Promise, broken};
+use super::wire::{Front, Wire};
 
-/// A chunk that means nothing: white space between two JSON values.
-pub(crate) const HEARTBEAT: &[u8] = b" ";
-
-/// Bytes that arrived and are no whole chunk yet.
-#[derive(Debug, Default)]
+/// Bytes that arrived and are no whole message yet.
+#[derive(Debug)]
 pub(crate) struct Stream {
+    wire: Wire,
     pending: Vec<u8>,
     finished: bool,
 }
 
-/// A chunk at the front of some bytes.
-enum Front {
-    /// More bytes are needed.
-    Partial,
-    /// Data from `start` to `end`, the next chunk at `next`.
-    Chunk { start: usize, end: usize, next: usize },
-    /// The last chunk.
-    Last { next: usize },
-}
-
 impl Stream {
-    /// Whether the last chunk arrived.
+    pub(crate) const fn new(wire: Wire) -> Self {
+        Self { wire, pending: Vec::new(), finished: false }
+    }
+
+    pub(crate) const fn wire(&self) -> Wire {
+        self.wire
+    }
+
+    /// Whether it was ended.
     pub(crate) const fn finished(&self) -> bool {
         self.finished
     }
 
-    /// Whether the last byte that arrived ended a chunk.
+    /// Whether the last byte that arrived ended a message.
     pub(crate) fn at_boundary(&self) -> bool {
         self.pending.is_empty()
     }
 
-    /// Takes bytes and hands every whole line to `line`, without its newline, and every heartbeat.
+    /// Whether the last byte that arrived stands in front of a payload.
+    pub(crate) fn is_within_head(&self) -> bool {
+        self.wire.is_within_head(&self.pending)
+    }
+
+    /// Takes bytes and hands every whole line to `line`, without its newline.
     pub(crate) fn receive(&mut self, bytes: &[u8], mut line: impl FnMut(&[u8]) -> Checked) -> Checked {
         if bytes.is_empty() {
             return Ok(());
         }
         if self.finished {
-            return broken(Promise::Stream, "bytes behind the last chunk");
+            return broken(Promise::Stream, "bytes behind the end");
         }
         self.pending.extend_from_slice(bytes);
         let mut at = 0;
-        loop {
-            match front(&self.pending[at..])? {
-                Front::Partial => break,
-                Front::Chunk { start, end, next } => {
-                    let data = &self.pending[at + start..at + end];
-                    if data == HEARTBEAT {
-                        line(data)?;
-                        at += next;
-                        continue;
-                    }
-                    let Some((b'\n', text)) = data.split_last() else {
-                        return broken(Promise::Stream, "a chunk that is not one line");
-                    };
-                    if text.contains(&b'\n') || text.contains(&b'\r') {
-                        return broken(Promise::Stream, "a chunk with more than one line");
-                    }
-                    line(text)?;
-                    at += next;
-                }
-                Front::Last { next } => {
-                    self.finished = true;
-                    at += next;
-                    if at < self.pending.len() {
-                        return broken(Promise::Stream, "bytes behind the last chunk");
-                    }
-                    break;
-                }
+        while let Some(Front { start, end, next }) = self.wire.front(&self.pending[at..])? {
+            let Some((b'\n', text)) = self.pending[at + start..at + end].split_last() else {
+                return broken(Promise::Stream, "a message that is not one line");
+            };
+            if text.is_empty() || text.contains(&b'\n') || text.contains(&b'\r') {
+                return broken(Promise::Stream, "a message with no line, or with more than one");
             }
+            line(text)?;
+            at += next;
         }
         self.pending.drain(..at);
         Ok(())
     }
 
-    /// After how many of `offered` bytes a chunk would be complete, for each chunk that would be.
+    /// Nothing comes any more.
+    pub(crate) fn finish(&mut self) -> Checked {
+        if self.finished {
+            return broken(Promise::Stream, "a second end");
+        }
+        if !self.at_boundary() {
+            return broken(Promise::Stream, "an end within a message");
+        }
+        self.finished = true;
+        Ok(())
+    }
+
+    /// After how many of `offered` bytes a message would be complete, for each message that would be.
     pub(crate) fn boundaries(&self, offered: &[u8]) -> Vec<usize> {
         let all = [&self.pending[..], offered].concat();
         let mut found = Vec::new();
         let mut at = 0;
-        while let Ok(Front::Chunk { next, .. } | Front::Last { next }) = front(&all[at..]) {
-            at += next;
+        while let Ok(Some(front)) = self.wire.front(&all[at..]) {
+            at += front.next;
             found.push(at - self.pending.len());
         }
         found
     }
 }
 
-fn front(bytes: &[u8]) -> Result<Front, Fault> {
-    let digits = bytes.iter().take_while(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')).count();
-    if digits == bytes.len() && digits < 9 {
-        return Ok(Front::Partial);
-    }
-    let head = std::str::from_utf8(&bytes[..digits]).ok();
-    let size = head.filter(|head| !head.starts_with('0') || *head == "0");
-    let Some(size) = size.and_then(|head| usize::from_str_radix(head, 16).ok()) else {
-        let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(24)]);
-        return broken(Promise::Stream, format!("no chunk head: {shown:?}"));
-    };
-    let crlf_at = |at: usize| match bytes.get(at..) {
-        Some([b'\r', b'\n', ..]) => Ok(true),
-        None | Some([] | [b'\r']) => Ok(false),
-        Some(_) => broken(Promise::Stream, format!("no CRLF {at} bytes into a chunk of {size}")),
-    };
-    let start = digits + 2;
-    if !crlf_at(digits)? {
-        return Ok(Front::Partial);
-    }
-    if !crlf_at(start + size)? {
-        return Ok(Front::Partial);
-    }
-    let next = start + size + 2;
-    Ok(if size == 0 { Front::Last { next } } else { Front::Chunk { start, end: start + size, next } })
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::fault::Fault;
     use super::*;
+
+    const CHUNKS: &[u8] = b"3\r\nab\n\r\na\r\n123456789\n\r\n";
+    const PREFIXES: &[u8] = b"\0\0\0\x03ab\n\0\0\0\x0a123456789\n";
+    const LINES: &[u8] = b"ab\n123456789\n";
 
     fn lines(stream: &mut Stream, bytes: &[u8]) -> Result<Vec<String>, Fault> {
         let mut lines = Vec::new();
@@ -130,22 +103,30 @@ mod tests {
     }
 
     #[test]
-    fn chunks_come_in_any_pieces() {
-        let bytes = b"3\r\nab\n\r\n1\r\n \r\na\r\n123456789\n\r\n0\r\n\r\n";
-        for cut in 0..bytes.len() {
-            let mut stream = Stream::default();
-            let mut got = lines(&mut stream, &bytes[..cut]).expect("good");
-            got.extend(lines(&mut stream, &bytes[cut..]).expect("good"));
-            assert_eq!(got, ["ab", " ", "123456789"]);
-            assert!(stream.finished() && stream.at_boundary());
+    fn messages_come_in_any_pieces() {
+        for (wire, bytes) in [(Wire::Chunked, CHUNKS), (Wire::Prefixed, PREFIXES), (Wire::Bare, LINES)] {
+            let boundaries = Stream::new(wire).boundaries(bytes);
+            for cut in 0..bytes.len() {
+                let mut stream = Stream::new(wire);
+                let mut got = lines(&mut stream, &bytes[..cut]).expect("good");
+                assert_eq!(stream.at_boundary(), cut == 0 || boundaries.contains(&cut), "{wire:?} at {cut}");
+                got.extend(lines(&mut stream, &bytes[cut..]).expect("good"));
+                assert_eq!(got, ["ab", "123456789"]);
+                assert!(stream.at_boundary() && !stream.finished());
+                stream.finish().expect("between two messages");
+                assert!(stream.finished());
+            }
         }
-        assert_eq!(Stream::default().boundaries(bytes), [8, 14, 29, 34]);
+        let boundaries = |wire, bytes| Stream::new(wire).boundaries(bytes);
+        assert_eq!(boundaries(Wire::Chunked, CHUNKS), [8, 23]);
+        assert_eq!(boundaries(Wire::Prefixed, PREFIXES), [7, 21]);
+        assert_eq!(boundaries(Wire::Bare, LINES), [3, 13]);
     }
 
     #[test]
     fn faults_are_found() {
-        for bytes in [
-            &b"x"[..],
+        let chunked: [&[u8]; 12] = [
+            b"x",
             b"\r\n",
             b"03\r\nab\n\r\n",
             b"3 \r\nab\n\r\n",
@@ -153,10 +134,27 @@ mod tests {
             b"3\r\nab\nX\r\n",
             b"2\r\nab\r\n",
             b"3\r\na\n\n\r\n",
-            b"2\r\n  \r\n",
-            b"0\r\n\r\n0",
-        ] {
-            assert!(lines(&mut Stream::default(), bytes).is_err(), "{bytes:?}");
+            b"3\r\na\r\n\r\n",
+            b"1\r\n\n\r\n",
+            b"1\r\n \r\n",
+            b"0\r\n\r\n",
+        ];
+        let prefixed: [&[u8]; 4] = [b"\xff\0\0\x03ab\n", b"\0\0\0\0", b"\0\0\0\x02ab", b"\0\0\0\x03a\n\n"];
+        let bare: [&[u8]; 2] = [b"\n", b"a\r\n"];
+        for (wire, all) in [(Wire::Chunked, &chunked[..]), (Wire::Prefixed, &prefixed), (Wire::Bare, &bare)] {
+            for bytes in all {
+                assert!(lines(&mut Stream::new(wire), bytes).is_err(), "{wire:?}: {bytes:?}");
+            }
         }
+    }
+
+    #[test]
+    fn an_end_is_the_last_and_between_two_messages() {
+        let mut stream = Stream::new(Wire::Bare);
+        lines(&mut stream, b"ab\nc").expect("good");
+        assert!(stream.finish().is_err(), "within a message");
+        lines(&mut stream, b"\n").expect("good");
+        stream.finish().expect("between two messages");
+        assert!(stream.finish().is_err() && lines(&mut stream, b"d").is_err());
     }
 }

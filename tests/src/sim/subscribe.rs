@@ -8,6 +8,7 @@ use revcast_engine::{Start, Subscription};
 use super::client::Resume;
 use super::fault::Checked;
 use super::pipe::Pipe;
+use super::stream::Stream;
 use super::watch::{Copy, GivenUp, Watch};
 use super::world::World;
 
@@ -86,10 +87,12 @@ impl World {
             _ => self.rng.range_u64(2_000, 100_000),
         };
         let deadline = now.plus(Duration::from_millis(life));
+        let (wire, whole) = self.plan.wire();
         let subscription = Subscription {
             scope: wish.scope(),
             selector: wish.selector(self.feed.schema()),
             encoding: wish.encoding,
+            framing: wire.framing(),
             start,
             bookmarks,
             deadline,
@@ -102,7 +105,9 @@ impl World {
         let number = self.net.watches.len();
         self.net.note(|_| {
             let copy = copy.is_some();
-            format!("shard {shard} watch {number}: client {client}, {start:?}, copy {copy}, {wish:?}")
+            format!(
+                "shard {shard} watch {number}: client {client}, {start:?}, copy {copy}, {wire:?}, whole {whole}, {wish:?}"
+            )
         });
         let oracle = &self.net.oracle;
         let watch = Watch {
@@ -113,8 +118,9 @@ impl World {
             quiet: self.plan.heartbeat_interval,
             heard: now,
             began_at: now,
-            given_up: self.shards[shard].abandoned.then_some(GivenUp::BetweenFrames),
-            ..Watch::new(oracle, (shard, id, client), wish, start, Pipe::new(nature, now))
+            given_up: self.shards[shard].abandoned.then_some(GivenUp::BetweenMessages),
+            stream: Stream::new(wire),
+            ..Watch::new(oracle, (shard, id, client), wish, start, Pipe::new(nature, whole, now))
         };
         watch.count_start(oracle, &mut self.net.coverage);
         self.net.coverage.abandoned_starts += u64::from(watch.given_up.is_some());

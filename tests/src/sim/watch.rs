@@ -16,8 +16,9 @@ use super::fault::{Checked, Promise, broken};
 use super::object::{KINDS, State};
 use super::oracle::{Kind, Oracle};
 use super::pipe::Pipe;
-use super::shown::{first_differs, shown};
+use super::shown::{first_differs, shown, status_within};
 use super::stream::Stream;
+use super::wire::Wire;
 use super::wish::Wish;
 
 /// How a watch began.
@@ -32,9 +33,9 @@ pub(crate) enum Began {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GivenUp {
     /// It must be told 410.
-    BetweenFrames,
-    /// It gets the rest of the frame, and is then told 410 as well; or it is cut off, if that is forgotten.
-    WithinFrame,
+    BetweenMessages,
+    /// It gets the rest of the message, and is then told 410 as well; or it is cut off, if that is forgotten.
+    WithinMessage,
 }
 
 /// The initial events that are still to come.
@@ -75,8 +76,8 @@ pub(crate) struct Watch {
     /// When it was known to have everything for the last time.
     pub(crate) settled: Option<Tick>,
     pub(crate) last_bookmark: u64,
-    /// Frames with objects that arrived, bookmarks included.
-    pub(crate) frames: u64,
+    /// Messages with objects that arrived, bookmarks included.
+    pub(crate) messages: u64,
     pub(crate) events: u64,
     /// Marks of the initial state's end included.
     pub(crate) marks: u64,
@@ -95,10 +96,13 @@ pub(crate) struct Watch {
     pub(crate) copy: Option<Copy>,
     /// How long it may be quiet; `None`: for ever.
     pub(crate) quiet: Option<Duration>,
-    /// When bytes arrived for the last time, or it began.
+    /// When bytes arrived or a heartbeat was offered for the last time, or it began.
     pub(crate) heard: Tick,
     pub(crate) began_at: Tick,
-    pub(crate) heartbeats: u32,
+    /// Heartbeats that were offered.
+    pub(crate) beats: u32,
+    /// ... and are on their way.
+    pub(crate) heartbeats: u64,
     /// From when on it may be told that it did not take its initial state in time.
     pub(crate) state_by: Tick,
     /// When the last of its initial state came.
@@ -108,7 +112,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// A watch that begins now: without bookmarks, copy or end, until somebody says otherwise.
+    /// A watch that begins now: without bookmarks, copy or end, on the usual wire, until somebody says otherwise.
     pub(crate) fn new(
         oracle: &Oracle,
         (shard, id, client): (usize, WatcherId, usize),
@@ -151,7 +155,7 @@ impl Watch {
             last_event: None,
             settled: None,
             last_bookmark: 0,
-            frames: 0,
+            messages: 0,
             events: 0,
             marks: 0,
             told: false,
@@ -164,10 +168,11 @@ impl Watch {
             quiet: None,
             heard: Tick::ZERO,
             began_at: Tick::ZERO,
+            beats: 0,
             heartbeats: 0,
             state_by: Tick::from_nanos(u64::MAX),
             state_done: None,
-            stream: Stream::default(),
+            stream: Stream::new(Wire::Chunked),
             pipe,
         }
     }
@@ -227,6 +232,10 @@ impl Watch {
             return broken(Promise::Stream, "a line behind an error");
         }
         if let Some(status) = inner(line, b"{\"type\":\"ERROR\",\"object\":") {
+            let Some(status) = status_within(self.wish.encoding, status) else {
+                return broken(Promise::Stream, format!("an error in another encoding: {}", brief(line)));
+            };
+            coverage.errors_encoded += u64::from(self.wish.encoding != Encoding::Json);
             return self.error(oracle, coverage, now, status);
         }
         if self.refused.is_some() {
@@ -239,7 +248,7 @@ impl Watch {
         if !self.may_hear() {
             return broken(Promise::End, "a line from a shard that was given up");
         }
-        let first = self.frames == 0 && first_differs(self.wish.encoding);
+        let first = self.messages == 0 && first_differs(self.wish.encoding);
         let within_state = self.initial.is_some();
         for (opening, kind) in [
             (&b"{\"type\":\"ADDED\",\"object\":"[..], Kind::Added),
@@ -271,29 +280,28 @@ impl Watch {
         }
     }
 
-    /// Whether a frame may come: of a shard that was given up only the one that the watch stood in.
+    /// Whether a message may come: of a shard that was given up only the one that the watch stood in.
     fn may_hear(&mut self) -> bool {
         self.given_up
             .as_mut()
-            .is_none_or(|stood| std::mem::replace(stood, GivenUp::BetweenFrames) == GivenUp::WithinFrame)
+            .is_none_or(|stood| std::mem::replace(stood, GivenUp::BetweenMessages) == GivenUp::WithinMessage)
     }
 
-    /// Takes a heartbeat: between two frames, which the stream saw to, and neither unasked nor too often.
-    pub(crate) fn heartbeat(&mut self, now: Tick, coverage: &mut Coverage) -> Checked {
+    /// Is offered a heartbeat: between two messages, which the stream saw to, and neither unasked nor too often.
+    pub(crate) fn offer_heartbeat(&mut self, now: Tick) -> Checked {
         let Some(interval) = self.quiet else { return broken(Promise::Heartbeat, "they are off") };
-        if self.told || !self.may_hear() {
+        if self.told || self.given_up.is_some() {
             return broken(Promise::Heartbeat, "behind the last word");
         }
-        self.heartbeats += 1;
-        // At most a tenth and a step early each. One that a slow socket held up says nothing of when the next is due.
-        if now.since(self.began_at) < interval.mul_f64(0.83) * self.heartbeats {
+        self.beats += 1;
+        self.heard = now;
+        // At most a tenth and a step early each.
+        if now.since(self.began_at) < interval.mul_f64(0.83) * self.beats {
             return broken(
                 Promise::Heartbeat,
-                format!("{} within {:?}", self.heartbeats, now.since(self.began_at)),
+                format!("{} within {:?}", self.beats, now.since(self.began_at)),
             );
         }
-        coverage.heartbeats += 1;
-        coverage.heartbeats_parked += u64::from(self.parked_at.is_some() && self.frames == 0);
         Ok(())
     }
 
@@ -305,9 +313,9 @@ impl Watch {
     }
 
     fn arrived(&mut self, coverage: &mut Coverage, first: bool) {
-        self.frames += 1;
-        coverage.first_frames += u64::from(first);
-        coverage.encoded_frames += u64::from(self.wish.encoding != Encoding::Json);
+        self.messages += 1;
+        coverage.first_messages += u64::from(first);
+        coverage.encoded_messages += u64::from(self.wish.encoding != Encoding::Json);
     }
 
     fn event(
@@ -463,13 +471,13 @@ impl Watch {
             return broken(Promise::End, format!("410 claims that {oldest} is forgotten"));
         }
         let place = self.place(oracle);
-        let too_old = self.began == Began::After && self.frames == 0 && oracle.is_expired(self.start);
+        let too_old = self.began == Began::After && self.messages == 0 && oracle.is_expired(self.start);
         let behind = self.left_behind(oracle) && oracle.events[place].revision <= oldest;
-        // The frame that it stood in may have been the last of its state. Or there was none, and it took no heartbeat either; or
-        // a first one that is sent alone, and the shard did not come to it again.
+        // The message that it stood in may have been the last of its state. Or there was none, or a first one that is sent alone, and
+        // the shard did not come to it again.
         let state_by = self.state_by.min(self.deadline.plus(DRAIN_GRACE));
         let stateful = matches!(self.began, Began::State { .. }) && self.last_event.is_none();
-        let alone = self.frames == 1 && first_differs(self.wish.encoding);
+        let alone = self.messages == 1 && first_differs(self.wish.encoding);
         let within_state = stateful
             && self.last_bookmark == 0
             && self.state_done.is_none_or(|done| done >= state_by || alone);
@@ -499,13 +507,13 @@ impl Watch {
 
     /// It was told that something is unreadable: was that so, and its turn?
     fn refusal(&mut self, oracle: &Oracle, coverage: &mut Coverage, status: &[u8]) -> Checked {
-        if self.given_up == Some(GivenUp::BetweenFrames) {
+        if self.given_up == Some(GivenUp::BetweenMessages) {
             return broken(Promise::End, "500 from a shard that was given up");
         }
         let same = |state: &State| state.text == status;
         let due = self.due(oracle);
         // One that waits for its first event is told of what happens before that as well.
-        let waited = self.parked_at.filter(|_| self.frames == 0);
+        let waited = self.parked_at.filter(|_| self.messages == 0);
         if let Some(state) = &self.refused {
             if !same(state) {
                 return broken(Promise::Unreadable, difference(&state.text, "ERROR", status));
@@ -556,7 +564,7 @@ impl Watch {
             return broken(Promise::Unreadable, "it covers what is unreadable, and was not told");
         }
         if !self.stream.at_boundary() {
-            return broken(Promise::Progress, "the socket has room and a frame is half sent");
+            return broken(Promise::Progress, "the socket has room and a message is half sent");
         }
         if let Some(initial) = &self.initial {
             return broken(
@@ -576,7 +584,7 @@ impl Watch {
         Ok(())
     }
 
-    /// The stream ended with its last chunk and without an error: what was sent must end where a revision ends, and not within
+    /// The stream was ended without an error: what was sent must end where a revision ends, and not within
     /// the initial state, or the client would go on behind what it never saw.
     pub(crate) fn check_clean_end(&self, oracle: &Oracle) -> Checked {
         if self.told {

@@ -13,7 +13,7 @@ use revcast_engine::hash::HashSeed;
 use revcast_engine::limits::{DRAIN_GRACE, SENDS_PER_TURN};
 use revcast_engine::revision::Revision;
 use revcast_engine::tick::Tick;
-use revcast_engine::{Ended, Feed, Publisher, RingLimits, Shard, ShardConfig, Stats, Turn};
+use revcast_engine::{Ended, Feed, Publisher, RingLimits, Shard, ShardConfig, Stats, Turn, WatcherId};
 
 use super::client::Client;
 use super::coverage::Coverage;
@@ -92,7 +92,7 @@ impl World {
             bookmark_interval: plan.bookmark_interval,
             heartbeat_interval: plan.heartbeat_interval,
             looks_per_turn: plan.looks_per_turn,
-            run_frames: plan.run_frames,
+            run_messages: plan.run_messages,
             hash_seed: HashSeed::FIXED,
         };
         let shards = (0..plan.shards).map(|number| Driven {
@@ -120,6 +120,7 @@ impl World {
             now: Tick::from_nanos(rng.range_u64(0, 1_000_000)),
             coverage: Coverage::default(),
             fault: None,
+            told: Vec::new(),
             bytes: vec![0; plan.shards],
             rng: rng.fork(),
             hasher: DefaultHasher::new(),
@@ -186,9 +187,9 @@ impl World {
         let now = self.net.now;
         let driven = &mut self.shards[at];
         let (before, revision) = (driven.shard.stats(), driven.shard.revision());
-        let mut port = Port { net: &mut self.net, shard: at, sends: 0 };
+        let mut port = Port { net: &mut self.net, shard: at, sends: 0, ended: Vec::new() };
         let turn = driven.shard.turn(&mut port, now);
-        let sends = port.sends;
+        let Port { sends, ended, .. } = port;
         let reached = driven.shard.revision();
         self.net.note(|_| format!("shard {at} turned: {turn:?}, revision {reached}"));
         if let Some(fault) = self.net.fault.take() {
@@ -196,12 +197,25 @@ impl World {
         }
         self.note_turn(at, (before, revision), turn, sends)?;
         self.poll_ended(at)?;
+        self.check_ends(at, &ended)?;
         if let Turn::Sleep { until } = turn {
             self.net.coverage.sleeps += 1;
             self.check_asleep(at, until)?;
             self.shards[at].slept = now;
         }
         Ok(turn)
+    }
+
+    /// Whoever was ended in this turn, or told an error, is over by now.
+    fn check_ends(&mut self, shard: usize, ended: &[WatcherId]) -> Checked {
+        if let Some(at) = ended.iter().find_map(|id| self.net.find(shard, *id)) {
+            return broken(Promise::End, format!("watch {at} was ended, and the shard does not say so"));
+        }
+        let told = std::mem::take(&mut self.net.told);
+        match told.into_iter().find(|at| self.net.watches[*at].open()) {
+            Some(at) => broken(Promise::End, format!("watch {at} was told an error, and is not ended")),
+            None => Ok(()),
+        }
     }
 
     fn poll_ended(&mut self, at: usize) -> Checked {
@@ -315,11 +329,11 @@ impl World {
         if clean != finished && !watch.pipe.gone {
             return broken(
                 Promise::End,
-                format!("watch {at}: the last chunk was sent: {finished}, but clean is {clean}"),
+                format!("watch {at}: its stream was ended: {finished}, but clean is {clean}"),
             );
         }
         if clean {
-            let finishing = watch.given_up == Some(GivenUp::WithinFrame);
+            let finishing = watch.given_up == Some(GivenUp::WithinMessage);
             if !watch.told && (!timely || watch.given_up.is_some()) && !finishing {
                 return broken(Promise::End, format!("watch {at} ended for no reason, or without 410"));
             }
@@ -414,8 +428,8 @@ impl World {
             let open: Vec<usize> = self.net.open(shard).collect();
             for at in open {
                 let watch = &mut self.net.watches[at];
-                let within = !watch.stream.at_boundary() || watch.told;
-                watch.given_up = Some(if within { GivenUp::WithinFrame } else { GivenUp::BetweenFrames });
+                let within = !watch.stream.at_boundary();
+                watch.given_up = Some(if within { GivenUp::WithinMessage } else { GivenUp::BetweenMessages });
             }
             self.poll_ended(shard)?;
         }

@@ -41,7 +41,7 @@ const LAYERS: [(&str, &[&str]); 5] = [
             "tick",
         ],
     ),
-    ("turning", &["decode", "encoding", "escape", "frame", "selector"]),
+    ("turning", &["decode", "encoding", "escape", "framing", "message", "selector"]),
     ("keeping", &["event", "index", "object", "ring"]),
     ("acting", &["publisher", "watcher"]),
     ("scheduling", &["shard"]),
@@ -142,6 +142,22 @@ fn unbanned(file: &File) -> Vec<Fault> {
     missing.map(|path| Fault::new(&file.path, 1, &rule(path), "add it, with the reason")).collect()
 }
 
+/// Words of protocols: how messages stand on a wire is the business of `server/src/wire`.
+const WIRES: [&str; 5] = ["http", "websocket", "gzip", "grpc", "chunked"];
+
+/// Lines that name a wire, in code, comments or texts.
+fn wired(file: &File) -> Vec<Fault> {
+    let mut found = Vec::new();
+    for (number, line) in (1..).zip(file.text.lines()) {
+        let lower = line.to_lowercase();
+        for word in WIRES.into_iter().filter(|word| lower.contains(word)) {
+            let rule = format!("the engine names no wire, and no {word}");
+            found.push(Fault::new(&file.path, number, &rule, "name a framing, or tell the outlet"));
+        }
+    }
+    found
+}
+
 fn sources() -> Vec<File> {
     files().into_iter().filter(|file| file.below("engine/src") && file.is_rust()).collect()
 }
@@ -149,6 +165,12 @@ fn sources() -> Vec<File> {
 #[test]
 fn the_engine_is_pure() {
     none(&sources().iter().flat_map(impure).collect::<Vec<_>>());
+}
+
+#[test]
+fn the_engine_names_no_wire() {
+    none(&sources().iter().flat_map(wired).collect::<Vec<_>>());
+    assert_eq!(lines(&wired(&file("engine/src/x.rs", "a\n// an HTTP/1.1 chunk\nlet gzip = 1;"))), [2, 3]);
 }
 
 #[test]

@@ -15,13 +15,13 @@ pub(super) fn render(page: &mut Page, shared: &Shared) {
         shared.app.epochs().events(),
     );
     page.counter(
-        "revcast_frames_serialized_total",
+        "revcast_messages_serialized_total",
         "Frames serialized: at most one an event, kind and encoding.",
-        shared.app.epochs().frames_made(),
+        shared.app.epochs().messages_made(),
     );
     page.gauge("revcast_revision", "The newest visible revision.", feed.revision().get());
     page.gauge(
-        "revcast_forgotten_revision",
+        "revcast_window_compacted_revision",
         "The newest revision that cannot be replayed.",
         feed.forgotten().get(),
     );

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use revcast_engine::change::{Batch, Change};
 use revcast_engine::encoding::{Encoding, JsonOnly};
+use revcast_engine::framing::BARE;
 use revcast_engine::key::{Key, ResourceId};
 use revcast_engine::resource::{Resource, Schema};
 use revcast_engine::revision::Revision;
@@ -69,6 +70,7 @@ impl Stand {
                 scope: Scope { resource: maps, namespace: None, name: None },
                 selector: Selector::everything(),
                 encoding: Encoding::Json,
+                framing: &BARE,
                 start: Start::Latest,
                 bookmarks: false,
                 deadline: Tick::from_nanos(u64::MAX),

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use revcast_engine::Start;
 use revcast_engine::encoding::{Encode, Encoding, View};
+use revcast_engine::message::MessageKind;
 use revcast_engine::revision::Revision;
 use serde_json::{Value, json};
 
@@ -111,8 +112,11 @@ fn forms_are_encodings() {
         for first in [false, true] {
             let mut out = Vec::new();
             let resource = key.resource();
-            encoder.append(&mut out, View { encoding, first, resource, json, as_of_seconds: super::NOW });
-            let shown: Value = serde_json::from_slice(&out).unwrap();
+            let (kind, as_of_seconds) = (MessageKind::Modified, super::NOW);
+            encoder.event(&mut out, View { encoding, kind, first, resource, json, as_of_seconds });
+            let event: Value = serde_json::from_slice(&out).unwrap();
+            assert_eq!((&event["type"], out.last()), (&json!("MODIFIED"), Some(&b'\n')));
+            let shown = &event["object"];
             if accept == metadata {
                 assert!(!encoder.first_differs(encoding));
                 assert_eq!(shown["kind"], "PartialObjectMetadata");
@@ -144,17 +148,22 @@ fn table_events_are_as_recorded() {
             let json = format!(
                 r#"{{"kind":"ConfigMap","apiVersion":"v1","metadata":{metadata},"data":{{"k":"v"}}}}"#
             );
-            let mut out = format!("{{\"type\":{},\"object\":", event["type"]).into_bytes();
+            let mut out = Vec::new();
             let view = View {
                 encoding,
+                kind: match event["type"].as_str() {
+                    Some("ADDED") => MessageKind::Added,
+                    Some("MODIFIED") => MessageKind::Modified,
+                    Some("DELETED") => MessageKind::Deleted,
+                    _ => panic!("{line}"),
+                },
                 first: index == 0 && encoder.first_differs(encoding),
                 resource: wish.scope.resource,
                 json: json.as_bytes(),
                 as_of_seconds: super::NOW,
             };
-            encoder.append(&mut out, view);
-            out.push(b'}');
-            assert_eq!(String::from_utf8(out).unwrap(), line);
+            encoder.event(&mut out, view);
+            assert_eq!(String::from_utf8(out).unwrap(), format!("{line}\n"));
             compared += 1;
         }
     }

@@ -10,12 +10,11 @@ use std::fmt;
 
 use flate2::{Compress, Compression, Crc, FlushCompress, Status};
 
-use super::{Frame, each_frame};
-use crate::http::response::{LAST_CHUNK, push_chunk, push_chunk_head};
+use super::http1::{LAST_CHUNK, push_chunk};
 use kept::Kept;
 
 /// The head of the stream, as a chunk: deflate, no name, no time, fastest, any system (RFC 1952, section 2.3.1).
-pub(super) const OPENING: &[u8] = b"a\r\n\x1f\x8b\x08\0\0\0\0\0\x04\xff\r\n";
+pub const OPENING: &[u8] = b"a\r\n\x1f\x8b\x08\0\0\0\0\0\x04\xff\r\n";
 
 /// An empty stored block. It brings the stream to the end of a byte, and Go's reader hands out what it holds only at one.
 const SYNC_BLOCK: [u8; 5] = [0, 0, 0, 0xff, 0xff];
@@ -37,139 +36,109 @@ const ROOM: usize = 1 << 10;
 
 /// One stream: what of it was sent.
 #[derive(Debug, Default)]
-pub(super) struct Stream {
+pub struct Stream {
     sum: Crc,
 }
 
 impl Stream {
-    /// The wire form of what can be taken of `frames`, and how many bytes of them that is.
-    pub(super) fn make<'a>(&mut self, press: &'a mut Press, frames: &[u8]) -> (usize, &'a [u8]) {
-        if press.taken == 0 {
-            press.make(frames);
+    /// The wire form of these payloads, which go out next.
+    pub fn make<'a>(&mut self, compressor: &'a mut Compressor, payloads: &[u8]) -> &'a [u8] {
+        if !compressor.made {
+            compressor.make(payloads);
         }
-        self.sum.combine(&press.sum);
-        if !press.ends {
-            return (press.taken, &press.wire);
-        }
-        press.last.clear();
-        press.last.extend_from_slice(&press.wire);
+        self.sum.combine(&compressor.sum);
+        &compressor.wire
+    }
+
+    /// Appends the end of the stream and of its chunks.
+    pub fn push_end(&self, out: &mut Vec<u8>) {
         let mut trailer = [0; 10];
         trailer[..2].copy_from_slice(&FINAL_BLOCK);
         trailer[2..6].copy_from_slice(&self.sum.sum().to_le_bytes());
         trailer[6..].copy_from_slice(&self.sum.amount().to_le_bytes());
-        push_chunk(&mut press.last, &trailer);
-        press.last.extend_from_slice(LAST_CHUNK);
-        (press.taken, &press.last)
+        push_chunk(out, &trailer);
+        out.extend_from_slice(LAST_CHUNK);
     }
 }
 
 /// The compressor of a shard, and the blocks that it made last.
-pub(super) struct Press {
+pub struct Compressor {
     /// Made when it is first needed: it holds some 300 KiB.
     compress: Option<Box<Compress>>,
-    /// Bytes of frames that the blocks are made of; 0: none are made.
-    taken: usize,
-    /// Whether the last chunk was among them.
-    ends: bool,
+    /// Whether the blocks are of what is offered now.
+    made: bool,
     /// The blocks, bare.
     blocks: Vec<u8>,
     /// The blocks in a chunk.
     wire: Vec<u8>,
-    /// The same with the end of one stream.
-    last: Vec<u8>,
     /// Of what the blocks decode to.
     sum: Crc,
     kept: Kept,
 }
 
-impl Default for Press {
+impl Default for Compressor {
     fn default() -> Self {
         Self {
             compress: None,
-            taken: 0,
-            ends: false,
+            made: false,
             blocks: Vec::new(),
             wire: Vec::new(),
-            last: Vec::new(),
             sum: Crc::new(),
             kept: Kept::default(),
         }
     }
 }
 
-impl Press {
-    pub(super) const fn clear(&mut self) {
-        self.taken = 0;
+impl Compressor {
+    /// What follows is about other payloads than before.
+    pub const fn begin(&mut self) {
+        self.made = false;
     }
 
-    fn make(&mut self, frames: &[u8]) {
+    fn make(&mut self, payloads: &[u8]) {
+        self.made = true;
         self.blocks.clear();
         self.wire.clear();
         self.sum.reset();
-        self.ends = false;
-        let mut payloads = 0;
-        let (sum, ends) = (&mut self.sum, &mut self.ends);
-        self.taken = each_frame(frames, |frame| match frame {
-            Frame::Payload(payload) => {
-                sum.update(payload);
-                payloads += payload.len();
-            }
-            Frame::End => *ends = true,
-        });
-        let frames = &frames[..self.taken];
-        if payloads >= KEPT_BYTES_MIN
-            && let Some(wire) = self.kept.find(frames, self.sum.sum())
+        self.sum.update(payloads);
+        if payloads.len() >= KEPT_BYTES_MIN
+            && let Some(wire) = self.kept.find(payloads, self.sum.sum())
         {
             self.wire.extend_from_slice(wire);
             return;
         }
-        if payloads > STORED_BYTES_MAX {
-            self.deflate(frames);
-        } else if payloads > 0 {
-            self.store(frames, payloads);
+        if payloads.len() > STORED_BYTES_MAX {
+            self.deflate(payloads);
+        } else if !payloads.is_empty() {
+            self.store(payloads);
         }
-        if payloads > 0 {
-            push_chunk_head(&mut self.wire, self.blocks.len());
-            self.wire.extend_from_slice(&self.blocks);
-            self.wire.extend_from_slice(b"\r\n");
-        }
-        if payloads >= KEPT_BYTES_MIN {
-            self.kept.add(frames, self.sum.sum(), &self.wire);
+        push_chunk(&mut self.wire, &self.blocks);
+        if payloads.len() >= KEPT_BYTES_MIN {
+            self.kept.add(payloads, self.sum.sum(), &self.wire);
         }
     }
 
     /// A stored block (RFC 1951, section 3.2.4), and an empty one.
-    fn store(&mut self, frames: &[u8], len: usize) {
+    fn store(&mut self, payloads: &[u8]) {
         const { assert!(STORED_BYTES_MAX <= u16::MAX as usize) };
-        let len = u16::try_from(len).unwrap_or(u16::MAX);
+        let len = u16::try_from(payloads.len()).unwrap_or(u16::MAX);
         self.blocks.push(0);
         self.blocks.extend_from_slice(&len.to_le_bytes());
         self.blocks.extend_from_slice(&(!len).to_le_bytes());
-        let blocks = &mut self.blocks;
-        each_frame(frames, |frame| {
-            if let Frame::Payload(payload) = frame {
-                blocks.extend_from_slice(payload);
-            }
-        });
+        self.blocks.extend_from_slice(payloads);
         self.blocks.extend_from_slice(&SYNC_BLOCK);
     }
 
-    fn deflate(&mut self, frames: &[u8]) {
+    fn deflate(&mut self, payloads: &[u8]) {
         let compress =
             self.compress.get_or_insert_with(|| Box::new(Compress::new(Compression::new(LEVEL), false)));
         compress.reset();
-        let blocks = &mut self.blocks;
-        each_frame(frames, |frame| {
-            if let Frame::Payload(payload) = frame {
-                press(compress, payload, blocks, FlushCompress::None);
-            }
-        });
-        press(compress, &[], blocks, FlushCompress::Sync);
+        compress_all(compress, payloads, &mut self.blocks, FlushCompress::Sync);
     }
 }
 
 /// Compresses all of `input` behind what `out` holds; with a flush, to the last byte.
-fn press(compress: &mut Compress, input: &[u8], out: &mut Vec<u8>, flush: FlushCompress) {
+fn compress_all(compress: &mut Compress, input: &[u8], out: &mut Vec<u8>, flush: FlushCompress) {
     let start = compress.total_in();
     loop {
         out.reserve(ROOM);
@@ -186,44 +155,40 @@ fn press(compress: &mut Compress, input: &[u8], out: &mut Vec<u8>, flush: FlushC
     }
 }
 
-impl fmt::Debug for Press {
+impl fmt::Debug for Compressor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Press").field("taken", &self.taken).finish_non_exhaustive()
+        f.debug_struct("Compressor").field("made", &self.made).finish_non_exhaustive()
     }
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use std::io::Read as _;
 
     use flate2::read::GzDecoder;
 
     use super::*;
 
-    fn frames(payloads: &[&[u8]]) -> Vec<u8> {
-        let mut out = Vec::new();
-        for payload in payloads {
-            push_chunk(&mut out, payload);
-        }
-        out
-    }
-
     /// What is in the chunks.
     fn dechunked(mut wire: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
-        while let Some((frame, len)) = super::super::first_frame(wire) {
-            match frame {
-                Frame::Payload(payload) => out.extend_from_slice(payload),
-                Frame::End => assert_eq!(wire, LAST_CHUNK, "nothing behind the end"),
+        while !wire.is_empty() {
+            let digits = wire.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
+            let size = std::str::from_utf8(&wire[..digits]).expect("hex");
+            let size = usize::from_str_radix(size, 16).expect("a size");
+            if size == 0 {
+                assert_eq!(wire, LAST_CHUNK, "nothing behind the end");
             }
-            wire = &wire[len..];
+            let (data, rest) = wire[digits + 2..].split_at(size);
+            assert_eq!((&wire[digits..digits + 2], &rest[..2]), (&b"\r\n"[..], &b"\r\n"[..]), "whole chunks");
+            out.extend_from_slice(data);
+            wire = &rest[2..];
         }
-        assert!(wire.is_empty(), "whole chunks");
         out
     }
 
     /// What a whole stream in chunks says; the checksum and the length are right.
-    pub(in super::super) fn unzipped(wire: &[u8]) -> Vec<u8> {
+    pub(crate) fn unzipped(wire: &[u8]) -> Vec<u8> {
         let gzip = dechunked(wire);
         let mut out = Vec::new();
         let mut decoder = GzDecoder::new(&gzip[..]);
@@ -232,19 +197,28 @@ pub(super) mod tests {
         out
     }
 
+    /// The stream of these offers, one after the other.
+    fn stream(compressor: &mut Compressor, offers: &[&[u8]]) -> Vec<u8> {
+        let (mut wire, mut stream) = (OPENING.to_vec(), Stream::default());
+        for offer in offers {
+            compressor.begin();
+            wire.extend_from_slice(stream.make(compressor, offer));
+        }
+        stream.push_end(&mut wire);
+        wire
+    }
+
     #[test]
     fn every_event_can_be_read_before_the_next_is_there() {
         let events: Vec<Vec<u8>> = (0_usize..40)
             .map(|i| format!("{{\"n\":{i},\"x\":\"{}\"}}\n", "abcdefgh".repeat(i * i)).into_bytes())
             .collect();
-        let (mut press, mut stream) = (Press::default(), Stream::default());
+        let (mut compressor, mut stream) = (Compressor::default(), Stream::default());
         let mut decoder = flate2::Decompress::new(false);
         let mut wire = OPENING.to_vec();
         for event in &events {
-            press.clear();
-            let offered = frames(&[event]);
-            let (taken, made) = stream.make(&mut press, &offered);
-            assert_eq!(taken, offered.len());
+            compressor.begin();
+            let made = stream.make(&mut compressor, event);
             wire.extend_from_slice(made);
             let mut out = Vec::with_capacity(event.len() + 1);
             decoder
@@ -252,67 +226,53 @@ pub(super) mod tests {
                 .expect("deflate");
             assert!(&out == event, "the event is there whole");
         }
-        press.clear();
-        wire.extend_from_slice(stream.make(&mut press, LAST_CHUNK).1);
+        stream.push_end(&mut wire);
         assert!(unzipped(&wire) == events.concat());
     }
 
     #[test]
     fn what_is_made_once_serves_streams_that_stand_elsewhere() {
-        let mut press = Press::default();
+        let mut compressor = Compressor::default();
         let (mut one, mut other) = (Stream::default(), Stream::default());
-        let first = frames(&[b"only one of them\n"]);
         let mut wires = [OPENING.to_vec(), OPENING.to_vec()];
-        wires[0].extend_from_slice(one.make(&mut press, &first).1);
-        press.clear();
-        let big = "both of them ".repeat(1000);
-        let mut both = frames(&[b"a\n", big.as_bytes(), b"\n"]);
-        both.extend_from_slice(LAST_CHUNK);
+        wires[0].extend_from_slice(one.make(&mut compressor, b"only one of them\n"));
+        compressor.begin();
+        let both = format!("a\n{}\n", "both of them ".repeat(1000));
         for (wire, stream) in wires.iter_mut().zip([&mut one, &mut other]) {
-            wire.extend_from_slice(stream.make(&mut press, &both).1);
+            wire.extend_from_slice(stream.make(&mut compressor, both.as_bytes()));
+            stream.push_end(wire);
         }
-        let said = format!("a\n{big}\n");
-        assert_eq!(String::from_utf8_lossy(&unzipped(&wires[0])), format!("only one of them\n{said}"));
-        assert_eq!(String::from_utf8_lossy(&unzipped(&wires[1])), said);
+        assert_eq!(String::from_utf8_lossy(&unzipped(&wires[0])), format!("only one of them\n{both}"));
+        assert_eq!(String::from_utf8_lossy(&unzipped(&wires[1])), both);
         assert!(wires[1].len() < both.len() / 4, "it is smaller: {} of {}", wires[1].len(), both.len());
     }
 
     #[test]
     fn a_page_is_compressed_once() {
-        let mut press = Press::default();
-        let page = frames(&[vec![b'x'; 40_000].as_slice(), &vec![b'y'; 40_000]]);
-        let other = frames(&[vec![b'x'; 40_000].as_slice(), &vec![b'z'; 40_000]]);
+        let mut compressor = Compressor::default();
+        let page = [vec![b'x'; 40_000], vec![b'y'; 40_000]].concat();
+        let other = [vec![b'x'; 40_000], vec![b'z'; 40_000]].concat();
         let mut wires = Vec::new();
         for offered in [&page, &other, &page] {
-            press.clear();
-            let mut stream = Stream::default();
-            let mut wire = [OPENING, stream.make(&mut press, offered).1].concat();
-            press.clear();
-            wire.extend_from_slice(stream.make(&mut press, LAST_CHUNK).1);
-            assert!(unzipped(&wire) == dechunked(offered));
+            let wire = stream(&mut compressor, &[offered]);
+            assert!(unzipped(&wire) == *offered);
             wires.push(wire);
         }
         assert!(wires[0] == wires[2] && wires[0] != wires[1]);
         // The compressor has seen two pages since its last start; the third came from what was kept.
-        let kept = press.kept.find(&page, press_sum(&page)).map(<[u8]>::len);
-        assert!(kept.is_some_and(|len| len < page.len() / 10));
-    }
-
-    fn press_sum(frames: &[u8]) -> u32 {
         let mut sum = Crc::new();
-        sum.update(&dechunked(frames));
-        sum.sum()
+        sum.update(&page);
+        let kept = compressor.kept.find(&page, sum.sum()).map(<[u8]>::len);
+        assert!(kept.is_some_and(|len| len < page.len() / 10));
     }
 
     #[test]
     fn an_empty_stream_is_one() {
-        let (mut press, mut stream) = (Press::default(), Stream::default());
-        let wire = [OPENING, stream.make(&mut press, LAST_CHUNK).1].concat();
-        assert_eq!(unzipped(&wire), b"");
+        assert_eq!(unzipped(&stream(&mut Compressor::default(), &[])), b"");
     }
 
     /// What deflate cannot make smaller.
-    pub(in super::super) fn noise(len: usize) -> Vec<u8> {
+    pub(crate) fn noise(len: usize) -> Vec<u8> {
         let mut x = 0x9e37_79b9_7f4a_7c15_u64;
         let mut next = || {
             x ^= x << 13;
@@ -324,20 +284,11 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_frame_of_any_size_and_content_comes_out() {
+    fn a_message_of_any_size_and_content_comes_out() {
         let noise = noise(3 << 20);
         for len in [1, 255, 256, 257, 1023, 1024, 65_535, 65_536, 65_537, 1 << 20, 3 << 20] {
             for payload in [&noise[..len], &vec![b'a'; len]] {
-                let (mut press, mut stream) = (Press::default(), Stream::default());
-                let mut offered = frames(&[payload]);
-                if len <= 1024 {
-                    offered.extend_from_slice(LAST_CHUNK);
-                }
-                let mut wire = [OPENING, stream.make(&mut press, &offered).1].concat();
-                if len > 1024 {
-                    press.clear();
-                    wire.extend_from_slice(stream.make(&mut press, LAST_CHUNK).1);
-                }
+                let wire = stream(&mut Compressor::default(), &[payload]);
                 assert!(wire.len() <= len + len / 7 + 256, "{len} bytes grew to {}", wire.len());
                 assert!(unzipped(&wire) == payload, "{len} bytes");
             }

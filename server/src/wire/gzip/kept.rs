@@ -12,13 +12,13 @@ pub(super) const KEPT_BYTES_MAX: usize = 8 << 20;
 #[derive(Debug)]
 struct Page {
     sum: u32,
-    frames: Box<[u8]>,
+    payloads: Box<[u8]>,
     wire: Box<[u8]>,
 }
 
 impl Page {
     fn bytes(&self) -> usize {
-        self.frames.len() + self.wire.len()
+        self.payloads.len() + self.wire.len()
     }
 }
 
@@ -30,9 +30,9 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// The wire form of exactly these frames, whose payloads have this sum.
-    pub(super) fn find(&mut self, frames: &[u8], sum: u32) -> Option<&[u8]> {
-        let at = self.pages.iter().position(|page| page.sum == sum && *page.frames == *frames)?;
+    /// The wire form of exactly these payloads, which have this sum.
+    pub(super) fn find(&mut self, payloads: &[u8], sum: u32) -> Option<&[u8]> {
+        let at = self.pages.iter().position(|page| page.sum == sum && *page.payloads == *payloads)?;
         if at > 0 {
             let page = self.pages.remove(at)?;
             self.pages.push_front(page);
@@ -41,8 +41,8 @@ impl Kept {
     }
 
     /// Keeps a page, and lets others go when they are too many.
-    pub(super) fn add(&mut self, frames: &[u8], sum: u32, wire: &[u8]) {
-        let page = Page { sum, frames: frames.into(), wire: wire.into() };
+    pub(super) fn add(&mut self, payloads: &[u8], sum: u32, wire: &[u8]) {
+        let page = Page { sum, payloads: payloads.into(), wire: wire.into() };
         if page.bytes() > KEPT_BYTES_MAX / 4 {
             return;
         }

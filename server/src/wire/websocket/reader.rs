@@ -4,15 +4,15 @@
 //! away. A reader holds one control frame at most and allocates nothing.
 
 /// Bytes of one message that a client may send. Longer: 1009.
-pub(super) const MESSAGE_BYTES_MAX: u64 = 64 << 10;
+pub const MESSAGE_BYTES_MAX: u64 = 64 << 10;
 /// Bytes of a control frame's payload (RFC 6455, section 5.5).
-pub(super) const PAYLOAD_OF_CONTROL_MAX: usize = 125;
+pub const PAYLOAD_OF_CONTROL_MAX: usize = 125;
 /// Two bytes, a length of eight, a mask.
 const HEAD_BYTES_MAX: usize = 14;
 
 /// What was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Heard {
+pub enum Heard {
     /// All there was.
     All,
     /// Up to a Close, with its code if it has one. What follows is not read.
@@ -21,10 +21,10 @@ pub(super) enum Heard {
 
 /// Why a client is sent away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Fault {
+pub struct Fault {
     /// A code of RFC 6455, section 7.4.1.
-    pub(super) code: u16,
-    pub(super) why: &'static str,
+    pub code: u16,
+    pub why: &'static str,
 }
 
 const fn protocol(why: &'static str) -> Fault {
@@ -82,7 +82,7 @@ struct Message {
 
 /// Where the reading stands.
 #[derive(Debug)]
-pub(super) struct Reader {
+pub struct Reader {
     head: [u8; HEAD_BYTES_MAX],
     head_len: usize,
     under: Option<Under>,
@@ -109,7 +109,7 @@ impl Reader {
     ///
     /// # Errors
     /// The client broke the protocol: nothing of it is read any more.
-    pub(super) fn read(&mut self, mut bytes: &[u8], mut on_ping: impl FnMut(&[u8])) -> Result<Heard, Fault> {
+    pub fn read(&mut self, mut bytes: &[u8], mut on_ping: impl FnMut(&[u8])) -> Result<Heard, Fault> {
         loop {
             let Some(under) = &mut self.under else {
                 let need = self.head_bytes()?;

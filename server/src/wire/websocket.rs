@@ -4,9 +4,10 @@
 //! Owns the frames that are sent and what is answered to the client's; reading those is [`reader`]'s business. The
 //! server's frames are never masked and never in fragments.
 
-mod reader;
+pub mod reader;
 
-use super::{Frame, Hearing, each_frame};
+use revcast_engine::framing::{Framing, HEAD_MAX, Head};
+
 use reader::{Heard, PAYLOAD_OF_CONTROL_MAX, Reader};
 
 /// Pings of one reading that are each answered; of more the newest is (RFC 6455, section 5.5.3).
@@ -20,25 +21,44 @@ const PONG: u8 = 0x8a;
 /// The stream came to its end (RFC 6455, section 7.4.1).
 const NORMAL: u16 = 1000;
 
-/// What keeps an idle stream alive: a chunk of one space. Here it is a ping.
-const HEARTBEAT: &[u8] = b" ";
+/// A ping: it keeps a quiet stream alive.
+pub const HEARTBEAT: &[u8] = &[PING, 0];
+
+/// A text message around each message: the same for every client.
+pub static MESSAGES: Framing =
+    Framing { name: "websocket", head: |len, room| frame_head(TEXT, len, room), tail: b"" };
+
+/// The head of a frame (RFC 6455, section 5.2). How many bytes at the end of the room.
+fn frame_head(first: u8, len: usize, room: &mut Head) -> usize {
+    let mut long = [0; 8];
+    let (short, extended): (u8, &[u8]) = match (u8::try_from(len), u16::try_from(len)) {
+        (Ok(short), _) if short < 126 => (short, &[]),
+        (_, Ok(medium)) => {
+            long[..2].copy_from_slice(&medium.to_be_bytes());
+            (126, &long[..2])
+        }
+        (_, Err(_)) => {
+            long = (len as u64).to_be_bytes();
+            (127, &long)
+        }
+    };
+    let at = HEAD_MAX - 2 - extended.len();
+    room[at] = first;
+    room[at + 1] = short;
+    room[at + 2..].copy_from_slice(extended);
+    HEAD_MAX - at
+}
 
 fn push_frame(out: &mut Vec<u8>, first: u8, payload: &[u8]) {
-    out.push(first);
-    match payload.len() {
-        short @ 0..126 => out.push(u8::try_from(short).unwrap_or(0)),
-        medium => match u16::try_from(medium) {
-            Ok(medium) => {
-                out.push(126);
-                out.extend_from_slice(&medium.to_be_bytes());
-            }
-            Err(_) => {
-                out.push(127);
-                out.extend_from_slice(&(medium as u64).to_be_bytes());
-            }
-        },
-    }
+    let mut room = [0; HEAD_MAX];
+    let len = frame_head(first, payload.len(), &mut room);
+    out.extend_from_slice(&room[HEAD_MAX - len..]);
     out.extend_from_slice(payload);
+}
+
+/// Appends the Close of a stream that came to its end.
+pub fn push_end(out: &mut Vec<u8>) {
+    push_close(out, NORMAL, "");
 }
 
 fn push_close(out: &mut Vec<u8>, code: u16, why: &str) {
@@ -49,36 +69,18 @@ fn push_close(out: &mut Vec<u8>, code: u16, why: &str) {
     push_frame(out, CLOSE, &payload[..len]);
 }
 
-/// The frames that were made last. They are the same for every client.
-#[derive(Debug, Default)]
-pub(super) struct Made {
-    wire: Vec<u8>,
-    taken: usize,
-}
-
-impl Made {
-    pub(super) const fn clear(&mut self) {
-        self.taken = 0;
-    }
-
-    /// The wire form of what can be taken of `frames`, and how many bytes of them that is.
-    pub(super) fn make(&mut self, frames: &[u8]) -> (usize, &[u8]) {
-        if self.taken == 0 {
-            self.wire.clear();
-            let wire = &mut self.wire;
-            self.taken = each_frame(frames, |frame| match frame {
-                Frame::Payload(HEARTBEAT) => push_frame(wire, PING, b""),
-                Frame::Payload(event) => push_frame(wire, TEXT, event),
-                Frame::End => push_close(wire, NORMAL, ""),
-            });
-        }
-        (self.taken, &self.wire)
-    }
+/// How a client goes on that was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// It goes on.
+    Open,
+    /// It said goodbye, or what no client may say: the answer to that is the last thing that is sent.
+    Over,
 }
 
 /// The client of one WebSocket.
 #[derive(Debug, Default)]
-pub(super) struct Peer {
+pub struct Peer {
     reader: Reader,
     /// The payload of a ping that waits until the tail is gone.
     owed: Option<Box<[u8]>>,
@@ -87,7 +89,7 @@ pub(super) struct Peer {
 impl Peer {
     /// Reads what the client sent, and appends the answers to `out`. While it is `busy`, with bytes to send that it does not
     /// read, only the newest ping is kept: so it cannot make them grow.
-    pub(super) fn hear(&mut self, bytes: &[u8], busy: bool, out: &mut Vec<u8>) -> Hearing {
+    pub fn read(&mut self, bytes: &[u8], busy: bool, out: &mut Vec<u8>) -> Reading {
         let owed = &mut self.owed;
         let mut pongs = 0;
         let heard = self.reader.read(bytes, |ping| {
@@ -103,24 +105,24 @@ impl Peer {
                 if !busy {
                     self.settle(out);
                 }
-                Hearing::GoesOn
+                Reading::Open
             }
             // Behind a Close nothing is owed (RFC 6455, section 5.5.2).
             Ok(Heard::Close(code)) => {
                 self.owed = None;
                 push_close(out, code.unwrap_or(NORMAL), "");
-                Hearing::Over
+                Reading::Over
             }
             Err(fault) => {
                 self.owed = None;
                 push_close(out, fault.code, fault.why);
-                Hearing::Over
+                Reading::Over
             }
         }
     }
 
     /// Appends the pong that waited.
-    pub(super) fn settle(&mut self, tail: &mut Vec<u8>) {
+    pub fn settle(&mut self, tail: &mut Vec<u8>) {
         if let Some(ping) = self.owed.take() {
             push_frame(tail, PONG, &ping);
         }
@@ -129,21 +131,15 @@ impl Peer {
 
 #[cfg(test)]
 mod tests {
-    use revcast_engine::frame;
-
     use super::*;
-    use crate::http::response::push_chunk;
 
     #[test]
     fn an_event_is_a_text_message_and_the_end_a_close() {
-        let mut frames = Vec::new();
-        push_chunk(&mut frames, b"{\"type\":\"ADDED\"}\n");
-        push_chunk(&mut frames, &[b'x'; 126]);
-        push_chunk(&mut frames, b" ");
-        frames.extend_from_slice(frame::END);
-        let mut made = Made::default();
-        let (taken, wire) = made.make(&frames);
-        assert_eq!(taken, frames.len());
+        let mut wire = Vec::new();
+        MESSAGES.push(&mut wire, b"{\"type\":\"ADDED\"}\n");
+        MESSAGES.push(&mut wire, &[b'x'; 126]);
+        wire.extend_from_slice(HEARTBEAT);
+        push_end(&mut wire);
         let expected = [
             b"\x81\x11{\"type\":\"ADDED\"}\n",
             &b"\x81\x7e\0\x7e"[..],
@@ -152,12 +148,13 @@ mod tests {
             b"\x88\x02\x03\xe8",
         ];
         assert_eq!(wire, expected.concat());
-        made.clear();
-        let mut large = Vec::new();
-        push_chunk(&mut large, &vec![b'x'; 65_536]);
-        let wire = made.make(&large).1;
-        assert_eq!(wire[..10], *b"\x81\x7f\0\0\0\0\0\x01\0\0");
-        assert!(wire.len() <= large.len() + 16);
+        for (len, head) in
+            [(125, &b"\x81\x7d"[..]), (65_535, b"\x81\x7e\xff\xff"), (65_536, b"\x81\x7f\0\0\0\0\0\x01\0\0")]
+        {
+            let mut large = Vec::new();
+            MESSAGES.push(&mut large, &vec![b'x'; len]);
+            assert!(large.starts_with(head) && large.len() == head.len() + len, "{len}");
+        }
     }
 
     fn masked(first: u8, payload: &[u8]) -> Vec<u8> {
@@ -170,17 +167,17 @@ mod tests {
     fn pings_are_answered_within_bounds() {
         let mut peer = Peer::default();
         let mut tail = Vec::new();
-        assert_eq!(peer.hear(&masked(PING, b"hi"), false, &mut tail), Hearing::GoesOn);
+        assert_eq!(peer.read(&masked(PING, b"hi"), false, &mut tail), Reading::Open);
         assert_eq!(tail, b"\x8a\x02hi");
         tail.clear();
         let flood: Vec<u8> = (0..1000_u16).flat_map(|i| masked(PING, &i.to_be_bytes())).collect();
-        assert_eq!(peer.hear(&flood, false, &mut tail), Hearing::GoesOn);
+        assert_eq!(peer.read(&flood, false, &mut tail), Reading::Open);
         assert_eq!(tail.len(), (PONGS_AT_ONCE + 1) * 4);
         assert_eq!(tail[tail.len() - 2..], 999_u16.to_be_bytes(), "the newest is among them");
         // While the client does not read nothing is added, and the newest is not forgotten.
         let full = tail.len();
         for _ in 0..100 {
-            assert_eq!(peer.hear(&flood, true, &mut tail), Hearing::GoesOn);
+            assert_eq!(peer.read(&flood, true, &mut tail), Reading::Open);
         }
         assert_eq!(tail.len(), full);
         tail.clear();
@@ -199,7 +196,7 @@ mod tests {
         ];
         for (bytes, code) in table {
             let mut tail = b"a frame before".to_vec();
-            assert_eq!(Peer::default().hear(&bytes, true, &mut tail), Hearing::Over, "{bytes:?}");
+            assert_eq!(Peer::default().read(&bytes, true, &mut tail), Reading::Over, "{bytes:?}");
             let close = tail.strip_prefix(b"a frame before").expect("behind the tail");
             assert_eq!((close[0], &close[2..4]), (CLOSE, &code.to_be_bytes()[..]), "{bytes:?}");
             assert_eq!(usize::from(close[1]), close.len() - 2);
@@ -207,7 +204,7 @@ mod tests {
         // No pong behind it, however many were asked for before.
         let (mut peer, mut tail) = (Peer::default(), Vec::new());
         let many = [masked(PING, b"?").repeat(20), masked(CLOSE, b"")].concat();
-        assert_eq!(peer.hear(&many, false, &mut tail), Hearing::Over);
+        assert_eq!(peer.read(&many, false, &mut tail), Reading::Over);
         let said = tail.len();
         peer.settle(&mut tail);
         assert_eq!(tail.len(), said);

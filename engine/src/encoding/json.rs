@@ -1,0 +1,146 @@
+//! Watch events as JSON, as Kubernetes writes them: an envelope with the type and the object, on one line.
+
+use super::Failure;
+use crate::decode::decimal;
+use crate::escape;
+use crate::message::{Draft, MessageKind};
+use crate::resource::Resource;
+use crate::revision::Revision;
+use crate::shown::shown;
+
+const ERROR_OPENING: &[u8] = b"{\"type\":\"ERROR\",\"object\":";
+const CLOSING: &[u8] = b"}\n";
+
+const fn opening(kind: MessageKind) -> &'static [u8] {
+    match kind {
+        MessageKind::Added => b"{\"type\":\"ADDED\",\"object\":",
+        MessageKind::Modified => b"{\"type\":\"MODIFIED\",\"object\":",
+        MessageKind::Deleted => b"{\"type\":\"DELETED\",\"object\":",
+        MessageKind::Bookmark => b"{\"type\":\"BOOKMARK\",\"object\":",
+    }
+}
+
+/// Appends an event around the object that `write_object` appends.
+pub fn event(out: &mut Vec<u8>, kind: MessageKind, write_object: impl FnOnce(&mut Vec<u8>)) {
+    out.extend_from_slice(opening(kind));
+    write_object(out);
+    out.extend_from_slice(CLOSING);
+}
+
+/// Begins an event in a draft: the object is appended next, then [`close`].
+pub(crate) fn open(draft: &mut Draft<'_>, kind: MessageKind) {
+    draft.payload().extend_from_slice(opening(kind));
+}
+
+/// Begins an ERROR: the Status is appended next, then [`close`].
+pub(crate) fn open_error(draft: &mut Draft<'_>) {
+    draft.payload().extend_from_slice(ERROR_OPENING);
+}
+
+/// Ends what [`open`] or [`open_error`] began.
+pub(crate) fn close(draft: &mut Draft<'_>) {
+    draft.payload().extend_from_slice(CLOSING);
+}
+
+/// Appends an ERROR event around a Status object.
+pub fn error(out: &mut Vec<u8>, status: &[u8]) {
+    out.extend_from_slice(ERROR_OPENING);
+    out.extend_from_slice(status);
+    out.extend_from_slice(CLOSING);
+}
+
+/// Appends "nothing of interest up to `revision`", as an empty object of the kind (KEP-956); with the mark that ends
+/// the initial events when `initial_end` (KEP-3157).
+pub(crate) fn bookmark_object(out: &mut Vec<u8>, resource: &Resource, revision: Revision, initial_end: bool) {
+    out.extend_from_slice(b"{\"kind\":\"");
+    out.extend_from_slice(resource.kind.as_bytes());
+    out.extend_from_slice(b"\",\"apiVersion\":\"");
+    out.extend_from_slice(resource.api_version.as_bytes());
+    out.extend_from_slice(b"\",\"metadata\":{\"resourceVersion\":\"");
+    out.extend_from_slice(decimal(revision.get(), &mut [0; 20]));
+    out.extend_from_slice(b"\"");
+    if initial_end {
+        out.extend_from_slice(b",\"annotations\":{\"k8s.io/initial-events-end\":\"true\"}");
+    }
+    out.extend_from_slice(b"}}");
+}
+
+/// The Status of a failure.
+#[must_use]
+pub fn status(failure: &Failure<'_>) -> Vec<u8> {
+    match failure {
+        // Recorded from kube-apiserver: transcript 06.
+        Failure::Expired { asked, oldest } => format!(
+            "{{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{{}},\"status\":\"Failure\",\"message\":\"too \
+             old resource version: {asked} ({oldest})\",\"reason\":\"Expired\",\"code\":410}}"
+        )
+        .into_bytes(),
+        Failure::Unreadable { resource, path, why } => {
+            let path = shown(path);
+            let mut out =
+                b"{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\""
+                    .to_vec();
+            escape::push_text(&mut out, &format!("{resource} \"{path}\" cannot be served: {why}"));
+            out.extend_from_slice(b"\",\"reason\":\"StorageReadError\",\"code\":500}");
+            out
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unreadable(path: &str, why: &str) -> String {
+        let status = status(&Failure::Unreadable { resource: "configmaps", path, why });
+        String::from_utf8(status).expect("text")
+    }
+
+    #[test]
+    fn an_event_is_one_line() {
+        let mut out = b"before".to_vec();
+        event(&mut out, MessageKind::Added, |out| out.extend_from_slice(b"{\"a\":1}"));
+        assert_eq!(&out[6..], b"{\"type\":\"ADDED\",\"object\":{\"a\":1}}\n");
+    }
+
+    #[test]
+    fn bookmarks_as_recorded() {
+        let resource = Resource::new("v1", "ConfigMap", true, vec![]);
+        let mut out = Vec::new();
+        event(&mut out, MessageKind::Bookmark, |out| {
+            bookmark_object(out, &resource, Revision::new(108), false)
+        });
+        let line = br#"{"type":"BOOKMARK","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"resourceVersion":"108"}}}"#;
+        assert_eq!(out, [&line[..], b"\n"].concat());
+        let mut out = Vec::new();
+        bookmark_object(&mut out, &resource, Revision::new(80), true);
+        assert!(out.ends_with(
+            br#""metadata":{"resourceVersion":"80","annotations":{"k8s.io/initial-events-end":"true"}}}"#
+        ));
+    }
+
+    #[test]
+    fn the_expired_status_is_as_recorded() {
+        let mut out = Vec::new();
+        let failure = Failure::Expired { asked: Revision::new(1), oldest: Revision::new(132) };
+        error(&mut out, &status(&failure));
+        let line = br#"{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"too old resource version: 1 (132)","reason":"Expired","code":410}}"#;
+        assert_eq!(out, [&line[..], b"\n"].concat());
+    }
+
+    #[test]
+    fn an_unreadable_value_has_a_status_on_one_line() {
+        assert_eq!(
+            unreadable("a/b\"\\\n\u{e9}", "it is \u{1}<"),
+            "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\
+             \"configmaps \\\"a/b\\\"\\\\\\n\u{e9}\\\" cannot be served: it is \\u0001\\u003c\",\
+             \"reason\":\"StorageReadError\",\"code\":500}"
+        );
+    }
+
+    #[test]
+    fn a_long_path_is_cut() {
+        let text = unreadable(&"\u{e9}".repeat(257), "why");
+        assert!(text.contains(&format!("\\\"{}...\\\" cannot be served", "\u{e9}".repeat(256))), "{text}");
+    }
+}

@@ -1,0 +1,61 @@
+//! Chunked transfer coding (RFC 9112, section 7.1): a chunk a message.
+
+use revcast_engine::framing::{Framing, HEAD_MAX, Head};
+
+/// The chunk that ends a body; the connection stays usable.
+pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
+
+/// A chunk of one space: it means nothing, since white space may stand between two JSON values (RFC 8259, section 2). It
+/// keeps a quiet stream alive, and finds out whether anybody is still there.
+pub const HEARTBEAT: &[u8] = b"1\r\n \r\n";
+
+const CRLF: &[u8] = b"\r\n";
+
+/// A chunk around each message.
+pub static CHUNKED: Framing = Framing { name: "chunked", head: chunk_head, tail: CRLF };
+
+/// The size line of a chunk: lower-case hex, CRLF. How many bytes at the end of the room.
+fn chunk_head(len: usize, room: &mut Head) -> usize {
+    let mut at = HEAD_MAX - CRLF.len();
+    room[at..].copy_from_slice(CRLF);
+    let mut left = len;
+    loop {
+        at -= 1;
+        room[at] = b"0123456789abcdef"[left & 15];
+        left >>= 4;
+        if left == 0 {
+            return HEAD_MAX - at;
+        }
+    }
+}
+
+/// Appends `data` as one chunk; nothing when it is empty, for an empty chunk ends the body.
+pub fn push_chunk(out: &mut Vec<u8>, data: &[u8]) {
+    if !data.is_empty() {
+        CHUNKED.push(out, data);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunk_sizes_are_hex() {
+        for (len, head) in [(1, "1\r\n"), (15, "f\r\n"), (16, "10\r\n"), (0x30ed8, "30ed8\r\n")] {
+            let mut out = Vec::new();
+            push_chunk(&mut out, &vec![b'x'; len]);
+            assert!(out.starts_with(head.as_bytes()) && out.ends_with(b"x\r\n"));
+            assert_eq!(out.len(), CHUNKED.framed_len(len));
+        }
+        let mut out = Vec::new();
+        push_chunk(&mut out, b"");
+        assert!(out.is_empty(), "an empty chunk would end the stream");
+        let mut room = [0; HEAD_MAX];
+        assert_eq!(chunk_head(usize::MAX, &mut room), HEAD_MAX, "the longest there is");
+        assert_eq!(room, *b"ffffffffffffffff\r\n");
+        let mut heartbeat = Vec::new();
+        push_chunk(&mut heartbeat, b" ");
+        assert_eq!(heartbeat, HEARTBEAT);
+    }
+}
