@@ -56,7 +56,7 @@ fn one_serialization_an_event() {
         assert_eq!(spread.len(), 2);
         assert!(spread.iter().all(|shard| *shard > watchers as u64 / 4), "spread unevenly: {spread:?}");
         let (frames, sent) =
-            (server.metric("revcast_frames_serialized_total"), server.metric("revcast_events_sent_total"));
+            (server.metric("revcast_messages_serialized_total"), server.metric("revcast_events_sent_total"));
         let mut connection = client.connect().unwrap();
         let written: Vec<u64> = (0..WRITES)
             .map(|number| {
@@ -78,8 +78,8 @@ fn one_serialization_an_event() {
             assert_eq!(lines.iter().map(|line| revision(line)).collect::<Vec<_>>(), written);
         }
         server.wait_for_metric("revcast_events_sent_total", sent + WRITES * watchers as u64);
-        assert_eq!(server.metric("revcast_frames_serialized_total"), frames + WRITES, "one frame an event");
-        assert_eq!(server.metric("revcast_watches_evicted_total"), 0);
+        assert_eq!(server.metric("revcast_messages_serialized_total"), frames + WRITES, "one frame an event");
+        assert_eq!(server.metric("revcast_watchers_evicted_total"), 0);
         drop(kept);
     });
     server.wait_for_metric("revcast_watchers", 0);
@@ -102,7 +102,7 @@ fn one_more_for_each_kind_and_encoding() {
     for watch in plain.iter_mut().chain(&mut bare) {
         assert_eq!(watch.next_event().0, "ADDED");
     }
-    let before = server.metric("revcast_frames_serialized_total");
+    let before = server.metric("revcast_messages_serialized_total");
     // MODIFIED to some, ADDED to others, and MODIFIED without its data to the third.
     let patch = json!({"metadata": {"labels": {"app": "a"}}});
     assert_eq!(client.patch("/api/v1/namespaces/c/configmaps/one", "merge-patch", &patch).status, 200);
@@ -116,7 +116,7 @@ fn one_more_for_each_kind_and_encoding() {
         let (kind, object) = watch.next_event();
         assert_eq!((kind.as_str(), object.get("data")), ("MODIFIED", None));
     }
-    assert_eq!(server.metric("revcast_frames_serialized_total"), before + 3);
+    assert_eq!(server.metric("revcast_messages_serialized_total"), before + 3);
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn one_table_an_event_whatever_the_number_of_watchers() {
     let mut watches: Vec<Watch> = (0..20).map(|_| client.watch_as(path, &table).unwrap()).collect();
     server.wait_for_metric("revcast_watchers", 20);
     let write = |name: &str| {
-        let before = server.metric("revcast_frames_serialized_total");
+        let before = server.metric("revcast_messages_serialized_total");
         let object = json!({"metadata": {"name": name}, "data": {"k": "1"}});
         assert_eq!(client.send("POST", "/api/v1/namespaces/c/configmaps", &object).status, 201);
         before
@@ -147,11 +147,11 @@ fn one_table_an_event_whatever_the_number_of_watchers() {
     // The object itself, and the Table that names the columns to the twenty.
     let before = write("one");
     all_see("one", true);
-    assert_eq!(server.metric("revcast_frames_serialized_total"), before + 2);
+    assert_eq!(server.metric("revcast_messages_serialized_total"), before + 2);
     for number in 2..10 {
         let name = format!("n{number}");
         let before = write(&name);
         all_see(&name, false);
-        assert_eq!(server.metric("revcast_frames_serialized_total"), before + 2, "{name}");
+        assert_eq!(server.metric("revcast_messages_serialized_total"), before + 2, "{name}");
     }
 }

@@ -170,7 +170,7 @@ fn a_compaction_without_room_says_so_and_is_made_when_there_is_some() {
     server.kill();
     let server = Server::start(&options);
     assert_eq!(listed(&server.client()), all);
-    assert_eq!(server.metric("revcast_forgotten_revision"), newest, "the file has forgotten it too");
+    assert_eq!(server.metric("revcast_window_compacted_revision"), newest, "the file has forgotten it too");
     assert_eq!(server.metric("revcast_store_compacted_revision"), newest, "and says so from the start");
 }
 
@@ -187,7 +187,7 @@ fn a_due_compaction_that_found_no_room_is_made_when_there_is_some() {
     fill(&server, &data);
     // It is due at least twice meanwhile.
     std::thread::sleep(Duration::from_millis(3500));
-    let forgotten = server.metric("revcast_forgotten_revision");
+    let forgotten = server.metric("revcast_window_compacted_revision");
     assert!(server.metric("revcast_store_compacted_revision") < forgotten, "there is no room to compact");
     limit_files(&server, None);
     server.wait_for_metric("revcast_store_compacted_revision", forgotten);

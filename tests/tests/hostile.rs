@@ -176,7 +176,7 @@ fn one_who_never_reads_is_cut_off() {
     let grown = server.resident_kb().saturating_sub(before);
     assert!(grown < 200 << 10, "{grown} KiB for a ring of 16 MiB");
     server.wait_for_metric("revcast_watchers", 0);
-    assert_eq!(server.metric("revcast_watches_evicted_total"), 20);
+    assert_eq!(server.metric("revcast_watchers_evicted_total"), 20);
     // They find whole events and a broken or ended stream, never half an event followed by another.
     for mut watch in stalled.into_iter().take(3) {
         let mut expected = 0;

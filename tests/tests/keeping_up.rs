@@ -60,7 +60,7 @@ fn a_burst_larger_than_the_window_ends_no_watch() {
             create(&client, "configmaps", &format!("n{number:02}"), 1 << 20);
         }
     }
-    assert_eq!(server.metric("revcast_watches_evicted_total"), 0);
+    assert_eq!(server.metric("revcast_watchers_evicted_total"), 0);
 }
 
 /// A watch with the whole state and a time limit, read at `rate` bytes a second: the events, and how the stream ended.

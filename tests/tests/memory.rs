@@ -80,7 +80,7 @@ fn a_store_that_grows_stops_at_the_limit_and_goes_on_below_it() {
     assert_eq!(client.get("/readyz").status, 200);
     assert_eq!(server.admin_client().get("/metrics").status, 200, "operators see it");
     // The slowest had to go, so that the window could.
-    server.wait_for_metric("revcast_watches_evicted_total", 1);
+    server.wait_for_metric("revcast_watchers_evicted_total", 1);
     drop(deaf);
 
     // What is deleted makes room again.

@@ -65,7 +65,7 @@ fn metrics_move_as_clients_do() {
     #[allow(clippy::cast_precision_loss)]
     let wanted = events as f64;
     assert_eq!(moved("revcast_events_received_total"), wanted);
-    assert_eq!(moved("revcast_frames_serialized_total"), wanted, "each serves fifty");
+    assert_eq!(moved("revcast_messages_serialized_total"), wanted, "each serves fifty");
     assert_eq!(moved("revcast_writes_total"), wanted);
     // What has not happened yet has no line.
     assert_eq!(sample(&after, r#"revcast_http_requests_total{verb="create",code="201"}"#), wanted);
@@ -75,12 +75,12 @@ fn metrics_move_as_clients_do() {
     assert!(moved(r#"revcast_stage_duration_seconds_count{stage="ring"}"#) >= 1.0);
     let sum = |stage: &str| moved(&format!("revcast_stage_duration_seconds_sum{{stage=\"{stage}\"}}"));
     assert!(sum("first_write") > 0.0 && sum("first_write") <= sum("last_write"));
-    assert!(moved("revcast_turn_delay_seconds_count") > 0.0);
+    assert!(moved("revcast_event_loop_delay_seconds_count") > 0.0);
     assert!(
         sample(&after, "process_open_fds") > 50.0 && sample(&after, "process_resident_memory_bytes") > 1e6
     );
     drop(watches);
-    let closed = r#"revcast_watches_ended_total{reason="closed"}"#;
+    let closed = r#"revcast_watchers_ended_total{reason="closed"}"#;
     until("the ends", || (sample(&page(), closed) >= 50.0).then_some(()));
     server.wait_for_metric("revcast_connections_open", 1);
 }
@@ -95,7 +95,7 @@ fn the_slowest_is_seen() {
     let page = || server.admin_client().get("/metrics").text();
     until("a full socket", || {
         assert_eq!(client.send("POST", MAPS, &big).status, 201);
-        (server.metric("revcast_sends_blocked_total") > 0).then_some(())
+        (server.metric("revcast_short_writes_total") > 0).then_some(())
     });
     for _ in 0..5 {
         assert_eq!(client.send("POST", MAPS, &big).status, 201);

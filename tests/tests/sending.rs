@@ -70,7 +70,7 @@ fn every_way_to_send_gives_the_same_streams() {
                 let frame = socket.next_frame().unwrap().expect("an event");
                 assert!(String::from_utf8_lossy(&frame.1).contains(&format!(r#""name":"{name}""#)));
             }
-            assert_eq!(server.metric("revcast_watches_evicted_total"), 0, "{mode} {buffer}");
+            assert_eq!(server.metric("revcast_watchers_evicted_total"), 0, "{mode} {buffer}");
         }
     }
 }

@@ -81,7 +81,7 @@ fn versions_and_health() {
     for name in [
         "revcast_watchers",
         "revcast_events_sent_total",
-        "revcast_frames_serialized_total",
+        "revcast_messages_serialized_total",
         "revcast_revision",
     ] {
         let _ = server.metric(name);

@@ -43,7 +43,7 @@ fn after_compaction() {
     assert_eq!(newest(&client), compacted + 1);
     let reply = server.admin_client().request("POST", &format!("/compact?revision={compacted}"), &[], &[]);
     assert_eq!((reply.status, reply.text()), (200, format!("compacted revision {compacted}\n")));
-    assert_eq!(server.metric("revcast_forgotten_revision"), compacted);
+    assert_eq!(server.metric("revcast_window_compacted_revision"), compacted);
 
     let theirs = one("06-410-gone.txt", "WATCH from RV=1");
     let expected = theirs.body.trim().replace("(132)", &format!("({compacted})"));

@@ -52,7 +52,7 @@ fn a_large_state_is_loaded_in_pages_and_read_from_memory() {
     assert!(pages > 3, "{pages} pages for {count} objects");
 
     let client = server.client();
-    let questions = server.metric("revcast_source_questions_total");
+    let questions = server.metric("revcast_source_read_index_requests_total");
     let (ranges, began) = (handled(&etcd, "Range"), Instant::now());
     let mut times: Vec<Duration> = std::thread::scope(|scope| {
         let readers: Vec<_> = (0..READERS)
@@ -71,7 +71,7 @@ fn a_large_state_is_loaded_in_pages_and_read_from_memory() {
     });
     let all = began.elapsed();
     times.sort();
-    let asked = server.metric("revcast_source_questions_total") - questions;
+    let asked = server.metric("revcast_source_read_index_requests_total") - questions;
     let ranges = handled(&etcd, "Range") - ranges;
     eprintln!(
         "{count} objects of 1 KiB: ready after {ready:.2?} ({pages} pages), peak {} MiB; {READERS} lists at once in {all:.2?} \

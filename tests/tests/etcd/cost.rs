@@ -66,7 +66,7 @@ fn lists_cost_etcd_their_question_only() {
     let client = pair.server.client();
     assert_eq!(client.get(CONFIG_MAPS).json()["items"].as_array().unwrap().len(), OBJECTS);
     let (ranges, keys) = (handled(&pair.etcd, "Range"), pair.etcd.metric("etcd_debugging_mvcc_range_total"));
-    let questions = pair.server.metric("revcast_source_questions_total");
+    let questions = pair.server.metric("revcast_source_read_index_requests_total");
     std::thread::scope(|scope| {
         for _ in 0..20 {
             scope.spawn(|| {
@@ -76,7 +76,7 @@ fn lists_cost_etcd_their_question_only() {
             });
         }
     });
-    let asked = pair.server.metric("revcast_source_questions_total") - questions;
+    let asked = pair.server.metric("revcast_source_read_index_requests_total") - questions;
     let ranges = handled(&pair.etcd, "Range") - ranges;
     eprintln!(
         "{LISTS} consistent lists of {OBJECTS} objects: {asked} questions, etcd answered {ranges} ranges ({keys:?} before)"
@@ -128,5 +128,5 @@ fn a_watch_of_the_prefix_is_asked_for_progress() {
         (list.status, list.json()["metadata"]["resourceVersion"].clone()),
         (200, json!(newest.to_string()))
     );
-    assert_eq!(server.metric("revcast_source_events_foreign_total"), 0, "keys of others are not sent");
+    assert_eq!(server.metric("revcast_source_events_ignored_total"), 0, "keys of others are not sent");
 }

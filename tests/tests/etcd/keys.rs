@@ -48,7 +48,7 @@ fn objects_lie_where_kubernetes_puts_them() {
     }
     assert_eq!(client.get("/api/v1/configmaps").json()["items"].as_array().unwrap().len(), 2);
     eventually("the count of foreign keys", || {
-        pair.server.metric("revcast_source_events_foreign_total") == 4
+        pair.server.metric("revcast_source_events_ignored_total") == 4
     });
 }
 

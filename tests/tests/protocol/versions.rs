@@ -219,7 +219,7 @@ fn lists() {
     // The machine may stand still now and then.
     assert!(slow.into_inner() < 4, "lists wait for nothing");
     assert_eq!(newest(&world.client), world.current);
-    assert_eq!(world.server.metric("revcast_forgotten_revision"), world.old - 1);
+    assert_eq!(world.server.metric("revcast_window_compacted_revision"), world.old - 1);
 }
 
 /// What a WATCH is answered with.

@@ -58,9 +58,9 @@ fn thousands_of_events_reach_prompt_and_late_readers() {
             let items = list.json()["items"].as_array().map(Vec::len);
             assert_eq!(items, Some(EVENTS), "{version:?}");
         }
-        let frames = stand.server.metric("revcast_frames_serialized_total");
+        let frames = stand.server.metric("revcast_messages_serialized_total");
         assert!(frames <= 2 * EVENTS as u64, "{frames} frames: they are shared up to the encryption");
-        assert_eq!(stand.server.metric("revcast_watches_evicted_total"), 0);
+        assert_eq!(stand.server.metric("revcast_watchers_evicted_total"), 0);
     }
 }
 

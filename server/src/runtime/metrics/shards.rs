@@ -38,11 +38,13 @@ impl Engine<'_> {
         self.each(page, gauge, "revcast_watchers_live", help, |s| s.live);
         let help = "Open watches that are behind, are sent their initial state, or wait for a revision.";
         self.each(page, gauge, "revcast_watchers_behind", help, |s| s.watchers.saturating_sub(s.live));
-        self.each(page, gauge, "revcast_classes", "Classes of watches with equal interest.", |s| s.classes);
+        self.each(page, gauge, "revcast_watch_groups", "Classes of watches with equal interest.", |s| {
+            s.classes
+        });
         let help = "Watches that began.";
-        self.each(page, counter, "revcast_watches_started_total", help, |s| s.watches_started);
+        self.each(page, counter, "revcast_watchers_started_total", help, |s| s.watches_started);
         let help = "Watches that fell out of the window.";
-        self.each(page, counter, "revcast_watches_evicted_total", help, |s| s.evicted);
+        self.each(page, counter, "revcast_watchers_evicted_total", help, |s| s.evicted);
         let help = "Events handed to watchers whole.";
         self.each(page, counter, "revcast_events_sent_total", help, |s| s.events_sent);
         let help = "Bytes that sockets of watches took.";
@@ -52,7 +54,7 @@ impl Engine<'_> {
         let help = "Spaces sent to watches that were quiet.";
         self.each(page, counter, "revcast_heartbeats_sent_total", help, |s| s.heartbeats_sent);
         let help = "Sends that a socket did not take whole.";
-        self.each(page, counter, "revcast_sends_blocked_total", help, |s| s.blocked);
+        self.each(page, counter, "revcast_short_writes_total", help, |s| s.blocked);
         let help = "Events taken from the ring.";
         self.each(page, counter, "revcast_events_dispatched_total", help, |s| s.events_dispatched);
         self.each(page, counter, "revcast_rounds_total", "Rounds of dispatch.", |s| s.rounds);
@@ -88,7 +90,7 @@ fn own(page: &mut Page, numbers: &[String], doors: &[Door]) {
     };
     page.each(
         Kind::Counter,
-        "revcast_watches_ended_total",
+        "revcast_watchers_ended_total",
         "Watches that ended, by reason.",
         "reason",
         Ending::ALL.map(|ending| (ending.name(), ended(ending))),
@@ -123,7 +125,7 @@ fn stages(page: &mut Page, shared: &Shared) {
         ],
     );
     page.histograms(
-        "revcast_turn_delay_seconds",
+        "revcast_event_loop_delay_seconds",
         "Between two turns of a shard that has work.",
         "",
         [("", all(|door| &door.tally.turn_delay))],

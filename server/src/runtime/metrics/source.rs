@@ -67,11 +67,15 @@ fn elsewhere(page: &mut Page, shared: &Shared) {
     );
     for (name, help, counter) in [
         ("revcast_source_watches_total", "Watch streams that were opened.", &stats.watches),
-        ("revcast_source_breaks_total", "Watch streams and attempts at one that ended.", &stats.breaks),
+        (
+            "revcast_source_watch_restarts_total",
+            "Watch streams and attempts at one that ended.",
+            &stats.breaks,
+        ),
         ("revcast_source_loads_total", "Times that the whole state was loaded.", &stats.loads),
         ("revcast_source_loaded_objects_total", "Objects that were loaded.", &stats.loaded_objects),
         (
-            "revcast_source_questions_total",
+            "revcast_source_read_index_requests_total",
             "Times that etcd was asked for its newest revision.",
             &stats.questions,
         ),
@@ -83,7 +87,7 @@ fn elsewhere(page: &mut Page, shared: &Shared) {
         ),
         ("revcast_source_events_repeated_total", "Events that came again and were dropped.", &stats.repeated),
         (
-            "revcast_source_events_foreign_total",
+            "revcast_source_events_ignored_total",
             "Events of keys that belong to no served resource.",
             &stats.foreign,
         ),

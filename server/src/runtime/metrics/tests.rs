@@ -203,7 +203,7 @@ fn counts_reach_the_page() {
         "revcast_http_request_duration_seconds_bucket{verb=\"watch\",le=\"0.005\"} 1",
         "revcast_http_request_duration_seconds_bucket{verb=\"watch\",le=\"+Inf\"} 2",
         "revcast_http_request_duration_seconds_sum{verb=\"watch\"} 0.033",
-        "revcast_watches_ended_total{reason=\"lapped\"} 3",
+        "revcast_watchers_ended_total{reason=\"lapped\"} 3",
         "revcast_connections_accepted_total 1",
         "revcast_connections_refused_total{reason=\"descriptors\"} 1",
         "revcast_watchers{shard=\"1\"} 0",
