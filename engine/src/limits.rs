@@ -53,7 +53,7 @@ pub const SEND_BYTES: usize = 32 << 10;
 /// Bytes of its initial state that one watcher is given in one go, and the longest frame that is copied among others.
 pub const PAGE_BYTES: usize = 64 << 10;
 /// Bytes of the ring that one watcher behind is given in one go: as many as a round has, since both cost as much a send.
-pub const STRETCH_BYTES: usize = ROUND_BYTES;
+pub const CATCHUP_PAGE_BYTES: usize = ROUND_BYTES;
 /// Events or objects that are looked at for one watcher behind in one go, whether they match or not.
 pub const PAGE_SCAN: usize = 1024;
 
@@ -83,7 +83,8 @@ const _: () = assert!(RING_EVENTS_DEFAULT.is_power_of_two());
 // The publisher waits for a shard that is half a ring behind; a round must fit well before that.
 const _: () = assert!(ROUND_EVENTS * 4 <= RING_EVENTS_MIN);
 const _: () = assert!((ROUND_BYTES * 4) as u64 <= RING_BYTES_MIN);
-const _: () = assert!(ROUND_BYTES <= RUN_BYTES && PAGE_BYTES <= STRETCH_BYTES && STRETCH_BYTES <= RUN_BYTES);
+const _: () =
+    assert!(ROUND_BYTES <= RUN_BYTES && PAGE_BYTES <= CATCHUP_PAGE_BYTES && CATCHUP_PAGE_BYTES <= RUN_BYTES);
 const _: () =
     assert!(ROUND_EVENTS < RUN_MESSAGES && 0 < LOOKS_PER_TURN && LOOKS_PER_TURN <= ROUND_REQUIREMENTS);
 const _: () = assert!(BUDGET_LOAN.as_millis() <= BUDGET_CAP.as_millis());

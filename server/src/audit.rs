@@ -15,8 +15,8 @@ use uuid::Uuid;
 
 use crate::auth::Identity;
 use crate::config::AuditTarget;
-use crate::http::about::{About, Verb};
 use crate::http::request::RequestHead;
+use crate::http::request_info::{RequestInfo, Verb};
 use crate::http::text::push_segment;
 use crate::lines::{Lines, Share, Sink};
 use crate::log;
@@ -53,7 +53,7 @@ impl Stage {
 #[derive(Clone, Debug)]
 pub struct Entry {
     id: Uuid,
-    about: About,
+    about: RequestInfo,
     uri: String,
     user: Option<Box<str>>,
     groups: Vec<String>,
@@ -67,7 +67,7 @@ pub struct Entry {
 impl Entry {
     /// Of a request that was just received; `id` is the one in its reply's `Audit-Id`.
     #[must_use]
-    pub fn new(id: Uuid, about: About, head: &RequestHead, source: Option<SocketAddr>) -> Self {
+    pub fn new(id: Uuid, about: RequestInfo, head: &RequestHead, source: Option<SocketAddr>) -> Self {
         // As it came, but for escapes that it could do without: what reads the log must not take a part of a name for a query.
         let mut uri = String::with_capacity(128);
         if head.path.is_empty() {
@@ -103,7 +103,7 @@ impl Entry {
 }
 
 /// With names that have an end: they are parts of a path, whatever that is.
-fn shortened(mut about: About) -> About {
+fn shortened(mut about: RequestInfo) -> RequestInfo {
     let of = about.of.iter_mut().flat_map(|of| [&mut of.group, &mut of.version, &mut of.resource]);
     let parts = [&mut about.namespace, &mut about.name, &mut about.subresource];
     for text in of.chain(parts.into_iter().flatten()) {
@@ -290,7 +290,7 @@ mod tests {
              User-Agent: x\"y\r\n\r\n",
         );
         let source = Some(SocketAddr::from(([10, 0, 0, 7], 4711)));
-        let mut entry = Entry::new(Uuid::nil(), About::of(&head), &head, source);
+        let mut entry = Entry::new(Uuid::nil(), RequestInfo::of(&head), &head, source);
         entry.received = Timestamp::from_microsecond(1_795_239_486_000_000).expect("a time");
         entry.set_user(&Identity {
             name: "jane".to_owned(),
@@ -325,7 +325,7 @@ mod tests {
         let head = head(&format!(
             "GET /apis/g/v1/namespaces/a/{name}/%E2%81%A6?x={name} HTTP/1.1\r\nHost: h\r\nUser-Agent: {agent}\r\n\r\n"
         ));
-        let entry = Entry::new(Uuid::nil(), About::of(&head), &head, None);
+        let entry = Entry::new(Uuid::nil(), RequestInfo::of(&head), &head, None);
         let text = line(&entry, Stage::RequestReceived, 0, None, Timestamp::now());
         assert!(text.len() < 8 << 10, "{} bytes", text.len());
         assert!(text.is_ascii(), "what turns a line is escaped");
@@ -340,14 +340,14 @@ mod tests {
     #[test]
     fn an_escaped_question_mark_stays_one() {
         let head = head("GET /api/v1/namespaces/a/secrets/x%3Fdry=1?pretty=1 HTTP/1.1\r\nHost: h\r\n\r\n");
-        let entry = Entry::new(Uuid::nil(), About::of(&head), &head, None);
+        let entry = Entry::new(Uuid::nil(), RequestInfo::of(&head), &head, None);
         assert_eq!(entry.uri, "/api/v1/namespaces/a/secrets/x%3Fdry=1?pretty=1");
     }
 
     #[test]
     fn what_is_not_known_is_left_out() {
         let head = head("GET /version HTTP/1.1\r\nHost: h\r\n\r\n");
-        let entry = Entry::new(Uuid::nil(), About::of(&head), &head, None);
+        let entry = Entry::new(Uuid::nil(), RequestInfo::of(&head), &head, None);
         let text = line(&entry, Stage::RequestReceived, 0, None, Timestamp::now());
         let read: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
         let names: Vec<&str> = read.as_object().expect("an object").keys().map(String::as_str).collect();

@@ -5,6 +5,7 @@
 //! `serve` says what each request means; `source` is where
 //! changes come from; `runtime` alone knows glommio and io_uring.
 
+mod abort_on_panic;
 pub mod allocator;
 pub mod api;
 pub mod args;
@@ -18,7 +19,6 @@ mod counting;
 pub mod doctor;
 pub mod durations;
 pub mod http;
-pub mod life;
 pub mod lines;
 pub mod log;
 mod looks;
@@ -27,7 +27,7 @@ mod printable;
 pub mod probe;
 pub mod runtime;
 pub mod serve;
+pub mod signals;
 pub mod source;
 pub mod tls;
-mod vital;
 pub mod wire;

@@ -9,12 +9,12 @@ use revcast::api::resources::{Declaration, DeclareError, Registry};
 use revcast::args::{self, Command};
 use revcast::audit::Audit;
 use revcast::auth::Guard;
-use revcast::auth::keeper::Keeper;
+use revcast::auth::reload::AuthReloader;
 use revcast::config::{Config, ConfigError, Flags, ResourceForm, ResourceTable};
-use revcast::life::Ends;
 use revcast::notify::Manager;
 use revcast::serve::{App, Freshness};
-use revcast::source::desk::Desk;
+use revcast::signals::ShutdownSignals;
+use revcast::source::command_queue::CommandQueue;
 use revcast::source::embedded::{Store, StoreConfig};
 use revcast::source::engine::Engine;
 use revcast::source::epoch::{Epoch, Epochs};
@@ -128,16 +128,16 @@ fn serve(config: &Config) -> Result<(), Failure> {
         shards: config.shards(),
     };
     // Before anything is served: a signal that comes meanwhile waits until somebody listens.
-    let ends = Ends::take().map_err(|error| Failure::Run(error.to_string()))?;
+    let ends = ShutdownSignals::take().map_err(|error| Failure::Run(error.to_string()))?;
     // A write past the limit of file sizes is to fail, and be answered with 507, not to end the process.
     signal_hook::flag::register(SIGXFSZ, Arc::default()).map_err(|error| Failure::Run(error.to_string()))?;
-    let desk = Desk::new();
+    let commands = CommandQueue::new();
     let tls = config.tls.clone().map(Current::open).transpose().map_err(|fault| config.tls_error(fault))?;
     let audit = config.audit_log.as_ref().map(Audit::start).transpose().map_err(Failure::Run)?;
     let plan = plan(config, (watchers_max, memory_max), limits, tls.clone(), audit.clone());
     let (running, store) = match &config.etcd {
-        None => start_embedded(config, &plan, registry, &engine, desk, &guard)?,
-        Some(etcd) => start_etcd(config, &plan, etcd, registry, engine, desk, &guard)?,
+        None => start_embedded(config, &plan, registry, &engine, commands, &guard)?,
+        Some(etcd) => start_etcd(config, &plan, etcd, registry, engine, commands, &guard)?,
     };
     let reloader =
         tls.map(Reloader::start).transpose().map_err(|error| Failure::Run(format!("no thread: {error}")))?;
@@ -154,7 +154,7 @@ fn serve(config: &Config) -> Result<(), Failure> {
     let keeper = keeper(&guard, &running.closer())?;
     let reopened = audit.clone();
     let again = move || {
-        keeper.iter().for_each(Keeper::read_now);
+        keeper.iter().for_each(AuthReloader::read_now);
         reloader.iter().for_each(Reloader::reload);
         reopened.iter().for_each(Audit::reopen);
     };
@@ -168,12 +168,12 @@ fn serve(config: &Config) -> Result<(), Failure> {
 }
 
 /// What reads again who may do what, where that is in files.
-fn keeper(guard: &Arc<Guard>, closer: &runtime::Closer) -> Result<Option<Keeper>, Failure> {
+fn keeper(guard: &Arc<Guard>, closer: &runtime::Closer) -> Result<Option<AuthReloader>, Failure> {
     if !guard.has_files() {
         return Ok(None);
     }
     let closer = closer.clone();
-    let keeper = Keeper::start(Arc::clone(guard), move || closer.review());
+    let keeper = AuthReloader::start(Arc::clone(guard), move || closer.review());
     keeper.map(Some).map_err(|error| {
         Failure::Run(format!("no thread to look at files: {error}; raise nproc (ulimit -u)"))
     })
@@ -225,7 +225,7 @@ fn start_embedded(
     plan: &runtime::Plan,
     registry: Arc<Registry>,
     engine: &Engine,
-    desk: Arc<Desk>,
+    commands: Arc<CommandQueue>,
     guard: &Arc<Guard>,
 ) -> Result<(runtime::Running, String), Failure> {
     let names: Vec<String> = registry.iter().map(|resource| resource.storage_name().to_owned()).collect();
@@ -251,7 +251,7 @@ fn start_embedded(
             format!("{} ({} objects at revision {})", dir.display(), store.len(), recovery.revision)
         }
     };
-    desk.stats.compacted.store(recovery.compacted.get(), std::sync::atomic::Ordering::Relaxed);
+    commands.stats.compacted.store(recovery.compacted.get(), std::sync::atomic::Ordering::Relaxed);
     drop(recovery);
     let epochs = Epochs::new(Epoch::loaded(0, 0, Revision::ZERO, feed));
     let app = App::new(registry, epochs, &config.listen.to_string(), config.min_watch_timeout)
@@ -259,8 +259,8 @@ fn start_embedded(
         .with_guard(Arc::clone(guard))
         .with_names(config.allowed_hosts().clone(), plan.tls.clone());
     prepare(&app);
-    let running = runtime::start(plan, app, Arc::clone(&desk), |shards| {
-        publishing::start(store, publisher, desk, shards, config.compact_interval)
+    let running = runtime::start(plan, app, Arc::clone(&commands), |shards| {
+        publishing::start(store, publisher, commands, shards, config.compact_interval)
     });
     Ok((running.map_err(|error| Failure::Run(error.to_string()))?, store_is))
 }
@@ -272,7 +272,7 @@ fn start_etcd(
     options: &EtcdOptions,
     registry: Arc<Registry>,
     engine: Engine,
-    desk: Arc<Desk>,
+    commands: Arc<CommandQueue>,
     guard: &Arc<Guard>,
 ) -> Result<(runtime::Running, String), Failure> {
     let (_, feed) = engine.start(Revision::ZERO);
@@ -282,7 +282,7 @@ fn start_etcd(
         registry.iter().map(|resource| (resource.row, resource.namespaced, resource.etcd_folder())),
     );
     let layout = layout.map_err(Failure::Usage)?;
-    let freshness = Freshness { desk: Arc::clone(&desk), limit: options.stale_limit };
+    let freshness = Freshness { commands: Arc::clone(&commands), limit: options.stale_limit };
     let app = App::new(registry, Arc::clone(&epochs), &config.listen.to_string(), config.min_watch_timeout)
         .with_watch_list_gzip(config.watch_list_gzip)
         .with_guard(Arc::clone(guard))
@@ -290,8 +290,8 @@ fn start_etcd(
         .with_freshness(freshness);
     prepare(&app);
     let options_of_source = options.clone();
-    let running = runtime::start(plan, app, Arc::clone(&desk), |shards| {
-        etcd::start(options_of_source, layout, engine, epochs, desk, shards)
+    let running = runtime::start(plan, app, Arc::clone(&commands), |shards| {
+        etcd::start(options_of_source, layout, engine, epochs, commands, shards)
     });
     let store_is = format!("etcd {} (keys under {})", options.endpoints.join(","), options.prefix);
     Ok((running.map_err(|error| Failure::Run(error.to_string()))?, store_is))

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::runtime::Pulse;
-use crate::runtime::stall::Stillness;
+use crate::runtime::watchdog::TurnMonitor;
 use crate::serve::Life;
 
 /// Between two looks when the manager wants no proof of life.
@@ -91,7 +91,7 @@ impl Manager {
 struct Words {
     ready: bool,
     status: String,
-    stillness: Stillness,
+    stillness: TurnMonitor,
 }
 
 impl Words {
@@ -111,7 +111,7 @@ impl Words {
             Life::Starting => "waiting for the state of its source".to_owned(),
             Life::Serving if !self.stillness.all_turn() => "a shard does not turn: see the log".to_owned(),
             Life::Serving => format!("serving {watchers} watches, shards: {shards}"),
-            Life::Leaving => format!("not ready, as it will close: {watchers} watches"),
+            Life::Lingering => format!("not ready, as it will close: {watchers} watches"),
             Life::Closing => format!("closing: {watchers} watches to go"),
         };
         if status != self.status {

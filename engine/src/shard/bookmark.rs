@@ -15,7 +15,7 @@ use crate::revision::{Position, Revision};
 use crate::ring::Missing;
 use crate::tick::Tick;
 use crate::watcher::class::ClassKey;
-use crate::watcher::{End, Phase, Place, Rest, Watcher, WatcherId};
+use crate::watcher::{End, Pending, Phase, QueueState, Watcher, WatcherId};
 
 impl Shard {
     /// Sets when the watcher's next bookmark is due.
@@ -77,7 +77,7 @@ impl Shard {
 
     fn replan(&mut self, id: WatcherId, now: Tick) {
         let Some(watcher) = self.table.get(id) else { return };
-        let mut planned = Watcher { phase: Phase::Draining, rest: None, place: Place::None, ..*watcher };
+        let mut planned = Watcher { phase: Phase::Draining, rest: None, place: QueueState::None, ..*watcher };
         self.plan_bookmark(&mut planned, now);
         let next = planned.next_bookmark;
         if let Some(watcher) = self.table.get_mut(id) {
@@ -121,7 +121,7 @@ impl Shard {
                     self.queue(id);
                 } else {
                     if let Some(watcher) = self.table.get_mut(id) {
-                        watcher.rest = Some(Box::new(Rest::new(bytes, taken)));
+                        watcher.rest = Some(Box::new(Pending::new(bytes, taken)));
                     }
                     self.block(id);
                 }
@@ -176,8 +176,8 @@ impl Shard {
     /// false when the outlet is known to have no room, or the message cannot be made any more: then the watch is cut off.
     pub(super) fn conclude(&mut self, id: WatcherId, last: Option<Bytes>, now: Tick) -> bool {
         match self.under_way(id) {
-            UnderWay::Nothing => self.conclude_with(id, last.map(|last| Rest::new(last, 0)), now),
-            UnderWay::Message(rest) => self.conclude_with(id, Some(Rest { last, ..rest }), now),
+            UnderWay::Nothing => self.conclude_with(id, last.map(|last| Pending::new(last, 0)), now),
+            UnderWay::Message(rest) => self.conclude_with(id, Some(Pending { last, ..rest }), now),
             UnderWay::Lost => {
                 self.end(id, false);
                 false
@@ -186,7 +186,7 @@ impl Shard {
     }
 
     /// The same, when it is known what is to be sent.
-    pub(super) fn conclude_with(&mut self, id: WatcherId, rest: Option<Rest>, now: Tick) -> bool {
+    pub(super) fn conclude_with(&mut self, id: WatcherId, rest: Option<Pending>, now: Tick) -> bool {
         self.table.leave_live(id);
         self.release(id);
         let Some(watcher) = self.table.get_mut(id) else { return false };
@@ -196,12 +196,12 @@ impl Shard {
         watcher.phase = Phase::Draining;
         watcher.ending = false;
         watcher.rest = rest.map(Box::new);
-        let place = std::mem::replace(&mut watcher.place, Place::None);
+        let place = std::mem::replace(&mut watcher.place, QueueState::None);
         self.table.schedule(id, now.plus(DRAIN_GRACE));
         match place {
             // A name that is left in the queue is skipped.
-            Place::None | Place::Queued => true,
-            Place::Blocked => {
+            QueueState::None | QueueState::Queued => true,
+            QueueState::Blocked => {
                 self.block(id);
                 false
             }

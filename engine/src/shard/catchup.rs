@@ -12,7 +12,7 @@ use super::run::FrameRun;
 use super::{Outlet, Run, Sent, Shard};
 use crate::encoding::{Encoding, View, json};
 use crate::index::Snapshot;
-use crate::limits::{PAGE_BYTES, PAGE_SCAN, STRETCH_BYTES};
+use crate::limits::{CATCHUP_PAGE_BYTES, PAGE_BYTES, PAGE_SCAN};
 use crate::message::MessageKind;
 use crate::object::Object;
 use crate::planted::{Bug, planted};
@@ -20,7 +20,7 @@ use crate::revision::Position;
 use crate::ring::Missing;
 use crate::tick::Tick;
 use crate::watcher::class::ClassKey;
-use crate::watcher::{Initial, Phase, Place, Rest, WatcherId};
+use crate::watcher::{Initial, Pending, Phase, QueueState, WatcherId};
 
 /// What a message of the page was made of.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ enum Of {
 
 /// A part of the ring, as one class sees it.
 #[derive(Debug, Default)]
-struct Stretch {
+struct RingSpan {
     /// Whose; `None`: the page is one watcher's alone.
     class: Option<u64>,
     from: Position,
@@ -47,14 +47,14 @@ struct Stretch {
 pub(super) struct Page {
     run: FrameRun,
     of: Vec<Of>,
-    stretch: Stretch,
+    span: RingSpan,
 }
 
 impl Page {
     fn clear(&mut self) {
         self.run.clear();
         self.of.clear();
-        self.stretch.class = None;
+        self.span.class = None;
     }
 
     /// Bytes that its buffers hold.
@@ -64,7 +64,7 @@ impl Page {
 
     /// Whether it holds what a watcher of this class that stands at `cursor` is owed next.
     fn reaches(&self, class: u64, cursor: Position) -> bool {
-        self.stretch.class == Some(class) && self.stretch.from <= cursor && cursor < self.stretch.to
+        self.span.class == Some(class) && self.span.from <= cursor && cursor < self.span.to
     }
 
     /// The first message for a watcher that stands at `cursor`.
@@ -94,7 +94,7 @@ pub(super) enum UnderWay {
     /// It stands between two messages.
     Nothing,
     /// This is to be sent before anything else.
-    Message(Rest),
+    Message(Pending),
     /// The rest of it cannot be made any more.
     Lost,
 }
@@ -102,7 +102,7 @@ pub(super) enum UnderWay {
 impl UnderWay {
     /// The message of an event, of which `sent` bytes are out.
     fn event(framed: Option<Bytes>, sent: usize) -> Self {
-        framed.map_or(Self::Lost, |framed| Self::Message(Rest { events: 1, ..Rest::new(framed, sent) }))
+        framed.map_or(Self::Lost, |framed| Self::Message(Pending { events: 1, ..Pending::new(framed, sent) }))
     }
 }
 
@@ -112,10 +112,10 @@ impl Shard {
         debug_assert!(!self.round.active(), "nobody becomes live within a round");
         let Some(id) = self.behind.pop_front() else { return };
         let Some(watcher) = self.table.get_mut(id) else { return };
-        if watcher.place != Place::Queued {
+        if watcher.place != QueueState::Queued {
             return;
         }
-        watcher.place = Place::None;
+        watcher.place = QueueState::None;
         if self.send_rest(id, outlet) {
             self.catch_up(id, outlet, now);
         }
@@ -140,7 +140,7 @@ impl Shard {
                     }
                     self.stats.events_sent += rest.events;
                     match rest.last.take() {
-                        Some(last) => **rest = Rest::new(last, 0),
+                        Some(last) => **rest = Pending::new(last, 0),
                         None => watcher.rest = None,
                     }
                 }
@@ -269,16 +269,16 @@ impl Shard {
     /// ring does not reach as far back as it came to.
     fn gather(&mut self, page: &mut Page, id: WatcherId, cursor: Position, alone: bool) -> bool {
         page.clear();
-        page.stretch.from = cursor;
-        page.stretch.to = cursor;
+        page.span.from = cursor;
+        page.span.to = cursor;
         let Some(class) = self.table.class_of(id) else { return false };
         let key = &class.key;
         let as_made = key.framing == self.feed.framing;
         if !alone {
-            page.stretch.class = Some(class.serial);
+            page.span.class = Some(class.serial);
         }
         for _ in 0..PAGE_SCAN {
-            let at = page.stretch.to;
+            let at = page.span.to;
             if at >= self.dispatched {
                 break;
             }
@@ -292,7 +292,7 @@ impl Shard {
                 if let Some(refusal) = refusal.and_then(|now| self.refusal(now, key)) {
                     page.run.push(key.framing, refusal.payload());
                     page.of.push(Of::Refusal);
-                    page.stretch.class = None;
+                    page.span.class = None;
                     break;
                 }
             } else if key.covers(event.key())
@@ -304,11 +304,11 @@ impl Shard {
                 if page.of.is_empty() && len >= PAGE_BYTES {
                     page.run.set_single(self.framed(message, key));
                     page.of.push(Of::Event(at));
-                    page.stretch.class = None;
-                    page.stretch.to = at.next();
+                    page.span.class = None;
+                    page.span.to = at.next();
                     break;
                 }
-                if !page.of.is_empty() && page.run.len() + len > STRETCH_BYTES {
+                if !page.of.is_empty() && page.run.len() + len > CATCHUP_PAGE_BYTES {
                     break;
                 }
                 if as_made {
@@ -318,11 +318,11 @@ impl Shard {
                 }
                 page.of.push(Of::Event(at));
                 if alone {
-                    page.stretch.to = at.next();
+                    page.span.to = at.next();
                     break;
                 }
             }
-            page.stretch.to = at.next();
+            page.span.to = at.next();
         }
         false
     }
@@ -334,7 +334,7 @@ impl Shard {
             self.end_stream(id, outlet);
             return;
         }
-        let at = page.stretch.to;
+        let at = page.span.to;
         let Some(watcher) = self.table.get_mut(id) else { return };
         watcher.phase = Phase::CatchingUp { cursor: at, offset: 0 };
         let ending = watcher.ending;
@@ -476,7 +476,7 @@ impl Shard {
             self.stats.bookmarks_sent += 1;
             // A bookmark is short: its rest is kept.
             let bytes = Bytes::copy_from_slice(page.run.rest_of(at - within));
-            watcher.rest = Some(Box::new(Rest::new(bytes, within)));
+            watcher.rest = Some(Box::new(Pending::new(bytes, within)));
             watcher.phase = phase_after_state;
         } else {
             if let Some(Of::Object(path)) = before {

@@ -11,7 +11,7 @@ use crate::object::Object;
 use crate::revision::Revision;
 use crate::tick::Tick;
 use crate::watcher::class::Class;
-use crate::watcher::{End, Phase, Rest, WatcherId};
+use crate::watcher::{End, Pending, Phase, WatcherId};
 
 impl Shard {
     /// Ends watches whose sockets are full and whose place in the window is forgotten.
@@ -55,7 +55,7 @@ impl Shard {
     pub(super) fn refuse_within(&mut self, id: WatcherId, last: Bytes, sent: usize, now: Tick) {
         self.stats.refused += 1;
         self.because(id, End::Refused);
-        if self.conclude_with(id, Some(Rest::new(last, sent)), now) {
+        if self.conclude_with(id, Some(Pending::new(last, sent)), now) {
             self.block(id);
         }
     }

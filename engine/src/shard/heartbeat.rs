@@ -9,7 +9,7 @@ use super::{Outlet, Sent, Shard, ShardConfig};
 use crate::limits::TIMER_STEPS;
 use crate::planted::{Bug, planted};
 use crate::tick::Tick;
-use crate::watcher::{Phase, Place, Watcher, WatcherId};
+use crate::watcher::{Phase, QueueState, Watcher, WatcherId};
 
 /// Who gets a heartbeat in the turn under way, and what became of it. Reused.
 #[derive(Debug, Default)]
@@ -46,7 +46,7 @@ impl Shard {
         }
         self.put_off_heartbeat(id, now);
         let Some((watcher, class)) = self.table.pair(id) else { return false };
-        let full = matches!(watcher.place, Place::Blocked);
+        let full = matches!(watcher.place, QueueState::Blocked);
         if (full || !watcher.at_boundary()) && !planted(Bug::HeartbeatAnywhere) {
             return false;
         }

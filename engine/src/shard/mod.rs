@@ -9,7 +9,7 @@
 //! One file per concern: `table` holds the watchers, `interest` narrows, `start` lets watches begin, `forming`
 //! sorts events into runs, `dispatch` serves the live, `catchup` those behind, `fallen` keeps the window open for those who
 //! were live a moment ago, `bookmark` the clock, `heartbeat` the quiet, `evict` the ends, `drain` the closing; `run` is what is offered at
-//! once, `soonest` keeps slots in order, `timings` measures.
+//! once, `indexed_heap` keeps slots in order, `timings` measures.
 
 mod bookmark;
 mod budget;
@@ -20,9 +20,9 @@ mod evict;
 mod fallen;
 mod forming;
 mod heartbeat;
+mod indexed_heap;
 mod interest;
 mod run;
-mod soonest;
 mod start;
 mod stats;
 mod table;
@@ -45,7 +45,7 @@ use crate::publisher::Feed;
 use crate::revision::{Position, Revision};
 use crate::tick::Tick;
 use crate::watcher::class::ClassKey;
-use crate::watcher::{End, Phase, Place, WatcherId};
+use crate::watcher::{End, Phase, QueueState, WatcherId};
 
 use budget::Budget;
 use catchup::Page;
@@ -53,8 +53,8 @@ use dispatch::Round;
 use drain::Drain;
 use fallen::Fallen;
 use heartbeat::Quiet;
+use indexed_heap::IndexedHeap;
 pub use run::Run;
-use soonest::Soonest;
 pub use stats::Stats;
 use table::Table;
 pub use timings::{Lag, Memory, Timings};
@@ -159,7 +159,7 @@ pub struct Shard {
     /// Watchers behind that can be sent something.
     behind: VecDeque<WatcherId>,
     /// Watchers behind whose sockets are full, by where they stand.
-    blocked: Soonest<Position>,
+    blocked: IndexedHeap<Position>,
     /// Watchers that wait for a revision.
     parked: BTreeSet<(Revision, WatcherId)>,
     drain: Drain,
@@ -188,7 +188,7 @@ impl Shard {
             fallen: Fallen::default(),
             budget: Budget::new(),
             behind: VecDeque::new(),
-            blocked: Soonest::new(),
+            blocked: IndexedHeap::new(),
             parked: BTreeSet::new(),
             drain: Drain::default(),
             tended: false,
@@ -207,7 +207,7 @@ impl Shard {
 
     /// The socket takes bytes again.
     pub fn writable(&mut self, id: WatcherId) {
-        if self.table.get(id).is_some_and(|watcher| watcher.place == Place::Blocked) {
+        if self.table.get(id).is_some_and(|watcher| watcher.place == QueueState::Blocked) {
             self.queue(id);
         }
     }
@@ -336,10 +336,10 @@ impl Shard {
     /// Puts a watcher at the end of the queue of those behind.
     fn queue(&mut self, id: WatcherId) {
         let Some(watcher) = self.table.get_mut(id) else { return };
-        match std::mem::replace(&mut watcher.place, Place::Queued) {
-            Place::Queued => {}
-            Place::None => self.behind.push_back(id),
-            Place::Blocked => {
+        match std::mem::replace(&mut watcher.place, QueueState::Queued) {
+            QueueState::Queued => {}
+            QueueState::None => self.behind.push_back(id),
+            QueueState::Blocked => {
                 self.blocked.remove(id.number());
                 self.behind.push_back(id);
             }
@@ -351,8 +351,8 @@ impl Shard {
         self.stats.blocked += 1;
         let Some(watcher) = self.table.get_mut(id) else { return };
         let position = watcher.position();
-        debug_assert!(watcher.place != Place::Blocked, "blocked twice");
-        watcher.place = Place::Blocked;
+        debug_assert!(watcher.place != QueueState::Blocked, "blocked twice");
+        watcher.place = QueueState::Blocked;
         self.blocked.put(id.number(), position.unwrap_or(Position::new(u64::MAX)));
         if let Some(position) = position {
             self.begin_time(id, position);
@@ -370,7 +370,7 @@ impl Shard {
     fn remove(&mut self, id: WatcherId) -> Option<End> {
         self.release(id);
         let watcher = self.table.remove(id)?;
-        if watcher.place == Place::Blocked {
+        if watcher.place == QueueState::Blocked {
             self.blocked.remove(id.number());
         }
         if let Phase::Parked { floor } = watcher.phase {

@@ -15,7 +15,7 @@ use crate::publisher::Feed;
 use crate::revision::{Position, Revision};
 use crate::tick::Tick;
 use crate::watcher::class::ClassKey;
-use crate::watcher::{End, Initial, Phase, Place, Scope, Start, Subscription, Watcher, WatcherId};
+use crate::watcher::{End, Initial, Phase, QueueState, Scope, Start, Subscription, Watcher, WatcherId};
 
 /// What becomes of a wish to see what comes after a revision.
 enum After {
@@ -67,7 +67,7 @@ impl Shard {
             class,
             member: 0,
             phase,
-            place: Place::None,
+            place: QueueState::None,
             rest: None,
             start: start_revision,
             bookmarks,
@@ -145,9 +145,9 @@ impl Shard {
                     self.parked.pop_first();
                     let Some((watcher, _)) = self.table.pair(id) else { continue };
                     watcher.phase = Phase::CatchingUp { cursor, offset: 0 };
-                    if watcher.place == Place::Blocked {
+                    if watcher.place == QueueState::Blocked {
                         // It did not even take a heartbeat: it waits for its socket, from now on with a place in the window.
-                        watcher.place = Place::None;
+                        watcher.place = QueueState::None;
                         self.block(id);
                     } else {
                         self.queue(id);

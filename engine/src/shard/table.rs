@@ -2,8 +2,8 @@
 //!
 //! It owns allocation, the timers' entries and the counts that follow from them. It never sends.
 
+use super::indexed_heap::IndexedHeap;
 use super::interest::Interest;
-use super::soonest::Soonest;
 use crate::hash::{HashSeed, Map};
 use crate::tick::Tick;
 use crate::watcher::class::{Class, ClassKey, Members, Run};
@@ -26,7 +26,7 @@ pub(crate) struct Table {
     classes_made: u64,
     class_by_key: Map<ClassKey, u32>,
     pub(crate) interest: Interest,
-    timers: Soonest<Tick>,
+    timers: IndexedHeap<Tick>,
     pub(crate) watchers: u64,
     pub(crate) live: u64,
 }
@@ -41,7 +41,7 @@ impl Table {
             classes_made: 0,
             class_by_key: Map::with_hasher(seed),
             interest: Interest::new(resources, seed),
-            timers: Soonest::new(),
+            timers: IndexedHeap::new(),
             watchers: 0,
             live: 0,
         }

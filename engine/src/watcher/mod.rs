@@ -143,7 +143,7 @@ pub(crate) enum Phase {
 
 /// A message that must go out before anything else, in the watcher's framing.
 #[derive(Debug)]
-pub(crate) struct Rest {
+pub(crate) struct Pending {
     pub(crate) bytes: Bytes,
     pub(crate) sent: usize,
     /// How many events it is, which count when it is out.
@@ -152,7 +152,7 @@ pub(crate) struct Rest {
     pub(crate) last: Option<Bytes>,
 }
 
-impl Rest {
+impl Pending {
     /// A message that is no event, of which the first `sent` bytes are out.
     pub(crate) const fn new(bytes: Bytes, sent: usize) -> Self {
         Self { bytes, sent, events: 0, last: None }
@@ -161,7 +161,7 @@ impl Rest {
 
 /// Where a watcher that is behind waits for its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum QueueState {
     /// Nowhere: it is live or parked.
     None,
     /// In the queue of those behind.
@@ -181,8 +181,8 @@ pub(crate) struct Watcher {
     /// Its index among the class's live members; only meaningful when live.
     pub(crate) member: u32,
     pub(crate) phase: Phase,
-    pub(crate) place: Place,
-    pub(crate) rest: Option<Box<Rest>>,
+    pub(crate) place: QueueState,
+    pub(crate) rest: Option<Box<Pending>>,
     /// Where it began: a bookmark must be newer.
     pub(crate) start: Revision,
     pub(crate) bookmarks: bool,

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use serde::Serialize;
 
 use super::resources::{ApiResource, Registry};
-use crate::http::accept::DiscoveryForm;
+use crate::http::negotiation::DiscoveryForm;
 
 /// What can be done with every resource.
 pub const VERBS: [&str; 8] =

@@ -6,9 +6,9 @@
 
 use std::fmt;
 
-use crate::http::about::Verb;
 use crate::http::go_quote;
 use crate::http::request::Method;
+use crate::http::request_info::Verb;
 use crate::http::route::{ResourcePath, Target};
 use crate::http::status::{GroupResource, Status};
 

@@ -125,12 +125,12 @@ impl Visitor {
 
 /// What a long stream keeps of how it was allowed, so that it can be asked again.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pass {
+pub struct Authorization {
     visitor: Visitor,
     access: Access,
 }
 
-impl Pass {
+impl Authorization {
     /// The number of the state that it was given by.
     #[must_use]
     pub const fn number(&self) -> u64 {
@@ -345,14 +345,14 @@ impl Guard {
 
     /// What a long stream of somebody keeps; `None` where nothing of it can change.
     #[must_use]
-    pub fn pass(&self, visitor: &Visitor, access: &Access) -> Option<Box<Pass>> {
-        self.has_files().then(|| Box::new(Pass { visitor: visitor.clone(), access: access.clone() }))
+    pub fn pass(&self, visitor: &Visitor, access: &Access) -> Option<Box<Authorization>> {
+        self.has_files().then(|| Box::new(Authorization { visitor: visitor.clone(), access: access.clone() }))
     }
 
     /// Whether what a stream was allowed is still allowed, by the same user with the same proof. The end of a proof in time
     /// is the stream's own: it is no longer than that.
     #[must_use]
-    pub fn still_allows(&self, pass: &Pass) -> bool {
+    pub fn still_allows(&self, pass: &Authorization) -> bool {
         let state = self.state.load();
         let Visitor { identity, proof, .. } = &pass.visitor;
         let identity = match proof {

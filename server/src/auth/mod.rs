@@ -13,9 +13,9 @@ pub mod exposure;
 mod files;
 mod guard;
 mod identity;
-pub mod keeper;
 mod keys;
 mod oidc;
+pub mod reload;
 mod rules;
 #[cfg(test)]
 mod tests;
@@ -23,7 +23,7 @@ mod tokens;
 
 pub use access::Access;
 pub use certificate::CertificateError;
-pub use guard::{Guard, Options, Pass, Refused, Visitor};
+pub use guard::{Authorization, Guard, Options, Refused, Visitor};
 pub use identity::Identity;
 pub use oidc::{OidcOptions, TokenError};
 pub use rules::Rules;

@@ -11,7 +11,7 @@ use std::path::Path;
 use super::access::{Access, OfResource};
 use super::identity::Identity;
 use crate::config::ConfigError;
-use crate::http::about::Verb;
+use crate::http::request_info::Verb;
 
 /// All that is granted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

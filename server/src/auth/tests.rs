@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::credentials::Presented;
 use super::keys::Keys;
-use super::{Access, Guard, Identity, OidcOptions, Options, Pass, Refused, TokenError, Visitor};
+use super::{Access, Authorization, Guard, Identity, OidcOptions, Options, Refused, TokenError, Visitor};
 use crate::http::base64url;
 use crate::http::request::Method;
 
@@ -452,7 +452,7 @@ fn what_was_allowed_is_asked_again_when_files_change() {
         assert!(!guard.allows(&visitor, &path("b")));
         guard.pass(&visitor, &path("a")).unwrap()
     };
-    let passes: Vec<Box<Pass>> =
+    let passes: Vec<Box<Authorization>> =
         vec![pass(token("t1")), pass(token("t2")), pass(token(&jwt)), pass(Presented::Nothing)];
     let still = || passes.iter().map(|pass| guard.still_allows(pass)).collect::<Vec<_>>();
     assert_eq!(still(), [true; 4]);

@@ -4,15 +4,15 @@
 //! number: bytes, the time and the audit id are arguments. The order of use is [`request`] (head), [`body`],
 //! [`route`] (what is asked), [`accept`] and [`options`] (how), then [`response`] and [`status`] (the answer).
 
-pub mod about;
-pub mod accept;
 pub mod body;
 pub mod continuation;
 pub mod host;
 pub mod indent;
+pub mod negotiation;
 pub mod options;
 pub mod origin;
 pub mod request;
+pub mod request_info;
 pub mod response;
 pub mod route;
 pub mod status;

@@ -18,7 +18,7 @@ use rustix::net::sockopt::{
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with};
 use uuid::Uuid;
 
-use super::connection::{Face, STALL, serve};
+use super::connection::{ListenerKind, STALL, serve};
 use super::local::Local;
 use super::metrics::Refusal;
 use crate::http::response::push_status;
@@ -108,27 +108,29 @@ fn bind_alone(address: SocketAddr) -> std::io::Result<std::net::TcpListener> {
 /// Accepts until the server closes; for operators until it has closed. Who gets the last descriptor of all is told that there is none for him, and gives it back: so there is
 /// one for the next, and nobody waits in the kernel without an answer. A spare one that is held does not do that: another
 /// listener may take it in the moment that it is let go.
-pub(super) async fn accept(local: Rc<Local>, listener: TcpListener, face: Face) {
+pub(super) async fn accept(local: Rc<Local>, listener: TcpListener, face: ListenerKind) {
     loop {
         match listener.accept().await {
-            Ok(_) if local.closing() && face == Face::Public => local.door().tally.refused(Refusal::Closing),
+            Ok(_) if local.closing() && face == ListenerKind::Public => {
+                local.handle().tally.refused(Refusal::Closing)
+            }
             Ok(stream) if is_another_left(&local) => {
                 tune(&stream);
                 let shared = &local.shared;
                 let peer = || stream.peer_addr().ok();
                 match face {
                     // Operators get in whoever else is here.
-                    Face::Admin => {
-                        local.door().tally.accepted();
+                    ListenerKind::Admin => {
+                        local.handle().tally.accepted();
                         start(&local, serve(Rc::clone(&local), stream, face, None));
                     }
-                    Face::Public => match shared.crowd.admit(peer, shared.doors.watchers()) {
-                        Ok(guest) => {
-                            local.door().tally.accepted();
-                            start(&local, serve(Rc::clone(&local), stream, face, Some(guest)));
+                    ListenerKind::Public => match shared.admission.admit(peer, shared.handles.watchers()) {
+                        Ok(permit) => {
+                            local.handle().tally.accepted();
+                            start(&local, serve(Rc::clone(&local), stream, face, Some(permit)));
                         }
                         Err(status) => {
-                            local.door().tally.refused(Refusal::Limit);
+                            local.handle().tally.refused(Refusal::Limit);
                             // Who speaks TLS would understand nothing of it.
                             if shared.tls.is_none() {
                                 turn_away(stream, &status).await;
@@ -138,20 +140,20 @@ pub(super) async fn accept(local: Rc<Local>, listener: TcpListener, face: Face) 
                 }
             }
             // Nor of this.
-            Ok(_) if face == Face::Public && local.shared.tls.is_some() => {
-                local.door().tally.refused(Refusal::Descriptors);
-                local.shared.crowd.complain(local.now().since(Tick::ZERO));
+            Ok(_) if face == ListenerKind::Public && local.shared.tls.is_some() => {
+                local.handle().tally.refused(Refusal::Descriptors);
+                local.shared.admission.complain(local.now().since(Tick::ZERO));
             }
             Ok(mut stream) => {
-                local.door().tally.refused(Refusal::Descriptors);
-                local.shared.crowd.complain(local.now().since(Tick::ZERO));
+                local.handle().tally.refused(Refusal::Descriptors);
+                local.shared.admission.complain(local.now().since(Tick::ZERO));
                 let _ = stream.write_all(OVERLOADED).await;
             }
             // It was shut down.
-            Err(_) if local.closing() && face == Face::Public => return,
+            Err(_) if local.closing() && face == ListenerKind::Public => return,
             // Out of descriptors or memory: the connection waits in the kernel.
             Err(_) => {
-                local.shared.crowd.complain(local.now().since(Tick::ZERO));
+                local.shared.admission.complain(local.now().since(Tick::ZERO));
                 sleep(BACK_OFF).await;
             }
         }
@@ -178,21 +180,21 @@ pub(super) fn tune(stream: &TcpStream) {
 /// Starts the task of a connection. A panic in it ends that connection and nothing else.
 pub(super) fn start(local: &Rc<Local>, connection: impl Future<Output = ()> + 'static) {
     let task = AssertUnwindSafe(connection).catch_unwind();
-    local.door().tally.opened();
+    local.handle().tally.opened();
     let counter = Rc::clone(local);
     glommio::spawn_local(async move {
         if task.await.is_err() {
             counter.shared.panics.fetch_add(1, Ordering::Relaxed);
             crate::log::error("a request panicked; its connection was closed");
         }
-        counter.door().tally.closed();
+        counter.handle().tally.closed();
     })
     .detach();
 }
 
 /// Whether one more descriptor can be had.
 fn is_another_left(local: &Local) -> bool {
-    local.door().wake.descriptor().try_clone_to_owned().is_ok()
+    local.handle().wake.descriptor().try_clone_to_owned().is_ok()
 }
 
 #[cfg(test)]

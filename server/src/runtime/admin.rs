@@ -10,9 +10,9 @@ use super::status;
 use crate::http::options::Query;
 use crate::http::request::{Method, RequestHead};
 use crate::http::response::{Caching, JSON, TEXT};
-use crate::serve::{Life, Reply, Whole};
+use crate::serve::{FullBody, Life, Reply};
 use crate::source::TxnError;
-use crate::source::desk::{Answer, Command};
+use crate::source::command_queue::{Answer, Command};
 
 const HELP: &str =
     "revcast admin: GET /metrics, GET /status, POST /compact?revision=N, GET /healthz, /livez, /readyz\n";
@@ -40,7 +40,7 @@ fn health(local: &Local) -> Reply {
         text(503, "the server is closing\n")
     } else if let Some(stalled) = local.shared.app.stalls().describe() {
         text(503, &format!("{stalled}: see the log\n"))
-    } else if local.shared.desk.stats.failed.load(Ordering::Acquire) {
+    } else if local.shared.commands.stats.failed.load(Ordering::Acquire) {
         text(503, "the store has failed: see the log, mend the disk and restart\n")
     } else if local.shared.app.life() < Life::Serving {
         text(503, "the state of the source is not loaded\n")
@@ -87,7 +87,7 @@ fn text(code: u16, body: &str) -> Reply {
 }
 
 fn whole(code: u16, content_type: &'static str, body: String) -> Reply {
-    Reply::Whole(Whole {
+    Reply::FullBody(FullBody {
         code,
         content_type,
         body: body.into(),

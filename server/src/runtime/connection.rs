@@ -15,19 +15,19 @@ use revcast_engine::encoding::json;
 use uuid::Uuid;
 
 use super::admin;
-use super::crowd::{Guest, Seat};
-use super::handoff::Arrival;
+use super::admission::{ConnPermit, WatchPermit};
+use super::handoff::WatchHandoff;
 use super::local::{Busy, Local};
-use super::pace::Pace;
+use super::reply_deadline::ReplyDeadline;
+use super::request_scope::RequestScope;
 use super::transport::Transport;
-use super::visit::Visit;
 use crate::auth::Identity;
 use crate::http::body::{BODY_BYTES_MAX, BodyDecoder, DRAINED_BODY_BYTES_MAX, Fed};
 use crate::http::request::{BodyFraming, HEAD_BYTES_MAX, HeadScanner, Method, Parsed, RequestHead};
 use crate::http::response::{CONTINUE, Framing, JSON, ResponseHead, push_response_head, push_status};
 use crate::http::status::{Layout, Status};
 use crate::http::websocket::Handshake;
-use crate::serve::{Host, Pieces, Reply, Whole, Wire, Wish, admit, admit_operator, handle};
+use crate::serve::{FullBody, Host, Reply, StreamingBody, WatchRequest, Wire, admit, admit_operator, handle};
 use crate::wire::http1::{CHUNKED, LAST_CHUNK, push_chunk};
 use crate::wire::websocket;
 
@@ -41,7 +41,7 @@ const SEND_BYTES: usize = 64 << 10;
 
 /// Which of the two listeners a connection came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Face {
+pub(super) enum ListenerKind {
     Public,
     Admin,
 }
@@ -54,11 +54,16 @@ enum Over {
     Linger,
 }
 
-/// Serves a connection that was accepted until it is over or becomes a watch. `guest`: how it is counted, if it is.
-pub(super) async fn serve(local: Rc<Local>, stream: TcpStream, face: Face, guest: Option<Guest>) {
+/// Serves a connection that was accepted until it is over or becomes a watch. `permit`: how it is counted, if it is.
+pub(super) async fn serve(
+    local: Rc<Local>,
+    stream: TcpStream,
+    face: ListenerKind,
+    permit: Option<ConnPermit>,
+) {
     let mut buffer = Vec::new();
     let transport = match &local.shared.tls {
-        Some(tls) if face == Face::Public => {
+        Some(tls) if face == ListenerKind::Public => {
             match Transport::secure(&local, stream, &tls.terms(), &mut buffer).await {
                 Ok(transport) => transport,
                 Err(error) => return crate::log::debug(|| format!("a TLS handshake failed: {error}")),
@@ -66,7 +71,7 @@ pub(super) async fn serve(local: Rc<Local>, stream: TcpStream, face: Face, guest
         }
         Some(_) | None => Transport::plain(stream),
     };
-    Connection { is_new: true, ..Connection::new(local, transport, buffer, face, guest) }.serve().await;
+    Connection { is_new: true, ..Connection::new(local, transport, buffer, face, permit) }.serve().await;
 }
 
 /// Goes on with a connection whose watch is over. `buffer` holds bytes that were read already; the server waits for what is
@@ -76,7 +81,7 @@ pub(super) async fn go_on(
     mut transport: Transport,
     buffer: Vec<u8>,
     busy: Busy,
-    guest: Option<Guest>,
+    permit: Option<ConnPermit>,
 ) {
     if transport.settle().await.is_err() {
         return;
@@ -85,7 +90,7 @@ pub(super) async fn go_on(
         return transport.close().await;
     }
     drop(busy);
-    Connection::new(local, transport, buffer, Face::Public, guest).serve().await;
+    Connection::new(local, transport, buffer, ListenerKind::Public, permit).serve().await;
 }
 
 struct Connection {
@@ -96,15 +101,15 @@ struct Connection {
     buffer: Vec<u8>,
     /// Read at once.
     read_bytes: usize,
-    face: Face,
+    face: ListenerKind,
     /// Who the client says it is, in DER: the leaf of a chain that was verified. It holds for every request of the connection.
     peer_certificate: Option<Arc<[u8]>>,
     /// How it is counted; `None`: it is not.
-    guest: Option<Guest>,
+    permit: Option<ConnPermit>,
     /// Whether it has asked for nothing yet.
     is_new: bool,
     /// The request under way.
-    visit: Option<Visit>,
+    scope: Option<RequestScope>,
 }
 
 impl Connection {
@@ -112,8 +117,8 @@ impl Connection {
         local: Rc<Local>,
         transport: Transport,
         buffer: Vec<u8>,
-        face: Face,
-        guest: Option<Guest>,
+        face: ListenerKind,
+        permit: Option<ConnPermit>,
     ) -> Self {
         let peer_certificate = transport.peer_certificate();
         Self {
@@ -123,9 +128,9 @@ impl Connection {
             read_bytes: FIRST_READ_BYTES,
             face,
             peer_certificate,
-            guest,
+            permit,
             is_new: false,
-            visit: None,
+            scope: None,
         }
     }
 
@@ -150,16 +155,16 @@ impl Connection {
             head.keep_alive &= !self.local.leaving();
             let busy = self.local.begin_request();
             let source = || self.transport.as_ref().and_then(Transport::peer);
-            self.visit = Some(Visit::begin(&self.local, &head, self.face, source));
+            self.scope = Some(RequestScope::begin(&self.local, &head, self.face, source));
             let next = self.exchange(&head).await;
-            self.visit = None;
+            self.scope = None;
             drop(busy);
             if let Some(over) = next {
                 return over;
             }
             // Reading and writing wait for nothing as long as there is something to read and room for the answer: a peer that sends
             // request upon request must not keep the shard from its watches.
-            self.local.breathe().await;
+            self.local.yield_now().await;
         }
     }
 
@@ -169,18 +174,18 @@ impl Connection {
         assert!(head.path != ["planted", "panic"], "planted: what does a panic take with it?");
         let app = &self.local.shared.app;
         let (certificate, now) = (self.peer_certificate.as_deref(), SystemTime::now());
-        let visit = &mut self.visit;
+        let scope = &mut self.scope;
         let mut known = |who: &Identity| {
-            if let Some(visit) = visit {
-                visit.is_of(who);
+            if let Some(scope) = scope {
+                scope.is_of(who);
             }
         };
         let admitted = match self.face {
-            Face::Public => admit(app, head, certificate, now, &mut known).map(Some),
-            Face::Admin => admit_operator(app, head, certificate, now, &mut known).map(|()| None),
+            ListenerKind::Public => admit(app, head, certificate, now, &mut known).map(Some),
+            ListenerKind::Admin => admit_operator(app, head, certificate, now, &mut known).map(|()| None),
         };
-        if let Some(visit) = &self.visit {
-            visit.received();
+        if let Some(scope) = &self.scope {
+            scope.received();
         }
         let admitted = match admitted {
             Ok(admitted) => admitted,
@@ -203,10 +208,10 @@ impl Connection {
             None => admin::handle(&self.local, head).await,
         };
         // Who was refused another protocol may have begun to speak it.
-        let refused = matches!(&reply, Reply::Whole(whole) if whole.code >= 400 && head.upgrade.is_some());
+        let refused = matches!(&reply, Reply::FullBody(whole) if whole.code >= 400 && head.upgrade.is_some());
         let sent = match reply {
-            Reply::Whole(whole) => self.send_whole(head, &whole, refused).await,
-            Reply::Pieces(pieces) => match self.local.shared.memory.refuses_reader() {
+            Reply::FullBody(whole) => self.send_whole(head, &whole, refused).await,
+            Reply::StreamingBody(pieces) => match self.local.shared.memory.refuses_reader() {
                 None => self.send_pieces(head, pieces).await,
                 Some(status) => {
                     self.send_status(&status, Some(head)).await;
@@ -245,9 +250,9 @@ impl Connection {
                 }
                 Ok(Parsed::Incomplete) => {}
                 Err(error) => {
-                    self.visit = Some(Visit::unread(&self.local));
+                    self.scope = Some(RequestScope::unread(&self.local));
                     self.send_status(&error.status(), None).await;
-                    self.visit = None;
+                    self.scope = None;
                     return Err(Over::Linger);
                 }
             }
@@ -342,7 +347,7 @@ impl Connection {
     }
 
     /// Sends a part of a reply within the time that the reply has; a peer that is slower is cut off.
-    async fn send_in_time(&mut self, pace: &mut Pace, bytes: &[u8]) -> std::io::Result<()> {
+    async fn send_in_time(&mut self, pace: &mut ReplyDeadline, bytes: &[u8]) -> std::io::Result<()> {
         let left = pace.left(Instant::now());
         let late = async {
             sleep(left).await;
@@ -360,7 +365,7 @@ impl Connection {
 
     /// Answers a request that is not let in. Its body, if it has one, is not read, and who was refused another protocol may have
     /// begun to speak it: the connection ends.
-    async fn turn_away(&mut self, head: &RequestHead, whole: &Whole) -> Option<Over> {
+    async fn turn_away(&mut self, head: &RequestHead, whole: &FullBody) -> Option<Over> {
         let close = head.body != BodyFraming::None || head.upgrade.is_some();
         match self.send_whole(head, whole, close).await {
             Ok(()) if head.keep_alive && !close => None,
@@ -369,7 +374,7 @@ impl Connection {
         }
     }
 
-    async fn send_whole(&mut self, head: &RequestHead, whole: &Whole, last: bool) -> std::io::Result<()> {
+    async fn send_whole(&mut self, head: &RequestHead, whole: &FullBody, last: bool) -> std::io::Result<()> {
         let mut out = Vec::with_capacity(whole.body.len().min(SEND_BYTES) + 512);
         let mut response = self.response(whole.code, whole.content_type, Framing::Length(0));
         response.retry_after_seconds = whole.retry_after_seconds;
@@ -384,17 +389,21 @@ impl Connection {
         let body = push_response_head(&mut out, &response, Some(head), &whole.body);
         let mut parts = body.chunks(SEND_BYTES);
         out.extend_from_slice(parts.next().unwrap_or_default());
-        let mut pace = Pace::new(self.local.shared.limits.request_timeout);
+        let mut pace = ReplyDeadline::new(self.local.shared.limits.request_timeout);
         self.send_in_time(&mut pace, &out).await?;
         for part in parts {
             // A long reply must not keep the shard from its watches.
-            self.local.breathe().await;
+            self.local.yield_now().await;
             self.send_in_time(&mut pace, part).await?;
         }
         Ok(())
     }
 
-    async fn send_pieces(&mut self, head: &RequestHead, mut pieces: Box<dyn Pieces>) -> std::io::Result<()> {
+    async fn send_pieces(
+        &mut self,
+        head: &RequestHead,
+        mut pieces: Box<dyn StreamingBody>,
+    ) -> std::io::Result<()> {
         let mut out = Vec::with_capacity(80 << 10);
         let framing = Framing::stream_for(head);
         let mut opening = self.response(200, pieces.content_type(), framing);
@@ -403,7 +412,7 @@ impl Connection {
             (opening.content_encoding, opening.vary) = (Some("gzip"), Some("Accept-Encoding"));
         }
         opening.push_to(&mut out);
-        let mut pace = Pace::new(self.local.shared.limits.request_timeout);
+        let mut pace = ReplyDeadline::new(self.local.shared.limits.request_timeout);
         let mut piece = Vec::with_capacity(80 << 10);
         while pieces.next(&mut piece) {
             if framing == Framing::Chunked {
@@ -415,7 +424,7 @@ impl Connection {
             self.send_in_time(&mut pace, &out).await?;
             out.clear();
             // A long list must not keep the shard from its watches.
-            self.local.breathe().await;
+            self.local.yield_now().await;
         }
         if framing == Framing::Chunked {
             out.extend_from_slice(LAST_CHUNK);
@@ -450,9 +459,9 @@ impl Connection {
         self.send(&out).await
     }
 
-    async fn become_watch(&mut self, head: &RequestHead, wish: Wish) -> Option<Over> {
-        let seat = match self.seat_for(&wish) {
-            Ok(seat) => seat,
+    async fn become_watch(&mut self, head: &RequestHead, wish: WatchRequest) -> Option<Over> {
+        let watch_permit = match self.seat_for(&wish) {
+            Ok(watch_permit) => watch_permit,
             Err(status) if head.keep_alive && head.upgrade.is_none() => {
                 self.send_status(&status, Some(head)).await;
                 return None;
@@ -488,17 +497,25 @@ impl Connection {
         }
         let keys = self.transport.take().and_then(Transport::into_keys);
         let leftover = std::mem::take(&mut self.buffer);
-        let trail = self.visit.as_mut().and_then(Visit::become_watch);
+        let audit_context = self.scope.as_mut().and_then(RequestScope::become_watch);
         // From now on its shard counts it.
-        self.guest = None;
-        self.local.hand_over(Arrival { socket, keys, wish, leftover, keep_alive, seat, trail });
+        self.permit = None;
+        self.local.hand_over(WatchHandoff {
+            socket,
+            keys,
+            wish,
+            leftover,
+            keep_alive,
+            watch_permit,
+            audit_context,
+        });
         Some(Over::Quiet)
     }
 
     /// What a watch holds on to while it lives; or why there is no room for another.
-    fn seat_for(&mut self, wish: &Wish) -> Result<Option<Box<Seat>>, Box<Status>> {
+    fn seat_for(&mut self, wish: &WatchRequest) -> Result<Option<Box<WatchPermit>>, Box<Status>> {
         let shared = &self.local.shared;
-        if shared.doors.watchers() >= shared.watchers_max {
+        if shared.handles.watchers() >= shared.watchers_max {
             let message = format!(
                 "{} watches are open, as many as may be: raise max-watchers or nofile",
                 shared.watchers_max
@@ -509,7 +526,7 @@ impl Connection {
             return Err(status);
         }
         let user = wish.user.as_ref().map(|user| user.name.as_str());
-        self.guest.as_mut().map_or(Ok(None), |guest| guest.watch(user))
+        self.permit.as_mut().map_or(Ok(None), |permit| permit.watch(user))
     }
 
     /// Sends an error behind which the connection ends, whatever the client asked for: the reply says so.
@@ -528,7 +545,7 @@ impl Connection {
 
     /// The request under way is answered with this code. Its audit id.
     fn answered(&mut self, code: u16) -> Uuid {
-        self.visit.as_mut().map_or_else(Uuid::new_v4, |visit| visit.answered(code))
+        self.scope.as_mut().map_or_else(Uuid::new_v4, |scope| scope.answered(code))
     }
 
     fn response<'a>(&mut self, code: u16, content_type: &'a str, framing: Framing) -> ResponseHead<'a> {

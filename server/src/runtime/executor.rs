@@ -12,16 +12,16 @@ use glommio::{ExecutorJoinHandle, LocalExecutorBuilder, Placement};
 use revcast_engine::Turn;
 
 use super::accept::{accept, start, tune};
-use super::connection::{Face, go_on};
+use super::connection::{ListenerKind, go_on};
 use super::descriptor;
 use super::local::{Local, Shared};
 use super::sends::Sends;
-use super::sockets::Remains;
+use super::sockets::ReclaimedConn;
 use super::transport::Transport;
 use super::uring::Polls;
 use super::{Listening, RunError};
+use crate::abort_on_panic::AbortOnPanic;
 use crate::config::SendMode;
-use crate::vital::Vital;
 
 /// glommio's registered buffers, which only file I/O would use; its floor.
 const IO_MEMORY_BYTES: usize = 512 << 10;
@@ -60,7 +60,7 @@ async fn run(
     listening: Listening,
     ready: Sender<Result<(), RunError>>,
 ) -> Result<(), RunError> {
-    let _vital = Vital("a shard");
+    let _vital = AbortOnPanic("a shard");
     let prepared = prepare(number, shared, listening);
     // The server waits for this word of every shard.
     let _ = ready.send(prepared.as_ref().map(|_| ()).map_err(Clone::clone));
@@ -74,7 +74,7 @@ fn prepare(number: usize, shared: Arc<Shared>, listening: Listening) -> Result<R
     let broken = |what: &str, error: &dyn std::fmt::Display| {
         RunError::new(format!("shard {number}: {what}: {error}; run `revcast doctor`"))
     };
-    let wake = &shared.doors.0[number].wake;
+    let wake = &shared.handles.0[number].wake;
     let polls = Polls::new(wake.descriptor()).map_err(|error| broken("its own io_uring", &error))?;
     let bell_rope = wake.descriptor().try_clone_to_owned().map_err(|error| broken("its eventfd", &error))?;
     let sends = match shared.send_mode {
@@ -99,13 +99,13 @@ fn prepare(number: usize, shared: Arc<Shared>, listening: Listening) -> Result<R
                 crate::log::warn(&format!("shard {number} cannot hear its bell, trying again: {error}"));
                 sleep(SLEEP_MAX).await;
             }
-            ringer.bell.ring();
+            ringer.notify.ring();
         }
     })
     .detach();
-    let public = listening.public.into_iter().map(|fd| (fd, Face::Public));
-    for (fd, face) in public.chain(listening.admin.map(|fd| (fd, Face::Admin))) {
-        if face == Face::Public {
+    let public = listening.public.into_iter().map(|fd| (fd, ListenerKind::Public));
+    for (fd, face) in public.chain(listening.admin.map(|fd| (fd, ListenerKind::Admin))) {
+        if face == ListenerKind::Public {
             local.will_stop(fd.try_clone().map_err(|error| broken("its listeners", &error))?);
         }
         glommio::spawn_local(accept(Rc::clone(&local), descriptor::listener(fd), face)).detach();
@@ -125,13 +125,13 @@ async fn drive(local: &Rc<Local>) {
             resume(local, remains);
         }
         local.flush(turn);
-        local.door().heartbeat.fetch_add(1, Ordering::Relaxed);
+        local.handle().heartbeat.fetch_add(1, Ordering::Relaxed);
         if local.closing() {
             // Shards leave together: one that left could not carry a watch that another still hands over.
             let since = *closing_since.get_or_insert_with(Instant::now);
-            if local.shared.doors.are_idle() || since.elapsed() >= local.shared.drain_grace {
+            if local.shared.handles.are_idle() || since.elapsed() >= local.shared.drain_grace {
                 local.cut_trails();
-                local.door().has_left.store(true, Ordering::Relaxed);
+                local.handle().has_left.store(true, Ordering::Relaxed);
                 return;
             }
         }
@@ -141,7 +141,7 @@ async fn drive(local: &Rc<Local>) {
                 future::yield_now().await;
                 if local.must_look() {
                     // By way of the kernel: the executor hears its bell only when it looks at its rings.
-                    local.door().wake.ring();
+                    local.handle().wake.ring();
                     heard(local, SLEEP_MAX).await;
                     local.has_looked();
                 }
@@ -153,36 +153,36 @@ async fn drive(local: &Rc<Local>) {
             until = until.min(CLOSING_POLL);
         }
         local.let_through(true);
-        let wake = &local.door().wake;
-        wake.lie_down();
+        let wake = &local.handle().wake;
+        wake.prepare_sleep();
         if !local.has_work() {
             heard(local, until).await;
         }
-        wake.get_up();
+        wake.cancel_sleep();
     }
 }
 
 /// Waits for the bell, but not for long.
 async fn heard(local: &Local, patience: Duration) {
-    future::or(local.bell.rung(), async {
+    future::or(local.notify.notified(), async {
         sleep(patience).await;
     })
     .await;
 }
 
 /// A stream is over and its connection goes on.
-fn resume(local: &Rc<Local>, remains: Remains) {
-    let Remains { socket, keys, owed, leftover, ticket } = remains;
+fn resume(local: &Rc<Local>, remains: ReclaimedConn) {
+    let ReclaimedConn { socket, keys, owed, leftover, ticket } = remains;
     if local.closing() && owed.is_empty() && keys.is_none() {
         return;
     }
-    let crowd = &local.shared.crowd;
+    let admission = &local.shared.admission;
     let stream = descriptor::stream(socket);
     tune(&stream);
-    let peer = if crowd.asks_address() { stream.peer_addr().ok() } else { None };
-    let guest = crowd.welcome_back(ticket, peer);
+    let peer = if admission.asks_address() { stream.peer_addr().ok() } else { None };
+    let permit = admission.welcome_back(ticket, peer);
     let transport = Transport::again(stream, keys, owed);
     // Counted from now on: a server that closes waits for what is owed.
     let busy = local.begin_request();
-    start(local, go_on(Rc::clone(local), transport, leftover, busy, Some(guest)));
+    start(local, go_on(Rc::clone(local), transport, leftover, busy, Some(permit)));
 }

@@ -1,4 +1,4 @@
-//! What reaches a shard from other threads, and which shard a watch belongs to.
+//! Messages to a shard from other threads, and which shard a watch belongs to.
 //!
 //! Owns the inboxes (crossbeam queues; glommio's cross-thread channels have open soundness reports) and the counts
 //! that placement goes by. A connection travels as a descriptor, before its first event.
@@ -12,45 +12,45 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crossbeam_queue::SegQueue;
 use revcast_engine::{Scope, Stats};
 
-use super::crowd::Seat;
+use super::admission::WatchPermit;
 use super::metrics::Tally;
-use super::transport::Keys;
-use super::visit::Trail;
+use super::request_scope::AuditContext;
+use super::transport::TlsSession;
 use super::wake::Wake;
-use crate::serve::Wish;
-use crate::source::desk::{Answer, Asker, Shards};
+use crate::serve::WatchRequest;
+use crate::source::command_queue::{Answer, Asker, Shards};
 
 /// How many more watches than the emptiest shard a home shard may have before its prefix spreads.
 const SPREAD_MARGIN: usize = 64;
 
 /// A connection whose next bytes are a watch's.
 #[derive(Debug)]
-pub(super) struct Arrival {
+pub(super) struct WatchHandoff {
     pub(super) socket: OwnedFd,
-    pub(super) keys: Keys,
-    pub(super) wish: Wish,
+    pub(super) keys: TlsSession,
+    pub(super) wish: WatchRequest,
     /// Bytes that were read behind the request.
     pub(super) leftover: Vec<u8>,
     /// Whether the connection goes on behind the stream.
     pub(super) keep_alive: bool,
     /// How it is counted by name, if it is.
-    pub(super) seat: Option<Box<Seat>>,
+    pub(super) watch_permit: Option<Box<WatchPermit>>,
     /// What the audit log has still to say of it.
-    pub(super) trail: Option<Box<Trail>>,
+    pub(super) audit_context: Option<Box<AuditContext>>,
 }
 
-/// Something for a shard.
+/// A message to a shard.
 #[derive(Debug)]
-pub(super) enum Letter {
-    Arrival(Box<Arrival>),
+pub(super) enum ShardMessage {
+    WatchHandoff(Box<WatchHandoff>),
     Answer(u64, Answer),
 }
 
 /// One shard, as other threads see it. On cache lines of its own: a shard writes its counts every turn.
 #[derive(Debug)]
 #[repr(align(128))]
-pub(super) struct Door {
-    pub(super) inbox: SegQueue<Letter>,
+pub(super) struct ShardHandle {
+    pub(super) inbox: SegQueue<ShardMessage>,
     pub(super) wake: Wake,
     /// Watches that are there or on their way.
     pub(super) watchers: AtomicUsize,
@@ -66,8 +66,8 @@ pub(super) struct Door {
     pub(super) has_left: AtomicBool,
 }
 
-impl Door {
-    pub(super) fn post(&self, letter: Letter) {
+impl ShardHandle {
+    pub(super) fn post(&self, letter: ShardMessage) {
         self.inbox.push(letter);
         self.wake.wake();
     }
@@ -125,13 +125,13 @@ impl Published {
 
 /// All shards, from outside.
 #[derive(Clone, Debug)]
-pub(super) struct Doors(pub(super) Arc<[Door]>);
+pub(super) struct ShardHandles(pub(super) Arc<[ShardHandle]>);
 
-impl Doors {
+impl ShardHandles {
     pub(super) fn new(shards: usize) -> std::io::Result<Self> {
-        let doors: std::io::Result<Vec<Door>> = (0..shards)
+        let handles: std::io::Result<Vec<ShardHandle>> = (0..shards)
             .map(|_| {
-                Ok(Door {
+                Ok(ShardHandle {
                     inbox: SegQueue::new(),
                     wake: Wake::new()?,
                     watchers: AtomicUsize::new(0),
@@ -143,19 +143,19 @@ impl Doors {
                 })
             })
             .collect();
-        Ok(Self(doors?.into()))
+        Ok(Self(handles?.into()))
     }
 
     /// Watches on all shards.
     pub(super) fn watchers(&self) -> usize {
-        self.0.iter().map(|door| door.watchers.load(Ordering::Relaxed)).sum()
+        self.0.iter().map(|handle| handle.watchers.load(Ordering::Relaxed)).sum()
     }
 
     /// Whether no shard has a request or a watch any more. Requests are counted first: one that becomes a watch of
     /// another shard is counted there before it ends here.
     pub(super) fn are_idle(&self) -> bool {
-        self.0.iter().all(|door| door.requests.load(Ordering::Acquire) == 0)
-            && self.0.iter().all(|door| door.watchers.load(Ordering::Acquire) == 0)
+        self.0.iter().all(|handle| handle.requests.load(Ordering::Acquire) == 0)
+            && self.0.iter().all(|handle| handle.watchers.load(Ordering::Acquire) == 0)
     }
 
     /// The shard for a watch: the home of its prefix (resource and namespace), unless that has clearly more watches
@@ -166,10 +166,12 @@ impl Doors {
         scope.namespace.hash(&mut hasher);
         let shards = self.0.len() as u64;
         let home = usize::try_from(hasher.finish() % shards).unwrap_or(0);
-        let count = |door: &Door| door.watchers.load(Ordering::Relaxed);
-        let emptiest = self.0.iter().enumerate().min_by_key(|(_, door)| count(door));
+        let count = |handle: &ShardHandle| handle.watchers.load(Ordering::Relaxed);
+        let emptiest = self.0.iter().enumerate().min_by_key(|(_, handle)| count(handle));
         match emptiest {
-            Some((other, door)) if count(&self.0[home]) > count(door) + count(door) / 4 + SPREAD_MARGIN => {
+            Some((other, handle))
+                if count(&self.0[home]) > count(handle) + count(handle) / 4 + SPREAD_MARGIN =>
+            {
                 other
             }
             _ => home,
@@ -177,19 +179,19 @@ impl Doors {
     }
 
     pub(super) fn wake_all(&self) {
-        for door in self.0.iter() {
-            door.wake.wake();
+        for handle in self.0.iter() {
+            handle.wake.wake();
         }
     }
 }
 
-impl Shards for Doors {
+impl Shards for ShardHandles {
     fn published(&self) {
         self.wake_all();
     }
 
     fn answer(&self, to: Asker, answer: Answer) {
-        self.0[to.shard].post(Letter::Answer(to.ticket, answer));
+        self.0[to.shard].post(ShardMessage::Answer(to.ticket, answer));
     }
 }
 
@@ -204,19 +206,19 @@ mod tests {
 
     #[test]
     fn a_prefix_stays_home_until_it_is_too_hot() {
-        let doors = Doors::new(2).expect("eventfds");
-        let home = doors.place(&scope("a"));
+        let handles = ShardHandles::new(2).expect("eventfds");
+        let home = handles.place(&scope("a"));
         for _ in 0..=SPREAD_MARGIN {
-            assert_eq!(doors.place(&scope("a")), home);
-            doors.0[home].watchers.fetch_add(1, Ordering::Relaxed);
+            assert_eq!(handles.place(&scope("a")), home);
+            handles.0[home].watchers.fetch_add(1, Ordering::Relaxed);
         }
         for _ in 0..10_000 {
-            doors.0[doors.place(&scope("a"))].watchers.fetch_add(1, Ordering::Relaxed);
+            handles.0[handles.place(&scope("a"))].watchers.fetch_add(1, Ordering::Relaxed);
         }
-        let counts: Vec<_> = doors.0.iter().map(|door| door.watchers.load(Ordering::Relaxed)).collect();
+        let counts: Vec<_> = handles.0.iter().map(|handle| handle.watchers.load(Ordering::Relaxed)).collect();
         assert!(counts.iter().all(|count| *count > 4_000), "{counts:?}");
         let homes: std::collections::HashSet<_> =
-            (0..64).map(|i| Doors::new(2).expect("eventfds").place(&scope(&i.to_string()))).collect();
+            (0..64).map(|i| ShardHandles::new(2).expect("eventfds").place(&scope(&i.to_string()))).collect();
         assert_eq!(homes.len(), 2, "prefixes have different homes");
     }
 }

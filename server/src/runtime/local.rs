@@ -23,21 +23,21 @@ use revcast_engine::{
 };
 use rustix::net::{Shutdown, shutdown};
 
-use super::crowd::{Crowd, Limits};
-use super::gate::Gate;
-use super::handoff::{Arrival, Door, Doors, Letter};
+use super::admission::{Admission, Limits};
+use super::handoff::{ShardHandle, ShardHandles, ShardMessage, WatchHandoff};
+use super::handshake_limiter::HandshakeLimiter;
 use super::metrics::Ending;
-use super::passes::Passes;
+use super::reauth::ReauthTable;
+use super::request_scope::AuditContext;
 use super::sends::Sends;
-use super::sockets::{Arrived, News, Remains, Sockets};
+use super::sockets::{Arrived, ReclaimedConn, SocketEvent, Sockets};
 use super::uring::Polls;
-use super::visit::Trail;
-use super::wake::{Bell, Promise};
+use super::wake::{Notify, Oneshot};
 use super::wrap::Wrap;
 use crate::audit::{Audit, Stage};
 use crate::config::SendMode;
 use crate::serve::{App, Host, Newest, WriteError, Written};
-use crate::source::desk::{Answer, Asker, Command, Desk};
+use crate::source::command_queue::{Answer, Asker, Command, CommandQueue};
 use crate::source::epoch::Epoch;
 use crate::source::{Fault, SourceError, Txn};
 use crate::tls;
@@ -60,11 +60,11 @@ const QUESTION: u64 = u64::MAX;
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) app: App,
-    pub(super) desk: Arc<Desk>,
-    pub(super) doors: Doors,
+    pub(super) commands: Arc<CommandQueue>,
+    pub(super) handles: ShardHandles,
     pub(super) watchers_max: usize,
     pub(super) limits: Limits,
-    pub(super) crowd: Arc<Crowd>,
+    pub(super) admission: Arc<Admission>,
     pub(super) memory: super::memory::Memory,
     /// Requests that panicked.
     pub(super) panics: AtomicU64,
@@ -97,11 +97,11 @@ struct Core {
     epoch: Arc<Epoch>,
     shard: Shard,
     sockets: Sockets,
-    passes: Passes,
+    reauth: ReauthTable,
     /// Counts of the shards of earlier epochs.
     before: (Stats, Timings),
     /// What the audit log has still to say; nothing without one.
-    trails: HashMap<WatcherId, Box<Trail>>,
+    audit_contexts: HashMap<WatcherId, Box<AuditContext>>,
 }
 
 /// Someone who waits for a revision.
@@ -109,10 +109,10 @@ struct Core {
 struct Waiter {
     revision: Revision,
     /// Whether it came.
-    promise: Rc<Promise<bool>>,
+    promise: Rc<Oneshot<bool>>,
 }
 
-type NewestPromise = Rc<Promise<Result<Newest, SourceError>>>;
+type NewestPromise = Rc<Oneshot<Result<Newest, SourceError>>>;
 
 /// The question for the source's newest revision, which readers of this shard share.
 #[derive(Debug, Default)]
@@ -130,8 +130,8 @@ pub(super) struct Local {
     pub(super) shared: Arc<Shared>,
     core: RefCell<Core>,
     /// Rung when the shard has something to do.
-    pub(super) bell: Bell,
-    questions: RefCell<HashMap<u64, Rc<Promise<Answer>>>>,
+    pub(super) notify: Notify,
+    questions: RefCell<HashMap<u64, Rc<Oneshot<Answer>>>>,
     next_ticket: Cell<u64>,
     waiters: RefCell<Vec<Waiter>>,
     question: RefCell<Question>,
@@ -146,9 +146,9 @@ pub(super) struct Local {
     /// When the slowest watcher is looked for again.
     next_look: Cell<Tick>,
     /// Long replies that wait for the shard to make a turn.
-    turnstile: RefCell<VecDeque<Rc<Promise<()>>>>,
+    fairness_queue: RefCell<VecDeque<Rc<Oneshot<()>>>>,
     /// Where handshakes wait.
-    gate: Gate,
+    handshakes: HandshakeLimiter,
     drained: Cell<bool>,
     /// Second descriptors of the public ones, until the server closes.
     listeners: RefCell<Vec<OwnedFd>>,
@@ -162,16 +162,16 @@ impl Local {
             epoch,
             shard,
             sockets: Sockets::new(polls, sends),
-            passes: Passes::default(),
+            reauth: ReauthTable::default(),
             before: Default::default(),
-            trails: HashMap::new(),
+            audit_contexts: HashMap::new(),
         };
         let seed = wall_nanos() ^ (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         Rc::new(Self {
             number,
             shared,
             core: RefCell::new(core),
-            bell: Bell::default(),
+            notify: Notify::default(),
             questions: RefCell::default(),
             next_ticket: Cell::new(0),
             waiters: RefCell::default(),
@@ -182,8 +182,8 @@ impl Local {
             looking: Cell::default(),
             turned: Cell::default(),
             next_look: Cell::default(),
-            turnstile: RefCell::default(),
-            gate: Gate::default(),
+            fairness_queue: RefCell::default(),
+            handshakes: HandshakeLimiter::default(),
             drained: Cell::new(false),
             listeners: RefCell::default(),
         })
@@ -194,8 +194,8 @@ impl Local {
         self.listeners.borrow_mut().push(listener);
     }
 
-    pub(super) fn door(&self) -> &Door {
-        &self.shared.doors.0[self.number]
+    pub(super) fn handle(&self) -> &ShardHandle {
+        &self.shared.handles.0[self.number]
     }
 
     pub(super) fn closing(&self) -> bool {
@@ -216,7 +216,7 @@ impl Local {
     }
 
     pub(super) fn now(&self) -> Tick {
-        self.shared.desk.clock.now()
+        self.shared.commands.clock.now()
     }
 
     /// Whether tasks have run for so long that the executor should look at its rings. It does when no task is ready: so who
@@ -237,55 +237,55 @@ impl Local {
 
     /// The shard has made a turn: some of those who wait for that may go on; all, when it has nothing to do.
     pub(super) fn let_through(&self, idle: bool) {
-        let mut turnstile = self.turnstile.borrow_mut();
-        let count = if idle { turnstile.len() } else { PIECES_PER_TURN.min(turnstile.len()) };
-        for promise in turnstile.drain(..count) {
-            promise.fulfil(());
+        let mut fairness_queue = self.fairness_queue.borrow_mut();
+        let count = if idle { fairness_queue.len() } else { PIECES_PER_TURN.min(fairness_queue.len()) };
+        for promise in fairness_queue.drain(..count) {
+            promise.send(());
         }
-        drop(turnstile);
-        self.gate.open(idle, self.now());
+        drop(fairness_queue);
+        self.handshakes.open(idle, self.now());
     }
 
     /// Waits for the gate of handshakes. It stays shut for others until the guard goes, also when its task panics.
     pub(super) async fn enter_gate(self: &Rc<Self>) -> Inside {
-        self.bell.ring();
-        self.gate.enter().await;
+        self.notify.ring();
+        self.handshakes.enter().await;
         Inside(Rc::clone(self))
     }
 
     /// Sends a watch to the shard that is to carry it.
-    pub(super) fn hand_over(&self, arrival: Arrival) {
-        let home = self.shared.doors.place(&arrival.wish.scope);
-        let door = &self.shared.doors.0[home];
-        door.watchers.fetch_add(1, Ordering::Relaxed);
+    pub(super) fn hand_over(&self, arrival: WatchHandoff) {
+        let home = self.shared.handles.place(&arrival.wish.scope);
+        let handle = &self.shared.handles.0[home];
+        handle.watchers.fetch_add(1, Ordering::Relaxed);
         // A request may know an epoch that this shard has not turned to yet: it does when it takes its letters.
         if home == self.number && arrival.wish.epoch == self.core.borrow().epoch.number {
             self.begin(arrival);
-            self.bell.ring();
+            self.notify.ring();
         } else {
-            door.post(Letter::Arrival(Box::new(arrival)));
+            handle.post(ShardMessage::WatchHandoff(Box::new(arrival)));
         }
     }
 
     /// Takes what came from other threads and what the sockets told. What ended with its connection still good is
     /// appended to `released`.
-    pub(super) fn absorb(&self, released: &mut Vec<Remains>) {
+    pub(super) fn absorb(&self, released: &mut Vec<ReclaimedConn>) {
         if self.core.borrow().epoch.number < self.shared.app.epochs().number() {
             self.turn_over(released);
         }
-        while let Some(letter) = self.door().inbox.pop() {
+        while let Some(letter) = self.handle().inbox.pop() {
             match letter {
-                Letter::Arrival(arrival) => {
+                ShardMessage::WatchHandoff(arrival) => {
                     // An epoch that began since, or while the shard turned to the one before it.
                     if self.core.borrow().epoch.number < arrival.wish.epoch {
                         self.turn_over(released);
                     }
                     self.begin(*arrival);
                 }
-                Letter::Answer(QUESTION, answer) => self.newest_is(answer),
-                Letter::Answer(ticket, answer) => {
+                ShardMessage::Answer(QUESTION, answer) => self.newest_is(answer),
+                ShardMessage::Answer(ticket, answer) => {
                     if let Some(promise) = self.questions.borrow_mut().remove(&ticket) {
-                        promise.fulfil(answer);
+                        promise.send(answer);
                     }
                 }
             }
@@ -293,19 +293,19 @@ impl Local {
         {
             let now = self.now();
             let core = &mut *self.core.borrow_mut();
-            let Core { shard, sockets, passes, trails, .. } = core;
+            let Core { shard, sockets, reauth, audit_contexts, .. } = core;
             sockets.reap(now, |id, news| match news {
-                News::Writable => shard.writable(id),
-                News::Gone { stalled } => {
-                    passes.remove(id);
+                SocketEvent::Writable => shard.writable(id),
+                SocketEvent::Gone { stalled } => {
+                    reauth.remove(id);
                     if let Some(end) = shard.forget(id) {
-                        self.count_ended(trails, id, Ending::of(end, stalled));
+                        self.count_ended(audit_contexts, id, Ending::of(end, stalled));
                     }
                 }
             });
             self.count_gone(sockets);
             let guard = self.shared.app.guard();
-            passes.review(
+            reauth.review(
                 guard.number(),
                 |pass| guard.still_allows(pass),
                 |id| {
@@ -323,17 +323,17 @@ impl Local {
     }
 
     /// Does a little for the watches. What ended with its connection still good is appended to `released`.
-    pub(super) fn turn(&self, released: &mut Vec<Remains>) -> Turn {
+    pub(super) fn turn(&self, released: &mut Vec<ReclaimedConn>) -> Turn {
         let now = self.now();
         if let (last, true) = self.turned.get() {
-            self.door().tally.turn_delay.observe(now.since(last));
+            self.handle().tally.turn_delay.observe(now.since(last));
         }
         let core = &mut *self.core.borrow_mut();
         let turn = core.shard.turn(&mut core.sockets, now);
         self.turned.set((now, turn == Turn::Again));
         while let Some(Ended { id, clean, why }) = core.shard.poll_ended() {
-            core.passes.remove(id);
-            self.count_ended(&mut core.trails, id, Ending::of(why, false));
+            core.reauth.remove(id);
+            self.count_ended(&mut core.audit_contexts, id, Ending::of(why, false));
             released.extend(core.sockets.part(id, clean, now));
         }
         self.count_gone(&mut core.sockets);
@@ -344,7 +344,7 @@ impl Local {
     fn count_gone(&self, sockets: &mut Sockets) {
         let gone = sockets.take_gone();
         if gone > 0 {
-            self.door().watchers.fetch_sub(gone, Ordering::Relaxed);
+            self.handle().watchers.fetch_sub(gone, Ordering::Relaxed);
         }
     }
 
@@ -352,54 +352,59 @@ impl Local {
     pub(super) fn flush(&self, turn: Turn) {
         let mut core = self.core.borrow_mut();
         core.sockets.submit();
-        let door = self.door();
+        let handle = self.handle();
         let (stats, timings) = &core.before;
-        door.stats.store(&stats.plus(&core.shard.stats()));
+        handle.stats.store(&stats.plus(&core.shard.stats()));
         let (now, _) = self.turned.get();
-        door.tally.turned(now);
-        door.tally.revision.store(core.shard.revision().get(), Ordering::Relaxed);
+        handle.tally.turned(now);
+        handle.tally.revision.store(core.shard.revision().get(), Ordering::Relaxed);
         let due = now >= self.next_look.get();
         // Not each turn: these are a hundred numbers.
         if due || turn != Turn::Again {
-            door.tally.put_timings(&timings.plus(&core.shard.timings()));
+            handle.tally.put_timings(&timings.plus(&core.shard.timings()));
         }
         if due {
             self.next_look.set(now.plus(SLOWEST_EVERY));
             let Memory { watchers, pages } = core.shard.memory();
             let memory = Memory { watchers: watchers + core.sockets.bytes(), pages };
-            door.tally.put_look(core.shard.lag(now), core.shard.blocked(), memory);
+            handle.tally.put_look(core.shard.lag(now), core.shard.blocked(), memory);
         }
     }
 
     /// A watch is over: counted, and written down.
-    fn count_ended(&self, trails: &mut HashMap<WatcherId, Box<Trail>>, id: WatcherId, ending: Ending) {
-        self.door().tally.ended(ending, 1);
-        if let Some(trail) = trails.remove(&id) {
-            self.end_trail(&trail, ending.name());
+    fn count_ended(
+        &self,
+        audit_contexts: &mut HashMap<WatcherId, Box<AuditContext>>,
+        id: WatcherId,
+        ending: Ending,
+    ) {
+        self.handle().tally.ended(ending, 1);
+        if let Some(audit_context) = audit_contexts.remove(&id) {
+            self.end_trail(&audit_context, ending.name());
         }
     }
 
-    fn end_trail(&self, trail: &Trail, ended: &str) {
+    fn end_trail(&self, audit_context: &AuditContext, ended: &str) {
         if let Some(audit) = &self.shared.facts.audit {
-            audit.note(&trail.entry, Stage::ResponseComplete, trail.code, Some(ended));
+            audit.note(&audit_context.entry, Stage::ResponseComplete, audit_context.code, Some(ended));
         }
     }
 
     /// The process ends: what is open is cut, and written down as that.
     pub(super) fn cut_trails(&self) {
-        for (_, trail) in self.core.borrow_mut().trails.drain() {
-            self.end_trail(&trail, "cut");
+        for (_, audit_context) in self.core.borrow_mut().audit_contexts.drain() {
+            self.end_trail(&audit_context, "cut");
         }
     }
 
     /// Whether there is something to do now; asked between lying down and sleeping.
     pub(super) fn has_work(&self) -> bool {
         let mut core = self.core.borrow_mut();
-        !self.door().inbox.is_empty()
+        !self.handle().inbox.is_empty()
             || core.epoch.number < self.shared.app.epochs().number()
             || core.shard.has_work()
             || core.sockets.told()
-            || core.passes.has_work(self.shared.app.guard().number())
+            || core.reauth.has_work(self.shared.app.guard().number())
             || (self.seen.get() < core.epoch.feed.revision() && !self.waiters.borrow().is_empty())
             || (self.closing() && !self.drained.get())
     }
@@ -412,12 +417,12 @@ impl Local {
 
     /// Counts a request as under way until the guard goes, also when its task panics.
     pub(super) fn begin_request(self: &Rc<Self>) -> Busy {
-        self.door().requests.fetch_add(1, Ordering::AcqRel);
+        self.handle().requests.fetch_add(1, Ordering::AcqRel);
         Busy(Rc::clone(self))
     }
 
-    fn begin(&self, arrival: Arrival) {
-        let Arrival { socket, keys, wish, leftover, keep_alive, seat, trail } = arrival;
+    fn begin(&self, arrival: WatchHandoff) {
+        let WatchHandoff { socket, keys, wish, leftover, keep_alive, watch_permit, audit_context } = arrival;
         let now = self.now();
         let jitter = self.next_random().to_le_bytes()[0];
         let core = &mut *self.core.borrow_mut();
@@ -438,12 +443,12 @@ impl Local {
             now,
         );
         let wrap = Wrap::new(&wish.wire, keys);
-        core.sockets.insert(id, Arrived { fd: socket, leftover, keep_alive, wrap, seat });
-        if let Some(trail) = trail {
-            core.trails.insert(id, trail);
+        core.sockets.insert(id, Arrived { fd: socket, leftover, keep_alive, wrap, watch_permit });
+        if let Some(audit_context) = audit_context {
+            core.audit_contexts.insert(id, audit_context);
         }
         if let Some(pass) = wish.pass {
-            core.passes.put(id, pass);
+            core.reauth.put(id, pass);
         }
         if self.drained.get() {
             core.shard.dismiss(id, End::Drained);
@@ -452,7 +457,7 @@ impl Local {
 
     /// Ends every watch of the old epoch with a 410 and begins the new one. A watch whose socket is full, or that is
     /// inside a frame, is cut off instead: it never sees the new epoch as if it were the old one's.
-    fn turn_over(&self, released: &mut Vec<Remains>) {
+    fn turn_over(&self, released: &mut Vec<ReclaimedConn>) {
         let now = self.now();
         let epoch = self.shared.app.epoch();
         let mut core = self.core.borrow_mut();
@@ -460,24 +465,24 @@ impl Local {
         core.shard.abandon(now);
         while core.shard.turn(&mut core.sockets, now) == Turn::Again {}
         while let Some(Ended { id, clean, why }) = core.shard.poll_ended() {
-            self.count_ended(&mut core.trails, id, Ending::of(why, false));
+            self.count_ended(&mut core.audit_contexts, id, Ending::of(why, false));
             released.extend(core.sockets.part(id, clean, now));
         }
         let mut stats = core.shard.stats();
         // Those whose sockets are full are cut off below.
         stats.watches_ended += stats.watchers;
-        self.door().tally.ended(Ending::Epoch, stats.watchers);
-        for (_, trail) in core.trails.drain() {
-            self.end_trail(&trail, Ending::Epoch.name());
+        self.handle().tally.ended(Ending::Epoch, stats.watchers);
+        for (_, audit_context) in core.audit_contexts.drain() {
+            self.end_trail(&audit_context, Ending::Epoch.name());
         }
         (stats.watchers, stats.live, stats.classes) = (0, 0, 0);
         core.before = (core.before.0.plus(&stats), core.before.1.plus(&core.shard.timings()));
         // The old sockets are closed first: the new ring needs a descriptor. Polls of the old ring can never be taken for
         // polls of new watches.
         core.sockets.close();
-        core.passes.clear();
+        core.reauth.clear();
         self.count_gone(&mut core.sockets);
-        let polls = Polls::new(self.door().wake.descriptor());
+        let polls = Polls::new(self.handle().wake.descriptor());
         let polls = polls.unwrap_or_else(|error| {
             panic!(
                 "shard {} cannot go on in a new epoch without an io_uring: {error}; run `revcast doctor`",
@@ -489,7 +494,7 @@ impl Local {
         core.epoch = epoch;
         self.seen.set(Revision::ZERO);
         for waiter in self.waiters.borrow_mut().drain(..) {
-            waiter.promise.fulfil(false);
+            waiter.promise.send(false);
         }
     }
 
@@ -501,7 +506,7 @@ impl Local {
         self.waiters.borrow_mut().retain(|waiter| {
             let reached = waiter.revision <= revision;
             if reached {
-                waiter.promise.fulfil(true);
+                waiter.promise.send(true);
             }
             !reached
         });
@@ -510,13 +515,13 @@ impl Local {
     /// Asks the publisher's thread and waits for its answer. `None`: too many wait already.
     pub(super) async fn ask(&self, command: impl FnOnce(Asker) -> Command) -> Option<Answer> {
         let ticket = self.next_ticket.replace(self.next_ticket.get() + 1);
-        let promise = Rc::new(Promise::new());
+        let promise = Rc::new(Oneshot::new());
         self.questions.borrow_mut().insert(ticket, Rc::clone(&promise));
-        if self.shared.desk.submit(command(Asker { shard: self.number, ticket })).is_err() {
+        if self.shared.commands.submit(command(Asker { shard: self.number, ticket })).is_err() {
             self.questions.borrow_mut().remove(&ticket);
             return None;
         }
-        Some(promise.fulfilled().await)
+        Some(promise.received().await)
     }
 
     /// Asks for the newest revision on behalf of all who wait, unless that is under way: a question serves only those
@@ -528,11 +533,11 @@ impl Local {
         }
         let waiting = std::mem::take(&mut question.next);
         let asker = Asker { shard: self.number, ticket: QUESTION };
-        if self.shared.desk.submit(Command::Newest(asker)).is_ok() {
+        if self.shared.commands.submit(Command::Newest(asker)).is_ok() {
             question.asked = Some(waiting);
         } else {
             for promise in waiting {
-                promise.fulfil(Err(too_many()));
+                promise.send(Err(too_many()));
             }
         }
     }
@@ -549,7 +554,7 @@ impl Local {
             | Answer::Found(_) => Err(something_else()),
         };
         for promise in self.question.borrow_mut().asked.take().unwrap_or_default() {
-            promise.fulfil(answer.clone());
+            promise.send(answer.clone());
         }
         self.put_question();
     }
@@ -571,7 +576,7 @@ pub(super) struct Busy(Rc<Local>);
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        self.0.door().requests.fetch_sub(1, Ordering::AcqRel);
+        self.0.handle().requests.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -581,9 +586,9 @@ pub(super) struct Inside(Rc<Local>);
 
 impl Drop for Inside {
     fn drop(&mut self) {
-        self.0.gate.leave(self.0.now());
+        self.0.handshakes.leave(self.0.now());
         // The shard lets the next one in.
-        self.0.bell.ring();
+        self.0.notify.ring();
     }
 }
 
@@ -592,9 +597,9 @@ impl Host for Local {
         if self.core.borrow().epoch.feed.revision() >= revision {
             return true;
         }
-        let promise = Rc::new(Promise::new());
+        let promise = Rc::new(Oneshot::new());
         self.waiters.borrow_mut().push(Waiter { revision, promise: Rc::clone(&promise) });
-        let came = promise.fulfilled();
+        let came = promise.received();
         let late = async {
             sleep(within).await;
             false
@@ -619,7 +624,7 @@ impl Host for Local {
             let epoch = &self.core.borrow().epoch;
             return Ok(Newest { epoch: epoch.number, revision: epoch.feed.revision() });
         }
-        let promise = Rc::new(Promise::new());
+        let promise = Rc::new(Oneshot::new());
         self.question.borrow_mut().next.push(Rc::clone(&promise));
         self.put_question();
         let late = async {
@@ -627,7 +632,7 @@ impl Host for Local {
             let why = format!("the source did not say its revision within {} s", within.as_secs());
             Err(SourceError::new(Fault::Unavailable, why))
         };
-        let answer = future::or(promise.fulfilled(), late).await;
+        let answer = future::or(promise.received(), late).await;
         // Who gave up is not kept.
         self.question.borrow_mut().next.retain(|waiting| !Rc::ptr_eq(waiting, &promise));
         answer
@@ -645,11 +650,11 @@ impl Host for Local {
         }
     }
 
-    async fn breathe(&self) {
+    async fn yield_now(&self) {
         if self.core.borrow().shard.has_work() {
-            let promise = Rc::new(Promise::new());
-            self.turnstile.borrow_mut().push_back(Rc::clone(&promise));
-            promise.fulfilled().await;
+            let promise = Rc::new(Oneshot::new());
+            self.fairness_queue.borrow_mut().push_back(Rc::clone(&promise));
+            promise.received().await;
         } else if self.must_look() {
             // A sleep, however short, takes the executor to its rings.
             sleep(GIVE_WAY).await;

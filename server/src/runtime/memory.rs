@@ -104,12 +104,12 @@ pub(super) fn watch(shared: &Arc<Shared>) -> std::io::Result<()> {
             let scarcity = judge(resident, max);
             shared.memory.scarcity.store(scarcity as u8, Ordering::Relaxed);
             let epoch = shared.app.epoch();
-            let holds = shared.desk.stats.window_bytes.load(Ordering::Relaxed);
+            let holds = shared.commands.stats.window_bytes.load(Ordering::Relaxed);
             let may = epoch.feed.window_bytes_max();
             let next = window(scarcity, holds, may, shared.facts.ring.bytes);
             if next != may {
                 epoch.feed.limit_window(next);
-                shared.desk.knock();
+                shared.commands.wake();
             }
             if scarcity == Scarcity::Full && complained.is_none_or(|at| at.elapsed() >= COMPLAIN_EVERY) {
                 complained = Some(Instant::now());

@@ -5,27 +5,27 @@
 
 mod accept;
 mod admin;
+mod admission;
 mod connection;
-mod crowd;
 mod descriptor;
 mod executor;
-mod gate;
 mod handoff;
-mod leaving;
+mod handshake_limiter;
+mod lingering;
 mod local;
 mod memory;
 mod metrics;
-mod pace;
-mod passes;
+mod reauth;
+mod reply_deadline;
+mod request_scope;
 mod sends;
 mod session;
 mod sockets;
-pub mod stall;
 mod status;
 mod transport;
 mod uring;
-mod visit;
 mod wake;
+pub mod watchdog;
 mod wrap;
 
 use std::fmt;
@@ -46,12 +46,12 @@ use uuid::Uuid;
 use crate::audit::Audit;
 use crate::config::SendMode;
 use crate::serve::{App, Life};
-use crate::source::desk::{Desk, Shards};
+use crate::source::command_queue::{CommandQueue, Shards};
 use crate::tls;
 use accept::Tuning;
-use crowd::Crowd;
-pub use crowd::Limits;
-use handoff::Doors;
+use admission::Admission;
+pub use admission::Limits;
+use handoff::ShardHandles;
 use local::{Facts, Shared};
 use memory::Memory;
 
@@ -150,7 +150,7 @@ impl Closer {
     /// Says that the server is about to close: it is not ready any more, and replies end their connections. Everything is
     /// served still.
     pub fn leave(&self) {
-        self.0.app.advance(Life::Leaving);
+        self.0.app.advance(Life::Lingering);
     }
 
     /// Begins to close: no new connection; a last bookmark and the last chunk for every watch, one after the other over the
@@ -160,12 +160,12 @@ impl Closer {
         // Who says it first is right.
         let _ = self.0.closing.set(over);
         self.0.app.advance(Life::Closing);
-        self.0.doors.wake_all();
+        self.0.handles.wake_all();
     }
 
     /// Who may do what has changed: every shard asks its watches again.
     pub fn review(&self) {
-        self.0.doors.wake_all();
+        self.0.handles.wake_all();
     }
 }
 
@@ -183,17 +183,17 @@ impl Pulse {
     /// nothing to do any more, since the server ends, counts as if it did.
     #[must_use]
     pub fn turns(&self) -> Vec<u64> {
-        let of = |door: &handoff::Door| match door.has_left.load(Ordering::Relaxed) {
-            true => door.heartbeat.fetch_add(1, Ordering::Relaxed),
-            false => door.heartbeat.load(Ordering::Relaxed),
+        let of = |handle: &handoff::ShardHandle| match handle.has_left.load(Ordering::Relaxed) {
+            true => handle.heartbeat.fetch_add(1, Ordering::Relaxed),
+            false => handle.heartbeat.load(Ordering::Relaxed),
         };
-        self.0.doors.0.iter().map(of).collect()
+        self.0.handles.0.iter().map(of).collect()
     }
 
     /// Watches on all shards.
     #[must_use]
     pub fn watchers(&self) -> usize {
-        self.0.doors.watchers()
+        self.0.handles.watchers()
     }
 
     /// Where the server is in its life.
@@ -211,7 +211,7 @@ impl Pulse {
 pub fn start(
     plan: &Plan,
     app: App,
-    desk: Arc<Desk>,
+    commands: Arc<CommandQueue>,
     source: impl FnOnce(Arc<dyn Shards>) -> std::io::Result<JoinHandle<()>>,
 ) -> Result<Running, RunError> {
     let tuning = Tuning { stall_timeout: plan.stall_timeout, send_buffer: plan.send_buffer };
@@ -234,14 +234,15 @@ pub fn start(
         Some(address) => bound(address, 1).map(|(address, fds)| (Some(address), fds.into_iter().next()))?,
     };
     app.advance(Life::Serving);
-    let doors = Doors::new(plan.cpus.len()).map_err(|error| RunError::new(format!("no eventfd: {error}")))?;
+    let handles =
+        ShardHandles::new(plan.cpus.len()).map_err(|error| RunError::new(format!("no eventfd: {error}")))?;
     let shared = Arc::new(Shared {
         app,
-        desk,
-        doors: doors.clone(),
+        commands,
+        handles: handles.clone(),
         watchers_max: plan.watchers_max,
         limits: plan.limits,
-        crowd: Crowd::new(&plan.limits),
+        admission: Admission::new(&plan.limits),
         memory: Memory::new(plan.memory_max),
         panics: AtomicU64::new(0),
         drain_grace: plan.drain_grace,
@@ -277,10 +278,10 @@ pub fn start(
     if words.len() < plan.cpus.len() {
         return Err(RunError::new("a shard's executor cannot start: run `revcast doctor`".into()));
     }
-    let source = source(Arc::new(doors)).map_err(|error| {
+    let source = source(Arc::new(handles)).map_err(|error| {
         RunError::new(format!("no thread for the source: {error}; raise nproc (ulimit -u)"))
     })?;
-    stall::watch(&shared);
+    watchdog::watch(&shared);
     memory::watch(&shared).map_err(|error| {
         RunError::new(format!("no thread to watch over memory: {error}; raise nproc (ulimit -u)"))
     })?;
@@ -319,7 +320,7 @@ impl Running {
                 Err(error) => result = Err(RunError::new(format!("a shard broke: {error}"))),
             }
         }
-        self.shared.desk.close();
+        self.shared.commands.close();
         if self.source.join().is_err() {
             result = Err(RunError::new("the thread of the source broke; its last words are above".into()));
         }

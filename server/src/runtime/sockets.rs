@@ -14,11 +14,11 @@ use rustix::io::Errno;
 use rustix::net::sockopt::socket_error;
 use rustix::net::{RecvFlags, recv};
 
-use super::crowd::{Seat, Ticket};
-use super::leaving::Leaving;
+use super::admission::{CountGuard, WatchPermit};
+use super::lingering::Lingering;
 use super::sends::Sends;
-use super::transport::Keys;
-use super::uring::{Owner, Polls, Told};
+use super::transport::TlsSession;
+use super::uring::{Owner, Polls, Readiness};
 use super::wrap::{READ_BYTES, Said, SharedBuffers, Wrap, Wrapped, is_full, send_now};
 use crate::wire::http1;
 use crate::wire::websocket::Reading;
@@ -40,7 +40,7 @@ struct Socket {
     /// The form of its bytes on the wire, when that is not plain chunks.
     wrap: Option<Box<Wrap>>,
     /// How it is counted by name, if it is.
-    seat: Option<Box<Seat>>,
+    watch_permit: Option<Box<WatchPermit>>,
     keep_alive: bool,
     /// Whether the peer hanging up, or talking, is polled for.
     hearing: bool,
@@ -53,8 +53,12 @@ const _: () = assert!(size_of::<Option<Socket>>() <= 48);
 
 impl Socket {
     /// What is polled for while nothing is to be sent.
-    fn ear(&self) -> Told {
-        if self.wrap.as_ref().is_some_and(|wrap| wrap.hears()) { Told::Readable } else { Told::Gone }
+    fn ear(&self) -> Readiness {
+        if self.wrap.as_ref().is_some_and(|wrap| wrap.hears()) {
+            Readiness::Readable
+        } else {
+            Readiness::Gone
+        }
     }
 
     fn hear(&mut self, polls: &mut Polls) {
@@ -67,7 +71,7 @@ impl Socket {
     fn wait(&mut self, polls: &mut Polls) {
         if !self.waiting {
             self.waiting = true;
-            polls.watch(Owner::watch(self.id), self.fd.as_fd(), Told::Writable);
+            polls.watch(Owner::watch(self.id), self.fd.as_fd(), Readiness::Writable);
         }
     }
 
@@ -77,7 +81,7 @@ impl Socket {
             polls.forget(Owner::watch(self.id), self.ear());
         }
         if std::mem::take(&mut self.waiting) {
-            polls.forget(Owner::watch(self.id), Told::Writable);
+            polls.forget(Owner::watch(self.id), Readiness::Writable);
         }
         polls.submit();
     }
@@ -85,7 +89,7 @@ impl Socket {
 
 /// What is told of a watch's socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum News {
+pub(super) enum SocketEvent {
     /// The peer is gone or said goodbye: the socket is not the watch's any more.
     Gone {
         /// It took nothing, or acknowledged nothing, for so long that the kernel gave it up.
@@ -97,14 +101,14 @@ pub(super) enum News {
 
 /// What a watch leaves behind.
 #[derive(Debug)]
-pub(super) struct Remains {
+pub(super) struct ReclaimedConn {
     pub(super) socket: OwnedFd,
-    pub(super) keys: Keys,
+    pub(super) keys: TlsSession,
     /// Bytes of the wire that it did not take yet.
     pub(super) owed: Vec<u8>,
     /// What its client sent behind its request.
     pub(super) leftover: Vec<u8>,
-    pub(super) ticket: Option<Ticket>,
+    pub(super) ticket: Option<CountGuard>,
 }
 
 /// What a watch begins with.
@@ -115,7 +119,7 @@ pub(super) struct Arrived {
     pub(super) leftover: Vec<u8>,
     pub(super) keep_alive: bool,
     pub(super) wrap: Option<Box<Wrap>>,
-    pub(super) seat: Option<Box<Seat>>,
+    pub(super) watch_permit: Option<Box<WatchPermit>>,
 }
 
 /// Sockets by the slots of their watches.
@@ -125,14 +129,14 @@ pub(super) struct Sockets {
     polls: Polls,
     /// `None`: one system call for each delivery.
     sends: Option<Sends>,
-    leaving: Leaving,
+    leaving: Lingering,
     shared: SharedBuffers,
     /// Clients that are listened to again at a time, soonest first.
     resting: VecDeque<(Tick, WatcherId)>,
     /// Sockets that are not here any more, since that was last asked.
     gone: usize,
     /// Reused.
-    told: Vec<(Owner, Told, bool)>,
+    told: Vec<(Owner, Readiness, bool)>,
     /// Reused.
     scrap: Vec<u8>,
     /// The sockets of one batch, and whose answers they are: places in what the engine is told. Reused.
@@ -145,7 +149,7 @@ impl Sockets {
             by_slot: Vec::new(),
             polls,
             sends,
-            leaving: Leaving::default(),
+            leaving: Lingering::default(),
             shared: SharedBuffers::default(),
             resting: VecDeque::new(),
             gone: 0,
@@ -174,14 +178,15 @@ impl Sockets {
 
     /// Takes the socket of a watch that begins.
     pub(super) fn insert(&mut self, id: WatcherId, arrived: Arrived) {
-        let Arrived { fd, leftover, keep_alive, wrap, seat } = arrived;
+        let Arrived { fd, leftover, keep_alive, wrap, watch_permit } = arrived;
         if self.by_slot.len() <= id.slot() {
             self.by_slot.resize_with(id.slot() + 1, || None);
         }
         let leftover = (!leftover.is_empty()).then(|| leftover.into_boxed_slice());
         let keep_alive = keep_alive && wrap.as_ref().is_none_or(|wrap| wrap.goes_on());
-        let mut socket = Socket { id, fd, leftover, wrap, seat, keep_alive, hearing: false, waiting: false };
-        if socket.ear() == Told::Readable && socket.leftover.is_some() {
+        let mut socket =
+            Socket { id, fd, leftover, wrap, watch_permit, keep_alive, hearing: false, waiting: false };
+        if socket.ear() == Readiness::Readable && socket.leftover.is_some() {
             self.resting.push_front((Tick::ZERO, id));
         } else {
             socket.hear(&mut self.polls);
@@ -191,11 +196,11 @@ impl Sockets {
 
     /// Takes leave of the socket of a watch that is over. `clean`: its last frame was taken. What comes back is polled for
     /// nothing and can carry another request.
-    pub(super) fn part(&mut self, id: WatcherId, clean: bool, now: Tick) -> Option<Remains> {
+    pub(super) fn part(&mut self, id: WatcherId, clean: bool, now: Tick) -> Option<ReclaimedConn> {
         let mut socket = self.by_slot.get_mut(id.slot())?.take_if(|socket| socket.id == id)?;
         socket.forget(&mut self.polls);
         // The watch is over; its connection counts until the socket is closed.
-        let ticket = socket.seat.and_then(|seat| seat.connection);
+        let ticket = socket.watch_permit.and_then(|watch_permit| watch_permit.connection);
         match socket.wrap {
             Some(wrap) if clean && !socket.keep_alive => {
                 self.gone += self.leaving.take(socket.fd, wrap.into_tail(), ticket, now, &mut self.polls);
@@ -206,7 +211,7 @@ impl Sockets {
                 let leftover = socket.leftover.map_or_else(Vec::new, <[u8]>::into_vec);
                 let (keys, owed, kept) = wrap.map(|wrap| wrap.into_parts()).unwrap_or_default();
                 let leftover = if kept.is_empty() { leftover } else { [kept, leftover].concat() };
-                let remains = Remains { socket: socket.fd, keys, owed, leftover, ticket };
+                let remains = ReclaimedConn { socket: socket.fd, keys, owed, leftover, ticket };
                 (clean && socket.keep_alive).then_some(remains)
             }
         }
@@ -218,13 +223,13 @@ impl Sockets {
     }
 
     /// Calls `visit` with what sockets told since the last time, and does what the clock asks for.
-    pub(super) fn reap(&mut self, now: Tick, mut visit: impl FnMut(WatcherId, News)) {
+    pub(super) fn reap(&mut self, now: Tick, mut visit: impl FnMut(WatcherId, SocketEvent)) {
         let mut listens = 0;
         let mut told = std::mem::take(&mut self.told);
         self.polls.reap(|owner, what, good| told.push((owner, what, good)));
         for (owner, what, good) in told.drain(..) {
             match owner {
-                Owner::Leaver(ticket) => {
+                Owner::LingeringSocket(ticket) => {
                     self.gone += self.leaving.told(ticket, what, now, &mut self.polls);
                 }
                 Owner::Watch(slot, _) => {
@@ -234,21 +239,21 @@ impl Sockets {
                     }
                     let id = socket.id;
                     match what {
-                        Told::Gone | Told::Readable => socket.hearing = false,
-                        Told::Writable => socket.waiting = false,
+                        Readiness::Gone | Readiness::Readable => socket.hearing = false,
+                        Readiness::Writable => socket.waiting = false,
                     }
                     match what {
                         // A poll for room that failed is answered by another try; one for hanging up by the next send.
-                        Told::Gone if !good => {}
-                        Told::Gone => self.lose(id, &mut visit),
-                        Told::Readable if listens >= LISTENS_AT_ONCE => {
+                        Readiness::Gone if !good => {}
+                        Readiness::Gone => self.lose(id, &mut visit),
+                        Readiness::Readable if listens >= LISTENS_AT_ONCE => {
                             self.resting.push_front((Tick::ZERO, id));
                         }
-                        Told::Readable => {
+                        Readiness::Readable => {
                             listens += 1;
                             self.listen(id, now, &mut visit);
                         }
-                        Told::Writable => self.flush(id, &mut visit),
+                        Readiness::Writable => self.flush(id, &mut visit),
                     }
                 }
             }
@@ -270,23 +275,23 @@ impl Sockets {
     }
 
     /// The peer is gone.
-    fn lose(&mut self, id: WatcherId, visit: &mut impl FnMut(WatcherId, News)) {
+    fn lose(&mut self, id: WatcherId, visit: &mut impl FnMut(WatcherId, SocketEvent)) {
         let Some(slot) = self.by_slot.get_mut(id.slot()) else { return };
         if let Some(mut socket) = slot.take_if(|socket| socket.id == id) {
             socket.forget(&mut self.polls);
             self.gone += 1;
             let stalled = matches!(socket_error(&socket.fd), Ok(Err(Errno::TIMEDOUT)));
-            visit(id, News::Gone { stalled });
+            visit(id, SocketEvent::Gone { stalled });
         }
     }
 
     /// There is room: first for what a wrap still has to send, then for the engine.
-    fn flush(&mut self, id: WatcherId, visit: &mut impl FnMut(WatcherId, News)) {
+    fn flush(&mut self, id: WatcherId, visit: &mut impl FnMut(WatcherId, SocketEvent)) {
         let Some(Some(socket)) = self.by_slot.get_mut(id.slot()) else { return };
         match socket.wrap.as_mut().map_or(Some(true), |wrap| wrap.flush(&socket.fd)) {
             Some(true) => {
                 socket.wrap.take_if(|wrap| wrap.is_spent());
-                visit(id, News::Writable);
+                visit(id, SocketEvent::Writable);
             }
             Some(false) => socket.wait(&mut self.polls),
             None => self.lose(id, visit),
@@ -294,7 +299,7 @@ impl Sockets {
     }
 
     /// Reads what a wrapped client said.
-    fn listen(&mut self, id: WatcherId, now: Tick, visit: &mut impl FnMut(WatcherId, News)) {
+    fn listen(&mut self, id: WatcherId, now: Tick, visit: &mut impl FnMut(WatcherId, SocketEvent)) {
         let mut scrap = std::mem::take(&mut self.scrap);
         scrap.resize(READ_BYTES, 0);
         self.hear_from(id, &mut scrap, now, visit);
@@ -306,7 +311,7 @@ impl Sockets {
         id: WatcherId,
         scrap: &mut [u8],
         now: Tick,
-        visit: &mut impl FnMut(WatcherId, News),
+        visit: &mut impl FnMut(WatcherId, SocketEvent),
     ) {
         let Some(Some(socket)) = self.by_slot.get_mut(id.slot()) else { return };
         if socket.id != id {
@@ -335,7 +340,7 @@ impl Sockets {
                     socket.keep_alive = false;
                 }
                 let _ = self.part(id, true, now);
-                visit(id, News::Gone { stalled: false });
+                visit(id, SocketEvent::Gone { stalled: false });
             }
             (Some(empty), Reading::Open) => {
                 let Some(Some(socket)) = self.by_slot.get_mut(id.slot()) else { return };

@@ -12,12 +12,12 @@ use crate::serve::Life;
 pub(super) fn render(shared: &Shared) -> String {
     let document = json!({
         "version": env!("CARGO_PKG_VERSION"),
-        "uptimeSeconds": shared.desk.clock.elapsed().as_secs_f64(),
-        "startedAt": jiff::Timestamp::try_from(shared.desk.clock.started_at()).ok().map(|at| format!("{at:.3}")),
+        "uptimeSeconds": shared.commands.clock.elapsed().as_secs_f64(),
+        "startedAt": jiff::Timestamp::try_from(shared.commands.clock.started_at()).ok().map(|at| format!("{at:.3}")),
         "life": match shared.app.life() {
             Life::Starting => "starting",
             Life::Serving => "serving",
-            Life::Leaving => "leaving",
+            Life::Lingering => "leaving",
             Life::Closing => "closing",
         },
         "listen": {
@@ -27,7 +27,7 @@ pub(super) fn render(shared: &Shared) -> String {
         // null: memory has no limit.
         "limits": {
             "watchers": shared.watchers_max,
-            "shards": shared.doors.0.len(),
+            "shards": shared.handles.0.len(),
             "memory": shared.memory.max,
         },
         "source": source(shared),
@@ -42,7 +42,7 @@ pub(super) fn render(shared: &Shared) -> String {
 
 fn source(shared: &Shared) -> Value {
     let epoch = shared.app.epoch();
-    let remote = &shared.desk.stats.remote;
+    let remote = &shared.commands.stats.remote;
     let stale = if shared.remote { remote.stale().map(|age| age.as_secs_f64()) } else { Some(0.0) };
     json!({
         "kind": if shared.remote { "etcd" } else { "embedded" },
@@ -54,18 +54,18 @@ fn source(shared: &Shared) -> Value {
         "staleSeconds": stale,
         "objects": epoch.feed.snapshot().total(),
         "unreadable": epoch.feed.unreadable_total(),
-        "failed": shared.desk.stats.failed.load(std::sync::atomic::Ordering::Relaxed),
+        "failed": shared.commands.stats.failed.load(std::sync::atomic::Ordering::Relaxed),
     })
 }
 
 fn window(shared: &Shared) -> Value {
     let epoch = shared.app.epoch();
     let oldest = epoch.feed.oldest();
-    let age = oldest.map(|(_, arrived)| shared.desk.clock.now().since(arrived).as_secs_f64());
+    let age = oldest.map(|(_, arrived)| shared.commands.clock.now().since(arrived).as_secs_f64());
     json!({
         "events": epoch.feed.window(),
         "eventsMax": shared.facts.ring.events,
-        "bytes": shared.desk.stats.window_bytes.load(std::sync::atomic::Ordering::Relaxed),
+        "bytes": shared.commands.stats.window_bytes.load(std::sync::atomic::Ordering::Relaxed),
         "bytesMax": epoch.feed.window_bytes_max(),
         // null: the window is empty.
         "oldestRevision": oldest.map(|(revision, _)| revision.get()),
@@ -82,22 +82,22 @@ fn memory(shared: &Shared) -> Value {
 }
 
 fn shards(shared: &Shared) -> Vec<Value> {
-    let now = shared.desk.clock.now();
-    let of = |(number, door): (usize, &super::handoff::Door)| {
-        let stats = door.stats.load();
-        let (events, ns) = door.tally.lag();
+    let now = shared.commands.clock.now();
+    let of = |(number, handle): (usize, &super::handoff::ShardHandle)| {
+        let stats = handle.stats.load();
+        let (events, ns) = handle.tally.lag();
         json!({
             "number": number,
             "watchers": stats.watchers,
             "live": stats.live,
             "behind": stats.watchers.saturating_sub(stats.live),
-            "blocked": door.tally.blocked.load(std::sync::atomic::Ordering::Relaxed),
+            "blocked": handle.tally.blocked.load(std::sync::atomic::Ordering::Relaxed),
             "classes": stats.classes,
-            "revision": door.tally.revision.load(std::sync::atomic::Ordering::Relaxed),
+            "revision": handle.tally.revision.load(std::sync::atomic::Ordering::Relaxed),
             "lagEvents": events,
             "lagSeconds": std::time::Duration::from_nanos(ns).as_secs_f64(),
-            "lastTurnSecondsAgo": now.since(door.tally.last_turn()).as_secs_f64(),
+            "lastTurnSecondsAgo": now.since(handle.tally.last_turn()).as_secs_f64(),
         })
     };
-    shared.doors.0.iter().enumerate().map(of).collect()
+    shared.handles.0.iter().enumerate().map(of).collect()
 }

@@ -47,7 +47,7 @@ pub(super) struct Transport {
 }
 
 /// What of a transport leaves for a shard: all but the socket.
-pub(super) type Keys = Option<Box<Session>>;
+pub(super) type TlsSession = Option<Box<Session>>;
 
 impl Transport {
     /// Bytes as they are.
@@ -56,7 +56,7 @@ impl Transport {
     }
 
     /// A connection that was a watch's. `owed`: wire bytes that its socket did not take yet.
-    pub(super) const fn again(stream: TcpStream, tls: Keys, owed: Vec<u8>) -> Self {
+    pub(super) const fn again(stream: TcpStream, tls: TlsSession, owed: Vec<u8>) -> Self {
         Self { stream, tls, owed }
     }
 
@@ -194,7 +194,7 @@ impl Transport {
     }
 
     /// Lets go of the socket, which lives on in a duplicate. What goes with it.
-    pub(super) fn into_keys(self) -> Keys {
+    pub(super) fn into_keys(self) -> TlsSession {
         self.tls
     }
 

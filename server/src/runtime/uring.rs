@@ -30,7 +30,7 @@ const POLLRDHUP: u32 = 0x2000;
 
 /// What a socket can tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum Readiness {
     /// The peer hung up, or the connection broke.
     Gone,
     /// There is room for bytes again.
@@ -39,7 +39,7 @@ pub(super) enum Told {
     Readable,
 }
 
-impl Told {
+impl Readiness {
     const fn number(self) -> u64 {
         match self {
             Self::Gone => 0,
@@ -63,7 +63,7 @@ pub(super) enum Owner {
     /// The watch in this slot with this generation, of which [`GENERATION_BITS`] count.
     Watch(usize, u32),
     /// A socket that is on its way out, by its ticket.
-    Leaver(u32),
+    LingeringSocket(u32),
 }
 
 impl Owner {
@@ -81,10 +81,10 @@ const SLOT_OF_LEAVERS: u64 = 0xffff_ffff;
 const NOBODY: u64 = u64::MAX;
 
 /// The name of a poll: a slot, 30 bits of a generation, and what is polled for.
-const fn name(owner: Owner, what: Told) -> u64 {
+const fn name(owner: Owner, what: Readiness) -> u64 {
     let (slot, generation) = match owner {
         Owner::Watch(slot, generation) => (slot as u64, generation),
-        Owner::Leaver(ticket) => (SLOT_OF_LEAVERS, ticket),
+        Owner::LingeringSocket(ticket) => (SLOT_OF_LEAVERS, ticket),
     };
     slot << 32 | ((generation & GENERATION_BITS) as u64) << 2 | what.number()
 }
@@ -104,18 +104,18 @@ impl Polls {
     }
 
     /// Asks once for `what` of `fd`, the socket of `owner`. [`Polls::submit`] before `fd` is closed.
-    pub(super) fn watch(&mut self, owner: Owner, fd: BorrowedFd<'_>, what: Told) {
+    pub(super) fn watch(&mut self, owner: Owner, fd: BorrowedFd<'_>, what: Readiness) {
         let mask = match what {
-            Told::Gone => POLLRDHUP,
-            Told::Writable => POLLOUT,
-            Told::Readable => POLLIN | POLLRDHUP,
+            Readiness::Gone => POLLRDHUP,
+            Readiness::Writable => POLLOUT,
+            Readiness::Readable => POLLIN | POLLRDHUP,
         };
         let poll = opcode::PollAdd::new(types::Fd(fd.as_raw_fd()), mask | POLLERR | POLLHUP).build();
         self.push(&poll.user_data(name(owner, what)));
     }
 
     /// Takes back what was asked for, so that the kernel lets go of the socket.
-    pub(super) fn forget(&mut self, owner: Owner, what: Told) {
+    pub(super) fn forget(&mut self, owner: Owner, what: Readiness) {
         self.push(&opcode::AsyncCancel::new(name(owner, what)).build().user_data(NOBODY));
     }
 
@@ -130,7 +130,7 @@ impl Polls {
 
     /// Calls `visit` for what was told since the last time. The last argument is false for a poll that failed: nobody
     /// polls for that any more.
-    pub(super) fn reap(&mut self, mut visit: impl FnMut(Owner, Told, bool)) {
+    pub(super) fn reap(&mut self, mut visit: impl FnMut(Owner, Readiness, bool)) {
         loop {
             for completion in self.ring.completion() {
                 let name = completion.user_data();
@@ -139,10 +139,10 @@ impl Polls {
                 }
                 let generation = u32::try_from((name >> 2) & u64::from(GENERATION_BITS)).expect("30 bits");
                 let owner = match name >> 32 {
-                    SLOT_OF_LEAVERS => Owner::Leaver(generation),
+                    SLOT_OF_LEAVERS => Owner::LingeringSocket(generation),
                     slot => Owner::Watch(usize::try_from(slot).expect("it was a slot"), generation),
                 };
-                visit(owner, Told::of_number(name), completion.result() >= 0);
+                visit(owner, Readiness::of_number(name), completion.result() >= 0);
             }
             if !self.ring.submission().cq_overflow() {
                 return;
@@ -186,14 +186,19 @@ mod tests {
 
     #[test]
     fn names_are_told_apart() {
-        let owners =
-            [Owner::Watch(0, 0), Owner::Watch(1, 0), Owner::Watch(0, 1), Owner::Leaver(0), Owner::Leaver(1)];
-        let tolds = [Told::Gone, Told::Writable, Told::Readable];
+        let owners = [
+            Owner::Watch(0, 0),
+            Owner::Watch(1, 0),
+            Owner::Watch(0, 1),
+            Owner::LingeringSocket(0),
+            Owner::LingeringSocket(1),
+        ];
+        let tolds = [Readiness::Gone, Readiness::Writable, Readiness::Readable];
         let names: std::collections::HashSet<u64> =
             owners.iter().flat_map(|owner| tolds.map(|told| name(*owner, told))).collect();
         assert_eq!(names.len(), owners.len() * tolds.len());
         // The last ticket of all asks for nothing that bears nobody's name.
-        assert!(tolds.iter().all(|told| name(Owner::Leaver(GENERATION_BITS), *told) != NOBODY));
-        assert!(tolds.iter().all(|told| Told::of_number(told.number()) == *told));
+        assert!(tolds.iter().all(|told| name(Owner::LingeringSocket(GENERATION_BITS), *told) != NOBODY));
+        assert!(tolds.iter().all(|told| Readiness::of_number(told.number()) == *told));
     }
 }

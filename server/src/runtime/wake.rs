@@ -1,4 +1,5 @@
-//! Waking a shard: from another thread through an eventfd, and only when it sleeps; from its own thread for nothing.
+//! Wakes a shard: from another thread through an eventfd, and only when the shard sleeps. Wakeups within its own thread need no
+//! system call.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -9,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 
 use rustix::event::{EventfdFlags, eventfd};
 
-/// A bell that any thread may ring.
+/// Wakes a shard's thread; any thread may call it.
 #[derive(Debug)]
 pub(super) struct Wake {
     eventfd: OwnedFd,
@@ -24,27 +25,27 @@ impl Wake {
 
     /// Wakes the shard, if it sleeps or is about to. Whatever the caller wrote before is seen by the shard.
     pub(super) fn wake(&self) {
-        // Pairs with the fence in `lie_down`: either we see that it lies down, or it sees what we wrote.
+        // Pairs with the fence in `prepare_sleep`: either we see that it is about to sleep, or it sees what we wrote.
         fence(Ordering::SeqCst);
         if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::AcqRel) {
             self.ring();
         }
     }
 
-    /// Rings, whether the shard sleeps or not.
+    /// Writes the eventfd, whether the shard sleeps or not.
     pub(super) fn ring(&self) {
         // The counter would have to reach 2^64 to refuse.
         let _ = rustix::io::write(&self.eventfd, &1_u64.to_ne_bytes());
     }
 
-    /// Says that the shard is about to sleep. It looks at its work once more behind this, and then waits.
-    pub(super) fn lie_down(&self) {
+    /// Says that the shard is about to sleep. It looks at its work once more after this, and then waits.
+    pub(super) fn prepare_sleep(&self) {
         self.asleep.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 
-    /// Says that the shard is awake.
-    pub(super) fn get_up(&self) {
+    /// Says that the shard does not sleep.
+    pub(super) fn cancel_sleep(&self) {
         self.asleep.store(false, Ordering::Relaxed);
     }
 
@@ -53,72 +54,72 @@ impl Wake {
     }
 }
 
-/// A bell within one thread.
+/// A notification within one thread: one task waits for it.
 #[derive(Debug, Default)]
-pub(super) struct Bell {
-    rung: Cell<bool>,
+pub(super) struct Notify {
+    notified: Cell<bool>,
     waker: RefCell<Option<Waker>>,
 }
 
-impl Bell {
-    /// Rings: the one who waits, or the next who does, goes on.
+impl Notify {
+    /// Notifies the task that waits, or the next one that does.
     pub(super) fn ring(&self) {
-        self.rung.set(true);
+        self.notified.set(true);
         if let Some(waker) = self.waker.borrow_mut().take() {
             waker.wake();
         }
     }
 
-    /// Waits for it to ring. One waiter at a time.
-    pub(super) const fn rung(&self) -> Rung<'_> {
-        Rung { bell: self }
+    /// Waits for the notification. One task at a time.
+    pub(super) const fn notified(&self) -> Notified<'_> {
+        Notified { notify: self }
     }
 }
 
-/// See [`Bell::rung`].
+/// See [`Notify::notified`].
 #[derive(Debug)]
-pub(super) struct Rung<'a> {
-    bell: &'a Bell,
+pub(super) struct Notified<'a> {
+    notify: &'a Notify,
 }
 
-impl Future for Rung<'_> {
+impl Future for Notified<'_> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        if self.bell.rung.take() {
+        if self.notify.notified.take() {
             return Poll::Ready(());
         }
-        *self.bell.waker.borrow_mut() = Some(context.waker().clone());
+        *self.notify.waker.borrow_mut() = Some(context.waker().clone());
         Poll::Pending
     }
 }
 
-/// One answer that one task waits for.
+/// A value that is sent once to one task.
 #[derive(Debug)]
-pub(super) struct Promise<T> {
+pub(super) struct Oneshot<T> {
     value: RefCell<Option<T>>,
-    bell: Bell,
+    notify: Notify,
 }
 
-impl<T> Promise<T> {
+impl<T> Oneshot<T> {
     pub(super) fn new() -> Self {
-        Self { value: RefCell::new(None), bell: Bell::default() }
+        Self { value: RefCell::new(None), notify: Notify::default() }
     }
 
-    /// Gives the answer.
-    pub(super) fn fulfil(&self, value: T) {
+    /// Sends the value.
+    pub(super) fn send(&self, value: T) {
         *self.value.borrow_mut() = Some(value);
-        self.bell.ring();
+        self.notify.ring();
     }
 
-    /// Waits for the answer.
-    pub(super) async fn fulfilled(&self) -> T {
+    /// Waits for the value.
+    pub(super) async fn received(&self) -> T {
         loop {
             let value = self.value.borrow_mut().take();
             if let Some(value) = value {
                 return value;
             }
-            self.bell.rung().await;
+            self.notify.notified().await;
         }
     }
 }

@@ -23,7 +23,7 @@ use rustix::net::{SendFlags, send};
 
 use super::super::serve::Wire;
 use super::session::Stand;
-use super::transport::Keys;
+use super::transport::TlsSession;
 use crate::wire::websocket::Reading;
 use crate::wire::{gzip, http1, websocket};
 
@@ -55,7 +55,7 @@ impl SharedBuffers {
 #[derive(Debug)]
 pub(super) struct Wrap {
     coding: Coding,
-    tls: Keys,
+    tls: TlsSession,
     tail: Tail,
     /// What the client said behind its request, when it is read and this is not its place.
     kept: Vec<u8>,
@@ -92,7 +92,7 @@ pub(super) enum Wrapped {
 
 impl Wrap {
     /// The wrap of a watch that begins; `None`: its bytes go out as they are.
-    pub(super) fn new(wire: &Wire, tls: Keys) -> Option<Box<Self>> {
+    pub(super) fn new(wire: &Wire, tls: TlsSession) -> Option<Box<Self>> {
         let coding = match wire {
             Wire::Chunked if tls.is_none() => return None,
             Wire::Chunked => Coding::Chunks,
@@ -241,7 +241,7 @@ impl Wrap {
     }
 
     /// What the next request needs: the keys, wire bytes that go first, and what the client said already.
-    pub(super) fn into_parts(self) -> (Keys, Vec<u8>, Vec<u8>) {
+    pub(super) fn into_parts(self) -> (TlsSession, Vec<u8>, Vec<u8>) {
         let Tail { mut bytes, sent } = self.tail;
         bytes.drain(..sent);
         (self.tls, bytes, self.kept)

@@ -6,8 +6,8 @@
 use std::time::SystemTime;
 
 use super::app::App;
-use super::host::Whole;
-use super::reply::{Spelling, whole};
+use super::host::FullBody;
+use super::reply::{ResponseFormat, whole};
 use crate::auth::credentials::Presented;
 use crate::auth::{Access, Identity, Visitor};
 use crate::http::go_quote;
@@ -50,7 +50,7 @@ pub fn admit(
     certificate: Option<&[u8]>,
     now: SystemTime,
     known: &mut dyn FnMut(&Identity),
-) -> Result<Box<Admitted>, Box<Whole>> {
+) -> Result<Box<Admitted>, Box<FullBody>> {
     let target = route::target_of(&head.path);
     let query = Query::parse(&head.query);
     let layout = query.as_ref().map_or(Layout::Compact, |query| query.layout(head.user_agent.as_deref()));
@@ -85,7 +85,7 @@ pub fn admit_operator(
     certificate: Option<&[u8]>,
     now: SystemTime,
     known: &mut dyn FnMut(&Identity),
-) -> Result<(), Box<Whole>> {
+) -> Result<(), Box<FullBody>> {
     if matches!(head.path.first().map(String::as_str), Some("livez" | "readyz" | "healthz")) {
         return Ok(());
     }
@@ -149,9 +149,9 @@ pub(super) fn check(app: &App, visitor: &Visitor, access: &Access) -> Result<(),
     if app.guard().allows(visitor, access) { Ok(()) } else { Err(access.forbidden(&visitor.identity.name)) }
 }
 
-fn spelled(head: &RequestHead, layout: Layout, status: &Status) -> Whole {
-    let spelling = Spelling::of_errors(head.accept.as_deref(), layout);
+fn spelled(head: &RequestHead, layout: Layout, status: &Status) -> FullBody {
+    let spelling = ResponseFormat::of_errors(head.accept.as_deref(), layout);
     // As kube-apiserver: a name that somebody made up stands in it.
     let nosniff = status.code() == 403;
-    Whole { nosniff, ..whole(status.code(), spelling.content_type(), spelling.spell_status(status)) }
+    FullBody { nosniff, ..whole(status.code(), spelling.content_type(), spelling.spell_status(status)) }
 }

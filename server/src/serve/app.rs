@@ -13,7 +13,7 @@ use crate::api::resources::Registry;
 use crate::auth::Guard;
 use crate::http::host::{Hosts, name_of};
 use crate::http::route::Target;
-use crate::source::desk::Desk;
+use crate::source::command_queue::CommandQueue;
 use crate::source::epoch::{Epoch, Epochs};
 use crate::tls::Current;
 use bytes::Bytes;
@@ -27,7 +27,7 @@ pub enum Life {
     /// Everything is served.
     Serving,
     /// The server is about to end, and says so to who asks whether it is ready. Everything is served still.
-    Leaving,
+    Lingering,
     /// The server ends: new requests get 429 with `Retry-After`, so that clients go elsewhere.
     Closing,
 }
@@ -67,14 +67,14 @@ impl Stalls {
 #[derive(Clone, Debug)]
 pub struct Freshness {
     /// Tells how old it is.
-    pub desk: Arc<Desk>,
+    pub commands: Arc<CommandQueue>,
     /// Older than this the server is not ready.
     pub limit: Duration,
 }
 
 impl Freshness {
     fn holds(&self) -> bool {
-        self.desk.stats.remote.stale().is_some_and(|age| age <= self.limit)
+        self.commands.stats.remote.stale().is_some_and(|age| age <= self.limit)
     }
 }
 
@@ -182,7 +182,7 @@ impl App {
             // Between two epochs it is as at the start.
             1 if !self.epochs.current().is_ready() => Life::Starting,
             1 => Life::Serving,
-            2 => Life::Leaving,
+            2 => Life::Lingering,
             _ => Life::Closing,
         }
     }
@@ -190,7 +190,7 @@ impl App {
     /// Whether the server ends, or is about to.
     #[must_use]
     pub fn is_leaving(&self) -> bool {
-        self.life.load(Ordering::Acquire) >= Life::Leaving as u8
+        self.life.load(Ordering::Acquire) >= Life::Lingering as u8
     }
 
     /// Goes on to `life`; going back does nothing.

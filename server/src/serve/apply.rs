@@ -14,8 +14,8 @@ use super::update::{self, Owned};
 use super::write::ATTEMPTS_MAX;
 use super::{Call, Host, Part, Reply, create};
 use crate::api::{merge, yaml};
-use crate::http::about::Verb;
 use crate::http::options::{OptionsError, WriteKind, WriteOptions};
+use crate::http::request_info::Verb;
 use crate::http::shown;
 use crate::http::status::{Cause, Status};
 

@@ -37,7 +37,7 @@ pub(super) async fn delete<H: Host>(call: &Call<'_, H>, body: &Bytes) -> Result<
                 Ok(_) | Err(_) => {}
             }
         }
-        call.host.breathe().await;
+        call.host.yield_now().await;
     }
     page.reply(call).await
 }

@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use crate::api::resources::{ApiResource, Registry};
 use crate::api::table;
-use crate::http::accept::{Form, MetaVersion};
+use crate::http::negotiation::{Form, MetaVersion};
 use crate::http::options::IncludeObject;
 use crate::wire::http1::CHUNKED;
 

@@ -8,7 +8,7 @@ use std::io::Write;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use super::host::{Host, Pieces, Reply, Whole};
+use super::host::{FullBody, Host, Reply, StreamingBody};
 use super::reply;
 
 /// Replies up to here are sent as they are (apiserver `responsewriters`: `defaultGzipThresholdBytes`).
@@ -24,34 +24,34 @@ fn encoder() -> GzEncoder<Vec<u8>> {
 
 /// Compresses a whole reply that is long enough; any other stays as it is.
 pub(super) async fn shrink<H: Host>(host: &H, reply: Reply) -> Reply {
-    let Reply::Whole(whole) = reply else { return reply };
+    let Reply::FullBody(whole) = reply else { return reply };
     if whole.body.len() <= WHOLE_BYTES_MIN || whole.content_encoding.is_some() {
-        return Reply::Whole(whole);
+        return Reply::FullBody(whole);
     }
     let mut encoder = encoder();
     for slice in whole.body.chunks(SLICE_BYTES) {
         if encoder.write_all(slice).is_err() {
-            return Reply::Whole(whole);
+            return Reply::FullBody(whole);
         }
-        host.breathe().await;
+        host.yield_now().await;
     }
-    let Ok(body) = encoder.finish() else { return Reply::Whole(whole) };
+    let Ok(body) = encoder.finish() else { return Reply::FullBody(whole) };
     let vary = if whole.vary.is_some() { "Accept, Accept-Encoding" } else { "Accept-Encoding" };
-    Reply::Whole(Whole { body: body.into(), content_encoding: Some("gzip"), vary: Some(vary), ..whole })
+    Reply::FullBody(FullBody { body: body.into(), content_encoding: Some("gzip"), vary: Some(vary), ..whole })
 }
 
 /// A long list, compressed: whole when no more than `whole_max` bytes are left of it, else in pieces.
-pub(super) async fn pieces<H: Host>(host: &H, inner: Box<dyn Pieces>, whole_max: usize) -> Reply {
+pub(super) async fn pieces<H: Host>(host: &H, inner: Box<dyn StreamingBody>, whole_max: usize) -> Reply {
     let mut gzip = Gzip { inner, encoder: Some(encoder()), raw: Vec::new(), ready: Vec::new() };
     let mut begun = Vec::new();
     while gzip.next(&mut begun) {
         if begun.len() > whole_max {
             gzip.ready = begun;
-            return Reply::Pieces(Box::new(gzip));
+            return Reply::StreamingBody(Box::new(gzip));
         }
-        host.breathe().await;
+        host.yield_now().await;
     }
-    Reply::Whole(Whole {
+    Reply::FullBody(FullBody {
         content_encoding: Some("gzip"),
         vary: Some("Accept-Encoding"),
         ..reply::whole(200, gzip.content_type(), begun.into())
@@ -60,7 +60,7 @@ pub(super) async fn pieces<H: Host>(host: &H, inner: Box<dyn Pieces>, whole_max:
 
 /// Pieces on their way through the compressor.
 struct Gzip {
-    inner: Box<dyn Pieces>,
+    inner: Box<dyn StreamingBody>,
     /// `None` once its end was written.
     encoder: Option<GzEncoder<Vec<u8>>>,
     /// A piece as it came; kept for its memory.
@@ -69,7 +69,7 @@ struct Gzip {
     ready: Vec<u8>,
 }
 
-impl Pieces for Gzip {
+impl StreamingBody for Gzip {
     fn next(&mut self, out: &mut Vec<u8>) -> bool {
         if !self.ready.is_empty() {
             out.append(&mut std::mem::take(&mut self.ready));

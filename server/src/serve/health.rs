@@ -1,7 +1,7 @@
 //! `/livez`, `/readyz` and `/healthz`, in the words of kube-apiserver (apiserver `server/healthz`, recording 19).
 
 use super::app::{App, Life};
-use super::host::{Reply, Whole};
+use super::host::{FullBody, Reply};
 use super::reply;
 use crate::http::options::Query;
 use crate::http::response::TEXT;
@@ -53,10 +53,10 @@ fn one(app: &App, check: Check, part: &str) -> Reply {
         return reply::page_not_found();
     }
     if passes(app, part) {
-        Reply::Whole(reply::whole(200, TEXT, "ok".into()))
+        Reply::FullBody(reply::whole(200, TEXT, "ok".into()))
     } else {
         let body = format!("internal server error: {part} has not passed yet\n");
-        Reply::Whole(Whole { nosniff: true, ..reply::whole(code(part), TEXT, body.into()) })
+        Reply::FullBody(FullBody { nosniff: true, ..reply::whole(code(part), TEXT, body.into()) })
     }
 }
 
@@ -94,5 +94,5 @@ pub(super) fn handle(app: &App, check: Check, sub: Option<&str>, query: &Query) 
         (None, true) => (200, format!("{lines}{name} check passed\n")),
         (None, false) => (200, "ok".to_owned()),
     };
-    Reply::Whole(Whole { nosniff: true, ..reply::whole(code, TEXT, body.into()) })
+    Reply::FullBody(FullBody { nosniff: true, ..reply::whole(code, TEXT, body.into()) })
 }

@@ -14,7 +14,7 @@ use revcast_engine::revision::Revision;
 use revcast_engine::selector::Selector;
 use revcast_engine::{Object, Scope, Start};
 
-use crate::auth::{Identity, Pass};
+use crate::auth::{Authorization, Identity};
 use crate::http::response::Caching;
 use crate::http::status::Status;
 use crate::http::websocket::Handshake;
@@ -72,7 +72,7 @@ pub trait Host {
     async fn get(&self, key: &Key) -> Result<Option<Arc<Object>>, SourceError>;
 
     /// Lets the other work of the shard go first. A handler that looks at many objects calls it every few thousand.
-    async fn breathe(&self) {}
+    async fn yield_now(&self) {}
 
     /// Wall time.
     fn wall(&self) -> SystemTime;
@@ -83,7 +83,7 @@ pub trait Host {
 
 /// An answer that is there whole.
 #[derive(Clone, Debug)]
-pub struct Whole {
+pub struct FullBody {
     /// The status code.
     pub code: u16,
     /// `Content-Type`.
@@ -109,7 +109,7 @@ pub struct Whole {
 }
 
 /// An answer that is made piece by piece while it is sent: a long list.
-pub trait Pieces {
+pub trait StreamingBody {
     /// Appends the next piece (some tens of KiB) to `out`. False when there is none left and nothing was appended.
     ///
     /// A piece may be empty though more follow: a selector that passes over many objects gives way to other work.
@@ -158,7 +158,7 @@ impl Wire {
 
 /// A watch that is to begin: everything the shard needs but the clock.
 #[derive(Clone, Debug)]
-pub struct Wish {
+pub struct WatchRequest {
     /// Which objects.
     pub scope: Scope,
     /// Which of them.
@@ -178,26 +178,26 @@ pub struct Wish {
     /// Who asks, where that was proven.
     pub user: Option<Arc<Identity>>,
     /// By what right it is begun; `None`: by one that cannot change.
-    pub pass: Option<Box<Pass>>,
+    pub pass: Option<Box<Authorization>>,
 }
 
 /// What a handler gives back.
 pub enum Reply {
     /// Whole.
-    Whole(Whole),
+    FullBody(FullBody),
     /// A list in pieces: 200.
-    Pieces(Box<dyn Pieces>),
+    StreamingBody(Box<dyn StreamingBody>),
     /// A stream that is a Status in an ERROR event and the end: 200, or 101.
     Refused(Status, Wire),
     /// A watch.
-    Watch(Wish),
+    Watch(WatchRequest),
 }
 
 impl std::fmt::Debug for Reply {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Whole(whole) => whole.fmt(f),
-            Self::Pieces(_) => f.write_str("Pieces"),
+            Self::FullBody(whole) => whole.fmt(f),
+            Self::StreamingBody(_) => f.write_str("Pieces"),
             Self::Refused(status, wire) => f.debug_tuple("Refused").field(status).field(wire).finish(),
             Self::Watch(wish) => wish.fmt(f),
         }

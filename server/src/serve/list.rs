@@ -13,9 +13,9 @@ use revcast_engine::{Object, Scope};
 use serde_json::{Value, json};
 
 use super::encode::{self, Shape};
-use super::reply::Spelling;
+use super::reply::ResponseFormat;
 use super::select::Choice;
-use super::{Call, Host, Pieces, Reply, get, gzip, reply};
+use super::{Call, Host, Reply, StreamingBody, get, gzip, reply};
 use crate::api::resources::{ApiResource, Registry};
 use crate::api::table::{self, Printer};
 use crate::http::continuation::{Continuation, PageRevision};
@@ -181,7 +181,7 @@ impl Page {
             }
             scanned += 1;
             if scanned.is_multiple_of(SCAN_MAX) {
-                call.host.breathe().await;
+                call.host.yield_now().await;
             }
         }
         if !more {
@@ -197,7 +197,7 @@ impl Page {
                     for _ in objects.by_ref().take(REMAINING_MAX) {
                         remaining += 1;
                         if remaining.is_multiple_of(SCAN_MAX) {
-                            call.host.breathe().await;
+                            call.host.yield_now().await;
                         }
                     }
                     (remaining <= REMAINING_MAX).then_some(remaining)
@@ -243,16 +243,16 @@ impl Page {
             if body.len() > short {
                 break;
             }
-            call.host.breathe().await;
+            call.host.yield_now().await;
         }
         if body.len() <= WHOLE_BYTES_MAX {
-            return Ok(Reply::Whole(reply::whole(200, call.spelling.content_type(), body.into())));
+            return Ok(Reply::FullBody(reply::whole(200, call.spelling.content_type(), body.into())));
         }
         let zipped = call.head.accepts_gzip() && body.len() > short;
         writer.ready = body;
-        let pieces: Box<dyn Pieces> = Box::new(writer);
+        let pieces: Box<dyn StreamingBody> = Box::new(writer);
         if !zipped {
-            return Ok(Reply::Pieces(pieces));
+            return Ok(Reply::StreamingBody(pieces));
         }
         Ok(gzip::pieces(call.host, pieces, WHOLE_BYTES_MAX).await)
     }
@@ -269,11 +269,11 @@ enum Pen {
 }
 
 impl Pen {
-    fn of(spelling: Spelling) -> Self {
+    fn of(spelling: ResponseFormat) -> Self {
         match spelling {
-            Spelling::Json(Layout::Compact) => Self::Compact,
-            Spelling::Json(Layout::Pretty) => Self::Indented(Indent::default()),
-            Spelling::Yaml => Self::Yaml,
+            ResponseFormat::Json(Layout::Compact) => Self::Compact,
+            ResponseFormat::Json(Layout::Pretty) => Self::Indented(Indent::default()),
+            ResponseFormat::Yaml => Self::Yaml,
         }
     }
 }
@@ -302,7 +302,7 @@ struct ListWriter {
     ready: Vec<u8>,
 }
 
-impl Pieces for ListWriter {
+impl StreamingBody for ListWriter {
     fn next(&mut self, out: &mut Vec<u8>) -> bool {
         if !self.ready.is_empty() {
             out.append(&mut std::mem::take(&mut self.ready));

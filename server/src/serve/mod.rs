@@ -46,22 +46,22 @@ use revcast_engine::resource::Resource;
 pub use admit::{Admitted, admit, admit_operator};
 pub use app::{App, Freshness, Life};
 pub use encode::Encoder;
-pub use host::{Host, Newest, Pieces, Reply, Whole, Wire, Wish, WriteError, Written};
+pub use host::{FullBody, Host, Newest, Reply, StreamingBody, WatchRequest, Wire, WriteError, Written};
 pub use patch::strategic;
 
 use crate::api::openapi;
 use crate::api::resources::ApiResource;
 use crate::api::table::Printer;
-use crate::http::about::Verb;
-use crate::http::accept::{self, DiscoveryForm, Form, Media};
+use crate::http::negotiation::{self, DiscoveryForm, Form, Media};
 use crate::http::options::{CollectionRead, IncludeObject, OptionsError, Query, WatchOptions};
 use crate::http::request::{Method, RequestHead};
+use crate::http::request_info::Verb;
 use crate::http::response::JSON;
 use crate::http::route::{ResourcePath, RouteError, Target};
 use crate::http::status::{GroupResource, Layout, Status};
 use crate::source::epoch::Epoch;
 use encode::Shape;
-use reply::Spelling;
+use reply::ResponseFormat;
 
 /// Answers one request that was let in. `body` is whole and decoded.
 pub async fn handle<H: Host>(
@@ -78,7 +78,7 @@ pub async fn handle<H: Host>(
 async fn answer<H: Host>(app: &App, host: &H, head: &RequestHead, admitted: &Admitted, body: Bytes) -> Reply {
     let query = &admitted.query;
     let layout = query.layout(head.user_agent.as_deref());
-    let errors = Spelling::of_errors(head.accept.as_deref(), layout);
+    let errors = ResponseFormat::of_errors(head.accept.as_deref(), layout);
     let request = Request { app, host, head, admitted, query, layout, errors };
     let target = match &admitted.target {
         Ok(target) => target.clone(),
@@ -98,13 +98,13 @@ struct Request<'a, H> {
     admitted: &'a Admitted,
     query: &'a Query,
     layout: Layout,
-    errors: Spelling,
+    errors: ResponseFormat,
 }
 
 impl<'a, H: Host> Request<'a, H> {
     async fn answer(&self, target: Target, body: Bytes) -> Result<Reply, Status> {
         match target {
-            Target::Root => Ok(Reply::Whole(reply::whole(200, JSON, self.app.root.clone()))),
+            Target::Root => Ok(Reply::FullBody(reply::whole(200, JSON, self.app.root.clone()))),
             Target::Api => self.discovery("/api"),
             Target::Apis => self.discovery("/apis"),
             Target::ApiGroup(group) => self.plain_discovery(&format!("/apis/{group}")),
@@ -221,7 +221,7 @@ impl<'a, H: Host> Request<'a, H> {
 
     fn discovery(&self, path: &str) -> Result<Reply, Status> {
         let (form, media) =
-            accept::negotiate_discovery(self.head.accept.as_deref()).map_err(|e| e.status())?;
+            negotiation::negotiate_discovery(self.head.accept.as_deref()).map_err(|e| e.status())?;
         let document = self.app.discovery.get(path, form).ok_or_else(Status::unknown_resource)?;
         Ok(reply::document(document, media, self.head.if_none_match.as_deref(), true))
     }
@@ -231,21 +231,22 @@ impl<'a, H: Host> Request<'a, H> {
             return Ok(reply::page_not_found());
         };
         // What is no list of groups has one form; aggregated ones in the header mean nothing here.
-        let (_, media) = accept::negotiate_discovery(self.head.accept.as_deref()).map_err(|e| e.status())?;
+        let (_, media) =
+            negotiation::negotiate_discovery(self.head.accept.as_deref()).map_err(|e| e.status())?;
         Ok(reply::document(document, media, self.head.if_none_match.as_deref(), false))
     }
 
     fn openapi(&self, path: &str) -> Result<Reply, Status> {
         let Some(document) = self.app.openapi.get(path) else { return Ok(reply::page_not_found()) };
         // Some of these are long, and no client is known to ask for them in YAML.
-        accept::negotiate_document(self.head.accept.as_deref()).map_err(|e| e.status())?;
+        negotiation::negotiate_document(self.head.accept.as_deref()).map_err(|e| e.status())?;
         Ok(reply::document(document, Media::Json, self.head.if_none_match.as_deref(), false))
     }
 
     fn openapi_v2(&self) -> Result<Reply, Status> {
         let asked = self.head.accept.as_deref();
         if !asked.is_some_and(openapi::wants_protobuf) {
-            accept::negotiate_document(asked).map_err(|e| e.status())?;
+            negotiation::negotiate_document(asked).map_err(|e| e.status())?;
         }
         let document = self.app.openapi.v2(asked);
         Ok(reply::document(document, Media::Json, self.head.if_none_match.as_deref(), true))
@@ -272,8 +273,8 @@ impl<'a, H: Host> Request<'a, H> {
         let epoch = self.app.epoch();
         match self.app.life() {
             Life::Starting => return Err(Status::initializing(1)),
-            Life::Serving | Life::Leaving if !epoch.is_ready() => return Err(Status::initializing(1)),
-            Life::Serving | Life::Leaving => {}
+            Life::Serving | Life::Lingering if !epoch.is_ready() => return Err(Status::initializing(1)),
+            Life::Serving | Life::Lingering => {}
             Life::Closing => {
                 let why = "the server is closing: try again, another instance will answer".to_owned();
                 return Err(Status::too_many_requests(why, 5));
@@ -282,7 +283,7 @@ impl<'a, H: Host> Request<'a, H> {
         if namespace.is_some() && !resource.namespaced {
             return Err(Status::unknown_resource());
         }
-        let agreed = accept::negotiate(self.head.accept.as_deref()).map_err(|e| e.status())?;
+        let agreed = negotiation::negotiate(self.head.accept.as_deref()).map_err(|e| e.status())?;
         let include = match agreed.form {
             Form::Table(_) => IncludeObject::parse(self.query).map_err(OptionsError::status)?,
             Form::Object | Form::Metadata(_) | Form::MetadataList(_) => IncludeObject::default(),
@@ -294,7 +295,7 @@ impl<'a, H: Host> Request<'a, H> {
             head: self.head,
             admitted: self.admitted,
             query: self.query,
-            spelling: Spelling::of(agreed, self.layout),
+            spelling: ResponseFormat::of(agreed, self.layout),
             form: agreed.form,
             shape: Shape::new(agreed.form, include),
             resource,
@@ -321,7 +322,7 @@ struct Call<'a, H> {
     head: &'a RequestHead,
     admitted: &'a Admitted,
     query: &'a Query,
-    spelling: Spelling,
+    spelling: ResponseFormat,
     form: Form,
     shape: Shape,
     resource: &'a ApiResource,
@@ -402,7 +403,7 @@ impl<H: Host> Call<'_, H> {
         let json = escape::escaped(json);
         let mut out = Vec::with_capacity(json.len() + 1);
         self.shape.append(&mut out, self.resource, &json, self.now_seconds(), true);
-        Reply::Whole(reply::whole(code, self.spelling.content_type(), self.spelling.spell(out)))
+        Reply::FullBody(reply::whole(code, self.spelling.content_type(), self.spelling.spell(out)))
     }
 }
 

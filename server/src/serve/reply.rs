@@ -2,18 +2,18 @@
 
 use bytes::Bytes;
 
-use super::host::{Reply, Whole};
+use super::host::{FullBody, Reply};
 use crate::api::discovery::Document;
-use crate::http::accept::{self, Agreed, Media};
 use crate::http::indent;
+use crate::http::negotiation::{self, Agreed, Media};
 use crate::http::response::{Caching, JSON, PAGE_NOT_FOUND, TEXT, YAML};
 use crate::http::status::{Layout, Status};
 use crate::http::websocket::{self, HandshakeError};
 use crate::http::yaml;
 
 /// A body with the headers that all have.
-pub(super) const fn whole(code: u16, content_type: &'static str, body: Bytes) -> Whole {
-    Whole {
+pub(super) const fn whole(code: u16, content_type: &'static str, body: Bytes) -> FullBody {
+    FullBody {
         code,
         content_type,
         body,
@@ -30,14 +30,14 @@ pub(super) const fn whole(code: u16, content_type: &'static str, body: Bytes) ->
 
 /// How an answer is spelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Spelling {
+pub(super) enum ResponseFormat {
     /// JSON.
     Json(Layout),
     /// YAML.
     Yaml,
 }
 
-impl Spelling {
+impl ResponseFormat {
     /// What was agreed on; `layout` is what the query and the client's name ask for.
     pub(super) fn of(agreed: Agreed, layout: Layout) -> Self {
         match agreed.media {
@@ -48,7 +48,8 @@ impl Spelling {
 
     /// Of errors, which are JSON for people when the client takes nothing that they could be.
     pub(super) fn of_errors(accept: Option<&str>, layout: Layout) -> Self {
-        accept::negotiate_error(accept).map_or(Self::Json(Layout::Pretty), |agreed| Self::of(agreed, layout))
+        negotiation::negotiate_error(accept)
+            .map_or(Self::Json(Layout::Pretty), |agreed| Self::of(agreed, layout))
     }
 
     pub(super) const fn content_type(self) -> &'static str {
@@ -82,31 +83,34 @@ impl Spelling {
 }
 
 /// A `Status` and its code.
-pub(super) fn status(status: &Status, spelling: Spelling) -> Reply {
-    Reply::Whole(Whole {
+pub(super) fn status(status: &Status, spelling: ResponseFormat) -> Reply {
+    Reply::FullBody(FullBody {
         retry_after_seconds: status.retry_after_seconds(),
         ..whole(status.code(), spelling.content_type(), spelling.spell_status(status))
     })
 }
 
 /// 405, with the methods that would do.
-pub(super) fn method_not_allowed(allow: &'static str, spelling: Spelling) -> Reply {
+pub(super) fn method_not_allowed(allow: &'static str, spelling: ResponseFormat) -> Reply {
     let status = Status::method_not_allowed();
     let body = spelling.spell_status(&status);
-    Reply::Whole(Whole { allow: Some(allow), ..whole(status.code(), spelling.content_type(), body) })
+    Reply::FullBody(FullBody { allow: Some(allow), ..whole(status.code(), spelling.content_type(), body) })
 }
 
 /// 400 for a WebSocket that cannot be opened.
-pub(super) fn bad_handshake(error: HandshakeError, spelling: Spelling) -> Reply {
+pub(super) fn bad_handshake(error: HandshakeError, spelling: ResponseFormat) -> Reply {
     let status = error.status();
     let body = spelling.spell_status(&status);
     let version = (error == HandshakeError::Version).then_some(websocket::VERSION);
-    Reply::Whole(Whole { websocket_version: version, ..whole(status.code(), spelling.content_type(), body) })
+    Reply::FullBody(FullBody {
+        websocket_version: version,
+        ..whole(status.code(), spelling.content_type(), body)
+    })
 }
 
 /// 404 for a path that means nothing (recording 12).
 pub(super) fn page_not_found() -> Reply {
-    Reply::Whole(Whole { nosniff: true, ..whole(404, TEXT, Bytes::from_static(PAGE_NOT_FOUND)) })
+    Reply::FullBody(FullBody { nosniff: true, ..whole(404, TEXT, Bytes::from_static(PAGE_NOT_FOUND)) })
 }
 
 /// A document that never changes; 304 when the client has it already.
@@ -125,7 +129,7 @@ pub(super) fn document(
         Media::Yaml => (yaml::from_json(&document.body).into(), YAML),
     };
     let caching = if document.etag.is_some() { Caching::Public } else { Caching::Private };
-    Reply::Whole(Whole {
+    Reply::FullBody(FullBody {
         vary: varies.then_some("Accept"),
         etag: document.etag.clone(),
         caching,

@@ -8,8 +8,8 @@ use revcast_engine::Start;
 
 use super::encode::Shape;
 use super::select::{self, Choice};
-use super::{Call, Host, Reply, Wire, Wish, reply};
-use crate::http::accept;
+use super::{Call, Host, Reply, WatchRequest, Wire, reply};
+use crate::http::negotiation;
 use crate::http::options::{Freshness, IncludeObject, OptionsError, WatchOptions, WatchStart, WatchTimeout};
 use crate::http::status::Status;
 use crate::http::websocket::{Handshake, HandshakeError};
@@ -63,7 +63,7 @@ pub(super) async fn handle<H: Host>(
             Start::After(revision)
         }
     };
-    Ok(Reply::Watch(Wish {
+    Ok(Reply::Watch(WatchRequest {
         scope: choice.scope,
         selector: choice.selector,
         encoding: shape.encoding(),
@@ -93,7 +93,7 @@ fn wire<H: Host>(call: &Call<'_, H>, options: &WatchOptions) -> Result<Wire, Han
 
 /// The shape of a stream's objects: what is asked for in JSON, which alone has streams (recording 17).
 fn stream_shape<H: Host>(call: &Call<'_, H>) -> Result<Shape, Status> {
-    let agreed = accept::negotiate_stream(call.head.accept.as_deref()).map_err(|e| e.status())?;
+    let agreed = negotiation::negotiate_stream(call.head.accept.as_deref()).map_err(|e| e.status())?;
     if agreed.form == call.form {
         return Ok(call.shape);
     }

@@ -3,7 +3,7 @@
 //! Owns the types of a write and its answers, shared by every source. Never decodes an object, never waits and reads
 //! no clock: wall time is an argument, because a lease must outlive the process that granted it.
 
-pub mod desk;
+pub mod command_queue;
 pub mod embedded;
 pub mod engine;
 pub mod epoch;

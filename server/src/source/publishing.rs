@@ -13,10 +13,10 @@ use revcast_engine::change::Batch;
 use revcast_engine::key::Key;
 use revcast_engine::revision::Revision;
 
-use super::desk::{Answer, Asker, Command, Desk, Shards, SourceStats};
+use super::command_queue::{Answer, Asker, Command, CommandQueue, Shards, SourceStats};
 use super::embedded::{CompactError, Progress, Recovery, Store};
 use super::{StorageError, TxnError, WallTime};
-use crate::vital::Vital;
+use crate::abort_on_panic::AbortOnPanic;
 
 /// Writes that share one flush.
 const GROUP_MAX: usize = 256;
@@ -70,19 +70,19 @@ pub fn replay(recovery: &Recovery, publisher: &mut Publisher) -> Result<(), Stri
 pub fn start(
     store: Store,
     publisher: Publisher,
-    desk: Arc<Desk>,
+    commands: Arc<CommandQueue>,
     shards: Arc<dyn Shards>,
     compact_interval: Option<Duration>,
 ) -> std::io::Result<JoinHandle<()>> {
     std::thread::Builder::new().name("publisher".into()).spawn(move || {
-        let _vital = Vital("the publisher's thread");
+        let _vital = AbortOnPanic("the publisher's thread");
         let thread = std::thread::current();
-        desk.sit(move || thread.unpark());
+        commands.set_waker(move || thread.unpark());
         let next_compaction = compact_interval.map(|interval| Instant::now() + interval);
         let mut thread = Publishing {
             store,
             publisher,
-            desk,
+            commands,
             shards,
             compact_interval,
             next_compaction,
@@ -103,7 +103,7 @@ struct Pending {
 struct Publishing {
     store: Store,
     publisher: Publisher,
-    desk: Arc<Desk>,
+    commands: Arc<CommandQueue>,
     shards: Arc<dyn Shards>,
     compact_interval: Option<Duration>,
     next_compaction: Option<Instant>,
@@ -116,21 +116,21 @@ struct Publishing {
 impl Publishing {
     fn run(&mut self) {
         loop {
-            let closing = self.desk.is_closing();
+            let closing = self.commands.is_closing();
             while self.group.len() < GROUP_MAX
-                && let Some(command) = self.desk.take()
+                && let Some(command) = self.commands.take()
             {
                 self.group.push(command);
             }
             let expired = self.due_leases();
-            self.publisher.set_arrival(self.desk.clock.now());
+            self.publisher.set_arrival(self.commands.clock.now());
             let worked = !self.group.is_empty() || !expired.is_empty();
             if worked {
                 self.commit(expired);
             }
             // Memory may have become scarce since.
             if self.publisher.trim() {
-                self.desk.stats.window_bytes.store(self.publisher.window_bytes(), Ordering::Relaxed);
+                self.commands.stats.window_bytes.store(self.publisher.window_bytes(), Ordering::Relaxed);
                 self.shards.published();
             }
             let compacted = self.compact_some();
@@ -150,9 +150,9 @@ impl Publishing {
         if !self.publisher.should_wait(weight) {
             return;
         }
-        self.desk.stats.backlogged.fetch_add(1, Ordering::Relaxed);
+        self.commands.stats.backlogged.fetch_add(1, Ordering::Relaxed);
         self.show();
-        while self.publisher.should_wait(weight) && !self.desk.is_closing() {
+        while self.publisher.should_wait(weight) && !self.commands.is_closing() {
             std::thread::park_timeout(BACKLOG_POLL);
         }
     }
@@ -160,7 +160,7 @@ impl Publishing {
     /// Makes what the publisher took visible.
     fn show(&mut self) {
         self.publisher.publish();
-        self.desk.stats.window_bytes.store(self.publisher.window_bytes(), Ordering::Relaxed);
+        self.commands.stats.window_bytes.store(self.publisher.window_bytes(), Ordering::Relaxed);
         self.shards.published();
     }
 
@@ -175,7 +175,7 @@ impl Publishing {
     /// Applies the group, makes it durable, makes it visible, and answers: in this order.
     fn commit(&mut self, expired: Vec<Batch>) {
         let now = wall_now();
-        let stats = &self.desk.stats;
+        let stats = &self.commands.stats;
         let expirations = expired.len() as u64;
         let mut batches = expired;
         let mut pending = Vec::new();
@@ -270,9 +270,9 @@ impl Publishing {
         let unanswered = take_refused(&mut answers, None);
         debug_assert!(unanswered.is_none(), "every batch was published");
         self.show();
-        let stats = &self.desk.stats;
+        let stats = &self.commands.stats;
         if !batches.is_empty() {
-            stats.publishing.observe(self.desk.clock.now().since(arrived));
+            stats.publishing.observe(self.commands.clock.now().since(arrived));
         }
         let written = answers.iter().filter(|(_, answer)| matches!(answer, Answer::Written(..))).count();
         stats.writes.fetch_add(written as u64, Ordering::Relaxed);
@@ -292,16 +292,16 @@ impl Publishing {
                 Ok(()) => self.compacting = true,
                 // Nothing was forgotten since.
                 Err(CompactError::Compacted { .. } | CompactError::Future { .. }) => {}
-                Err(CompactError::Storage(error)) => note_disk(&self.desk.stats, Some(&error)),
+                Err(CompactError::Storage(error)) => note_disk(&self.commands.stats, Some(&error)),
             }
         }
         if !self.compacting {
             return false;
         }
         let step = self.store.compact_step(now);
-        note_disk(&self.desk.stats, step.as_ref().err());
+        note_disk(&self.commands.stats, step.as_ref().err());
         let compacted = self.store.compacted();
-        self.desk.stats.compacted.store(compacted.get(), Ordering::Relaxed);
+        self.commands.stats.compacted.store(compacted.get(), Ordering::Relaxed);
         self.answer_compacted(compacted);
         self.compacting = matches!(step, Ok(Progress::More));
         if let Err(error) = step {

@@ -22,7 +22,7 @@ use serde_json::value::RawValue;
 use self::cells::Cells;
 use self::columns::Column;
 use super::resources::ApiResource;
-use crate::http::accept::MetaVersion;
+use crate::http::negotiation::MetaVersion;
 use crate::http::options::IncludeObject;
 
 /// How the objects of a resource are shown. Chosen once, when the registry is made.

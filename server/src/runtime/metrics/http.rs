@@ -7,8 +7,8 @@ use revcast_engine::histogram::Histogram;
 
 use super::page::{Kind, Page};
 use crate::durations::{Durations, add};
-use crate::http::about::Verb;
-use crate::runtime::handoff::Door;
+use crate::http::request_info::Verb;
+use crate::runtime::handoff::ShardHandle;
 
 /// The codes that are told apart; any other is `other`. 0: the connection broke before there was a reply.
 const CODES: [(u16, &str); 32] = [
@@ -63,8 +63,8 @@ impl Requests {
     }
 }
 
-pub(super) fn render(page: &mut Page, doors: &[Door]) {
-    let all = || doors.iter().map(|door| &door.tally.requests);
+pub(super) fn render(page: &mut Page, handles: &[ShardHandle]) {
+    let all = || handles.iter().map(|handle| &handle.tally.requests);
     let sums = Verb::ALL
         .iter()
         .flat_map(|verb| CODES.iter().enumerate().map(move |(at, (_, code))| (*verb, *code, at)));

@@ -7,9 +7,9 @@ use crate::runtime::local::Shared;
 
 /// Bytes by kind, in the order in which they are told.
 pub(in crate::runtime) fn kinds(shared: &Shared) -> [(&'static str, u64); 4] {
-    let tallies = || shared.doors.0.iter().map(|door| &door.tally);
+    let tallies = || shared.handles.0.iter().map(|handle| &handle.tally);
     [
-        ("window", shared.desk.stats.window_bytes.load(Ordering::Relaxed)),
+        ("window", shared.commands.stats.window_bytes.load(Ordering::Relaxed)),
         ("index", shared.app.epoch().feed.snapshot().bytes()),
         ("watchers", tallies().map(|tally| tally.watchers_bytes.load(Ordering::Relaxed)).sum()),
         ("pages", tallies().map(|tally| tally.pages_bytes.load(Ordering::Relaxed)).sum()),

@@ -29,8 +29,8 @@ pub(super) fn render(shared: &Shared, form: Form) -> String {
     shards::render(&mut page, shared);
     window::render(&mut page, shared);
     source::render(&mut page, shared);
-    http::render(&mut page, &shared.doors.0);
-    connections::render(&mut page, &shared.doors.0);
+    http::render(&mut page, &shared.handles.0);
+    connections::render(&mut page, &shared.handles.0);
     page.counter(
         "revcast_panics_total",
         "Requests that panicked.",
@@ -45,7 +45,11 @@ pub(super) fn render(shared: &Shared, form: Form) -> String {
     let (written, dropped) = shared.facts.audit.as_ref().map_or((0, 0), crate::audit::Audit::counts);
     page.counter("revcast_audit_lines_total", "Lines of the audit log that were written.", written);
     page.counter("revcast_audit_lines_dropped_total", "Lines of the audit log that were lost.", dropped);
-    page.gauge("revcast_uptime_seconds", "Since the server started.", shared.desk.clock.elapsed().as_secs());
+    page.gauge(
+        "revcast_uptime_seconds",
+        "Since the server started.",
+        shared.commands.clock.elapsed().as_secs(),
+    );
     page.each(
         Kind::Gauge,
         "revcast_build_info",
@@ -53,6 +57,6 @@ pub(super) fn render(shared: &Shared, form: Form) -> String {
         "version",
         [(env!("CARGO_PKG_VERSION"), 1)],
     );
-    process::render(&mut page, shared.desk.clock);
+    process::render(&mut page, shared.commands.clock);
     page.finish()
 }

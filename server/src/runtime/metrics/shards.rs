@@ -9,16 +9,16 @@ use revcast_engine::histogram::Histogram;
 use super::page::{Kind, Page, seconds};
 use super::tally::Ending;
 use crate::durations::Durations;
-use crate::runtime::handoff::Door;
+use crate::runtime::handoff::ShardHandle;
 use crate::runtime::local::Shared;
 
 pub(super) fn render(page: &mut Page, shared: &Shared) {
-    let doors = &shared.doors.0;
-    let numbers: Vec<String> = (0..doors.len()).map(|number| number.to_string()).collect();
+    let handles = &shared.handles.0;
+    let numbers: Vec<String> = (0..handles.len()).map(|number| number.to_string()).collect();
     let of_engine =
-        Engine { numbers: &numbers, shards: doors.iter().map(|door| door.stats.load()).collect() };
+        Engine { numbers: &numbers, shards: handles.iter().map(|handle| handle.stats.load()).collect() };
     of_engine.render(page);
-    own(page, &numbers, doors);
+    own(page, &numbers, handles);
     page.gauge("revcast_watchers_max", "Watches that may be open.", shared.watchers_max);
     stages(page, shared);
 }
@@ -69,24 +69,24 @@ impl Engine<'_> {
 }
 
 /// What the shards' threads count beside their engines.
-fn own(page: &mut Page, numbers: &[String], doors: &[Door]) {
+fn own(page: &mut Page, numbers: &[String], handles: &[ShardHandle]) {
     let help = "Watchers whose sockets are full; looked at once a second.";
-    let load = |door: &Door| door.tally.blocked.load(Ordering::Relaxed);
-    each_door(page, Kind::Gauge, "revcast_watchers_blocked", help, (numbers, doors), load);
+    let load = |handle: &ShardHandle| handle.tally.blocked.load(Ordering::Relaxed);
+    each_door(page, Kind::Gauge, "revcast_watchers_blocked", help, (numbers, handles), load);
     let help = "Events that the slowest watcher has not been sent or passed over; looked at once a second.";
     let name = "revcast_slowest_watcher_lag_events";
-    each_door(page, Kind::Gauge, name, help, (numbers, doors), |door| door.tally.lag().0);
+    each_door(page, Kind::Gauge, name, help, (numbers, handles), |handle| handle.tally.lag().0);
     let help = "How long ago the source had the first of those events.";
     let name = "revcast_slowest_watcher_lag_seconds";
-    each_door(page, Kind::Gauge, name, help, (numbers, doors), |door| seconds(door.tally.lag().1));
+    each_door(page, Kind::Gauge, name, help, (numbers, handles), |handle| seconds(handle.tally.lag().1));
     let help = "Time lent to watchers behind while newer events waited.";
-    let lent = |door: &Door| seconds(door.tally.lent_ns.load(Ordering::Relaxed));
-    each_door(page, Kind::Counter, "revcast_budget_lent_seconds_total", help, (numbers, doors), lent);
+    let lent = |handle: &ShardHandle| seconds(handle.tally.lent_ns.load(Ordering::Relaxed));
+    each_door(page, Kind::Counter, "revcast_budget_lent_seconds_total", help, (numbers, handles), lent);
     let help = "Of it the time that was used; more than was lent when a last page overdrew it.";
-    let used = |door: &Door| seconds(door.tally.used_ns.load(Ordering::Relaxed));
-    each_door(page, Kind::Counter, "revcast_budget_used_seconds_total", help, (numbers, doors), used);
+    let used = |handle: &ShardHandle| seconds(handle.tally.used_ns.load(Ordering::Relaxed));
+    each_door(page, Kind::Counter, "revcast_budget_used_seconds_total", help, (numbers, handles), used);
     let ended = |ending: Ending| -> u64 {
-        doors.iter().map(|door| door.tally.ended[ending as usize].load(Ordering::Relaxed)).sum()
+        handles.iter().map(|handle| handle.tally.ended[ending as usize].load(Ordering::Relaxed)).sum()
     };
     page.each(
         Kind::Counter,
@@ -102,32 +102,32 @@ fn each_door<V: Display>(
     kind: Kind,
     name: &str,
     help: &str,
-    (numbers, doors): (&[String], &[Door]),
-    read: impl Fn(&Door) -> V,
+    (numbers, handles): (&[String], &[ShardHandle]),
+    read: impl Fn(&ShardHandle) -> V,
 ) {
-    let values = numbers.iter().zip(doors);
-    page.each(kind, name, help, "shard", values.map(|(number, door)| (number.as_str(), read(door))));
+    let values = numbers.iter().zip(handles);
+    page.each(kind, name, help, "shard", values.map(|(number, handle)| (number.as_str(), read(handle))));
 }
 
 /// From the source to the last watcher, over all shards.
 fn stages(page: &mut Page, shared: &Shared) {
-    let all = |read: fn(&Door) -> &Durations| {
-        shared.doors.0.iter().fold(Histogram::default(), |sum, door| sum.plus(&read(door).load()))
+    let all = |read: fn(&ShardHandle) -> &Durations| {
+        shared.handles.0.iter().fold(Histogram::default(), |sum, handle| sum.plus(&read(handle).load()))
     };
     page.histograms(
         "revcast_stage_duration_seconds",
         "From when the source had a change to: ring (visible to shards), first_write and last_write of its round.",
         "stage",
         [
-            ("ring", shared.desk.stats.publishing.load()),
-            ("first_write", all(|door| &door.tally.first_write)),
-            ("last_write", all(|door| &door.tally.last_write)),
+            ("ring", shared.commands.stats.publishing.load()),
+            ("first_write", all(|handle| &handle.tally.first_write)),
+            ("last_write", all(|handle| &handle.tally.last_write)),
         ],
     );
     page.histograms(
         "revcast_event_loop_delay_seconds",
         "Between two turns of a shard that has work.",
         "",
-        [("", all(|door| &door.tally.turn_delay))],
+        [("", all(|handle| &handle.tally.turn_delay))],
     );
 }

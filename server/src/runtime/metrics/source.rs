@@ -16,7 +16,7 @@ fn truth(flag: &AtomicBool) -> u64 {
 }
 
 pub(super) fn render(page: &mut Page, shared: &Shared) {
-    let stats = &shared.desk.stats;
+    let stats = &shared.commands.stats;
     page.counter("revcast_writes_total", "Transactions made.", read(&stats.writes));
     page.counter("revcast_writes_refused_total", "Transactions refused.", read(&stats.refused));
     page.counter(
@@ -47,7 +47,7 @@ pub(super) fn render(page: &mut Page, shared: &Shared) {
 /// What there is to tell of a source elsewhere.
 fn elsewhere(page: &mut Page, shared: &Shared) {
     let epoch = shared.app.epoch();
-    let stats = &shared.desk.stats.remote;
+    let stats = &shared.commands.stats.remote;
     // The embedded store publishes before it answers a writer.
     let stale = if shared.remote { stats.stale().map_or(f64::NAN, |age| age.as_secs_f64()) } else { 0.0 };
     page.gauge(

@@ -13,12 +13,12 @@ use serde_json::Value;
 use super::*;
 use crate::api::resources::Registry;
 use crate::config::SendMode;
-use crate::http::about::Verb;
-use crate::runtime::crowd::{Crowd, Limits};
-use crate::runtime::handoff::Doors;
+use crate::http::request_info::Verb;
+use crate::runtime::admission::{Admission, Limits};
+use crate::runtime::handoff::ShardHandles;
 use crate::runtime::local::Facts;
 use crate::serve::{App, Encoder};
-use crate::source::desk::Desk;
+use crate::source::command_queue::CommandQueue;
 use crate::source::engine::Engine;
 use crate::source::epoch::{Epoch, Epochs};
 
@@ -47,12 +47,12 @@ fn shared() -> Shared {
     };
     Shared {
         app: App::new(registry, epochs, "127.0.0.1:1", Duration::from_secs(60)),
-        desk: Desk::new(),
-        doors: Doors::new(2).expect("eventfds"),
+        commands: CommandQueue::new(),
+        handles: ShardHandles::new(2).expect("eventfds"),
         watchers_max: 7,
         drain_grace: Duration::ZERO,
         limits,
-        crowd: Crowd::new(&limits),
+        admission: Admission::new(&limits),
         memory: crate::runtime::memory::Memory::new(Some(1 << 30)),
         panics: AtomicU64::new(0),
         tls: None,
@@ -187,7 +187,7 @@ fn expressions(value: &Value, name: &str, found: &mut Vec<String>) {
 #[test]
 fn counts_reach_the_page() {
     let shared = shared();
-    let [one, two] = &*shared.doors.0 else { panic!("two shards") };
+    let [one, two] = &*shared.handles.0 else { panic!("two shards") };
     one.tally.requests.count(Verb::Watch, 200, Duration::from_millis(3));
     two.tally.requests.count(Verb::Watch, 200, Duration::from_millis(30));
     two.tally.requests.count(Verb::Create, 799, Duration::from_millis(1));

@@ -35,13 +35,13 @@ pub(super) fn render(page: &mut Page, shared: &Shared) {
     page.gauge(
         "revcast_window_bytes",
         "Bytes of frames that the ring keeps.",
-        shared.desk.stats.window_bytes.load(Ordering::Relaxed),
+        shared.commands.stats.window_bytes.load(Ordering::Relaxed),
     );
     page.gauge("revcast_window_bytes_max", "Bytes that it may keep now.", feed.window_bytes_max());
     page.gauge(
         "revcast_window_age_seconds",
         "How far the window reaches back: the age of its oldest event, counted from the start at most.",
-        oldest.map_or(0.0, |(_, arrived)| shared.desk.clock.now().since(arrived).as_secs_f64()),
+        oldest.map_or(0.0, |(_, arrived)| shared.commands.clock.now().since(arrived).as_secs_f64()),
     );
     page.gauge("revcast_objects", "Objects in the index.", feed.snapshot().total());
     page.gauge(

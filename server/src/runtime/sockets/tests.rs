@@ -79,7 +79,8 @@ impl Stand {
             };
             let id = stand.shard.subscribe(wish, Tick::ZERO);
             let fd = socket.into();
-            let arrived = Arrived { fd, leftover: Vec::new(), keep_alive: true, wrap: None, seat: None };
+            let arrived =
+                Arrived { fd, leftover: Vec::new(), keep_alive: true, wrap: None, watch_permit: None };
             stand.sockets.insert(id, arrived);
             stand.clients.push(client);
         }
@@ -104,8 +105,8 @@ impl Stand {
     fn turn_all(&mut self) {
         loop {
             self.sockets.reap(Tick::ZERO, |id, news| match news {
-                News::Writable => self.shard.writable(id),
-                News::Gone { .. } => panic!("nobody hangs up"),
+                SocketEvent::Writable => self.shard.writable(id),
+                SocketEvent::Gone { .. } => panic!("nobody hangs up"),
             });
             let turn = self.shard.turn(&mut self.sockets, Tick::ZERO);
             self.sockets.submit();

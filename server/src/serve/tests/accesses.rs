@@ -365,5 +365,5 @@ fn no_stream_outlives_the_proof_of_who_asks() {
     world.host.later.set(129);
     assert_eq!(watch("").wish().timeout, Duration::from_secs(1));
     world.host.later.set(130);
-    assert!(matches!(watch("").reply, Reply::Whole(whole) if whole.code == 401));
+    assert!(matches!(watch("").reply, Reply::FullBody(whole) if whole.code == 401));
 }

@@ -15,8 +15,8 @@ fn kind(got: &Got) -> String {
 
 fn content_type(got: &Got) -> &'static str {
     match &got.reply {
-        Reply::Whole(whole) => whole.content_type,
-        Reply::Pieces(pieces) => pieces.content_type(),
+        Reply::FullBody(whole) => whole.content_type,
+        Reply::StreamingBody(pieces) => pieces.content_type(),
         Reply::Refused(..) | Reply::Watch(_) => "application/json",
     }
 }
@@ -298,8 +298,8 @@ fn long_replies_are_compressed_for_who_takes_it() {
     };
     let gzip = ("Accept-Encoding", "gzip");
     let coding = |got: &Got| match &got.reply {
-        Reply::Whole(whole) => (whole.content_encoding, whole.vary),
-        Reply::Pieces(pieces) => (pieces.is_gzip().then_some("gzip"), None),
+        Reply::FullBody(whole) => (whole.content_encoding, whole.vary),
+        Reply::StreamingBody(pieces) => (pieces.is_gzip().then_some("gzip"), None),
         Reply::Refused(..) | Reply::Watch(_) => (None, None),
     };
     // Recording 18: short ones do not even vary.
@@ -344,10 +344,10 @@ fn long_replies_are_compressed_for_who_takes_it() {
     }
     for accept in ["application/json", YAML] {
         let zipped = ask(CONFIG_MAPS, &[gzip, ("Accept", accept)]);
-        assert!(matches!(&zipped.reply, Reply::Pieces(pieces) if pieces.is_gzip()));
+        assert!(matches!(&zipped.reply, Reply::StreamingBody(pieces) if pieces.is_gzip()));
         assert_eq!(zipped.body, ask(CONFIG_MAPS, &[("Accept", accept)]).body);
     }
     // A list between the lengths is in pieces, as it is.
     let middle = ask(&format!("{CONFIG_MAPS}?fieldSelector=metadata.name%3Dn3"), &[gzip]);
-    assert!(matches!(&middle.reply, Reply::Pieces(pieces) if !pieces.is_gzip()));
+    assert!(matches!(&middle.reply, Reply::StreamingBody(pieces) if !pieces.is_gzip()));
 }

@@ -145,9 +145,9 @@ fn long_lists_come_in_pieces_of_one_state() {
         world.config_map(&format!("cm{i:03}"), &value);
     }
     let mut got = world.ask(&Ask::new("GET", "/version"));
-    assert!(matches!(got.reply, Reply::Whole(_)));
+    assert!(matches!(got.reply, Reply::FullBody(_)));
     got = world.get(CONFIG_MAPS);
-    assert!(matches!(got.reply, Reply::Pieces(_)));
+    assert!(matches!(got.reply, Reply::StreamingBody(_)));
     assert_eq!(names(&got.json()).len(), 300);
     assert!(got.body.ends_with("]}\n"));
 
@@ -155,7 +155,7 @@ fn long_lists_come_in_pieces_of_one_state() {
     let head = head(&format!("GET {CONFIG_MAPS} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
     let admitted =
         super::super::admit(&world.app, &head, None, world.host.wall(), &mut |_| {}).expect("all may");
-    let Reply::Pieces(mut pieces) =
+    let Reply::StreamingBody(mut pieces) =
         super::run(super::super::handle(&world.app, &world.host, &head, &admitted, bytes::Bytes::new()))
     else {
         panic!("a long list comes in pieces")
@@ -178,10 +178,10 @@ fn long_lists_come_in_pieces_of_one_state() {
     let mut old = Ask::new("GET", CONFIG_MAPS);
     old.http = "HTTP/1.0";
     let old = world.ask(&old);
-    assert!(matches!(old.reply, Reply::Pieces(_)), "nobody gets a long list whole");
+    assert!(matches!(old.reply, Reply::StreamingBody(_)), "nobody gets a long list whole");
     assert_eq!(old.body, world.get(CONFIG_MAPS).body);
     let pretty = world.get(&format!("{CONFIG_MAPS}?pretty=true"));
-    assert!(matches!(pretty.reply, Reply::Pieces(_)));
+    assert!(matches!(pretty.reply, Reply::StreamingBody(_)));
     let value: Value = pretty.json();
     assert_eq!(value, old.json());
     assert_eq!(pretty.body.as_bytes(), serde_json::to_vec_pretty(&value).unwrap());

@@ -34,7 +34,7 @@ use serde_json::Value;
 
 use super::app::{App, Life};
 use super::encode::Encoder;
-use super::host::{Host, Newest, Reply, Wish, WriteError, Written};
+use super::host::{Host, Newest, Reply, WatchRequest, WriteError, Written};
 use crate::api::resources::{Declaration, Registry};
 use crate::http::request::{Parsed, parse_head};
 use crate::source::embedded::{Store, StoreConfig};
@@ -140,13 +140,13 @@ impl Got {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
     }
 
-    fn wish(self) -> Wish {
+    fn wish(self) -> WatchRequest {
         let Reply::Watch(wish) = self.reply else { panic!("no watch but {:?} {}", self.reply, self.body) };
         wish
     }
 
-    fn whole(&self) -> &super::Whole {
-        let Reply::Whole(whole) = &self.reply else { panic!("not whole: {:?}", self.reply) };
+    fn whole(&self) -> &super::FullBody {
+        let Reply::FullBody(whole) = &self.reply else { panic!("not whole: {:?}", self.reply) };
         whole
     }
 
@@ -249,11 +249,11 @@ impl World {
         let Ok(Parsed::Complete { head, .. }) = parse_head(head.as_bytes()) else { panic!("{head}") };
         let mut reply = match super::admit(&self.app, &head, None, self.host.wall(), &mut |_| {}) {
             Ok(admitted) => run(super::handle(&self.app, &self.host, &head, &admitted, ask.body.clone())),
-            Err(whole) => Reply::Whole(*whole),
+            Err(whole) => Reply::FullBody(*whole),
         };
         let (code, body) = match &mut reply {
-            Reply::Whole(whole) => (whole.code, whole.body.to_vec()),
-            Reply::Pieces(pieces) => {
+            Reply::FullBody(whole) => (whole.code, whole.body.to_vec()),
+            Reply::StreamingBody(pieces) => {
                 let mut out = Vec::new();
                 while pieces.next(&mut out) {}
                 (200, out)
@@ -263,8 +263,8 @@ impl World {
             }
             Reply::Watch(_) => (200, Vec::new()),
         };
-        let zipped = matches!(&reply, Reply::Whole(whole) if whole.content_encoding.is_some())
-            || matches!(&reply, Reply::Pieces(pieces) if pieces.is_gzip());
+        let zipped = matches!(&reply, Reply::FullBody(whole) if whole.content_encoding.is_some())
+            || matches!(&reply, Reply::StreamingBody(pieces) if pieces.is_gzip());
         let body = if zipped { unzip(&body) } else { body };
         Got { code, body: String::from_utf8(body).unwrap(), reply }
     }

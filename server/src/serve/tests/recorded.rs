@@ -72,11 +72,11 @@ fn replay(world: &World, recording: &str, keep: impl Fn(&Exchange) -> bool) -> u
         ask.headers.extend(exchange.agent.as_deref().map(|agent| ("User-Agent", agent)));
         let got = world.ask(&ask);
         assert_eq!((got.code, got.body.as_str()), (exchange.code, exchange.body.as_str()), "{exchange:?}");
-        if let super::Reply::Whole(whole) = &got.reply {
+        if let super::Reply::FullBody(whole) = &got.reply {
             assert_eq!(whole.retry_after_seconds, exchange.retry_after, "{exchange:?}");
         }
         if exchange.method == "GET" {
-            let whole = matches!(got.reply, super::Reply::Whole(_));
+            let whole = matches!(got.reply, super::Reply::FullBody(_));
             assert_eq!(whole, exchange.length.is_some() || exchange.code != 200, "{exchange:?}");
         }
         compared += 1;
@@ -202,5 +202,5 @@ fn tables_are_as_recorded() {
     world.publish(104, r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"x","namespace":"t2"}}"#);
     let got = world.get_as(&table.target, table.accept.as_deref().unwrap());
     assert_eq!(got.body, table.body);
-    assert!(matches!(got.reply, super::Reply::Pieces(_)));
+    assert!(matches!(got.reply, super::Reply::StreamingBody(_)));
 }

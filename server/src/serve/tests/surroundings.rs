@@ -99,7 +99,7 @@ fn health() {
     world.app.stalls().note(255, false);
     assert_eq!(world.get("/readyz").body, "ok");
     // About to go: everything is served still.
-    for life in [Life::Leaving, Life::Closing] {
+    for life in [Life::Lingering, Life::Closing] {
         assert_eq!(world.get(CONFIG_MAPS).code, 200);
         world.app.advance(life);
         let closing = world.get("/readyz");

@@ -17,7 +17,7 @@ use revcast_engine::index::Snapshot;
 use revcast_engine::key::Key;
 use revcast_engine::revision::Revision;
 
-use super::ground::Ground;
+use super::context::EtcdContext;
 use super::link::Miss;
 use super::load::{Listing, pages};
 use super::pager::PAGE_BYTES_MAX;
@@ -49,13 +49,13 @@ pub(super) enum Compared {
 /// # Errors
 /// etcd does not tell its state now.
 pub(super) async fn compare(
-    ground: &Ground,
+    context: &EtcdContext,
     snapshot: &Arc<Snapshot>,
     cluster: u64,
 ) -> Result<Compared, SourceError> {
     let last = snapshot.revision();
     for at in [last, last.next()] {
-        match compare_at(ground, snapshot, cluster, at).await {
+        match compare_at(context, snapshot, cluster, at).await {
             // A watch from the next revision on is still possible when that is the oldest one.
             Err(error) if is_compacted(&error) => {}
             found => return found,
@@ -71,7 +71,7 @@ fn is_compacted(error: &SourceError) -> bool {
 /// Compares with the state at a revision, which is the snapshot's or the next one. What is missing at the next one is counted:
 /// that may have changed or deleted it.
 async fn compare_at(
-    ground: &Ground,
+    context: &EtcdContext,
     snapshot: &Arc<Snapshot>,
     cluster: u64,
     at: Revision,
@@ -81,8 +81,8 @@ async fn compare_at(
     let mut newest: BinaryHeap<Reverse<(Revision, Key)>> = BinaryHeap::new();
     let weight = snapshot.bytes() / snapshot.total().max(1) as u64;
     let listing = Listing::of_keys(at, weight);
-    let listed = pages(ground, listing, |listed| {
-        let Some(key) = ground.layout.to_key(&listed.key) else { return };
+    let listed = pages(context, listing, |listed| {
+        let Some(key) = context.layout.to_key(&listed.key) else { return };
         if listed.revision > last {
             return;
         }
@@ -110,7 +110,7 @@ async fn compare_at(
         return Ok(Compared::Differs(differs));
     }
     let keys = newest.into_sorted_vec().into_iter().map(|Reverse((_, key))| key).collect();
-    let compared = compare_values(ground, snapshot, keys, at).await?;
+    let compared = compare_values(context, snapshot, keys, at).await?;
     let is_owed = missing > 0 && compared == Compared::Same;
     Ok(if is_owed { Compared::SameIfNextChanges(missing) } else { compared })
 }
@@ -118,7 +118,7 @@ async fn compare_at(
 /// Compares the values of some keys, the newest first, whose revisions are the same. What is too much at once is asked for in
 /// parts.
 async fn compare_values(
-    ground: &Ground,
+    context: &EtcdContext,
     snapshot: &Arc<Snapshot>,
     keys: Vec<Key>,
     at: Revision,
@@ -136,8 +136,8 @@ async fn compare_values(
         }
     }
     in_parts(&wanted, async |part| {
-        let answer = values(ground, part, at).await?;
-        Ok(first_other(ground, part, answer.op_responses()).map_or(Compared::Same, |other| {
+        let answer = values(context, part, at).await?;
+        Ok(first_other(context, part, answer.op_responses()).map_or(Compared::Same, |other| {
             let (path, revision) = (other.key().path(), other.revision());
             Compared::Differs(format!("the value of {path} at revision {revision}"))
         }))
@@ -168,15 +168,15 @@ async fn in_parts<T>(
 }
 
 /// Reads the values of some objects, all at one revision.
-async fn values(ground: &Ground, objects: &[&Arc<Object>], at: Revision) -> Result<TxnResponse, Miss> {
+async fn values(context: &EtcdContext, objects: &[&Arc<Object>], at: Revision) -> Result<TxnResponse, Miss> {
     let get = GetOptions::new().with_revision(number_of(at));
     let gets: Vec<TxnOp> = objects
         .iter()
-        .map(|object| TxnOp::get(ground.layout.to_etcd(object.key()), Some(get.clone())))
+        .map(|object| TxnOp::get(context.layout.to_etcd(object.key()), Some(get.clone())))
         .collect();
     let bytes: usize = objects.iter().map(|object| object.json().len()).sum();
     let bytes_max = PAGE_BYTES_MAX.max(4 * bytes);
-    let answer = ground.calls.read_large(VALUES_WITHIN, |client| async move {
+    let answer = context.calls.read_large(VALUES_WITHIN, |client| async move {
         client.kv_client().max_decoding_message_size(bytes_max).txn(Txn::new().and_then(gets)).await
     });
     answer.await
@@ -184,7 +184,7 @@ async fn values(ground: &Ground, objects: &[&Arc<Object>], at: Revision) -> Resu
 
 /// The first of some objects whose value is another one.
 fn first_other<'a>(
-    ground: &Ground,
+    context: &EtcdContext,
     objects: &[&'a Arc<Object>],
     answers: Vec<TxnOpResponse>,
 ) -> Option<&'a Arc<Object>> {
@@ -192,7 +192,7 @@ fn first_other<'a>(
     let mut is_other = |object: &Arc<Object>, answer: TxnOpResponse| {
         let TxnOpResponse::Get(found) = answer else { return false };
         found.kvs().first().is_none_or(|found| {
-            let found = decode(ground, &mut decoder, object.key(), found.value(), object.revision());
+            let found = decode(context, &mut decoder, object.key(), found.value(), object.revision());
             found.json() != object.json()
         })
     };

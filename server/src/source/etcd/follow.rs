@@ -23,13 +23,13 @@ use revcast_engine::tick::Tick;
 use revcast_engine::{Feed, Publisher};
 use tokio::time::{interval, sleep, timeout};
 
+use super::assembler::{Break, Coverage, Proof, RevisionAssembler};
 use super::backoff::Backoff;
 use super::compare::{self, Compared};
-use super::ground::{Ground, Known};
-use super::ingest::{Break, Coverage, Ingest, Proof};
+use super::context::{ClusterState, EtcdContext};
 use super::link::{Purpose, explain};
-use super::newest::head;
 use super::options::WatchWish;
+use super::read_index::head;
 use super::replay::{Recent, Replay};
 use super::stop::Stop;
 use super::write::number_of;
@@ -72,9 +72,9 @@ struct State {
 }
 
 /// Keeps the engine fed as long as the thread lives.
-pub(super) async fn follow(ground: Rc<Ground>) {
+pub(super) async fn follow(context: Rc<EtcdContext>) {
     let mut follower = Follower {
-        ground,
+        context,
         state: None,
         abandoned: Revision::ZERO,
         breaks_of_line: 0,
@@ -92,13 +92,13 @@ pub(super) async fn follow(ground: Rc<Ground>) {
             backoff.reset();
         }
         // The next attempt is with the next member.
-        follower.ground.links.rotate();
+        follower.context.links.rotate();
         sleep(backoff.next()).await;
     }
 }
 
 struct Follower {
-    ground: Rc<Ground>,
+    context: Rc<EtcdContext>,
     state: Option<State>,
     /// The newest revision of all lines that were given up.
     abandoned: Revision,
@@ -131,8 +131,8 @@ impl Follower {
     }
 
     async fn attempt(&mut self) -> Result<std::convert::Infallible, Stop> {
-        let ground = Rc::clone(&self.ground);
-        let mut client = Box::pin(ground.links.open(Purpose::Watch)).await?;
+        let context = Rc::clone(&self.context);
+        let mut client = Box::pin(context.links.open(Purpose::Watch)).await?;
         self.verify().await?;
         if self.state.is_none() {
             self.load().await?;
@@ -140,7 +140,7 @@ impl Follower {
         let coverage = self.coverage(&mut client).await?;
         loop {
             let stop = self.watch(&client, coverage).await;
-            ground.doubt_line();
+            context.doubt_line();
             match stop {
                 Stop::Broke(Break::Missing { after, .. }) => self.look_for_missing(after, coverage).await?,
                 Stop::Broke(Break::Compacted { revision }) if self.is_only_old(revision) => {
@@ -172,13 +172,13 @@ impl Follower {
 
     /// Whether the cluster is the one that is served, and has all that is.
     async fn verify(&mut self) -> Result<(), SourceError> {
-        let head = head(&self.ground, VERIFY_WITHIN).await?;
-        if let Some(wanted) = self.ground.options.cluster
+        let head = head(&self.context, VERIFY_WITHIN).await?;
+        if let Some(wanted) = self.context.options.cluster
             && wanted != head.cluster
         {
             self.give_up(head.cluster);
             // Another endpoint may be the right one.
-            self.ground.calls.leave();
+            self.context.calls.leave();
             return Err(SourceError::new(
                 Fault::Denied,
                 format!(
@@ -233,25 +233,25 @@ impl Follower {
         if cluster == state.cluster {
             self.breaks_of_line += 1;
         }
-        self.ground.know(None);
-        let number = self.ground.epochs.number() + 1;
+        self.context.know(None);
+        let number = self.context.epochs.number() + 1;
         // An engine without a state, that is not ready: readers wait, watches end.
-        let (_, feed) = self.ground.engine.start(Revision::ZERO);
-        self.ground.epochs.begin(Epoch::new(number, 0, self.abandoned, feed));
-        self.ground.shards.published();
+        let (_, feed) = self.context.engine.start(Revision::ZERO);
+        self.context.epochs.begin(Epoch::new(number, 0, self.abandoned, feed));
+        self.context.shards.published();
     }
 
     /// Loads the whole state into a new engine, and serves that. The old one is served meanwhile, if there is one.
     async fn load(&mut self) -> Result<(), SourceError> {
         let began = Instant::now();
-        let loaded = load::load(&self.ground).await?;
+        let loaded = load::load(&self.context).await?;
         // What is loaded may be another line of revisions than what was verified.
-        let wanted = self.ground.options.cluster;
+        let wanted = self.context.options.cluster;
         let went_back = self.state.as_ref().is_some_and(|state| {
             loaded.cluster != state.cluster || loaded.revision < state.publisher.revision()
         });
         if went_back || wanted.is_some_and(|wanted| wanted != loaded.cluster) {
-            self.ground.calls.leave();
+            self.context.calls.leave();
             return Err(SourceError::new(
                 Fault::Unavailable,
                 "etcd changed while its state was loaded: trying again",
@@ -259,10 +259,14 @@ impl Follower {
         }
         // The same on all nodes over this cluster, as long as its revisions never went back.
         let line = (loaded.cluster ^ self.breaks_of_line.wrapping_mul(0x9e37_79b9_7f4a_7c15)).max(1);
-        let number = self.ground.epochs.number() + 1;
-        self.ground.epochs.begin(Epoch::loaded(number, line, self.abandoned, loaded.feed.clone()));
-        self.ground.know(Some(Known { cluster: loaded.cluster, last: loaded.revision, epoch: number }));
-        self.ground.shards.published();
+        let number = self.context.epochs.number() + 1;
+        self.context.epochs.begin(Epoch::loaded(number, line, self.abandoned, loaded.feed.clone()));
+        self.context.know(Some(ClusterState {
+            cluster: loaded.cluster,
+            last: loaded.revision,
+            epoch: number,
+        }));
+        self.context.shards.published();
         let unreadable = loaded.feed.unreadable_total();
         if unreadable > 0 {
             log::warn(&format!(
@@ -310,8 +314,8 @@ impl Follower {
             ));
             return self.load().await;
         }
-        show(&self.ground, state);
-        match load::difference(&self.ground, &state.publisher, &state.feed, state.cluster).await {
+        show(&self.context, state);
+        match load::difference(&self.context, &state.publisher, &state.feed, state.cluster).await {
             Ok(batch) => {
                 log::warn(&format!(
                     "etcd does not tell what revision {} was: found {} changes by comparing states",
@@ -321,7 +325,7 @@ impl Follower {
                 publish_batch(state, &batch);
                 // It will not be told again either.
                 state.recent = Recent::default();
-                show(&self.ground, state);
+                show(&self.context, state);
                 Ok(())
             }
             Err(error) if error.fault == Fault::Broken => {
@@ -352,7 +356,7 @@ impl Follower {
         };
         let progress_on_request = version::tells_progress(&version);
         let refused = self.refusals >= 2 && self.refused.elapsed() < FORGIVEN;
-        Ok(match self.ground.options.watch {
+        Ok(match self.context.options.watch {
             WatchWish::All => Coverage::All,
             WatchWish::Auto if !progress_on_request && !refused => Coverage::All,
             WatchWish::Auto | WatchWish::Prefix => Coverage::Prefix { progress_on_request },
@@ -361,10 +365,10 @@ impl Follower {
 
     /// Watches until something ends it.
     async fn watch(&mut self, client: &Client, coverage: Coverage) -> Stop {
-        let ground = Rc::clone(&self.ground);
+        let context = Rc::clone(&self.context);
         let Some(state) = &mut self.state else { return Stop::Doubt };
         let last = state.publisher.revision();
-        let prefix = ground.layout.prefix();
+        let prefix = context.layout.prefix();
         let replay = state.recent.replay(prefix, last);
         let from = replay.as_ref().map_or_else(|| last.next(), Replay::from);
         let mut options =
@@ -385,15 +389,15 @@ impl Follower {
             Ok(Err(error)) => return Stop::Failed(explain(&error, false)),
             Err(_) => return Stop::Lags,
         };
-        ground.desk.stats.remote.watches.fetch_add(1, Ordering::Relaxed);
-        let mut gate = Ingest::new(state.cluster, coverage, last);
+        context.commands.stats.remote.watches.fetch_add(1, Ordering::Relaxed);
+        let mut gate = RevisionAssembler::new(state.cluster, coverage, last);
         let (mut ask, mut messages, _reader) = stream::read(stream);
         state.owed = None;
         match replay {
             Some(replay) => gate = gate.with_replay(replay),
             // The stream is open, so what is compared now is of the etcd that it follows.
             None => {
-                if let Err(stop) = prove_state(&ground, state, coverage).await {
+                if let Err(stop) = prove_state(&context, state, coverage).await {
                     return stop;
                 }
             }
@@ -406,7 +410,7 @@ impl Follower {
         loop {
             tokio::select! {
                 biased;
-                () = ground.doubt.notified() => return Stop::Doubt,
+                () = context.doubt.notified() => return Stop::Doubt,
                 message = messages.recv() => {
                     let response = match message {
                         Some(Ok(response)) => response,
@@ -418,8 +422,8 @@ impl Follower {
                     if proof.progress.is_some() {
                         advanced = Instant::now();
                     }
-                    let arrived = ground.desk.clock.now();
-                    if let Err(stop) = publish(&ground, state, proof, arrived).await {
+                    let arrived = context.commands.clock.now();
+                    if let Err(stop) = publish(&context, state, proof, arrived).await {
                         return stop;
                     }
                     match passed {
@@ -429,7 +433,7 @@ impl Follower {
                             }
                             if !is_proven && gate.is_created() && gate.is_replayed() && state.owed.is_none() {
                                 is_proven = true;
-                                ground.prove();
+                                context.prove();
                             }
                         }
                         Err(Break::Refused(why)) if coverage == Coverage::All => {
@@ -439,7 +443,7 @@ impl Follower {
                                 self.refusals += 1;
                                 self.refused = Instant::now();
                             }
-                            if self.refusals == 2 && ground.options.watch == WatchWish::Auto {
+                            if self.refusals == 2 && context.options.watch == WatchWish::Auto {
                                 log::warn(
                                     "this etcd cannot be asked how far a watch is, and its user may not read all keys: \
                                      consistent reads will time out after writes outside the prefix; upgrade etcd to \
@@ -451,10 +455,10 @@ impl Follower {
                         Err(broke) => return Stop::Broke(broke),
                     }
                 }
-                () = ground.wanted.notified() => {
-                    forget(&ground, state);
-                    if ground.behind_since().is_some() && coverage == (Coverage::Prefix { progress_on_request: true }) {
-                        ground.desk.stats.remote.progress_requests.fetch_add(1, Ordering::Relaxed);
+                () = context.wanted.notified() => {
+                    forget(&context, state);
+                    if context.behind_since().is_some() && coverage == (Coverage::Prefix { progress_on_request: true }) {
+                        context.commands.stats.remote.progress_requests.fetch_add(1, Ordering::Relaxed);
                         if ask.request_progress().await.is_err() {
                             return Stop::Ended;
                         }
@@ -463,7 +467,7 @@ impl Follower {
                 _ = look.tick() => {
                     // Memory may have become scarce since.
                     if state.publisher.trim() {
-                        show(&ground, state);
+                        show(&context, state);
                     }
                     if !gate.is_created() && began.elapsed() > CREATE_WITHIN {
                         return Stop::Lags;
@@ -476,12 +480,12 @@ impl Follower {
                         state.recent = Recent::default();
                         return Stop::Lags;
                     }
-                    if let Some(since) = ground.behind_since() {
+                    if let Some(since) = context.behind_since() {
                         // One that catches up is left to it.
                         if proves && since.elapsed() > LAG_MAX && advanced.elapsed() > LAG_MAX {
                             return Stop::Lags;
                         }
-                        ground.wanted.notify_one();
+                        context.wanted.notify_one();
                     }
                 }
             }
@@ -491,7 +495,7 @@ impl Follower {
     /// Says why following stopped: each kind at most once in a few seconds.
     fn note(&mut self, stop: &Stop) {
         const EVERY: Duration = Duration::from_secs(5);
-        self.ground.desk.stats.remote.breaks.fetch_add(1, Ordering::Relaxed);
+        self.context.commands.stats.remote.breaks.fetch_add(1, Ordering::Relaxed);
         if self.warned.is_some_and(|at| at.elapsed() < EVERY) {
             return;
         }
@@ -502,12 +506,12 @@ impl Follower {
 }
 
 /// Compares all keys with what is served, unless that was just loaded.
-async fn prove_state(ground: &Ground, state: &mut State, coverage: Coverage) -> Result<(), Stop> {
+async fn prove_state(context: &EtcdContext, state: &mut State, coverage: Coverage) -> Result<(), Stop> {
     if std::mem::take(&mut state.is_fresh) {
         return Ok(());
     }
-    show(ground, state);
-    match compare::compare(ground, &state.feed.snapshot(), state.cluster).await? {
+    show(context, state);
+    match compare::compare(context, &state.feed.snapshot(), state.cluster).await? {
         Compared::Same => Ok(()),
         Compared::SameIfNextChanges(objects) if coverage == Coverage::All => {
             state.owed = Some(objects);
@@ -521,8 +525,8 @@ async fn prove_state(ground: &Ground, state: &mut State, coverage: Coverage) -> 
 }
 
 /// Makes visible what passed the gate.
-async fn publish(ground: &Ground, state: &mut State, proof: Proof, arrived: Tick) -> Result<(), Stop> {
-    let remote = &ground.desk.stats.remote;
+async fn publish(context: &EtcdContext, state: &mut State, proof: Proof, arrived: Tick) -> Result<(), Stop> {
+    let remote = &context.commands.stats.remote;
     remote.repeated.fetch_add(proof.repeated, Ordering::Relaxed);
     let mut unseen = 0;
     state.publisher.set_arrival(arrived);
@@ -530,7 +534,7 @@ async fn publish(ground: &Ground, state: &mut State, proof: Proof, arrived: Tick
     for raw in proof.batches {
         if let Some(owed) = state.owed.take() {
             let is_served = |key: &_| state.publisher.get(key).is_some();
-            let keys = raw.events.iter().filter_map(|event| ground.layout.to_key(&event.key));
+            let keys = raw.events.iter().filter_map(|event| context.layout.to_key(&event.key));
             let changed = keys.filter(|key| is_served(key)).count();
             if changed != owed {
                 let what =
@@ -541,9 +545,9 @@ async fn publish(ground: &Ground, state: &mut State, proof: Proof, arrived: Tick
         let mut changes = Vec::with_capacity(raw.events.len());
         let mut told = Vec::with_capacity(raw.events.len());
         for event in raw.events {
-            let Some(key) = ground.layout.to_key(&event.key) else {
+            let Some(key) = context.layout.to_key(&event.key) else {
                 remote.foreign.fetch_add(1, Ordering::Relaxed);
-                if event.key.starts_with(ground.layout.prefix().as_bytes()) {
+                if event.key.starts_with(context.layout.prefix().as_bytes()) {
                     told.push((event.key, event.value));
                 }
                 continue;
@@ -564,8 +568,8 @@ async fn publish(ground: &Ground, state: &mut State, proof: Proof, arrived: Tick
         let batch = Batch { revision: raw.revision, changes };
         let weight = state.publisher.weigh(&batch);
         if state.publisher.should_wait(weight) {
-            ground.desk.stats.backlogged.fetch_add(1, Ordering::Relaxed);
-            show(ground, state);
+            context.commands.stats.backlogged.fetch_add(1, Ordering::Relaxed);
+            show(context, state);
             while state.publisher.should_wait(weight) {
                 sleep(BACKLOG_POLL).await;
             }
@@ -575,38 +579,38 @@ async fn publish(ground: &Ground, state: &mut State, proof: Proof, arrived: Tick
         state.recent.push(raw.revision, told);
         if unseen >= PUBLISH_EVENTS {
             unseen = 0;
-            show(ground, state);
+            show(context, state);
             tokio::task::yield_now().await;
         }
     }
     if let Some(progress) = proof.progress {
         state.missing = None;
         state.publisher.handle_progress(progress);
-        show(ground, state);
+        show(context, state);
         if any {
-            ground.desk.stats.publishing.observe(ground.desk.clock.now().since(arrived));
+            context.commands.stats.publishing.observe(context.commands.clock.now().since(arrived));
         }
     }
     Ok(())
 }
 
 /// Forgets history that etcd has forgotten at an operator's word.
-fn forget(ground: &Ground, state: &mut State) {
-    let forgets = std::mem::take(&mut *ground.forgets.borrow_mut());
+fn forget(context: &EtcdContext, state: &mut State) {
+    let forgets = std::mem::take(&mut *context.forgets.borrow_mut());
     for (upto, done) in forgets {
         state.publisher.compact(upto);
-        show(ground, state);
+        show(context, state);
         // Who waited may have given up.
         let _ = done.send(());
     }
 }
 
 /// Makes what the publisher took visible.
-fn show(ground: &Ground, state: &mut State) {
+fn show(context: &EtcdContext, state: &mut State) {
     state.publisher.publish();
-    ground.desk.stats.window_bytes.store(state.publisher.window_bytes(), Ordering::Relaxed);
-    ground.reached(state.publisher.revision());
-    ground.shards.published();
+    context.commands.stats.window_bytes.store(state.publisher.window_bytes(), Ordering::Relaxed);
+    context.reached(state.publisher.revision());
+    context.shards.published();
 }
 
 fn publish_batch(state: &mut State, batch: &Batch) {

@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::backoff::Backoff;
 use super::options::EtcdOptions;
-use crate::source::desk::Desk;
+use crate::source::command_queue::CommandQueue;
 use crate::source::{Fault, SourceError};
 
 /// etcd takes more than one ping in 5 s for an attack; a peer that is gone is found in twice this.
@@ -131,7 +131,7 @@ pub(super) enum Miss {
 /// The connection that all calls share, made again when it fails.
 pub(super) struct Calls {
     links: Rc<Links>,
-    desk: Arc<Desk>,
+    commands: Arc<CommandQueue>,
     current: RefCell<Option<(u64, Client)>>,
     made: Cell<u64>,
     /// Held by who makes one.
@@ -139,10 +139,10 @@ pub(super) struct Calls {
 }
 
 impl Calls {
-    pub(super) fn new(links: Rc<Links>, desk: Arc<Desk>) -> Self {
+    pub(super) fn new(links: Rc<Links>, commands: Arc<CommandQueue>) -> Self {
         Self {
             links,
-            desk,
+            commands,
             current: RefCell::new(None),
             made: Cell::new(0),
             making: tokio::sync::Mutex::new(()),
@@ -180,7 +180,7 @@ impl Calls {
 
     /// The connection of this number failed: the next call makes another, to the next member.
     pub(super) fn failed(&self, number: u64) {
-        self.desk.stats.remote.failures.fetch_add(1, Ordering::Relaxed);
+        self.commands.stats.remote.failures.fetch_add(1, Ordering::Relaxed);
         let mut current = self.current.borrow_mut();
         if current.as_ref().is_some_and(|(known, _)| *known == number) {
             *current = None;

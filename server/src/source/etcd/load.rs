@@ -16,10 +16,10 @@ use revcast_engine::{Feed, Publisher};
 use tokio::time::sleep;
 
 use super::backoff::Backoff;
-use super::ground::Ground;
+use super::context::EtcdContext;
 use super::link::Miss;
-use super::newest::revision;
 use super::pager::Pager;
+use super::read_index::revision;
 use super::write::number_of;
 use crate::source::{Fault, SourceError};
 
@@ -47,12 +47,12 @@ pub(super) struct Listed {
 }
 
 /// Loads everything below the prefix into a new engine.
-pub(super) async fn load(ground: &Ground) -> Result<Loaded, SourceError> {
-    let (mut publisher, feed) = ground.engine.start(Revision::ZERO);
-    let stats = &ground.desk.stats.remote;
+pub(super) async fn load(context: &EtcdContext) -> Result<Loaded, SourceError> {
+    let (mut publisher, feed) = context.engine.start(Revision::ZERO);
+    let stats = &context.commands.stats.remote;
     let mut objects = 0_u64;
     let everything = Listing::of_values(Revision::ZERO);
-    let listed = pages(ground, everything, |listed| match ground.layout.to_key(&listed.key) {
+    let listed = pages(context, everything, |listed| match context.layout.to_key(&listed.key) {
         Some(key) => {
             objects += 1;
             publisher.load(key, listed.revision, &listed.value);
@@ -73,7 +73,7 @@ pub(super) async fn load(ground: &Ground) -> Result<Loaded, SourceError> {
 /// # Errors
 /// The state at that revision cannot be read any more.
 pub(super) async fn difference(
-    ground: &Ground,
+    context: &EtcdContext,
     publisher: &Publisher,
     feed: &Feed,
     cluster: u64,
@@ -81,8 +81,8 @@ pub(super) async fn difference(
     let at = publisher.revision().next();
     let mut seen: HashSet<Key> = HashSet::new();
     let mut changes = Vec::new();
-    let found = pages(ground, Listing::of_values(at), |listed| {
-        if let Some(key) = ground.layout.to_key(&listed.key) {
+    let found = pages(context, Listing::of_values(at), |listed| {
+        if let Some(key) = context.layout.to_key(&listed.key) {
             if listed.revision == at {
                 changes.push(Change { key: key.clone(), value: Some(listed.value) });
             }
@@ -138,11 +138,11 @@ pub(super) struct Pages {
 
 /// Lists everything below the prefix.
 pub(super) async fn pages(
-    ground: &Ground,
+    context: &EtcdContext,
     listing: Listing,
     mut take: impl FnMut(Listed),
 ) -> Result<Pages, SourceError> {
-    let prefix = ground.layout.prefix().as_bytes();
+    let prefix = context.layout.prefix().as_bytes();
     let end = behind(prefix);
     let mut start = prefix.to_vec();
     let mut pinned = listing.at;
@@ -154,7 +154,7 @@ pub(super) async fn pages(
         if listing.keys_only {
             options = options.with_keys_only();
         }
-        let mut answer = page(ground, &start, &options, &mut pager).await?;
+        let mut answer = page(context, &start, &options, &mut pager).await?;
         pages += 1;
         let header = answer
             .take_header()
@@ -192,7 +192,7 @@ pub(super) async fn pages(
 
 /// One page. One that is too large or too slow is asked for again, for fewer keys; one that fails otherwise, as it is.
 async fn page(
-    ground: &Ground,
+    context: &EtcdContext,
     start: &[u8],
     options: &GetOptions,
     pager: &mut Pager,
@@ -201,7 +201,7 @@ async fn page(
     let mut backoff = Backoff::new();
     loop {
         let (wanted, bytes_max) = (options.clone().with_limit(pager.limit()), pager.bytes_max());
-        let asked = ground.calls.read_large(PAGE_WITHIN, |client| async move {
+        let asked = context.calls.read_large(PAGE_WITHIN, |client| async move {
             client.kv_client().max_decoding_message_size(bytes_max).get(start, Some(wanted)).await
         });
         let failure = match asked.await {

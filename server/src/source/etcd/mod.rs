@@ -6,19 +6,19 @@
 //! `newest` asks for the cluster's revision on behalf of all who wait, `write` makes transactions, `lease` the leases of
 //! what must expire, `link` the connections. What is promised stands in `ingest` and `follow`; the rest moves messages.
 
+mod assembler;
 mod backoff;
 mod compare;
+mod context;
 mod follow;
-mod ground;
-mod ingest;
 mod layout;
 mod lease;
 mod link;
 mod load;
 mod members;
-mod newest;
 mod options;
 mod pager;
+mod read_index;
 mod replay;
 mod stop;
 mod stream;
@@ -36,13 +36,13 @@ pub use layout::Layout;
 pub use members::{Member, ask_members};
 pub use options::{EtcdOptions, WatchWish};
 
-use ground::Ground;
+use context::EtcdContext;
 
-use super::desk::{Answer, Asker, Command, Desk, Shards};
+use super::command_queue::{Answer, Asker, Command, CommandQueue, Shards};
 use super::engine::Engine;
 use super::epoch::Epochs;
 use super::{Fault, SourceError, TxnError};
-use crate::vital::Vital;
+use crate::abort_on_panic::AbortOnPanic;
 
 /// Requests to etcd that may be under way; more are told to come back.
 const UNDER_WAY_MAX: usize = 4096;
@@ -56,19 +56,19 @@ pub fn start(
     layout: Layout,
     engine: Engine,
     epochs: Arc<Epochs>,
-    desk: Arc<Desk>,
+    commands: Arc<CommandQueue>,
     shards: Arc<dyn Shards>,
 ) -> std::io::Result<JoinHandle<()>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
     std::thread::Builder::new().name("etcd".into()).spawn(move || {
-        let _vital = Vital("the thread of etcd");
-        let ground = Rc::new(Ground::new(options, layout, engine, epochs, desk, shards));
+        let _vital = AbortOnPanic("the thread of etcd");
+        let context = Rc::new(EtcdContext::new(options, layout, engine, epochs, commands, shards));
         let tasks = tokio::task::LocalSet::new();
-        let following = tasks.spawn_local(follow::follow(Rc::clone(&ground)));
-        let answering = tasks.spawn_local(newest::answer(Rc::clone(&ground)));
+        let following = tasks.spawn_local(follow::follow(Rc::clone(&context)));
+        let answering = tasks.spawn_local(read_index::answer(Rc::clone(&context)));
         tasks.block_on(&runtime, async {
             tokio::select! {
-                () = serve(ground) => {}
+                () = serve(context) => {}
                 // They never end, so they broke. A cache without them would be silently old: the process ends instead.
                 broke = following => panic!("following etcd broke: {broke:?}"),
                 broke = answering => panic!("asking etcd for its revision broke: {broke:?}"),
@@ -78,28 +78,28 @@ pub fn start(
 }
 
 /// Takes commands until the server has closed.
-async fn serve(ground: Rc<Ground>) {
+async fn serve(context: Rc<EtcdContext>) {
     let knocked = Arc::new(Notify::new());
-    let knock = Arc::clone(&knocked);
-    ground.desk.sit(move || knock.notify_one());
+    let wake = Arc::clone(&knocked);
+    context.commands.set_waker(move || wake.notify_one());
     let under_way = Rc::new(Cell::new(0));
-    while !ground.desk.is_closing() {
-        while let Some(command) = ground.desk.take() {
+    while !context.commands.is_closing() {
+        while let Some(command) = context.commands.take() {
             if let Command::Newest(asker) = command {
-                ground.askers.borrow_mut().push(asker);
-                ground.asked.notify_one();
+                context.askers.borrow_mut().push(asker);
+                context.asked.notify_one();
                 continue;
             }
             if under_way.get() >= UNDER_WAY_MAX {
-                too_many(&ground, &command);
+                too_many(&context, &command);
                 continue;
             }
-            let (ground, one) = (Rc::clone(&ground), UnderWay::new(&under_way));
+            let (context, one) = (Rc::clone(&context), UnderWay::new(&under_way));
             tokio::task::spawn_local(async move {
                 let _one = one;
-                let (asker, shards) = (asker_of(&command), Arc::clone(&ground.shards));
+                let (asker, shards) = (asker_of(&command), Arc::clone(&context.shards));
                 // Whoever asked is answered, whatever happens.
-                let task = tokio::task::spawn_local(carry_out(ground, command));
+                let task = tokio::task::spawn_local(carry_out(context, command));
                 if let Err(broke) = task.await {
                     crate::log::warn(&format!("a request to etcd broke: {broke}"));
                     let why = "revcast does not know what became of a request to etcd: this is a bug";
@@ -114,11 +114,11 @@ async fn serve(ground: Rc<Ground>) {
     }
 }
 
-async fn carry_out(ground: Rc<Ground>, command: Command) {
+async fn carry_out(context: Rc<EtcdContext>, command: Command) {
     match command {
-        Command::Write(txn, asker) => write::write(ground, txn, asker).await,
-        Command::Get(key, asker) => write::get(ground, key, asker).await,
-        Command::Compact(upto, asker) => write::compact(ground, upto, asker).await,
+        Command::Write(txn, asker) => write::write(context, txn, asker).await,
+        Command::Get(key, asker) => write::get(context, key, asker).await,
+        Command::Compact(upto, asker) => write::compact(context, upto, asker).await,
         // Taken by who waits for the question.
         Command::Newest(_) => {}
     }
@@ -149,11 +149,11 @@ const fn asker_of(command: &Command) -> Asker {
     }
 }
 
-fn too_many(ground: &Ground, command: &Command) {
+fn too_many(context: &EtcdContext, command: &Command) {
     let error = SourceError::new(Fault::Unavailable, "too many requests wait for etcd: try again");
     let answer = match command {
         Command::Write(..) => Answer::Refused(TxnError::Source(error)),
         Command::Get(..) | Command::Compact(..) | Command::Newest(_) => Answer::Unanswered(error),
     };
-    ground.shards.answer(asker_of(command), answer);
+    context.shards.answer(asker_of(command), answer);
 }

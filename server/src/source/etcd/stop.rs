@@ -2,7 +2,7 @@
 //!
 //! Owns the words for it. What is done about each is `follow`'s.
 
-use super::ingest::Break;
+use super::assembler::Break;
 use crate::source::SourceError;
 
 /// Why following stopped.

@@ -6,9 +6,9 @@ use etcd_client::WatchStream;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::ingest::{Break, RawEvent, Response};
+use super::assembler::{Break, RawEvent, Response};
 use super::link::explain;
-use super::newest::revision;
+use super::read_index::revision;
 use super::stop::Stop;
 
 /// Messages of a watch that may wait to be published while a shard is behind.

@@ -16,11 +16,11 @@ use revcast_engine::revision::Revision;
 use tokio::sync::oneshot;
 use tokio::time::{timeout, timeout_at};
 
-use super::ground::Ground;
+use super::context::EtcdContext;
 use super::lease::Leases;
 use super::link::explain;
-use super::newest::revision;
-use crate::source::desk::{Answer, Asker};
+use super::read_index::revision;
+use crate::source::command_queue::{Answer, Asker};
 use crate::source::{
     Action, Expect, Fault, KEY_BYTES_MAX, Op, SourceError, TXN_OPS_MAX, Txn, TxnError, VALUE_BYTES_MAX,
 };
@@ -35,9 +35,9 @@ const FORGET_WITHIN: Duration = Duration::from_secs(2);
 const ATTEMPTS_MAX: usize = 3;
 
 /// Makes a transaction and answers.
-pub(super) async fn write(ground: Rc<Ground>, txn: Txn, asker: Asker) {
-    let stats = &ground.desk.stats;
-    let answer = match run(&ground, &txn).await {
+pub(super) async fn write(context: Rc<EtcdContext>, txn: Txn, asker: Asker) {
+    let stats = &context.commands.stats;
+    let answer = match run(&context, &txn).await {
         Ok((at, objects)) => {
             stats.writes.fetch_add(1, Ordering::Relaxed);
             Answer::Written(at, objects)
@@ -47,16 +47,16 @@ pub(super) async fn write(ground: Rc<Ground>, txn: Txn, asker: Asker) {
             Answer::Refused(error)
         }
     };
-    ground.shards.answer(asker, answer);
+    context.shards.answer(asker, answer);
 }
 
-async fn run(ground: &Ground, txn: &Txn) -> Result<(Revision, Vec<Option<Arc<Object>>>), TxnError> {
+async fn run(context: &EtcdContext, txn: &Txn) -> Result<(Revision, Vec<Option<Arc<Object>>>), TxnError> {
     check(&txn.ops)?;
     let deadline = tokio::time::Instant::now() + WRITE_WITHIN;
     let mut attempt = 0;
     loop {
         attempt += 1;
-        match send(ground, txn, deadline).await {
+        match send(context, txn, deadline).await {
             Err(TxnError::Source(error)) if error.fault == Fault::Unavailable && attempt < ATTEMPTS_MAX => {}
             outcome => return outcome,
         }
@@ -90,18 +90,18 @@ fn check(ops: &[Op]) -> Result<(), TxnError> {
 
 /// Sends a transaction once.
 async fn send(
-    ground: &Ground,
+    context: &EtcdContext,
     txn: &Txn,
     deadline: tokio::time::Instant,
 ) -> Result<(Revision, Vec<Option<Arc<Object>>>), TxnError> {
-    let client = timeout_at(deadline, ground.calls.client()).await;
+    let client = timeout_at(deadline, context.calls.client()).await;
     let (number, client) = client.unwrap_or_else(|_| Err(not_reached())).map_err(TxnError::Source)?;
     let mut compares = Vec::new();
     let mut then = Vec::new();
     let mut otherwise = Vec::new();
     let mut leases = Vec::new();
     for Op { key, expect, action } in &txn.ops {
-        let etcd = ground.layout.to_etcd(key);
+        let etcd = context.layout.to_etcd(key);
         let expect =
             if *expect == Expect::Any && *action == Action::Delete { Expect::Exists } else { *expect };
         match expect {
@@ -117,7 +117,7 @@ async fn send(
             Action::Delete => TxnOp::delete(etcd, None),
             Action::Put { value, ttl: None } => TxnOp::put(etcd, value.as_ref(), None),
             Action::Put { value, ttl: Some(ttl) } => {
-                let lease = timeout_at(deadline, lease(ground, *ttl)).await;
+                let lease = timeout_at(deadline, lease(context, *ttl)).await;
                 let lease = lease.unwrap_or_else(|_| Err(not_reached())).map_err(TxnError::Source)?;
                 leases.push(lease);
                 TxnOp::put(etcd, value.as_ref(), Some(PutOptions::new().with_lease(lease)))
@@ -132,16 +132,16 @@ async fn send(
         Ok(Err(error)) => {
             let failure = explain(&error, true);
             if failure.detail.contains("lease not found") {
-                leases.iter().for_each(|lease| ground.leases.lost(*lease));
+                leases.iter().for_each(|lease| context.leases.lost(*lease));
                 return Err(TxnError::Source(SourceError::new(Fault::Unavailable, failure.detail)));
             }
             if matches!(failure.fault, Fault::Unavailable | Fault::Unknown) {
-                ground.calls.failed(number);
+                context.calls.failed(number);
             }
             return Err(TxnError::Source(failure));
         }
         Err(_) => {
-            ground.calls.failed(number);
+            context.calls.failed(number);
             let why = format!(
                 "etcd did not answer a write within {} s: it may have been made; read the object, then try again",
                 WRITE_WITHIN.as_secs()
@@ -150,7 +150,7 @@ async fn send(
         }
     };
     if let Some(cluster) = answer.header().map(|header| header.cluster_id())
-        && !ground.trusts(cluster, number)
+        && !context.trusts(cluster, number)
     {
         let why = format!(
             "another etcd cluster ({cluster:x}) took this write: it is not in the one that is served"
@@ -164,7 +164,7 @@ async fn send(
     let mut decoder = Decoder::new();
     let objects = txn.ops.iter().map(|op| match &op.action {
         Action::Delete => None,
-        Action::Put { value, .. } => Some(decode(ground, &mut decoder, &op.key, value, at)),
+        Action::Put { value, .. } => Some(decode(context, &mut decoder, &op.key, value, at)),
     });
     Ok((at, objects.collect()))
 }
@@ -201,68 +201,68 @@ fn refused(ops: &[Op], found: &[TxnOpResponse]) -> TxnError {
 }
 
 pub(super) fn decode(
-    ground: &Ground,
+    context: &EtcdContext,
     decoder: &mut Decoder,
     key: &Key,
     value: &[u8],
     at: Revision,
 ) -> Arc<Object> {
-    Arc::new(Object::read(decoder, ground.engine.schema.get(key.resource()), key.clone(), value, at))
+    Arc::new(Object::read(decoder, context.engine.schema.get(key.resource()), key.clone(), value, at))
 }
 
 /// A lease for one object.
-async fn lease(ground: &Ground, ttl: Duration) -> Result<i64, SourceError> {
-    if let Some(lease) = ground.leases.take(ttl, Instant::now()) {
+async fn lease(context: &EtcdContext, ttl: Duration) -> Result<i64, SourceError> {
+    if let Some(lease) = context.leases.take(ttl, Instant::now()) {
         return Ok(lease);
     }
     let granted = Instant::now();
     // A lease that is granted twice is one that ends unused.
-    let answer = ground.calls.read(WRITE_WITHIN, |mut client| async move {
+    let answer = context.calls.read(WRITE_WITHIN, |mut client| async move {
         client.lease_grant(Leases::to_grant(ttl), None).await
     });
     let id = answer.await?.id();
-    ground.desk.stats.remote.leases.fetch_add(1, Ordering::Relaxed);
-    ground.leases.granted(ttl, id, granted);
+    context.commands.stats.remote.leases.fetch_add(1, Ordering::Relaxed);
+    context.leases.granted(ttl, id, granted);
     Ok(id)
 }
 
 /// Reads one key from etcd itself and answers.
-pub(super) async fn get(ground: Rc<Ground>, key: Key, asker: Asker) {
-    let etcd = ground.layout.to_etcd(&key);
-    let found = ground.calls.read(GET_WITHIN, |client| {
+pub(super) async fn get(context: Rc<EtcdContext>, key: Key, asker: Asker) {
+    let etcd = context.layout.to_etcd(&key);
+    let found = context.calls.read(GET_WITHIN, |client| {
         let etcd = etcd.clone();
         async move { client.kv_client().max_decoding_message_size(usize::MAX).get(etcd, None).await }
     });
-    let served = ground.known().map(|known| known.cluster);
+    let served = context.known().map(|known| known.cluster);
     let answer = match found.await {
         Err(error) => Answer::Unanswered(error),
         Ok(found) if found.header().map(|header| header.cluster_id()) != served => {
-            ground.calls.leave();
-            ground.doubt.notify_one();
+            context.calls.leave();
+            context.doubt.notify_one();
             let why = "etcd: another cluster answers than the one that is served: its state is loaded anew";
             Answer::Unanswered(SourceError::new(Fault::Unavailable, why))
         }
         Ok(mut found) => Answer::Found(found.take_kvs().pop().map(|key_value| {
             let at = revision(key_value.mod_revision());
-            decode(&ground, &mut Decoder::new(), &key, key_value.value(), at)
+            decode(&context, &mut Decoder::new(), &key, key_value.value(), at)
         })),
     };
-    ground.shards.answer(asker, answer);
+    context.shards.answer(asker, answer);
 }
 
 /// Has etcd forget history; what is forgotten there is forgotten here too.
-pub(super) async fn compact(ground: Rc<Ground>, upto: Revision, asker: Asker) {
-    let answer = match ground.calls.client().await {
+pub(super) async fn compact(context: Rc<EtcdContext>, upto: Revision, asker: Asker) {
+    let answer = match context.calls.client().await {
         Err(error) => Answer::Unanswered(error),
         Ok((number, mut client)) => {
             match timeout(WRITE_WITHIN, client.compact(number_of(upto), None::<CompactionOptions>)).await {
                 Ok(Ok(_)) => {
                     let (done, is_done) = oneshot::channel();
-                    ground.forgets.borrow_mut().push((upto, done));
-                    ground.wanted.notify_one();
+                    context.forgets.borrow_mut().push((upto, done));
+                    context.wanted.notify_one();
                     // While etcd is away again it is forgotten here later; there it is.
                     let _ = timeout(FORGET_WITHIN, is_done).await;
-                    ground.desk.stats.compacted.fetch_max(upto.get(), Ordering::Relaxed);
+                    context.commands.stats.compacted.fetch_max(upto.get(), Ordering::Relaxed);
                     Answer::Compacted(upto)
                 }
                 Ok(Err(error)) => {
@@ -270,18 +270,18 @@ pub(super) async fn compact(ground: Rc<Ground>, upto: Revision, asker: Asker) {
                     match failure.fault {
                         Fault::Broken => Answer::NotCompacted(failure.detail),
                         Fault::Unavailable | Fault::Unknown => {
-                            ground.calls.failed(number);
+                            context.calls.failed(number);
                             Answer::Unanswered(failure)
                         }
                         Fault::Full | Fault::TooLarge | Fault::Denied => Answer::Unanswered(failure),
                     }
                 }
                 Err(_) => {
-                    ground.calls.failed(number);
+                    context.calls.failed(number);
                     Answer::Unanswered(SourceError::new(Fault::Unknown, "etcd did not answer a compaction"))
                 }
             }
         }
     };
-    ground.shards.answer(asker, answer);
+    context.shards.answer(asker, answer);
 }

@@ -1,4 +1,4 @@
-//! Sockets on their way out: their watch is over, and their peer is still owed the end of the stream.
+//! Lingering sockets: their watch is over, and their peer has not taken the end of the stream yet.
 //!
 //! Owns them from the end of the watch until the peer has hung up, or its time is over. They have no request any more and
 //! are never used again. What such a peer still sends is read and thrown away, so that closing does not take from it
@@ -12,8 +12,8 @@ use revcast_engine::limits::DRAIN_GRACE;
 use revcast_engine::tick::Tick;
 use rustix::net::{RecvFlags, Shutdown, recv, shutdown};
 
-use super::crowd::Ticket;
-use super::uring::{GENERATION_BITS, Owner, Polls, Told};
+use super::admission::CountGuard;
+use super::uring::{GENERATION_BITS, Owner, Polls, Readiness};
 use super::wrap::Tail;
 
 /// How long a peer that was sent everything may take to hang up.
@@ -25,11 +25,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// One of them.
 #[derive(Debug)]
-struct Leaver {
+struct LingeringSocket {
     fd: OwnedFd,
     tail: Tail,
     /// Its connection counts until it is closed.
-    _ticket: Option<Ticket>,
+    _ticket: Option<CountGuard>,
     deadline: Tick,
     /// What it may still say.
     patience: usize,
@@ -44,7 +44,7 @@ enum Next {
     Goes,
 }
 
-impl Leaver {
+impl LingeringSocket {
     /// Sends what can be sent; the last of it ends our half of the connection.
     fn say(&mut self, now: Tick) -> Next {
         match self.tail.flush(&self.fd) {
@@ -82,36 +82,36 @@ impl Leaver {
     fn poll(&mut self, ticket: u32, polls: &mut Polls) {
         if !self.hearing && self.patience > 0 {
             self.hearing = true;
-            polls.watch(Owner::Leaver(ticket), self.fd.as_fd(), Told::Readable);
+            polls.watch(Owner::LingeringSocket(ticket), self.fd.as_fd(), Readiness::Readable);
         }
         if !self.waiting && !self.tail.is_empty() {
             self.waiting = true;
-            polls.watch(Owner::Leaver(ticket), self.fd.as_fd(), Told::Writable);
+            polls.watch(Owner::LingeringSocket(ticket), self.fd.as_fd(), Readiness::Writable);
         }
     }
 }
 
 /// All of one shard.
 #[derive(Debug, Default)]
-pub(super) struct Leaving {
-    by_ticket: HashMap<u32, Leaver>,
+pub(super) struct Lingering {
+    by_ticket: HashMap<u32, LingeringSocket>,
     next_ticket: u32,
     next_look: Tick,
 }
 
-impl Leaving {
+impl Lingering {
     /// Sees a socket out, which is polled for nothing. How many have gone: it, or nobody yet.
     pub(super) fn take(
         &mut self,
         fd: OwnedFd,
         tail: Tail,
-        ticket: Option<Ticket>,
+        ticket: Option<CountGuard>,
         now: Tick,
         polls: &mut Polls,
     ) -> usize {
         let deadline = now.plus(DRAIN_GRACE);
         let (patience, hearing, waiting) = (LINGER_BYTES, false, false);
-        let mut leaver = Leaver { fd, tail, _ticket: ticket, deadline, patience, hearing, waiting };
+        let mut leaver = LingeringSocket { fd, tail, _ticket: ticket, deadline, patience, hearing, waiting };
         if leaver.say(now) == Next::Goes {
             return 1;
         }
@@ -126,14 +126,14 @@ impl Leaving {
     }
 
     /// A socket told something. How many have gone: it, or nobody.
-    pub(super) fn told(&mut self, ticket: u32, told: Told, now: Tick, polls: &mut Polls) -> usize {
+    pub(super) fn told(&mut self, ticket: u32, told: Readiness, now: Tick, polls: &mut Polls) -> usize {
         let Some(leaver) = self.by_ticket.get_mut(&ticket) else { return 0 };
         let next = match told {
-            Told::Writable => {
+            Readiness::Writable => {
                 leaver.waiting = false;
                 leaver.say(now)
             }
-            Told::Readable | Told::Gone => {
+            Readiness::Readable | Readiness::Gone => {
                 leaver.hearing = false;
                 leaver.listen()
             }
@@ -169,10 +169,10 @@ impl Leaving {
     fn close(&mut self, ticket: u32, polls: &mut Polls) -> usize {
         let Some(leaver) = self.by_ticket.remove(&ticket) else { return 0 };
         if leaver.hearing {
-            polls.forget(Owner::Leaver(ticket), Told::Readable);
+            polls.forget(Owner::LingeringSocket(ticket), Readiness::Readable);
         }
         if leaver.waiting {
-            polls.forget(Owner::Leaver(ticket), Told::Writable);
+            polls.forget(Owner::LingeringSocket(ticket), Readiness::Writable);
         }
         // Behind this the descriptor may be closed and its number be used again.
         polls.submit();
@@ -194,7 +194,7 @@ mod tests {
     struct Stand {
         wake: Wake,
         polls: Polls,
-        leaving: Leaving,
+        leaving: Lingering,
         start: Instant,
     }
 
@@ -202,7 +202,7 @@ mod tests {
         fn new() -> Self {
             let wake = Wake::new().expect("an eventfd");
             let polls = Polls::new(wake.descriptor()).expect("a ring");
-            Self { wake, polls, leaving: Leaving::default(), start: Instant::now() }
+            Self { wake, polls, leaving: Lingering::default(), start: Instant::now() }
         }
 
         fn now(&self) -> Tick {
@@ -222,7 +222,7 @@ mod tests {
             self.polls.reap(|owner, what, _| told.push((owner, what)));
             let mut gone = 0;
             for (owner, what) in told {
-                let Owner::Leaver(ticket) = owner else { panic!("{owner:?}") };
+                let Owner::LingeringSocket(ticket) = owner else { panic!("{owner:?}") };
                 gone += self.leaving.told(ticket, what, now, &mut self.polls);
             }
             gone += self.leaving.tend(now, &mut self.polls);

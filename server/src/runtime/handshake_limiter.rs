@@ -1,8 +1,8 @@
-//! The gate that handshakes pass, one at a time.
+//! Limits TLS handshakes to one step at a time.
 //!
 //! A handshake costs the server up to a millisecond of signing, hundreds of times as much as a delivery. So each of its steps
 //! waits here until the shard has looked after its watches; when the shard has work all the time, handshakes get half of it.
-//! Who waits for its client does not stand here.
+//! A handshake that waits for its client does not wait here.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -10,24 +10,24 @@ use std::rc::Rc;
 
 use revcast_engine::tick::Tick;
 
-use super::wake::Promise;
+use super::wake::Oneshot;
 
-/// The gate of one shard.
+/// The limiter of one shard.
 #[derive(Debug, Default)]
-pub(super) struct Gate {
-    waiting: RefCell<VecDeque<Rc<Promise<()>>>>,
+pub(super) struct HandshakeLimiter {
+    waiting: RefCell<VecDeque<Rc<Oneshot<()>>>>,
     /// Since when somebody is inside.
     inside: Cell<Option<Tick>>,
     /// When the next may enter a shard that has work.
     next: Cell<Tick>,
 }
 
-impl Gate {
+impl HandshakeLimiter {
     /// Waits to be let in. The one who was lets the next one follow by [`leave`](Self::leave).
     pub(super) async fn enter(&self) {
-        let promise = Rc::new(Promise::new());
+        let promise = Rc::new(Oneshot::new());
         self.waiting.borrow_mut().push_back(Rc::clone(&promise));
-        promise.fulfilled().await;
+        promise.received().await;
     }
 
     /// Lets one in, unless somebody is inside or the shard has work and it is not time yet.
@@ -37,7 +37,7 @@ impl Gate {
         }
         if let Some(promise) = self.waiting.borrow_mut().pop_front() {
             self.inside.set(Some(now));
-            promise.fulfil(());
+            promise.send(());
         }
     }
 
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn one_at_a_time_and_half_of_the_time() {
-        let gate = Gate::default();
+        let gate = HandshakeLimiter::default();
         let at = |ms: u64| Tick::ZERO.plus(Duration::from_millis(ms));
         let mut first = Box::pin(gate.enter());
         let mut second = Box::pin(gate.enter());

@@ -84,7 +84,7 @@ impl Verb {
 
 /// What a request is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct About {
+pub struct RequestInfo {
     /// What is done.
     pub verb: Verb,
     /// To which resource; `None`: to no resource.
@@ -99,7 +99,7 @@ pub struct About {
     pub probe: bool,
 }
 
-impl About {
+impl RequestInfo {
     /// Reads it off a head.
     #[must_use]
     pub fn of(head: &RequestHead) -> Self {
@@ -185,9 +185,9 @@ mod tests {
     use super::super::request::{Parsed, parse_head};
     use super::*;
 
-    fn about(line: &str) -> About {
+    fn about(line: &str) -> RequestInfo {
         match parse_head(format!("{line} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes()) {
-            Ok(Parsed::Complete { head, .. }) => About::of(&head),
+            Ok(Parsed::Complete { head, .. }) => RequestInfo::of(&head),
             other => panic!("{other:?}"),
         }
     }

@@ -1,4 +1,4 @@
-//! How the server ends: the first signal tells it to go in good order, the second one ends it. SIGHUP ends nothing: what stands
+//! Signals: the first one begins an orderly shutdown, the second one ends the process. SIGHUP ends nothing: what stands
 //! in files (certificates, credentials, rules) is read again, and the audit log is opened anew.
 //!
 //! It owns the signals and the order of the steps: not ready, wait, close. What closing does to watches and requests is
@@ -17,7 +17,7 @@ use crate::runtime::Closer;
 
 /// Signals that the server is told by, once they are taken.
 #[derive(Debug)]
-pub struct Ends(Signals);
+pub struct ShutdownSignals(Signals);
 
 /// A thread that waits for them.
 #[derive(Debug)]
@@ -26,8 +26,8 @@ pub struct Listener {
     thread: JoinHandle<()>,
 }
 
-impl Ends {
-    /// Takes the signals: one that comes before [`Ends::listen`] waits for it.
+impl ShutdownSignals {
+    /// Takes the signals: one that comes before [`ShutdownSignals::listen`] waits for it.
     ///
     /// # Errors
     /// The system refuses handlers.

@@ -14,8 +14,8 @@ use etcd_client::{Error, GetOptions};
 use revcast_engine::revision::Revision;
 use tokio::time::{timeout, timeout_at};
 
-use super::ground::{Ground, Known};
-use crate::source::desk::Answer;
+use super::context::{ClusterState, EtcdContext};
+use crate::source::command_queue::Answer;
 use crate::source::{Fault, SourceError};
 
 /// Between two questions when nobody asks.
@@ -33,12 +33,12 @@ pub(super) struct Head {
 }
 
 /// Asks the cluster for its revision: linearizable, so that it is no older than any write acknowledged before.
-pub(super) async fn head(ground: &Ground, within: Duration) -> Result<Head, SourceError> {
-    ground
+pub(super) async fn head(context: &EtcdContext, within: Duration) -> Result<Head, SourceError> {
+    context
         .calls
         .read(within, |mut client| async move {
             let options = GetOptions::new().with_limit(1).with_keys_only();
-            client.get(ground.layout.prefix(), Some(options)).await.and_then(|answer| {
+            client.get(context.layout.prefix(), Some(options)).await.and_then(|answer| {
                 let header =
                     answer.header().ok_or_else(|| Error::Internal("an answer has no header".into()))?;
                 Ok(Head { cluster: header.cluster_id(), revision: revision(header.revision()) })
@@ -50,17 +50,17 @@ pub(super) async fn head(ground: &Ground, within: Duration) -> Result<Head, Sour
 /// The same, of the etcd whose history is followed, and what was served when it was asked. `patient`: waits while it is not
 /// known which etcd that is; another state may be served behind that.
 async fn followed_head(
-    ground: &Ground,
+    context: &EtcdContext,
     within: Duration,
     patient: bool,
-) -> Result<(Head, Known), SourceError> {
+) -> Result<(Head, ClusterState), SourceError> {
     let deadline = tokio::time::Instant::now() + within;
     loop {
-        let proof = match (ground.proof(), patient && ground.known().is_some()) {
-            (None, true) => timeout_at(deadline, ground.await_proof()).await.ok(),
+        let proof = match (context.proof(), patient && context.known().is_some()) {
+            (None, true) => timeout_at(deadline, context.await_proof()).await.ok(),
             (proof, _) => proof,
         };
-        let Some(known) = ground.known() else {
+        let Some(known) = context.known() else {
             return Err(SourceError::new(Fault::Unavailable, "the state of etcd is not loaded yet"));
         };
         let Some(proof) = proof else {
@@ -69,8 +69,8 @@ async fn followed_head(
             return Err(SourceError::new(Fault::Unavailable, why));
         };
         let left = deadline.saturating_duration_since(tokio::time::Instant::now());
-        let head = head(ground, left).await?;
-        if ground.proof() == Some(proof) {
+        let head = head(context, left).await?;
+        if context.proof() == Some(proof) {
             return Ok((head, known));
         }
     }
@@ -82,33 +82,33 @@ pub(super) fn revision(number: i64) -> Revision {
 }
 
 /// Answers questions as long as the thread lives.
-pub(super) async fn answer(ground: Rc<Ground>) {
+pub(super) async fn answer(context: Rc<EtcdContext>) {
     loop {
         // No answer: a second went by.
-        let _ = timeout(EVERY, ground.asked.notified()).await;
-        let askers = std::mem::take(&mut *ground.askers.borrow_mut());
+        let _ = timeout(EVERY, context.asked.notified()).await;
+        let askers = std::mem::take(&mut *context.askers.borrow_mut());
         let began = Instant::now();
         let within = if askers.is_empty() { PROBE_WITHIN } else { ANSWER_WITHIN };
-        let head = followed_head(&ground, within, !askers.is_empty()).await;
-        let stats = &ground.desk.stats.remote;
+        let head = followed_head(&context, within, !askers.is_empty()).await;
+        let stats = &context.commands.stats.remote;
         stats.questions.fetch_add(1, Ordering::Relaxed);
         let answer = match head {
             Err(error) => Answer::Unanswered(error),
             Ok((head, known)) if head.cluster != known.cluster || head.revision < known.last => {
-                ground.doubt.notify_one();
+                context.doubt.notify_one();
                 let why = "another etcd, or an older state of it, answers: its state is loaded anew";
                 Answer::Unanswered(SourceError::new(Fault::Unavailable, why))
             }
             Ok((head, known)) => {
-                if ground.known().is_some_and(|now| now.epoch == known.epoch) {
-                    ground.expect(head.revision, began);
+                if context.known().is_some_and(|now| now.epoch == known.epoch) {
+                    context.expect(head.revision, began);
                 }
                 Answer::Newest { epoch: known.epoch, revision: head.revision }
             }
         };
         stats.answered.fetch_add(askers.len() as u64, Ordering::Relaxed);
         for asker in askers {
-            ground.shards.answer(asker, answer.clone());
+            context.shards.answer(asker, answer.clone());
         }
     }
 }

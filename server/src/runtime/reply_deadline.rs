@@ -1,5 +1,5 @@
-//! How long a reply may take: what keeps a peer that takes its bytes by the drop from holding a list, and the state of the store
-//! that the list is made of, for as long as it likes.
+//! The deadline of a reply: a peer that reads slowly must not hold a list, and the snapshot that the list is made of, for as
+//! long as it likes.
 
 use std::time::{Duration, Instant};
 
@@ -8,13 +8,13 @@ const BYTES_PER_SECOND: u64 = 64 << 10;
 
 /// The time that one reply has.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pace {
+pub(super) struct ReplyDeadline {
     begun: Instant,
     grace: Duration,
     sent: u64,
 }
 
-impl Pace {
+impl ReplyDeadline {
     /// Of a reply that begins now and has at least `grace`.
     pub(super) fn new(grace: Duration) -> Self {
         Self { begun: Instant::now(), grace, sent: 0 }
@@ -38,7 +38,7 @@ mod tests {
 
     #[test]
     fn what_is_taken_earns_time() {
-        let mut pace = Pace::new(Duration::from_secs(60));
+        let mut pace = ReplyDeadline::new(Duration::from_secs(60));
         let after = |seconds| pace.begun + Duration::from_secs(seconds);
         let (begun, later, late) = (after(0), after(59), after(61));
         assert_eq!(pace.left(begun), Duration::from_secs(60));

@@ -1,8 +1,8 @@
-//! The keeper: looks whether the files changed, and has the guard read them again.
+//! Looks whether the files changed, and has the guard read them again.
 //!
 //! Owns one thread, which sleeps but for a look every few seconds. A look reads the files: neither a time nor a size tells all
-//! changes of them, and a right that was taken away must not be missed. What is found is taken when two looks found the same: who
-//! writes a file in pieces is not read by halves. One that is wrong, or cannot be read, changes nothing, is told to the log once,
+//! changes of them, and a right that was taken away must not be missed. What is found is taken when two looks found the same: a
+//! file that is written in pieces is not read half. One that is wrong, or cannot be read, changes nothing, is told to the log once,
 //! and is looked at again.
 
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use crate::looks::{LOOK, Looks, Mark};
 
 /// A way to have the files read at once. The thread ends when the last of them goes.
 #[derive(Clone, Debug)]
-pub struct Keeper(Sender<()>);
+pub struct AuthReloader(Sender<()>);
 
-impl Keeper {
+impl AuthReloader {
     /// Starts the thread; `changed` is called when the guard says something else than before.
     ///
     /// # Errors

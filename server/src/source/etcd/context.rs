@@ -1,4 +1,4 @@
-//! What the tasks of the etcd thread share.
+//! The context that the tasks of the etcd thread share.
 //!
 //! Owns what is known of the cluster and how far the engine is, and the proofs that wait for it. All of it lives on one
 //! thread; nothing is borrowed across an await.
@@ -16,7 +16,7 @@ use super::layout::Layout;
 use super::lease::Leases;
 use super::link::{Calls, Links};
 use super::options::EtcdOptions;
-use crate::source::desk::{Asker, Desk, Shards};
+use crate::source::command_queue::{Asker, CommandQueue, Shards};
 use crate::source::engine::Engine;
 use crate::source::epoch::Epochs;
 
@@ -33,7 +33,7 @@ struct Pending {
 
 /// What is served now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Known {
+pub(super) struct ClusterState {
     /// The cluster.
     pub(super) cluster: u64,
     /// Everything up to here is visible.
@@ -43,18 +43,18 @@ pub(super) struct Known {
 }
 
 /// What the tasks share.
-pub(super) struct Ground {
+pub(super) struct EtcdContext {
     pub(super) options: Rc<EtcdOptions>,
     pub(super) layout: Layout,
     pub(super) engine: Engine,
     pub(super) epochs: Arc<Epochs>,
-    pub(super) desk: Arc<Desk>,
+    pub(super) commands: Arc<CommandQueue>,
     pub(super) shards: Arc<dyn Shards>,
     pub(super) links: Rc<Links>,
     pub(super) calls: Calls,
     pub(super) leases: Leases,
     wanted_cluster: Option<u64>,
-    known: Cell<Option<Known>>,
+    known: Cell<Option<ClusterState>>,
     /// Whether a watch goes on from what is served, as far as its stream proves; and how many did.
     proven: Cell<bool>,
     proofs: Cell<u64>,
@@ -62,7 +62,7 @@ pub(super) struct Ground {
     pending: RefCell<VecDeque<Pending>>,
     /// Who waits for the newest revision.
     pub(super) askers: RefCell<Vec<Asker>>,
-    /// Rung when somebody does.
+    /// Notified when somebody does.
     pub(super) asked: Notify,
     /// Rung when an answer contradicts what is known: the watch must not be gone on with unchecked.
     pub(super) doubt: Notify,
@@ -72,13 +72,13 @@ pub(super) struct Ground {
     pub(super) forgets: RefCell<Vec<(Revision, oneshot::Sender<()>)>>,
 }
 
-impl Ground {
+impl EtcdContext {
     pub(super) fn new(
         options: EtcdOptions,
         layout: Layout,
         engine: Engine,
         epochs: Arc<Epochs>,
-        desk: Arc<Desk>,
+        commands: Arc<CommandQueue>,
         shards: Arc<dyn Shards>,
     ) -> Self {
         let options_cluster = options.cluster;
@@ -88,8 +88,8 @@ impl Ground {
             layout,
             engine,
             epochs,
-            calls: Calls::new(Rc::clone(&links), Arc::clone(&desk)),
-            desk,
+            calls: Calls::new(Rc::clone(&links), Arc::clone(&commands)),
+            commands,
             shards,
             links,
             options,
@@ -121,15 +121,15 @@ impl Ground {
     }
 
     /// What is served; `None` while nothing is.
-    pub(super) fn known(&self) -> Option<Known> {
+    pub(super) fn known(&self) -> Option<ClusterState> {
         self.known.get()
     }
 
     /// Another state is served, or none.
-    pub(super) fn know(&self, known: Option<Known>) {
+    pub(super) fn know(&self, known: Option<ClusterState>) {
         self.known.set(known);
         self.pending.borrow_mut().clear();
-        self.desk.stats.remote.disprove();
+        self.commands.stats.remote.disprove();
     }
 
     /// A watch goes on from what is served: etcd's history is still the one that was followed.
@@ -162,7 +162,7 @@ impl Ground {
     /// Everything up to `last` is visible.
     pub(super) fn reached(&self, last: Revision) {
         if let Some(known) = self.known.get() {
-            self.known.set(Some(Known { last: known.last.max(last), ..known }));
+            self.known.set(Some(ClusterState { last: known.last.max(last), ..known }));
         }
         self.settle();
     }
@@ -196,13 +196,13 @@ impl Ground {
         while let Some(&next) = pending.front()
             && next.revision <= known.last
         {
-            self.desk.stats.remote.prove(next.latest);
+            self.commands.stats.remote.prove(next.latest);
             pending.pop_front();
         }
     }
 }
 
-impl std::fmt::Debug for Ground {
+impl std::fmt::Debug for EtcdContext {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Ground").field("known", &self.known.get()).finish_non_exhaustive()
     }

@@ -3,12 +3,12 @@
 /// What a process that lost such a thread exits with (the code of a Rust panic).
 const EXIT_BROKEN: i32 = 101;
 
-/// Held by a vital thread while it runs: when it panics, the process ends at once, loudly. A shard or a publisher that
+/// Held by such a thread while it runs: when it panics, the process ends at once, loudly. A shard or a publisher that
 /// is gone would otherwise leave watchers that never hear of anything again.
 #[derive(Debug)]
-pub(crate) struct Vital(pub(crate) &'static str);
+pub(crate) struct AbortOnPanic(pub(crate) &'static str);
 
-impl Drop for Vital {
+impl Drop for AbortOnPanic {
     fn drop(&mut self) {
         if std::thread::panicking() {
             crate::log::last_words(&format!(

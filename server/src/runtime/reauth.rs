@@ -1,29 +1,29 @@
-//! By what right the watches of one shard were begun, so that they can be asked for it again.
+//! Authorization of each watch of one shard, checked again when rules or tokens change.
 //!
-//! Beside the watches, not in them: only watches whose right can change are here, and a delivery never looks. When the
+//! Beside the watches, not in them: only watches whose authorization can change are here, and a delivery never looks. When the
 //! rules or tokens change, some watches a time are asked; the others wait for the next turn.
 
 use std::collections::{HashMap, VecDeque};
 
 use revcast_engine::WatcherId;
 
-use crate::auth::Pass;
+use crate::auth::Authorization;
 
 /// Watches that are asked in one go: a millisecond at most.
 const ASKED_AT_ONCE: usize = 256;
 
-/// The rights of watches.
+/// The authorizations of watches.
 #[derive(Debug, Default)]
-pub(super) struct Passes {
-    by_watch: HashMap<WatcherId, Box<Pass>>,
+pub(super) struct ReauthTable {
+    by_watch: HashMap<WatcherId, Box<Authorization>>,
     /// The state that all were asked by, but those that are left.
     number: u64,
     left: VecDeque<WatcherId>,
 }
 
-impl Passes {
+impl ReauthTable {
     /// A watch begins. If its right is of another state than the others', it is asked soon.
-    pub(super) fn put(&mut self, id: WatcherId, pass: Box<Pass>) {
+    pub(super) fn put(&mut self, id: WatcherId, pass: Box<Authorization>) {
         if pass.number() != self.number {
             self.left.push_back(id);
         }
@@ -46,11 +46,11 @@ impl Passes {
         !self.left.is_empty() || (number != self.number && !self.by_watch.is_empty())
     }
 
-    /// Asks some of those that are to be asked; `end` is called for who has no right any more.
+    /// Asks some of those that are to be asked; `end` is called for a watch that is not authorized any more.
     pub(super) fn review(
         &mut self,
         number: u64,
-        still: impl Fn(&Pass) -> bool,
+        still: impl Fn(&Authorization) -> bool,
         mut end: impl FnMut(WatcherId),
     ) {
         if number != self.number {

@@ -10,14 +10,14 @@ const NOWHERE: u32 = u32::MAX;
 
 /// Slots, each at most once, with their keys.
 #[derive(Debug)]
-pub(crate) struct Soonest<K> {
+pub(crate) struct IndexedHeap<K> {
     /// No entry is smaller than its parent.
     heap: Vec<(K, u32)>,
     /// By slot: where in the heap it stands.
     place: Vec<u32>,
 }
 
-impl<K: Copy + Ord> Soonest<K> {
+impl<K: Copy + Ord> IndexedHeap<K> {
     pub(crate) const fn new() -> Self {
         Self { heap: Vec::new(), place: Vec::new() }
     }
@@ -97,7 +97,7 @@ mod tests {
     /// Every operation next to a map that is searched through, with keys that are often equal.
     #[test]
     fn it_knows_what_a_map_knows() {
-        let mut soonest = Soonest::new();
+        let mut heap = IndexedHeap::new();
         let mut map: BTreeMap<u32, u64> = BTreeMap::new();
         let mut random: u64 = 1;
         let mut removed = 0;
@@ -108,31 +108,31 @@ mod tests {
             match random >> 60 {
                 0..=5 => {
                     removed += usize::from(map.remove(&slot).is_some());
-                    soonest.remove(slot);
+                    heap.remove(slot);
                 }
                 6 => {
-                    if let Some((_, first)) = soonest.first() {
+                    if let Some((_, first)) = heap.first() {
                         map.remove(&first);
-                        soonest.remove(first);
+                        heap.remove(first);
                     }
                 }
                 _ => {
                     map.insert(slot, key);
-                    soonest.put(slot, key);
+                    heap.put(slot, key);
                 }
             }
             let least = map.iter().map(|(&slot, &key)| (key, slot)).min();
-            assert_eq!(soonest.first(), least, "step {step}");
-            assert_eq!(soonest.heap.len(), map.len());
+            assert_eq!(heap.first(), least, "step {step}");
+            assert_eq!(heap.heap.len(), map.len());
         }
         assert!(removed > 1_000, "{removed}");
-        while let Some((key, slot)) = soonest.first() {
+        while let Some((key, slot)) = heap.first() {
             assert_eq!(map.iter().map(|(&slot, &key)| (key, slot)).min(), Some((key, slot)));
             map.remove(&slot);
-            soonest.remove(slot);
+            heap.remove(slot);
         }
         assert!(map.is_empty());
-        soonest.remove(3);
-        soonest.remove(1_000);
+        heap.remove(3);
+        heap.remove(1_000);
     }
 }

@@ -1,6 +1,6 @@
 //! One request, from its head to the end of its reply: its id, its counts, its lines in the audit log.
 //!
-//! Owns nothing that an answer hangs on. A visit that goes out of scope is over, whatever became of its connection: so each
+//! Owns nothing that an answer depends on. A request is over when its scope is dropped, whatever became of its connection: so each
 //! is counted once, and has one last line.
 
 use std::net::SocketAddr;
@@ -9,16 +9,16 @@ use std::time::Instant;
 
 use uuid::Uuid;
 
-use super::connection::Face;
+use super::connection::ListenerKind;
 use super::local::Local;
 use crate::audit::{Audit, Entry, Stage};
 use crate::auth::Identity;
-use crate::http::about::{About, Verb};
 use crate::http::request::{Method, RequestHead};
+use crate::http::request_info::{RequestInfo, Verb};
 
 /// What the audit log still has to say of a watch that begins.
 #[derive(Debug)]
-pub(super) struct Trail {
+pub(super) struct AuditContext {
     pub(super) entry: Entry,
     /// What was answered at its start.
     pub(super) code: u16,
@@ -26,7 +26,7 @@ pub(super) struct Trail {
 
 /// A request under way.
 #[derive(Debug)]
-pub(super) struct Visit {
+pub(super) struct RequestScope {
     local: Rc<Local>,
     id: Uuid,
     verb: Verb,
@@ -38,18 +38,18 @@ pub(super) struct Visit {
     counted: bool,
 }
 
-impl Visit {
+impl RequestScope {
     /// Its head was read. `source` is asked for who sends it, if that is written down.
     pub(super) fn begin(
         local: &Rc<Local>,
         head: &RequestHead,
-        face: Face,
+        face: ListenerKind,
         source: impl FnOnce() -> Option<SocketAddr>,
     ) -> Self {
-        let about = About::of(head);
+        let about = RequestInfo::of(head);
         let (id, verb) = (Uuid::new_v4(), about.verb);
         // Who looks at the server's health or counts leaves no trail.
-        let looks = face == Face::Admin && matches!(head.method, Method::Get | Method::Head);
+        let looks = face == ListenerKind::Admin && matches!(head.method, Method::Get | Method::Head);
         let audit = local.shared.facts.audit.as_ref().filter(|_| !about.probe && !looks);
         let entry = audit.map(|_| Box::new(Entry::new(id, about, head, source())));
         Self { local: Rc::clone(local), id, verb, began: Instant::now(), code: 0, entry, counted: false }
@@ -82,13 +82,13 @@ impl Visit {
     }
 
     /// The head of a watch's reply was sent: the rest is its shard's.
-    pub(super) fn become_watch(&mut self) -> Option<Box<Trail>> {
+    pub(super) fn become_watch(&mut self) -> Option<Box<AuditContext>> {
         self.count();
         let entry = *self.entry.take()?;
         if let Some(audit) = self.audit() {
             audit.note(&entry, Stage::ResponseStarted, self.code, None);
         }
-        Some(Box::new(Trail { entry, code: self.code }))
+        Some(Box::new(AuditContext { entry, code: self.code }))
     }
 
     fn audit(&self) -> Option<&Audit> {
@@ -97,12 +97,12 @@ impl Visit {
 
     fn count(&mut self) {
         if !std::mem::replace(&mut self.counted, true) {
-            self.local.door().tally.requests.count(self.verb, self.code, self.began.elapsed());
+            self.local.handle().tally.requests.count(self.verb, self.code, self.began.elapsed());
         }
     }
 }
 
-impl Drop for Visit {
+impl Drop for RequestScope {
     fn drop(&mut self) {
         self.count();
         if let (Some(entry), Some(audit)) = (&self.entry, self.audit()) {

@@ -1,6 +1,6 @@
-//! Between the shards and the thread of the source: commands there, answers back.
+//! The command queue between the shards and the thread of the source: commands there, answers back.
 //!
-//! Owns the queue of commands and what the source counts of itself. Any thread may leave a command; one takes them. It
+//! Owns the queue of commands and what the source counts of itself. Any thread may submit a command; one thread takes them. It
 //! never waits.
 
 use std::fmt;
@@ -175,9 +175,9 @@ impl RemoteStats {
 }
 
 /// Where shards leave commands.
-pub struct Desk {
+pub struct CommandQueue {
     commands: ArrayQueue<Command>,
-    sitter: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    waker: OnceLock<Box<dyn Fn() + Send + Sync>>,
     closing: AtomicBool,
     /// What shards are turned by and events are stamped with.
     pub clock: Clock,
@@ -189,13 +189,13 @@ pub struct Desk {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
-impl Desk {
+impl CommandQueue {
     /// An empty desk; nobody sits at it yet.
     #[must_use]
     pub fn new() -> Arc<Self> {
         Arc::new(Self {
             commands: ArrayQueue::new(COMMANDS_MAX),
-            sitter: OnceLock::new(),
+            waker: OnceLock::new(),
             closing: AtomicBool::new(false),
             clock: Clock::start(),
             stats: SourceStats::default(),
@@ -208,19 +208,19 @@ impl Desk {
     /// [`Full`]: nothing was taken.
     pub fn submit(&self, command: Command) -> Result<(), Full> {
         self.commands.push(command).map_err(|_| Full)?;
-        self.knock();
+        self.wake();
         Ok(())
     }
 
     /// Asks the thread to make what is waiting and to end.
     pub fn close(&self) {
         self.closing.store(true, Ordering::Release);
-        self.knock();
+        self.wake();
     }
 
-    /// Sits down: `knock` is called from other threads when there is something to do. Only the first who does sits.
-    pub fn sit(&self, knock: impl Fn() + Send + Sync + 'static) {
-        let _ = self.sitter.set(Box::new(knock));
+    /// Sits down: `wake` is called from other threads when there is something to do. Only the first who does sits.
+    pub fn set_waker(&self, wake: impl Fn() + Send + Sync + 'static) {
+        let _ = self.waker.set(Box::new(wake));
     }
 
     /// The next command.
@@ -229,21 +229,21 @@ impl Desk {
         self.commands.pop()
     }
 
-    /// Whether [`Desk::close`] was called.
+    /// Whether [`CommandQueue::close`] was called.
     #[must_use]
     pub fn is_closing(&self) -> bool {
         self.closing.load(Ordering::Acquire)
     }
 
     /// Has the thread look around, though there may be nothing to do.
-    pub fn knock(&self) {
-        if let Some(knock) = self.sitter.get() {
-            knock();
+    pub fn wake(&self) {
+        if let Some(wake) = self.waker.get() {
+            wake();
         }
     }
 }
 
-impl fmt::Debug for Desk {
+impl fmt::Debug for CommandQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Desk").field("waiting", &self.commands.len()).finish_non_exhaustive()
     }

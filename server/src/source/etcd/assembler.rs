@@ -1,6 +1,6 @@
 //! What a watch response proves: from messages of one watch stream to whole revisions.
 //!
-//! Owns the gate between etcd and the publisher: a revision passes whole or not at all, each once, in order, none missing
+//! Stands between etcd and the publisher: a revision passes whole or not at all, each once, in order, none missing
 //! where that can be known. It is a plain value without I/O. What it cannot vouch for it refuses with a [`Break`], and
 //! `follow` decides how to go on; it never repairs by guessing.
 //!
@@ -149,7 +149,7 @@ impl fmt::Display for Break {
 
 /// The gate of one watch stream.
 #[derive(Debug)]
-pub(super) struct Ingest {
+pub(super) struct RevisionAssembler {
     cluster: u64,
     coverage: Coverage,
     /// Everything up to here has passed.
@@ -169,7 +169,7 @@ pub(super) struct Ingest {
     created: bool,
 }
 
-impl Ingest {
+impl RevisionAssembler {
     /// A gate for a watch of `cluster` from the revision behind `last` on.
     pub(super) fn new(cluster: u64, coverage: Coverage, last: Revision) -> Self {
         Self {
@@ -361,11 +361,11 @@ mod tests {
         Response { cluster: CLUSTER, revision: Revision::new(revision), watch, ..Response::default() }
     }
 
-    fn gate(coverage: Coverage, last: u64) -> Ingest {
-        Ingest::new(CLUSTER, coverage, Revision::new(last))
+    fn gate(coverage: Coverage, last: u64) -> RevisionAssembler {
+        RevisionAssembler::new(CLUSTER, coverage, Revision::new(last))
     }
 
-    impl Ingest {
+    impl RevisionAssembler {
         fn give(&mut self, response: Response) -> Result<Proof, Break> {
             let mut proof = Proof::default();
             self.handle(response, &mut proof).map(|()| proof)
@@ -432,14 +432,14 @@ mod tests {
     }
 
     /// A gate whose stream has to tell revisions 5 to 8 again, of which 6 is somebody else's; 9 is behind the last.
-    fn replaying(coverage: Coverage) -> Ingest {
+    fn replaying(coverage: Coverage) -> RevisionAssembler {
         let mut recent = Recent::default();
         for revision in [5, 7, 8] {
             let event = event(revision, "/r/a");
             recent.push(event.revision, vec![(event.key, event.value)]);
         }
         let last = Revision::new(9);
-        Ingest::new(CLUSTER, coverage, last).with_replay(recent.replay("/r/", last).unwrap())
+        RevisionAssembler::new(CLUSTER, coverage, last).with_replay(recent.replay("/r/", last).unwrap())
     }
 
     #[test]
@@ -557,7 +557,7 @@ mod tests {
             let mut last = Revision::new(1);
             let mut connects = 0;
             while last.get() < log.len() as u64 + 1 {
-                let mut gate = Ingest::new(CLUSTER, Coverage::All, last);
+                let mut gate = RevisionAssembler::new(CLUSTER, Coverage::All, last);
                 connects += 1;
                 // A member that lags sends from before the place asked for.
                 let from = usize::try_from(last.get() - 1)

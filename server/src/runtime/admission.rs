@@ -1,6 +1,6 @@
-//! Who is here: how many connections there are in all and of each address, and how many watches each user has.
+//! Admission: how many connections there may be in all and of each address, and how many watches of each user.
 //!
-//! Owns the counts and the words in which one more is refused. A count goes down where its ticket is dropped, however the
+//! Owns the counts, and the Status that refuses one more. A count goes down when its guard is dropped, however the
 //! connection or the watch ended. Names are counted only where a limit asks for it: without one, nothing is locked.
 
 use std::collections::HashMap;
@@ -48,25 +48,25 @@ impl Tally {
     }
 
     /// One more of `who`; `None`: there are as many as may be.
-    fn enter(self: &Arc<Self>, who: Who) -> Option<Ticket> {
+    fn enter(self: &Arc<Self>, who: Who) -> Option<CountGuard> {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let count = counts.entry(who.clone()).or_insert(0);
         if *count >= self.max {
             return None;
         }
         *count += 1;
-        Some(Ticket { tally: Arc::clone(self), who })
+        Some(CountGuard { tally: Arc::clone(self), who })
     }
 }
 
 /// One of those that a [`Tally`] counts.
 #[derive(Debug)]
-pub(super) struct Ticket {
+pub(super) struct CountGuard {
     tally: Arc<Tally>,
     who: Who,
 }
 
-impl Drop for Ticket {
+impl Drop for CountGuard {
     fn drop(&mut self) {
         let mut counts = self.tally.counts.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = counts.get_mut(&self.who) {
@@ -81,15 +81,15 @@ impl Drop for Ticket {
 
 /// What a watch holds on to while it lives, when anything is counted by name.
 #[derive(Debug)]
-pub(super) struct Seat {
+pub(super) struct WatchPermit {
     /// Of its connection, which may go on behind it.
-    pub(super) connection: Option<Ticket>,
-    _watch: Option<Ticket>,
+    pub(super) connection: Option<CountGuard>,
+    _watch: Option<CountGuard>,
 }
 
 /// All who are here.
 #[derive(Debug)]
-pub(super) struct Crowd {
+pub(super) struct Admission {
     /// Connections that carry requests; those that are watches are counted by their shards.
     connections: AtomicUsize,
     connections_max: Option<usize>,
@@ -103,20 +103,20 @@ pub(super) struct Crowd {
 
 /// A connection that carries requests.
 #[derive(Debug)]
-pub(super) struct Guest {
-    crowd: Arc<Crowd>,
+pub(super) struct ConnPermit {
+    admission: Arc<Admission>,
     /// `None`: nothing is counted by address.
     address: Option<IpAddr>,
-    ticket: Option<Ticket>,
+    ticket: Option<CountGuard>,
 }
 
-impl Drop for Guest {
+impl Drop for ConnPermit {
     fn drop(&mut self) {
-        self.crowd.connections.fetch_sub(1, Ordering::Relaxed);
+        self.admission.connections.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl Crowd {
+impl Admission {
     pub(super) fn new(limits: &Limits) -> Arc<Self> {
         Arc::new(Self {
             connections: AtomicUsize::new(0),
@@ -138,21 +138,21 @@ impl Crowd {
         self: &Arc<Self>,
         peer: impl FnOnce() -> Option<SocketAddr>,
         watchers: usize,
-    ) -> Result<Guest, Box<Status>> {
+    ) -> Result<ConnPermit, Box<Status>> {
         let refused = |message: String| {
             self.turned_away.fetch_add(1, Ordering::Relaxed);
             Err(Box::new(Status::too_many_requests(message, 1)))
         };
         // Counted first: shards that accept at the same time must not both find the last place.
-        let mut guest = self.welcome(None, None);
+        let mut permit = self.welcome(None, None);
         if let Some(max) = self.connections_max
             && self.connections() + watchers > max
         {
             return refused(format!("{max} connections are open, as many as may be: raise max-connections"));
         }
         let counted = self.addresses.is_some() || self.users.is_some();
-        guest.address = if counted { peer().map(|peer| subnet(peer.ip())) } else { None };
-        guest.ticket = match (&self.addresses, guest.address) {
+        permit.address = if counted { peer().map(|peer| subnet(peer.ip())) } else { None };
+        permit.ticket = match (&self.addresses, permit.address) {
             (Some(tally), Some(address)) => match tally.enter(Who::Address(address)) {
                 None => {
                     return refused(format!(
@@ -165,11 +165,15 @@ impl Crowd {
             },
             _ => None,
         };
-        Ok(guest)
+        Ok(permit)
     }
 
     /// A connection that is here already and carries requests again, with the ticket that it has.
-    pub(super) fn welcome_back(self: &Arc<Self>, ticket: Option<Ticket>, peer: Option<SocketAddr>) -> Guest {
+    pub(super) fn welcome_back(
+        self: &Arc<Self>,
+        ticket: Option<CountGuard>,
+        peer: Option<SocketAddr>,
+    ) -> ConnPermit {
         let address = self.users.as_ref().and(peer).map(|peer| subnet(peer.ip()));
         self.welcome(address, ticket)
     }
@@ -192,17 +196,17 @@ impl Crowd {
         self.users.is_some()
     }
 
-    fn welcome(self: &Arc<Self>, address: Option<IpAddr>, ticket: Option<Ticket>) -> Guest {
+    fn welcome(self: &Arc<Self>, address: Option<IpAddr>, ticket: Option<CountGuard>) -> ConnPermit {
         self.connections.fetch_add(1, Ordering::Relaxed);
-        Guest { crowd: Arc::clone(self), address, ticket }
+        ConnPermit { admission: Arc::clone(self), address, ticket }
     }
 }
 
-impl Guest {
+impl ConnPermit {
     /// What the connection takes along when it becomes a watch of `user`; or what it is told.
-    pub(super) fn watch(&mut self, user: Option<&str>) -> Result<Option<Box<Seat>>, Box<Status>> {
+    pub(super) fn watch(&mut self, user: Option<&str>) -> Result<Option<Box<WatchPermit>>, Box<Status>> {
         let who = user.map(|user| Who::User(user.into())).or_else(|| self.address.map(Who::Address));
-        let watch = match (&self.crowd.users, who) {
+        let watch = match (&self.admission.users, who) {
             (Some(tally), Some(who)) => {
                 let Some(ticket) = tally.enter(who.clone()) else {
                     let whose = match who {
@@ -222,7 +226,7 @@ impl Guest {
         };
         let connection = self.ticket.take();
         let holds = connection.is_some() || watch.is_some();
-        Ok(holds.then(|| Box::new(Seat { connection, _watch: watch })))
+        Ok(holds.then(|| Box::new(WatchPermit { connection, _watch: watch })))
     }
 }
 
@@ -260,45 +264,47 @@ mod tests {
 
     #[test]
     fn connections_and_watches_are_counted_together() {
-        let crowd = Crowd::new(&Limits { connections_max: Some(3), ..limits() });
-        let first = crowd.admit(at("10.0.0.1"), 0).expect("one");
-        let _second = crowd.admit(at("10.0.0.1"), 1).expect("two and a watch");
-        let refused = crowd.admit(at("10.0.0.2"), 1).expect_err("a fourth");
+        let admission = Admission::new(&Limits { connections_max: Some(3), ..limits() });
+        let first = admission.admit(at("10.0.0.1"), 0).expect("one");
+        let _second = admission.admit(at("10.0.0.1"), 1).expect("two and a watch");
+        let refused = admission.admit(at("10.0.0.2"), 1).expect_err("a fourth");
         assert_eq!(refused.code(), 429);
         assert!(refused.to_json().contains("max-connections"), "{}", refused.to_json());
         drop(first);
-        assert!(crowd.admit(at("10.0.0.2"), 1).is_ok());
-        assert_eq!(crowd.turned_away.load(Ordering::Relaxed), 1);
+        assert!(admission.admit(at("10.0.0.2"), 1).is_ok());
+        assert_eq!(admission.turned_away.load(Ordering::Relaxed), 1);
     }
 
     #[test]
     fn want_of_descriptors_is_said_once_a_second() {
-        let crowd = Crowd::new(&limits());
-        let said = (0..5000).filter(|ms| crowd.complain(Duration::from_millis(*ms))).count();
+        let admission = Admission::new(&limits());
+        let said = (0..5000).filter(|ms| admission.complain(Duration::from_millis(*ms))).count();
         assert_eq!(said, 5);
     }
 
     #[test]
     fn an_address_is_counted_through_a_watch_and_behind_it() {
-        let crowd = Crowd::new(&Limits { connections_per_address_max: Some(2), ..limits() });
-        let mut first = crowd.admit(at("10.0.0.1"), 0).expect("one");
+        let admission = Admission::new(&Limits { connections_per_address_max: Some(2), ..limits() });
+        let mut first = admission.admit(at("10.0.0.1"), 0).expect("one");
         let pass = first.watch(None).expect("a watch").expect("which is counted");
         drop(first);
-        let second = crowd.admit(at("10.0.0.1"), 0).expect("two");
-        assert!(crowd.admit(at("::ffff:10.0.0.1"), 0).is_err(), "the same address in other words");
-        assert!(crowd.admit(at("10.0.0.2"), 0).is_ok());
-        let again = crowd.welcome_back(pass.connection, None);
-        assert!(crowd.admit(at("10.0.0.1"), 0).is_err());
+        let second = admission.admit(at("10.0.0.1"), 0).expect("two");
+        assert!(admission.admit(at("::ffff:10.0.0.1"), 0).is_err(), "the same address in other words");
+        assert!(admission.admit(at("10.0.0.2"), 0).is_ok());
+        let again = admission.welcome_back(pass.connection, None);
+        assert!(admission.admit(at("10.0.0.1"), 0).is_err());
         drop((again, second));
-        assert!(crowd.admit(at("10.0.0.1"), 0).is_ok());
-        assert_eq!(crowd.addresses.as_ref().expect("counted").counts.lock().expect("sound").len(), 0);
+        assert!(admission.admit(at("10.0.0.1"), 0).is_ok());
+        assert_eq!(admission.addresses.as_ref().expect("counted").counts.lock().expect("sound").len(), 0);
     }
 
     #[test]
     fn a_user_has_watches_from_everywhere_and_nobody_those_of_an_address() {
-        let crowd = Crowd::new(&Limits { watchers_per_user_max: Some(1), ..limits() });
-        let (mut a, mut b) =
-            (crowd.admit(at("2001:db8::1"), 0).expect("a"), crowd.admit(at("2001:db8::2"), 0).expect("b"));
+        let admission = Admission::new(&Limits { watchers_per_user_max: Some(1), ..limits() });
+        let (mut a, mut b) = (
+            admission.admit(at("2001:db8::1"), 0).expect("a"),
+            admission.admit(at("2001:db8::2"), 0).expect("b"),
+        );
         let pass = a.watch(Some("ann")).expect("the first");
         assert!(b.watch(Some("ann")).is_err(), "a second, from elsewhere");
         assert!(b.watch(Some("bob")).is_ok(), "and gone again");

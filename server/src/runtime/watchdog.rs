@@ -1,7 +1,7 @@
 //! A watchdog: says when a shard does not turn, and when it turns again.
 //!
-//! It owns the judgement, which is pure ([`Stillness`]), and the thread that asks for it. It never ends a shard: what a
-//! supervisor does with the word is the supervisor's business.
+//! It owns the judgement, which is pure ([`TurnMonitor`]), and the thread that asks for it. It never ends a shard: a supervisor decides what
+//! to do about it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,14 +23,14 @@ pub enum Found {
     Turns(usize),
 }
 
-/// Who turned between two looks.
+/// Which shards turned between two looks.
 #[derive(Clone, Debug, Default)]
-pub struct Stillness {
+pub struct TurnMonitor {
     /// Of each shard: its turns at the last look, and the looks since it turned.
     seen: Vec<(u64, u32)>,
 }
 
-impl Stillness {
+impl TurnMonitor {
     /// Looks at how often each shard has turned so far. Only what is new is told.
     pub fn look(&mut self, turns: &[u64]) -> Vec<Found> {
         let mut found = Vec::new();
@@ -65,15 +65,15 @@ impl Stillness {
 pub(super) fn watch(shared: &Arc<Shared>) {
     let shared = Arc::downgrade(shared);
     let watchdog = std::thread::Builder::new().name("watchdog".into()).spawn(move || {
-        let mut stillness = Stillness::default();
+        let mut monitor = TurnMonitor::default();
         loop {
             std::thread::sleep(LOOK);
             let Some(shared) = shared.upgrade() else { return };
-            let found = stillness.look(&Pulse(Arc::clone(&shared)).turns());
-            for ((_, looks), door) in stillness.seen.iter().zip(shared.doors.0.iter()) {
+            let found = monitor.look(&Pulse(Arc::clone(&shared)).turns());
+            for ((_, looks), handle) in monitor.seen.iter().zip(shared.handles.0.iter()) {
                 if *looks > 0 {
                     // In case it sleeps though it should not.
-                    door.wake.ring();
+                    handle.wake.ring();
                 }
             }
             for found in found {
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn a_stall_is_told_once_and_taken_back_once() {
-        let mut stillness = Stillness::default();
+        let mut monitor = TurnMonitor::default();
         let mut told = Vec::new();
         // The second shard stands still from the third look to the seventh, the third one for a single look.
         let turns = [
@@ -122,9 +122,9 @@ mod tests {
             [99, 6, 14],
         ];
         for (at, turns) in turns.iter().enumerate() {
-            told.extend(stillness.look(turns).into_iter().map(|found| (at, found)));
+            told.extend(monitor.look(turns).into_iter().map(|found| (at, found)));
             let still = [1, 2, 3, 4, 5, 8, 9].contains(&at);
-            assert_eq!(stillness.all_turn(), !still || at == 0, "look {at}");
+            assert_eq!(monitor.all_turn(), !still || at == 0, "look {at}");
         }
         assert_eq!(
             told,
@@ -134,11 +134,11 @@ mod tests {
 
     #[test]
     fn one_that_never_turned_is_found() {
-        let mut stillness = Stillness::default();
-        assert_eq!(stillness.look(&[0]), []);
-        assert_eq!(stillness.look(&[0]), []);
-        assert_eq!(stillness.look(&[0]), [Found::Stalled(0)]);
-        assert_eq!(stillness.look(&[0]), []);
-        assert!(!stillness.all_turn());
+        let mut monitor = TurnMonitor::default();
+        assert_eq!(monitor.look(&[0]), []);
+        assert_eq!(monitor.look(&[0]), []);
+        assert_eq!(monitor.look(&[0]), [Found::Stalled(0)]);
+        assert_eq!(monitor.look(&[0]), []);
+        assert!(!monitor.all_turn());
     }
 }
