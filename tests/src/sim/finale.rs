@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use revcast_engine::Turn;
 use revcast_engine::encoding::Encoding;
-use revcast_engine::limits::{BOOKMARK_BEFORE_DEADLINE, DRAIN_GRACE, LOOKS_PER_TURN};
+use revcast_engine::limits::{BOOKMARK_BEFORE_DEADLINE, DRAIN_GRACE, LOOKS_PER_TURN, PAGE_BYTES};
 
 use super::fault::{Checked, Promise, broken};
 use super::oracle::Kind;
@@ -13,7 +13,7 @@ use super::shown::{first_differs, number};
 use super::watch::Copy;
 use super::world::World;
 
-/// Turns in which shards must come to rest when nothing new happens.
+/// Turns in which shards must come to rest when nothing new happens and nobody is owed more than a few pages.
 const TURNS_TO_REST_MAX: usize = 20_000;
 /// The same where a turn looks at little: what a writer that never waits left to be sorted takes many.
 const SHORT_TURNS_TO_REST_MAX: usize = 1_000_000;
@@ -39,6 +39,10 @@ impl World {
     fn rest(&mut self) -> Checked {
         let short = self.plan.looks_per_turn < LOOKS_PER_TURN;
         let turns_max = if short { SHORT_TURNS_TO_REST_MAX } else { TURNS_TO_REST_MAX };
+        // A writer that never waits for slow shards leaves windows of hundreds of large objects: a page of them is a turn.
+        let pages = usize::try_from(self.net.oracle.window_bytes()).unwrap_or(usize::MAX) / PAGE_BYTES;
+        let open = self.net.watches.iter().filter(|watch| watch.open()).count();
+        let turns_max = turns_max.saturating_add(pages.saturating_mul(open));
         let mut turns = 0;
         loop {
             self.wake_sockets();

@@ -79,7 +79,7 @@ impl Pipe {
         let Some(room) = self.room(rng, now, offered.len(), |rng| partial(rng, stream, offered)) else {
             return Took::Gone;
         };
-        let taken = if self.whole && room > 0 { run.page(room) } else { room };
+        let taken = if self.whole && room > 0 { page(stream, run, room) } else { room };
         self.put(rng, now, taken);
         self.full = taken < offered.len();
         Took::Some(taken)
@@ -207,6 +207,14 @@ impl Pipe {
             }
         }
     }
+}
+
+/// As many whole messages as fill the room.
+fn page(stream: &Stream, run: Run<'_>, room: usize) -> usize {
+    let page = run.page(room);
+    let enough = stream.boundaries(run.bytes()).into_iter().find(|end| *end >= room);
+    assert_eq!(Some(page), enough, "the messages that fill {room} bytes");
+    page
 }
 
 fn partial(rng: &mut Rng, stream: &Stream, offered: &[u8]) -> usize {
