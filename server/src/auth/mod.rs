@@ -3,7 +3,7 @@
 //! Owns identities and how they are proven (tokens in a file, signed tokens, client certificates), the rules that grant
 //! accesses, and the state in which all of it is read again. It knows no socket and no store: a request's credentials and
 //! the time are arguments. The order of use is [`credentials`] (what was presented), [`Guard::authenticate`] (who that
-//! is), [`Access`] (what is asked for), [`Guard::allows`]. Files are read by `files`, again by [`keeper`].
+//! is), [`Access`] (what is asked for), [`Guard::allows`]. Files are read by `files`, again by [`reload`].
 
 pub mod access;
 pub mod certificate;

@@ -2,7 +2,7 @@
 //!
 //! This module owns what a request means and how a response is spelled. It never reads a socket, a clock or a random
 //! number: bytes, the time and the audit id are arguments. The order of use is [`request`] (head), [`body`],
-//! [`route`] (what is asked), [`accept`] and [`options`] (how), then [`response`] and [`status`] (the answer).
+//! [`route`] (what is asked), [`negotiation`] and [`options`] (how), then [`response`] and [`status`] (the answer).
 
 pub mod body;
 pub mod continuation;
