@@ -186,6 +186,8 @@ impl Shard {
                     let kind = key.verdict(&event)?;
                     Some(self.framed(self.message_of(&event, key.message_name(kind, true)), &key))
                 });
+                let shared = key.framing == self.feed.framing;
+                let framed = framed.filter(|framed| shared || framed.len() <= PAGE_BYTES);
                 UnderWay::event(framed, offset as usize)
             }
             (Phase::Live | Phase::Parked { .. }, None) => UnderWay::Nothing,
