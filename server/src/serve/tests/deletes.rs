@@ -33,7 +33,7 @@ fn preconditions() {
     let uid = when(json!({"uid": "other"}));
     assert_eq!(uid.code, 409);
     let expected = format!(
-        "Operation cannot be received on ConfigMap \"cm1\": the UID in the precondition (other) does not match the UID in \
+        "Operation cannot be fulfilled on ConfigMap \"cm1\": the UID in the precondition (other) does not match the UID in \
          record ({}). The object might have been deleted and then recreated",
         old["metadata"]["uid"].as_str().unwrap()
     );

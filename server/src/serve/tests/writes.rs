@@ -200,7 +200,7 @@ fn updates_that_cannot_be() {
     assert_eq!(stale.code, 409);
     assert_eq!(
         stale.message(),
-        "Operation cannot be received on configmaps \"cm1\": the object has been modified; please apply your changes \
+        "Operation cannot be fulfilled on configmaps \"cm1\": the object has been modified; please apply your changes \
          to the latest version and try again"
     );
     let version = &old["metadata"]["resourceVersion"];
