@@ -197,7 +197,7 @@ impl std::fmt::Debug for Reply {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::FullBody(whole) => whole.fmt(f),
-            Self::StreamingBody(_) => f.write_str("Pieces"),
+            Self::StreamingBody(_) => f.write_str("StreamingBody"),
             Self::Refused(status, wire) => f.debug_tuple("Refused").field(status).field(wire).finish(),
             Self::Watch(wish) => wish.fmt(f),
         }

@@ -245,6 +245,6 @@ impl CommandQueue {
 
 impl fmt::Debug for CommandQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Desk").field("waiting", &self.commands.len()).finish_non_exhaustive()
+        f.debug_struct("CommandQueue").field("waiting", &self.commands.len()).finish_non_exhaustive()
     }
 }

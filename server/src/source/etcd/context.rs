@@ -204,6 +204,6 @@ impl EtcdContext {
 
 impl std::fmt::Debug for EtcdContext {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Ground").field("known", &self.known.get()).finish_non_exhaustive()
+        f.debug_struct("EtcdContext").field("known", &self.known.get()).finish_non_exhaustive()
     }
 }
