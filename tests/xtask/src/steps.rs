@@ -137,7 +137,19 @@ pub(crate) const STEPS: &[Step] = &[
     Step {
         name: "bench",
         purpose: "every benchmark runs once; nothing is measured",
-        arguments: &["bench", "--workspace", "--profile", "dev", "--bench", "*", "--", "--test"],
+        // Instruction counts are a step of their own.
+        arguments: &[
+            "bench",
+            "--workspace",
+            "--exclude",
+            "revcast-counts",
+            "--profile",
+            "dev",
+            "--bench",
+            "*",
+            "--",
+            "--test",
+        ],
         proof: Proof::Benchmarks,
         ..PLAIN
     },
@@ -229,7 +241,10 @@ mod tests {
             "RUSTFLAGS='--cfg loom' cargo test -p revcast-engine --release --test ring_loom --target-dir target/loom"
         );
         let bench = find("bench").expect("a step");
-        assert_eq!(bench.shown(), "cargo bench --workspace --profile dev --bench '*' -- --test");
+        assert_eq!(
+            bench.shown(),
+            "cargo bench --workspace --exclude revcast-counts --profile dev --bench '*' -- --test"
+        );
     }
 
     #[test]
