@@ -8,7 +8,7 @@ pub const RING_EVENTS_DEFAULT: usize = 1 << 17;
 pub const RING_EVENTS_MIN: usize = 1 << 10;
 /// The largest ring: 16 Mi slots of 8 bytes.
 pub const RING_EVENTS_MAX: usize = 1 << 24;
-/// Bytes of frames that the ring keeps alive when nobody says otherwise.
+/// Bytes of messages that the ring keeps alive when nobody says otherwise.
 pub const RING_BYTES_DEFAULT: u64 = 256 << 20;
 /// Share of the ring that shards may still need before the source waits for them.
 pub const BACKLOG_MAX: f64 = 0.5;
@@ -24,7 +24,7 @@ pub const RING_BYTES_MIN: u64 = 1 << 20;
 
 /// Events that one round takes from the ring, unless a revision is larger.
 pub const ROUND_EVENTS: usize = 256;
-/// Bytes of frames that one round takes from the ring, unless a single event is larger: what an empty socket takes whole when
+/// Bytes of messages that one round takes from the ring, unless a single event is larger: what an empty socket takes whole when
 /// its send buffer is 128 KiB, as a server's is by default (the kernel doubles that, and counts its own structures). Of
 /// longer runs everybody takes a part, waits for room, and is sent the rest by himself.
 pub const ROUND_BYTES: usize = 192 << 10;
@@ -50,7 +50,7 @@ pub const SENDS_PER_TURN: usize = 64;
 /// A delivery of so many bytes more counts as one more: what a turn hands out is bounded in bytes too, at 2 MiB.
 pub const SEND_BYTES: usize = 32 << 10;
 
-/// Bytes of its initial state that one watcher is given in one go, and the longest frame that is copied among others.
+/// Bytes of its initial state that one watcher is given in one go, and the longest message that is copied among others.
 pub const PAGE_BYTES: usize = 64 << 10;
 /// Bytes of the ring that one watcher behind is given in one go: as many as a round has, since both cost as much a send.
 pub const CATCHUP_PAGE_BYTES: usize = ROUND_BYTES;

@@ -20,7 +20,7 @@ pub enum Bug {
     LappedReaderUnnoticed,
     /// A round, and so a bookmark, may end inside a revision.
     SplitRevision,
-    /// After a partial send the frame starts again from its first byte.
+    /// After a partial send the message starts again from its first byte.
     PartialSendRestarted,
     /// A start older than the window is served from the window's beginning.
     ExpiredStartServed,
@@ -30,7 +30,7 @@ pub enum Bug {
     GapAfterInitialEvents,
     /// The interest index looks up only the new value of a field.
     OldValueNotLookedUp,
-    /// A frame is made again for everyone who asks.
+    /// A message is made again for everyone who asks.
     FrameMadeTwice,
     /// An event whose value is unreadable is passed over.
     UnreadableSkipped,
@@ -42,7 +42,7 @@ pub enum Bug {
     UnreadableAmongOthers,
     /// A shard that is given up forgets to tell its live watchers.
     LiveWatchKept,
-    /// A heartbeat goes out although the socket is known to be full, or within a frame.
+    /// A heartbeat goes out although the socket is known to be full, or within a message.
     HeartbeatAnywhere,
     /// A turn that ends while an event's classes are asked forgets the others.
     PausedEventDropped,

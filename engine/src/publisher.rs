@@ -42,7 +42,7 @@ impl Entry for Event {
 pub struct RingLimits {
     /// Events; rounded up to a power of two and kept within the limits of [`crate::limits`].
     pub events: usize,
-    /// Bytes of frames that the events keep alive.
+    /// Bytes of messages that the events keep alive.
     pub bytes: u64,
 }
 
@@ -524,7 +524,7 @@ impl Publisher {
         self.index.get(key)
     }
 
-    /// Bytes of frames in the window.
+    /// Bytes of messages in the window.
     #[must_use]
     pub const fn window_bytes(&self) -> u64 {
         self.bytes_published - self.bytes_forgotten

@@ -130,7 +130,7 @@ impl Shard {
         true
     }
 
-    /// Whether a watch may end here: between two frames, not between two events of one revision, and not within its initial
+    /// Whether a watch may end here: between two messages, not between two events of one revision, and not within its initial
     /// state. Its client will ask for what comes after the last revision that it saw, which may be newer than objects that
     /// were still to come: they come in the order of their keys.
     pub(super) fn may_end(&self, id: WatcherId) -> bool {

@@ -2,7 +2,7 @@
 //!
 //! It owns the page buffer, of which a shard has one. A page is copied together for one watcher; what the socket
 //! does not take is made again from the cursor, so a slow client keeps no bytes alive but those of a
-//! bookmark or, when it is to end, of the frame that it stands in.
+//! bookmark or, when it is to end, of the message that it stands in.
 
 use std::sync::Arc;
 
@@ -151,7 +151,7 @@ impl Shard {
     /// What a watch has begun to send.
     pub(super) fn under_way(&mut self, id: WatcherId) -> UnderWay {
         let Some((watcher, class)) = self.table.pair(id) else { return UnderWay::Lost };
-        if watcher.between_frames() {
+        if watcher.between_messages() {
             return UnderWay::Nothing;
         }
         match (&watcher.phase, watcher.rest.take()) {
@@ -238,7 +238,7 @@ impl Shard {
         }
         let mut page = std::mem::take(&mut self.page);
         let Some((watcher, class)) = self.table.pair(id) else { return };
-        // Who is to end, or has had no frame yet, gets one frame, and not the one that others get.
+        // Who is to end, or has had no message yet, gets one message, and not the one that others get.
         let alone = watcher.ending || !class.key.opened;
         let mut lapped = false;
         if alone || !page.reaches(class.serial, cursor) {
@@ -356,7 +356,7 @@ impl Shard {
         }
     }
 
-    /// The socket is full: the watcher stands at byte `at` of the page, of which it was owed the frames from `first` on.
+    /// The socket is full: the watcher stands at byte `at` of the page, of which it was owed the messages from `first` on.
     fn page_cut_short(&mut self, id: WatcherId, page: &Page, first: usize, at: usize, now: Tick) {
         let Some((number, within)) = page.run.locate(at) else { return };
         let whole = number - first;
@@ -469,7 +469,7 @@ impl Shard {
         let before = number.checked_sub(1).map(|before| &page.of[before]);
         let phase_after_state = self.end_of_state(initial.snapshot.position());
         let at_end = matches!(page.of[number], Of::EndOfState);
-        // The rest of an end mark goes out before anything else: the next frame is not the first.
+        // The rest of an end mark goes out before anything else: the next message is not the first.
         if number > 0 || at_end {
             self.table.open(id);
         }

@@ -34,7 +34,7 @@ impl Shard {
     /// Ends a watch of a shard that is given up. One that has begun to take its last bytes may take the rest.
     pub(super) fn give_up(&mut self, id: WatcherId, now: Tick) {
         let Some(watcher) = self.table.get(id) else { return };
-        if watcher.between_frames() || !matches!(watcher.phase, Phase::Draining) {
+        if watcher.between_messages() || !matches!(watcher.phase, Phase::Draining) {
             self.evict(id, now);
         }
     }

@@ -221,7 +221,7 @@ impl Shard {
     }
 
     /// Gives the shard up: the source's history is gone (another cluster, a restore, a gap), so nothing that was
-    /// published can be gone on from. Every watch is told 410 if it stands between two frames and is cut off
+    /// published can be gone on from. Every watch is told 410 if it stands between two messages and is cut off
     /// otherwise, and every later [`Shard::subscribe`] gets 410 at once. Turn it until all ends are sent; ask
     /// [`Shard::poll_ended`] before the next watch begins, since a watch that is cut off frees its slot here.
     ///

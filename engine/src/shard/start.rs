@@ -145,13 +145,7 @@ impl Shard {
                     self.parked.pop_first();
                     let Some((watcher, _)) = self.table.pair(id) else { continue };
                     watcher.phase = Phase::CatchingUp { cursor, offset: 0 };
-                    if watcher.place == QueueState::Blocked {
-                        // It did not even take a heartbeat: it waits for its socket, from now on with a place in the window.
-                        watcher.place = QueueState::None;
-                        self.block(id);
-                    } else {
-                        self.queue(id);
-                    }
+                    self.queue(id);
                 }
             }
         }

@@ -157,7 +157,7 @@ impl Table {
         }
     }
 
-    /// Moves a watcher that is not live to the class of watchers whose first frame was sent.
+    /// Moves a watcher that is not live to the class of watchers whose first message was sent.
     pub(crate) fn open(&mut self, id: WatcherId) {
         let Some((_, class)) = self.pair(id) else { return };
         if class.key.opened {

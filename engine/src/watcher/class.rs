@@ -1,4 +1,4 @@
-//! Watchers with equal interest: the verdict is computed once for all of them, and they share one run of frames.
+//! Watchers with equal interest: the verdict is computed once for all of them, and they share one run of messages.
 
 use std::sync::Arc;
 

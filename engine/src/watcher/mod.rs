@@ -120,7 +120,7 @@ pub(crate) struct Initial {
     pub(crate) snapshot: Arc<Snapshot>,
     /// The path of the last object that was sent whole.
     pub(crate) after: Option<Arc<str>>,
-    /// Bytes of the next frame that were sent.
+    /// Bytes of the next message that were sent.
     pub(crate) offset: usize,
     pub(crate) end_mark: bool,
     pub(crate) as_of_seconds: u64,
@@ -131,7 +131,7 @@ pub(crate) struct Initial {
 pub(crate) enum Phase {
     /// The snapshot is being sent.
     Initial(Box<Initial>),
-    /// Everything before `cursor` was sent, and `offset` bytes of the frame at it.
+    /// Everything before `cursor` was sent, and `offset` bytes of the message at it.
     CatchingUp { cursor: Position, offset: u32 },
     /// Everything that the shard has dispatched was sent (or is being sent by the round under way).
     Live,
@@ -215,13 +215,13 @@ impl Watcher {
         }
     }
 
-    /// Whether the last byte sent ended a frame, and nothing must go out before the next one.
+    /// Whether the last byte sent ended a message, and nothing must go out before the next one.
     pub(crate) fn at_boundary(&self) -> bool {
-        self.rest.is_none() && self.between_frames()
+        self.rest.is_none() && self.between_messages()
     }
 
-    /// Whether the last byte sent ended a frame: other bytes may go out now than those that it is owed.
-    pub(crate) fn between_frames(&self) -> bool {
+    /// Whether the last byte sent ended a message: other bytes may go out now than those that it is owed.
+    pub(crate) fn between_messages(&self) -> bool {
         self.rest.as_ref().is_none_or(|rest| rest.sent == 0)
             && match &self.phase {
                 Phase::Initial(initial) => initial.offset == 0,
