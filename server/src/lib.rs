@@ -18,6 +18,7 @@ pub mod config;
 mod counting;
 pub mod doctor;
 pub mod durations;
+pub mod frontend;
 pub mod http;
 pub mod lines;
 pub mod log;

@@ -139,8 +139,9 @@ fn serve(config: &Config) -> Result<(), Failure> {
         None => start_embedded(config, &plan, registry, &engine, commands, &guard)?,
         Some(etcd) => start_etcd(config, &plan, etcd, registry, engine, commands, &guard)?,
     };
-    let reloader =
-        tls.map(Reloader::start).transpose().map_err(|error| Failure::Run(format!("no thread: {error}")))?;
+    let closer = running.closer();
+    let reloader = tls.map(|tls| Reloader::start(tls, move || closer.review()));
+    let reloader = reloader.transpose().map_err(|error| Failure::Run(format!("no thread: {error}")))?;
     print(&greeting(config, &running, &store));
 
     let manager = Manager::of_environment().unwrap_or_else(|error| {

@@ -1,7 +1,7 @@
 //! Accepting: from a listener to a task for each connection, also when descriptors run out.
 
 use std::net::{Shutdown, SocketAddr};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::panic::AssertUnwindSafe;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
@@ -18,9 +18,10 @@ use rustix::net::sockopt::{
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with};
 use uuid::Uuid;
 
-use super::connection::{ListenerKind, STALL, serve};
-use super::local::Local;
-use super::metrics::Refusal;
+use super::http1::connection::{Permit, serve, tune};
+use super::listener::ListenerKind;
+use super::shard::local::Local;
+use super::tally::Refusal;
 use crate::http::response::push_status;
 use crate::http::status::{Layout, Status};
 
@@ -105,58 +106,73 @@ fn bind_alone(address: SocketAddr) -> std::io::Result<std::net::TcpListener> {
     }
 }
 
-/// Accepts until the server closes; for operators until it has closed. Who gets the last descriptor of all is told that there is none for him, and gives it back: so there is
-/// one for the next, and nobody waits in the kernel without an answer. A spare one that is held does not do that: another
-/// listener may take it in the moment that it is let go.
-pub(super) async fn accept(local: Rc<Local>, listener: TcpListener, face: ListenerKind) {
+/// Accepts until the server closes; for operators until it has closed.
+pub(super) async fn accept(local: Rc<Local>, listener: TcpListener, kind: ListenerKind) {
     loop {
         match listener.accept().await {
-            Ok(_) if local.closing() && face == ListenerKind::Public => {
+            Ok(_) if local.closing() && kind == ListenerKind::Public => {
                 local.handle().tally.refused(Refusal::Closing)
             }
-            Ok(stream) if is_another_left(&local) => {
-                tune(&stream);
-                let shared = &local.shared;
-                let peer = || stream.peer_addr().ok();
-                match face {
-                    // Operators get in whoever else is here.
-                    ListenerKind::Admin => {
-                        local.handle().tally.accepted();
-                        start(&local, serve(Rc::clone(&local), stream, face, None));
-                    }
-                    ListenerKind::Public => match shared.admission.admit(peer, shared.handles.watchers()) {
-                        Ok(permit) => {
-                            local.handle().tally.accepted();
-                            start(&local, serve(Rc::clone(&local), stream, face, Some(permit)));
-                        }
-                        Err(status) => {
-                            local.handle().tally.refused(Refusal::Limit);
-                            // Who speaks TLS would understand nothing of it.
-                            if shared.tls.is_none() {
-                                turn_away(stream, &status).await;
-                            }
-                        }
-                    },
+            Ok(stream) => match kind {
+                ListenerKind::Public => welcome(&local, stream).await,
+                // A connection that gets the last descriptor of all is told so and gives it back: so there is one for the next,
+                // and none waits in the kernel without an answer.
+                ListenerKind::Admin if !is_another_left(&local) => {
+                    local.handle().tally.refused(Refusal::Descriptors);
+                    overloaded(&local, stream).await;
                 }
-            }
-            // Nor of this.
-            Ok(_) if face == ListenerKind::Public && local.shared.tls.is_some() => {
-                local.handle().tally.refused(Refusal::Descriptors);
-                local.shared.admission.complain(local.now().since(Tick::ZERO));
-            }
-            Ok(mut stream) => {
-                local.handle().tally.refused(Refusal::Descriptors);
-                local.shared.admission.complain(local.now().since(Tick::ZERO));
-                let _ = stream.write_all(OVERLOADED).await;
-            }
+                // Operators get in however many clients are here.
+                ListenerKind::Admin => begin(&local, stream, kind, Permit::Operator),
+            },
             // It was shut down.
-            Err(_) if local.closing() && face == ListenerKind::Public => return,
+            Err(_) if local.closing() && kind == ListenerKind::Public => return,
             // Out of descriptors or memory: the connection waits in the kernel.
             Err(_) => {
                 local.shared.admission.complain(local.now().since(Tick::ZERO));
                 sleep(BACK_OFF).await;
             }
         }
+    }
+}
+
+/// Lets a client's connection in, or tells it why not.
+async fn welcome(local: &Rc<Local>, stream: TcpStream) {
+    let shared = &local.shared;
+    if shared.reserve.holds(stream.as_raw_fd()) {
+        local.handle().tally.refused(Refusal::Descriptors);
+        return match shared.reserve.admit() {
+            Some(permit) if is_another_left(local) => {
+                shared.admission.complain(local.now().since(Tick::ZERO));
+                begin(local, stream, ListenerKind::Public, Permit::HealthCheck { _permit: permit });
+            }
+            Some(_) | None => overloaded(local, stream).await,
+        };
+    }
+    match shared.admission.admit(|| stream.peer_addr().ok(), shared.handles.watchers()) {
+        Ok(permit) => begin(local, stream, ListenerKind::Public, Permit::Client(permit)),
+        Err(status) => {
+            local.handle().tally.refused(Refusal::Limit);
+            // A TLS client cannot read a plaintext reply.
+            if shared.tls.is_none() {
+                turn_away(stream, &status).await;
+            }
+        }
+    }
+}
+
+fn begin(local: &Rc<Local>, stream: TcpStream, kind: ListenerKind, permit: Permit) {
+    tune(&stream);
+    if !matches!(permit, Permit::HealthCheck { .. }) {
+        local.handle().tally.accepted();
+    }
+    start(local, serve(Rc::clone(local), stream, kind, permit));
+}
+
+/// Tells a connection that no descriptor is left for it, where that can be said.
+async fn overloaded(local: &Rc<Local>, mut stream: TcpStream) {
+    local.shared.admission.complain(local.now().since(Tick::ZERO));
+    if local.shared.tls.is_none() {
+        let _ = stream.write_all(OVERLOADED).await;
     }
 }
 
@@ -167,14 +183,6 @@ async fn turn_away(mut stream: TcpStream, status: &Status) {
     // Who has gone already is told nothing.
     let _ = stream.write_all(&out).await;
     let _ = stream.shutdown(Shutdown::Write).await;
-}
-
-/// Sets what every connection needs that is read and written by a task.
-pub(super) fn tune(stream: &TcpStream) {
-    // Without this every small reply waits for the one before to be acknowledged.
-    let _ = stream.set_nodelay(true);
-    // A peer that takes nothing must not hold a list's snapshot for ever.
-    let _ = stream.set_write_timeout(Some(STALL));
 }
 
 /// Starts the task of a connection. A panic in it ends that connection and nothing else.
@@ -204,8 +212,8 @@ mod tests {
         socket_keepalive, socket_send_buffer_size, tcp_keepidle, tcp_keepintvl, tcp_user_timeout,
     };
 
-    use super::super::wrap::send_now;
     use super::*;
+    use crate::runtime::conn::send_now;
 
     #[test]
     fn the_spare_answer_says_how_long_it_is() {

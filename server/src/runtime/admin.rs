@@ -1,37 +1,70 @@
-//! The operators' listener: metrics, compaction, health.
+//! The operators' frontend: metrics, status, compaction, health.
 
 use std::sync::atomic::Ordering;
+use std::time::SystemTime;
 
+use bytes::Bytes;
 use revcast_engine::revision::Revision;
 
-use super::local::Local;
-use super::metrics::{self, Form};
-use super::status;
+use super::shard::local::Local;
+use super::telemetry::{self, Form};
+use crate::auth::Identity;
+use crate::frontend::{Budget, Frontend};
 use crate::http::options::Query;
 use crate::http::request::{Method, RequestHead};
 use crate::http::response::{Caching, JSON, TEXT};
-use crate::serve::{FullBody, Life, Reply};
+use crate::serve::{FullBody, Host, Life, Reply, admit_operator};
 use crate::source::TxnError;
 use crate::source::command_queue::{Answer, Command};
 
 const HELP: &str =
     "revcast admin: GET /metrics, GET /status, POST /compact?revision=N, GET /healthz, /livez, /readyz\n";
 
-/// Answers one request of an operator.
-pub(super) async fn handle(local: &Local, head: &RequestHead) -> Reply {
-    let path: Vec<&str> = head.path.iter().map(String::as_str).collect();
-    match (head.method, path.as_slice()) {
-        (Method::Get | Method::Head, ["metrics"]) => {
-            let form = Form::of(head.accept.as_deref());
-            whole(200, form.content_type(), metrics::render(&local.shared, form))
+/// The operators' frontend of one core.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Operators<'a>(pub(super) &'a Local);
+
+impl Frontend for Operators<'_> {
+    /// Whether it asks for the server's health.
+    type Admitted = bool;
+
+    fn admit(
+        &self,
+        head: &RequestHead,
+        certificate: Option<&[u8]>,
+        now: SystemTime,
+        known: &mut dyn FnMut(&Identity),
+    ) -> Result<bool, Box<FullBody>> {
+        admit_operator(&self.0.shared.app, head, certificate, now, known)?;
+        Ok(matches!(head.path.first().map(String::as_str), Some("livez" | "readyz" | "healthz")))
+    }
+
+    fn takes_body(&self, _: &bool) -> bool {
+        false
+    }
+
+    fn is_health(&self, is_health: &bool) -> bool {
+        *is_health
+    }
+
+    async fn handle<H: Host>(&self, _: &H, head: &RequestHead, _: &bool, _: Bytes, _: &dyn Budget) -> Reply {
+        let Self(local) = *self;
+        let path: Vec<&str> = head.path.iter().map(String::as_str).collect();
+        match (head.method, path.as_slice()) {
+            (Method::Get | Method::Head, ["metrics"]) => {
+                let form = Form::of(head.accept.as_deref());
+                whole(200, form.content_type(), telemetry::metrics(&local.shared, form))
+            }
+            (Method::Get | Method::Head, ["status"]) => whole(200, JSON, telemetry::status(&local.shared)),
+            (Method::Get | Method::Head, ["livez"]) => text(200, "ok"),
+            (Method::Get | Method::Head, ["healthz" | "readyz"]) => health(local),
+            (Method::Post, ["compact"]) => compact(local, head).await,
+            (_, ["compact"]) => {
+                text(405, "compaction changes what can be read: use POST /compact?revision=N\n")
+            }
+            (Method::Get | Method::Head, []) => text(200, HELP),
+            _ => text(404, HELP),
         }
-        (Method::Get | Method::Head, ["status"]) => whole(200, JSON, status::render(&local.shared)),
-        (Method::Get | Method::Head, ["livez"]) => text(200, "ok"),
-        (Method::Get | Method::Head, ["healthz" | "readyz"]) => health(local),
-        (Method::Post, ["compact"]) => compact(local, head).await,
-        (_, ["compact"]) => text(405, "compaction changes what can be read: use POST /compact?revision=N\n"),
-        (Method::Get | Method::Head, []) => text(200, HELP),
-        _ => text(404, HELP),
     }
 }
 

@@ -79,14 +79,6 @@ impl Drop for CountGuard {
     }
 }
 
-/// What a watch holds on to while it lives, when anything is counted by name.
-#[derive(Debug)]
-pub(super) struct WatchPermit {
-    /// Of its connection, which may go on behind it.
-    pub(super) connection: Option<CountGuard>,
-    _watch: Option<CountGuard>,
-}
-
 /// All who are here.
 #[derive(Debug)]
 pub(super) struct Admission {
@@ -107,7 +99,7 @@ pub(super) struct ConnPermit {
     admission: Arc<Admission>,
     /// `None`: nothing is counted by address.
     address: Option<IpAddr>,
-    ticket: Option<CountGuard>,
+    guard: Option<CountGuard>,
 }
 
 impl Drop for ConnPermit {
@@ -152,7 +144,7 @@ impl Admission {
         }
         let counted = self.addresses.is_some() || self.users.is_some();
         permit.address = if counted { peer().map(|peer| subnet(peer.ip())) } else { None };
-        permit.ticket = match (&self.addresses, permit.address) {
+        permit.guard = match (&self.addresses, permit.address) {
             (Some(tally), Some(address)) => match tally.enter(Who::Address(address)) {
                 None => {
                     return refused(format!(
@@ -161,21 +153,21 @@ impl Admission {
                         tally.max
                     ));
                 }
-                ticket => ticket,
+                guard => guard,
             },
             _ => None,
         };
         Ok(permit)
     }
 
-    /// A connection that is here already and carries requests again, with the ticket that it has.
+    /// A connection that is here already and carries requests again, with the guard that it has.
     pub(super) fn welcome_back(
         self: &Arc<Self>,
-        ticket: Option<CountGuard>,
+        guard: Option<CountGuard>,
         peer: Option<SocketAddr>,
     ) -> ConnPermit {
         let address = self.users.as_ref().and(peer).map(|peer| subnet(peer.ip()));
-        self.welcome(address, ticket)
+        self.welcome(address, guard)
     }
 
     /// Says that descriptors ran out, once a second at most, however many connections meet that on however many shards.
@@ -196,37 +188,33 @@ impl Admission {
         self.users.is_some()
     }
 
-    fn welcome(self: &Arc<Self>, address: Option<IpAddr>, ticket: Option<CountGuard>) -> ConnPermit {
+    fn welcome(self: &Arc<Self>, address: Option<IpAddr>, guard: Option<CountGuard>) -> ConnPermit {
         self.connections.fetch_add(1, Ordering::Relaxed);
-        ConnPermit { admission: Arc::clone(self), address, ticket }
+        ConnPermit { admission: Arc::clone(self), address, guard }
     }
 }
 
 impl ConnPermit {
-    /// What the connection takes along when it becomes a watch of `user`; or what it is told.
-    pub(super) fn watch(&mut self, user: Option<&str>) -> Result<Option<Box<WatchPermit>>, Box<Status>> {
+    /// Counts a watch of `user`; `None`: nothing is counted by name. Or what the client is told.
+    pub(super) fn watch(&self, user: Option<&str>) -> Result<Option<CountGuard>, Box<Status>> {
         let who = user.map(|user| Who::User(user.into())).or_else(|| self.address.map(Who::Address));
-        let watch = match (&self.admission.users, who) {
-            (Some(tally), Some(who)) => {
-                let Some(ticket) = tally.enter(who.clone()) else {
-                    let whose = match who {
-                        Who::User(user) => format!("the user {user}"),
-                        Who::Address(address) => format!("clients at {address}"),
-                    };
-                    let message = format!(
-                        "{whose} may have {} watches at once and has them: end some, or raise \
-                         max-watchers-per-user",
-                        tally.max
-                    );
-                    return Err(Box::new(Status::too_many_requests(message, 1)));
-                };
-                Some(ticket)
-            }
-            _ => None,
-        };
-        let connection = self.ticket.take();
-        let holds = connection.is_some() || watch.is_some();
-        Ok(holds.then(|| Box::new(WatchPermit { connection, _watch: watch })))
+        let (Some(tally), Some(who)) = (&self.admission.users, who) else { return Ok(None) };
+        tally.enter(who.clone()).map(Some).ok_or_else(|| {
+            let whose = match who {
+                Who::User(user) => format!("the user {user}"),
+                Who::Address(address) => format!("clients at {address}"),
+            };
+            let message = format!(
+                "{whose} may have {} watches at once and has them: end some, or raise max-watchers-per-user",
+                tally.max
+            );
+            Box::new(Status::too_many_requests(message, 1))
+        })
+    }
+
+    /// The connection carries a watch from now on, and is counted with it, but by address.
+    pub(super) fn into_guard(mut self) -> Option<CountGuard> {
+        self.guard.take()
     }
 }
 
@@ -285,13 +273,14 @@ mod tests {
     #[test]
     fn an_address_is_counted_through_a_watch_and_behind_it() {
         let admission = Admission::new(&Limits { connections_per_address_max: Some(2), ..limits() });
-        let mut first = admission.admit(at("10.0.0.1"), 0).expect("one");
-        let pass = first.watch(None).expect("a watch").expect("which is counted");
-        drop(first);
+        let first = admission.admit(at("10.0.0.1"), 0).expect("one");
+        assert!(first.watch(None).expect("a watch").is_none(), "watches are not counted by name");
+        let guard = first.into_guard();
+        assert_eq!(admission.connections(), 0);
         let second = admission.admit(at("10.0.0.1"), 0).expect("two");
         assert!(admission.admit(at("::ffff:10.0.0.1"), 0).is_err(), "the same address in other words");
         assert!(admission.admit(at("10.0.0.2"), 0).is_ok());
-        let again = admission.welcome_back(pass.connection, None);
+        let again = admission.welcome_back(guard, None);
         assert!(admission.admit(at("10.0.0.1"), 0).is_err());
         drop((again, second));
         assert!(admission.admit(at("10.0.0.1"), 0).is_ok());
@@ -301,16 +290,16 @@ mod tests {
     #[test]
     fn a_user_has_watches_from_everywhere_and_nobody_those_of_an_address() {
         let admission = Admission::new(&Limits { watchers_per_user_max: Some(1), ..limits() });
-        let (mut a, mut b) = (
+        let (a, b) = (
             admission.admit(at("2001:db8::1"), 0).expect("a"),
             admission.admit(at("2001:db8::2"), 0).expect("b"),
         );
-        let pass = a.watch(Some("ann")).expect("the first");
+        let guard = a.watch(Some("ann")).expect("the first");
         assert!(b.watch(Some("ann")).is_err(), "a second, from elsewhere");
         assert!(b.watch(Some("bob")).is_ok(), "and gone again");
         let nobody = b.watch(None).expect("the first of the network");
         assert!(a.watch(None).is_err(), "the second of the network");
-        drop((pass, nobody));
+        drop((guard, nobody));
         assert!(a.watch(Some("ann")).is_ok());
         assert!(a.watch(None).is_ok());
     }

@@ -1,22 +1,14 @@
 //! How much memory the process may take, and what happens when it is near that.
 //!
-//! Owns the judgement, which is pure ([`judge`], [`window`]), and the thread that asks for it ten times a second. First nobody
-//! new is let in who would need more; then writes are refused too, and the window is narrowed, which ends the slowest watches
+//! Owns the judgement, which is pure ([`judge`], [`window`]); `memory_watch` asks for it ten times a second. First nothing
+//! new is let in that would need more; then writes are refused too, and the window is narrowed, which ends the slowest watches
 //! and lets go what they held. What is there goes on.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::time::{Duration, Instant};
 
-use super::local::Shared;
-use super::metrics::process_memory;
 use crate::config::value::show_size;
 use crate::http::status::Status;
 
-/// How often it looks.
-const LOOK: Duration = Duration::from_millis(100);
-/// How often it says that there is too little.
-const COMPLAIN_EVERY: Duration = Duration::from_secs(10);
 /// A window is not narrowed below this: as many bytes are the least that may be configured.
 const WINDOW_BYTES_MIN: u64 = 1 << 20;
 
@@ -55,6 +47,11 @@ impl Memory {
         self.refuses(Scarcity::Full)
     }
 
+    /// So scarce it is from now on.
+    pub(super) fn note(&self, scarcity: Scarcity) {
+        self.scarcity.store(scarcity as u8, Ordering::Relaxed);
+    }
+
     fn refuses(&self, from: Scarcity) -> Option<Box<Status>> {
         if self.scarcity.load(Ordering::Relaxed) < from as u8 {
             return None;
@@ -68,7 +65,7 @@ impl Memory {
 }
 
 /// How scarce memory is when so much of so much is taken.
-fn judge(resident: u64, max: u64) -> Scarcity {
+pub(super) const fn judge(resident: u64, max: u64) -> Scarcity {
     if resident >= max - max / 8 {
         Scarcity::Full
     } else if resident >= max - max / 16 * 3 {
@@ -80,7 +77,7 @@ fn judge(resident: u64, max: u64) -> Scarcity {
 
 /// What the window may hold from now on: an eighth less than it does while memory is full, slowly as much as is configured once
 /// there is enough.
-fn window(scarcity: Scarcity, holds: u64, may: u64, most: u64) -> u64 {
+pub(super) fn window(scarcity: Scarcity, holds: u64, may: u64, most: u64) -> u64 {
     match scarcity {
         Scarcity::Full => {
             let now = holds.min(may);
@@ -89,39 +86,6 @@ fn window(scarcity: Scarcity, holds: u64, may: u64, most: u64) -> u64 {
         Scarcity::Tight => may,
         Scarcity::None => may.saturating_add(may / 8).min(most),
     }
-}
-
-/// Watches over the memory until the process ends, if there is a limit.
-pub(super) fn watch(shared: &Arc<Shared>) -> std::io::Result<()> {
-    let Some(max) = shared.memory.max else { return Ok(()) };
-    let shared = Arc::downgrade(shared);
-    let keeper = std::thread::Builder::new().name("memory".into()).spawn(move || {
-        let mut complained: Option<Instant> = None;
-        loop {
-            std::thread::sleep(LOOK);
-            let Some(shared) = shared.upgrade() else { return };
-            let Some((resident, _)) = process_memory() else { continue };
-            let scarcity = judge(resident, max);
-            shared.memory.scarcity.store(scarcity as u8, Ordering::Relaxed);
-            let epoch = shared.app.epoch();
-            let holds = shared.commands.stats.window_bytes.load(Ordering::Relaxed);
-            let may = epoch.feed.window_bytes_max();
-            let next = window(scarcity, holds, may, shared.facts.ring.bytes);
-            if next != may {
-                epoch.feed.limit_window(next);
-                shared.commands.wake();
-            }
-            if scarcity == Scarcity::Full && complained.is_none_or(|at| at.elapsed() >= COMPLAIN_EVERY) {
-                complained = Some(Instant::now());
-                crate::log::warn(&format!(
-                    "{resident} bytes of memory are taken of {max}: new watches, lists and writes are told 429, and the \
-                     window holds {next} bytes instead of {}; raise --max-memory, or lower --ring-bytes",
-                    shared.facts.ring.bytes
-                ));
-            }
-        }
-    });
-    keeper.map(drop)
 }
 
 #[cfg(test)]

@@ -4,33 +4,29 @@
 //! requests mean is `serve`'s business; what watches mean is the engine's.
 
 mod accept;
+mod account;
 mod admin;
 mod admission;
-mod connection;
-mod descriptor;
-mod executor;
-mod handoff;
-mod handshake_limiter;
-mod lingering;
-mod local;
+mod audit_context;
+mod conn;
+mod driver;
+mod http1;
+mod listener;
 mod memory;
-mod metrics;
-mod reauth;
-mod reply_deadline;
-mod request_scope;
-mod sends;
-mod session;
-mod sockets;
-mod status;
-mod transport;
-mod uring;
-mod wake;
+mod memory_watch;
+mod reserve;
+mod run_error;
+mod shard;
+mod shards;
+mod shared;
+mod sys;
+mod tally;
+mod telemetry;
+mod watch;
 pub mod watchdog;
-mod wrap;
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -49,11 +45,15 @@ use crate::serve::{App, Life};
 use crate::source::command_queue::{CommandQueue, Shards};
 use crate::tls;
 use accept::Tuning;
+use account::Account;
 use admission::Admission;
 pub use admission::Limits;
-use handoff::ShardHandles;
-use local::{Facts, Shared};
+use listener::Listening;
 use memory::Memory;
+use reserve::Reserve;
+pub use run_error::RunError;
+use shards::{ShardHandle, ShardHandles};
+use shared::{Facts, Shared};
 
 /// What a server is started with.
 #[derive(Debug)]
@@ -96,34 +96,9 @@ pub struct Plan {
     pub audit: Option<Audit>,
 }
 
-/// Why a server does not run. One line.
-#[derive(Clone, Debug)]
-pub struct RunError(String);
-
-impl RunError {
-    fn new(line: String) -> Self {
-        Self(line)
-    }
-}
-
-impl fmt::Display for RunError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for RunError {}
-
 /// Each has a queue of its own, of 4,096 connections at most (`net.core.somaxconn`); one that overflows costs its clients a second.
 /// So many take 10,000 clients that come back within a fifth of a second.
 const LISTENERS_PER_SHARD: usize = 4;
-
-/// The listeners of one shard.
-#[derive(Debug)]
-struct Listening {
-    public: Vec<OwnedFd>,
-    admin: Option<OwnedFd>,
-}
 
 /// A server that runs.
 pub struct Running {
@@ -183,7 +158,7 @@ impl Pulse {
     /// nothing to do any more, since the server ends, counts as if it did.
     #[must_use]
     pub fn turns(&self) -> Vec<u64> {
-        let of = |handle: &handoff::ShardHandle| match handle.has_left.load(Ordering::Relaxed) {
+        let of = |handle: &ShardHandle| match handle.has_left.load(Ordering::Relaxed) {
             true => handle.heartbeat.fetch_add(1, Ordering::Relaxed),
             false => handle.heartbeat.load(Ordering::Relaxed),
         };
@@ -244,6 +219,8 @@ pub fn start(
         limits: plan.limits,
         admission: Admission::new(&plan.limits),
         memory: Memory::new(plan.memory_max),
+        account: Account::new(plan.memory_max),
+        reserve: Reserve::new(),
         panics: AtomicU64::new(0),
         drain_grace: plan.drain_grace,
         send_mode: plan.send_mode,
@@ -270,7 +247,7 @@ pub fn start(
         let listening =
             Listening { public: public.by_ref().take(LISTENERS_PER_SHARD).collect(), admin: admin.take() };
         let cpu = plan.pinned.then_some(cpu);
-        shards.push(executor::spawn(number, cpu, Arc::clone(&shared), listening, ready.clone())?);
+        shards.push(driver::spawn(number, cpu, Arc::clone(&shared), listening, ready.clone())?);
     }
     drop(ready);
     // A shard whose executor cannot start says no word at all and drops its end.
@@ -282,7 +259,7 @@ pub fn start(
         RunError::new(format!("no thread for the source: {error}; raise nproc (ulimit -u)"))
     })?;
     watchdog::watch(&shared);
-    memory::watch(&shared).map_err(|error| {
+    memory_watch::start(&shared).map_err(|error| {
         RunError::new(format!("no thread to watch over memory: {error}; raise nproc (ulimit -u)"))
     })?;
     Ok(Running { listen, admin_listen, shared, shards, source })

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Pulse;
-use super::local::Shared;
+use super::shared::Shared;
 
 /// How often it looks. A shard that is well turns twice a second at least, also when it sleeps.
 const LOOK: Duration = Duration::from_secs(2);

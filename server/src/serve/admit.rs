@@ -37,6 +37,12 @@ impl Admitted {
     pub const fn takes_body(&self) -> bool {
         self.access.is_some() && self.target.is_ok()
     }
+
+    /// Whether it asks for the server's health.
+    #[must_use]
+    pub const fn is_health(&self) -> bool {
+        matches!(self.target, Ok(Target::Health { .. }))
+    }
 }
 
 /// Lets a request in, or answers it. `certificate` is the connection's verified one, in DER. Whoever it is is told to `known`,

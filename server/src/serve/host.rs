@@ -19,6 +19,7 @@ use crate::http::response::Caching;
 use crate::http::status::Status;
 use crate::http::websocket::Handshake;
 use crate::source::{SourceError, Txn, TxnError};
+use crate::wire::coding::Coding;
 use crate::wire::{gzip, http1, websocket};
 
 /// What a transaction did.
@@ -152,6 +153,16 @@ impl Wire {
         match self {
             Self::Chunked | Self::WebSocket(_) => b"",
             Self::Gzip => gzip::OPENING,
+        }
+    }
+
+    /// The coding of a stream that begins.
+    #[must_use]
+    pub fn coding(&self) -> Coding {
+        match self {
+            Self::Chunked => Coding::Chunked,
+            Self::WebSocket(_) => Coding::WebSocket(Box::default()),
+            Self::Gzip => Coding::Gzip(Box::default()),
         }
     }
 }

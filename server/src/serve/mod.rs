@@ -52,6 +52,8 @@ pub use patch::strategic;
 use crate::api::openapi;
 use crate::api::resources::ApiResource;
 use crate::api::table::Printer;
+use crate::auth::Identity;
+use crate::frontend::{Budget, Frontend};
 use crate::http::negotiation::{self, DiscoveryForm, Form, Media};
 use crate::http::options::{CollectionRead, IncludeObject, OptionsError, Query, WatchOptions};
 use crate::http::request::{Method, RequestHead};
@@ -73,6 +75,39 @@ pub async fn handle<H: Host>(
 ) -> Reply {
     let reply = answer(app, host, head, admitted, body).await;
     if head.accepts_gzip() { gzip::shrink(host, reply).await } else { reply }
+}
+
+impl Frontend for App {
+    type Admitted = Box<Admitted>;
+
+    fn admit(
+        &self,
+        head: &RequestHead,
+        certificate: Option<&[u8]>,
+        now: SystemTime,
+        known: &mut dyn FnMut(&Identity),
+    ) -> Result<Box<Admitted>, Box<FullBody>> {
+        admit(self, head, certificate, now, known)
+    }
+
+    fn takes_body(&self, admitted: &Box<Admitted>) -> bool {
+        admitted.takes_body()
+    }
+
+    fn is_health(&self, admitted: &Box<Admitted>) -> bool {
+        admitted.is_health()
+    }
+
+    async fn handle<H: Host>(
+        &self,
+        host: &H,
+        head: &RequestHead,
+        admitted: &Box<Admitted>,
+        body: Bytes,
+        _: &dyn Budget,
+    ) -> Reply {
+        handle(self, host, head, admitted, body).await
+    }
 }
 
 async fn answer<H: Host>(app: &App, host: &H, head: &RequestHead, admitted: &Admitted, body: Bytes) -> Reply {

@@ -13,7 +13,8 @@ use super::files::{Contents, Fault, Files};
 use super::terms::Terms;
 use crate::looks::{LOOK, Looks, Mark};
 
-/// What connections begin with now. Those that are there keep what they began with.
+/// What connections begin with now. Those that are there keep the server's certificate that they began with; theirs is verified
+/// again when the authorities change.
 #[derive(Debug)]
 pub struct Current {
     files: Files,
@@ -26,6 +27,8 @@ struct Seen {
     looks: Looks,
     /// What the terms are made of.
     served: Mark,
+    /// What of that clients' certificates are verified by.
+    authorities: Mark,
     /// What is wrong with what was taken since, as it was said.
     fault: Option<Fault>,
 }
@@ -48,9 +51,10 @@ impl Current {
     /// What is wrong with which of them.
     pub fn open(files: Files) -> Result<Arc<Self>, Fault> {
         let contents = Contents::read(&files)?;
-        let terms = ArcSwap::from_pointee(Terms::new(&contents)?);
+        let terms = ArcSwap::from_pointee(Terms::new(&contents, 0)?);
+        let authorities = contents.authorities_mark();
         let served = Mark::of(&Ok::<_, Fault>(&contents));
-        let seen = Mutex::new(Seen { looks: Looks::after(served), served, fault: None });
+        let seen = Mutex::new(Seen { looks: Looks::after(served), served, authorities, fault: None });
         Ok(Arc::new(Self { files, terms, seen }))
     }
 
@@ -58,6 +62,12 @@ impl Current {
     #[must_use]
     pub fn terms(&self) -> Arc<Terms> {
         self.terms.load_full()
+    }
+
+    /// The number of the authorities of now: see [`Terms::authorities`].
+    #[must_use]
+    pub fn authorities(&self) -> u64 {
+        self.terms.load().authorities()
     }
 
     /// Looks at the files. `told`: somebody asked for it, so what is there is taken at once, and a fault is said again.
@@ -68,10 +78,15 @@ impl Current {
         if !seen.looks.take(found, told) || (found == seen.served && seen.fault.is_none()) {
             return Look::Same;
         }
-        match read.and_then(|contents| Terms::new(&contents)) {
-            Ok(terms) => {
+        let newer = read.and_then(|contents| {
+            let authorities = contents.authorities_mark();
+            let number = self.authorities() + u64::from(authorities != seen.authorities);
+            Ok((Terms::new(&contents, number)?, authorities))
+        });
+        match newer {
+            Ok((terms, authorities)) => {
                 self.terms.store(Arc::new(terms));
-                (seen.served, seen.fault) = (found, None);
+                (seen.served, seen.authorities, seen.fault) = (found, authorities, None);
                 Look::Newer
             }
             Err(fault) if !told && seen.fault.as_ref() == Some(&fault) => Look::Same,
@@ -107,18 +122,23 @@ impl Current {
 pub struct Reloader(SyncSender<()>);
 
 impl Reloader {
-    /// Starts the thread. It ends when nobody holds a reloader any more.
+    /// Starts the thread. It ends when nobody holds a reloader any more. `changed` is called after the authorities changed that
+    /// clients' certificates are verified by.
     ///
     /// # Errors
     /// The system gives no thread.
-    pub fn start(current: Arc<Current>) -> std::io::Result<Self> {
+    pub fn start(current: Arc<Current>, changed: impl Fn() + Send + 'static) -> std::io::Result<Self> {
         let (sender, receiver) = sync_channel(1);
         std::thread::Builder::new().name("certificates".into()).spawn(move || {
             loop {
+                let before = current.authorities();
                 match receiver.recv_timeout(LOOK) {
                     Ok(()) => current.look_and_say(true),
                     Err(RecvTimeoutError::Timeout) => current.look_and_say(false),
                     Err(RecvTimeoutError::Disconnected) => return,
+                }
+                if current.authorities() != before {
+                    changed();
                 }
             }
         })?;

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
+use crate::looks::Mark;
 use rustls::pki_types::pem::{Error as PemError, PemObject as _};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
@@ -99,6 +100,11 @@ impl Contents {
     /// The chain: the server's own certificate first.
     pub(super) fn chain(&self) -> Result<Vec<CertificateDer<'static>>, Fault> {
         certificates(Which::Cert, &self.cert)
+    }
+
+    /// Tells two bundles of authorities apart.
+    pub(super) fn authorities_mark(&self) -> Mark {
+        Mark::of(&self.client_ca)
     }
 
     pub(super) fn authorities(&self) -> Result<Option<Vec<CertificateDer<'static>>>, Fault> {

@@ -21,6 +21,8 @@ pub struct Terms {
     verifier: Option<Arc<dyn ClientCertVerifier>>,
     /// The server's own certificate.
     leaf: Option<CertificateDer<'static>>,
+    /// Counts how often the authorities changed that clients' certificates are verified by.
+    authorities: u64,
 }
 
 impl fmt::Debug for Terms {
@@ -32,7 +34,7 @@ impl fmt::Debug for Terms {
 impl Terms {
     /// TLS 1.2 and 1.3 with ring's ciphers. A session is resumed by a ticket that the client keeps, encrypted with a key of
     /// these terms alone: so nothing is held here for it, and whatever was agreed on other terms is forgotten.
-    pub(super) fn new(contents: &Contents) -> Result<Self, Fault> {
+    pub(super) fn new(contents: &Contents, authorities: u64) -> Result<Self, Fault> {
         let provider = Arc::new(default_provider());
         let certified = certified(contents, &provider)?;
         let leaf = certified.cert.first().cloned();
@@ -50,7 +52,7 @@ impl Terms {
         config.alpn_protocols = vec![PROTOCOL.to_vec()];
         config.ticketer = Ticketer::new().map_err(odd)?;
         config.session_storage = Arc::new(NoServerSessionStorage {});
-        Ok(Self { config: Arc::new(config), verifier, leaf })
+        Ok(Self { config: Arc::new(config), verifier, leaf, authorities })
     }
 
     /// Whether the certificate is one for a server of this name.
@@ -59,6 +61,12 @@ impl Terms {
         let leaf = self.leaf.as_ref().and_then(|leaf| ParsedCertificate::try_from(leaf).ok());
         let name = ServerName::try_from(name).ok();
         leaf.zip(name).is_some_and(|(leaf, name)| verify_server_name(&leaf, &name).is_ok())
+    }
+
+    /// The number of the authorities: with another one, a certificate that was verified is to be verified again.
+    #[must_use]
+    pub const fn authorities(&self) -> u64 {
+        self.authorities
     }
 
     /// For a connection that begins.

@@ -4,6 +4,7 @@
 //! [`Framing`](revcast_engine::framing::Framing), and the engine makes it once a class; what each stream has of its own (a
 //! checksum, an answer to a ping) is a value here, which its connection holds.
 
+pub mod coding;
 pub mod gzip;
 pub mod http1;
 pub mod websocket;

@@ -1,0 +1,20 @@
+//! What the audit log has still to say of a watch that began.
+
+use crate::audit::{Audit, Entry, Stage};
+
+/// A watch's entry, from the head of its reply to its end.
+#[derive(Debug)]
+pub(super) struct AuditContext {
+    pub(super) entry: Entry,
+    /// What was answered at its start.
+    pub(super) code: u16,
+}
+
+impl AuditContext {
+    /// Writes the last line of the watch, and how it ended.
+    pub(super) fn end(&self, audit: Option<&Audit>, ended: &str) {
+        if let Some(audit) = audit {
+            audit.note(&self.entry, Stage::ResponseComplete, self.code, Some(ended));
+        }
+    }
+}

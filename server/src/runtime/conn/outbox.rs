@@ -1,0 +1,141 @@
+//! What one turn sends, connection by connection, until it is handed to the kernel.
+//!
+//! One buffer for all connections of a shard, used again each turn. Never sends, and keeps nothing from turn to turn.
+
+use std::ops::Range;
+
+use super::tls::{Broken, Session};
+
+/// More is not kept allocated from one turn to the next.
+const KEPT_BYTES: usize = 4 << 20;
+
+/// Bytes of one connection that go out together.
+#[derive(Clone, Debug)]
+struct Piece {
+    conn: u32,
+    bytes: Range<usize>,
+}
+
+/// Bytes of many connections, in the order in which they were put.
+#[derive(Debug, Default)]
+pub(super) struct Outbox {
+    /// As long as it ever was; of these bytes `end` are of now. So records are sealed into room that is not cleared first.
+    room: Vec<u8>,
+    end: usize,
+    pieces: Vec<Piece>,
+    /// Whether some connection has more than one piece.
+    is_scattered: bool,
+}
+
+impl Outbox {
+    /// Bytes that wait.
+    pub(super) const fn len(&self) -> usize {
+        self.end
+    }
+
+    pub(super) const fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    /// Bytes that its buffers hold.
+    pub(super) const fn capacity(&self) -> usize {
+        self.room.capacity() + size_of::<Piece>() * self.pieces.capacity()
+    }
+
+    /// Puts bytes of a connection; `again`: it has some here. With a session they are sealed.
+    pub(super) fn put(
+        &mut self,
+        conn: u32,
+        plain: &[u8],
+        session: Option<&mut Session>,
+        again: bool,
+    ) -> Result<(), Broken> {
+        let start = self.end;
+        let end = match session {
+            Some(session) => session.seal_at(plain, &mut self.room, start)?,
+            None => {
+                let end = start + plain.len();
+                if self.room.len() < end {
+                    self.room.resize(end, 0);
+                }
+                self.room[start..end].copy_from_slice(plain);
+                end
+            }
+        };
+        self.end = end;
+        match self.pieces.last_mut() {
+            Some(last) if last.conn == conn => last.bytes.end = end,
+            _ => {
+                self.is_scattered |= again;
+                self.pieces.push(Piece { conn, bytes: start..end });
+            }
+        }
+        Ok(())
+    }
+
+    /// Brings together what one connection has: afterwards each has one piece.
+    pub(super) fn gather(&mut self) {
+        if !std::mem::take(&mut self.is_scattered) {
+            return;
+        }
+        // In the order of connections, of each in the order in which it was put.
+        self.pieces.sort_by_key(|piece| piece.conn);
+        let mut gathered: Vec<Piece> = Vec::with_capacity(self.pieces.len());
+        let mut bytes = Vec::with_capacity(self.end);
+        for piece in self.pieces.drain(..) {
+            let start = bytes.len();
+            bytes.extend_from_slice(&self.room[piece.bytes]);
+            match gathered.last_mut() {
+                Some(last) if last.conn == piece.conn => last.bytes.end = bytes.len(),
+                _ => gathered.push(Piece { conn: piece.conn, bytes: start..bytes.len() }),
+            }
+        }
+        (self.end, self.room, self.pieces) = (bytes.len(), bytes, gathered);
+    }
+
+    /// How many pieces there are.
+    pub(super) const fn pieces(&self) -> usize {
+        self.pieces.len()
+    }
+
+    /// Whose piece this is, and its bytes.
+    pub(super) fn piece(&self, at: usize) -> (u32, &[u8]) {
+        let Piece { conn, bytes } = &self.pieces[at];
+        (*conn, &self.room[bytes.clone()])
+    }
+
+    /// Everything was handed on.
+    pub(super) fn clear(&mut self) {
+        self.pieces.clear();
+        self.end = 0;
+        if self.room.capacity() > KEPT_BYTES {
+            self.room = Vec::new();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_has_one_piece_of_all_that_it_was_put() {
+        let mut outbox = Outbox::default();
+        let mut put = |conn, bytes: &[u8], again| outbox.put(conn, bytes, None, again).expect("no session");
+        put(7, b"a", false);
+        put(7, b"b", true);
+        put(3, b"c", false);
+        put(7, b"d", true);
+        put(3, b"e", true);
+        assert_eq!((outbox.pieces(), outbox.len()), (4, 5));
+        outbox.gather();
+        let all: Vec<_> = (0..outbox.pieces()).map(|at| outbox.piece(at)).collect();
+        assert_eq!(all, [(3, &b"ce"[..]), (7, &b"abd"[..])]);
+        outbox.clear();
+        assert!(outbox.is_empty() && outbox.capacity() > 0);
+        // What was there before is not sent again.
+        outbox.put(1, b"z", None, false).expect("no session");
+        outbox.gather();
+        assert_eq!(outbox.piece(0), (1, &b"z"[..]));
+    }
+}

@@ -1,0 +1,275 @@
+//! Offers of the engine: to the kernel as they are where that is the wire form, else into the outbox.
+
+use std::os::fd::AsRawFd as _;
+
+use revcast_engine::limits::PAGE_BYTES;
+use revcast_engine::{Run, Sent, WatcherId};
+use rustix::io::Errno;
+
+use super::table::Slot;
+use super::unsent::{is_full, send_now};
+use super::{Conn, Conns, Streams};
+
+/// So many bytes are handed to the kernel before the turn is over.
+const OUTBOX_BYTES_MAX: usize = 1 << 20;
+
+/// Not a place in a batch: its outcome is known.
+const KNOWN: usize = usize::MAX;
+
+/// What is offered to a stream.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::runtime) enum Offer<'a> {
+    Messages(Run<'a>),
+    Heartbeat,
+}
+
+impl Offer<'_> {
+    /// What goes to the kernel at once for a stream whose wire form is the engine's own.
+    fn verbatim<'b>(&'b self, conn: &Conn) -> &'b [u8] {
+        match (self, &conn.streams) {
+            (Self::Messages(run), _) if conn.rests_within_messages() => run.bytes(),
+            // What is not taken of these is kept, so it is a page at most.
+            (Self::Messages(run), _) => &run.bytes()[..run.page(PAGE_BYTES)],
+            (Self::Heartbeat, Streams::One(stream)) => stream.coding.heartbeat(),
+            (Self::Heartbeat, Streams::Several(_)) => b"",
+        }
+    }
+}
+
+impl Conns {
+    /// What follows is other bytes than before: nothing that was compressed serves them.
+    pub(in crate::runtime) const fn begin(&mut self) {
+        self.compressor.begin();
+    }
+
+    /// Offers something to a stream.
+    pub(in crate::runtime) fn offer(&mut self, slot: u32, to: WatcherId, what: Offer<'_>) -> Sent {
+        let Some(conn) = carrier(&mut self.slots, slot, to) else { return Sent::Gone };
+        if !conn.is_direct() {
+            return self.collect(slot, to, what);
+        }
+        let bytes = what.verbatim(conn);
+        match send_now(&conn.fd, bytes) {
+            Some(taken) => self.took(slot, taken, bytes, what),
+            None => Sent::Gone,
+        }
+    }
+
+    /// Offers the same to several streams, with one visit to the kernel for those whose wire form it is. `slot_of` says which
+    /// connection carries a stream.
+    pub(in crate::runtime) fn offer_each(
+        &mut self,
+        to: &[WatcherId],
+        what: Offer<'_>,
+        slot_of: impl Fn(WatcherId) -> Option<u32>,
+        answers: &mut Vec<Sent>,
+    ) {
+        self.begin();
+        let one = |conns: &mut Self, id| slot_of(id).map_or(Sent::Gone, |slot| conns.offer(slot, id, what));
+        let Some(mut sends) = self.sends.take_if(|_| to.len() > 1) else {
+            return answers.extend(to.iter().map(|id| one(self, *id)));
+        };
+        let (mut fds, mut places) = std::mem::take(&mut self.batch);
+        fds.clear();
+        places.clear();
+        // Chunks alone: then these are the same bytes for all.
+        let mut verbatim: &[u8] = b"";
+        for &id in to {
+            let slot = slot_of(id);
+            match slot
+                .and_then(|slot| carrier(&mut self.slots, slot, id))
+                .filter(|conn| conn.is_direct() && conn.rests_within_messages())
+            {
+                Some(conn) => {
+                    fds.push(conn.fd.as_raw_fd());
+                    verbatim = what.verbatim(conn);
+                    places.push(answers.len());
+                    // What stands if the ring breaks before it comes to this one.
+                    answers.push(Sent::Took(0));
+                }
+                None => answers.push(one(self, id)),
+            }
+        }
+        let first = answers.len() - to.len();
+        let done = sends.send(
+            &fds,
+            |_| verbatim,
+            |at, outcome| {
+                let place = std::mem::replace(&mut places[at], KNOWN);
+                answers[place] = match taken(outcome) {
+                    Some(taken) if taken == verbatim.len() => Sent::Took(taken),
+                    Some(taken) => match slot_of(to[place - first]) {
+                        Some(slot) => self.took(slot, taken, verbatim, what),
+                        None => Sent::Gone,
+                    },
+                    None => Sent::Gone,
+                };
+            },
+        );
+        match done {
+            Ok(()) => self.sends = Some(sends),
+            Err(error) => {
+                complain(&error);
+                for place in places.iter().copied().filter(|place| *place != KNOWN) {
+                    answers[place] = one(self, to[place - first]);
+                }
+            }
+        }
+        self.batch = (fds, places);
+    }
+
+    /// Ends a stream that stands between two messages: what its wire ends with goes out after everything else.
+    pub(in crate::runtime) fn end(&mut self, slot: u32, to: WatcherId) -> Sent {
+        let Self { slots, outbox, .. } = self;
+        let Some(conn) = carrier(slots, slot, to) else { return Sent::Gone };
+        let Some(stream) = conn.streams.find(to) else { return Sent::Gone };
+        let mut last = Vec::new();
+        stream.coding.push_end(&mut last);
+        let done = if conn.is_full() {
+            conn.append(&last)
+        } else {
+            let session = conn.rare.as_mut().and_then(|rare| rare.tls.as_deref_mut());
+            let again = std::mem::replace(&mut conn.is_queued, true);
+            outbox.put(slot, &last, session, again).ok()
+        };
+        done.map_or(Sent::Gone, |()| Sent::Took(last.len()))
+    }
+
+    /// Hands what was collected to the kernel, once for each connection.
+    pub(in crate::runtime) fn flush(&mut self) {
+        if self.outbox.is_empty() {
+            return;
+        }
+        self.outbox.gather();
+        let outbox = std::mem::take(&mut self.outbox);
+        let (mut fds, mut places) = std::mem::take(&mut self.batch);
+        fds.clear();
+        places.clear();
+        for at in 0..outbox.pieces() {
+            if let Some(conn) = &self.slots[outbox.piece(at).0 as usize].conn {
+                fds.push(conn.fd.as_raw_fd());
+                places.push(at);
+            }
+        }
+        let mut sent = 0;
+        if let Some(mut sends) = self.sends.take_if(|_| fds.len() > 1) {
+            let mut done = 0;
+            let result = sends.send(
+                &fds,
+                |at| outbox.piece(places[at]).1,
+                |at, outcome| {
+                    // In order: what a broken ring did not come to is what follows.
+                    done = at + 1;
+                    let (slot, bytes) = outbox.piece(places[at]);
+                    self.was_sent(slot, bytes, taken(outcome));
+                },
+            );
+            sent = done;
+            match result {
+                Ok(()) => self.sends = Some(sends),
+                Err(error) => complain(&error),
+            }
+        }
+        for &at in &places[sent..] {
+            let (slot, bytes) = outbox.piece(at);
+            let taken = self.slots[slot as usize].conn.as_ref().and_then(|conn| send_now(&conn.fd, bytes));
+            self.was_sent(slot, bytes, taken);
+        }
+        self.outbox = outbox;
+        self.outbox.clear();
+        self.batch = (fds, places);
+    }
+
+    /// Makes the wire form of what is offered, to be sent at the end of the turn.
+    fn collect(&mut self, slot: u32, to: WatcherId, what: Offer<'_>) -> Sent {
+        let owner = self.owner(slot);
+        let Some(conn) = &mut self.slots[slot as usize].conn else { return Sent::Gone };
+        if conn.is_full() {
+            conn.poll_to_write(owner, &mut self.polls);
+            return Sent::Took(0);
+        }
+        let Conn { streams, rare, is_queued, .. } = conn;
+        let Some(stream) = streams.find(to) else { return Sent::Gone };
+        let plain = match what {
+            Offer::Messages(run) => {
+                debug_assert!(!run.is_begun(), "what was taken of a message was all of it");
+                &run.bytes()[..run.page(PAGE_BYTES)]
+            }
+            Offer::Heartbeat => stream.coding.heartbeat(),
+        };
+        let wire = stream.coding.encode(&mut self.compressor, plain);
+        let session = rare.as_mut().and_then(|rare| rare.tls.as_deref_mut());
+        let again = std::mem::replace(is_queued, true);
+        if self.outbox.put(slot, wire, session, again).is_err() {
+            return Sent::Gone;
+        }
+        let taken = plain.len();
+        if self.outbox.len() > OUTBOX_BYTES_MAX {
+            self.flush();
+        }
+        Sent::Took(taken)
+    }
+
+    /// The kernel took so much of what went out as it is.
+    fn took(&mut self, slot: u32, taken: usize, bytes: &[u8], what: Offer<'_>) -> Sent {
+        let owner = self.owner(slot);
+        let Self { slots, polls, .. } = self;
+        let Some(conn) = &mut slots[slot as usize].conn else { return Sent::Gone };
+        if taken == bytes.len() {
+            return Sent::Took(taken);
+        }
+        match what {
+            // The engine offers it again.
+            Offer::Messages(_) if taken == 0 || conn.rests_within_messages() => {
+                conn.poll_to_write(owner, polls)
+            }
+            // A watcher without room needs no heartbeat.
+            Offer::Heartbeat if taken == 0 => {}
+            Offer::Messages(_) | Offer::Heartbeat => {
+                conn.rare().unsent.tail().extend_from_slice(&bytes[taken..]);
+                conn.poll_to_write(owner, polls);
+                return Sent::Took(bytes.len());
+            }
+        }
+        Sent::Took(taken)
+    }
+
+    /// The kernel took so much of what was collected; `None`: the connection broke.
+    fn was_sent(&mut self, slot: u32, bytes: &[u8], taken: Option<usize>) {
+        let owner = self.owner(slot);
+        let Self { slots, polls, broken, .. } = self;
+        let Some(conn) = &mut slots[slot as usize].conn else { return };
+        conn.is_queued = false;
+        match taken {
+            Some(taken) if taken == bytes.len() => {}
+            Some(taken) => {
+                conn.rare().unsent.tail().extend_from_slice(&bytes[taken..]);
+                conn.poll_to_write(owner, polls);
+            }
+            None => {
+                conn.is_broken = true;
+                broken.push(owner);
+            }
+        }
+    }
+}
+
+/// The connection in a slot, if it carries the stream.
+#[inline]
+fn carrier(slots: &mut [Slot], slot: u32, id: WatcherId) -> Option<&mut Conn> {
+    let conn = slots.get_mut(slot as usize)?.conn.as_mut()?;
+    if conn.is_broken || conn.streams.find(id).is_none() { None } else { Some(conn) }
+}
+
+/// What an outcome of the ring means: bytes taken; `None`: the connection broke.
+fn taken(outcome: Result<usize, i32>) -> Option<usize> {
+    match outcome {
+        Ok(taken) => Some(taken),
+        Err(error) if is_full(Errno::from_raw_os_error(error)) => Some(0),
+        Err(_) => None,
+    }
+}
+
+fn complain(error: &std::io::Error) {
+    crate::log::warn(&format!("sends on an io_uring fail, going on with send(2): {error}"));
+}

@@ -1,0 +1,441 @@
+//! The connections of one shard, by slot: opened, read, polled, closed.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, RawFd};
+use std::time::Duration;
+
+use revcast_engine::WatcherId;
+use revcast_engine::tick::Tick;
+use rustix::io::Errno;
+use rustix::net::sockopt::socket_error;
+use rustix::net::{RecvFlags, recv};
+use rustls::pki_types::CertificateDer;
+
+use super::linger::Lingering;
+use super::outbox::Outbox;
+use super::tls::State;
+use super::{Conn, Link, Stream, Streams};
+use crate::runtime::sys::polls::{GENERATION_BITS, Owner, Polls, Readiness};
+use crate::runtime::sys::sends::Sends;
+use crate::wire::coding::Coding;
+use crate::wire::gzip;
+use crate::wire::websocket::Reading;
+
+/// Clients that are read in one go; the others wait for the next.
+const READS_AT_ONCE: usize = 64;
+/// Between two readings of one client: one that sends without end is read so often, and no more.
+const READ_EVERY: Duration = Duration::from_millis(50);
+/// Bytes of a client that are read at once.
+const READ_BYTES: usize = 16 << 10;
+
+/// What happened to a connection, told to each of its streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::runtime) enum ConnEvent {
+    /// It is closed: the peer is gone or ended it.
+    Gone {
+        /// The peer took nothing, or acknowledged nothing, for so long that the kernel gave it up.
+        stalled: bool,
+    },
+    /// There is room for bytes again.
+    Writable,
+}
+
+/// A place for a connection.
+#[derive(Debug, Default)]
+pub(super) struct Slot {
+    generation: u32,
+    pub(super) conn: Option<Conn>,
+}
+
+/// The connections of one shard.
+#[derive(Debug)]
+pub(in crate::runtime) struct Conns {
+    pub(super) slots: Vec<Slot>,
+    free: Vec<u32>,
+    pub(super) polls: Polls,
+    /// `None`: one system call for each send.
+    pub(super) sends: Option<Sends>,
+    pub(super) outbox: Outbox,
+    pub(super) compressor: gzip::Compressor,
+    pub(super) lingering: Lingering,
+    /// Connections that are read again at a time, soonest first.
+    resting: VecDeque<(Tick, Owner)>,
+    /// Connections to which a send failed, of which no stream was told yet.
+    pub(super) broken: Vec<Owner>,
+    /// Streams whose connection is gone, or given back, since that was last asked.
+    pub(super) gone: usize,
+    /// Reused.
+    completions: Vec<(Owner, Readiness, bool)>,
+    /// What is read, and what it is without TLS. Reused.
+    scratch: (Vec<u8>, Vec<u8>),
+    /// Reused: the sockets of one batch, and whose they are.
+    pub(super) batch: (Vec<RawFd>, Vec<usize>),
+}
+
+impl Conns {
+    pub(in crate::runtime) fn new(polls: Polls, sends: Option<Sends>) -> Self {
+        Self {
+            slots: Vec::new(),
+            free: Vec::new(),
+            polls,
+            sends,
+            outbox: Outbox::default(),
+            compressor: gzip::Compressor::default(),
+            lingering: Lingering::default(),
+            resting: VecDeque::new(),
+            broken: Vec::new(),
+            gone: 0,
+            completions: Vec::new(),
+            scratch: Default::default(),
+            batch: Default::default(),
+        }
+    }
+
+    /// Takes a connection. Its slot.
+    pub(in crate::runtime) fn open(&mut self, link: Link) -> u32 {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::default());
+            u32::try_from(self.slots.len() - 1).expect("there are fewer descriptors")
+        });
+        self.slots[slot as usize].conn = Some(Conn::new(link));
+        slot
+    }
+
+    /// Begins a stream on a connection.
+    pub(in crate::runtime) fn attach(&mut self, slot: u32, id: WatcherId, coding: Coding) {
+        let owner = self.owner(slot);
+        let Some(conn) = &mut self.slots[slot as usize].conn else { return };
+        conn.streams.push(Stream { id, coding });
+        // What came with the request may be the stream's already.
+        if conn.is_read_by_stream() && conn.rare.as_ref().is_some_and(|rare| !rare.unread.is_empty()) {
+            self.resting.push_front((Tick::ZERO, owner));
+        } else {
+            conn.poll_to_read(owner, &mut self.polls);
+        }
+        if conn.is_full() {
+            conn.poll_to_write(owner, &mut self.polls);
+        }
+    }
+
+    /// Ends a stream. `clean`: all that it was owed was taken over. The connection, when it can carry another request: it is
+    /// polled for nothing then. Otherwise it lingers, or is closed, unless it has other streams.
+    pub(in crate::runtime) fn detach(
+        &mut self,
+        slot: u32,
+        id: WatcherId,
+        clean: bool,
+        now: Tick,
+    ) -> Option<Link> {
+        let owner = self.owner(slot);
+        let conn = self.slots.get_mut(slot as usize)?.conn.as_mut()?;
+        debug_assert!(!conn.is_queued, "what a turn sends is handed on before its ends are taken");
+        let stream = conn.streams.remove(id)?;
+        if !conn.streams.as_slice().is_empty() {
+            self.gone += 1;
+            return None;
+        }
+        if !clean || conn.is_broken {
+            self.gone += 1;
+            self.close(owner);
+            return None;
+        }
+        if conn.keep_alive && stream.coding.rests_within_messages() {
+            self.gone += 1;
+            return self.take(owner).map(Conn::into_link);
+        }
+        self.linger(owner, now);
+        None
+    }
+
+    /// Closes every connection that has a stream. Those that linger go on.
+    pub(in crate::runtime) fn close_all(&mut self) {
+        for slot in 0..self.slots.len() {
+            let streams = |conn: &Conn| conn.streams.as_slice().len();
+            let count = self.slots[slot].conn.as_ref().map_or(0, streams);
+            if count > 0 {
+                self.gone += count;
+                self.close(self.owner(u32::try_from(slot).expect("it is a slot")));
+            }
+        }
+        self.resting.clear();
+    }
+
+    /// How many streams have gone since the last time: with their connections, or from them.
+    pub(in crate::runtime) const fn take_gone(&mut self) -> usize {
+        std::mem::replace(&mut self.gone, 0)
+    }
+
+    /// Calls `visit` with what happened to connections since the last time, and does what the clock asks for.
+    pub(in crate::runtime) fn reap(&mut self, now: Tick, mut visit: impl FnMut(WatcherId, ConnEvent)) {
+        debug_assert!(self.outbox.is_empty(), "what a turn sends is handed on at its end");
+        let mut reads = 0;
+        while let Some(owner) = self.broken.pop() {
+            self.lose(owner, &mut visit);
+        }
+        let mut completions = std::mem::take(&mut self.completions);
+        self.polls.reap(|owner, what, good| completions.push((owner, what, good)));
+        for (owner, what, good) in completions.drain(..) {
+            let Some(conn) = self.at(owner) else { continue };
+            match what {
+                Readiness::Gone | Readiness::Readable => conn.polled_to_read = None,
+                Readiness::Writable => conn.polled_to_write = false,
+            }
+            if conn.is_lingering() {
+                self.linger_on(owner, what, now);
+                continue;
+            }
+            match what {
+                // A poll for room that failed is answered by another try; one for hanging up by the next send.
+                Readiness::Gone if !good => {}
+                Readiness::Gone => self.lose(owner, &mut visit),
+                Readiness::Readable if reads >= READS_AT_ONCE => {
+                    self.resting.push_front((Tick::ZERO, owner));
+                }
+                Readiness::Readable => {
+                    reads += 1;
+                    self.read(owner, now, &mut visit);
+                }
+                Readiness::Writable => self.flush_unsent(owner, &mut visit),
+            }
+        }
+        self.completions = completions;
+        while let Some(&(due, owner)) = self.resting.front()
+            && due <= now
+            && reads < READS_AT_ONCE
+        {
+            reads += 1;
+            self.resting.pop_front();
+            self.read(owner, now, &mut visit);
+        }
+        self.tend_lingering(now);
+    }
+
+    /// Hands what is polled for to the kernel.
+    pub(in crate::runtime) fn submit(&mut self) {
+        self.polls.submit();
+    }
+
+    /// Bytes that the table takes.
+    pub(in crate::runtime) const fn bytes(&self) -> usize {
+        size_of::<Slot>() * self.slots.capacity() + self.outbox.capacity()
+    }
+
+    /// Whether something happened that was not reaped, or not read to its end.
+    pub(in crate::runtime) fn has_events(&mut self) -> bool {
+        !self.broken.is_empty() || self.due() == Some(Tick::ZERO) || self.polls.has_completions()
+    }
+
+    /// When a client is to be read again.
+    pub(in crate::runtime) fn due(&self) -> Option<Tick> {
+        self.resting.front().map(|(due, _)| *due)
+    }
+
+    /// The chain that the client of a connection showed; empty: none.
+    pub(in crate::runtime) fn certificates(&self, slot: u32) -> &[CertificateDer<'static>] {
+        let conn = self.slots.get(slot as usize).and_then(|slot| slot.conn.as_ref());
+        let tls = conn.and_then(|conn| conn.rare.as_ref()).and_then(|rare| rare.tls.as_ref());
+        tls.map(|session| session.peer_certificates()).unwrap_or_default()
+    }
+
+    /// The name of a slot's connection.
+    pub(super) fn owner(&self, slot: u32) -> Owner {
+        let generation = self.slots.get(slot as usize).map_or(0, |slot| slot.generation);
+        Owner { slot, generation }
+    }
+
+    pub(super) fn at(&mut self, owner: Owner) -> Option<&mut Conn> {
+        let slot = self.slots.get_mut(owner.slot as usize)?;
+        if slot.generation == owner.generation { slot.conn.as_mut() } else { None }
+    }
+
+    /// Takes a connection out of the table; nothing is polled of it any more.
+    fn take(&mut self, owner: Owner) -> Option<Conn> {
+        let slot = self.slots.get_mut(owner.slot as usize)?;
+        let mut conn = slot.conn.take_if(|_| slot.generation == owner.generation)?;
+        conn.forget_polls(owner, &mut self.polls);
+        slot.generation = (slot.generation + 1) & GENERATION_BITS;
+        self.free.push(owner.slot);
+        Some(conn)
+    }
+
+    pub(super) fn close(&mut self, owner: Owner) {
+        drop(self.take(owner));
+    }
+
+    /// The peer is gone, or broke the protocol.
+    fn lose(&mut self, owner: Owner, visit: &mut impl FnMut(WatcherId, ConnEvent)) {
+        let Some(conn) = self.take(owner) else { return };
+        let stalled = matches!(socket_error(&conn.fd), Ok(Err(Errno::TIMEDOUT)));
+        for stream in conn.streams.as_slice() {
+            self.gone += 1;
+            visit(stream.id, ConnEvent::Gone { stalled });
+        }
+    }
+
+    /// There is room: first for what is unsent, then for the engine.
+    fn flush_unsent(&mut self, owner: Owner, visit: &mut impl FnMut(WatcherId, ConnEvent)) {
+        let Some(conn) = self.at(owner) else { return };
+        match conn.flush_unsent() {
+            Some(true) => {
+                conn.drop_spent();
+                for stream in conn.streams.as_slice() {
+                    visit(stream.id, ConnEvent::Writable);
+                }
+            }
+            Some(false) => {
+                let Self { slots, polls, .. } = self;
+                if let Some(conn) = &mut slots[owner.slot as usize].conn {
+                    conn.poll_to_write(owner, polls);
+                }
+            }
+            None => self.lose(owner, visit),
+        }
+    }
+
+    /// Reads what a client sent.
+    fn read(&mut self, owner: Owner, now: Tick, visit: &mut impl FnMut(WatcherId, ConnEvent)) {
+        let (mut wire, mut plain) = std::mem::take(&mut self.scratch);
+        wire.resize(READ_BYTES, 0);
+        plain.clear();
+        if let Some(conn) = self.at(owner) {
+            match conn.read(&mut wire, &mut plain, now) {
+                Some(ReadNext { over: true, .. }) => {
+                    // The answer goes out after whatever message is under way, and then the connection ends.
+                    let streams = std::mem::replace(&mut conn.streams, Streams::NONE());
+                    // One is counted until the connection is closed.
+                    self.gone += streams.as_slice().len().saturating_sub(1);
+                    for stream in streams.as_slice() {
+                        visit(stream.id, ConnEvent::Gone { stalled: false });
+                    }
+                    self.linger(owner, now);
+                }
+                Some(ReadNext { again, flushed, .. }) => {
+                    let Self { slots, polls, resting, .. } = self;
+                    if let Some(conn) = &mut slots[owner.slot as usize].conn {
+                        if !flushed {
+                            conn.poll_to_write(owner, polls);
+                        }
+                        match again {
+                            Some(due) => resting.push_back((due, owner)),
+                            None => conn.poll_to_read(owner, polls),
+                        }
+                        conn.drop_spent();
+                    }
+                }
+                None => self.lose(owner, visit),
+            }
+        }
+        self.scratch = (wire, plain);
+    }
+}
+
+/// How a connection goes on that was read.
+struct ReadNext {
+    /// Its client ended it, or sent what no client may send.
+    over: bool,
+    /// Whether everything is sent.
+    flushed: bool,
+    /// When it is read again, if not as soon as something is there.
+    again: Option<Tick>,
+}
+
+impl Conn {
+    /// What is polled for while nothing is to be sent.
+    fn read_interest(&self) -> Readiness {
+        if self.is_read() { Readiness::Readable } else { Readiness::Gone }
+    }
+
+    pub(super) fn poll_to_read(&mut self, owner: Owner, polls: &mut Polls) {
+        if self.polled_to_read.is_none() {
+            let what = self.read_interest();
+            self.polled_to_read = Some(what);
+            polls.watch(owner, self.fd.as_fd(), what);
+        }
+    }
+
+    pub(super) fn poll_to_write(&mut self, owner: Owner, polls: &mut Polls) {
+        if !self.polled_to_write {
+            self.polled_to_write = true;
+            polls.watch(owner, self.fd.as_fd(), Readiness::Writable);
+        }
+    }
+
+    /// Takes back everything that is polled for. After this the descriptor may be closed and its number be used again.
+    pub(super) fn forget_polls(&mut self, owner: Owner, polls: &mut Polls) {
+        if let Some(what) = self.polled_to_read.take() {
+            polls.forget(owner, what);
+        }
+        if std::mem::take(&mut self.polled_to_write) {
+            polls.forget(owner, Readiness::Writable);
+        }
+        polls.submit();
+    }
+
+    /// Sends what is unsent, and then the answers that waited for that. `None`: the connection broke; else whether all went.
+    pub(super) fn flush_unsent(&mut self) -> Option<bool> {
+        let Some(rare) = &mut self.rare else { return Some(true) };
+        let empty = rare.unsent.flush(&self.fd)?;
+        if !empty {
+            return Some(false);
+        }
+        let mut answers = Vec::new();
+        for stream in self.streams.as_mut_slice() {
+            stream.coding.settle(&mut answers);
+        }
+        self.append(&answers)?;
+        let Some(rare) = &mut self.rare else { return Some(true) };
+        rare.unsent.flush(&self.fd)
+    }
+
+    /// Appends plain bytes to what is unsent. `None`: the TLS session is over.
+    pub(super) fn append(&mut self, plain: &[u8]) -> Option<()> {
+        if plain.is_empty() {
+            return Some(());
+        }
+        let rare = self.rare();
+        match &mut rare.tls {
+            None => rare.unsent.tail().extend_from_slice(plain),
+            Some(session) => session.seal(plain, rare.unsent.tail()).ok()?,
+        }
+        Some(())
+    }
+
+    /// Reads once into `wire`. `None`: the peer is gone.
+    fn read(&mut self, wire: &mut [u8], plain: &mut Vec<u8>, now: Tick) -> Option<ReadNext> {
+        let is_stream = self.is_read_by_stream();
+        let fd = &self.fd;
+        let rare = self.rare.get_or_insert_default();
+        // A client that does not read what it was sent is not answered.
+        let busy = !rare.unsent.is_empty();
+        let mut state = Ok(State::Open);
+        if is_stream && !rare.unread.is_empty() {
+            plain.append(&mut rare.unread);
+        } else {
+            let bytes = match recv(fd, &mut wire[..], RecvFlags::DONTWAIT) {
+                Ok((read, _)) if read > 0 => &wire[..read],
+                Err(Errno::AGAIN | Errno::INTR) => &[],
+                Ok(_) | Err(_) => return None,
+            };
+            match &mut rare.tls {
+                Some(session) => state = session.read(bytes, plain, rare.unsent.tail()),
+                None => plain.extend_from_slice(bytes),
+            }
+        }
+        let soon = now.since(rare.read_at) < READ_EVERY;
+        rare.read_at = now;
+        let mut answers = Vec::new();
+        let reading = match &mut self.streams {
+            Streams::One(stream) if is_stream => stream.coding.read(plain, busy, &mut answers),
+            Streams::One(_) | Streams::Several(_) => {
+                rare.unread.extend_from_slice(plain);
+                Reading::Open
+            }
+        };
+        let sealed = self.append(&answers);
+        let over = reading == Reading::Over || state != Ok(State::Open) || sealed.is_none();
+        let flushed = self.flush_unsent()?;
+        // A client that has sent as much as is kept is only waited for to hang up.
+        let again = (soon && self.is_read()).then(|| now.plus(READ_EVERY));
+        Some(ReadNext { over, flushed, again })
+    }
+}

@@ -1,0 +1,363 @@
+//! Connections over pairs of sockets: what is sent, kept, read, and how they go.
+
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use revcast_engine::encoding::{Encoding, JsonOnly};
+use revcast_engine::framing::{BARE, Framing};
+use revcast_engine::limits::DRAIN_GRACE;
+use revcast_engine::resource::{Resource, Schema};
+use revcast_engine::revision::Revision;
+use revcast_engine::selector::Selector;
+use revcast_engine::{Publisher, RingLimits, Run, Scope, Sent, Shard, ShardConfig, Start, Subscription};
+
+use super::tls::TlsSession;
+use super::*;
+use crate::runtime::sys::polls::Polls;
+use crate::runtime::sys::wake::Wake;
+use crate::wire::{gzip, http1};
+
+/// What the wire form of messages may have more than the messages: heads, ends, an answer or two.
+pub(super) const TAIL_SLACK: usize = 16 << 10;
+
+/// The connections of a shard, and what is told of them.
+pub(super) struct Stand {
+    pub(super) conns: Conns,
+    pub(super) events: Vec<(WatcherId, ConnEvent)>,
+    ids: Vec<WatcherId>,
+    start: Instant,
+    /// The ring signals on it.
+    _wake: Wake,
+}
+
+impl Stand {
+    pub(super) fn new() -> Self {
+        let wake = Wake::new().expect("an eventfd");
+        let conns = Conns::new(Polls::new(wake.descriptor()).expect("a ring"), None);
+        Self { conns, events: Vec::new(), ids: ids(), start: Instant::now(), _wake: wake }
+    }
+
+    pub(super) fn now(&self) -> Tick {
+        Tick::ZERO.plus(self.start.elapsed())
+    }
+
+    /// A name for a watch.
+    pub(super) fn id(&mut self) -> WatcherId {
+        self.ids.pop().expect("no test has so many watches")
+    }
+
+    /// A connection with one stream.
+    pub(super) fn open(&mut self, link: Link, coding: Coding) -> (u32, WatcherId) {
+        let id = self.id();
+        let slot = self.conns.open(link);
+        self.conns.attach(slot, id, coding);
+        (slot, id)
+    }
+
+    /// What a shard does in one go, but for the engine.
+    pub(super) fn turn(&mut self, now: Tick) {
+        let Self { conns, events, .. } = self;
+        conns.reap(now, |id, event| events.push((id, event)));
+        conns.flush();
+        conns.submit();
+    }
+
+    /// Turns until something is so.
+    #[track_caller]
+    pub(super) fn until(&mut self, mut is_so: impl FnMut(&Self) -> bool) {
+        let end = Instant::now() + Duration::from_secs(10);
+        while !is_so(self) {
+            assert!(Instant::now() < end, "it does not come to that");
+            self.turn(self.now());
+            std::thread::sleep(Duration::from_micros(200));
+        }
+    }
+
+    pub(super) fn rare(&mut self, slot: u32) -> &mut Rare {
+        self.conns.slots[slot as usize].conn.as_mut().expect("it is open").rare()
+    }
+
+    pub(super) fn is_open(&self, slot: u32) -> bool {
+        self.conns.slots[slot as usize].conn.is_some()
+    }
+
+    fn is_full(&self, slot: u32) -> bool {
+        self.conns.slots[slot as usize].conn.as_ref().is_some_and(Conn::is_full)
+    }
+}
+
+/// Names of watches, as an engine gives them.
+fn ids() -> Vec<WatcherId> {
+    let mut schema = Schema::new();
+    let maps = schema.add(Resource::new("v1", "ConfigMap", true, vec![]));
+    let (_, feed) =
+        Publisher::new(Arc::new(schema), Arc::new(JsonOnly), RingLimits::default(), 1, Revision::ZERO);
+    let mut shard = Shard::new(0, feed, ShardConfig::default());
+    let watch = || Subscription {
+        scope: Scope { resource: maps, namespace: None, name: None },
+        selector: Selector::everything(),
+        encoding: Encoding::Json,
+        framing: &BARE,
+        start: Start::Latest,
+        bookmarks: false,
+        deadline: Tick::from_nanos(u64::MAX),
+        jitter: 0,
+        as_of_seconds: 0,
+    };
+    (0..10).map(|_| shard.subscribe(watch(), Tick::ZERO)).collect()
+}
+
+pub(super) fn pair() -> (UnixStream, UnixStream) {
+    UnixStream::pair().expect("a pair of sockets")
+}
+
+pub(super) fn link(socket: UnixStream, tls: TlsSession) -> Link {
+    Link {
+        socket: socket.into(),
+        tls,
+        unsent: Vec::new(),
+        unread: Vec::new(),
+        permit: None,
+        keep_alive: true,
+    }
+}
+
+/// Messages in a framing, and where each ends.
+pub(super) fn framed(framing: &Framing, payloads: &[Vec<u8>]) -> (Vec<u8>, Vec<usize>) {
+    let (mut bytes, mut ends) = (Vec::new(), Vec::new());
+    for payload in payloads {
+        framing.push(&mut bytes, payload);
+        ends.push(bytes.len());
+    }
+    (bytes, ends)
+}
+
+/// More than any socket takes.
+fn much() -> Vec<u8> {
+    (0_u32..4 << 20).map(|at| at.to_le_bytes()[1]).collect()
+}
+
+fn read_all(mut peer: UnixStream) -> std::thread::JoinHandle<std::io::Result<Vec<u8>>> {
+    std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(20));
+        let mut all = Vec::new();
+        peer.read_to_end(&mut all).map(|_| all)
+    })
+}
+
+fn gzip_coding() -> Coding {
+    Coding::Gzip(Box::default())
+}
+
+/// What is not read is kept, bounded, and comes out in order.
+#[test]
+fn a_connection_that_is_full_keeps_a_page_and_takes_nothing() {
+    let mut stand = Stand::new();
+    let (ours, theirs) = pair();
+    let (slot, id) = stand.open(link(ours, None), gzip_coding());
+    // Noise: deflate cannot make it smaller.
+    let noise = gzip::tests::noise(1 << 20);
+    let run = Run::new(&noise, &[1 << 20], 0);
+    let mut expected = Vec::new();
+    for offers in 0.. {
+        assert!(offers < 100, "a socket that nobody reads gets full");
+        stand.conns.begin();
+        match stand.conns.offer(slot, id, Offer::Messages(run)) {
+            Sent::Took(0) => break,
+            sent => assert_eq!(sent, Sent::Took(noise.len()), "all or nothing"),
+        }
+        expected.extend_from_slice(&noise);
+        stand.conns.flush();
+    }
+    assert_eq!(stand.conns.offer(slot, id, Offer::Heartbeat), Sent::Took(0), "nor a heartbeat");
+    assert!(stand.rare(slot).unsent.len() <= noise.len() + noise.len() / 7 + TAIL_SLACK);
+    // The end goes out after what is left.
+    assert!(matches!(stand.conns.end(slot, id), Sent::Took(bytes) if bytes > 10));
+    let reader = read_all(theirs);
+    stand.until(|stand| !stand.events.is_empty());
+    assert_eq!(stand.events, [(id, ConnEvent::Writable)]);
+    assert!(
+        stand.conns.detach(slot, id, true, stand.now()).is_none(),
+        "a gzip stream is the last of its connection"
+    );
+    let wire = reader.join().expect("the reader").expect("all of it");
+    let stream = [gzip::OPENING, &wire].concat();
+    assert!(gzip::tests::unzipped(&stream) == expected, "what comes out is what went in");
+}
+
+/// What a plain connection did not take of a heartbeat goes out before anything else.
+#[test]
+fn the_rest_of_a_heartbeat_goes_first() {
+    let mut stand = Stand::new();
+    let (ours, mut theirs) = pair();
+    let unsent = http1::HEARTBEAT[2..].to_vec();
+    let (slot, id) = stand.open(Link { unsent, ..link(ours, None) }, Coding::Chunked);
+    let run = Run::new(b"1\r\nx\r\n", &[6], 0);
+    assert_eq!(stand.conns.offer(slot, id, Offer::Messages(run)), Sent::Took(0));
+    stand.conns.submit();
+    stand.until(|stand| !stand.events.is_empty());
+    assert_eq!(stand.events, [(id, ConnEvent::Writable)]);
+    assert!(stand.conns.slots[slot as usize].conn.as_ref().expect("open").rare.is_none(), "nothing is kept");
+    assert_eq!(stand.conns.offer(slot, id, Offer::Messages(run)), Sent::Took(6));
+    assert_eq!(stand.conns.end(slot, id), Sent::Took(5));
+    stand.conns.flush();
+    let link = stand.conns.detach(slot, id, true, stand.now()).expect("it can carry another request");
+    assert!(link.unsent.is_empty() && link.keep_alive && !stand.is_open(slot));
+    drop(link);
+    let mut all = Vec::new();
+    theirs.read_to_end(&mut all).expect("all of it");
+    assert_eq!(all, b"\n \r\n1\r\nx\r\n0\r\n\r\n");
+}
+
+/// The kernel is visited once for all that one connection is sent in a turn.
+#[test]
+fn streams_of_one_connection_go_out_together() {
+    let mut stand = Stand::new();
+    let (ours, mut theirs) = rustix::net::socketpair(
+        rustix::net::AddressFamily::UNIX,
+        rustix::net::SocketType::SEQPACKET,
+        rustix::net::SocketFlags::CLOEXEC,
+        None,
+    )
+    .map(|(ours, theirs)| (UnixStream::from(ours), UnixStream::from(theirs)))
+    .expect("a pair that keeps the borders between sends");
+    let (slot, first) = stand.open(link(ours, None), Coding::Chunked);
+    let second = stand.id();
+    stand.conns.attach(slot, second, Coding::Chunked);
+    let messages: [&[u8]; 3] = [b"1\r\na\r\n", b"1\r\nb\r\n", b"1\r\nc\r\n"];
+    for (id, message) in [first, second, first].into_iter().zip(messages) {
+        let run = Run::new(message, &[6], 0);
+        assert_eq!(stand.conns.offer(slot, id, Offer::Messages(run)), Sent::Took(6));
+    }
+    stand.conns.flush();
+    let mut packet = [0; 64];
+    let len = theirs.read(&mut packet).expect("one packet");
+    assert_eq!(&packet[..len], messages.concat(), "of one send");
+    // One ends, the connection goes on; with the last one it goes too.
+    assert_eq!(stand.conns.end(slot, second), Sent::Took(5));
+    stand.conns.flush();
+    assert!(stand.conns.detach(slot, second, true, stand.now()).is_none());
+    assert!(stand.is_open(slot) && stand.conns.take_gone() == 1);
+    drop(theirs);
+    stand.until(|stand| !stand.events.is_empty());
+    assert_eq!(stand.events, [(first, ConnEvent::Gone { stalled: false })]);
+    assert!(!stand.is_open(slot) && stand.conns.take_gone() == 1);
+}
+
+/// A send that fails at the end of a turn is told at the next one, and nothing is taken meanwhile.
+#[test]
+fn a_connection_that_breaks_is_told_to_its_stream() {
+    let mut stand = Stand::new();
+    let (ours, theirs) = pair();
+    let (slot, id) = stand.open(link(ours, None), gzip_coding());
+    stand.conns.submit();
+    drop(theirs);
+    let run = Run::new(b"message", &[7], 0);
+    assert_eq!(stand.conns.offer(slot, id, Offer::Messages(run)), Sent::Took(7), "nobody knows yet");
+    stand.conns.flush();
+    assert!(stand.conns.has_events());
+    assert_eq!(stand.conns.offer(slot, id, Offer::Messages(run)), Sent::Gone);
+    stand.turn(stand.now());
+    assert_eq!(stand.events, [(id, ConnEvent::Gone { stalled: false })]);
+    assert!(!stand.is_open(slot));
+}
+
+/// A completion of a connection that is gone is not taken for one of the next in its slot.
+#[test]
+fn a_slot_is_used_again_under_another_name() {
+    let mut stand = Stand::new();
+    let (ours, theirs) = pair();
+    let (slot, id) = stand.open(link(ours, None), Coding::Chunked);
+    stand.conns.submit();
+    drop(theirs);
+    assert!(stand.conns.detach(slot, id, false, stand.now()).is_none());
+    let (ours, _theirs) = pair();
+    let (again, _) = stand.open(link(ours, None), Coding::Chunked);
+    assert_eq!(again, slot);
+    for _ in 0..20 {
+        stand.turn(stand.now());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(stand.events.is_empty() && stand.is_open(again));
+}
+
+/// A connection whose stream is over, with these bytes unsent.
+fn lingering(stand: &mut Stand, socket: UnixStream, unsent: Vec<u8>) -> u32 {
+    let (slot, id) = stand.open(Link { unsent, keep_alive: false, ..link(socket, None) }, Coding::Chunked);
+    assert!(stand.conns.detach(slot, id, true, stand.now()).is_none());
+    stand.conns.submit();
+    slot
+}
+
+#[test]
+fn the_rest_is_sent_and_the_peer_awaited() {
+    let mut stand = Stand::new();
+    let (ours, mut theirs) = pair();
+    let slot = lingering(&mut stand, ours, much());
+    // It says goodbye before it has read all.
+    theirs.write_all(b"goodbye").expect("it is read");
+    let reader = read_all(theirs);
+    stand.until(|stand| !stand.is_open(slot));
+    assert_eq!(stand.conns.take_gone(), 1);
+    assert!(reader.join().expect("the reader").expect("a clean end") == much());
+}
+
+#[test]
+fn connections_that_linger_survive_the_end_of_the_others() {
+    let mut stand = Stand::new();
+    let (ours, theirs) = pair();
+    let slot = lingering(&mut stand, ours, much());
+    let (ours, mut peer) = pair();
+    let (open, _) = stand.open(link(ours, None), Coding::Chunked);
+    stand.conns.close_all();
+    assert!(!stand.is_open(open) && stand.is_open(slot) && stand.conns.take_gone() == 1);
+    assert_eq!(peer.read(&mut [0]).expect("an end"), 0);
+    let reader = read_all(theirs);
+    stand.until(|stand| !stand.is_open(slot));
+    assert!(reader.join().expect("the reader").expect("a clean end") == much());
+}
+
+#[test]
+fn a_peer_that_never_reads_or_never_hangs_up_is_left() {
+    let mut stand = Stand::new();
+    let (ours, _deaf) = pair();
+    let deaf = lingering(&mut stand, ours, much());
+    let (ours, mut other) = pair();
+    let done = lingering(&mut stand, ours, Vec::new());
+    let mut end = [0];
+    assert_eq!(other.read(&mut end).expect("our half has ended"), 0);
+    let now = stand.now();
+    stand.turn(now);
+    assert!(stand.is_open(deaf) && stand.is_open(done));
+    stand.turn(now.plus(Duration::from_secs(2)));
+    assert!(stand.is_open(deaf) && !stand.is_open(done), "one that was sent all has a second");
+    stand.turn(now.plus(DRAIN_GRACE * 2));
+    assert!(!stand.is_open(deaf), "one that was not has longer");
+    assert_eq!(stand.conns.take_gone(), 2);
+}
+
+#[test]
+fn a_peer_that_sends_without_end_is_left() {
+    let mut stand = Stand::new();
+    let (ours, mut theirs) = pair();
+    let slot = lingering(&mut stand, ours, Vec::new());
+    let sender = std::thread::spawn(move || while theirs.write_all(&[0; 4096]).is_ok() {});
+    stand.until(|stand| !stand.is_open(slot));
+    sender.join().expect("it was cut off");
+}
+
+#[test]
+fn a_peer_that_is_gone_is_not_awaited() {
+    let mut stand = Stand::new();
+    let (ours, theirs) = pair();
+    drop(theirs);
+    let slot = lingering(&mut stand, ours, much());
+    assert!(!stand.is_open(slot) && stand.conns.take_gone() == 1);
+    let (ours, theirs) = pair();
+    let slot = lingering(&mut stand, ours, much());
+    assert!(stand.is_open(slot) && stand.is_full(slot));
+    drop(theirs);
+    stand.until(|stand| !stand.is_open(slot));
+}

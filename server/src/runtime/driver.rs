@@ -1,0 +1,181 @@
+//! One core: its executor, and the loop that drives its shard.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::Sender;
+use std::time::{Duration, Instant};
+
+use futures_lite::future;
+use glommio::timer::sleep;
+use glommio::{ExecutorJoinHandle, LocalExecutorBuilder, Placement};
+use revcast_engine::Turn;
+
+use super::accept::{accept, start};
+use super::conn::Link;
+use super::http1::connection::go_on;
+use super::listener::{ListenerKind, Listening};
+use super::run_error::RunError;
+use super::shard::local::Local;
+use super::shared::{RequestGuard, Shared};
+use super::sys::descriptor;
+use super::sys::polls::Polls;
+use super::sys::sends::Sends;
+use crate::abort_on_panic::AbortOnPanic;
+use crate::config::SendMode;
+
+/// glommio's registered buffers, which only file I/O would use; its floor.
+const IO_MEMORY_BYTES: usize = 512 << 10;
+const RING_DEPTH: usize = 512;
+/// glommio's preemption timer, which never fires: glommio 0.9 parks although tasks are ready when the timer has fired
+/// before it runs the first of them, which a thread that is descheduled at that moment sees; at worst the shard never
+/// begins. Tasks give way by themselves instead, and see to it that the executor looks at its rings.
+const PREEMPT: Duration = Duration::from_secs(24 * 3600);
+/// How often a closing shard looks whether everyone has gone.
+const CLOSING_POLL: Duration = Duration::from_millis(5);
+/// The longest sleep, so that whatever is missed is not missed for long, and the watchdog sees a turn at each of its looks. A
+/// sleep costs some 160 µs: ten a second were a sixth of what 19,000 idle watches may cost.
+const SLEEP_MAX: Duration = Duration::from_millis(500);
+
+/// Starts the executor of one shard.
+pub(super) fn spawn(
+    number: usize,
+    cpu: Option<usize>,
+    shared: Arc<Shared>,
+    listening: Listening,
+    ready: Sender<Result<(), RunError>>,
+) -> Result<ExecutorJoinHandle<Result<(), RunError>>, RunError> {
+    let placement = cpu.map_or(Placement::Unbound, Placement::Fixed);
+    LocalExecutorBuilder::new(placement)
+        .name(&format!("shard-{number}"))
+        .io_memory(IO_MEMORY_BYTES)
+        .ring_depth(RING_DEPTH)
+        .preempt_timer(PREEMPT)
+        .spawn(move || run(number, shared, listening, ready))
+        .map_err(|error| RunError::new(format!("shard {number} cannot start: {error}")))
+}
+
+async fn run(
+    number: usize,
+    shared: Arc<Shared>,
+    listening: Listening,
+    ready: Sender<Result<(), RunError>>,
+) -> Result<(), RunError> {
+    let _vital = AbortOnPanic("a shard");
+    let prepared = prepare(number, shared, listening);
+    // The server waits until every shard has said so.
+    let _ = ready.send(prepared.as_ref().map(|_| ()).map_err(Clone::clone));
+    drop(ready);
+    drive(&prepared?).await;
+    Ok(())
+}
+
+/// Makes all that a shard needs, and the tasks that feed it.
+fn prepare(number: usize, shared: Arc<Shared>, listening: Listening) -> Result<Rc<Local>, RunError> {
+    let broken = |what: &str, error: &dyn std::fmt::Display| {
+        RunError::new(format!("shard {number}: {what}: {error}; run `revcast doctor`"))
+    };
+    let wake = &shared.handles.0[number].wake;
+    let polls = Polls::new(wake.descriptor()).map_err(|error| broken("its own io_uring", &error))?;
+    let eventfd = wake.descriptor().try_clone_to_owned().map_err(|error| broken("its eventfd", &error))?;
+    let sends = match shared.send_mode {
+        SendMode::Send => None,
+        SendMode::IoUring => Some(Sends::new().map_err(|error| broken("an io_uring that sends", &error))?),
+        SendMode::Auto => match Sends::new() {
+            Ok(sends) => Some(sends),
+            Err(error) => {
+                crate::log::info(&format!("shard {number} sends with send(2), its io_uring cannot: {error}"));
+                None
+            }
+        },
+    };
+    let local = Local::new(number, Arc::clone(&shared), polls, sends);
+
+    let woken = Rc::clone(&local);
+    glommio::spawn_local(async move {
+        let eventfd = descriptor::readable(eventfd);
+        loop {
+            // The counter is read to be reset; what it says does not matter.
+            if let Err(error) = eventfd.read_at(0, 8).await {
+                crate::log::warn(&format!("shard {number} cannot read its eventfd, trying again: {error}"));
+                sleep(SLEEP_MAX).await;
+            }
+            woken.notify.ring();
+        }
+    })
+    .detach();
+    let public = listening.public.into_iter().map(|fd| (fd, ListenerKind::Public));
+    for (fd, kind) in public.chain(listening.admin.map(|fd| (fd, ListenerKind::Admin))) {
+        if kind == ListenerKind::Public {
+            local.will_stop(fd.try_clone().map_err(|error| broken("its listeners", &error))?);
+        }
+        glommio::spawn_local(accept(Rc::clone(&local), descriptor::listener(fd), kind)).detach();
+    }
+    Ok(local)
+}
+
+/// Turns the shard until the server has closed and everyone has gone.
+async fn drive(local: &Rc<Local>) {
+    let mut closing_since = None;
+    loop {
+        local.absorb();
+        let turn = local.turn();
+        // Only now: a task that is started runs at once, and may want the shard itself.
+        for link in local.take_released() {
+            resume(local, link);
+        }
+        local.publish(turn);
+        local.handle().heartbeat.fetch_add(1, Ordering::Relaxed);
+        if local.closing() {
+            // Shards leave together: one that left could not carry a watch that another still hands over.
+            let since = *closing_since.get_or_insert_with(Instant::now);
+            if local.shared.handles.are_idle() || since.elapsed() >= local.shared.drain_grace {
+                local.cut();
+                local.handle().has_left.store(true, Ordering::Relaxed);
+                return;
+            }
+        }
+        let mut until = match turn {
+            Turn::Again => {
+                local.let_through(false);
+                future::yield_now().await;
+                if local.must_look() {
+                    // By way of the kernel: the executor learns of the eventfd only when it looks at its rings.
+                    local.handle().wake.ring();
+                    notified(local, SLEEP_MAX).await;
+                    local.has_looked();
+                }
+                continue;
+            }
+            Turn::Sleep { until } => local.rest(until).map_or(SLEEP_MAX, |rest| rest.min(SLEEP_MAX)),
+        };
+        if closing_since.is_some() {
+            until = until.min(CLOSING_POLL);
+        }
+        local.let_through(true);
+        let wake = &local.handle().wake;
+        wake.prepare_sleep();
+        if !local.has_work() {
+            notified(local, until).await;
+        }
+        wake.cancel_sleep();
+    }
+}
+
+/// Waits for a notification, but not for long.
+async fn notified(local: &Local, patience: Duration) {
+    future::or(local.notify.notified(), async {
+        sleep(patience).await;
+    })
+    .await;
+}
+
+/// A watch is over and its connection goes on.
+fn resume(local: &Rc<Local>, link: Link) {
+    if local.closing() && link.unsent.is_empty() && link.tls.is_none() {
+        return;
+    }
+    // Counted from now on: a server that closes waits for what is owed.
+    let guard = RequestGuard::new(&local.shared, local.number);
+    start(local, go_on(Rc::clone(local), link, guard));
+}

@@ -1,0 +1,384 @@
+//! One connection while it carries requests: head, body, reply, and again.
+//!
+//! Owns the order of reads and writes on the socket. When a request turns out to be a watch, the connection leaves this task
+//! for its shard and the task ends; when the stream is over the connection comes back to a new one.
+
+use std::cell::RefCell;
+use std::os::fd::AsRawFd as _;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use glommio::net::TcpStream;
+
+use super::receive::FIRST_READ_BYTES;
+use super::request_scope::RequestScope;
+use super::transport::{STALL, Transport};
+use crate::auth::Identity;
+use crate::frontend::{Budget, Frontend};
+use crate::http::request::{BodyFraming, Method, RequestHead};
+use crate::http::response::{Framing, JSON};
+use crate::http::status::Status;
+use crate::runtime::account::Charge;
+use crate::runtime::admin::Operators;
+use crate::runtime::admission::{ConnPermit, CountGuard};
+use crate::runtime::conn::Link;
+use crate::runtime::listener::ListenerKind;
+use crate::runtime::reserve::HealthPermit;
+use crate::runtime::shard::local::Local;
+use crate::runtime::shards::WatchHandoff;
+use crate::runtime::shared::RequestGuard;
+use crate::runtime::sys::descriptor;
+use crate::serve::{FullBody, Host, Reply, WatchRequest, Wire};
+
+/// What the buffers of a long list take: a piece, and what of it is sent.
+const PIECES_BYTES: usize = 160 << 10;
+
+/// Why a connection is over.
+pub(super) enum Over {
+    /// Nothing is owed: the peer closed, was too slow, or went over to a watch.
+    Quiet,
+    /// A last reply was sent; the peer may still be sending.
+    Linger,
+}
+
+/// How a connection was let in.
+#[derive(Debug)]
+pub(in crate::runtime) enum Permit {
+    /// As one of an operator: it is not counted.
+    Operator,
+    /// As a client's.
+    Client(ConnPermit),
+    /// From the reserve of descriptors, for one health check.
+    HealthCheck {
+        /// Given back when it is closed.
+        _permit: HealthPermit,
+    },
+}
+
+/// Serves a connection that was accepted until it is over or becomes a watch.
+pub(in crate::runtime) async fn serve(
+    local: Rc<Local>,
+    stream: TcpStream,
+    kind: ListenerKind,
+    permit: Permit,
+) {
+    let mut buffer = Vec::new();
+    let (transport, authorities) = match &local.shared.tls {
+        Some(tls) if kind == ListenerKind::Public => {
+            let terms = tls.terms();
+            match Transport::secure(&local.handshakes, stream, &terms, &mut buffer).await {
+                Ok(transport) => (transport, Some(terms.authorities())),
+                Err(error) => return crate::log::debug(|| format!("a TLS handshake failed: {error}")),
+            }
+        }
+        Some(_) | None => (Transport::plain(stream), None),
+    };
+    let connection = Connection::new(local, transport, buffer, kind, permit);
+    Connection { is_new: true, authorities, ..connection }.serve().await;
+}
+
+/// Goes on with a connection whose watch is over. The server waits for what is still unsent of the watch.
+pub(in crate::runtime) async fn go_on(local: Rc<Local>, link: Link, guard: RequestGuard) {
+    let Link { socket, tls, unsent, unread, permit, .. } = link;
+    let stream = descriptor::stream(socket);
+    tune(&stream);
+    let admission = &local.shared.admission;
+    let peer = if admission.asks_address() { stream.peer_addr().ok() } else { None };
+    let permit = admission.welcome_back(permit, peer);
+    let mut transport = Transport::resumed(stream, tls, unsent);
+    if transport.settle().await.is_err() {
+        return;
+    }
+    if local.closing() {
+        return transport.close().await;
+    }
+    drop(guard);
+    Connection::new(local, transport, unread, ListenerKind::Public, Permit::Client(permit)).serve().await;
+}
+
+/// Sets what every connection needs that is read and written by a task.
+pub(in crate::runtime) fn tune(stream: &TcpStream) {
+    // Without this every small reply waits for the one before to be acknowledged.
+    let _ = stream.set_nodelay(true);
+    // A peer that takes nothing must not hold a list's snapshot for ever.
+    let _ = stream.set_write_timeout(Some(STALL));
+}
+
+pub(super) struct Connection {
+    pub(super) local: Rc<Local>,
+    /// `None` once it went over to a watch.
+    pub(super) transport: Option<Transport>,
+    /// Bytes read and not used yet.
+    pub(super) buffer: Vec<u8>,
+    /// Read at once.
+    pub(super) read_bytes: usize,
+    kind: ListenerKind,
+    /// Who the client says it is, in DER: the leaf of a chain that was verified. It holds for every request of the connection.
+    peer_certificate: Option<Arc<[u8]>>,
+    /// The number of the authorities that it was verified by; `None`: it is to be verified.
+    authorities: Option<u64>,
+    permit: Permit,
+    /// Whether it has asked for nothing yet.
+    pub(super) is_new: bool,
+    /// The request under way.
+    pub(super) scope: Option<RequestScope>,
+    /// What that is charged.
+    pub(super) charge: RefCell<Charge>,
+}
+
+impl Budget for RefCell<Charge> {
+    fn charge(&self, bytes: usize) -> Result<(), Status> {
+        self.borrow_mut().add(bytes).map_err(|status| *status)
+    }
+}
+
+impl Connection {
+    fn new(
+        local: Rc<Local>,
+        transport: Transport,
+        buffer: Vec<u8>,
+        kind: ListenerKind,
+        permit: Permit,
+    ) -> Self {
+        let peer_certificate = transport.peer_certificate();
+        let charge = RefCell::new(local.shared.account.open());
+        Self {
+            local,
+            transport: Some(transport),
+            buffer,
+            read_bytes: FIRST_READ_BYTES,
+            kind,
+            peer_certificate,
+            authorities: None,
+            permit,
+            is_new: false,
+            scope: None,
+            charge,
+        }
+    }
+
+    async fn serve(mut self) {
+        let over = self.run().await;
+        if let Some(transport) = self.transport.take() {
+            match over {
+                Over::Linger => transport.linger().await,
+                Over::Quiet => transport.close().await,
+            }
+        }
+    }
+
+    async fn run(&mut self) -> Over {
+        loop {
+            let mut head = match self.read_head().await {
+                Ok(Some(head)) => head,
+                Ok(None) => return Over::Quiet,
+                Err(over) => return over,
+            };
+            // Decided once: a connection ends where its reply said so, and nowhere else.
+            head.keep_alive &= !self.local.leaving() && !matches!(self.permit, Permit::HealthCheck { .. });
+            let guard = RequestGuard::new(&self.local.shared, self.local.number);
+            let source = || self.transport.as_ref().and_then(Transport::peer);
+            self.scope =
+                Some(RequestScope::begin(&self.local.shared, self.local.number, &head, self.kind, source));
+            let local = Rc::clone(&self.local);
+            let next = match self.kind {
+                ListenerKind::Public => self.exchange(&local.shared.app, &head).await,
+                ListenerKind::Admin => self.exchange(&Operators(&local), &head).await,
+            };
+            self.charge.get_mut().clear();
+            self.scope = None;
+            drop(guard);
+            if let Some(over) = next {
+                return over;
+            }
+            // Reading and writing wait for nothing as long as there is something to read and room for the answer: a peer that sends
+            // request upon request must not keep the shard from its watches.
+            self.local.yield_now().await;
+        }
+    }
+
+    /// One request. `None`: the connection goes on.
+    async fn exchange<F: Frontend>(&mut self, frontend: &F, head: &RequestHead) -> Option<Over> {
+        #[cfg(debug_assertions)]
+        assert!(head.path != ["planted", "panic"], "planted: what does a panic take with it?");
+        if !self.certificate_holds() {
+            self.send_last(&Status::unauthorized(), head).await;
+            return Some(Over::Linger);
+        }
+        let (certificate, now) = (self.peer_certificate.as_deref(), SystemTime::now());
+        let scope = &mut self.scope;
+        let mut known = |who: &Identity| {
+            if let Some(scope) = scope {
+                scope.is_of(who);
+            }
+        };
+        let admitted = frontend.admit(head, certificate, now, &mut known);
+        if let Some(scope) = &self.scope {
+            scope.received();
+        }
+        let admitted = match admitted {
+            Ok(admitted) => admitted,
+            Err(whole) => return self.turn_away(head, &whole).await,
+        };
+        if matches!(self.permit, Permit::HealthCheck { .. }) && !frontend.is_health(&admitted) {
+            let message = "no descriptor is left for another connection: raise nofile (ulimit -n)".to_owned();
+            self.send_last(&Status::service_unavailable(message, 1), head).await;
+            return Some(Over::Linger);
+        }
+        let takes_body = frontend.takes_body(&admitted);
+        if head.body != BodyFraming::None
+            && takes_body
+            && let Some(status) = self.local.shared.memory.refuses_writer()
+        {
+            self.send_last(&status, head).await;
+            return Some(Over::Linger);
+        }
+        let body = match self.read_body(head, takes_body).await {
+            Ok(body) => body,
+            Err(over) => return Some(over),
+        };
+        let reply = frontend.handle(&*self.local, head, &admitted, body, &self.charge).await;
+        self.answer(head, reply).await
+    }
+
+    /// Sends the reply. `None`: the connection goes on.
+    async fn answer(&mut self, head: &RequestHead, reply: Reply) -> Option<Over> {
+        // A client that was refused another protocol may have begun to speak it.
+        let refused = matches!(&reply, Reply::FullBody(whole) if whole.code >= 400 && head.upgrade.is_some());
+        let sent = match reply {
+            Reply::FullBody(whole) => match self.charge_reply(head, &whole) {
+                Ok(()) => self.send_whole(head, &whole, refused).await,
+                Err(status) => {
+                    self.send_status(&status, Some(head)).await;
+                    Ok(())
+                }
+            },
+            Reply::StreamingBody(pieces) => {
+                let refusal = self.local.shared.memory.refuses_reader();
+                match refusal.map_or_else(|| self.charge_pieces(), Err) {
+                    Ok(()) => self.send_pieces(head, pieces).await,
+                    Err(status) => {
+                        self.send_status(&status, Some(head)).await;
+                        Ok(())
+                    }
+                }
+            }
+            Reply::Refused(status, Wire::WebSocket(handshake)) => {
+                let refused = self.send_refused_websocket(&handshake, &status).await;
+                return Some(refused.map_or(Over::Quiet, |()| Over::Linger));
+            }
+            Reply::Refused(status, Wire::Chunked | Wire::Gzip) => self.send_refused(head, &status).await,
+            Reply::Watch(request) => return self.become_watch(head, request).await,
+        };
+        match sent {
+            Ok(()) if head.keep_alive && !refused => None,
+            Ok(()) => Some(Over::Linger),
+            Err(_) => Some(Over::Quiet),
+        }
+    }
+
+    /// Charges what a reply holds beside what the store does: a body that nobody else has. What was written is told in any case.
+    fn charge_reply(&self, head: &RequestHead, whole: &FullBody) -> Result<(), Box<Status>> {
+        let mut charge = self.charge.borrow_mut();
+        charge.clear();
+        if matches!(head.method, Method::Get | Method::Head) && whole.body.is_unique() {
+            charge.add(whole.body.len())?;
+        }
+        Ok(())
+    }
+
+    /// Charges the buffers of a long list.
+    fn charge_pieces(&self) -> Result<(), Box<Status>> {
+        let mut charge = self.charge.borrow_mut();
+        charge.clear();
+        charge.add(PIECES_BYTES)
+    }
+
+    /// Whether the certificate that the client showed still holds: it is verified again when the authorities changed.
+    fn certificate_holds(&mut self) -> bool {
+        let (Some(tls), Some(transport), true) =
+            (&self.local.shared.tls, &self.transport, self.peer_certificate.is_some())
+        else {
+            return true;
+        };
+        if self.authorities == Some(tls.authorities()) {
+            return true;
+        }
+        let terms = tls.terms();
+        let holds = terms.verify(transport.peer_certificates()).is_ok();
+        self.authorities = Some(terms.authorities()).filter(|_| holds);
+        holds
+    }
+
+    async fn become_watch(&mut self, head: &RequestHead, request: WatchRequest) -> Option<Over> {
+        let permit = match self.permit_for(&request) {
+            Ok(permit) => permit,
+            Err(status) if head.keep_alive && head.upgrade.is_none() => {
+                self.send_status(&status, Some(head)).await;
+                return None;
+            }
+            Err(status) => {
+                self.send_last(&status, head).await;
+                return Some(Over::Linger);
+            }
+        };
+        // First of all the second descriptor: behind the head there is no way to say that there is none left.
+        let reserve = &self.local.shared.reserve;
+        let socket = self.transport.as_ref().and_then(|transport| transport.duplicate().ok());
+        let Some(socket) = socket.filter(|socket| !reserve.holds(socket.as_raw_fd())) else {
+            let message = "no descriptor is left for another watch: raise nofile (ulimit -n)".to_owned();
+            self.send_last(&Status::service_unavailable(message, 1), head).await;
+            return Some(Over::Linger);
+        };
+        let keep_alive = head.keep_alive && request.wire == Wire::Chunked;
+        let mut out = Vec::with_capacity(512);
+        if let Wire::WebSocket(handshake) = &request.wire {
+            self.answered(101);
+            handshake.push_to(&mut out);
+        } else {
+            let mut opening = self.response(200, JSON, Framing::Chunked);
+            opening.close = !keep_alive;
+            if request.wire == Wire::Gzip {
+                opening.content_encoding = Some("gzip");
+                opening.vary = Some("Accept-Encoding");
+            }
+            opening.push_to(&mut out);
+        }
+        out.extend_from_slice(request.wire.opening());
+        if self.send(&out).await.is_err() {
+            return Some(Over::Quiet);
+        }
+        let transport = self.transport.take()?;
+        // From now on its shard counts it.
+        let guard = match std::mem::replace(&mut self.permit, Permit::Operator) {
+            Permit::Client(permit) => permit.into_guard(),
+            Permit::Operator | Permit::HealthCheck { .. } => None,
+        };
+        let link = transport.into_link(socket, std::mem::take(&mut self.buffer), guard, keep_alive);
+        let audit = self.scope.as_mut().and_then(RequestScope::become_watch);
+        let authorities = self.authorities.unwrap_or_default();
+        self.local.hand_over(WatchHandoff { link, request, permit, audit, authorities });
+        Some(Over::Quiet)
+    }
+
+    /// Counts the watch by name, where that is asked for; or why there is no room for another.
+    fn permit_for(&self, request: &WatchRequest) -> Result<Option<CountGuard>, Box<Status>> {
+        let shared = &self.local.shared;
+        if shared.handles.watchers() >= shared.watchers_max {
+            let message = format!(
+                "{} watches are open, as many as may be: raise max-watchers or nofile",
+                shared.watchers_max
+            );
+            return Err(Box::new(Status::too_many_requests(message, 1)));
+        }
+        if let Some(status) = shared.memory.refuses_reader() {
+            return Err(status);
+        }
+        let user = request.user.as_ref().map(|user| user.name.as_str());
+        match &self.permit {
+            Permit::Client(permit) => permit.watch(user),
+            Permit::Operator | Permit::HealthCheck { .. } => Ok(None),
+        }
+    }
+}

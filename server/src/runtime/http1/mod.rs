@@ -1,0 +1,11 @@
+//! Connections that carry requests, as HTTP/1.1: one task each.
+//!
+//! `transport` is the stream below, `connection` the order of requests and replies, `receive` what comes in, `respond` what
+//! goes out, `request_scope` one request, from its head to its end.
+
+pub(super) mod connection;
+mod receive;
+mod reply_deadline;
+mod request_scope;
+mod respond;
+pub(super) mod transport;

@@ -1,0 +1,121 @@
+//! One request, from its head to the end of its reply: its id, its counts, its lines in the audit log.
+//!
+//! Owns nothing that an answer depends on. A request is over when its scope is dropped, whatever became of its connection: so each
+//! is counted once, and has one last line.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use uuid::Uuid;
+
+use crate::audit::{Audit, Entry, Stage};
+use crate::auth::Identity;
+use crate::http::request::{Method, RequestHead};
+use crate::http::request_info::{RequestInfo, Verb};
+use crate::runtime::audit_context::AuditContext;
+use crate::runtime::listener::ListenerKind;
+use crate::runtime::shared::Shared;
+
+/// A request under way.
+#[derive(Debug)]
+pub(super) struct RequestScope {
+    shared: Arc<Shared>,
+    shard: usize,
+    id: Uuid,
+    verb: Verb,
+    began: Instant,
+    /// 0: nothing yet.
+    code: u16,
+    /// `None`: it is not written down.
+    entry: Option<Box<Entry>>,
+    counted: bool,
+}
+
+impl RequestScope {
+    /// Its head was read. `source` is asked for who sends it, if that is written down.
+    pub(super) fn begin(
+        shared: &Arc<Shared>,
+        shard: usize,
+        head: &RequestHead,
+        kind: ListenerKind,
+        source: impl FnOnce() -> Option<SocketAddr>,
+    ) -> Self {
+        let about = RequestInfo::of(head);
+        let (id, verb) = (Uuid::new_v4(), about.verb);
+        // Who looks at the server's health or counts leaves no trail.
+        let looks = kind == ListenerKind::Admin && matches!(head.method, Method::Get | Method::Head);
+        let audit = shared.facts.audit.as_ref().filter(|_| !about.probe && !looks);
+        let entry = audit.map(|_| Box::new(Entry::new(id, about, head, source())));
+        Self {
+            shared: Arc::clone(shared),
+            shard,
+            id,
+            verb,
+            began: Instant::now(),
+            code: 0,
+            entry,
+            counted: false,
+        }
+    }
+
+    /// Its head cannot be read: it is counted, and nobody knows what to write down.
+    pub(super) fn unread(shared: &Arc<Shared>, shard: usize) -> Self {
+        let (id, verb, began) = (Uuid::new_v4(), Verb::Unread, Instant::now());
+        Self { shared: Arc::clone(shared), shard, id, verb, began, code: 0, entry: None, counted: false }
+    }
+
+    /// Who asks is known.
+    pub(super) fn is_of(&mut self, identity: &Identity) {
+        if let Some(entry) = &mut self.entry {
+            entry.set_user(identity);
+        }
+    }
+
+    /// What it presents was looked at, so that its first line has its user, if it has one.
+    pub(super) fn received(&self) {
+        if let (Some(entry), Some(audit)) = (&self.entry, self.audit()) {
+            audit.note(entry, Stage::RequestReceived, 0, None);
+        }
+    }
+
+    /// A reply with this code is sent. Its `Audit-Id`.
+    pub(super) const fn answered(&mut self, code: u16) -> Uuid {
+        self.code = code;
+        self.id
+    }
+
+    /// The head of a watch's reply was sent: the rest is its shard's.
+    pub(super) fn become_watch(&mut self) -> Option<Box<AuditContext>> {
+        self.count();
+        let entry = *self.entry.take()?;
+        if let Some(audit) = self.audit() {
+            audit.note(&entry, Stage::ResponseStarted, self.code, None);
+        }
+        Some(Box::new(AuditContext { entry, code: self.code }))
+    }
+
+    fn audit(&self) -> Option<&Audit> {
+        self.shared.facts.audit.as_ref()
+    }
+
+    fn count(&mut self) {
+        if !std::mem::replace(&mut self.counted, true) {
+            self.shared.handles.0[self.shard].tally.requests.count(
+                self.verb,
+                self.code,
+                self.began.elapsed(),
+            );
+        }
+    }
+}
+
+impl Drop for RequestScope {
+    fn drop(&mut self) {
+        self.count();
+        if let (Some(entry), Some(audit)) = (&self.entry, self.audit()) {
+            let cut = (self.code == 0).then_some("cut");
+            audit.note(entry, Stage::ResponseComplete, self.code, cut);
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Replies as they go out: whole, in pieces, or as a stream that is refused.
+
+use std::time::{Instant, SystemTime};
+
+use futures_lite::future;
+use glommio::timer::sleep;
+use revcast_engine::encoding::json;
+use uuid::Uuid;
+
+use super::connection::{Connection, Over};
+use super::reply_deadline::ReplyDeadline;
+use crate::http::request::{BodyFraming, RequestHead};
+use crate::http::response::{Framing, JSON, ResponseHead, push_response_head, push_status};
+use crate::http::status::{Layout, Status};
+use crate::http::websocket::Handshake;
+use crate::serve::{FullBody, Host, StreamingBody};
+use crate::wire::http1::{CHUNKED, LAST_CHUNK, push_chunk};
+use crate::wire::websocket;
+
+/// What of a body is sent at once: so much goes with the head, and more is sent from where it is.
+const SEND_BYTES: usize = 64 << 10;
+
+impl Connection {
+    pub(super) async fn send(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        let Some(transport) = &mut self.transport else { return Ok(()) };
+        transport.write_all(bytes).await
+    }
+
+    /// Sends a part of a reply within the time that the reply has; a peer that is slower is cut off.
+    async fn send_in_time(&mut self, pace: &mut ReplyDeadline, bytes: &[u8]) -> std::io::Result<()> {
+        let left = pace.left(Instant::now());
+        let late = async {
+            sleep(left).await;
+            Err(std::io::ErrorKind::TimedOut.into())
+        };
+        // Sent first, and mostly at once: then no timer is set.
+        let sent = future::or(self.send(bytes), late).await;
+        match sent {
+            Ok(()) => pace.took(bytes.len()),
+            // After a part that is cut off nothing can be said.
+            Err(_) => self.transport = None,
+        }
+        sent
+    }
+
+    /// Answers a request that is not let in. Its body, if it has one, is not read, and who was refused another protocol may have
+    /// begun to speak it: the connection ends.
+    pub(super) async fn turn_away(&mut self, head: &RequestHead, whole: &FullBody) -> Option<Over> {
+        let close = head.body != BodyFraming::None || head.upgrade.is_some();
+        match self.send_whole(head, whole, close).await {
+            Ok(()) if head.keep_alive && !close => None,
+            Ok(()) => Some(Over::Linger),
+            Err(_) => Some(Over::Quiet),
+        }
+    }
+
+    pub(super) async fn send_whole(
+        &mut self,
+        head: &RequestHead,
+        whole: &FullBody,
+        last: bool,
+    ) -> std::io::Result<()> {
+        let mut out = Vec::with_capacity(whole.body.len().min(SEND_BYTES) + 512);
+        let mut response = self.response(whole.code, whole.content_type, Framing::Length(0));
+        response.retry_after_seconds = whole.retry_after_seconds;
+        response.allow = whole.allow;
+        response.vary = whole.vary;
+        response.etag = whole.etag.as_deref();
+        response.content_encoding = whole.content_encoding;
+        response.caching = whole.caching;
+        response.nosniff = whole.nosniff;
+        response.websocket_version = whole.websocket_version;
+        response.close = last;
+        let body = push_response_head(&mut out, &response, Some(head), &whole.body);
+        let mut parts = body.chunks(SEND_BYTES);
+        out.extend_from_slice(parts.next().unwrap_or_default());
+        let mut pace = ReplyDeadline::new(self.local.shared.limits.request_timeout);
+        self.send_in_time(&mut pace, &out).await?;
+        for part in parts {
+            // A long reply must not keep the shard from its watches.
+            self.local.yield_now().await;
+            self.send_in_time(&mut pace, part).await?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn send_pieces(
+        &mut self,
+        head: &RequestHead,
+        mut pieces: Box<dyn StreamingBody>,
+    ) -> std::io::Result<()> {
+        let mut out = Vec::with_capacity(80 << 10);
+        let framing = Framing::stream_for(head);
+        let mut opening = self.response(200, pieces.content_type(), framing);
+        opening.close = !head.keep_alive;
+        if pieces.is_gzip() {
+            (opening.content_encoding, opening.vary) = (Some("gzip"), Some("Accept-Encoding"));
+        }
+        opening.push_to(&mut out);
+        let mut pace = ReplyDeadline::new(self.local.shared.limits.request_timeout);
+        let mut piece = Vec::with_capacity(80 << 10);
+        while pieces.next(&mut piece) {
+            if framing == Framing::Chunked {
+                push_chunk(&mut out, &piece);
+            } else {
+                out.extend_from_slice(&piece);
+            }
+            piece.clear();
+            self.send_in_time(&mut pace, &out).await?;
+            out.clear();
+            // A long list must not keep the shard from its watches.
+            self.local.yield_now().await;
+        }
+        if framing == Framing::Chunked {
+            out.extend_from_slice(LAST_CHUNK);
+        }
+        self.send_in_time(&mut pace, &out).await
+    }
+
+    /// A stream that is one ERROR event: how a watch that cannot begin is told (recordings 06 and 07).
+    pub(super) async fn send_refused(&mut self, head: &RequestHead, status: &Status) -> std::io::Result<()> {
+        let mut out = Vec::with_capacity(1024);
+        let mut opening = self.response(200, JSON, Framing::stream_for(head));
+        opening.close = !head.keep_alive;
+        opening.push_to(&mut out);
+        let text = status.to_json();
+        CHUNKED.push_with(&mut out, |out| json::error(out, text.as_bytes()));
+        out.extend_from_slice(LAST_CHUNK);
+        self.send(&out).await
+    }
+
+    /// The same over a WebSocket, where nothing follows.
+    pub(super) async fn send_refused_websocket(
+        &mut self,
+        handshake: &Handshake,
+        status: &Status,
+    ) -> std::io::Result<()> {
+        let mut out = Vec::with_capacity(1024);
+        self.answered(101);
+        handshake.push_to(&mut out);
+        let text = status.to_json();
+        websocket::MESSAGES.push_with(&mut out, |out| json::error(out, text.as_bytes()));
+        websocket::push_end(&mut out);
+        self.send(&out).await
+    }
+
+    /// Sends an error after which the connection ends, whatever the client asked for: the reply says so.
+    pub(super) async fn send_last(&mut self, status: &Status, head: &RequestHead) {
+        let head = RequestHead { keep_alive: false, ..head.clone() };
+        self.send_status(status, Some(&head)).await;
+    }
+
+    /// Sends an error. Write errors are ignored.
+    pub(super) async fn send_status(&mut self, status: &Status, head: Option<&RequestHead>) {
+        let mut out = Vec::with_capacity(512);
+        let id = self.answered(status.code());
+        push_status(&mut out, status, Layout::Compact, head, SystemTime::now(), id);
+        let _ = self.send(&out).await;
+    }
+
+    /// The request under way is answered with this code. Its audit id.
+    pub(super) fn answered(&mut self, code: u16) -> Uuid {
+        self.scope.as_mut().map_or_else(Uuid::new_v4, |scope| scope.answered(code))
+    }
+
+    pub(super) fn response<'a>(
+        &mut self,
+        code: u16,
+        content_type: &'a str,
+        framing: Framing,
+    ) -> ResponseHead<'a> {
+        ResponseHead::new(code, content_type, framing, SystemTime::now(), self.answered(code))
+    }
+}

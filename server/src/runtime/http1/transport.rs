@@ -1,0 +1,266 @@
+//! The stream under a connection while it carries requests: plain TCP, or TLS over it. Who reads and writes does not know which.
+//!
+//! Owns the socket and the TLS session, which travel together: to a watch's shard and back.
+
+use std::io;
+use std::net::Shutdown;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_lite::{AsyncReadExt, AsyncWriteExt, future};
+use glommio::net::TcpStream;
+use rustls::pki_types::CertificateDer;
+
+use crate::runtime::admission::CountGuard;
+use crate::runtime::conn::Link;
+use crate::runtime::conn::tls::{Session, State, TlsSession};
+use crate::runtime::shard::handshake_limiter::HandshakeLimiter;
+use crate::runtime::sys::descriptor;
+use crate::tls::Terms;
+
+/// The longest pause within a body, and the longest time that a peer may take no byte of a reply.
+pub(in crate::runtime) const STALL: Duration = Duration::from_secs(30);
+
+/// A handshake is over after this: client-go, like Go's own client, waits no longer for one (`TLSHandshakeTimeout`). Time that
+/// it waits here for others does not count.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// Read at once in a handshake: a client's part has some hundred bytes, with certificates some KiB.
+const HANDSHAKE_READ_BYTES: usize = 4 << 10;
+/// Plain bytes that are sealed at once. Records, and then one write.
+const SEAL_BYTES: usize = 64 << 10;
+/// What is read and thrown away before a connection is closed behind an error, so that the peer sees the error.
+const LINGER_BYTES: usize = 64 << 10;
+const LINGER_READ_BYTES: usize = 16 << 10;
+const LINGER: Duration = Duration::from_secs(1);
+
+/// What Go's server says to a client that forgot the `s`; kube-apiserver is one.
+const PLAIN_HTTP: &[u8] =
+    b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
+/// How such a client begins. No TLS record begins with a letter.
+const METHODS: [&[u8]; 7] = [b"GET ", b"HEAD ", b"POST ", b"PUT ", b"PATCH ", b"DELETE ", b"OPTIONS "];
+
+/// The stream of one connection.
+#[derive(Debug)]
+pub(in crate::runtime) struct Transport {
+    stream: TcpStream,
+    tls: Option<Box<Session>>,
+    /// Wire bytes that go out before all others.
+    unsent: Vec<u8>,
+}
+
+impl Transport {
+    /// Bytes as they are.
+    pub(in crate::runtime) const fn plain(stream: TcpStream) -> Self {
+        Self { stream, tls: None, unsent: Vec::new() }
+    }
+
+    /// A connection that was a watch's, with wire bytes that it did not take yet.
+    pub(in crate::runtime) const fn resumed(stream: TcpStream, tls: TlsSession, unsent: Vec<u8>) -> Self {
+        Self { stream, tls, unsent }
+    }
+
+    /// TLS: behind the handshake. Plain bytes that came with its end are appended to `buffer`.
+    ///
+    /// # Errors
+    /// The client broke the protocol, was too slow, or speaks another one: it was told what can be told, and the connection is
+    /// over.
+    pub(in crate::runtime) async fn secure(
+        handshakes: &Rc<HandshakeLimiter>,
+        mut stream: TcpStream,
+        terms: &Terms,
+        buffer: &mut Vec<u8>,
+    ) -> io::Result<Self> {
+        let _ = stream.set_write_timeout(Some(HANDSHAKE));
+        let mut session = Box::new(Session::new(terms.config()).map_err(broken)?);
+        let mut deadline = Instant::now() + HANDSHAKE;
+        let mut scrap = vec![0; HANDSHAKE_READ_BYTES];
+        let mut wire = Vec::new();
+        let mut first = true;
+        loop {
+            let patience = deadline.saturating_duration_since(Instant::now());
+            let read = read_within(&mut stream, &mut scrap, patience).await?;
+            if read == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            if std::mem::take(&mut first) && is_plain_http(&scrap[..read]) {
+                stream.write_all(PLAIN_HTTP).await?;
+                Self::plain(stream).linger().await;
+                return Err(io::Error::other("a plain HTTP request"));
+            }
+            let came = Instant::now();
+            let was_read = {
+                let _step = handshakes.step().await;
+                let was_read = session.read(&scrap[..read], buffer, &mut wire).map_err(broken);
+                // Who resumes a session showed its certificate in another one, some hours ago.
+                match session.peer_certificates() {
+                    shown @ [_, ..] if matches!(was_read, Ok(State::Open)) && session.is_resumed() => {
+                        terms.verify(shown).map_err(broken).and(was_read)
+                    }
+                    _ => was_read,
+                }
+            };
+            deadline += came.elapsed();
+            if !wire.is_empty() {
+                stream.write_all(&wire).await?;
+                wire.clear();
+            }
+            match was_read {
+                Ok(State::Handshake) => {}
+                Ok(State::Open) => {
+                    let _ = stream.set_write_timeout(Some(STALL));
+                    return Ok(Self { stream, tls: Some(session), unsent: Vec::new() });
+                }
+                Ok(State::Closed) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                // The alert is for reading: what the client sent behind its part must not take it away.
+                Err(error) => {
+                    Self::plain(stream).linger().await;
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// Sends what is unsent from before.
+    pub(in crate::runtime) async fn settle(&mut self) -> io::Result<()> {
+        let unsent = std::mem::take(&mut self.unsent);
+        self.stream.write_all(&unsent).await
+    }
+
+    /// Appends what the peer sent to `buffer`, some `most` bytes of it. How many; 0: nothing more comes.
+    pub(in crate::runtime) async fn read(
+        &mut self,
+        buffer: &mut Vec<u8>,
+        most: usize,
+        patience: Duration,
+    ) -> io::Result<usize> {
+        let used = buffer.len();
+        let Some(session) = &mut self.tls else {
+            buffer.resize(used + most, 0);
+            let read = read_within(&mut self.stream, &mut buffer[used..], patience).await;
+            buffer.truncate(used + read.as_ref().copied().unwrap_or(0));
+            return read;
+        };
+        let deadline = Instant::now() + patience;
+        let mut scrap = vec![0; most];
+        let mut wire = Vec::new();
+        loop {
+            let patience = deadline.saturating_duration_since(Instant::now());
+            let read = read_within(&mut self.stream, &mut scrap, patience).await?;
+            if read == 0 {
+                return Ok(0);
+            }
+            let was_read = session.read(&scrap[..read], buffer, &mut wire);
+            if !wire.is_empty() {
+                self.stream.write_all(&wire).await?;
+                wire.clear();
+            }
+            let stand = was_read.map_err(broken)?;
+            if buffer.len() > used || stand == State::Closed {
+                return Ok(buffer.len() - used);
+            }
+        }
+    }
+
+    /// Sends all of `bytes`.
+    pub(in crate::runtime) async fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let Some(session) = &mut self.tls else { return self.stream.write_all(bytes).await };
+        let mut wire = Vec::new();
+        for piece in bytes.chunks(SEAL_BYTES) {
+            wire.clear();
+            session.seal(piece, &mut wire).map_err(broken)?;
+            if let Err(error) = self.stream.write_all(&wire).await {
+                // Behind a record that is cut off nothing can be said, nor that it was the last one.
+                self.tls = None;
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Where it comes from.
+    pub(in crate::runtime) fn peer(&self) -> Option<SocketAddr> {
+        self.stream.peer_addr().ok()
+    }
+
+    /// The leaf of the client's certificates, in DER, if it showed some and they are good.
+    pub(in crate::runtime) fn peer_certificate(&self) -> Option<Arc<[u8]>> {
+        self.tls.as_ref().and_then(|session| session.peer_certificate())
+    }
+
+    /// The chain that the client showed; empty: none.
+    pub(in crate::runtime) fn peer_certificates(&self) -> &[CertificateDer<'static>] {
+        self.tls.as_ref().map(|session| session.peer_certificates()).unwrap_or_default()
+    }
+
+    /// A second descriptor of the socket, for a shard that goes on with it.
+    ///
+    /// # Errors
+    /// None is left.
+    pub(in crate::runtime) fn duplicate(&self) -> io::Result<OwnedFd> {
+        descriptor::duplicate(&self.stream)
+    }
+
+    /// Lets go of the socket, which lives on in its duplicate.
+    pub(in crate::runtime) fn into_link(
+        self,
+        socket: OwnedFd,
+        unread: Vec<u8>,
+        permit: Option<CountGuard>,
+        keep_alive: bool,
+    ) -> Link {
+        Link { socket, tls: self.tls, unsent: self.unsent, unread, permit, keep_alive }
+    }
+
+    /// Says goodbye, if that can be said at once, and closes.
+    pub(in crate::runtime) async fn close(mut self) {
+        let Some(session) = &mut self.tls else { return };
+        let mut wire = Vec::new();
+        session.close(&mut wire);
+        let _ = future::poll_once(self.stream.write(&wire)).await;
+    }
+
+    /// Closes a connection so that the peer can read the last reply, even if it is still sending.
+    pub(in crate::runtime) async fn linger(mut self) {
+        if let Some(session) = &mut self.tls {
+            let mut wire = Vec::new();
+            session.close(&mut wire);
+            if self.stream.write_all(&wire).await.is_err() {
+                return;
+            }
+        }
+        if self.stream.shutdown(Shutdown::Write).await.is_err() {
+            return;
+        }
+        let mut scrap = vec![0; LINGER_READ_BYTES];
+        let mut left = LINGER_BYTES;
+        let deadline = Instant::now() + LINGER;
+        while left > 0 {
+            let patience = deadline.saturating_duration_since(Instant::now());
+            match read_within(&mut self.stream, &mut scrap, patience).await {
+                Ok(0) | Err(_) => return,
+                Ok(read) => left = left.saturating_sub(read),
+            }
+        }
+    }
+}
+
+/// Reads, unless nothing comes in time.
+async fn read_within(stream: &mut TcpStream, into: &mut [u8], patience: Duration) -> io::Result<usize> {
+    if patience.is_zero() {
+        return Err(io::ErrorKind::TimedOut.into());
+    }
+    stream.set_read_timeout(Some(patience)).map_err(io::Error::from)?;
+    stream.read(into).await
+}
+
+/// However little of the method has come.
+fn is_plain_http(first: &[u8]) -> bool {
+    METHODS.iter().any(|method| method.starts_with(&first[..first.len().min(method.len())]))
+}
+
+fn broken(error: impl std::error::Error + Send + Sync + 'static) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error)
+}

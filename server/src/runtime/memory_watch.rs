@@ -1,0 +1,47 @@
+//! The thread that watches over the memory of the process.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::memory::{Scarcity, judge, window};
+use super::shared::Shared;
+use super::sys::procfs;
+
+/// How often it looks.
+const LOOK: Duration = Duration::from_millis(100);
+/// How often it says that there is too little.
+const COMPLAIN_EVERY: Duration = Duration::from_secs(10);
+
+/// Watches over the memory until the process ends, if there is a limit.
+pub(super) fn start(shared: &Arc<Shared>) -> std::io::Result<()> {
+    let Some(max) = shared.memory.max else { return Ok(()) };
+    let shared = Arc::downgrade(shared);
+    let thread = std::thread::Builder::new().name("memory".into()).spawn(move || {
+        let mut complained: Option<Instant> = None;
+        loop {
+            std::thread::sleep(LOOK);
+            let Some(shared) = shared.upgrade() else { return };
+            let Some((resident, _)) = procfs::memory() else { continue };
+            let scarcity = judge(resident, max);
+            shared.memory.note(scarcity);
+            let epoch = shared.app.epoch();
+            let holds = shared.commands.stats.window_bytes.load(Ordering::Relaxed);
+            let may = epoch.feed.window_bytes_max();
+            let next = window(scarcity, holds, may, shared.facts.ring.bytes);
+            if next != may {
+                epoch.feed.limit_window(next);
+                shared.commands.wake();
+            }
+            if scarcity == Scarcity::Full && complained.is_none_or(|at| at.elapsed() >= COMPLAIN_EVERY) {
+                complained = Some(Instant::now());
+                crate::log::warn(&format!(
+                    "{resident} bytes of memory are taken of {max}: new watches, lists and writes are told 429, and the \
+                     window holds {next} bytes instead of {}; raise --max-memory, or lower --ring-bytes",
+                    shared.facts.ring.bytes
+                ));
+            }
+        }
+    });
+    thread.map(drop)
+}

@@ -1,0 +1,251 @@
+//! The engine's shard of one core, with its watches and the epoch that they are of.
+//!
+//! Owns the order of a turn: what came in, what the engine does, what goes out, what has ended. A watch is begun in one place
+//! here, and closed in one.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use revcast_engine::revision::Revision;
+use revcast_engine::tick::Tick;
+use revcast_engine::{End, Ended, Feed, Memory, Shard, Start, Stats, Subscription, Timings, Turn, WatcherId};
+
+use crate::runtime::conn::{ConnEvent, Link};
+use crate::runtime::shards::{ShardHandle, WatchHandoff};
+use crate::runtime::shared::Shared;
+use crate::runtime::sys::polls::Polls;
+use crate::runtime::sys::sends::Sends;
+use crate::runtime::tally::Ending;
+use crate::runtime::watch::{NewWatch, WatchRecord, Watches};
+use crate::source::epoch::Epoch;
+
+/// Between two looks for the slowest watcher.
+const SLOWEST_EVERY: Duration = Duration::from_secs(1);
+
+/// The engine's shard, its watches and their epoch.
+#[derive(Debug)]
+pub(super) struct Core {
+    number: usize,
+    shared: Arc<Shared>,
+    epoch: Arc<Epoch>,
+    shard: Shard,
+    watches: Watches,
+    /// Counts of the shards of earlier epochs.
+    earlier: (Stats, Timings),
+    /// When the newest turn began, and whether there was more to do.
+    turned: (Tick, bool),
+    /// When the slowest watcher is looked for again.
+    next_look: Tick,
+    drains: bool,
+    /// Connections whose watch is over and that can carry another request.
+    released: Vec<Link>,
+}
+
+impl Core {
+    pub(super) fn new(number: usize, shared: Arc<Shared>, polls: Polls, sends: Option<Sends>) -> Self {
+        let epoch = shared.app.epoch();
+        let shard = Shard::new(number, epoch.feed.clone(), shared.shard_config);
+        let watches = Watches::new(polls, sends, shared.app.guard(), shared.tls.as_deref());
+        Self {
+            number,
+            shared,
+            epoch,
+            shard,
+            watches,
+            earlier: Default::default(),
+            turned: Default::default(),
+            next_look: Tick::ZERO,
+            drains: false,
+            released: Vec::new(),
+        }
+    }
+
+    fn handle(&self) -> &ShardHandle {
+        &self.shared.handles.0[self.number]
+    }
+
+    /// The epoch that is served here.
+    pub(super) fn epoch(&self) -> &Epoch {
+        &self.epoch
+    }
+
+    /// What is read of it.
+    pub(super) fn feed(&self) -> &Feed {
+        &self.epoch.feed
+    }
+
+    /// Whether another epoch has begun.
+    pub(super) fn is_outdated(&self) -> bool {
+        self.epoch.number < self.shared.app.epochs().number()
+    }
+
+    /// Takes what happened to connections, and asks some watches again whether they may go on.
+    pub(super) fn absorb(&mut self, now: Tick) {
+        let Self { shard, watches, .. } = self;
+        let mut gone = Vec::new();
+        watches.reap(now, |id, event| match event {
+            ConnEvent::Writable => shard.writable(id),
+            ConnEvent::Gone { stalled } => gone.push((id, stalled)),
+        });
+        for (id, stalled) in gone {
+            if let Some(end) = self.shard.forget(id) {
+                self.close(id, Ending::of(end, stalled), false, now);
+            }
+        }
+        self.count_gone();
+        let Self { shard, watches, shared, .. } = self;
+        watches.review(shared.app.guard(), shared.tls.as_deref(), |id| {
+            shard.dismiss(id, End::Dismissed);
+        });
+        if let Some(over) = self.shared.closing.get().copied()
+            && !std::mem::replace(&mut self.drains, true)
+        {
+            self.shard.drain(over, now);
+        }
+    }
+
+    /// Does a little for the watches, and hands what they are sent to the kernel.
+    pub(super) fn turn(&mut self, now: Tick) -> Turn {
+        if let (last, true) = self.turned {
+            self.handle().tally.turn_delay.observe(now.since(last));
+        }
+        let turn = self.shard.turn(&mut self.watches, now);
+        self.turned = (now, turn == Turn::Again);
+        self.watches.flush();
+        self.take_ended(now);
+        turn
+    }
+
+    fn take_ended(&mut self, now: Tick) {
+        while let Some(Ended { id, clean, why }) = self.shard.poll_ended() {
+            self.close(id, Ending::of(why, false), clean, now);
+        }
+        self.count_gone();
+    }
+
+    /// Hands what is polled for to the kernel, and the counts to whoever reads them.
+    pub(super) fn publish(&mut self, turn: Turn) {
+        self.watches.submit();
+        let handle = &self.shared.handles.0[self.number];
+        let (stats, timings) = &self.earlier;
+        handle.stats.store(&stats.plus(&self.shard.stats()));
+        let (now, _) = self.turned;
+        handle.tally.turned(now);
+        handle.tally.revision.store(self.shard.revision().get(), Ordering::Relaxed);
+        let due = now >= self.next_look;
+        // Not each turn: these are a hundred numbers.
+        if due || turn != Turn::Again {
+            handle.tally.put_timings(&timings.plus(&self.shard.timings()));
+        }
+        if due {
+            self.next_look = now.plus(SLOWEST_EVERY);
+            let Memory { watchers, pages } = self.shard.memory();
+            let memory = Memory { watchers: watchers + self.watches.bytes(), pages };
+            handle.tally.put_look(self.shard.lag(now), self.shard.blocked(), memory);
+        }
+    }
+
+    /// Begins a watch.
+    pub(super) fn begin(&mut self, handoff: WatchHandoff, jitter: u8, now: Tick) {
+        let WatchHandoff { link, request, permit, audit, authorities } = handoff;
+        // What was asked in another epoch is answered as from before the window of this one.
+        let start =
+            if request.epoch == self.epoch.number { request.start } else { Start::After(Revision::ZERO) };
+        let id = self.shard.subscribe(
+            Subscription {
+                scope: request.scope,
+                selector: request.selector,
+                encoding: request.encoding,
+                framing: request.wire.framing(),
+                start,
+                bookmarks: request.bookmarks,
+                deadline: now.plus(request.timeout),
+                jitter,
+                as_of_seconds: wall_seconds(),
+            },
+            now,
+        );
+        let record = WatchRecord { permit, authorization: request.pass, audit };
+        self.watches.begin(id, NewWatch { link, coding: request.wire.coding(), record, authorities });
+        if self.drains {
+            self.shard.dismiss(id, End::Drained);
+        }
+    }
+
+    /// A watch is over: it is counted and written down, and its connection goes on, lingers or is closed.
+    fn close(&mut self, id: WatcherId, ending: Ending, clean: bool, now: Tick) {
+        self.handle().tally.ended(ending, 1);
+        let Some(closed) = self.watches.close(id, clean, now) else { return };
+        if let Some(audit) = closed.audit {
+            audit.end(self.shared.facts.audit.as_ref(), ending.name());
+        }
+        self.released.extend(closed.link);
+    }
+
+    /// The process ends: what is open is cut, and written down as that.
+    pub(super) fn cut(&mut self) {
+        let Self { watches, shared, .. } = self;
+        watches.close_all(|audit| audit.end(shared.facts.audit.as_ref(), "cut"));
+    }
+
+    /// Connections that can carry another request.
+    pub(super) fn take_released(&mut self) -> Vec<Link> {
+        std::mem::take(&mut self.released)
+    }
+
+    /// A watch counts until its connection is gone, also when that is still owed the end of its stream: the server waits for it.
+    fn count_gone(&mut self) {
+        let gone = self.watches.take_gone();
+        if gone > 0 {
+            self.handle().watchers.fetch_sub(gone, Ordering::Relaxed);
+        }
+    }
+
+    /// Ends every watch of the old epoch with a 410 and begins the new one. A watch whose connection is full, or that is
+    /// inside a message, is cut off instead: it never sees the new epoch as if it were the old one's.
+    pub(super) fn turn_over(&mut self, now: Tick) {
+        let epoch = self.shared.app.epoch();
+        self.shard.abandon(now);
+        while self.shard.turn(&mut self.watches, now) == Turn::Again {
+            self.watches.flush();
+        }
+        self.watches.flush();
+        self.take_ended(now);
+        let mut stats = self.shard.stats();
+        // Those whose connections are full are cut off below.
+        stats.watches_ended += stats.watchers;
+        self.handle().tally.ended(Ending::Epoch, stats.watchers);
+        (stats.watchers, stats.live, stats.classes) = (0, 0, 0);
+        let (before, timings) = &self.earlier;
+        self.earlier = (before.plus(&stats), timings.plus(&self.shard.timings()));
+        let Self { watches, shared, .. } = self;
+        watches.close_all(|audit| audit.end(shared.facts.audit.as_ref(), Ending::Epoch.name()));
+        self.count_gone();
+        self.shard = Shard::new(self.number, epoch.feed.clone(), self.shared.shard_config);
+        self.epoch = epoch;
+    }
+
+    /// Whether the engine has something to do.
+    pub(super) fn is_busy(&self) -> bool {
+        self.shard.has_work()
+    }
+
+    /// Whether there is something to do now.
+    pub(super) fn has_work(&mut self) -> bool {
+        self.is_outdated()
+            || self.shard.has_work()
+            || self.watches.has_events()
+            || self.watches.has_review(self.shared.app.guard(), self.shared.tls.as_deref())
+            || (self.shared.closing.get().is_some() && !self.drains)
+    }
+
+    /// When a client is to be read again.
+    pub(super) fn due(&self) -> Option<Tick> {
+        self.watches.due()
+    }
+}
+
+fn wall_seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}

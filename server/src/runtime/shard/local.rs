@@ -1,0 +1,258 @@
+//! What the tasks of one core share: its shard, and whom they ask or wait for.
+//!
+//! Tasks of the same executor reach it through one `Rc`; nothing is borrowed across an await.
+
+use std::cell::{Cell, RefCell};
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime};
+
+use revcast_engine::key::Key;
+use revcast_engine::revision::Revision;
+use revcast_engine::tick::Tick;
+use revcast_engine::{Object, Turn};
+use rustix::net::{Shutdown, shutdown};
+
+use super::core::Core;
+use super::handshake_limiter::HandshakeLimiter;
+use super::revision_waiters::RevisionWaiters;
+use super::scheduling::Scheduling;
+use super::source_client::{SourceClient, something_else, too_many};
+use crate::runtime::conn::Link;
+use crate::runtime::shards::{ShardHandle, ShardMessage, WatchHandoff};
+use crate::runtime::shared::Shared;
+use crate::runtime::sys::notify::Notify;
+use crate::runtime::sys::polls::Polls;
+use crate::runtime::sys::sends::Sends;
+use crate::serve::{Host, Newest, WriteError, Written};
+use crate::source::command_queue::{Answer, Asker, Command};
+use crate::source::{SourceError, Txn};
+
+/// One core's state.
+#[derive(Debug)]
+pub(in crate::runtime) struct Local {
+    pub(in crate::runtime) number: usize,
+    pub(in crate::runtime) shared: Arc<Shared>,
+    core: RefCell<Core>,
+    /// Rung when the shard has something to do.
+    pub(in crate::runtime) notify: Rc<Notify>,
+    source: SourceClient,
+    waiters: RevisionWaiters,
+    scheduling: Scheduling,
+    /// Where handshakes wait.
+    pub(in crate::runtime) handshakes: Rc<HandshakeLimiter>,
+    /// Spreads jitter and names; no secret hangs on it.
+    random: RefCell<fastrand::Rng>,
+    /// Second descriptors of the public listeners, until the server closes.
+    listeners: RefCell<Vec<OwnedFd>>,
+    has_stopped: Cell<bool>,
+}
+
+impl Local {
+    pub(in crate::runtime) fn new(
+        number: usize,
+        shared: Arc<Shared>,
+        polls: Polls,
+        sends: Option<Sends>,
+    ) -> Rc<Self> {
+        let clock = shared.commands.clock;
+        let notify = Rc::new(Notify::default());
+        Rc::new(Self {
+            number,
+            core: RefCell::new(Core::new(number, Arc::clone(&shared), polls, sends)),
+            source: SourceClient::new(number, Arc::clone(&shared.commands)),
+            waiters: RevisionWaiters::default(),
+            scheduling: Scheduling::new(clock),
+            handshakes: HandshakeLimiter::new(clock, Rc::clone(&notify)),
+            notify,
+            random: RefCell::new(fastrand::Rng::new()),
+            listeners: RefCell::default(),
+            has_stopped: Cell::new(false),
+            shared,
+        })
+    }
+
+    /// Keeps a second descriptor of a listener, to stop it when the server closes.
+    pub(in crate::runtime) fn will_stop(&self, listener: OwnedFd) {
+        self.listeners.borrow_mut().push(listener);
+    }
+
+    pub(in crate::runtime) fn handle(&self) -> &ShardHandle {
+        &self.shared.handles.0[self.number]
+    }
+
+    pub(in crate::runtime) fn closing(&self) -> bool {
+        self.shared.closing.get().is_some()
+    }
+
+    /// Whether the server closes, or is about to: connections end with their next reply.
+    pub(in crate::runtime) fn leaving(&self) -> bool {
+        self.shared.app.is_leaving()
+    }
+
+    /// Takes no connection any more: what the kernel holds for these listeners is refused.
+    fn stop_listening(&self) {
+        for listener in self.listeners.take() {
+            // One that cannot be stopped goes on, and closes what it accepts.
+            let _ = shutdown(&listener, Shutdown::Both);
+        }
+    }
+
+    pub(in crate::runtime) fn now(&self) -> Tick {
+        self.shared.commands.clock.now()
+    }
+
+    /// See [`Scheduling::must_look`].
+    pub(in crate::runtime) fn must_look(&self) -> bool {
+        self.scheduling.must_look()
+    }
+
+    /// See [`Scheduling::has_looked`].
+    pub(in crate::runtime) fn has_looked(&self) {
+        self.scheduling.has_looked();
+    }
+
+    /// The shard has made a turn: some of the tasks that wait for that may go on; all, when it has nothing to do.
+    pub(in crate::runtime) fn let_through(&self, idle: bool) {
+        self.scheduling.turned(idle);
+        self.handshakes.open(idle, self.now());
+    }
+
+    /// Sends a watch to the shard that is to carry it.
+    pub(in crate::runtime) fn hand_over(&self, handoff: WatchHandoff) {
+        let home = self.shared.handles.place(&handoff.request.scope);
+        let handle = &self.shared.handles.0[home];
+        handle.watchers.fetch_add(1, Ordering::Relaxed);
+        // A request may know an epoch that this shard has not turned to yet: it does when it takes its messages.
+        if home == self.number && handoff.request.epoch == self.core.borrow().epoch().number {
+            self.begin(handoff);
+            self.notify.ring();
+        } else {
+            handle.send(ShardMessage::WatchHandoff(Box::new(handoff)));
+        }
+    }
+
+    fn begin(&self, handoff: WatchHandoff) {
+        let jitter = self.random.borrow_mut().u8(..);
+        self.core.borrow_mut().begin(handoff, jitter, self.now());
+    }
+
+    /// Takes what came from other threads and what happened to connections.
+    pub(in crate::runtime) fn absorb(&self) {
+        if self.core.borrow().is_outdated() {
+            self.turn_over();
+        }
+        while let Some(message) = self.handle().inbox.pop() {
+            match message {
+                ShardMessage::WatchHandoff(handoff) => {
+                    // An epoch that began since, or while the shard turned to the one before it.
+                    if self.core.borrow().epoch().number < handoff.request.epoch {
+                        self.turn_over();
+                    }
+                    self.begin(*handoff);
+                }
+                ShardMessage::Answer(ticket, answer) => self.source.answered(ticket, answer),
+            }
+        }
+        self.core.borrow_mut().absorb(self.now());
+        let revision = self.core.borrow().feed().revision();
+        self.waiters.tell(revision);
+        if self.closing() && !self.has_stopped.replace(true) {
+            self.stop_listening();
+        }
+    }
+
+    fn turn_over(&self) {
+        self.core.borrow_mut().turn_over(self.now());
+        self.waiters.give_up();
+    }
+
+    /// Does a little for the watches.
+    pub(in crate::runtime) fn turn(&self) -> Turn {
+        self.core.borrow_mut().turn(self.now())
+    }
+
+    /// Connections whose watch is over and that can carry another request.
+    pub(in crate::runtime) fn take_released(&self) -> Vec<Link> {
+        self.core.borrow_mut().take_released()
+    }
+
+    /// Hands what is polled for to the kernel, and the counts to whoever reads them.
+    pub(in crate::runtime) fn publish(&self, turn: Turn) {
+        self.core.borrow_mut().publish(turn);
+    }
+
+    /// The process ends: what is open is cut.
+    pub(in crate::runtime) fn cut(&self) {
+        self.core.borrow_mut().cut();
+    }
+
+    /// Whether there is something to do now; asked between preparing to sleep and sleeping.
+    pub(in crate::runtime) fn has_work(&self) -> bool {
+        let mut core = self.core.borrow_mut();
+        !self.handle().inbox.is_empty() || core.has_work() || self.waiters.has_work(core.feed().revision())
+    }
+
+    /// How long the shard may sleep when it need not turn before `until`, as far as the clock says.
+    pub(in crate::runtime) fn rest(&self, until: Option<Tick>) -> Option<Duration> {
+        let due = [until, self.core.borrow().due()].into_iter().flatten().min();
+        due.map(|due| due.since(self.now()))
+    }
+
+    /// Asks the thread of the source and waits for its answer. `None`: too many wait already.
+    pub(in crate::runtime) async fn ask(&self, command: impl FnOnce(Asker) -> Command) -> Option<Answer> {
+        self.source.ask(command).await
+    }
+}
+
+impl Host for Local {
+    async fn wait_for(&self, revision: Revision, within: Duration) -> bool {
+        let newest = self.core.borrow().feed().revision();
+        newest >= revision || self.waiters.wait(revision, within).await
+    }
+
+    async fn write(&self, txn: Txn) -> Result<Written, WriteError> {
+        match self.ask(|asker| Command::Write(txn, asker)).await {
+            None => Err(WriteError::Busy),
+            Some(Answer::Written(revision, objects)) => Ok(Written { revision, objects }),
+            Some(Answer::Refused(error)) => Err(WriteError::Refused(error)),
+            Some(_) => Err(WriteError::Closed),
+        }
+    }
+
+    async fn newest(&self, within: Duration) -> Result<Newest, SourceError> {
+        if !self.shared.remote {
+            // The embedded store publishes before it answers a writer.
+            let core = self.core.borrow();
+            return Ok(Newest { epoch: core.epoch().number, revision: core.feed().revision() });
+        }
+        self.source.newest(within).await
+    }
+
+    async fn get(&self, key: &Key) -> Result<Option<Arc<Object>>, SourceError> {
+        if !self.shared.remote {
+            return Ok(self.core.borrow().feed().snapshot().get(key).cloned());
+        }
+        match self.ask(|asker| Command::Get(key.clone(), asker)).await {
+            Some(Answer::Found(object)) => Ok(object),
+            Some(Answer::Unanswered(error)) => Err(error),
+            Some(_) => Err(something_else()),
+            None => Err(too_many()),
+        }
+    }
+
+    async fn yield_now(&self) {
+        let busy = self.core.borrow().is_busy();
+        self.scheduling.yield_now(busy).await;
+    }
+
+    fn wall(&self) -> SystemTime {
+        SystemTime::now()
+    }
+
+    fn random(&self) -> u64 {
+        self.random.borrow_mut().u64(..)
+    }
+}

@@ -1,0 +1,76 @@
+//! What all shards of a process share. Read without a lock.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use revcast_engine::{RingLimits, ShardConfig};
+
+use super::account::Account;
+use super::admission::{Admission, Limits};
+use super::memory::Memory;
+use super::reserve::Reserve;
+use super::shards::ShardHandles;
+use crate::audit::Audit;
+use crate::config::SendMode;
+use crate::serve::App;
+use crate::source::command_queue::CommandQueue;
+use crate::tls;
+
+/// What all shards of a process share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) app: App,
+    pub(super) commands: Arc<CommandQueue>,
+    pub(super) handles: ShardHandles,
+    pub(super) watchers_max: usize,
+    pub(super) limits: Limits,
+    pub(super) admission: Arc<Admission>,
+    pub(super) memory: Memory,
+    pub(super) account: Arc<Account>,
+    pub(super) reserve: Arc<Reserve>,
+    /// Requests that panicked.
+    pub(super) panics: AtomicU64,
+    pub(super) drain_grace: Duration,
+    pub(super) send_mode: SendMode,
+    /// What TLS begins with; `None`: clients speak plain HTTP.
+    pub(super) tls: Option<Arc<tls::Current>>,
+    /// Set when the server closes: over what time its watches are told.
+    pub(super) closing: OnceLock<Duration>,
+    pub(super) shard_config: ShardConfig,
+    /// Whether the source is elsewhere, and must be asked what is newest.
+    pub(super) remote: bool,
+    pub(super) facts: Facts,
+}
+
+/// What operators are told and nothing else hangs on, but for the audit log.
+#[derive(Debug)]
+pub(super) struct Facts {
+    pub(super) listen: SocketAddr,
+    pub(super) admin_listen: Option<SocketAddr>,
+    /// What the source is, in words.
+    pub(super) source: String,
+    pub(super) ring: RingLimits,
+    pub(super) audit: Option<Audit>,
+}
+
+/// A request under way, counted for the server that closes until this is dropped, also when its task panics.
+#[derive(Debug)]
+pub(super) struct RequestGuard {
+    shared: Arc<Shared>,
+    shard: usize,
+}
+
+impl RequestGuard {
+    pub(super) fn new(shared: &Arc<Shared>, shard: usize) -> Self {
+        shared.handles.0[shard].requests.fetch_add(1, Ordering::AcqRel);
+        Self { shared: Arc::clone(shared), shard }
+    }
+}
+
+impl Drop for RequestGuard {
+    fn drop(&mut self) {
+        self.shared.handles.0[self.shard].requests.fetch_sub(1, Ordering::AcqRel);
+    }
+}

@@ -1,0 +1,10 @@
+//! What the kernel gives a shard: its rings for polls and sends, its eventfd, and descriptors.
+//!
+//! Knows no connection and no watch.
+
+pub(super) mod descriptor;
+pub(super) mod notify;
+pub(super) mod polls;
+pub(super) mod procfs;
+pub(super) mod sends;
+pub(super) mod wake;

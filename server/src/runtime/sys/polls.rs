@@ -1,0 +1,182 @@
+//! A ring of the shard's own that polls the sockets of connections with watches: the peer hung up, there is room again, or
+//! something can be read.
+//!
+//! Owns the submission of polls and the reading of their completions; glommio's rings cannot be asked for either
+//! without a task for every socket. Completions are signalled on the shard's eventfd, which its executor waits on. It
+//! never touches memory of ours: a poll names a descriptor and a number.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use io_uring::{IoUring, opcode, squeue, types};
+
+/// Entries of the submission queue: polls between two visits to the kernel.
+const SUBMISSIONS: u32 = 1024;
+/// Entries of the completion queue: what may happen between two visits. More is kept by the kernel meanwhile
+/// (`IORING_FEAT_NODROP`).
+const COMPLETIONS: u32 = 16 * 1024;
+
+/// How often a full submission queue is offered to the kernel before the shard gives up.
+const SUBMIT_TRIES: usize = 10_000;
+/// The result of a poll that was taken back.
+const ECANCELED: i32 = 125;
+
+const POLLIN: u32 = 0x1;
+const POLLOUT: u32 = 0x4;
+const POLLERR: u32 = 0x8;
+const POLLHUP: u32 = 0x10;
+const POLLRDHUP: u32 = 0x2000;
+
+/// What a socket is polled for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::runtime) enum Readiness {
+    /// The peer hung up, or the connection broke.
+    Gone,
+    /// There is room for bytes again.
+    Writable,
+    /// The peer sent something, or one of what `Gone` tells.
+    Readable,
+}
+
+impl Readiness {
+    const fn number(self) -> u64 {
+        match self {
+            Self::Gone => 0,
+            Self::Writable => 1,
+            Self::Readable => 2,
+        }
+    }
+
+    const fn of_number(number: u64) -> Self {
+        match number & 3 {
+            0 => Self::Gone,
+            1 => Self::Writable,
+            _ => Self::Readable,
+        }
+    }
+}
+
+/// Whose socket it is: a slot of the caller's table, and how often that slot was used. Of the latter
+/// [`GENERATION_BITS`] count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::runtime) struct Owner {
+    pub(in crate::runtime) slot: u32,
+    pub(in crate::runtime) generation: u32,
+}
+
+/// What of a generation travels through a poll's name.
+pub(in crate::runtime) const GENERATION_BITS: u32 = 0x3fff_ffff;
+
+/// Completions that nobody waits for. No poll has this name: no [`Readiness`] has the number 3.
+const NOBODY: u64 = u64::MAX;
+
+/// The name of a poll: a slot, 30 bits of a generation, and what is polled for.
+const fn name(owner: Owner, what: Readiness) -> u64 {
+    (owner.slot as u64) << 32 | ((owner.generation & GENERATION_BITS) as u64) << 2 | what.number()
+}
+
+/// The ring.
+pub(in crate::runtime) struct Polls {
+    ring: IoUring,
+    unsubmitted: bool,
+}
+
+impl Polls {
+    /// A ring that signals completions on `eventfd`.
+    pub(in crate::runtime) fn new(eventfd: BorrowedFd<'_>) -> io::Result<Self> {
+        let ring = IoUring::builder().setup_cqsize(COMPLETIONS).build(SUBMISSIONS)?;
+        ring.submitter().register_eventfd(eventfd.as_raw_fd())?;
+        Ok(Self { ring, unsubmitted: false })
+    }
+
+    /// Asks once for `what` of `fd`, the socket of `owner`. [`Polls::submit`] before `fd` is closed.
+    pub(in crate::runtime) fn watch(&mut self, owner: Owner, fd: BorrowedFd<'_>, what: Readiness) {
+        let mask = match what {
+            Readiness::Gone => POLLRDHUP,
+            Readiness::Writable => POLLOUT,
+            Readiness::Readable => POLLIN | POLLRDHUP,
+        };
+        let poll = opcode::PollAdd::new(types::Fd(fd.as_raw_fd()), mask | POLLERR | POLLHUP).build();
+        self.push(&poll.user_data(name(owner, what)));
+    }
+
+    /// Takes back what was asked for, so that the kernel lets go of the socket.
+    pub(in crate::runtime) fn forget(&mut self, owner: Owner, what: Readiness) {
+        self.push(&opcode::AsyncCancel::new(name(owner, what)).build().user_data(NOBODY));
+    }
+
+    /// Hands everything asked for to the kernel.
+    pub(in crate::runtime) fn submit(&mut self) {
+        if self.unsubmitted {
+            // EBUSY or EINTR, or only a part was taken: what stays in the queue goes with the next visit.
+            let _ = self.ring.submit();
+            self.unsubmitted = !self.ring.submission().is_empty();
+        }
+    }
+
+    /// Calls `visit` for what completed since the last time. The last argument is false for a poll that failed: nobody
+    /// polls for that any more.
+    pub(in crate::runtime) fn reap(&mut self, mut visit: impl FnMut(Owner, Readiness, bool)) {
+        loop {
+            for completion in self.ring.completion() {
+                let name = completion.user_data();
+                if name == NOBODY || completion.result() == -ECANCELED {
+                    continue;
+                }
+                let generation = u32::try_from((name >> 2) & u64::from(GENERATION_BITS)).expect("30 bits");
+                let slot = u32::try_from(name >> 32).expect("32 bits");
+                visit(Owner { slot, generation }, Readiness::of_number(name), completion.result() >= 0);
+            }
+            if !self.ring.submission().cq_overflow() {
+                return;
+            }
+            // More completed than fits: the kernel hands out the rest when it is visited.
+            self.unsubmitted = true;
+            self.submit();
+        }
+    }
+
+    /// Whether something completed that was not reaped yet.
+    pub(in crate::runtime) fn has_completions(&mut self) -> bool {
+        !self.ring.completion().is_empty() || self.ring.submission().cq_overflow()
+    }
+
+    fn push(&mut self, entry: &squeue::Entry) {
+        for _ in 0..SUBMIT_TRIES {
+            // SAFETY: polls and cancels refer to no memory; the descriptor of a poll is open now, and stays so until
+            // it is submitted, since sockets are closed after `submit` only.
+            let pushed = unsafe { self.ring.submission().push(entry) };
+            self.unsubmitted = true;
+            if pushed.is_ok() {
+                return;
+            }
+            self.submit();
+            std::thread::yield_now();
+        }
+        panic!("the kernel takes no more polls of watches: it is out of memory");
+    }
+}
+
+impl std::fmt::Debug for Polls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Polls").field("unsubmitted", &self.unsubmitted).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_told_apart() {
+        let owner = |slot, generation| Owner { slot, generation };
+        let owners = [owner(0, 0), owner(1, 0), owner(0, 1), owner(u32::MAX, GENERATION_BITS)];
+        let kinds = [Readiness::Gone, Readiness::Writable, Readiness::Readable];
+        let names: std::collections::HashSet<u64> =
+            owners.iter().flat_map(|owner| kinds.map(|kind| name(*owner, kind))).collect();
+        assert_eq!(names.len(), owners.len() * kinds.len());
+        assert!(!names.contains(&NOBODY), "the last name of all is nobody's");
+        assert!(kinds.iter().all(|kind| Readiness::of_number(kind.number()) == *kind));
+    }
+}

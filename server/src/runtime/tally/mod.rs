@@ -1,0 +1,195 @@
+//! What one shard counts beside its engine: its turns, connections, requests, and how its watches ended.
+//!
+//! Owned by the shard's handle: written by the shard's thread alone, with plain stores, read by whoever renders. Nothing here
+//! is touched by a delivery. Rendering is `telemetry`'s.
+
+mod requests;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use revcast_engine::tick::Tick;
+use revcast_engine::{End, Lag, Memory, Timings};
+
+use crate::durations::{Durations, add};
+pub(super) use requests::{CODES, Requests};
+
+/// Why a watch is over, as its peer, the engine and the socket tell it together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::runtime) enum Ending {
+    /// Its client went away.
+    Closed,
+    /// Its time was over.
+    Deadline,
+    /// The server closes.
+    Drained,
+    /// Whose it was may not watch it any more.
+    Dismissed,
+    /// The window had passed it.
+    Lapped,
+    /// The source's history is gone.
+    Epoch,
+    /// A value that it covers is unreadable.
+    Refused,
+    /// Its client took nothing, or acknowledged nothing, for too long.
+    Stalled,
+}
+
+impl Ending {
+    pub(in crate::runtime) const ALL: [Self; 8] = [
+        Self::Closed,
+        Self::Deadline,
+        Self::Drained,
+        Self::Dismissed,
+        Self::Lapped,
+        Self::Epoch,
+        Self::Refused,
+        Self::Stalled,
+    ];
+
+    /// `stalled`: its socket's time was over.
+    pub(in crate::runtime) const fn of(end: End, stalled: bool) -> Self {
+        match end {
+            End::Gone if stalled => Self::Stalled,
+            End::Gone => Self::Closed,
+            End::Deadline => Self::Deadline,
+            End::Drained => Self::Drained,
+            End::Dismissed => Self::Dismissed,
+            End::Lapped => Self::Lapped,
+            End::Abandoned => Self::Epoch,
+            End::Refused => Self::Refused,
+        }
+    }
+
+    pub(in crate::runtime) const fn name(self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::Deadline => "deadline",
+            Self::Drained => "drained",
+            Self::Dismissed => "dismissed",
+            Self::Lapped => "lapped",
+            Self::Epoch => "epoch",
+            Self::Refused => "refused",
+            Self::Stalled => "stalled",
+        }
+    }
+}
+
+/// Why a connection was not served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::runtime) enum Refusal {
+    /// No descriptor was left for another one.
+    Descriptors,
+    /// The server closes.
+    Closing,
+    /// As many were here as may be, in all or from one address.
+    Limit,
+}
+
+impl Refusal {
+    pub(in crate::runtime) const ALL: [Self; 3] = [Self::Descriptors, Self::Closing, Self::Limit];
+
+    pub(in crate::runtime) const fn name(self) -> &'static str {
+        match self {
+            Self::Descriptors => "descriptors",
+            Self::Closing => "closing",
+            Self::Limit => "limit",
+        }
+    }
+}
+
+/// The counts of one shard.
+#[derive(Debug, Default)]
+pub(in crate::runtime) struct Tally {
+    pub(in crate::runtime) requests: Requests,
+    pub(in crate::runtime) turn_delay: Durations,
+    pub(in crate::runtime) first_write: Durations,
+    pub(in crate::runtime) last_write: Durations,
+    pub(in crate::runtime) lent_ns: AtomicU64,
+    pub(in crate::runtime) used_ns: AtomicU64,
+    pub(in crate::runtime) accepted: AtomicU64,
+    /// Connections that carry requests now; those that carry a watch are counted elsewhere.
+    pub(in crate::runtime) open: AtomicU64,
+    pub(in crate::runtime) refused: [AtomicU64; Refusal::ALL.len()],
+    pub(in crate::runtime) ended: [AtomicU64; Ending::ALL.len()],
+    pub(in crate::runtime) revision: AtomicU64,
+    last_turn: AtomicU64,
+    lag_events: AtomicU64,
+    lag_ns: AtomicU64,
+    pub(in crate::runtime) blocked: AtomicU64,
+    pub(in crate::runtime) watchers_bytes: AtomicU64,
+    pub(in crate::runtime) pages_bytes: AtomicU64,
+}
+
+impl Tally {
+    pub(in crate::runtime) fn accepted(&self) {
+        add(&self.accepted, 1);
+    }
+
+    pub(in crate::runtime) fn refused(&self, why: Refusal) {
+        add(&self.refused[why as usize], 1);
+    }
+
+    pub(in crate::runtime) fn opened(&self) {
+        add(&self.open, 1);
+    }
+
+    pub(in crate::runtime) fn closed(&self) {
+        add(&self.open, u64::MAX);
+    }
+
+    pub(in crate::runtime) fn ended(&self, ending: Ending, count: u64) {
+        add(&self.ended[ending as usize], count);
+    }
+
+    pub(in crate::runtime) fn turned(&self, now: Tick) {
+        self.last_turn.store(now.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// When the newest turn began.
+    pub(in crate::runtime) fn last_turn(&self) -> Tick {
+        Tick::from_nanos(self.last_turn.load(Ordering::Relaxed))
+    }
+
+    pub(in crate::runtime) fn put_timings(&self, timings: &Timings) {
+        self.first_write.store(&timings.first_write);
+        self.last_write.store(&timings.last_write);
+        self.lent_ns.store(timings.lent_ns, Ordering::Relaxed);
+        self.used_ns.store(timings.used_ns, Ordering::Relaxed);
+    }
+
+    /// `blocked`: watchers whose sockets are full.
+    pub(in crate::runtime) fn put_look(&self, lag: Lag, blocked: usize, memory: Memory) {
+        self.lag_events.store(lag.events, Ordering::Relaxed);
+        self.lag_ns.store(u64::try_from(lag.time.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.blocked.store(blocked as u64, Ordering::Relaxed);
+        self.watchers_bytes.store(memory.watchers as u64, Ordering::Relaxed);
+        self.pages_bytes.store(memory.pages as u64, Ordering::Relaxed);
+    }
+
+    /// How far the slowest watcher is behind: events and nanoseconds.
+    pub(in crate::runtime) fn lag(&self) -> (u64, u64) {
+        (self.lag_events.load(Ordering::Relaxed), self.lag_ns.load(Ordering::Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_places() {
+        assert!(Ending::ALL.iter().enumerate().all(|(at, ending)| *ending as usize == at));
+        assert!(Refusal::ALL.iter().enumerate().all(|(at, refusal)| *refusal as usize == at));
+    }
+
+    #[test]
+    fn what_opens_closes() {
+        let tally = Tally::default();
+        tally.opened();
+        tally.opened();
+        tally.closed();
+        assert_eq!(tally.open.load(Ordering::Relaxed), 1);
+        assert_eq!(Ending::of(End::Gone, true), Ending::Stalled);
+        assert_eq!(Ending::of(End::Lapped, true), Ending::Lapped);
+    }
+}

@@ -1,0 +1,61 @@
+//! What operators read: counts as Prometheus wants them, and the state of the server as one document.
+//!
+//! Everything is rendered from copies. One file a noun: `shards`, `window`, `source`, `http`, `connections`, `memory`,
+//! `process`; `page` is the spelling of metrics, `status` the document. Every metric has a line in `server/ops/METRICS.md`; a
+//! test holds that.
+
+mod connections;
+mod http;
+mod memory;
+mod page;
+mod process;
+mod shards;
+mod source;
+mod status;
+#[cfg(test)]
+mod tests;
+mod window;
+
+pub(super) use page::Form;
+use page::{Kind, Page};
+pub(super) use status::render as status;
+
+use crate::runtime::shared::Shared;
+
+/// All metrics.
+pub(super) fn metrics(shared: &Shared, form: Form) -> String {
+    let mut page = Page::new(form);
+    shards::render(&mut page, shared);
+    window::render(&mut page, shared);
+    source::render(&mut page, shared);
+    http::render(&mut page, &shared.handles.0);
+    connections::render(&mut page, &shared.handles.0);
+    page.counter(
+        "revcast_panics_total",
+        "Requests that panicked.",
+        shared.panics.load(std::sync::atomic::Ordering::Relaxed),
+    );
+    memory::render(&mut page, shared);
+    page.counter(
+        "revcast_log_lines_dropped_total",
+        "Lines of the log that were dropped.",
+        crate::log::dropped(),
+    );
+    let (written, dropped) = shared.facts.audit.as_ref().map_or((0, 0), crate::audit::Audit::counts);
+    page.counter("revcast_audit_lines_total", "Lines of the audit log that were written.", written);
+    page.counter("revcast_audit_lines_dropped_total", "Lines of the audit log that were lost.", dropped);
+    page.gauge(
+        "revcast_uptime_seconds",
+        "Since the server started.",
+        shared.commands.clock.elapsed().as_secs(),
+    );
+    page.each(
+        Kind::Gauge,
+        "revcast_build_info",
+        "1; what runs stands in the label.",
+        "version",
+        [(env!("CARGO_PKG_VERSION"), 1)],
+    );
+    process::render(&mut page, shared.commands.clock);
+    page.finish()
+}

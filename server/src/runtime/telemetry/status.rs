@@ -1,0 +1,105 @@
+//! `/status`: how the server is, as one JSON document for people and scripts.
+//!
+//! Owns the names in it, which stay; more may come. It is read from the same copies as the metrics.
+
+use serde_json::{Value, json};
+
+use super::memory::kinds;
+use crate::runtime::shared::Shared;
+use crate::runtime::sys::procfs;
+
+use crate::serve::Life;
+
+/// The document. Times are in seconds, memory in bytes.
+pub(in crate::runtime) fn render(shared: &Shared) -> String {
+    let document = json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "uptimeSeconds": shared.commands.clock.elapsed().as_secs_f64(),
+        "startedAt": jiff::Timestamp::try_from(shared.commands.clock.started_at()).ok().map(|at| format!("{at:.3}")),
+        "life": match shared.app.life() {
+            Life::Starting => "starting",
+            Life::Serving => "serving",
+            Life::Lingering => "leaving",
+            Life::Closing => "closing",
+        },
+        "listen": {
+            "api": shared.facts.listen.to_string(),
+            "admin": shared.facts.admin_listen.map(|address| address.to_string()),
+        },
+        // null: memory has no limit.
+        "limits": {
+            "watchers": shared.watchers_max,
+            "shards": shared.handles.0.len(),
+            "memory": shared.memory.max,
+        },
+        "source": source(shared),
+        "window": window(shared),
+        "memory": memory(shared),
+        "shards": shards(shared),
+    });
+    let mut text = serde_json::to_string_pretty(&document).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+fn source(shared: &Shared) -> Value {
+    let epoch = shared.app.epoch();
+    let remote = &shared.commands.stats.remote;
+    let stale = if shared.remote { remote.stale().map(|age| age.as_secs_f64()) } else { Some(0.0) };
+    json!({
+        "kind": if shared.remote { "etcd" } else { "embedded" },
+        "is": shared.facts.source,
+        "ready": epoch.is_ready(),
+        "revision": epoch.feed.revision().get(),
+        "epoch": epoch.number,
+        // null: nothing was ever proven.
+        "staleSeconds": stale,
+        "objects": epoch.feed.snapshot().total(),
+        "unreadable": epoch.feed.unreadable_total(),
+        "failed": shared.commands.stats.failed.load(std::sync::atomic::Ordering::Relaxed),
+    })
+}
+
+fn window(shared: &Shared) -> Value {
+    let epoch = shared.app.epoch();
+    let oldest = epoch.feed.oldest();
+    let age = oldest.map(|(_, arrived)| shared.commands.clock.now().since(arrived).as_secs_f64());
+    json!({
+        "events": epoch.feed.window(),
+        "eventsMax": shared.facts.ring.events,
+        "bytes": shared.commands.stats.window_bytes.load(std::sync::atomic::Ordering::Relaxed),
+        "bytesMax": epoch.feed.window_bytes_max(),
+        // null: the window is empty.
+        "oldestRevision": oldest.map(|(revision, _)| revision.get()),
+        "forgottenRevision": epoch.feed.forgotten().get(),
+        "ageSeconds": age,
+    })
+}
+
+fn memory(shared: &Shared) -> Value {
+    let mut all: serde_json::Map<String, Value> =
+        kinds(shared).into_iter().map(|(kind, bytes)| (kind.to_owned(), bytes.into())).collect();
+    all.insert("resident".to_owned(), procfs::memory().map(|(resident, _)| resident).into());
+    Value::Object(all)
+}
+
+fn shards(shared: &Shared) -> Vec<Value> {
+    let now = shared.commands.clock.now();
+    let of = |(number, handle): (usize, &crate::runtime::shards::ShardHandle)| {
+        let stats = handle.stats.load();
+        let (events, ns) = handle.tally.lag();
+        json!({
+            "number": number,
+            "watchers": stats.watchers,
+            "live": stats.live,
+            "behind": stats.watchers.saturating_sub(stats.live),
+            "blocked": handle.tally.blocked.load(std::sync::atomic::Ordering::Relaxed),
+            "classes": stats.classes,
+            "revision": handle.tally.revision.load(std::sync::atomic::Ordering::Relaxed),
+            "lagEvents": events,
+            "lagSeconds": std::time::Duration::from_nanos(ns).as_secs_f64(),
+            "lastTurnSecondsAgo": now.since(handle.tally.last_turn()).as_secs_f64(),
+        })
+    };
+    shared.handles.0.iter().enumerate().map(of).collect()
+}

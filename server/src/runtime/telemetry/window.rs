@@ -1,0 +1,52 @@
+//! The window: what of the past can be replayed, and the state that it led to.
+
+use std::sync::atomic::Ordering;
+
+use super::page::Page;
+use crate::runtime::shared::Shared;
+
+pub(super) fn render(page: &mut Page, shared: &Shared) {
+    let epoch = shared.app.epoch();
+    let feed = &epoch.feed;
+    let oldest = feed.oldest();
+    page.counter(
+        "revcast_events_received_total",
+        "Events that entered the window, those replayed at the start among them.",
+        shared.app.epochs().events(),
+    );
+    page.counter(
+        "revcast_messages_serialized_total",
+        "Frames serialized: at most one an event, kind and encoding.",
+        shared.app.epochs().messages_made(),
+    );
+    page.gauge("revcast_revision", "The newest visible revision.", feed.revision().get());
+    page.gauge(
+        "revcast_window_compacted_revision",
+        "The newest revision that cannot be replayed.",
+        feed.forgotten().get(),
+    );
+    page.gauge(
+        "revcast_window_oldest_revision",
+        "The oldest revision of which an event can be replayed; 0: there is none.",
+        oldest.map_or(0, |(revision, _)| revision.get()),
+    );
+    page.gauge("revcast_window_events", "Events in the ring.", feed.window());
+    page.gauge("revcast_window_events_max", "Events that fit into the ring.", shared.facts.ring.events);
+    page.gauge(
+        "revcast_window_bytes",
+        "Bytes of frames that the ring keeps.",
+        shared.commands.stats.window_bytes.load(Ordering::Relaxed),
+    );
+    page.gauge("revcast_window_bytes_max", "Bytes that it may keep now.", feed.window_bytes_max());
+    page.gauge(
+        "revcast_window_age_seconds",
+        "How far the window reaches back: the age of its oldest event, counted from the start at most.",
+        oldest.map_or(0.0, |(_, arrived)| shared.commands.clock.now().since(arrived).as_secs_f64()),
+    );
+    page.gauge("revcast_objects", "Objects in the index.", feed.snapshot().total());
+    page.gauge(
+        "revcast_objects_unreadable",
+        "Objects whose stored value is none that revcast understands.",
+        feed.unreadable_total(),
+    );
+}

@@ -1,0 +1,198 @@
+//! Deliveries over real sockets ask for no memory: an engine's shard, this outlet, TCP, and clients that read.
+
+use std::io::{ErrorKind, Read as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use revcast_engine::change::{Batch, Change};
+use revcast_engine::encoding::{Encoding, JsonOnly};
+use revcast_engine::framing::BARE;
+use revcast_engine::key::{Key, ResourceId};
+use revcast_engine::resource::{Resource, Schema};
+use revcast_engine::revision::Revision;
+use revcast_engine::selector::Selector;
+use revcast_engine::{Publisher, RingLimits, Scope, Shard, ShardConfig, Start, Subscription, Turn};
+
+use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_send_buffer_size};
+
+use super::*;
+use crate::auth::Guard;
+use crate::counting::allocations;
+use crate::runtime::sys::wake::Wake;
+
+const WATCHERS: usize = 100;
+/// Some rounds until every buffer has its size.
+const WARM_UP: u64 = 20;
+const ROUNDS: u64 = 20;
+/// Nothing here takes as long.
+const LONG: Duration = Duration::from_secs(60);
+/// Of what a connection holds: a socket is full after a few large frames.
+const BUFFER_BYTES: usize = 64 << 10;
+
+struct Stand {
+    publisher: Publisher,
+    shard: Shard,
+    watches: Watches,
+    clients: Vec<TcpStream>,
+    maps: ResourceId,
+    revision: u64,
+    scrap: Vec<u8>,
+    _wake: Wake,
+}
+
+impl Stand {
+    /// [`WATCHERS`] live watches, each over a TCP connection of its own.
+    fn new(sends: Option<Sends>) -> Self {
+        let mut schema = Schema::new();
+        let maps = schema.add(Resource::new("v1", "ConfigMap", true, vec![]));
+        let (publisher, feed) =
+            Publisher::new(Arc::new(schema), Arc::new(JsonOnly), RingLimits::default(), 1, Revision::ZERO);
+        let wake = Wake::new().expect("an eventfd");
+        let polls = Polls::new(wake.descriptor()).expect("a ring");
+        let mut stand = Self {
+            publisher,
+            shard: Shard::new(0, feed, ShardConfig::default()),
+            watches: Watches::new(polls, sends, &Guard::open(), None),
+            clients: Vec::new(),
+            maps,
+            revision: 0,
+            scrap: vec![0; 1 << 20],
+            _wake: wake,
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+        let address = listener.local_addr().expect("bound");
+        for _ in 0..WATCHERS {
+            let client = TcpStream::connect(address).expect("it listens");
+            client.set_nonblocking(true).expect("a socket");
+            let (socket, _) = listener.accept().expect("somebody connected");
+            set_socket_send_buffer_size(&socket, BUFFER_BYTES).expect("a socket");
+            set_socket_recv_buffer_size(&client, BUFFER_BYTES).expect("a socket");
+            let wish = Subscription {
+                scope: Scope { resource: maps, namespace: None, name: None },
+                selector: Selector::everything(),
+                encoding: Encoding::Json,
+                framing: &BARE,
+                start: Start::Latest,
+                bookmarks: false,
+                deadline: Tick::from_nanos(u64::MAX),
+                jitter: 0,
+                as_of_seconds: 0,
+            };
+            let id = stand.shard.subscribe(wish, Tick::ZERO);
+            let (unsent, unread, permit) = Default::default();
+            let link = Link { socket: socket.into(), tls: None, unsent, unread, permit, keep_alive: true };
+            let record = WatchRecord::default();
+            stand.watches.begin(id, NewWatch { link, coding: Coding::Chunked, record, authorities: 0 });
+            stand.clients.push(client);
+        }
+        stand.turn_all();
+        assert_eq!(stand.shard.stats().live, WATCHERS as u64);
+        stand
+    }
+
+    fn put(&mut self, padding: usize) {
+        self.revision += 1;
+        let value = format!(
+            r#"{{"metadata":{{"name":"m","namespace":"n"}},"data":{{"a":"{}"}}}}"#,
+            "x".repeat(padding)
+        );
+        let changes = vec![Change { key: Key::new(self.maps, Some("n"), "m"), value: Some(value.into()) }];
+        let batch = Batch { revision: Revision::new(self.revision), changes };
+        self.publisher.handle_batch(&batch, 0).expect("newer");
+        self.publisher.publish();
+    }
+
+    /// What a shard's loop does until there is nothing to do.
+    fn turn_all(&mut self) {
+        loop {
+            self.watches.reap(Tick::ZERO, |id, news| match news {
+                ConnEvent::Writable => self.shard.writable(id),
+                ConnEvent::Gone { .. } => panic!("nobody hangs up"),
+            });
+            let turn = self.shard.turn(&mut self.watches, Tick::ZERO);
+            self.watches.flush();
+            self.watches.submit();
+            if turn != Turn::Again && !self.watches.has_events() {
+                return;
+            }
+        }
+    }
+
+    /// Clients read all that is there. How many bytes.
+    fn read_all(&mut self) -> usize {
+        let mut read = 0;
+        for client in &mut self.clients {
+            loop {
+                match client.read(&mut self.scrap) {
+                    Ok(0) => panic!("nobody hangs up"),
+                    Ok(bytes) => read += bytes,
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        }
+        read
+    }
+}
+
+/// Each way to send.
+fn ways() -> [Option<Sends>; 2] {
+    [None, Some(Sends::new().expect("an io_uring that sends"))]
+}
+
+#[test]
+fn a_delivery_over_tcp_allocates_nothing() {
+    ways().into_iter().for_each(deliver);
+}
+
+fn deliver(sends: Option<Sends>) {
+    let mut stand = Stand::new(sends);
+    let (mut asked, mut read) = (0, 0);
+    for round in 0..WARM_UP + ROUNDS {
+        stand.put(1024);
+        let here = allocations(|| stand.turn_all());
+        asked += if round < WARM_UP { 0 } else { here };
+        read += stand.read_all();
+    }
+    let sent = stand.shard.stats().events_sent;
+    assert_eq!(sent, (WARM_UP + ROUNDS) * WATCHERS as u64);
+    assert!(read >= 1024 * usize::try_from(sent).expect("small"), "{read} bytes for {sent} events");
+    assert!(ROUNDS * WATCHERS as u64 >= 1_000);
+    assert_eq!(asked, 0, "for {} deliveries", ROUNDS * WATCHERS as u64);
+}
+
+/// Nobody reads until every socket is full; then all are read, told of room by the kernel, and catch up by pages.
+#[test]
+fn full_sockets_that_catch_up_allocate_nothing() {
+    ways().into_iter().for_each(fill);
+}
+
+fn fill(sends: Option<Sends>) {
+    const PADDING: usize = 128 << 10;
+    let mut stand = Stand::new(sends);
+    let (mut asked, mut blocked, began) = (0, 0, Instant::now());
+    for round in 0..4 {
+        let mut here = 0;
+        let before = stand.shard.stats().blocked;
+        while stand.shard.stats().live > 0 {
+            stand.put(PADDING);
+            here += allocations(|| stand.turn_all());
+        }
+        // Some that wait, and are missed.
+        (0..10).for_each(|_| stand.put(1024));
+        while stand.shard.stats().live < WATCHERS as u64 {
+            stand.read_all();
+            assert!(began.elapsed() < LONG, "{:?}", stand.shard.stats());
+            here += allocations(|| stand.turn_all());
+        }
+        stand.read_all();
+        if round > 0 {
+            asked += here;
+            blocked += stand.shard.stats().blocked - before;
+        }
+    }
+    assert_eq!(stand.shard.stats().events_sent, stand.revision * WATCHERS as u64, "nobody missed anything");
+    assert!(blocked >= 3 * WATCHERS as u64, "{blocked} were full");
+    assert_eq!(asked, 0, "{blocked} were full");
+}

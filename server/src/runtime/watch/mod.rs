@@ -1,0 +1,223 @@
+//! The watches of one shard, as the server knows them: one record for each, from its begin to its one close.
+//!
+//! Owns which connection carries a watch, and what hangs on it beside the engine's state: how it is counted, by what right it
+//! was begun, what the audit log has still to say. It is the engine's outlet: a delivery looks up the connection and nothing
+//! else.
+
+#[cfg(test)]
+mod allocations;
+mod review;
+
+use revcast_engine::tick::Tick;
+use revcast_engine::{Outlet, Run, Sent, WatcherId};
+
+use super::admission::CountGuard;
+use super::audit_context::AuditContext;
+use super::conn::{ConnEvent, Conns, Link, Offer};
+use super::sys::polls::Polls;
+use super::sys::sends::Sends;
+use crate::auth::{Authorization, Guard};
+use crate::tls::Current;
+use crate::wire::coding::Coding;
+use review::Review;
+
+/// Watches whose authorization is checked in one go: a millisecond at most.
+const CHECKED_AT_ONCE: usize = 256;
+/// Watches whose certificates are verified in one go: a signature takes up to 0.2 ms.
+const VERIFIED_AT_ONCE: usize = 4;
+
+/// What hangs on a watch; most have nothing of it.
+#[derive(Debug, Default)]
+pub(super) struct WatchRecord {
+    /// How the watch is counted by name, if it is.
+    pub(super) permit: Option<CountGuard>,
+    /// By what right it was begun; `None`: by one that cannot change.
+    pub(super) authorization: Option<Box<Authorization>>,
+    /// What the audit log has still to say of it.
+    pub(super) audit: Option<Box<AuditContext>>,
+}
+
+/// A place for a watch, in the engine's order of slots.
+#[derive(Debug, Default)]
+struct Entry {
+    id: Option<WatcherId>,
+    /// The slot of its connection.
+    conn: u32,
+    record: Option<Box<WatchRecord>>,
+}
+
+// What an idle watch costs here, beside its connection; `engine/DECISIONS.md` says so.
+const _: () = assert!(size_of::<Entry>() <= 24);
+
+/// A watch that begins.
+#[derive(Debug)]
+pub(super) struct NewWatch {
+    pub(super) link: Link,
+    pub(super) coding: Coding,
+    pub(super) record: WatchRecord,
+    /// The number of the authorities that its client's certificate was verified by.
+    pub(super) authorities: u64,
+}
+
+/// What a watch leaves when it is closed.
+#[derive(Debug)]
+pub(super) struct Closed {
+    /// What the audit log has still to say.
+    pub(super) audit: Option<Box<AuditContext>>,
+    /// Its connection, when that can carry another request.
+    pub(super) link: Option<Link>,
+}
+
+/// The watches of one shard.
+#[derive(Debug)]
+pub(super) struct Watches {
+    entries: Vec<Entry>,
+    conns: Conns,
+    authorizations: Review,
+    certificates: Review,
+}
+
+impl Watches {
+    /// None yet. `guard` and `tls` are what watches are let in by now.
+    pub(super) fn new(polls: Polls, sends: Option<Sends>, guard: &Guard, tls: Option<&Current>) -> Self {
+        Self {
+            entries: Vec::new(),
+            conns: Conns::new(polls, sends),
+            authorizations: Review::new(guard.number()),
+            certificates: Review::new(tls.map_or(0, Current::authorities)),
+        }
+    }
+
+    /// A watch begins on a connection of its own.
+    pub(super) fn begin(&mut self, id: WatcherId, watch: NewWatch) {
+        let NewWatch { link, coding, record, authorities } = watch;
+        let slot = id.slot();
+        if self.entries.len() <= slot {
+            self.entries.resize_with(slot + 1, Entry::default);
+        }
+        if let Some(authorization) = &record.authorization {
+            self.authorizations.begins(slot, authorization.number());
+        }
+        if link.tls.is_some() {
+            self.certificates.begins(slot, authorities);
+        }
+        let conn = self.conns.open(link);
+        self.conns.attach(conn, id, coding);
+        let WatchRecord { permit, authorization, audit } = &record;
+        let holds = permit.is_some() || authorization.is_some() || audit.is_some();
+        self.entries[slot] = Entry { id: Some(id), conn, record: holds.then(|| Box::new(record)) };
+    }
+
+    /// Closes a watch, whatever ended it. `clean`: its stream was ended, so its connection may go on. `None`: it was closed.
+    pub(super) fn close(&mut self, id: WatcherId, clean: bool, now: Tick) -> Option<Closed> {
+        let entry = self.entries.get_mut(id.slot())?;
+        entry.id.take_if(|own| *own == id)?;
+        let record = entry.record.take();
+        let link = self.conns.detach(entry.conn, id, clean, now);
+        Some(Closed { audit: record.and_then(|record| record.audit), link })
+    }
+
+    /// Closes all that are left, with their connections. Calls `visit` with what the audit log has still to say of each.
+    pub(super) fn close_all(&mut self, mut visit: impl FnMut(Box<AuditContext>)) {
+        for entry in self.entries.drain(..) {
+            if let Some(audit) = entry.record.and_then(|record| record.audit) {
+                visit(audit);
+            }
+        }
+        self.conns.close_all();
+    }
+
+    /// How many watches have gone since the last time, with their connections or from them.
+    pub(super) const fn take_gone(&mut self) -> usize {
+        self.conns.take_gone()
+    }
+
+    /// Calls `visit` with what happened to connections since the last time.
+    pub(super) fn reap(&mut self, now: Tick, visit: impl FnMut(WatcherId, ConnEvent)) {
+        self.conns.reap(now, visit);
+    }
+
+    /// Hands what a turn sends to the kernel, once for each connection.
+    pub(super) fn flush(&mut self) {
+        self.conns.flush();
+    }
+
+    /// Hands what is polled for to the kernel.
+    pub(super) fn submit(&mut self) {
+        self.conns.submit();
+    }
+
+    /// Whether something happened that was not reaped.
+    pub(super) fn has_events(&mut self) -> bool {
+        self.conns.has_events()
+    }
+
+    /// When a client is to be read again.
+    pub(super) fn due(&self) -> Option<Tick> {
+        self.conns.due()
+    }
+
+    /// Bytes that the tables take.
+    pub(super) const fn bytes(&self) -> usize {
+        size_of::<Entry>() * self.entries.capacity() + self.conns.bytes()
+    }
+
+    /// Whether watches are to be asked again whether they may go on.
+    pub(super) fn has_review(&self, guard: &Guard, tls: Option<&Current>) -> bool {
+        self.authorizations.has_work(guard.number())
+            || tls.is_some_and(|tls| self.certificates.has_work(tls.authorities()))
+    }
+
+    /// Asks some of them: `end` is called for a watch that may not.
+    pub(super) fn review(&mut self, guard: &Guard, tls: Option<&Current>, mut end: impl FnMut(WatcherId)) {
+        let Self { entries, conns, authorizations, certificates } = self;
+        authorizations.visit(guard.number(), entries.len(), CHECKED_AT_ONCE, |slot| {
+            let Some(Entry { id: Some(id), record: Some(record), .. }) = entries.get(slot) else {
+                return false;
+            };
+            let Some(authorization) = &record.authorization else { return false };
+            if !guard.still_allows(authorization) {
+                end(*id);
+            }
+            true
+        });
+        let Some(tls) = tls else { return };
+        let terms = tls.terms();
+        certificates.visit(terms.authorities(), entries.len(), VERIFIED_AT_ONCE, |slot| {
+            let Some(Entry { id: Some(id), conn, .. }) = entries.get(slot) else { return false };
+            let shown = conns.certificates(*conn);
+            if !shown.is_empty() && terms.verify(shown).is_err() {
+                end(*id);
+            }
+            !shown.is_empty()
+        });
+    }
+
+    /// The connection of a watch.
+    #[inline]
+    fn conn_of(entries: &[Entry], id: WatcherId) -> Option<u32> {
+        entries.get(id.slot()).filter(|entry| entry.id == Some(id)).map(|entry| entry.conn)
+    }
+}
+
+impl Outlet for Watches {
+    fn send(&mut self, to: WatcherId, run: Run<'_>) -> Sent {
+        let Some(conn) = Self::conn_of(&self.entries, to) else { return Sent::Gone };
+        self.conns.begin();
+        self.conns.offer(conn, to, Offer::Messages(run))
+    }
+
+    fn send_each(&mut self, to: &[WatcherId], run: Run<'_>, sent: &mut Vec<Sent>) {
+        let Self { entries, conns, .. } = self;
+        conns.offer_each(to, Offer::Messages(run), |id| Self::conn_of(entries, id), sent);
+    }
+
+    fn heartbeat(&mut self, to: &[WatcherId], sent: &mut Vec<Sent>) {
+        let Self { entries, conns, .. } = self;
+        conns.offer_each(to, Offer::Heartbeat, |id| Self::conn_of(entries, id), sent);
+    }
+
+    fn end(&mut self, to: WatcherId) -> Sent {
+        Self::conn_of(&self.entries, to).map_or(Sent::Gone, |conn| self.conns.end(conn, to))
+    }
+}

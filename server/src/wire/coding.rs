@@ -1,0 +1,83 @@
+//! The coding of one stream: what of its wire form is not the same for every member of its class.
+//!
+//! The engine makes messages in their [`Framing`](revcast_engine::framing::Framing), once a class. A coding is what a stream has beside that: a gzip stream's
+//! checksum, a WebSocket's client. It also says how a stream is kept alive, and how it ends.
+
+use super::websocket::{self, Reading};
+use super::{gzip, http1};
+
+/// One stream, and where it stands on its wire.
+#[derive(Debug)]
+pub enum Coding {
+    /// Messages as they are framed.
+    Chunked,
+    /// Messages as they are framed; the client is read, and answered.
+    WebSocket(Box<websocket::Peer>),
+    /// Messages go through a compressor.
+    Gzip(Box<gzip::Stream>),
+}
+
+impl Coding {
+    /// Whether the wire form of messages is what the engine made.
+    #[must_use]
+    pub const fn is_verbatim(&self) -> bool {
+        matches!(self, Self::Chunked | Self::WebSocket(_))
+    }
+
+    /// Whether a message may stay unfinished while something else waits to be sent. Answers of a WebSocket stand between
+    /// messages, so none of them is ever taken by half.
+    #[must_use]
+    pub const fn rests_within_messages(&self) -> bool {
+        matches!(self, Self::Chunked)
+    }
+
+    /// The wire form of these messages, which go out next.
+    pub fn encode<'a>(&mut self, compressor: &'a mut gzip::Compressor, messages: &'a [u8]) -> &'a [u8] {
+        match self {
+            Self::Chunked | Self::WebSocket(_) => messages,
+            Self::Gzip(stream) => stream.make(compressor, messages),
+        }
+    }
+
+    /// What keeps the stream alive between two messages.
+    #[must_use]
+    pub const fn heartbeat(&self) -> &'static [u8] {
+        match self {
+            Self::Chunked => http1::HEARTBEAT,
+            Self::WebSocket(_) => websocket::HEARTBEAT,
+            // White space, as in a chunk.
+            Self::Gzip(_) => b" ",
+        }
+    }
+
+    /// Appends what the stream ends with.
+    pub fn push_end(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Chunked => out.extend_from_slice(http1::LAST_CHUNK),
+            Self::WebSocket(_) => websocket::push_end(out),
+            Self::Gzip(stream) => stream.push_end(out),
+        }
+    }
+
+    /// Whether what the client sends within the stream belongs to it.
+    #[must_use]
+    pub const fn reads(&self) -> bool {
+        matches!(self, Self::WebSocket(_))
+    }
+
+    /// Takes what the client sent within the stream, and appends the answers to `out`. `busy`: bytes wait that it does not
+    /// read, so it gets few answers.
+    pub fn read(&mut self, bytes: &[u8], busy: bool, out: &mut Vec<u8>) -> Reading {
+        match self {
+            Self::WebSocket(peer) => peer.read(bytes, busy, out),
+            Self::Chunked | Self::Gzip(_) => Reading::Open,
+        }
+    }
+
+    /// Appends an answer that waited until everything else was sent.
+    pub fn settle(&mut self, out: &mut Vec<u8>) {
+        if let Self::WebSocket(peer) = self {
+            peer.settle(out);
+        }
+    }
+}
