@@ -1,4 +1,5 @@
-//! Benchmarks live in `benches/`, one file per engine module, and instruction counts in `benches/counts`; this crate has no code of its own.
+//! Benchmarks are in `benches/`, one file per engine module, and instruction counts in `benches/counts`; this crate has
+//! no code of its own.
 //!
 //! ```text
 //! cargo bench -p revcast-benches                      # all of them
@@ -6,4 +7,4 @@
 //! cargo bench -p revcast-benches -- --test            # each once, to see that they still run
 //! ```
 //!
-//! A figure is good for a comparison within one run on one machine, not for keeping.
+//! Compare figures within one run on one machine only.

@@ -1,12 +1,12 @@
-//! A guided tour of the engine: one publisher, one shard, three watchers, and every byte they are sent.
+//! A guided tour of the engine: one publisher, one shard, three watchers, and every byte that they are sent.
 //!
 //! ```text
 //! cargo run -p revcast-engine --example one_shard
 //! ```
 //!
-//! There is no socket, no clock and no thread here, because the engine knows none of them: this file is the driver.
-//! It says what changed, what time it is and when a reader has room, and takes the bytes. Everything that is
-//! printed is asserted first.
+//! There is no socket, no clock and no thread here, because the engine knows none of them: this file is the driver. It
+//! passes the changes and the time, reports when a reader has room, and takes the bytes. Everything that is printed is
+//! asserted first.
 #![allow(clippy::print_stdout, reason = "a tour tells its story on standard output")]
 
 use std::collections::HashMap;
@@ -26,8 +26,8 @@ use revcast_engine::{
     WatcherId,
 };
 
-/// What stands around a message on the wires of some clients: its length in front, a comma behind (a netstring). Others have
-/// [`BARE`] messages, back to back.
+/// The framing of some clients' wires: the length before, a comma after (a netstring). Others have [`BARE`] messages,
+/// one after another.
 static NETSTRING: Framing = Framing {
     name: "netstring",
     head: |len, room| {
@@ -38,7 +38,7 @@ static NETSTRING: Framing = Framing {
     tail: b",",
 };
 
-/// What these wires keep a quiet stream alive with, and what they end a stream with: the driver's own business.
+/// The heartbeat of these wires, and the end of a stream: chosen by the driver.
 const HEARTBEAT: &[u8] = b" ";
 const END: &[u8] = b"end";
 
@@ -50,7 +50,7 @@ struct Client {
     room: usize,
 }
 
-/// Our sockets: one buffer a watcher. The engine only sees the trait.
+/// The sockets: one buffer per watcher. The engine only sees the trait.
 #[derive(Debug, Default)]
 struct Clients(HashMap<WatcherId, Client>);
 
@@ -58,7 +58,7 @@ impl Outlet for Clients {
     fn send(&mut self, to: WatcherId, run: Run<'_>) -> Sent {
         let Some(client) = self.0.get_mut(&to) else { return Sent::Gone };
         let bytes = run.bytes();
-        // Like a non-blocking send(2): as much as fits. Less than offered means "full, I will tell you".
+        // Like a non-blocking send(2): as much as fits. Less than offered means "full, I will call you".
         let taken = bytes.len().min(client.room);
         client.received.extend_from_slice(&bytes[..taken]);
         client.room -= taken;
@@ -71,7 +71,7 @@ impl Outlet for Clients {
                 sent.push(Sent::Gone);
                 continue;
             };
-            // A client without room has something on its way to it: it needs no other sign of life.
+            // A client without room has bytes on their way: it needs no heartbeat.
             let taken = HEARTBEAT.len().min(client.room);
             client.received.extend_from_slice(&HEARTBEAT[..taken]);
             client.room -= taken;
@@ -81,7 +81,7 @@ impl Outlet for Clients {
 
     fn end(&mut self, to: WatcherId) -> Sent {
         let Some(client) = self.0.get_mut(&to) else { return Sent::Gone };
-        // A real driver would keep what the socket does not take of it, and close the stream behind it.
+        // A real driver would keep what the socket does not take, and close the stream after it.
         client.received.extend_from_slice(END);
         Sent::Took(END.len())
     }
@@ -92,7 +92,7 @@ impl Clients {
         self.0.insert(id, Client { framing, received: Vec::new(), room });
     }
 
-    /// Asserts that a client has received exactly these watch events since it was last asked, and prints them.
+    /// Asserts that a client has received exactly these watch events since the last call, and prints them.
     fn expect(&mut self, name: &str, id: WatcherId, lines: &[String]) {
         let client = self.0.get_mut(&id).expect("it is connected");
         let received = std::mem::take(&mut client.received);
@@ -114,8 +114,8 @@ impl Clients {
     }
 }
 
-/// Turns the shard until it has nothing to do now. A turn is short, so that a real driver can look at its sockets
-/// between two.
+/// Turns the shard until it has nothing to do now. A turn is short, so that a real driver can check its sockets between
+/// two.
 fn settle(shard: &mut Shard, clients: &mut Clients, now: Tick) {
     while shard.turn(clients, now) == Turn::Again {}
 }

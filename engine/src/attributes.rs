@@ -1,4 +1,4 @@
-//! What selectors can see of an object: its labels and its selectable fields.
+//! What selectors see of an object: its labels and its selectable fields.
 
 use crate::resource::FieldId;
 

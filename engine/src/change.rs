@@ -1,4 +1,4 @@
-//! Raw updates as a source delivers them, before anything was decoded.
+//! Raw updates as a source delivers them, before decoding.
 
 use bytes::Bytes;
 
@@ -19,6 +19,6 @@ pub struct Change {
 pub struct Batch {
     /// Newer than that of every batch before.
     pub revision: Revision,
-    /// In the order of the source; a key stands here at most once.
+    /// In the order of the source; each key at most once.
     pub changes: Vec<Change>,
 }

@@ -1,17 +1,18 @@
-//! The characters that Go's `encoding/json` escapes in strings though JSON need not: `&`, `<`, `>`, U+2028 and U+2029.
+//! The characters that Go's `encoding/json` escapes in strings although JSON does not require it: `&`, `<`, `>`, U+2028
+//! and U+2029.
 //!
-//! It owns that one rewriting, so that everything served is spelled as kube-apiserver spells it. It needs no context: in
-//! valid JSON these characters stand in strings alone. What is escaped already stays as it is. It never looks whether
-//! the text is JSON.
+//! It owns that one rewriting, so that everything is served with the escapes of kube-apiserver. It needs no context: in
+//! valid JSON these characters occur in strings only. Escaped text stays as it is. It never checks that the text is
+//! JSON.
 
 use std::borrow::Cow;
 
-/// Whether an escaped character may begin with this byte. U+2028 and U+2029 begin with E2, and much else does.
+/// Whether an escaped character may begin with this byte. U+2028 and U+2029 begin with E2, as many others do.
 pub(crate) const fn may_begin(byte: u8) -> bool {
     matches!(byte, b'&' | b'<' | b'>' | 0xe2)
 }
 
-/// What stands for the character that `text` begins with, and its bytes; `None`: it stays as it is.
+/// The escape of the character that `text` begins with, and the character's length; `None`: it is not escaped.
 fn escape_of(text: &[u8]) -> Option<(&'static [u8; 6], usize)> {
     match text {
         [b'&', ..] => Some((b"\\u0026", 1)),
@@ -23,7 +24,7 @@ fn escape_of(text: &[u8]) -> Option<(&'static [u8; 6], usize)> {
     }
 }
 
-/// Where the next character is that may have to be escaped.
+/// Position of the next character that may have to be escaped.
 fn next(json: &[u8], from: usize) -> Option<usize> {
     json[from..].iter().position(|byte| may_begin(*byte)).map(|found| from + found)
 }
@@ -57,7 +58,7 @@ pub fn escaped(json: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(out)
 }
 
-/// Bytes that the escapes of these characters take beyond the characters themselves, in JSON text that has them escaped.
+/// Bytes that the escapes add to these characters, in JSON text that has them escaped.
 #[must_use]
 pub fn surplus(json: &[u8]) -> usize {
     let (mut surplus, mut at) = (0, 0);
@@ -68,7 +69,7 @@ pub fn surplus(json: &[u8]) -> usize {
             Some(b"u2028" | b"u2029") => 3,
             _ => 0,
         };
-        // Behind a backslash that is escaped itself no escape begins.
+        // After an escaped backslash no escape begins.
         at += 2;
         if at >= json.len() {
             break;
@@ -77,7 +78,7 @@ pub fn surplus(json: &[u8]) -> usize {
     surplus
 }
 
-/// Appends what stands between the quotes of a JSON string, as Go writes it.
+/// Appends the content of a JSON string, without quotes, as Go writes it.
 pub(crate) fn push_text(out: &mut Vec<u8>, text: &str) {
     let mut json = Vec::with_capacity(text.len());
     for &byte in text.as_bytes() {

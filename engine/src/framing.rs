@@ -1,40 +1,40 @@
-//! How messages stand one after another in what an outlet is offered.
+//! How messages follow one another in what an outlet is offered.
 //!
-//! A framing is what a wire puts around each message, as far as it is the same for all who have that wire: a length in front,
-//! an end behind. The engine knows none by name: whoever subscribes names one, and the encoder names the one that most
-//! watches have, so that messages are made in it.
+//! A framing is what a wire puts around each message, as far as it is equal for all watches with that wire: a head
+//! before, a tail after. The engine knows none by name: a subscription names one, and the encoder names the one that
+//! most watches have, so that messages are made in it.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-/// Bytes that may stand in front of a payload.
+/// Most bytes before a payload.
 pub const HEAD_MAX: usize = 18;
 
-/// Room for what stands in front of a payload; it is filled from the end.
+/// Room for the bytes before a payload; it is filled from the end.
 pub type Head = [u8; HEAD_MAX];
 
-/// What stands around a payload.
+/// What is around a payload.
 #[derive(Clone, Copy)]
 pub struct Framing {
-    /// Framings are told apart by it.
+    /// Identifies the framing.
     pub name: &'static str,
-    /// Fills the end of the room with what stands in front of a payload of so many bytes. How many bytes that is.
+    /// Fills the end of the room with the head of a payload of so many bytes. Returns the length of the head.
     pub head: fn(usize, &mut Head) -> usize,
-    /// What stands behind it.
+    /// The bytes after it.
     pub tail: &'static [u8],
 }
 
-/// Nothing: payloads back to back.
+/// No framing: payloads one after another.
 pub static BARE: Framing = Framing { name: "bare", head: |_, _| 0, tail: b"" };
 
 impl Framing {
-    /// Bytes of a payload of `payload` bytes with what stands around it.
+    /// Bytes of a payload of `payload` bytes with its framing.
     #[must_use]
     pub fn framed_len(&self, payload: usize) -> usize {
         (self.head)(payload, &mut [0; HEAD_MAX]) + payload + self.tail.len()
     }
 
-    /// Appends a payload with what stands around it.
+    /// Appends a payload with its framing.
     pub fn push(&self, out: &mut Vec<u8>, payload: &[u8]) {
         let mut head = [0; HEAD_MAX];
         let len = (self.head)(payload.len(), &mut head);
@@ -70,7 +70,7 @@ impl fmt::Debug for Framing {
 impl PartialEq for Framing {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
-        // Nearly always it is the same static.
+        // In nearly all cases both are the same static.
         std::ptr::eq(self, other) || self.name == other.name
     }
 }
@@ -87,7 +87,7 @@ impl Hash for Framing {
 pub(crate) mod tests {
     use super::*;
 
-    /// The length in decimal and a colon; a semicolon behind.
+    /// The length in decimal and a colon before, a semicolon after.
     pub(crate) static COUNTED: Framing = Framing {
         name: "counted",
         head: |len, room| {

@@ -1,7 +1,8 @@
 //! Revisions that the source skipped: it began again above them and never wrote one of them.
 //!
-//! Unlike a revision that changed nothing here (another prefix of the same store wrote it), whoever names one of these
-//! has seen another history: that of a store which was lost, or went on after the copy that is served now was made.
+//! A client that names such a revision has seen another history: that of a store which was lost, or which continued
+//! after the copy that is served now was made. A revision that changed nothing here (another prefix of the same store
+//! wrote it) is not in a gap.
 
 use crate::revision::Revision;
 
@@ -10,7 +11,7 @@ use crate::revision::Revision;
 pub struct Gap {
     /// The newest revision before it.
     pub last: Revision,
-    /// Where the source began again. It changed nothing, and the first change after the gap comes after it.
+    /// Where the source began again. This revision changed nothing; the first change after the gap is newer.
     pub next: Revision,
 }
 

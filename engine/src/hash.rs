@@ -1,7 +1,7 @@
-//! Hash maps of what clients name: labels, values, namespaces.
+//! Hash maps with keys that clients choose: labels, values, namespaces.
 //!
-//! The engine draws no random number, so whoever makes a shard gives the seed. A server draws one: a client cannot choose
-//! names that collide. Tests and instruction counts take a fixed one, and repeat to the instruction.
+//! The engine draws no random number, so the creator of a shard passes the seed. A server draws one, so that a client
+//! cannot choose names that collide. Tests and instruction counts use a fixed seed, so that they repeat exactly.
 
 use std::collections::HashMap;
 use std::hash::BuildHasher;
@@ -13,10 +13,10 @@ use siphasher::sip::SipHasher13;
 pub struct HashSeed(u64, u64);
 
 impl HashSeed {
-    /// The same every time: for tests and measurements. Whoever knows it can choose names that collide.
+    /// The same every time: for tests and measurements. Its collisions can be computed.
     pub const FIXED: Self = Self(0x7265_7663_6173_7400, 1);
 
-    /// A seed that nobody else knows, if these numbers are random.
+    /// A secret seed, if these numbers are random.
     #[must_use]
     pub const fn new(first: u64, second: u64) -> Self {
         Self(first, second)

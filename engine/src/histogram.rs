@@ -1,7 +1,7 @@
 //! Durations in buckets, as plain integers.
 //!
-//! Owns the bounds that all stages share, so that they can be laid over each other. One observation is a search among 19
-//! numbers and two additions; nothing is allocated. It never reads a clock and names no metric.
+//! Owns the bounds that all stages share, so that they can be compared. One observation is a search in 19 numbers and
+//! two additions; nothing is allocated. It never reads a clock and names no metric.
 
 use std::time::Duration;
 
@@ -27,10 +27,10 @@ pub const BOUNDS_NS: [u64; 19] = [
     5_000_000_000,
     10_000_000_000,
 ];
-/// One for each bound, and one for what is longer than all.
+/// One for each bound, and one for longer durations.
 pub const BUCKETS: usize = BOUNDS_NS.len() + 1;
 
-/// How often something took how long.
+/// Counts of durations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Histogram {
     counts: [u64; BUCKETS],
@@ -38,13 +38,13 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// The bucket that a duration falls into; one that equals a bound is within it.
+    /// The bucket of a duration; a duration equal to a bound belongs to that bound's bucket.
     #[must_use]
     pub fn bucket(took_ns: u64) -> usize {
         BOUNDS_NS.partition_point(|bound| *bound < took_ns)
     }
 
-    /// From counts by bucket, and the sum of what was observed.
+    /// From counts by bucket, and the sum of the durations.
     #[must_use]
     pub const fn of(counts: [u64; BUCKETS], sum_ns: u64) -> Self {
         Self { counts, sum_ns }
@@ -57,7 +57,7 @@ impl Histogram {
         self.sum_ns = self.sum_ns.saturating_add(took_ns);
     }
 
-    /// Both together.
+    /// The sum of both.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         Self {
@@ -66,19 +66,19 @@ impl Histogram {
         }
     }
 
-    /// How many were observed, by bucket: not added up.
+    /// Counts by bucket, not cumulative.
     #[must_use]
     pub const fn counts(&self) -> &[u64; BUCKETS] {
         &self.counts
     }
 
-    /// How many were observed.
+    /// The count of all observations.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// All of them added up, in nanoseconds.
+    /// The sum of all durations, in nanoseconds.
     #[must_use]
     pub const fn sum_ns(&self) -> u64 {
         self.sum_ns

@@ -1,4 +1,4 @@
-//! What an object is called: its resource, and its path within the resource.
+//! The name of an object: its resource, and its path within the resource.
 
 use std::cmp::Ordering;
 use std::fmt;

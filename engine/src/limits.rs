@@ -1,81 +1,84 @@
-//! Every limit of the engine, in one place, with the proofs that they fit each other.
+//! Every limit of the engine, in one place, with proofs that they are consistent.
 
 use std::time::Duration;
 
-/// Events in the ring when nobody says otherwise.
+/// Events in the ring by default.
 pub const RING_EVENTS_DEFAULT: usize = 1 << 17;
-/// The smallest ring that still has room for a batch, a round and a lagging shard.
+/// The smallest ring that has room for a batch, a round and a lagging shard.
 pub const RING_EVENTS_MIN: usize = 1 << 10;
 /// The largest ring: 16 Mi slots of 8 bytes.
 pub const RING_EVENTS_MAX: usize = 1 << 24;
-/// Bytes of messages that the ring keeps alive when nobody says otherwise.
+/// Bytes of messages that the ring keeps alive by default.
 pub const RING_BYTES_DEFAULT: u64 = 256 << 20;
 /// Share of the ring that shards may still need before the source waits for them.
 pub const BACKLOG_MAX: f64 = 0.5;
-/// How long the window waits for the socket of a watch that was live: one that has taken what it is owed by then is never
-/// expired, however much is written meanwhile.
+/// How long the window waits for the socket of a watch that was live. A watch that has taken what it is owed within
+/// this time is never expired, however much is written meanwhile.
 pub const KEEP_UP: Duration = Duration::from_millis(100);
-/// Watches that fall behind within so long count as having done so together.
+/// Watches that fall behind within this time form one group.
 pub const KEEP_UP_STEP: Duration = Duration::from_millis(10);
-/// Snapshots that are kept of the window at most, for lists of past states.
+/// Most snapshots of the window that are kept, for lists of past states.
 pub const KEPT_SNAPSHOTS: usize = 128;
-/// Less than one large object would not let anybody who is behind catch up.
+/// With less than one large object, no watcher that lags could catch up.
 pub const RING_BYTES_MIN: u64 = 1 << 20;
 
 /// Events that one round takes from the ring, unless a revision is larger.
 pub const ROUND_EVENTS: usize = 256;
-/// Bytes of messages that one round takes from the ring, unless a single event is larger: what an empty socket takes whole when
-/// its send buffer is 128 KiB, as a server's is by default (the kernel doubles that, and counts its own structures). Of
-/// longer runs everybody takes a part, waits for room, and is sent the rest by himself.
+/// Bytes of messages that one round takes from the ring, unless a single event is larger: what an empty socket takes
+/// whole when its send buffer is 128 KiB, a server's default (the kernel doubles it, and counts its own structures). Of
+/// a longer run each socket would take a part, wait for room, and be sent the rest separately.
 pub const ROUND_BYTES: usize = 192 << 10;
-/// What one round looks at before it ends with its revision: classes, requirements of their selectors and attributes that are
-/// looked up. Where thousands of selectors differ, looking at them is what takes the time, some 10 ns each.
+/// How many classes, requirements of their selectors and looked-up attributes one round looks at before it ends at the
+/// end of a revision. With thousands of different selectors these looks, some 10 ns each, dominate.
 pub const ROUND_REQUIREMENTS: usize = 1 << 20;
-/// The same for one turn, wherever it is within its revision or event: the next turn goes on from there. So a revision may be
-/// as large as it likes, a turn is short.
+/// The same for one turn, at any point within a revision or event: the next turn continues there. So a turn is short,
+/// whatever the size of a revision.
 pub const LOOKS_PER_TURN: usize = 1 << 15;
-/// Bytes of an object of which another message is made: as much work as one look. A Table row or metadata costs a parse, some
-/// microseconds a KiB.
+/// Bytes of an object of which another message is made that count as one look. A Table row or metadata costs a parse,
+/// some microseconds a KiB.
 pub const MESSAGE_BYTES_A_LOOK: usize = 8;
 /// A class whose run is longer than this catches up from the ring instead: joining it would cost a copy that
 /// large pages do not need.
 pub const RUN_BYTES: usize = 512 << 10;
-/// The same for a run of more messages than this, 48 bytes each in every class: two rounds' worth, which only a single large
+/// The same for a run of more messages than this, 48 bytes each in every class: two rounds' worth, which only one large
 /// revision has.
 pub const RUN_MESSAGES: usize = 2 * ROUND_EVENTS;
-/// A selector that allows one of so many values of a label is found by each of them; one that allows more, by the label alone.
+/// A selector that allows up to this many values of a label is filed under each value; one that allows more, under the
+/// label.
 pub const FILED_VALUES_MAX: usize = 64;
-/// Deliveries between two looks at the clock and at other work.
+/// Deliveries between two checks of the clock and of other work.
 pub const SENDS_PER_TURN: usize = 64;
-/// A delivery of so many bytes more counts as one more: what a turn hands out is bounded in bytes too, at 2 MiB.
+/// So many bytes of a delivery count as one more delivery: the output of a turn is bounded in bytes too, at 2 MiB.
 pub const SEND_BYTES: usize = 32 << 10;
 
-/// Bytes of its initial state that one watcher is given in one go, and the longest message that is copied among others.
+/// Bytes of its initial state that one watcher is sent at once, and the longest message that is copied together with
+/// others.
 pub const PAGE_BYTES: usize = 64 << 10;
-/// Bytes of the ring that one watcher behind is given in one go: as many as a round has, since both cost as much a send.
+/// Bytes of the ring that one watcher that lags is sent at once: as many as a round has, since both cost the same per
+/// send.
 pub const CATCHUP_PAGE_BYTES: usize = ROUND_BYTES;
-/// Events or objects that are looked at for one watcher behind in one go, whether they match or not.
+/// Events or objects that are examined for one watcher that lags at once, whether they match or not.
 pub const PAGE_SCAN: usize = 1024;
 
-/// What the budget gains a second, from kube-apiserver's watch cache (`time_budget.go`).
+/// What the budget gains per second, from kube-apiserver's watch cache (`time_budget.go`).
 pub const BUDGET_REFILL_PER_SECOND: Duration = Duration::from_millis(50);
-/// What the budget never exceeds (same source).
+/// The most that the budget holds (same source).
 pub const BUDGET_CAP: Duration = Duration::from_millis(100);
 /// The longest loan between two rounds.
 pub const BUDGET_LOAN: Duration = Duration::from_millis(10);
 
-/// Between two bookmarks of a watcher (`bookmarkFrequency` in kube-apiserver's cacher).
+/// Time between two bookmarks of a watcher (`bookmarkFrequency` in kube-apiserver's cacher).
 pub const BOOKMARK_INTERVAL_DEFAULT: Duration = Duration::from_secs(60);
 /// A watcher that asked for bookmarks gets one this long before its deadline (same source).
 pub const BOOKMARK_BEFORE_DEADLINE: Duration = Duration::from_secs(2);
-/// A watch that was sent nothing for this long gets a heartbeat, when nobody says otherwise; never later, up to a tenth and a
-/// step earlier. Load balancers and client libraries cut streams that are quiet for 30 s or more.
+/// A watch that was sent nothing for this long gets a heartbeat, by default. It never comes later, and up to a tenth
+/// and a step earlier. Load balancers and client libraries cut streams that are quiet for 30 s or more.
 pub const HEARTBEAT_INTERVAL_DEFAULT: Duration = Duration::from_secs(25);
-/// Steps of a bookmark's or heartbeat's interval at which they are due: who is due within one is served by one wake of the
+/// Steps per interval at which bookmarks and heartbeats are due. All that are due in one step need one wake-up of the
 /// shard, which costs as much as a dozen sends, and hundreds of sends in a row cost less each than a few.
 pub const TIMER_STEPS: u32 = 16;
-/// How long a watcher that is to end may take to accept the bytes it is still owed; one within its initial state has it twice: for
-/// the state, then for being told that it did not take it.
+/// How long a watcher that is to end may take to accept the bytes that it is still owed. One within its initial state
+/// has this time twice: for the state, then for the error that says that it did not take it.
 pub const DRAIN_GRACE: Duration = Duration::from_secs(5);
 
 const _: () = assert!(RING_EVENTS_MIN.is_power_of_two() && RING_EVENTS_MAX.is_power_of_two());

@@ -1,26 +1,26 @@
 //! A message: the payload of one watch event in one encoding, immutable and shared.
 //!
-//! Its bytes stand in the framing that most watches have, so that it goes to their sockets as it is; watches with another
-//! framing share the payload, which is a part of the same bytes.
+//! Its bytes are in the framing that most watches have, so that they are sent as they are; watches with another framing
+//! share the payload, which is a part of the same bytes.
 
 use bytes::{Buf as _, Bytes};
 
 use crate::framing::{Framing, HEAD_MAX, Head};
 
-/// What a message tells of its object.
+/// What a message says about its object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum MessageKind {
     /// It began to match, or is part of the initial state.
     Added,
     /// It matched and still does.
     Modified,
-    /// It no longer matches, or is gone.
+    /// It no longer matches, or was deleted.
     Deleted,
     /// Nothing of interest happened up to its revision.
     Bookmark,
 }
 
-/// The payload of one watch event, with what stands around it in the framing that it was made in.
+/// The payload of one watch event, with the framing that it was made in.
 #[derive(Clone, Debug)]
 pub struct Message {
     framed: Bytes,
@@ -29,14 +29,14 @@ pub struct Message {
 }
 
 impl Message {
-    /// A message with the payload that `write` appends; `capacity`: about how many bytes that will be.
+    /// A message with the payload that `write` appends; `capacity`: its expected size in bytes.
     pub fn new(framing: &Framing, capacity: usize, write: impl FnOnce(&mut Vec<u8>)) -> Self {
         let mut draft = Draft::new(framing, capacity);
         write(draft.payload());
         draft.finish()
     }
 
-    /// The event alone.
+    /// The payload alone.
     #[must_use]
     pub fn payload(&self) -> &[u8] {
         &self.framed[usize::from(self.head)..self.framed.len() - usize::from(self.tail)]
@@ -48,14 +48,14 @@ impl Message {
         self.framed.slice(usize::from(self.head)..self.framed.len() - usize::from(self.tail))
     }
 
-    /// The event in the framing that it was made in.
+    /// The payload in the framing that it was made in.
     #[must_use]
     pub const fn framed(&self) -> &Bytes {
         &self.framed
     }
 }
 
-/// A message that is being written.
+/// A message under construction.
 #[derive(Debug)]
 pub(crate) struct Draft<'a> {
     framing: &'a Framing,
@@ -70,7 +70,7 @@ impl<'a> Draft<'a> {
         Self { framing, bytes }
     }
 
-    /// Where the payload is appended. What stands in front of it must stay.
+    /// The buffer to append the payload to. The bytes before it must stay.
     pub(crate) const fn payload(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }

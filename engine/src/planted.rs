@@ -1,9 +1,9 @@
-//! Bugs on purpose, so that the simulator can prove that it would find them.
+//! Deliberate bugs, so that tests can prove that the simulator would find them.
 //!
-//! Without the feature `planted-bugs` every question is the constant "no" and costs nothing. With it, a test
-//! switches one bug on for its own thread. No served binary is built with the feature.
+//! Without the feature `planted-bugs` every check is the constant "no" and costs nothing. With it, a test switches one
+//! bug on for its own thread. A server is never built with the feature.
 
-/// What can be made to go wrong.
+/// The bugs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
     /// A round forgets an event now and then.
@@ -16,7 +16,7 @@ pub enum Bug {
     WrongDeletedObject,
     /// DELETED keeps the resourceVersion of the last state.
     StaleDeletedVersion,
-    /// The ring hands out whatever stands in a slot.
+    /// The ring returns whatever a slot holds.
     LappedReaderUnnoticed,
     /// A round, and so a bookmark, may end inside a revision.
     SplitRevision,
@@ -26,35 +26,36 @@ pub enum Bug {
     ExpiredStartServed,
     /// The verdict looks at the new state alone.
     TransitionIgnored,
-    /// After the initial events a watcher goes on at the ring's head, not at its snapshot's place.
+    /// After the initial events a watcher continues at the ring's head, not at its snapshot's position.
     GapAfterInitialEvents,
     /// The interest index looks up only the new value of a field.
     OldValueNotLookedUp,
-    /// A message is made again for everyone who asks.
+    /// A message is made again for every receiver.
     FrameMadeTwice,
-    /// An event whose value is unreadable is passed over.
+    /// An event whose value is unreadable is skipped.
     UnreadableSkipped,
-    /// Of an unreadable value only those are told whose selector matched what was there before.
+    /// Of an unreadable value only those watches are told whose selector matched the state before.
     UnreadableToldBySelector,
-    /// A start after a revision does not ask whether something it covers was unreadable by then.
+    /// A start after a revision does not check whether something in its scope was unreadable by then.
     UnreadableStartServed,
-    /// In one revision the events of unreadable values stand where the source put them.
+    /// In one revision the events of unreadable values keep the order of the source.
     UnreadableAmongOthers,
-    /// A shard that is given up forgets to tell its live watchers.
+    /// An abandoned shard does not tell its live watchers.
     LiveWatchKept,
     /// A heartbeat goes out although the socket is known to be full, or within a message.
     HeartbeatAnywhere,
-    /// A turn that ends while an event's classes are asked forgets the others.
+    /// A turn that ends while an event's classes are evaluated forgets the others.
     PausedEventDropped,
     /// A past state is undone from a kept snapshot that is older than it.
     PastFromOlderSnapshot,
-    /// A watch whose time is over ends within its initial state, as if that were the whole.
+    /// A watch whose deadline has passed ends within its initial state, as if the state were complete.
     EndWithinState,
-    /// A watch that begins after a revision is not sent that revision's events again, of which its client may have seen some.
+    /// A watch that begins after a revision is not sent that revision's events again, of which its client may have seen
+    /// only some.
     PartOfRevisionSkipped,
     /// The window forgets what shards still need when it is full.
     NeededForgotten,
-    /// A shard needs the ring only for what it has not dispatched, not for watches that fell behind a moment ago.
+    /// A shard needs the ring only for what it has not dispatched, not for watches that recently fell behind.
     FallenNotKept,
 }
 

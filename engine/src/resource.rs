@@ -1,28 +1,28 @@
-//! What the engine must know of a resource: how its objects name themselves and which fields select.
+//! What the engine must know of a resource: how its objects are named and which fields are selectable.
 
 use crate::key::ResourceId;
 
-/// One selectable field: its label on the wire and where its value stands in the object.
+/// One selectable field: its label on the wire and the place of its value in the object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
     /// As a client writes it: `spec.nodeName`.
     pub label: String,
     /// The members to follow from the top of the object. Empty: the field exists but always reads as `absent`.
     pub path: Vec<String>,
-    /// Where else the value stands when there is none at `path`, or ""; empty for nowhere else.
+    /// Another place of the value when there is none at `path`, or it is ""; empty: no other place.
     pub otherwise: Vec<String>,
     /// What it reads as where the object has no value.
     pub absent: String,
 }
 
 impl Field {
-    /// A field whose label, split at the dots, is its place in the object.
+    /// A field whose label, split at the dots, is its path in the object.
     #[must_use]
     pub fn at(label: &str) -> Self {
         Self::alias(label, label)
     }
 
-    /// A field under another name: `alias` reads what stands at `path`.
+    /// A field under another name: `alias` reads the value at `path`.
     #[must_use]
     pub fn alias(alias: &str, path: &str) -> Self {
         Self { path: members(path), ..Self::empty(alias) }
@@ -34,13 +34,13 @@ impl Field {
         Self { label: label.to_owned(), path: Vec::new(), otherwise: Vec::new(), absent: String::new() }
     }
 
-    /// The same, reading `path` where its own place has no value.
+    /// The same, reading `path` when its own path has no value.
     #[must_use]
     pub fn or(self, path: &str) -> Self {
         Self { otherwise: members(path), ..self }
     }
 
-    /// The same, reading as `value` where the object has none.
+    /// The same, reading as `value` when the object has none.
     #[must_use]
     pub fn or_value(self, value: &str) -> Self {
         Self { absent: value.to_owned(), ..self }
@@ -52,7 +52,7 @@ fn members(path: &str) -> Vec<String> {
     path.split('.').map(str::to_owned).collect()
 }
 
-/// A field's place in [`Resource::fields`] and in an object's attributes.
+/// The index of a field in [`Resource::fields`] and in an object's attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FieldId(u8);
 
@@ -82,12 +82,12 @@ pub struct Resource {
     pub namespaced: bool,
     /// `metadata.name`, then `metadata.namespace` when namespaced, then the resource's own.
     fields: Vec<Field>,
-    /// Whether `fields` was written down, were it empty: [`Resource::listing_fields`].
+    /// Whether the list of fields was declared, even if empty: [`Resource::listing_fields`].
     fields_listed: bool,
 }
 
 impl Resource {
-    /// A resource with the fields that all have, and `own` ones besides (at most 200).
+    /// A resource with the fields that all resources have, and its `own` ones (at most 200).
     #[must_use]
     pub fn new(api_version: &str, kind: &str, namespaced: bool, own: Vec<Field>) -> Self {
         assert!(own.len() <= 200, "a resource has at most 200 selectable fields of its own");
@@ -108,20 +108,20 @@ impl Resource {
         }
     }
 
-    /// The same under another plural than the kind in small letters with an `s`.
+    /// The same with a plural other than the lower-case kind with an `s`.
     #[must_use]
     pub fn with_plural(self, plural: &str) -> Self {
         Self { plural: plural.to_owned(), ..self }
     }
 
-    /// The same with the manners of a resource that lists its fields, though it has none of its own: Kubernetes' custom
+    /// The same, treated as a resource that lists its fields although it has none of its own: Kubernetes' custom
     /// resources.
     #[must_use]
     pub fn listing_fields(self) -> Self {
         Self { fields_listed: true, ..self }
     }
 
-    /// What messages call it, as Kubernetes does: `configmaps`, `deployments.apps`.
+    /// Its name in messages, as in Kubernetes: `configmaps`, `deployments.apps`.
     #[must_use]
     pub fn qualified_plural(&self) -> String {
         match self.api_version.split_once('/') {
@@ -143,14 +143,14 @@ impl Resource {
         u8::try_from(index).ok().map(FieldId)
     }
 
-    /// Whether there is a list of its selectable fields, which in Kubernetes changes what is told of others.
+    /// Whether its selectable fields are listed, which in Kubernetes changes the error for other fields.
     #[must_use]
     pub const fn lists_fields(&self) -> bool {
         self.fields_listed
     }
 }
 
-/// All resources that are served. Fixed for the life of a publisher and its shards.
+/// All served resources. Fixed for the life of a publisher and its shards.
 #[derive(Clone, Debug, Default)]
 pub struct Schema {
     resources: Vec<Resource>,
@@ -163,7 +163,7 @@ impl Schema {
         Self { resources: Vec::new() }
     }
 
-    /// Adds a row and names it.
+    /// Adds a resource and returns its id.
     ///
     /// # Panics
     /// Past 65,536 resources: the edge limits them.

@@ -1,6 +1,6 @@
 //! The two counters of the engine: the store's clock and the ring's count.
 //!
-//! Both only grow. They are different types so that one is never passed for the other.
+//! Both only grow. They are different types, so that one cannot be passed for the other.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ impl Revision {
         Self(n)
     }
 
-    /// The number itself, as it stands in a `resourceVersion`.
+    /// The number itself, as in a `resourceVersion`.
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0
@@ -39,27 +39,27 @@ impl fmt::Display for Revision {
     }
 }
 
-/// A place in the ring: how many events were published before the one that stands there.
+/// A position in the ring: how many events were published before the one at it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position(u64);
 
 impl Position {
-    /// The place of the first event ever.
+    /// The position of the first event ever.
     pub const ZERO: Self = Self(0);
 
-    /// The place with `n` events before it.
+    /// The position with `n` events before it.
     #[must_use]
     pub const fn new(n: u64) -> Self {
         Self(n)
     }
 
-    /// How many events stand before this place.
+    /// How many events are before this position.
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0
     }
 
-    /// The place right behind this one.
+    /// The next position.
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0 + 1)

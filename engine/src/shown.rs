@@ -1,15 +1,15 @@
-//! How much of what somebody sent, or stored, an error repeats.
+//! How much of a value from a client or a store an error repeats.
 //!
-//! It owns that one bound, so that no message is many times as long as what it is about. It never quotes or escapes.
+//! It owns that one bound, so that no message is many times as long as the value. It never quotes or escapes.
 
 use std::borrow::Cow;
 
 /// Characters of a value that an error repeats.
 pub const VALUE_CHARS_MAX: usize = 256;
-/// What stands for the rest of it.
+/// What replaces the rest of it.
 pub const MORE: &str = "...";
 
-/// The first `max` characters of a text, and [`MORE`] when there are others.
+/// The first `max` characters of a text, and [`MORE`] if there are more.
 #[must_use]
 pub fn cut(text: &str, max: usize) -> Cow<'_, str> {
     match text.char_indices().nth(max) {

@@ -1,8 +1,8 @@
-//! Monotonic time as a value. The engine reads no clock: whoever drives it says what time it is.
+//! Monotonic time as a value. The engine reads no clock: its driver passes the time.
 
 use std::time::Duration;
 
-/// Nanoseconds since some start that the driver chose. Only grows.
+/// Nanoseconds since a start that the driver chose. Only grows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tick(u64);
 

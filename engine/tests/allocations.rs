@@ -1,8 +1,8 @@
-//! Allocations per delivery: none, whatever the watchers' interests, the events a round, and who is full.
+//! Allocations per delivery: none, whatever the watchers' interests, the number of events per round, and full sockets.
 //!
 //! A real publisher feeds a real shard with 10,000 watchers. Only the shard's turns are counted: a batch is decoded
-//! once, whoever watches. What may allocate is stated with its bound: a class's first run, a class's bookmark, a message
-//! of another kind.
+//! once, whatever the watches. What may allocate is named with its bound: a class's first run, a class's bookmark, a
+//! message of another kind.
 
 #[path = "framings/counted.rs"]
 mod counted;
@@ -30,12 +30,13 @@ use revcast_engine::{
 };
 
 const WATCHERS: usize = 10_000;
-/// Behind so many rounds every buffer has its size.
+/// After this many rounds every buffer has its final size.
 const WARM_UP: u64 = 20;
 const ROUNDS: u64 = 200;
-/// What making one bookmark may ask for: its class's key, its bytes as they grow, what shares them.
+/// The allocations of one bookmark: its class's key, its bytes as they grow, the shared reference count.
 const A_BOOKMARK: u64 = 6;
-/// What making one message may ask for: the object's text, the message's place, the message, its shrinking, what shares it.
+/// The allocations of one message: the object's text, its list entry, the message, its shrinking, the shared reference
+/// count.
 const A_MESSAGE: u64 = 5;
 
 fn pod() -> Resource {
@@ -56,17 +57,17 @@ fn on_node(number: usize) -> Selector {
     Selector::new(LabelSelector::default(), FieldSelector::parse(&text, &pod()).expect("valid"))
 }
 
-/// All match every pod of these tests; as many classes as there are numbers.
+/// All match every pod of these tests; as many classes as numbers.
 fn any_pod(number: usize) -> Selector {
     let text = format!("tier notin (n{number})");
     Selector::new(LabelSelector::parse(&text).expect("valid"), FieldSelector::default())
 }
 
-/// Takes everything, but half of what it is offered for those whose turn it is to be full.
+/// Takes everything, but only half of an offer for the slots whose turn it is to be full.
 #[derive(Debug)]
 struct Sink {
     sends: u64,
-    /// Of every ten slots the one that is full, while there is one.
+    /// The one of every ten slots that is full, while there is one.
     full: Option<usize>,
     stuck: Vec<WatcherId>,
 }
@@ -154,14 +155,15 @@ impl World {
         while self.shard.turn(&mut self.sink, self.now) == Turn::Again {}
     }
 
-    /// What the turns asked for that brought `events` changes of a pod on `node` to everyone.
+    /// The allocations of the turns that brought `events` changes of a pod on `node` to all watchers.
     fn round(&mut self, name: &str, node: &str, events: u64) -> u64 {
         (0..events).for_each(|_| self.put(name, node));
         self.publisher.publish();
         allocations(|| self.turn_all())
     }
 
-    /// The same for `rounds` rounds; the first [`WARM_UP`] are not counted. Asserts that everyone got everything, with
+    /// The same for `rounds` rounds; the first [`WARM_UP`] are not counted. Asserts that each watcher got everything,
+    /// with one send per round.
     /// one send a round.
     fn rounds(&mut self, rounds: u64, events: u64) -> u64 {
         let watchers = self.shard.stats().live;
@@ -190,7 +192,7 @@ fn a_delivery_allocates_nothing() {
     }
 }
 
-/// 10,000 selectors, of which each event matches one. A class asks for its run once in its life.
+/// 10,000 selectors, of which each event matches one. A class allocates its run once.
 #[test]
 fn a_match_among_10_000_selectors_allocates_nothing() {
     for events in [1, 4] {
@@ -207,7 +209,7 @@ fn a_match_among_10_000_selectors_allocates_nothing() {
     }
 }
 
-/// Pods that move from node to node are ADDED here and DELETED there: messages that are made once an event, by the shard.
+/// Pods that move from node to node are ADDED here and DELETED there: messages that the shard makes, once per event.
 #[test]
 fn messages_of_another_kind_allocate_once_an_event() {
     let mut world = World::new((0..WATCHERS).map(|number| on_node(number % 10)), false);
@@ -260,7 +262,7 @@ fn a_bookmark_allocates_once_a_class() {
     }
 }
 
-/// One in ten is full in each round, others each time. Then they take pages, made again from the ring.
+/// One in ten is full in each round, a different one each time. Then it takes pages, made again from the ring.
 #[test]
 fn being_full_and_catching_up_allocates_nothing() {
     for (events, framing) in [(1, &COUNTED), (16, &COUNTED), (1, &BARE), (16, &BARE)] {
@@ -275,7 +277,7 @@ fn being_full_and_catching_up_allocates_nothing() {
             asked += world.round("p", "node", events);
             assert_eq!(world.sink.stuck.len(), WATCHERS / 10);
             assert_eq!(world.shard.stats().live, (WATCHERS - WATCHERS / 10) as u64);
-            // What they miss meanwhile comes on top.
+            // What they miss meanwhile is added.
             asked += world.round("p", "node", events);
             world.sink.full = None;
             asked += allocations(|| {

@@ -1,4 +1,4 @@
-//! One watch is ended, cleanly, and the others go on.
+//! One watch is ended, cleanly, and the others continue.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use revcast_engine::{
     Turn, WatcherId,
 };
 
-/// What a stream ends with.
+/// The end of a stream.
 const END: &str = "the end";
 
-/// Takes up to `room` bytes of each watch, and everything when there is none set. Its ends need no room.
+/// Takes up to `room` bytes of each watch, or everything if none is set. Ends need no room.
 #[derive(Debug, Default)]
 struct Pipes {
     received: HashMap<WatcherId, Vec<u8>>,
@@ -77,7 +77,7 @@ fn write(publisher: &mut Publisher, resource: ResourceId, revision: u64) {
     publisher.publish();
 }
 
-/// Behind a whole message, and nothing comes after it.
+/// After a whole message, and nothing follows.
 fn ends_once(text: &str) -> bool {
     text.strip_suffix(END).is_some_and(|before| before.ends_with("}\n") && !before.contains(END))
 }
@@ -111,7 +111,7 @@ fn one_watch_ends_in_any_phase_and_others_go_on() {
     assert!(pipes.text(live).contains("BOOKMARK") && ends_once(pipes.text(live)));
     assert_eq!(pipes.text(parked), END);
 
-    // The slow one gets the rest of its message and the end, and nothing that is newer.
+    // The slow one gets the rest of its message and the end, and nothing newer.
     write(&mut publisher, resource, 7);
     settle(&mut shard, &mut pipes);
     pipes.room.remove(&slow);
@@ -123,7 +123,7 @@ fn one_watch_ends_in_any_phase_and_others_go_on() {
 
     assert!(pipes.text(other).contains("a6") && pipes.text(other).contains("a7"));
     assert!(!pipes.text(other).contains(END));
-    // One that is over, or whose slot another watch has, is nobody's.
+    // An id of a watch that is over, or whose slot has another watch, has no effect.
     let next = shard.subscribe(wish(resource, Start::Latest), Tick::ZERO);
     for id in [live, parked, slow] {
         shard.dismiss(id, End::Dismissed);

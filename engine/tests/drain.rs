@@ -1,5 +1,5 @@
-//! A shard that closes, in simulated time: ends come evenly over the time that was given, each behind a bookmark where one
-//! is welcome; who comes meanwhile goes at once.
+//! A shard that closes, in simulated time: ends are spread evenly over the given time, each after a bookmark if the
+//! watch asked for bookmarks; a watch that begins meanwhile ends at once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use revcast_engine::{
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Knows no encoding but JSON.
+/// Supports JSON only.
 #[derive(Debug)]
 struct Plain;
 
@@ -33,7 +33,7 @@ impl Encode for Plain {
     }
 }
 
-/// What a stream ends with.
+/// The end of a stream.
 const END: &[u8] = b"the end";
 
 /// Takes everything, and remembers it.
@@ -128,7 +128,7 @@ impl Stand {
         }
     }
 
-    /// Lets time pass from one moment that matters to the next, as a driver would, up to `end`.
+    /// Lets time pass from one timer to the next, as a driver would, up to `end`.
     fn run_until(&mut self, end: Tick) {
         while let Some(next) = self.settle().filter(|next| *next <= end) {
             assert!(next > self.now, "it sleeps for something that is due");
@@ -171,7 +171,7 @@ fn each_is_told_what_it_takes() {
     stand.clients.0.clear();
     let began = stand.now;
     stand.shard.drain(SECOND * 4, began);
-    // What is written meanwhile reaches those who are still there, before their end.
+    // What is written meanwhile reaches the remaining watches, before their end.
     stand.run_until(began.plus(SECOND * 3 / 2));
     assert_eq!(stand.ends.len(), 2);
     stand.write(8);
@@ -222,7 +222,7 @@ fn who_comes_meanwhile_goes_at_once() {
     stand.settle();
     assert!(!stand.shard.contains(late), "it does not wait for anybody's turn");
     assert_eq!((stand.watchers(), stand.now), (1, began));
-    // One that has gone by itself leaves its place empty, nobody is early for it.
+    // One that has ended by itself leaves its turn empty: no other ends early for it.
     stand.run_until(began.plus(SECOND * 10));
     assert_eq!(stand.ends.last(), Some(&began.plus(SECOND * 5)));
     assert_eq!(stand.watchers(), 0);

@@ -1,4 +1,4 @@
-//! The mark behind the initial events (KEP-3157) to a client that takes it by halves.
+//! The mark after the initial events (KEP-3157), to a client that takes it in parts.
 
 #[path = "framings/counted.rs"]
 mod counted;
@@ -66,7 +66,7 @@ fn settle(shard: &mut Shard, pipe: &mut Pipe) {
     while shard.turn(pipe, Tick::ZERO) == Turn::Again {}
 }
 
-/// What a watch in this framing is sent that takes `room` bytes, and then everything.
+/// What a watch in this framing is sent that first takes `room` bytes, and then everything.
 fn told(framing: &'static Framing, room: usize) -> String {
     let mut schema = Schema::new();
     let resource = schema.add(Resource::new("v1", "ConfigMap", true, vec![]));

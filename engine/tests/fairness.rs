@@ -1,5 +1,5 @@
-//! A shard that has always something newer to hand out: who fell behind once must get on as the others do, and get every
-//! byte once, wherever he stands in a page that others have too.
+//! A shard that always has newer events: watchers that fell behind once must progress as the others do, and get every
+//! byte once, wherever they are in a page that others share.
 
 #[path = "framings/counted.rs"]
 mod counted;
@@ -23,10 +23,10 @@ use revcast_engine::{
 };
 
 const WATCHERS: usize = 200;
-/// What one send takes: a round of all is 200 ms.
+/// The duration of one send: a round to all takes 200 ms.
 const SEND: Duration = Duration::from_millis(1);
 
-/// Keeps what everyone took, and lets time pass. Nine of ten are full once, each at another byte.
+/// Keeps what each watcher took, and lets time pass. Nine of ten are full once, each at another byte.
 #[derive(Debug)]
 struct Sockets {
     taken: Vec<Vec<u8>>,
@@ -125,7 +125,7 @@ impl World {
         self.publisher.publish();
     }
 
-    /// Turns until so many rounds are over, with newer events there all the time.
+    /// Turns until this many rounds are over, with newer events all the time.
     fn rounds(&mut self, count: u64) {
         let until = self.shard.stats().rounds + count;
         while self.shard.stats().rounds < until {
@@ -145,7 +145,7 @@ fn those_behind_in_a_busy_shard_become_live_again() {
         world.shard.turn(&mut world.sockets, Tick::ZERO);
     }
     world.rounds(2);
-    // The purse is spent: all that follows is the fair share.
+    // The budget is used up: everything that follows is the fair share.
     world.sockets.filling = true;
     world.rounds(2);
     world.sockets.filling = false;
@@ -155,7 +155,7 @@ fn those_behind_in_a_busy_shard_become_live_again() {
     world.rounds(8);
     let live = world.shard.stats().live;
     assert!(live >= WATCHERS as u64 * 9 / 10, "{live} of {WATCHERS} after eight rounds");
-    // Nothing newer: everyone ends where the others do.
+    // Nothing newer: each ends where the others do.
     for _ in 0..100_000 {
         let now = world.sockets.now;
         world.shard.turn(&mut world.sockets, now);

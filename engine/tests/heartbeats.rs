@@ -1,4 +1,4 @@
-//! When watches that are sent nothing get their heartbeats: not a moment later than promised, and together.
+//! When watches that are sent nothing get their heartbeats: never later than promised, and together.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -33,7 +33,7 @@ const BEAT: usize = 3;
 struct Clocked {
     now: Tick,
     sent: HashMap<WatcherId, Vec<Tick>>,
-    /// What becomes of heartbeats that are not taken whole.
+    /// The result of heartbeats that are not taken completely.
     beats: HashMap<WatcherId, Sent>,
 }
 
@@ -155,7 +155,7 @@ fn an_event_puts_them_off_and_nobody_is_quiet_for_longer_than_the_interval() {
 fn only_heartbeats_that_are_on_their_way_count_and_nothing_is_owed_of_the_others() {
     let mut world = World::new();
     let ids: Vec<_> = (0..4).map(|_| world.open(0)).collect();
-    // One takes it, one begins to, one has no room, and of one the peer is gone.
+    // One takes it, one takes a part, one has no room, and one peer has disconnected.
     for (id, what) in ids[1..].iter().zip([Sent::Took(1), Sent::Took(0), Sent::Gone]) {
         world.outlet.beats.insert(*id, what);
     }
@@ -165,7 +165,7 @@ fn only_heartbeats_that_are_on_their_way_count_and_nothing_is_owed_of_the_others
     assert_eq!((stats.watchers, stats.live), (3, 3), "all others go on as before");
     let ended: Vec<_> = std::iter::from_fn(|| world.shard.poll_ended()).collect();
     assert_eq!(ended, [Ended { id: ids[3], clean: false, why: End::Gone }]);
-    // The next one is an interval later for who had no room as for the others, and events come as they do to them.
+    // The next one is an interval later also for the one without room, and events reach it as the others.
     world.run(INTERVAL);
     assert_eq!(world.shard.stats().heartbeats_sent, 4);
     world.write();

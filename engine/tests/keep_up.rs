@@ -1,5 +1,5 @@
-//! Watches whose sockets take everything are never expired, however slow their shard is and whatever it has to give them; and
-//! watches that take nothing keep nothing of their own alive.
+//! Watches whose sockets take everything are never expired, however slow their shard is and whatever it sends; and
+//! watches that take nothing keep no memory of their own.
 
 #[path = "framings/counted.rs"]
 mod counted;
@@ -125,7 +125,7 @@ impl World {
         turn
     }
 
-    /// Hands over a batch as the server's publisher does: it waits while it should.
+    /// Publishes a batch as the server's publisher does: it waits while it should.
     fn write(&mut self, batch: &Batch, turn_takes: Duration) {
         let weight = self.publisher.weigh(batch);
         let mut turns = 0;
@@ -159,8 +159,8 @@ fn object(app: &str, bytes: usize) -> Bytes {
 #[test]
 fn whoever_takes_everything_is_never_expired_by_a_slow_shard() {
     let mut world = World::new(8 << 20, usize::MAX);
-    // More at once than is sent in one go, so that they fall behind; then the shard is busy with others for a third of a second,
-    // and has time for little more than them.
+    // More at once than is sent in one offer, so that they fall behind; then the shard is busy with others for a third
+    // of a second, and has time for little more.
     let framings = [&COUNTED, &BARE, &COUNTED];
     let few = framings.map(|framing| world.watch_of("web", Start::Latest, framing));
     for _ in 0..1_000 {
@@ -196,11 +196,11 @@ fn whoever_takes_nothing_holds_up_nobody() {
     assert!(took < Duration::from_secs(3), "the source waited {took:?} for those that take nothing");
 }
 
-/// A drain is over before those that stand within their initial state could be told: they are told in time.
+/// A drain ends before those within their initial state would be served in turn: they are told in time.
 #[test]
 fn a_drain_tells_those_within_their_initial_state_before_it_is_over() {
     drain_within_state(&COUNTED, OBJECT_BYTES);
-    // In another framing than that which messages are made in, the rest of a short object is kept for each.
+    // In another framing than the one that messages are made in, the rest of a short object is kept for each.
     drain_within_state(&BARE, 60_000);
 }
 
@@ -222,7 +222,7 @@ fn drain_within_state(framing: &'static Framing, object_bytes: usize) {
         assert_eq!(world.ends, [], "they have time to take their state");
         world.now = end;
         world.settle();
-        // The rest of the object that each stands in, and the 410, wait for the socket: there is room from now on.
+        // The rest of each watch's object, and the 410, wait for the socket: there is room from now on.
         world.sockets.room = usize::MAX;
         slow.iter().for_each(|id| world.shard.writable(*id));
         world.settle();
@@ -239,7 +239,7 @@ fn those_that_end_within_an_object_share_its_rest() {
     let mut world = World::new(64 << 20, 100 << 10);
     let value = large("web");
     for _ in 0..2 {
-        // Changed once: no message is there that adds it.
+        // Changed once: there is no message that adds it.
         let batch = world.batch(Some(&value), 0..1);
         world.write(&batch, Duration::ZERO);
     }
@@ -262,7 +262,7 @@ fn messages_that_are_made_count_against_a_turn() {
     world.write(&batch, Duration::ZERO);
     world.watch(Start::Latest);
     world.settle();
-    // Each object is another app's now: the message that says DELETED is made by the shard.
+    // Each object belongs to another app now: the shard makes the DELETED message.
     let batch = world.batch(Some(&large("db")), 0..OBJECTS);
     world.write(&batch, Duration::ZERO);
     let (before, mut most) = (world.feed.messages_made(), 0);

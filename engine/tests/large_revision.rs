@@ -1,5 +1,5 @@
-//! One revision of very many events for very many selectors: a turn stays short, memory stays what it was, and everybody is
-//! sent everything once, whoever comes and goes while the revision is being sorted.
+//! One revision of very many events for very many selectors: turns stay short, memory does not grow, and each watcher
+//! is sent everything once, whichever watches begin and end while the revision is being sorted.
 
 #[path = "framings/counted.rs"]
 mod counted;
@@ -77,7 +77,7 @@ impl World {
         let sockets = Sockets::default();
         let mut world = Self { publisher, feed, shard, sockets, maps, watchers: Vec::new() };
         for number in 0..WATCHERS {
-            // Each other class in another framing than that which messages are made in.
+            // Every second class in another framing than the one that messages are made in.
             let framing = if number.is_multiple_of(2) { &COUNTED } else { &BARE };
             let id = world.watch(&format!("app=web,tier!=n{}", number % CLASSES), framing, Start::Latest);
             world.watchers.push(id);
@@ -103,8 +103,8 @@ impl World {
         self.shard.subscribe(wish, Tick::ZERO)
     }
 
-    /// A revision in which the first objects become those of another app: DELETED to everybody, in messages that the shard
-    /// makes when it comes to them.
+    /// A revision in which the first objects become those of another app: DELETED to all watchers, in messages that the
+    /// shard makes when it reaches them.
     fn change(&mut self, revision: u64, objects: usize, app: &str) {
         let change = |number| Change { key: key(self.maps, number), value: Some(value(number, app)) };
         let changes = (0..objects).map(change).collect();
@@ -179,11 +179,11 @@ fn who_comes_and_goes_while_a_revision_is_sorted_has_everything_once() {
     let mut world = World::new();
     world.change(2, OBJECTS, "db");
     pause(&mut world);
-    // A class goes, and another one gets its number. It has what comes after the revision.
+    // A class is removed, and another one gets its number. It gets what comes after the revision.
     let gone: Vec<WatcherId> = world.watchers.iter().copied().step_by(CLASSES).collect();
     gone.iter().for_each(|&id| assert!(world.shard.forget(id).is_some()));
     let newcomer = world.watch("app=db", &COUNTED, Start::Latest);
-    // One of a class goes, and another one comes to it that wants all of the revision.
+    // One of a class ends, and another one begins that must get all of the revision.
     assert!(world.shard.forget(world.watchers[1]).is_some());
     let again = world.watch("app=web,tier!=n1", &BARE, Start::After(Revision::new(1)));
     world.settle();

@@ -1,4 +1,4 @@
-//! What a client gets that goes on after a revision of which it may have seen a part.
+//! What a client gets that resumes after a revision of which it may have seen a part.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use revcast_engine::{
 
 const MAPS: ResourceId = ResourceId::new(0);
 
-/// What a stream ends with.
+/// The end of a stream.
 const END: &[u8] = b"the end\n";
 
 #[derive(Default)]
@@ -114,7 +114,7 @@ fn a_revision_with_several_events_for_a_watch_comes_again() {
     world.commit(2, "a", &names(4), true);
     world.commit(3, "b", &names(3), true);
     world.commit(4, "a", &names(2), false);
-    // Of revision 2 the client may have seen any part; 3 means nothing to it.
+    // Of revision 2 the client may have seen any part; 3 does not concern it.
     assert_eq!(
         world.after(2, "a"),
         ["MODIFIED", "ADDED", "ADDED", "ADDED", "DELETED", "DELETED"],
@@ -143,7 +143,7 @@ fn of_a_revision_that_is_forgotten_in_part_nothing_is_skipped() {
     assert_eq!(world.after(5, "a").len(), 8, "the newest revision stays whole, however large");
 }
 
-/// A lease with a thousand keys, a prefix that is deleted: the ring grows for the moment, and holds all of it.
+/// A lease with a thousand keys, a prefix that is deleted: the ring grows temporarily, and holds all of it.
 #[test]
 fn a_revision_larger_than_the_ring_comes_whole_and_again() {
     let mut world = World::new(64);

@@ -7,14 +7,13 @@
 //! Loom runs each model once for every order of its steps (of those with at most [`PREEMPTIONS_MAX`] forced
 //! switches) and for every value that an atomic load may return under the C11 memory model.
 //!
-//! What is modelled is the ring's own protocol: the order of `head`, `oldest`, `forgotten`, `progress` and the
-//! slots. A slot itself is a lock under loom, where a served build has `arc-swap`, which loom cannot see into: the
-//! models take from arc-swap that a load gives one whole stored pointer, and that a load which sees a store sees
-//! what came before that store. A lock orders more than that; so orderings that only the slots would need are not
-//! proven here.
+//! What is modelled is the ring's own protocol: the order of `head`, `oldest`, `forgotten`, `progress` and the slots. A
+//! slot itself is a lock under loom; otherwise it is an `arc-swap` pointer, which loom cannot observe. The models
+//! assume that a load of arc-swap returns one whole stored pointer, and that a load which sees a store also sees what
+//! came before that store. A lock orders more than that, so orderings that only the slots need are not proven here.
 //!
-//! A model that cannot fail says nothing: each has a run against a copy of the ring with a flaw, which must fail,
-//! and the copy without a flaw passes them all.
+//! A model that cannot fail proves nothing: each is also run with a copy of the ring with a flaw, which must fail, and
+//! the copy without a flaw passes them all.
 #![cfg(loom)]
 
 #[path = "ring_loom/flawed.rs"]
@@ -32,8 +31,8 @@ use flawed::Flaw;
 /// The smallest ring there is.
 const SLOTS: usize = 2;
 
-/// How often one thread may be interrupted within one run. The flaws are found with two; the environment's
-/// `LOOM_MAX_PREEMPTIONS=20` explores all there is, in a minute or two.
+/// How often one thread may be interrupted within one run. The flaws are found with two; `LOOM_MAX_PREEMPTIONS=20` in
+/// the environment explores all orders, in a minute or two.
 const PREEMPTIONS_MAX: usize = 3;
 
 #[derive(Debug)]
@@ -51,18 +50,18 @@ impl Entry for Item {
     }
 }
 
-/// The writing end that a model is run against: the ring's, or a flawed one.
+/// The writing end of a model: the ring's, or a flawed one.
 trait Write: Send + 'static {
     fn stage(&mut self, entry: Item, keep: u64);
     fn publish(&mut self, revision: u64);
     fn forget_through(&mut self, revision: u64);
 
-    /// One revision with one entry, at the place that the models give it: revision r stands at r - 1.
+    /// One revision with one entry, at the position that the models assume: revision r is at r - 1.
     fn put(&mut self, revision: u64) {
         self.put_keeping(revision, u64::MAX);
     }
 
-    /// The same, and what stands at `keep` or after it stays.
+    /// The same, but entries at or after `keep` stay.
     fn put_keeping(&mut self, revision: u64, keep: u64) {
         self.stage(Item { position: revision - 1, revision }, keep);
         self.publish(revision);
@@ -179,7 +178,7 @@ fn whole_batches(mut writer: impl Write, reader: impl Read) {
     writing.join().expect("the writer ends");
 }
 
-/// An entry is not yet there, then there, then forgotten, and a reader never sees it go back.
+/// An entry is not yet there, then there, then forgotten, and a reader never sees this reversed.
 fn lapped_is_learnt(mut writer: impl Write, reader: impl Read) {
     let stage_of_life = |got: &Result<Arc<Item>, Missing>| match got {
         Err(Missing::NotYet) => 0,
@@ -199,12 +198,12 @@ fn lapped_is_learnt(mut writer: impl Write, reader: impl Read) {
     assert!(last.get(1).is_ok() && last.get(2).is_ok(), "the newest two are there");
 }
 
-/// Who reads the progress and then the head sees every entry up to that progress.
+/// A reader of the progress and then the head sees every entry up to that progress.
 fn progress_then_head(mut writer: impl Write, reader: impl Read) {
     let writing = thread::spawn(move || {
         writer.put(1);
         writer.put(2);
-        // A progress of the source without entries.
+        // Progress of the source without entries.
         writer.publish(7);
     });
     let progress = reader.progress();
@@ -216,7 +215,7 @@ fn progress_then_head(mut writer: impl Write, reader: impl Read) {
     writing.join().expect("the writer ends");
 }
 
-/// A start is where the first newer entry stands, or it is refused; nothing newer is skipped.
+/// A start is the position of the first newer entry, or it is refused; nothing newer is skipped.
 fn nothing_is_skipped(mut writer: impl Write, reader: impl Read) {
     writer.put(1);
     writer.put(2);
@@ -224,7 +223,7 @@ fn nothing_is_skipped(mut writer: impl Write, reader: impl Read) {
         writer.put(3);
         writer.put(4);
     });
-    // Revision 2 is the first one after 1, and stands at 1.
+    // Revision 2 is the first one after 1, and is at position 1.
     if let Ok(position) = reader.position_after(1) {
         assert_eq!(position, 1, "an entry newer than the start was skipped");
     }
@@ -247,7 +246,7 @@ fn nothing_is_skipped_by_compaction(mut writer: impl Write, reader: impl Read) {
     assert_eq!(reader.position_after(2), Ok(2));
 }
 
-/// A start that the progress covers is behind all entries of its own revision, if the progress is read first.
+/// A start that the progress covers is after all entries of its own revision, if the progress is read first.
 fn a_covered_start(mut writer: impl Write, reader: impl Read, progress_first: bool) {
     let writing = thread::spawn(move || {
         writer.put(1);
@@ -262,7 +261,7 @@ fn a_covered_start(mut writer: impl Write, reader: impl Read, progress_first: bo
     writing.join().expect("the writer ends");
 }
 
-/// Who misses an entry, or sees that the window begins behind it, can read that its revision is forgotten.
+/// A reader that misses an entry, or sees that the window begins after it, can read that its revision is forgotten.
 fn forgotten_comes_first(mut writer: impl Write, reader: impl Read) {
     writer.put(1);
     writer.put(2);
@@ -276,7 +275,7 @@ fn forgotten_comes_first(mut writer: impl Write, reader: impl Read) {
     assert_eq!((reader.oldest(), reader.forgotten()), (1, 1));
 }
 
-/// What is kept is there whenever it is asked for, however often the ring grows meanwhile.
+/// Kept entries are there whenever they are read, however often the ring grows meanwhile.
 fn kept_entries_stay(mut writer: impl Write, reader: impl Read) {
     writer.put(1);
     let writing = thread::spawn(move || (2..=5).for_each(|revision| writer.put_keeping(revision, 0)));
@@ -288,7 +287,7 @@ fn kept_entries_stay(mut writer: impl Write, reader: impl Read) {
     assert_eq!((reader.oldest(), reader.head(), reader.forgotten()), (0, 5, 0));
 }
 
-/// Who finds a revision's second entry alone can read that the first was there.
+/// A reader that finds only a revision's second entry can read that the first was there.
 fn torn_is_told(mut writer: impl Write, reader: impl Read) {
     writer.stage(Item { position: 0, revision: 1 }, 0);
     writer.stage(Item { position: 1, revision: 1 }, 0);
@@ -304,7 +303,8 @@ fn torn_is_told(mut writer: impl Write, reader: impl Read) {
     assert!(reader.is_torn(1) && !reader.is_torn(2));
 }
 
-/// Who looks for the first entry of a revision and asks afterwards whether it is torn has all of it, or knows that some went.
+/// A reader that searches the first entry of a revision and then checks whether it is torn has all of it, or knows that
+/// some is forgotten.
 fn a_whole_revision(mut writer: ring::Writer<Item>, reader: &ring::Reader<Item>, torn_last: bool) {
     Write::stage(&mut writer, Item { position: 0, revision: 1 }, 0);
     Write::stage(&mut writer, Item { position: 1, revision: 1 }, 0);

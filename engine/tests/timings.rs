@@ -1,4 +1,4 @@
-//! What a shard says of itself: how long rounds took, how far the slowest is behind, and why watches ended.
+//! A shard's own measurements: durations of rounds, lag of the slowest watcher, and why watches ended.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use revcast_engine::{
     Turn, WatcherId,
 };
 
-/// Takes everything, but nothing for one watcher, and nothing ever again for another.
+/// Takes everything, except nothing for one watcher, and nothing ever again for another.
 #[derive(Debug, Default)]
 struct Sink {
     full: Option<WatcherId>,

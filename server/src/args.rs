@@ -1,7 +1,7 @@
 //! The command line: which command, which options, and the help.
 //!
-//! It owns the shape of an invocation. It never judges a value: the rows of the table do, when
-//! [`Config`](crate::config::Config) is put together.
+//! It owns the syntax of an invocation. It never validates a value: the rows of the table do, when
+//! [`Config`](crate::config::Config) is built.
 
 mod completions;
 mod manual;
@@ -16,23 +16,23 @@ use crate::probe::Target;
 pub use completions::Shell;
 pub use manual::page;
 
-/// What to do. `revcast` alone is [`Command::Serve`].
+/// The command. `revcast` alone is [`Command::Serve`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Serve until SIGTERM.
     Serve(Flags),
-    /// Print the effective configuration and who set each value.
+    /// Print the effective configuration and the origin of each value.
     Config(Flags),
     /// Probe the machine and print each finding.
     Doctor {
-        /// What a server is to be given.
+        /// The options of the server that is to run.
         flags: Flags,
         /// One JSON object instead of lines.
         json: bool,
     },
     /// Ask a server whether it is ready.
     Probe(Target),
-    /// Print what a shell completes.
+    /// Print completions for a shell.
     Completions(Shell),
     /// Print the man page.
     Man,
@@ -42,11 +42,11 @@ pub enum Command {
     Help,
 }
 
-/// A command, as the help and the man page say it.
+/// A command, as in the help and the man page.
 #[derive(Debug)]
 struct Verb {
     name: &'static str,
-    /// What may stand behind it.
+    /// The argument that may follow it.
     argument: &'static str,
     says: &'static str,
 }
@@ -163,12 +163,12 @@ fn unknown_command(word: &str) -> ConfigError {
     ConfigError::unknown("command", &place, word, None, &COMMANDS.map(|verb| verb.name))
 }
 
-/// `lexopt`'s own refusals: only a value for an option that takes none gets here.
+/// `lexopt`'s own errors: only a value for an option that takes none can occur here.
 fn refused(error: lexopt::Error) -> ConfigError {
     ConfigError::at("command line", Wrong::new(error.to_string(), "see revcast --help"))
 }
 
-/// The help: at most 80 columns, and a screen or two.
+/// The help: at most 80 columns, and one or two screens.
 #[must_use]
 pub fn help() -> String {
     let mut text = String::from(

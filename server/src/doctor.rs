@@ -1,9 +1,8 @@
-//! Looks at the machine before anything starts, and says in one line each what is wrong and how to mend it.
+//! Checks the machine before anything starts, and reports each problem in one line with its remedy.
 //!
-//! It owns the questions ([`Facts`], gathered by [`probe`]) and the answers ([`judge`], which is pure); what lies outside the
-//! process has a file each (`access`, `port`, `folder`, `cluster`). It raises the
-//! soft limits of open files and locked memory to the hard ones, because every answer depends on them; it changes
-//! nothing else, and never ends the process.
+//! It owns the facts ([`Facts`], gathered by [`probe`]) and the findings ([`judge`], which is pure); checks outside the
+//! process have a file each (`access`, `port`, `folder`, `cluster`). It raises the soft limits of open files and locked
+//! memory to the hard ones, because every finding depends on them; it changes nothing else, and never ends the process.
 
 mod access;
 mod cgroup;
@@ -25,12 +24,12 @@ use finding::Findings;
 pub use finding::{Finding, Report, Verdict};
 pub use judge::judge;
 
-/// Entries of the ring that is tried; glommio's are larger, and fail the same way.
+/// Entries of the ring that is tried; glommio's are larger, and fail in the same way.
 const TRIED_ENTRIES: u32 = 8;
 /// `CAP_IPC_LOCK` in the mask of `/proc/self/status` (capabilities(7)).
 const CAP_IPC_LOCK: u32 = 14;
 
-/// Operations that the runtime submits, and those that glommio 0.9 looks for: without one it ends the process.
+/// Operations that the runtime submits, and those that glommio 0.9 checks for: without one it ends the process.
 const NEEDED: [(u8, &str); 24] = [
     (opcode::Nop::CODE, "nop"),
     (opcode::Readv::CODE, "readv"),
@@ -58,30 +57,30 @@ const NEEDED: [(u8, &str); 24] = [
     (opcode::Recv::CODE, "recv"),
 ];
 
-/// A resource limit; `None` is no limit.
+/// A resource limit; `None`: no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// What holds.
+    /// The current limit.
     pub soft: Option<u64>,
-    /// What it may be raised to.
+    /// The most that it may be raised to.
     pub hard: Option<u64>,
 }
 
-/// What came of trying to make a ring.
+/// The result of creating a ring.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ring {
-    /// There was one; these operations were missing.
+    /// It was created; these operations were missing.
     Made {
-        /// Names of the needed operations that this kernel has not.
+        /// Names of needed operations that this kernel does not have.
         missing: Vec<&'static str>,
     },
     /// `io_uring_setup` or `io_uring_enter` gave this errno.
     Refused(i32),
-    /// There was one, and `io_uring_register(PROBE)` gave this errno.
+    /// It was created, and `io_uring_register(PROBE)` gave this errno.
     Unprobed(i32),
 }
 
-/// What the machine is like. Every field is what a system call or a file under `/proc` or `/sys` said.
+/// Facts about the machine. Every field is the result of a system call or of a file under `/proc` or `/sys`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// `6.1.0-18-amd64`; empty when it is not known.
@@ -90,7 +89,7 @@ pub struct Facts {
     pub ring: Ring,
     /// `kernel.io_uring_disabled`; kernels before 6.6 have none.
     pub io_uring_disabled: Option<u32>,
-    /// Whether a seccomp filter holds for this process.
+    /// Whether a seccomp filter applies to this process.
     pub seccomp: bool,
     /// Bytes of locked memory.
     pub memlock: Limit,
@@ -110,14 +109,14 @@ pub struct Facts {
     pub somaxconn: Option<u64>,
 }
 
-/// Raises the soft limits of open files and locked memory, looks at the machine and judges it for `config`.
+/// Raises the soft limits of open files and locked memory, and checks the machine for `config`.
 #[must_use]
 pub fn probe(config: &Config) -> Report {
     judge(config, look())
 }
 
-/// The same, and then what lies outside: who may come in, the addresses, the data directory and etcd. Not for a server
-/// that starts: it finds these out by itself, and an etcd that is away does not keep it from serving later.
+/// The same, and then checks outside the process: access, addresses, the data directory and etcd. Not for a server that
+/// starts: it finds these out itself, and an unreachable etcd does not prevent it from serving later.
 #[must_use]
 pub fn examine(config: &Config) -> Report {
     let report = probe(config);
@@ -146,7 +145,7 @@ pub fn examine(config: &Config) -> Report {
 pub fn affinity() -> Vec<usize> {
     let listed: Vec<usize> = match sched_getaffinity(None) {
         Ok(set) => (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect(),
-        // A kernel of more CPUs than the set has bits.
+        // A kernel with more CPUs than the set has bits.
         Err(_) => (0..std::thread::available_parallelism().map_or(1, usize::from)).collect(),
     };
     if listed.is_empty() { vec![0] } else { listed }
@@ -174,11 +173,11 @@ fn look() -> Facts {
     }
 }
 
-/// Raises the soft limit to the hard one; where that is refused the old one holds.
+/// Raises the soft limit to the hard one; if that is refused the old one stays.
 fn raise(resource: Resource) -> Limit {
     let now = getrlimit(resource);
     if now.current != now.maximum {
-        // A refusal shows in what is read back.
+        // A refusal shows in the value that is read back.
         let _ = setrlimit(resource, Rlimit { current: now.maximum, maximum: now.maximum });
     }
     let now = getrlimit(resource);
@@ -191,7 +190,7 @@ fn try_ring() -> Ring {
         Ok(ring) => ring,
         Err(error) => return Ring::Refused(errno(error)),
     };
-    // Nothing is submitted, but asked for: a filter may know io_uring_setup and not io_uring_enter.
+    // Submits nothing, but makes the call: a filter may allow io_uring_setup and not io_uring_enter.
     if let Err(error) = ring.submit() {
         return Ring::Refused(errno(error));
     }
@@ -247,7 +246,7 @@ mod tests {
         let files = getrlimit(Resource::Nofile);
         assert_eq!(files.current, files.maximum, "the soft limit was raised");
         assert_eq!(report.facts.nofile, Limit { soft: files.current, hard: files.maximum });
-        // A ring that this test can make is one that the probe made.
+        // If this test can create a ring, the probe could.
         assert_eq!(IoUring::new(4).is_ok(), !matches!(report.facts.ring, Ring::Refused(_)));
         assert!(report.facts.memory_total.is_some_and(|bytes| bytes > 1 << 20));
         assert!(report.lines().iter().all(|line| !line.contains('\n')));

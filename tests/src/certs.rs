@@ -1,6 +1,6 @@
-//! Certificates for tests: a CA of their own, and whom it vouches for.
+//! Certificates for tests: a CA of their own, and the certificates that it signs.
 //!
-//! Everything is a PEM file, as servers and etcdctl read it, in a folder that the test gives and removes.
+//! Everything is a PEM file, as servers and etcdctl read it, in a folder that the test provides and removes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ pub struct Identity {
     pub key: PathBuf,
 }
 
-/// Who vouches.
+/// A certificate authority.
 #[derive(Debug)]
 pub struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
@@ -52,7 +52,7 @@ impl Authority {
         authority
     }
 
-    /// Its certificate, for those who trust it.
+    /// Its certificate.
     #[must_use]
     pub fn certificate(&self) -> PathBuf {
         self.folder.join(format!("{}.pem", self.name))
@@ -70,7 +70,7 @@ impl Authority {
     /// A server of these names and addresses.
     ///
     /// # Panics
-    /// When one is no name, or the folder cannot be written.
+    /// When one is not a name, or the folder cannot be written.
     #[must_use]
     pub fn server_named(&self, names: &[&str]) -> Identity {
         let names = names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
@@ -82,7 +82,7 @@ impl Authority {
         self.sign(&params, "server")
     }
 
-    /// A client. Where users are asked for their names, its common name is one.
+    /// A client. Where users are required, its common name is one.
     ///
     /// # Panics
     /// When the folder cannot be written.
@@ -102,7 +102,7 @@ impl Authority {
         self.sign(&params, common_name)
     }
 
-    /// What an etcd needs to speak TLS, and etcdctl to speak to it.
+    /// The files that an etcd needs for TLS, and etcdctl to connect to it.
     ///
     /// # Panics
     /// When the folder cannot be written.
@@ -111,7 +111,7 @@ impl Authority {
         Tls { ca: self.certificate(), server: self.server(), client: self.client("etcdctl") }
     }
 
-    /// Signs, and writes both files; a name that was used before gets the new ones in their place.
+    /// Signs, and writes both files; those of an earlier certificate with this name are replaced.
     fn sign(&self, params: &CertificateParams, name: &str) -> Identity {
         let key = KeyPair::generate().expect("a key");
         let signed = params.signed_by(&key, &self.issuer).expect("the CA signs");
@@ -133,7 +133,7 @@ fn params(common_name: &str, life: Duration) -> CertificateParams {
     params
 }
 
-/// In one step, as who renews a certificate should: a reader sees the old file or the new one.
+/// Atomically, as a renewal should: a reader sees the old file or the new one.
 fn write(path: &Path, text: &str) {
     let fresh = path.with_extension("fresh");
     fs::write(&fresh, text).and_then(|()| fs::rename(&fresh, path)).expect("the folder can be written");

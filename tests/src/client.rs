@@ -1,4 +1,4 @@
-//! A plain HTTP/1.1 client for tests: it shows what came over the wire, and hides nothing.
+//! A plain HTTP/1.1 client for tests: it returns what was received, unchanged.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -21,7 +21,7 @@ pub struct Client {
 /// A whole reply.
 #[derive(Clone, Debug, Default)]
 pub struct Response {
-    /// The code; 0 when nobody answered.
+    /// The code; 0 without a reply.
     pub status: u16,
     /// Names in lower case.
     pub headers: Vec<(String, String)>,
@@ -42,7 +42,7 @@ impl Response {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// The body as JSON; null when it is none.
+    /// The body as JSON; null if it is not JSON.
     #[must_use]
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or(Value::Null)
@@ -71,7 +71,7 @@ impl Client {
     /// A connection of its own.
     ///
     /// # Errors
-    /// Nobody listens.
+    /// Nothing listens there.
     pub fn connect(&self) -> std::io::Result<Connection> {
         let stream = TcpStream::connect(&self.address)?;
         stream.set_nodelay(true)?;
@@ -83,7 +83,7 @@ impl Client {
         Ok(Connection { reader: BufReader::new(stream) })
     }
 
-    /// One request on a connection of its own; an empty [`Response`] when that fails.
+    /// One request on a separate connection; an empty [`Response`] when that fails.
     #[must_use]
     pub fn request(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Response {
         let exchange = || self.connect()?.request(method, path, headers, body);
@@ -99,7 +99,7 @@ impl Client {
     /// The newest revision of the store.
     ///
     /// # Panics
-    /// When it does not answer, or with none.
+    /// When it does not answer, or has none.
     #[must_use]
     pub fn newest(&self) -> u64 {
         let list = self.get("/api/v1/namespaces/nobody/secrets").json();
@@ -123,7 +123,7 @@ impl Client {
     /// Begins a watch.
     ///
     /// # Errors
-    /// Nobody listens, or the reply is not a stream.
+    /// Nothing listens there, or the reply is not a stream.
     pub fn watch(&self, path: &str) -> std::io::Result<Watch> {
         self.watch_as(path, &[])
     }
@@ -147,7 +147,7 @@ impl Connection {
     /// One request and its reply.
     ///
     /// # Errors
-    /// The connection broke, or what came is no HTTP.
+    /// The connection broke, or the reply is not HTTP.
     pub fn request(
         &mut self,
         method: &str,
@@ -155,7 +155,7 @@ impl Connection {
         headers: &[(&str, &str)],
         body: &[u8],
     ) -> std::io::Result<Response> {
-        // Who refuses a long body may answer, and close, before all of it is sent.
+        // A server that refuses a long body may answer, and close, before all of it is sent.
         let written = self.write_request(method, path, headers, body);
         self.read_response(method != "HEAD").map_err(|error| written.err().unwrap_or(error))
     }
@@ -163,7 +163,7 @@ impl Connection {
     /// The reply to a request which was written already; `with_body` unless that was HEAD.
     ///
     /// # Errors
-    /// The connection broke, or what came is no HTTP.
+    /// The connection broke, or the reply is not HTTP.
     pub fn read_response(&mut self, with_body: bool) -> std::io::Result<Response> {
         let (status, headers) = self.read_head()?;
         let mut reply = Response { status, headers, body: Vec::new() };
@@ -206,7 +206,7 @@ impl Connection {
         Ok(Watch { connection: self, headers, pending: Vec::new(), over: false })
     }
 
-    /// Bytes as they are.
+    /// Sends bytes unchanged.
     ///
     /// # Errors
     /// The connection broke.
@@ -224,7 +224,7 @@ impl Connection {
         Ok(bytes)
     }
 
-    /// Whether nothing comes, not even the end, for this long.
+    /// Whether nothing arrives, not even the end, for this long.
     ///
     /// # Errors
     /// The connection broke.
@@ -239,13 +239,13 @@ impl Connection {
         }
     }
 
-    /// The socket, for what this client does not do.
+    /// The socket, for what this client cannot do.
     #[must_use]
     pub fn socket(&self) -> &TcpStream {
         self.reader.get_ref().socket()
     }
 
-    /// The stream, for who speaks TLS with it by hand. What was read ahead stays behind.
+    /// The stream, for tests that use it directly. Bytes that were read ahead are lost.
     pub fn stream(&mut self) -> &mut Stream {
         self.reader.get_mut()
     }
@@ -325,7 +325,7 @@ impl Watch {
         &self.headers
     }
 
-    /// The next chunk, as the server cut it; `None` for the last. Not to be mixed with what reads lines.
+    /// The next chunk, as the server sent it; `None` for the last. Must not be mixed with methods that read lines.
     ///
     /// # Errors
     /// As [`Watch::next_line`].
@@ -334,7 +334,7 @@ impl Watch {
         chunk.map(|chunk| String::from_utf8(chunk).map_err(std::io::Error::other)).transpose()
     }
 
-    /// Whether no event comes, and not the end, for this long.
+    /// Whether no event arrives, nor the end, for this long.
     ///
     /// # Panics
     /// When the stream breaks.
@@ -350,10 +350,10 @@ impl Watch {
         (0..count).map(|_| self.next_event()).collect()
     }
 
-    /// The next line, as it came but for heartbeats before it; `None` at the end of the stream.
+    /// The next line, unchanged, without heartbeats before it; `None` at the end of the stream.
     ///
     /// # Errors
-    /// The connection broke before the last chunk, or nothing came for half a minute.
+    /// The connection broke before the last chunk, or nothing arrived for half a minute.
     pub fn next_line(&mut self) -> std::io::Result<Option<String>> {
         loop {
             if let Some(end) = self.pending.iter().position(|byte| *byte == b'\n') {
@@ -376,7 +376,7 @@ impl Watch {
     /// The next event as (type, object).
     ///
     /// # Panics
-    /// When the stream breaks, ends, or says something that is no event.
+    /// When the stream breaks, ends, or sends something that is not an event.
     pub fn next_event(&mut self) -> (String, Value) {
         let line = self.next_line().expect("the stream goes on").expect("an event, not the end");
         let mut event: Value = serde_json::from_str(&line).expect("JSON");
@@ -398,7 +398,7 @@ impl Watch {
         events
     }
 
-    /// The connection under the stream, for who sends more on it.
+    /// The connection under the stream, for sending more on it.
     pub const fn connection(&mut self) -> &mut Connection {
         &mut self.connection
     }

@@ -1,8 +1,8 @@
 //! Real etcds for tests: processes on free ports of the loopback, with data of their own, that can be killed, paused,
-//! restored and swapped; and etcdctl, to say what is true past any cache.
+//! restored and swapped; and etcdctl, to read the true state without any cache.
 //!
-//! It never simulates etcd, and never installs it (`cargo xtask etcd` does). What runs ends with its owner. An etcd
-//! that is there while a test panics leaves its log, and says where.
+//! It never simulates etcd, and never installs it (`cargo xtask etcd` does). Processes end with their owner. An etcd
+//! that exists while a test panics leaves its log, and prints its path.
 
 mod auth;
 mod cluster;
@@ -26,10 +26,10 @@ pub use self::options::{Options, Tls};
 pub use self::record::{Change, Entry, Record};
 pub use self::release::Release;
 
-/// Which id a restored cluster has.
+/// The id of a restored cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Token {
-    /// The one that it had: only the revision tells that something happened.
+    /// The old one: only the revision shows that something happened.
     Same,
     /// Another one.
     Other,
@@ -61,13 +61,13 @@ impl Etcd {
         self.0.address(0)
     }
 
-    /// Which etcd it is.
+    /// Its release.
     #[must_use]
     pub const fn release(&self) -> Release {
         self.0.release()
     }
 
-    /// Gives commands to it.
+    /// A control for it.
     #[must_use]
     pub fn control(&self) -> Control {
         self.0.control()
@@ -82,7 +82,7 @@ impl Etcd {
         self.0.pid(0)
     }
 
-    /// Whether it runs, if only paused.
+    /// Whether it runs, even if paused.
     #[must_use]
     pub fn is_running(&self) -> bool {
         self.0.is_running(0)
@@ -97,13 +97,13 @@ impl Etcd {
         self.0.ask(0, "/metrics").expect("etcd tells its metrics")
     }
 
-    /// One of them; nothing when it does not answer or has none of this name.
+    /// A metric; `None` when it does not answer or has none of this name.
     #[must_use]
     pub fn metric(&self, name: &str) -> Option<f64> {
         self.0.metric(0, name)
     }
 
-    /// A folder that is removed with it, for snapshots and such things.
+    /// A folder that is removed with it, for snapshots.
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.0.folder()
@@ -117,7 +117,7 @@ impl Etcd {
         self.0.kill(0);
     }
 
-    /// Ends it in order. Its data stay.
+    /// Stops it gracefully. Its data stay.
     ///
     /// # Panics
     /// When it does not run, or does not end.
@@ -125,7 +125,7 @@ impl Etcd {
         self.0.stop(0);
     }
 
-    /// Starts it on the same ports and data, after ending it in order if it runs.
+    /// Starts it on the same ports and data, after stopping it gracefully if it runs.
     ///
     /// # Panics
     /// When it does not start.
@@ -133,7 +133,7 @@ impl Etcd {
         self.0.restart(0);
     }
 
-    /// Stops its clock: it keeps its connections and answers nobody.
+    /// Freezes it: it keeps its connections and answers nothing.
     ///
     /// # Panics
     /// When it does not run.
@@ -141,7 +141,7 @@ impl Etcd {
         self.0.pause(0);
     }
 
-    /// Lets it go on.
+    /// Lets it continue.
     ///
     /// # Panics
     /// When it does not run.
@@ -149,7 +149,7 @@ impl Etcd {
         self.0.resume(0);
     }
 
-    /// Puts another store in its place, on the same ports: empty, with another cluster id.
+    /// Replaces it by another store on the same ports: empty, with another cluster id.
     ///
     /// # Panics
     /// When it does not start.
@@ -157,7 +157,7 @@ impl Etcd {
         self.0.swap();
     }
 
-    /// Goes back to a snapshot.
+    /// Restores a snapshot.
     ///
     /// # Panics
     /// When that cannot be done.

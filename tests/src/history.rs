@@ -1,12 +1,12 @@
-//! Whether watchers were told what etcd's log says: the guarantees of a watch, as rules over what was recorded.
+//! Checks that watchers received what etcd's log contains: the guarantees of a watch, as rules over what was recorded.
 //!
-//! Pure: a log of each epoch (`log`), what each watcher received, and [`check`], which names every breach. An epoch is one
-//! life of the store; a restore or another cluster in its place begins the next one, whose revisions mean something
-//! else. The log comes from etcd itself, past any cache.
+//! Pure: a log of each epoch (`log`), what each watcher received, and [`check`], which returns every violation. An
+//! epoch is a continuous history of the store; a restore or another cluster in its place begins the next one, whose
+//! revisions have another meaning. The log comes from etcd itself, without any cache.
 //!
-//! The initial events of a watch (`sendInitialEvents`, or a watch from 0) are a list: record them as [`Seen::List`] with
-//! the revision of the bookmark that ends them. Values are compared as bytes, so whoever records brings both sides to
-//! one form first ([`Log::with_values`]): a server adds to an object what is not in the store.
+//! The initial events of a watch (`sendInitialEvents`, or a watch from 0) are a list: record them as [`Seen::List`]
+//! with the revision of the bookmark that ends them. Values are compared as bytes, so the recorder converts both sides
+//! to one form first ([`Log::with_values`]): a server adds members that are not in the store.
 
 mod log;
 mod rules;
@@ -17,28 +17,29 @@ use std::fmt;
 
 pub use self::log::Log;
 
-/// What a rule is about.
+/// The rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rule {
-    /// Only what matches is sent.
+    /// Only matching events are sent.
     Filter,
-    /// What is sent is what etcd has: the change, its kind, its value; and no list is of a revision to come.
+    /// Events are equal to etcd's: the change, its kind, its value; and no list has a future revision.
     Faithful,
     /// Revisions do not go back.
     Ordered,
     /// Nothing is sent twice.
     Unique,
-    /// Nothing is missing up to the last proof: a bookmark, a newer event, what the test says must have been reached.
+    /// Nothing is missing up to the last proof: a bookmark, a newer event, or a revision that the test says must have
+    /// been reached.
     Reliable,
     /// The events of a revision come together.
     Atomic,
-    /// Before a bookmark comes every event up to it.
+    /// Every event up to a bookmark comes before it.
     Bookmarkable,
-    /// A resume goes on without a gap or a repeat, and only in the epoch that it knows.
+    /// A resume continues without a gap or a repeat, and only in the epoch that it knows.
     Resumable,
 }
 
-/// What an event says that happened.
+/// What an event says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// It matches now, and did not.
@@ -49,7 +50,7 @@ pub enum Kind {
     Deleted,
 }
 
-/// An object as it was shown.
+/// An object as it was received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Object {
     /// The store's key.
@@ -65,13 +66,14 @@ pub struct Object {
 pub enum End {
     /// With an error of status 410: list again.
     Expired,
-    /// In order.
+    /// Gracefully.
     Clean,
-    /// The connection broke. It may have broken inside a revision; who then resumes from that one loses the rest of it.
+    /// The connection broke. It may have broken inside a revision; a watcher that resumes from that one loses the rest
+    /// of it.
     Cut,
 }
 
-/// One thing that a watcher did or received, in the order of its own time.
+/// One action of a watcher, or one thing that it received, in its own order of time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen {
     /// It listed, and watches from there.
@@ -81,7 +83,7 @@ pub enum Seen {
         /// In any order.
         objects: Vec<Object>,
     },
-    /// It watches again from a revision that it knows.
+    /// It watches again from a known revision.
     Resume(u64),
     /// It was sent an event.
     Event(Kind, Object),
@@ -94,20 +96,20 @@ pub enum Seen {
 /// What a watcher received in one epoch: it begins with a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// An index into the logs.
+    /// The index of the log.
     pub epoch: usize,
     /// In order.
     pub seen: Vec<Seen>,
-    /// It was waited for until it must have had everything up to here.
+    /// The test waited until it must have had everything up to here.
     pub reached: Option<u64>,
 }
 
-/// What belongs to a watcher: a predicate over a key and its value.
+/// The scope of a watcher: a predicate over a key and its value.
 pub type Wants = dyn Fn(&str, &[u8]) -> bool;
 
 /// A watcher and all that it received.
 pub struct Watcher<'a> {
-    /// As breaches name it.
+    /// As in violations.
     pub name: String,
     /// Its scope and its selector.
     pub wants: &'a Wants,
@@ -115,25 +117,25 @@ pub struct Watcher<'a> {
     pub segments: Vec<Segment>,
 }
 
-/// A rule that was broken.
+/// A violation of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Whose.
+    /// The watcher.
     pub watcher: String,
-    /// Where.
+    /// The epoch.
     pub epoch: usize,
-    /// Which.
+    /// The rule.
     pub rule: Rule,
-    /// Of the event, the list, the bookmark or the resume that breaks it.
+    /// The revision of the event, the list, the bookmark or the resume that violates it.
     pub revision: u64,
-    /// How.
+    /// A description.
     pub says: String,
 }
 
-/// Every rule that was broken, watcher by watcher.
+/// Every violation, watcher by watcher.
 ///
 /// # Panics
-/// When a segment is of no epoch, or its order is one that no watcher can see: an event before a list, or behind an end.
+/// When a segment has no epoch, or an impossible order: an event before a list, or after an end.
 #[must_use]
 pub fn check(logs: &[Log], watchers: &[Watcher<'_>]) -> Vec<Violation> {
     watchers.iter().flat_map(|watcher| rules::judge(logs, watcher)).collect()

@@ -1,5 +1,5 @@
-//! What the tests share: a simulator of the engine with an oracle; real servers with a plain client, real etcds for
-//! them, and a proxy to come between; and rules over what watchers received.
+//! What the tests share: a simulator of the engine with an oracle; real servers with a plain client, real etcds, and a
+//! proxy between them; and rules over what watchers received.
 pub mod certs;
 pub mod client;
 pub mod etcd;

@@ -1,8 +1,8 @@
-//! What goes on while a test breaks something: objects that change (`objects`), who writes them (`writer`), watchers
-//! that resume and list again (`watchers`), who reads what he wrote (`reader`), and etcd's log of it all (`recorder`).
+//! The load while a test breaks something: objects that change (`objects`), a writer (`writer`), watchers that resume
+//! and list again (`watchers`), a reader of its own writes (`reader`), and etcd's log (`recorder`).
 //!
-//! It never breaks anything and judges no history: it only notes what it was told. Everything is drawn from one seed;
-//! what threads and the network do between is not.
+//! It never breaks anything and checks no history: it only records. Everything is drawn from one seed, except the
+//! timing of threads and the network.
 
 pub mod exchange;
 pub mod objects;
@@ -17,14 +17,14 @@ pub mod writer;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// What all who take part share.
+/// State shared by all participants.
 #[derive(Debug, Default)]
 pub struct Stage {
-    /// Of the servers, `127.0.0.1:PORT`.
+    /// Addresses of the servers, `127.0.0.1:PORT`.
     addresses: RwLock<Vec<String>>,
-    /// Held by who writes; taken away while the store is swapped under them.
+    /// Held by writers; taken away while the store is swapped.
     pen: RwLock<()>,
-    /// How often the store lost its line of revisions. An index into the logs.
+    /// How often the store lost its history. An index into the logs.
     epoch: AtomicU64,
     over: AtomicBool,
     problems: Mutex<Vec<String>>,
@@ -37,7 +37,7 @@ impl Stage {
         Self { addresses: RwLock::new(addresses), ..Self::default() }
     }
 
-    /// Servers have other addresses from now on.
+    /// Changes the addresses of the servers.
     pub fn move_to(&self, addresses: Vec<String>) {
         *self.addresses.write().unwrap_or_else(PoisonError::into_inner) = addresses;
     }
@@ -54,39 +54,39 @@ impl Stage {
         self.pen.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Nobody writes while it is held.
+    /// No writer runs while it is held.
     pub fn hold_pens(&self) -> RwLockWriteGuard<'_, ()> {
         self.pen.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Which line of revisions the store has.
+    /// The current epoch.
     #[must_use]
     pub fn epoch(&self) -> usize {
         usize::try_from(self.epoch.load(Ordering::SeqCst)).expect("few epochs")
     }
 
-    /// The store begins another one.
+    /// The store begins another epoch.
     pub fn begin_epoch(&self) {
         self.epoch.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Everybody ends.
+    /// Ends all participants.
     pub fn end(&self) {
         self.over.store(true, Ordering::SeqCst);
     }
 
-    /// Whether everybody ends.
+    /// Whether all participants are to end.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.over.load(Ordering::SeqCst)
     }
 
-    /// Notes what must not be.
+    /// Records a fault.
     pub fn complain(&self, problem: String) {
         self.problems().push(problem);
     }
 
-    /// What was complained of.
+    /// The recorded faults.
     pub fn problems(&self) -> MutexGuard<'_, Vec<String>> {
         self.problems.lock().unwrap_or_else(PoisonError::into_inner)
     }

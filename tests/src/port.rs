@@ -1,8 +1,9 @@
-//! Ports of the loopback that a test may listen on again and again: after a kill, after a cut.
+//! Ports of the loopback that a test may listen on repeatedly: after a kill, after a cut.
 //!
-//! They lie outside the range that the system hands out to clients. Otherwise a client that keeps connecting to a port
-//! where nobody listens may be given that very port, meet itself there, and keep its owner from coming back. A port is
-//! claimed, by an abstract socket's name, as long as its [`Port`] lives: the system frees it whatever ends the process.
+//! They are outside the range that the system assigns to clients. Otherwise a client that keeps connecting to a port
+//! without a listener may be assigned that port, connect to itself, and keep its owner from coming back. A port is
+//! claimed, by an abstract socket's name, as long as its [`Port`] lives: the system releases it however the process
+//! ends.
 
 use std::net::TcpListener;
 use std::os::linux::net::SocketAddrExt;
@@ -10,19 +11,19 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Fewer than this are no range to choose from.
+/// With fewer than this there is too little to choose from.
 const WIDTH_MIN: u16 = 2_000;
 
 /// A port that no other test has.
 #[derive(Debug)]
 pub struct Port {
     number: u16,
-    /// Holds the name; nobody connects to it.
+    /// Holds the name; nothing connects to it.
     _claim: UnixListener,
 }
 
 impl Port {
-    /// One that nobody listens on.
+    /// A port without a listener.
     ///
     /// # Panics
     /// When there is none.
@@ -39,7 +40,7 @@ impl Port {
         free.next().unwrap_or_else(|| panic!("no free port in {width} from {first} on 127.0.0.1"))
     }
 
-    /// This one; nothing when another test has it, or somebody listens there.
+    /// This port; `None` when another test has it, or something listens there.
     #[must_use]
     pub fn claim(number: u16) -> Option<Self> {
         let name = SocketAddr::from_abstract_name(format!("revcast-test-port-{number}")).ok()?;
@@ -62,7 +63,7 @@ fn range() -> (u16, u16) {
     choose(words.next().unwrap_or(32_768), words.next().unwrap_or(60_999))
 }
 
-/// Ports below what clients get, else above it; when clients get everything, what is usual.
+/// Ports below those of clients, otherwise above them; when clients get all, the usual range.
 const fn choose(low: u16, high: u16) -> (u16, u16) {
     const FIRST: u16 = 10_000;
     if low >= FIRST + WIDTH_MIN {

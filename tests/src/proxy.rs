@@ -1,8 +1,8 @@
-//! A TCP proxy that a test puts between two processes, to break what is between them.
+//! A TCP proxy that a test puts between two processes, to break their connections.
 //!
-//! It forwards bytes and knows nothing of them. It has one thread that accepts and two a connection, with a limit, and
-//! all of them end when it is dropped. What it cannot do: lose the bytes that a system has acknowledged, or keep a
-//! system from acknowledging; a black hole is one for who waits for an answer.
+//! It forwards bytes without looking at them. It has one thread that accepts and two per connection, with a limit, and
+//! all of them end when it is dropped. It cannot lose bytes that a system has acknowledged, or keep a system from
+//! acknowledging; to a client that waits for a reply a black hole looks the same.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -13,19 +13,19 @@ use std::time::{Duration, Instant};
 
 use crate::port::Port;
 
-/// One more is closed as soon as it is accepted.
+/// A connection beyond this limit is closed as soon as it is accepted.
 const CONNECTIONS_MAX: usize = 64;
 const CHUNK: usize = 64 * 1024;
 const STACK: usize = 256 * 1024;
 /// How long the other side may take to accept.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A proxy that runs. Whole at first.
+/// A running proxy. Forwards at first.
 #[derive(Debug)]
 pub struct Proxy {
     port: Port,
     shared: Arc<Shared>,
-    /// The thread that accepts; none while it is cut.
+    /// The thread that accepts; `None` while it is cut.
     acceptor: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -41,7 +41,7 @@ enum Mode {
 struct Shared {
     upstream: SocketAddr,
     state: Mutex<State>,
-    /// Told of every change of mode.
+    /// Notified of every change of mode.
     changed: Condvar,
     accepted: AtomicU64,
     bytes_up: AtomicU64,
@@ -52,7 +52,7 @@ struct Shared {
 struct State {
     mode: Mode,
     delay: Duration,
-    /// How often it was cut. What was accepted before the last time ends.
+    /// How often it was cut. Connections accepted before the last cut end.
     cuts: u64,
     connections: Vec<Connection>,
     threads: Vec<JoinHandle<()>>,
@@ -65,7 +65,7 @@ struct Connection {
     id: u64,
     /// The client's, then the one to the other side.
     sockets: Vec<TcpStream>,
-    /// Directions that still flow.
+    /// Directions that are still open.
     open: u8,
 }
 
@@ -121,7 +121,7 @@ impl Proxy {
         assert!(self.close(), "the proxy's acceptor panicked: see above");
     }
 
-    /// A black hole: new connections are accepted, and nothing is forwarded, neither way.
+    /// A black hole: new connections are accepted, and nothing is forwarded in either direction.
     ///
     /// # Panics
     /// When its port is taken, after a cut.
@@ -129,7 +129,7 @@ impl Proxy {
         self.open(Mode::Hung);
     }
 
-    /// Forwards again: what was held back first.
+    /// Forwards again, beginning with the held bytes.
     ///
     /// # Panics
     /// When its port is taken, after a cut.
@@ -137,7 +137,7 @@ impl Proxy {
         self.open(Mode::Whole);
     }
 
-    /// Holds what comes back for so long, each way, and for not more than twice as long.
+    /// Delays replies by this time, and at most twice that.
     pub fn delay(&self, time: Duration) {
         self.shared.lock().delay = time;
         self.shared.changed.notify_all();
@@ -167,7 +167,7 @@ impl Proxy {
         self.shared.bytes_down.load(Ordering::Relaxed)
     }
 
-    /// Says whether all went well.
+    /// Returns whether all went well.
     fn close(&self) -> bool {
         let mut acceptor = lock(&self.acceptor);
         {
@@ -181,7 +181,7 @@ impl Proxy {
         }
         self.shared.changed.notify_all();
         let Some(thread) = acceptor.take() else { return true };
-        // It waits for somebody to come; then it sees that it was cut.
+        // It waits for a connection; then it sees that it was cut.
         let _ = TcpStream::connect(self.address());
         thread.join().is_ok()
     }
@@ -229,7 +229,7 @@ impl Shared {
                 return;
             }
             let Ok((client, _)) = accepted else {
-                // The client went away again, or there are no descriptors for the moment.
+                // The client disconnected again, or there are no descriptors for the moment.
                 drop(state);
                 std::thread::sleep(Duration::from_millis(1));
                 continue;
@@ -248,7 +248,7 @@ impl Shared {
         }
     }
 
-    /// A connection's life: first the other side is connected to, then both directions flow.
+    /// A connection: first the other side is connected to, then both directions are forwarded.
     fn carry(self: Arc<Self>, id: u64, cuts: u64, client: TcpStream) {
         let flows = self.wait(cuts, Duration::ZERO);
         let upstream = if flows { TcpStream::connect_timeout(&self.upstream, PATIENCE).ok() } else { None };
@@ -298,7 +298,7 @@ impl Shared {
             }
             (pump.counter)(self).fetch_add(length as u64, Ordering::Relaxed);
         };
-        // Who sends nothing more may still be answered. Any of them may be closed already.
+        // A client that has sent everything may still be answered. Any of them may be closed already.
         if in_order {
             let _ = pump.to.shutdown(Shutdown::Write);
         } else {
@@ -314,7 +314,7 @@ impl Shared {
         }
     }
 
-    /// Waits for so long, and then until bytes may flow. Says whether they may: not after a cut.
+    /// Waits for this time, and then until bytes may be forwarded. Returns whether they may: not after a cut.
     fn wait(&self, cuts: u64, delay: Duration) -> bool {
         let until = Instant::now() + delay;
         let mut state = self.lock();
@@ -355,7 +355,7 @@ mod tests {
     const QUIET: Duration = Duration::from_millis(150);
     const PATIENCE: Duration = Duration::from_secs(10);
 
-    /// Sends back what comes, on every connection, as long as the process lives.
+    /// Echoes on every connection, as long as the process lives.
     fn echo() -> String {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("bound").to_string();
@@ -398,9 +398,9 @@ mod tests {
         let mut stream = connect(&proxy);
         assert_eq!(say(&mut stream, b"hello"), b"hello");
         assert_eq!((proxy.accepted(), proxy.open_now()), (1, 1));
-        // What was written is counted, just afterwards.
+        // Written bytes are counted just afterwards.
         eventually(|| (proxy.bytes_up(), proxy.bytes_down()) == (5, 5));
-        // The end of one direction is passed on, and the other one flows until its own.
+        // The end of one direction is passed on, and the other one continues until its own.
         let sent: Vec<u8> = (0..=255).cycle().take(5_000_000).collect();
         let mut writer = stream.try_clone().expect("a copy");
         let text = sent.clone();
@@ -458,7 +458,7 @@ mod tests {
             assert_eq!(&back, b"held");
         }
         eventually(|| proxy.bytes_up() == 9);
-        // What hangs is cut, too.
+        // A hanging connection is cut, too.
         proxy.hang();
         old.write_all(b"lost").expect("it is accepted");
         proxy.cut();
@@ -476,14 +476,14 @@ mod tests {
         say(&mut stream, b"b");
         assert!(began.elapsed() >= QUIET * 2, "once each way: {:?}", began.elapsed());
         proxy.delay(Duration::ZERO);
-        // A busy machine is slow at times, a delay each time.
+        // A busy machine is slow at times, by one delay each time.
         let at_once = |_| {
             let began = Instant::now();
             say(&mut stream, b"c");
             began.elapsed() < QUIET
         };
         assert!((0..20).any(at_once), "still delayed");
-        // A delay does not outlive a cut.
+        // A cut ends a delay.
         proxy.delay(PATIENCE * 10);
         stream.write_all(b"d").expect("it is accepted");
         let began = Instant::now();

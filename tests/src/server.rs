@@ -1,7 +1,7 @@
-//! A real server in a process of its own: built, started on free ports, stopped by its id.
+//! A real server in a separate process: built, started on free ports, stopped by its id.
 //!
-//! The same tests run on every store: `REVCAST_TEST_STORE` is `embedded` (or unset), `etcd-3.4` or `etcd-3.5`. With etcd,
-//! each server that is told nothing else has one of its own.
+//! The same tests run on every store: `REVCAST_TEST_STORE` is `embedded` (or unset), `etcd-3.4` or `etcd-3.5`. With
+//! etcd, each server has one of its own, unless its options name another.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -16,7 +16,7 @@ use crate::client::Client;
 use crate::etcd::{Etcd, Options, Release};
 use crate::tls::Trust;
 
-/// What requests of tests call the server, where it is not their question.
+/// The `Host` of test requests, unless the test is about it.
 const HOSTS: &str = "a,g,h,t,test";
 
 /// The binary under test: `REVCAST_BIN`, or one that cargo builds now.
@@ -47,8 +47,8 @@ pub fn binary() -> &'static PathBuf {
     })
 }
 
-/// A command that starts the binary, without what was said to the tests: it refuses `REVCAST_` variables that it does not
-/// know.
+/// A command that starts the binary, without the variables of the tests: it refuses `REVCAST_` variables that it does
+/// not know.
 pub fn command() -> Command {
     let mut command = Command::new(binary());
     without_ours(&mut command);
@@ -61,10 +61,10 @@ fn without_ours(command: &mut Command) {
     }
 }
 
-/// What keeps the objects.
+/// The store of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Store {
-    /// The server's own, in memory when nothing else is said.
+    /// The server's own, in memory by default.
     Embedded,
     /// A real etcd.
     Etcd(Release),
@@ -74,7 +74,7 @@ impl Store {
     /// The one that `REVCAST_TEST_STORE` names.
     ///
     /// # Panics
-    /// When it names none.
+    /// When it names none of them.
     #[must_use]
     pub fn chosen() -> Self {
         let name = std::env::var_os("REVCAST_TEST_STORE").unwrap_or_default();
@@ -93,31 +93,31 @@ impl Store {
     }
 }
 
-/// Whether a test that is about the embedded store may run. Where it may not, it says so, past what captures the output
-/// of tests: begin such a test with `if !embedded_only("why") { return }`.
+/// Whether a test about the embedded store may run. If not, prints a notice that the test harness does not capture:
+/// begin such a test with `if !embedded_only("why") { return }`.
 #[must_use]
 pub fn embedded_only(why: &str) -> bool {
     let Store::Etcd(release) = Store::chosen() else { return true };
     let thread = std::thread::current();
     let test = thread.name().unwrap_or("a test");
-    // Whoever reads our words may have gone away.
+    // The reader of our output may have ended.
     let _ = writeln!(std::io::stderr(), "!!! SKIPPED on etcd {}: {test}: {why}", release.text());
     false
 }
 
-/// A server that runs. Killed when it goes out of scope.
+/// A running server. Killed when it is dropped.
 #[derive(Debug)]
 pub struct Server {
     child: Child,
-    /// Its own store, if that is a process. After the server itself: so it ends later.
+    /// Its own store, if that is a process. After the server itself, so that it ends later.
     etcd: Option<Etcd>,
     /// `127.0.0.1:PORT`.
     pub address: String,
-    /// The operators' address.
+    /// The admin address.
     pub admin: String,
-    /// Whom its clients believe, when they speak TLS to it.
+    /// The authority that its clients trust, if they use TLS.
     trust: Option<Trust>,
-    /// What it printed at start.
+    /// Its output at the start.
     pub greeting: Vec<String>,
 }
 
@@ -141,7 +141,7 @@ impl Server {
         Self::start_with(shell, options)
     }
 
-    /// As [`Server::start`], by a command of the test's own, which was given no argument yet.
+    /// As [`Server::start`], with a command of the test, without arguments yet.
     ///
     /// # Panics
     /// When it does not start.
@@ -149,7 +149,7 @@ impl Server {
         Self::start_with(command, options)
     }
 
-    /// As [`Server::start`], for clients that speak TLS and believe `trust`; the options name its certificate.
+    /// As [`Server::start`], for clients that use TLS and trust `trust`; the options name its certificate.
     ///
     /// # Panics
     /// When it does not start.
@@ -160,7 +160,7 @@ impl Server {
         server
     }
 
-    /// As [`Server::start`], without waiting until it serves: perhaps it never does.
+    /// As [`Server::start`], without waiting until it serves: it may never do so.
     ///
     /// # Panics
     /// When it does not start.
@@ -232,7 +232,7 @@ impl Server {
         }
     }
 
-    /// A client of its operators' side.
+    /// A client of its admin address.
     #[must_use]
     pub fn admin_client(&self) -> Client {
         Client::new(&self.admin)
@@ -261,16 +261,16 @@ impl Server {
     /// Sends it a signal.
     ///
     /// # Panics
-    /// When it is gone.
+    /// When it has ended.
     pub fn signal(&self, signal: Signal) {
         let pid = Pid::from_child(&self.child);
         kill_process(pid, signal).expect("it runs");
     }
 
-    /// How it ended, if it did: its exit code, of a signal the shell's.
+    /// Its exit status, if it has ended: its exit code; after a signal, the shell's code.
     ///
     /// # Panics
-    /// When the system cannot say.
+    /// When the system does not tell.
     pub fn ended(&mut self) -> Option<i32> {
         let status = self.child.try_wait().expect("it is ours")?;
         status.code().or_else(|| status.signal().map(|signal| 128 + signal))
@@ -291,7 +291,7 @@ impl Server {
         }
     }
 
-    /// Tells it to close, waits, and gives back its exit code.
+    /// Stops it, waits, and returns its exit code.
     ///
     /// # Panics
     /// When it does not end in 20 s.
@@ -316,19 +316,19 @@ impl Server {
         }
     }
 
-    /// Kilobytes of memory that it has in RAM.
+    /// Its resident memory in kilobytes.
     ///
     /// # Panics
-    /// When it is gone.
+    /// When it has ended.
     #[must_use]
     pub fn resident_kb(&self) -> u64 {
         self.memory_kb("VmRSS:")
     }
 
-    /// The most kilobytes of memory that it ever had in RAM.
+    /// Its peak resident memory in kilobytes.
     ///
     /// # Panics
-    /// When it is gone.
+    /// When it has ended.
     #[must_use]
     pub fn peak_kb(&self) -> u64 {
         self.memory_kb("VmHWM:")
@@ -340,10 +340,10 @@ impl Server {
         line.trim().trim_end_matches(" kB").parse().expect("a number")
     }
 
-    /// CPU time that it used so far.
+    /// Its CPU time so far.
     ///
     /// # Panics
-    /// When it is gone.
+    /// When it has ended.
     #[must_use]
     pub fn cpu_time(&self) -> Duration {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid())).expect("it runs");
@@ -361,7 +361,7 @@ impl Server {
     #[must_use]
     pub fn metrics(&self, name: &str) -> Vec<u64> {
         let text = self.admin_client().get("/metrics").text();
-        // A name with labels means these, one without means all.
+        // A name with labels means exactly these, one without labels means all.
         let of_name =
             |line: &&str| line.split(' ').next() == Some(name) || line.split([' ', '{']).next() == Some(name);
         let values: Vec<u64> = text
@@ -373,7 +373,7 @@ impl Server {
         values
     }
 
-    /// The value of a metric, added up over its labels.
+    /// The value of a metric, summed over its labels.
     ///
     /// # Panics
     /// When there is none of this name.
@@ -383,15 +383,15 @@ impl Server {
     }
 }
 
-/// A folder of its own under the system's one for such things, removed at the end.
+/// A temporary folder, removed at the end.
 #[derive(Debug)]
 pub struct Scratch(PathBuf);
 
 impl Scratch {
-    /// An empty folder; `name` tells whose.
+    /// An empty folder; `name` is part of its name.
     ///
     /// # Panics
-    /// When it cannot be made.
+    /// When it cannot be created.
     #[must_use]
     pub fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("revcast-{name}-{}", std::process::id()));
@@ -400,7 +400,7 @@ impl Scratch {
         Self(path)
     }
 
-    /// Where it is.
+    /// Its path.
     ///
     /// # Panics
     /// When the path is not UTF-8.
@@ -412,7 +412,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What stays behind is scratch.
+        // What stays is temporary.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

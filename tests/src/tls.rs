@@ -1,4 +1,4 @@
-//! TLS for test clients: whom they believe, what they show, what they offer.
+//! TLS for test clients: trusted authorities, certificates, protocols.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -13,7 +13,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned, Support
 
 use crate::certs::Identity;
 
-/// What a client agrees to.
+/// The configuration of a client.
 #[derive(Clone)]
 pub struct Trust {
     roots: RootCertStore,
@@ -36,7 +36,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// All that are served.
+    /// All supported versions.
     pub const ALL: [Self; 2] = [Self::V1_2, Self::V1_3];
 
     const fn rustls(self) -> &'static SupportedProtocolVersion {
@@ -48,10 +48,10 @@ impl Version {
 }
 
 impl Trust {
-    /// Believes whom this authority (PEM) vouches for. Every version, no certificate of its own, no protocol named.
+    /// Trusts this authority (PEM). All versions, no client certificate, no ALPN.
     ///
     /// # Panics
-    /// When the file holds no certificate.
+    /// When the file has no certificate.
     #[must_use]
     pub fn of(authority: &Path) -> Self {
         let mut roots = RootCertStore::empty();
@@ -60,21 +60,21 @@ impl Trust {
         Self { roots, config: Arc::new(config) }
     }
 
-    /// The same in one version.
+    /// The same with one version.
     #[must_use]
     pub fn in_version(&self, version: Version) -> Self {
         let config = config(self.roots.clone(), &[version], None);
         Self { roots: self.roots.clone(), config: Arc::new(config) }
     }
 
-    /// The same in one version, with a certificate of its own.
+    /// The same with one version and a client certificate.
     #[must_use]
     pub fn showing(&self, version: Version, identity: &Identity) -> Self {
         let config = config(self.roots.clone(), &[version], Some(identity));
         Self { roots: self.roots.clone(), config: Arc::new(config) }
     }
 
-    /// The same, with protocols to choose from (ALPN).
+    /// The same with protocols to choose from (ALPN).
     #[must_use]
     pub fn offering(&self, protocols: &[&str]) -> Self {
         let mut config = ClientConfig::clone(&self.config);
@@ -82,7 +82,7 @@ impl Trust {
         Self { roots: self.roots.clone(), config: Arc::new(config) }
     }
 
-    /// Speaks TLS on a connection. The handshake happens with the first byte.
+    /// TLS on a connection. The handshake happens with the first byte.
     ///
     /// # Panics
     /// When rustls refuses its own configuration.
@@ -110,7 +110,7 @@ fn config(roots: RootCertStore, versions: &[Version], identity: Option<&Identity
 /// A connection, with TLS or without.
 #[derive(Debug)]
 pub enum Stream {
-    /// Bytes as they are.
+    /// Plain.
     Plain(TcpStream),
     /// Sealed.
     Tls(Box<StreamOwned<ClientConnection, TcpStream>>),

@@ -1,25 +1,25 @@
-//! A WebSocket client for tests that hides nothing: it shows each frame as it came and sends whatever it is told, right or
-//! wrong (RFC 6455, section 5.2).
+//! A WebSocket client for tests: it returns each frame unchanged and sends any bytes, valid or not (RFC 6455, section
+//! 5.2).
 
 use std::io::{BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// A key; a client of the real world draws one.
+/// A fixed key; a real client draws one.
 pub const KEY: &str = "AAAAAAAAAAAAAAAAAAAAAA==";
-/// What every right handshake has.
+/// The headers of every valid handshake.
 pub const UPGRADE: &str = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: \
     AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n";
 
-/// First bytes of frames: whole, of each kind.
+/// First bytes of unfragmented frames of each kind.
 pub const TEXT: u8 = 0x81;
 /// Binary data.
 pub const BINARY: u8 = 0x82;
-/// Goodbye.
+/// Close.
 pub const CLOSE: u8 = 0x88;
-/// Are you there?
+/// Ping.
 pub const PING: u8 = 0x89;
-/// Yes.
+/// Pong.
 pub const PONG: u8 = 0x8a;
 
 /// How long a test waits for bytes.
@@ -63,7 +63,7 @@ impl WebSocket {
     /// Sends a GET of `path` with these header lines and reads the head of the reply, whatever it is.
     ///
     /// # Errors
-    /// Nobody listens, or the connection ends before the head does.
+    /// Nothing listens there, or the connection ends before the head does.
     pub fn open(address: &str, path: &str, headers: &str) -> std::io::Result<Self> {
         let mut stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
@@ -93,7 +93,7 @@ impl WebSocket {
     /// The next frame; `None`: the server ended the connection between two.
     ///
     /// # Errors
-    /// The connection broke, or nothing came in time.
+    /// The connection broke, or nothing arrived in time.
     ///
     /// # Panics
     /// When the frame is masked: a server's never is.
@@ -122,7 +122,7 @@ impl WebSocket {
         Ok(Some((head[0], payload)))
     }
 
-    /// The code of the close frame that must come next, and the end behind it. Events before it are passed over.
+    /// The code of the Close frame that must come next, with the end after it. Events before it are skipped.
     ///
     /// # Panics
     /// When something else comes.
@@ -139,7 +139,7 @@ impl WebSocket {
         }
     }
 
-    /// Sends bytes as they are.
+    /// Sends bytes unchanged.
     ///
     /// # Errors
     /// The connection broke.

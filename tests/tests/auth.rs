@@ -1,5 +1,5 @@
-//! Who may come in and do what, over a real server: tokens of both kinds, what is refused and how, and the ends of watches
-//! whose right is gone.
+//! Authentication and authorization on a real server: tokens of both kinds, refusals, and the end of watches that are
+//! no longer allowed.
 #![allow(clippy::unwrap_used)]
 
 use std::io::{Read as _, Write as _};
@@ -113,13 +113,13 @@ fn tokens_and_what_is_told_to_who_may_not() {
         );
     }
     assert_eq!(world.get("", "/readyz").status, 200, "health is everybody's");
-    // A body of who may not is not read: the connection ends behind the answer.
+    // The body of a refused request is not read: the connection ends after the reply.
     let mut connection = world.server.client().connect().unwrap();
     let headers = [("content-type", "application/json"), ("authorization", "Bearer bobs")];
     let reply = connection.request("POST", PATH, &headers, br#"{"metadata":{"name":"y"}}"#).unwrap();
     assert_eq!((reply.status, reply.header("connection")), (403, Some("close")));
     assert_eq!(connection.read_to_end().unwrap(), b"");
-    // Operators are asked too.
+    // Operators must authenticate too.
     let admin = world.server.admin_client();
     let ask = |token: &str| admin.request("GET", "/metrics", &[("authorization", token)], b"").status;
     assert_eq!((ask("Bearer nobodys"), ask("Bearer bobs")), (401, 403));
@@ -142,7 +142,7 @@ fn watches_end_when_their_right_is_gone_and_others_go_on() {
     assert_eq!(bob.next_event().1["metadata"]["name"], "one");
     assert!(String::from_utf8_lossy(&socket.next_frame().unwrap().unwrap().1).contains("one"));
 
-    // Rules that are wrong change nothing.
+    // Invalid rules change nothing.
     world.write("rules", "[[rule]]\nusers = [\"alice\"]\n");
     world.hang_up();
     assert!(bob.is_quiet_for(Duration::from_millis(300)));
@@ -150,7 +150,7 @@ fn watches_end_when_their_right_is_gone_and_others_go_on() {
     assert_eq!(bob.next_event().1["metadata"]["name"], "two");
     assert!(String::from_utf8_lossy(&socket.next_frame().unwrap().unwrap().1).contains("two"));
 
-    // Readers may not any more.
+    // Readers are no longer allowed.
     let began = Instant::now();
     world.write("rules", &RULES.replace("readers", "writers"));
     world.hang_up();
@@ -159,12 +159,12 @@ fn watches_end_when_their_right_is_gone_and_others_go_on() {
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
     world.create("three");
     assert_eq!(alice.events(2).pop().unwrap().1["metadata"]["name"], "three");
-    // The connection lives, and its next request is asked who it is.
+    // The connection stays open, and its next request is authenticated again.
     let mut connection = bob.into_connection();
     let reply = connection.request("GET", PATH, &[("authorization", "Bearer bobs")], b"").unwrap();
     assert_eq!(reply.status, 403);
 
-    // A token that goes ends what it began; without a signal too, a few seconds later.
+    // A token that is removed ends what it began; without a signal too, a few seconds later.
     world.write("tokens", "newer,alice,1\nbobs,bob,2,\"readers,others\"\n");
     assert_eq!(alice.rest(), []);
     assert_eq!(world.get("alices", PATH).status, 401);
@@ -230,7 +230,7 @@ fn signed_tokens_and_websockets() {
     assert!(open("wrong", ", base64.binary.k8s.io").head.starts_with("HTTP/1.1 401"));
     assert!(open(&carol, "").head.starts_with("HTTP/1.1 401"), "no other subprotocol to agree on");
 
-    // A stream ends with the token that it was opened with: in the leeway behind its end here.
+    // A stream ends with the token that it was opened with: here within the leeway after its expiry.
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
     let short = format!("Bearer {}", token("carol", now - 25));
     let target = format!("{PATH}?watch=1");
@@ -239,7 +239,7 @@ fn signed_tokens_and_websockets() {
     assert_eq!(world.server.client().request("GET", PATH, &[("authorization", &short)], b"").status, 401);
 }
 
-/// What a server that does not start says, and its exit code.
+/// The output of a server that does not start, and its exit code.
 fn refusal(options: &[&str]) -> (Option<i32>, String) {
     let child = Command::new(binary())
         .args(["serve", "--admin-listen", "127.0.0.1:0"])
@@ -290,12 +290,12 @@ fn a_server_that_would_be_open_to_a_network_does_not_start() {
         assert!(last.starts_with("revcast: ") && last.contains(says), "{options:?}: {line}");
         assert!(!line.contains("bobs") && !line.contains("alices"), "no token is told: {line}");
     }
-    // Who insists is served.
+    // With --insecure it is served.
     let server = Server::start(&["--insecure", "true", "--anonymous-auth", "true", "--shards", "1"]);
     assert_eq!(server.client().get(PATH).status, 200);
 }
 
-/// Sends bytes as they are; the code and the body of the one reply, behind which the connection ends.
+/// Sends bytes unchanged; returns the code and the body of the one reply, after which the connection ends.
 fn raw(address: &str, request: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -307,7 +307,7 @@ fn raw(address: &str, request: &str) -> (u16, String) {
     (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
 }
 
-/// A page of anybody's whose name points at this machine now: to its browser the server is the page's own.
+/// A page whose name points at this machine now: to its browser the server has the page's origin.
 #[test]
 fn names_of_others_are_refused_where_nobody_needs_credentials() {
     let server = Server::start(&["--allowed-hosts", "revcast.svc,*.example.org"]);
@@ -369,10 +369,10 @@ fn names_of_others_are_refused_where_nobody_needs_credentials() {
         let upgrade = format!("Host: {host}\r\nOrigin: http://{host}\r\nConnection: close\r\n{UPGRADE}");
         let (code, _) = raw(api, &format!("GET {PATH}?watch=1 HTTP/1.1\r\n{upgrade}\r\n"));
         assert_eq!(code, 403, "a WebSocket of {host}");
-        // Health tells nothing, and is everybody's.
+        // Health checks contain nothing secret, and are open.
         assert_eq!((ask(api, "GET", "/readyz", host).0, ask(admin, "GET", "/readyz", host).0), (200, 200));
     }
-    // What that option would not take, or would take for more than one name, is not offered.
+    // Names that the option would refuse, or that would match more than one name, are not suggested.
     for host in ["a,b", "*.com", "a..b", "-x/y", "[::1", "a b"] {
         let (code, said) = ask(api, "GET", PATH, host);
         assert!(matches!(code, 400 | 403) && !said.contains("--allowed-hosts"), "{host}: {code} {said}");
@@ -493,14 +493,14 @@ fn operators_need_a_right_too() {
         assert_eq!(ask(token, "GET", target).status, code, "{token} {target}");
     }
     assert_eq!(world.get("p", PATH).status, 403, "and reads no object");
-    // Nothing was compacted by those who may not: the oldest revision can still be read.
+    // Nothing was compacted by clients without permission: the oldest revision can still be read.
     let first = format!("{PATH}?watch=1&resourceVersion={before}&timeoutSeconds=1");
     let mut watch = world.server.client().watch_as(&first, &[("authorization", "Bearer alices")]).unwrap();
     assert_eq!(watch.next_event().0, "ADDED", "no 410");
     assert_eq!(ask("o", "POST", &compact).status, 200);
 }
 
-/// What a server says on stderr from its start to its end.
+/// The stderr of a server from its start to its end.
 fn said_at_start(folder: &Scratch, options: &[&str]) -> String {
     let path = format!("{}/stderr", folder.path());
     let mut command = Command::new(binary());
@@ -528,7 +528,7 @@ fn an_admin_listener_on_a_network_is_warned_of_where_there_are_no_rules() {
     assert!(!warned(&open[..4]), "on the loopback");
 }
 
-/// Whoever may read one namespace gets nothing of another, by whatever way it is asked for.
+/// A client that may read one namespace gets nothing of another, by any path.
 #[test]
 fn the_edges_of_a_namespace() {
     let world = World::start("auth-edges", &[]);
@@ -562,14 +562,14 @@ fn the_edges_of_a_namespace() {
     let secrets = "/api/v1/namespaces/c/secrets";
     let watch = "watch=1&timeoutSeconds=1";
     for (target, code) in [
-        // What has no namespace is in none.
+        // Objects without a namespace are in none.
         ("/api/v1/namespaces/a/nodes".to_owned(), 404),
         ("/api/v1/namespaces/a/nodes/node".to_owned(), 404),
         (format!("/api/v1/namespaces/a/nodes?{watch}"), 404),
         ("/api/v1/watch/namespaces/a/nodes".to_owned(), 404),
         ("/api/v1/nodes".to_owned(), 403),
         ("/api/v1/nodes/node".to_owned(), 403),
-        // All namespaces are more than one, also when a selector leaves that one.
+        // All namespaces are more than one, even if a selector leaves only that one.
         ("/api/v1/configmaps".to_owned(), 403),
         ("/api/v1/configmaps?fieldSelector=metadata.namespace%3Da".to_owned(), 403),
         ("/api/v1/watch/configmaps".to_owned(), 403),
@@ -608,7 +608,7 @@ fn the_edges_of_a_namespace() {
             assert!(code >= 400 || of_others == [false; 6], "{target} {accept}: {text}");
         }
     }
-    // A token for going on says where, never what.
+    // A continue token says where, never what.
     let own = world.get("alices", &format!("{PATH}?limit=1")).json();
     let page = world.get("alices", "/api/v1/namespaces/b/configmaps?limit=1").json();
     let all = world.get("alices", "/api/v1/configmaps?limit=1").json();
@@ -622,14 +622,14 @@ fn the_edges_of_a_namespace() {
             let text = reply.text();
             let others = shown(&text, &["b-one", "b-two", "b-three", "b-zone"]);
             assert_eq!((reply.status, others), (200, 0), "{text}");
-            // The token of his own shows the rest: all but the first.
+            // The client's own token shows the rest: all but the first.
             let rest = (shown(&text, &["a-three", "a-two", "a-zone"]), shown(&text, &["a-one"]));
             assert!(!is_own || rest == (3, 0), "{text}");
             assert_eq!(ask(&format!("/api/v1/namespaces/b/configmaps?continue={token}")).status, 403);
             assert_eq!(ask(&format!("/api/v1/configmaps?continue={token}")).status, 403);
         }
     }
-    // A name that is said twice is one name, the last: what is checked is what is written.
+    // A name that is given twice is one name, the last: the checked name is the written one.
     for (body, name) in [
         (r#"{"metadata":{"name":"first","name":"last"}}"#, "last"),
         (r#"{"metadata":{"name":"hidden"},"metadata":{"name":"shown"}}"#, "shown"),

@@ -1,5 +1,6 @@
-//! The catalogue of bad input over a real socket, in the clear, over TLS and at the operators' listener: each row of
-//! `bad_input/rows.txt` is answered as it says, the connection is closed behind the answer, and the server serves on.
+//! The catalogue of bad input over a real socket, in plain text, over TLS and on the admin listener: each row of
+//! `bad_input/rows.txt` gets the reply that it names, the connection is closed after the reply, and the server
+//! continues.
 #![allow(clippy::unwrap_used)]
 
 #[path = "bad_input/answer.rs"]
@@ -21,12 +22,12 @@ use revcast_tests::tls::Trust;
 use rows::Row;
 use serde_json::json;
 
-/// What a row may take, from the first byte to the closed connection. A watch among its requests takes a second.
+/// Most time of a row, from the first byte to the closed connection. A watch among its requests takes a second.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Stands in an object that no row may read.
+/// Content of an object that no row may read.
 const SECRET: &str = "of-another-resource";
 
-/// Sends a row and gives back all that came until the server closed, or why it did not.
+/// Sends a row and returns everything received until the server closed, or why it did not.
 fn exchange(address: &str, row: &Row) -> Result<Vec<u8>, String> {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_nodelay(true).unwrap();
@@ -41,7 +42,7 @@ fn exchange(address: &str, row: &Row) -> Result<Vec<u8>, String> {
                 while number > 0 && came.load(Ordering::Acquire) == 0 && Instant::now() < deadline {
                     std::thread::sleep(Duration::from_millis(1));
                 }
-                // Who is refused in the middle of it cannot send the rest.
+                // A client that is refused in the middle of it cannot send the rest.
                 if sender.write_all(piece).is_err() {
                     return;
                 }
@@ -64,7 +65,7 @@ fn exchange(address: &str, row: &Row) -> Result<Vec<u8>, String> {
                 Err(error) => break Err(format!("the connection is still open: {error}")),
             }
         };
-        // Who still waits or sends is not waited for.
+        // The other side need not wait.
         came.store(usize::MAX, Ordering::Release);
         let _ = stream.shutdown(Shutdown::Both);
         end.map_err(|why| format!("{why}; it said {:?}", String::from_utf8_lossy(&answer)))
@@ -72,7 +73,7 @@ fn exchange(address: &str, row: &Row) -> Result<Vec<u8>, String> {
     Ok(answer)
 }
 
-/// The same over whatever `client` speaks, by one thread: who is answered early has room for what it still sends.
+/// The same over any `client`, by one thread: an early reply fits into the buffers while the rest is sent.
 fn exchange_in_turn(client: &Client, row: &Row) -> Result<Vec<u8>, String> {
     let mut connection = client.connect().map_err(|error| error.to_string())?;
     connection.socket().set_read_timeout(Some(PATIENCE)).unwrap();
@@ -85,7 +86,7 @@ fn exchange_in_turn(client: &Client, row: &Row) -> Result<Vec<u8>, String> {
             let read = stream.read(&mut piece).map_err(|error| format!("nothing came: {error}"))?;
             answer.extend_from_slice(&piece[..read]);
         }
-        // Who is refused in the middle of it cannot send the rest.
+        // A client that is refused in the middle of it cannot send the rest.
         if stream.write_all(bytes).and_then(|()| stream.flush()).is_err() {
             break;
         }
@@ -103,7 +104,7 @@ fn exchange_in_turn(client: &Client, row: &Row) -> Result<Vec<u8>, String> {
     }
 }
 
-/// What is wrong with the answer to a row; nothing, when it is right.
+/// What is wrong with the reply to a row; `None` if it is right.
 fn judge(row: &Row, bytes: &[u8]) -> Result<(), String> {
     let text = String::from_utf8_lossy(bytes);
     let shown = || text.chars().take(600).collect::<String>();
@@ -144,7 +145,7 @@ fn every_row_of_the_catalogue() {
         created += row.answer.iter().filter(|word| word.iter().any(|word| word == "201")).count();
     }
     assert!(wrong.is_empty(), "{} of {} rows:\n{}", wrong.len(), rows.len(), wrong.join("\n"));
-    // One was asked for; nothing else came in with the others, and a watch beside them saw just that.
+    // One was created; nothing else was, and a watch beside it saw just that.
     let items = client.get("/api/v1/namespaces/h/configmaps").json()["items"].take();
     assert_eq!((created, items.as_array().unwrap().len()), (1, 1), "{items}");
     assert_eq!(healthy.next_event().1["metadata"]["name"], "expected");
@@ -172,7 +173,7 @@ fn every_row_over_tls() {
         assert_eq!(client.get("/readyz").text(), "ok", "behind {}", row.name);
     }
     assert!(wrong.is_empty(), "{} rows:\n{}", wrong.len(), wrong.join("\n"));
-    // Nor does what is no TLS at all hold anybody up: none of it is a request, and at most it is told so.
+    // Bytes that are not TLS disturb nothing either: none of them is a request, and at most they get an alert.
     for row in rows::rows() {
         let bytes = exchange(&server.address, &row).unwrap_or_else(|why| panic!("{}: {why}", row.name));
         let text = String::from_utf8_lossy(&bytes);
@@ -186,7 +187,7 @@ fn every_row_over_tls() {
     server.wait_for_metric("revcast_watchers", 0);
 }
 
-/// What is no request is none for operators either. What a row asks for else is not there.
+/// An invalid request is invalid on the admin listener too. The other paths of the rows do not exist there.
 #[test]
 fn bad_heads_and_bodies_at_the_admin_listener() {
     const HEADS_AND_BODIES: u32 = 31;
@@ -228,7 +229,7 @@ fn bad_heads_and_bodies_at_the_admin_listener() {
     ] {
         assert_eq!(admin.request(method, target, &[], b"").status, status, "{method} {target}");
     }
-    // A body where none is taken is read, or the connection ends: it is never a request.
+    // A body where none is expected is read, or the connection ends: it is never a request.
     let mut connection = admin.connect().unwrap();
     let hidden = "POST /compact?revision=1 HTTP/1.1\r\nHost: h\r\n\r\n";
     let head = format!("GET /livez HTTP/1.1\r\nHost: h\r\nContent-Length: {}\r\n\r\n", hidden.len());
@@ -237,7 +238,7 @@ fn bad_heads_and_bodies_at_the_admin_listener() {
     assert!(connection.is_quiet_for(Duration::from_millis(300)).unwrap(), "no answer to the body");
 }
 
-/// The rows find a server that answers otherwise: so a row cannot pass by itself.
+/// The rows detect a server that answers differently: so a row cannot pass by itself.
 #[test]
 fn a_wrong_answer_is_found() {
     let rows = rows::rows();

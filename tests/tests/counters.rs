@@ -26,7 +26,7 @@ fn one_serialization_an_event() {
     let watchers = watchers();
     let server = Server::start(&["--shards", "2"]);
     let client = server.client();
-    // One prefix: it must be spread over the shards by itself.
+    // One prefix: it must be spread over the shards automatically.
     let path =
         "/api/v1/namespaces/c/configmaps?watch=1&sendInitialEvents=false&resourceVersionMatch=NotOlderThan";
     let opened = Barrier::new(THREADS + 1);
@@ -45,7 +45,7 @@ fn one_serialization_an_event() {
                     for watch in &mut watches[1..] {
                         assert!(lines(watch) == first, "every watcher sees the same");
                     }
-                    // Kept, so that they are open until all is counted.
+                    // Kept, so that they stay open until all is counted.
                     (watches, first)
                 })
             })

@@ -1,5 +1,5 @@
-//! A store without room: writes are refused with 507 and did not happen, reads and watches go on, and with room again the
-//! store goes on without a restart. No acknowledged write is lost, also by a crash.
+//! A store without room: writes are refused with 507 and have no effect, reads and watches continue, and with room
+//! again the store continues without a restart. No acknowledged write is lost, even in a crash.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ const MAPS: &str = "/api/v1/namespaces/f/configmaps";
 /// The file of a store grows by doubling, and is some MiB when it is new.
 const FILE_BYTES_MAX: u64 = 8 << 20;
 
-/// Sets how large the files of a process may become (`prlimit`, util-linux).
+/// Sets the maximum size of files of a process (`prlimit`, util-linux).
 fn limit_files(server: &Server, bytes: Option<u64>) {
     let limit = bytes.map_or_else(|| "unlimited".to_owned(), |bytes| bytes.to_string());
     let mut command = Command::new("prlimit");
@@ -29,7 +29,7 @@ fn put(client: &Client, number: u64) -> (u16, Value) {
     (reply.status, reply.json())
 }
 
-/// Names and versions of all that is there.
+/// Names and versions of all objects.
 fn listed(client: &Client) -> BTreeMap<String, String> {
     let list = client.get(MAPS).json();
     let items = list["items"].as_array().unwrap().iter();
@@ -81,7 +81,7 @@ fn writes_are_refused_until_there_is_room() {
             }
         }
         assert_eq!(server.metric("revcast_store_full"), 1);
-        // What is there can be read and watched, and nothing else is there.
+        // Existing objects can be read and watched, and there are no others.
         assert_eq!(client.get("/readyz").status, 200);
         assert_eq!(listed(&client), promised);
         assert!(watch.is_quiet_for(Duration::from_millis(300)), "a refused write was seen");
@@ -143,7 +143,7 @@ fn a_compaction_without_room_says_so_and_is_made_when_there_is_some() {
     fill(&server, &data);
     let newest = server.client().newest();
     let compact = || server.admin_client().request("POST", &format!("/compact?revision={newest}"), &[], &[]);
-    // At once, when the disk is not asked, and later, when it is.
+    // At once, when the disk is not tried, and later, when it is.
     for pause in [0, 1200, 1200] {
         std::thread::sleep(Duration::from_millis(pause));
         let reply = compact();
@@ -155,7 +155,7 @@ fn a_compaction_without_room_says_so_and_is_made_when_there_is_some() {
         );
         assert_eq!(server.metric("revcast_store_compacted_revision"), compacted);
     }
-    // Nothing that can be read was forgotten by that.
+    // Nothing readable was compacted by that.
     let mut watch = server.client().watch(&format!("{MAPS}?watch=1&resourceVersion={old}")).unwrap();
     assert_eq!(watch.next_event().0, "ADDED");
     drop(watch);
@@ -174,7 +174,7 @@ fn a_compaction_without_room_says_so_and_is_made_when_there_is_some() {
     assert_eq!(server.metric("revcast_store_compacted_revision"), newest, "and says so from the start");
 }
 
-/// Nobody writes and nobody asks: what is due is made nevertheless.
+/// Without writes and requests: a compaction that is due is done nevertheless.
 #[test]
 fn a_due_compaction_that_found_no_room_is_made_when_there_is_some() {
     if !embedded_only("it is about the embedded store's file") {

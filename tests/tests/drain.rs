@@ -1,5 +1,5 @@
-//! Two nodes over one etcd, some hundred clients, writes: one node is told to go. Every client goes on at the other one
-//! without loss or repeat, the ends are spread over the grace, and the node is gone within it, with code 0.
+//! Two nodes over one etcd, some hundred clients, writes: one node is stopped. Every client continues at the other one
+//! without loss or repeat, the ends are spread over the grace, and the node ends within it, with code 0.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -18,8 +18,8 @@ const SEED: u64 = 1;
 const WITHIN: Duration = Duration::from_secs(30);
 const CLIENTS: usize = 300;
 const GRACE: Duration = Duration::from_secs(10);
-/// Of those that end, at most in any tenth of the grace. Ends are spread over eight tenths: an eighth in each, and more
-/// where the machine stood still before.
+/// The largest share of ends in any tenth of the grace. Ends are spread over eight tenths: an eighth in each, and more
+/// if the machine was stalled before.
 const TENTH_MAX: f64 = 0.5;
 
 fn serve(etcd: &Etcd) -> Server {
@@ -28,7 +28,7 @@ fn serve(etcd: &Etcd) -> Server {
     Server::start(&["--etcd-endpoints", &endpoint, "--bookmark-interval", "1s", "--drain-grace", &grace])
 }
 
-/// How many watches a node has, while it is asked until it is gone; and its exit code.
+/// The number of watches of a node, polled until it ends; and its exit code.
 fn watch_it_go(node: &mut Server) -> (Vec<(Duration, u64)>, i32) {
     let began = Instant::now();
     let mut seen = Vec::new();
@@ -41,7 +41,7 @@ fn watch_it_go(node: &mut Server) -> (Vec<(Duration, u64)>, i32) {
         let counts = text.lines().filter(|line| line.starts_with("revcast_watchers{"));
         let counts: Vec<u64> =
             counts.filter_map(|line| line.rsplit(' ').next().and_then(|count| count.parse().ok())).collect();
-        // Its last moment has no metrics.
+        // In its last moment there are no metrics.
         if !counts.is_empty() {
             seen.push((began.elapsed(), counts.iter().sum()));
         }
@@ -89,7 +89,7 @@ fn clients_go_on_at_the_other_node() {
     assert!(tenths.iter().all(|share| *share <= TENTH_MAX), "ends in each tenth: {tenths:?}, {seen:?}");
     assert!(tenths.iter().filter(|share| **share > 0.02).count() >= 5, "ends in each tenth: {tenths:?}");
 
-    // All of them have all of it, at the node that is left.
+    // All of them have everything, at the remaining node.
     watchers.await_all(0, gateway().revision().unwrap(), WITHIN).unwrap();
     writer.rest();
     let goal = gateway().revision().unwrap();

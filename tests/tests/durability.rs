@@ -13,7 +13,8 @@ use serde_json::json;
 const WRITERS: usize = 4;
 const OBJECTS: u64 = 8;
 
-/// What one writer was promised: for each of its objects the sequence number and resourceVersion of the last reply.
+/// The acknowledged writes of one writer: for each of its objects the sequence number and resourceVersion of the last
+/// reply.
 type Promised = HashMap<String, (u64, u64)>;
 
 fn cycles() -> u64 {
@@ -43,7 +44,7 @@ fn write_until(
             true => ("PUT", format!("/api/v1/namespaces/d/configmaps/{name}")),
         };
         let Ok(reply) = connection.request(method, &path, &[], object.to_string().as_bytes()) else { break };
-        // Created by a cycle whose reply the crash took away: it is there, and nobody was promised it.
+        // Created by a cycle whose reply was lost in the crash: it exists, and was never acknowledged.
         let fresh = matches!(reply.status, 200 | 201);
         if !fresh && reply.status == 409 && !known {
             promised.insert(name, (0, 0));
@@ -87,7 +88,7 @@ fn kill_nine_loses_nothing_that_was_acknowledged() {
             .collect();
         for (name, (stamp, version)) in promised.iter().flatten() {
             let found = stored.get(name.as_str());
-            // A write whose reply was lost may have been made on top of the last promised one.
+            // A write whose reply was lost may have been made on top of the last acknowledged one.
             assert!(
                 found.is_some_and(|(s, v)| (s, v) == (stamp, version) || (s > stamp && v > version)),
                 "cycle {cycle}: {name} was acknowledged with {stamp} at {version}, found {found:?}"

@@ -1,4 +1,4 @@
-//! The etcds of the tests do what their names say. Shown by etcdctl alone: no server of ours takes part.
+//! The etcds of the tests do what their names say. Checked with etcdctl alone, without a server of ours.
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
@@ -26,7 +26,7 @@ fn value(etcd: &Etcd, key: &str) -> Option<Vec<u8>> {
     etcd.control().get(key).unwrap().map(|entry| entry.value)
 }
 
-/// Tries again until it goes well, as a client would: a member that was frozen finds its place first.
+/// Retries until it succeeds, as a client would: a member that was frozen must catch up first.
 fn eventually<T>(what: impl Fn() -> Result<T, String>) -> T {
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {
@@ -70,18 +70,18 @@ fn keys_and_their_history() {
         let odd = Record { mod_revision: 3, key: "/a/2".into(), change: Change::Put(odd) };
         let of_a = [put(2, "/a/1", "x"), odd, put(5, "/a/3", "\"q\" \\"), delete(5, "/a/1")];
         let mut told = control.history("/a/", 1).unwrap();
-        // Inside of a revision there is no order.
+        // Inside a revision there is no order.
         told.sort_by_key(|record| (record.mod_revision, record.change == Change::Delete));
         assert_eq!(told, of_a);
         assert_eq!(control.history("", 7), Ok(vec![put(7, "-w", "dashes")]));
         assert_eq!(control.history("", 8), Ok(vec![]));
-        // What etcd tells is a log, from the start and from any state on.
+        // etcd's history is a log, from the start and from any state on.
         let whole = Log::new(1, &[], control.history("", 1).unwrap()).unwrap();
         let state = control.list("", Some(4)).unwrap().entries;
         let later = Log::new(4, &state, control.history("", 5).unwrap()).unwrap();
         assert_eq!((whole.since(), whole.last(), later.since(), later.last()), (1, 7, 4, 7));
 
-        // Who followed from the start knows what is forgotten.
+        // A follower from the start has what is compacted.
         let mut follower = control.follow(1);
         assert_eq!(follower.until(7, Duration::from_secs(10)).unwrap().len(), 9);
         control.compact(6).unwrap();
@@ -140,7 +140,7 @@ fn paused() {
     etcd.resume();
     assert_eq!(eventually(|| etcd.control().get("a")).unwrap().value, b"1");
     assert_eq!(etcd.pid(), pid);
-    // One that is paused can be ended both ways.
+    // A paused one can be ended both ways.
     etcd.pause();
     etcd.stop();
     etcd.restart();
@@ -257,7 +257,7 @@ fn certificates() {
         let nowhere = authority.server_named(&["elsewhere.test"]);
         std::thread::sleep((short + Duration::from_secs(1)).saturating_sub(begun.elapsed()));
         assert!(fine.patient_for(SHORT).get("a").is_err(), "over");
-        // A server's certificate, renewed in its place, is another one's at the next connection.
+        // A renewed server certificate is used for the next connection.
         assert_eq!(nowhere.cert, tls.server.cert);
         assert!(impatient.get("a").is_err(), "it is not here that it was issued for");
         let renewed = authority.server();
@@ -301,7 +301,7 @@ fn options_reach_it() {
         assert!(full.contains("database space exceeded"), "{full}");
         assert!(written >= 5, "{written}");
         assert!(etcd.metric("etcd_debugging_snap_save_total_duration_seconds_count").unwrap() >= 1.0);
-        // The two options that etcdctl 3.4 shows nothing of.
+        // The two options whose effect etcdctl 3.4 does not show.
         let line = std::fs::read_to_string(format!("/proc/{}/cmdline", etcd.pid())).unwrap();
         assert!(line.contains("--experimental-watch-progress-notify-interval\x00200ms\0"), "{line:?}");
         assert!(line.contains("--auth-token-ttl\x007\0"), "{line:?}");
@@ -329,7 +329,7 @@ fn three_members() {
         assert_eq!(cluster.leader(), Some(next));
         assert_eq!(cluster.control_of(leader).status().unwrap()[0].leader_id, status[next].member_id);
 
-        // Without its leader it finds another one; without two of three it writes nothing.
+        // Without its leader it elects another one; without two of three it accepts no writes.
         cluster.kill(next);
         let heir = cluster.await_leader();
         assert_ne!(heir, next);

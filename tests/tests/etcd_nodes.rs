@@ -1,5 +1,5 @@
-//! Two servers over one etcd are one to their clients: a watch goes on at either of them from the last resourceVersion,
-//! also at one that lags, and what was written through one is read through the other.
+//! Two servers over one etcd act as one: a watch continues at either of them from the last resourceVersion, also at one
+//! that lags, and writes through one are read through the other.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use rustix::process::{Pid, Signal, kill_process};
 const SEED: u64 = 1;
 const WITHIN: Duration = Duration::from_secs(30);
 
-/// A server that is stopped as long as this lives.
+/// A server that is stopped until this is dropped.
 struct Frozen(Pid);
 
 impl Frozen {
@@ -42,7 +42,7 @@ fn serve(etcd: &Etcd) -> Server {
     Server::start(&["--etcd-endpoints", &endpoint, "--bookmark-interval", "1s", "--log-level", "error"])
 }
 
-/// Two servers, 100 watchers that change between them all the time, one that lags for two seconds, twice.
+/// Two servers, 100 watchers that change between them all the time, one server that lags for two seconds, twice.
 fn alternating(release: Release) {
     let etcd = Etcd::start(release, Options::default());
     let nodes = [serve(&etcd), serve(&etcd)];
@@ -106,7 +106,7 @@ fn revision_of(event: &(String, serde_json::Value)) -> u64 {
     event.1["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap()
 }
 
-/// One event from one node, the next from the other; and from one that has not seen yet what it is asked to go on from.
+/// One event from one node, the next from the other; and from one that has not yet seen the revision to resume from.
 #[test]
 fn a_resume_at_a_node_that_lags() {
     for release in Release::ALL {
@@ -131,7 +131,7 @@ fn a_resume_at_a_node_that_lags() {
         let frozen = Frozen::new(&nodes[1]);
         let missed = put(20);
         assert_eq!(revision_of(&watch(&nodes[0], last).next_event()), missed);
-        // It is asked while it cannot know that revision.
+        // It is asked while it cannot have that revision.
         let mut connection = nodes[1].client().connect().unwrap();
         let head = format!(
             "GET /api/v1/namespaces/s0/configmaps?watch=1&resourceVersion={missed} HTTP/1.1\r\nHost: h\r\n\r\n"

@@ -1,4 +1,4 @@
-//! Clients that ask for more than their share, each within the protocol: who waits beside them is served all the same.
+//! Clients that ask for more than their share, within the protocol: other clients are served nevertheless.
 #![allow(clippy::unwrap_used)]
 
 use std::io::{Read as _, Write as _};
@@ -25,7 +25,8 @@ fn requests_upon_requests_do_not_keep_a_shard_from_its_watches() {
             let mut asking = TcpStream::connect(client.address()).unwrap();
             let mut hearing = asking.try_clone().unwrap();
             let over = &over;
-            // Longer than a read of the server, and no multiple of a request: there is always something left to read.
+            // Longer than a read of the server, and not a multiple of a request: there is always something left to
+            // read.
             let requests = b"GET /livez HTTP/1.1\r\nHost: h\r\n\r\n".repeat(2000);
             scope.spawn(move || {
                 while !over.load(Ordering::Relaxed) && begun.elapsed() < 2 * PATIENCE {
@@ -35,11 +36,11 @@ fn requests_upon_requests_do_not_keep_a_shard_from_its_watches() {
             });
             scope.spawn(move || {
                 let mut scrap = vec![0; 1 << 20];
-                // What is under way when the other half ends may come as an error.
+                // An exchange under way when the other half ends may fail.
                 while let Ok(1..) = hearing.read(&mut scrap) {}
             });
         }
-        // Under way before the first of these, and behind the last one.
+        // Under way before the first of these, and after the last one.
         std::thread::sleep(Duration::from_millis(200));
         for number in 0..10 {
             let name = format!("n{number}");
@@ -68,7 +69,7 @@ fn who_takes_a_list_by_the_drop_is_cut_off_and_who_takes_it_late_is_not() {
         write!(stream, "GET {PATH} HTTP/1.1\r\nHost: h\r\nUser-Agent: t\r\n\r\n").unwrap();
         stream
     };
-    // 4 KiB ten times a second: never still, and never done.
+    // 4 KiB ten times a second: never idle, and never done.
     let mut slow = ask(8 << 10);
     let begun = Instant::now();
     let mut taken = Vec::new();
@@ -83,7 +84,7 @@ fn who_takes_a_list_by_the_drop_is_cut_off_and_who_takes_it_late_is_not() {
     }
     assert!(is_cut, "{} bytes in {PATIENCE:?} and no end", taken.len());
     assert!(taken.starts_with(b"HTTP/1.1 200 OK\r\n") && !taken.ends_with(b"\r\n0\r\n\r\n"));
-    // One that rests for longer than the time, but takes its bytes at a fair rate in between.
+    // One that pauses for longer than the time, but takes its bytes at a fair rate in between.
     let mut fair = ask(256 << 10);
     let mut whole = Vec::new();
     while !whole.ends_with(b"\r\n0\r\n\r\n") {

@@ -1,7 +1,7 @@
-//! Requests that ask for the most work that one request can ask for, each of its kind, beside a live watch on the same
-//! shard: it hears of what others write within a second of the server's time, and what is refused is refused in few bytes.
+//! Requests with the most work that one request can cause, of each kind, beside a live watch on the same shard: it
+//! receives others' writes within a second of the server's time, and refusals are short.
 //!
-//! The second is one of CPU time, and two without optimisation: how busy the machine is besides does not count.
+//! The second is one of CPU time, and two without optimisation: other load on the machine does not count.
 #![allow(clippy::unwrap_used)]
 
 #[path = "heavy/bodies.rs"]
@@ -13,7 +13,7 @@ use revcast_tests::client::{Connection, Watch};
 use revcast_tests::server::Server;
 use serde_json::{Value, json};
 
-/// What the server may work, on all its threads, between a write and the moment its watch has heard of it.
+/// CPU time of the server, over all its threads, between a write and its arrival at the watch.
 const BESIDE_MAX: Duration = Duration::from_secs(if cfg!(debug_assertions) { 2 } else { 1 });
 /// The longest `Status`, and the longest head.
 const STATUS_BYTES_MAX: usize = 64 << 10;
@@ -53,13 +53,13 @@ impl Heavy {
     }
 }
 
-/// A server of one shard with a watch on it, and a writer whose writes the watch hears.
+/// A server of one shard with a watch on it, and a writer whose writes the watch receives.
 struct Beside {
     server: Server,
     watch: Watch,
     writer: Connection,
     written: u64,
-    /// The longest that the server worked before the watch heard, and beside what.
+    /// The longest CPU time before the watch received a write, and during which request.
     worst: (Duration, String),
 }
 
@@ -72,7 +72,7 @@ impl Beside {
         Self { server, watch, writer, written: 0, worst: (Duration::ZERO, String::new()) }
     }
 
-    /// Sends the request, and a write right behind it; the reply's code and body.
+    /// Sends the request, and a write directly after it; returns the reply's code and body.
     fn send(&mut self, heavy: &Heavy) -> (u16, Vec<u8>) {
         let mut connection = self.server.client().connect().unwrap();
         let bytes = heavy.bytes();
@@ -80,7 +80,7 @@ impl Beside {
         connection
             .write_raw(most)
             .unwrap_or_else(|error| panic!("{}, {} bytes: {error}", heavy.name, most.len()));
-        // What came is read, and maybe refused already; the last byte lets the work begin.
+        // The server has read, and maybe refused, the bytes so far; the last byte starts the work.
         let is_refused = !connection.is_quiet_for(Duration::from_millis(20)).unwrap_or(false);
         let name = format!("w{}", self.written);
         self.written += 1;
@@ -142,7 +142,7 @@ fn rows_of_tables() {
         ],
         201..202,
     );
-    // What stands in the status of a pod is written by itself.
+    // The status of a pod is written separately.
     let pods = "/api/v1/namespaces/h/pods";
     let client = beside.server.client();
     for (name, parts) in [("gates", bodies::pod_gates(50_000)), ("sidecars", bodies::pod_sidecars(40_000))] {
@@ -154,7 +154,7 @@ fn rows_of_tables() {
     beside.end();
 }
 
-/// Every resource, with much in each place that a row is made of.
+/// Every resource, with much content in each member that a row uses.
 #[test]
 fn rows_of_everything() {
     let mut beside = Beside::new();
@@ -271,7 +271,7 @@ fn texts_of_every_form() {
         ],
         400..416,
     );
-    // As many terms as a request line holds.
+    // As many terms as fit into a request line.
     for query in bodies::selectors() {
         let path = format!("/api/v1/configmaps?{query}");
         let (code, _) = beside.send(&Heavy::new("selector", "GET", &path, JSON.1, "{}"));
@@ -280,7 +280,7 @@ fn texts_of_every_form() {
     beside.end();
 }
 
-/// Whatever is wrong with a request, and however long it is: the answer says so in few bytes, and takes no time.
+/// Whatever is wrong with a request, and however long it is: the reply is short, and takes little time.
 #[test]
 fn what_is_wrong_is_told_in_few_bytes() {
     let mut beside = Beside::new();
@@ -290,7 +290,7 @@ fn what_is_wrong_is_told_in_few_bytes() {
     assert_eq!(client.send("POST", maps, &one).status, 201);
     let mut asked = 0;
     for filler in ["<", "\"", "\u{1}", "é", "a", "- \n"] {
-        // Some of them take sixfold in JSON, and stand in a body three times.
+        // Some characters take six bytes in JSON, and are in a body three times.
         let length = if matches!(filler, "<" | "a") { 1_000_000 } else { 150_000 };
         for heavy in bodies::wrong(&filler.repeat(length / filler.len())) {
             beside.all(&[heavy], 400..423);

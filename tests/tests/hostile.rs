@@ -1,4 +1,5 @@
-//! Clients that stall, vanish or crowd in change nothing for the others. What no good client sends is in `bad_input`.
+//! Clients that stall, vanish or arrive in crowds do not affect the others. Input that no correct client sends is in
+//! `bad_input`.
 #![allow(clippy::unwrap_used)]
 
 use std::io::{Read, Write};
@@ -12,7 +13,7 @@ use serde_json::json;
 
 const POST: &str = "POST /api/v1/namespaces/h/configmaps HTTP/1.1\r\nHost: h\r\n";
 
-/// The server answers and lets go of every watch.
+/// The server answers and releases every watch.
 fn is_well(server: &Server) {
     assert_eq!(server.client().get("/readyz").status, 200);
     server.wait_for_metric("revcast_watchers", 0);
@@ -34,7 +35,7 @@ fn requests_around_a_watch() {
             "GET /api/v1/namespaces/h/configmaps?watch=1&resourceVersion=0&sendInitialEvents=false&resourceVersionMatch=NotOlderThan&timeoutSeconds={seconds} HTTP/1.1\r\nHost: h\r\n"
         )
     };
-    // 39: behind the watch, in the same packet and a little later.
+    // 39: after the watch, in the same packet and a little later.
     let mut connection = client.connect().unwrap();
     let version = "GET /version HTTP/1.1\r\nHost: h\r\n\r\n";
     connection.write_raw(format!("{}\r\n{version}", watch(4)).as_bytes()).unwrap();
@@ -57,7 +58,7 @@ fn requests_around_a_watch() {
     let mut connection = stream.into_connection();
     assert_eq!(connection.read_response(true).unwrap().text(), "ok");
     assert!(connection.read_to_end().unwrap().is_empty());
-    // 40: a body on a watch is no request.
+    // 40: a body on a watch is not a request.
     let hidden = "GET /livez HTTP/1.1\r\nHost: h\r\n\r\n";
     let mut connection = client.connect().unwrap();
     connection
@@ -140,7 +141,7 @@ fn heads_by_the_byte_hold_nobody_up() {
 #[test]
 fn one_who_never_reads_is_cut_off() {
     const EVENT: usize = 100_000;
-    // So far the writer may be ahead of who reads: half of what the ring holds.
+    // How far the writer may be ahead of the reader: half of what the ring holds.
     const AHEAD: u64 = 80;
     let server = Server::start(&["--ring-events", "1024", "--ring-bytes", "16MiB"]);
     let client = server.client();
@@ -177,7 +178,7 @@ fn one_who_never_reads_is_cut_off() {
     assert!(grown < 200 << 10, "{grown} KiB for a ring of 16 MiB");
     server.wait_for_metric("revcast_watchers", 0);
     assert_eq!(server.metric("revcast_watchers_evicted_total"), 20);
-    // They find whole events and a broken or ended stream, never half an event followed by another.
+    // They find whole events and a broken or ended stream, never part of an event followed by another.
     for mut watch in stalled.into_iter().take(3) {
         let mut expected = 0;
         while let Ok(Some(line)) = watch.next_line() {
@@ -221,17 +222,17 @@ fn who_connects_and_vanishes_leaves_nothing() {
     }
     is_well(&server);
     let deadline = Instant::now() + Duration::from_secs(20);
-    // One or two more: who asks for the metrics.
+    // One or two more: the client that reads the metrics.
     while sockets(&server) > before + 2 {
         assert!(Instant::now() < deadline, "{} sockets, {before} before", sockets(&server));
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
-/// Sockets that the server has open.
+/// Open sockets of the server.
 fn sockets(server: &Server) -> usize {
     let entries = std::fs::read_dir(format!("/proc/{}/fd", server.pid())).unwrap();
-    // One may be closed between the two looks.
+    // One may be closed between the two reads.
     let links = entries.filter_map(|entry| std::fs::read_link(entry.unwrap().path()).ok());
     links.filter(|link| link.to_string_lossy().starts_with("socket:")).count()
 }
@@ -246,12 +247,12 @@ fn half_closed() {
     asked.socket().shutdown(Shutdown::Write).unwrap();
     assert_eq!(asked.read_response(true).unwrap().status, 200);
     assert!(asked.read_to_end().unwrap().is_empty());
-    // Half a request is none.
+    // Half a request is not one.
     let mut half = client.connect().unwrap();
     half.write_raw(b"GET /version HTTP/1.1\r\nHo").unwrap();
     half.socket().shutdown(Shutdown::Write).unwrap();
     assert!(half.read_to_end().unwrap().is_empty());
-    // Who hangs up on a watch is gone, as with Go's net/http.
+    // A client that half-closes on a watch counts as gone, as with Go's net/http.
     let watch = client.watch("/api/v1/namespaces/h/configmaps?watch=1").unwrap();
     server.wait_for_metric("revcast_watchers", 1);
     watch.into_connection().socket().shutdown(Shutdown::Write).unwrap();
@@ -274,11 +275,11 @@ fn out_of_descriptors_and_back() {
     std::thread::sleep(Duration::from_secs(2));
     let spent = server.cpu_time() - used;
     assert!(spent < Duration::from_secs(1), "{spent:?} of CPU in two idle seconds");
-    // Who is in already is served.
+    // Connected clients are served.
     let body = br#"{"metadata":{"name":"one"}}"#;
     assert_eq!(writer.request("POST", "/api/v1/namespaces/h/configmaps", &[], body).unwrap().status, 201);
     assert_eq!(early.next_event().1["metadata"]["name"], "one");
-    // Some of the crowd were told; nobody was told anything else.
+    // Some of the crowd got this reply; no client got another.
     let mut told = 0;
     for stream in &mut crowd {
         stream.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
@@ -294,7 +295,7 @@ fn out_of_descriptors_and_back() {
     }
     assert!(told > 0, "nobody was told");
     drop(crowd);
-    // Each shard has a queue of its own to work off: all have when many connections in a row are served.
+    // Each shard has its own accept queue: all are empty when many connections in a row are served.
     let deadline = Instant::now() + Duration::from_secs(20);
     let mut in_a_row = 0;
     while in_a_row < 30 {
@@ -302,7 +303,7 @@ fn out_of_descriptors_and_back() {
         in_a_row = if client.get("/readyz").status == 200 { in_a_row + 1 } else { 0 };
         std::thread::sleep(Duration::from_millis(20));
     }
-    // Exhausted again, one after the other: each is told something at once.
+    // Exhausted again, one after another: each gets a reply at once.
     let mut held = Vec::new();
     let mut told = 0;
     for number in 0..400 {
@@ -316,7 +317,7 @@ fn out_of_descriptors_and_back() {
     }
     assert!(told > 100 && held.len() > 50, "{told} told, {} held", held.len());
     drop((early, writer, held));
-    // Until it has seen that they went, it has no descriptor for anybody.
+    // Until it has seen that they disconnected, it has no descriptor left.
     let deadline = Instant::now() + Duration::from_secs(20);
     while client.get("/readyz").status == 503 {
         assert!(Instant::now() < deadline, "it does not recover");

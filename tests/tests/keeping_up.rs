@@ -1,4 +1,5 @@
-//! Nobody who keeps up is ended for what others write, and nobody is ended within its initial state as if that were all.
+//! A watch that keeps up is not ended by others' writes, and none is ended within its initial state as if the state
+//! were complete.
 #![allow(clippy::unwrap_used)]
 
 use std::io::{Read, Write};
@@ -18,13 +19,14 @@ fn create(client: &Client, plural: &str, name: &str, size: usize) {
     assert_eq!(reply.status, 201, "{}", reply.text());
 }
 
-/// Where a watch that begins now has seen everything.
+/// The current revision, as seen by a watch that begins now.
 fn newest(client: &Client, plural: &str) -> String {
     let list = client.get(&format!("/api/v1/namespaces/k/{plural}?limit=1")).json();
     list["metadata"]["resourceVersion"].as_str().unwrap().to_owned()
 }
 
-/// 32 MiB in one go through a window of 8: whoever watches something else must not notice, and who reads along sees it all.
+/// 32 MiB at once through a window of 8: watches of other resources must not notice, and a reader of the burst gets all
+/// of it.
 #[test]
 fn a_burst_larger_than_the_window_ends_no_watch() {
     if !embedded_only("the burst is that of its group commits") {
@@ -41,7 +43,7 @@ fn a_burst_larger_than_the_window_ends_no_watch() {
             client.watch(&format!("/api/v1/namespaces/k/{plural}?watch=1&resourceVersion={from}")).unwrap()
         };
         let mut other = watch("secrets");
-        // A reader of the burst itself slows the shard down, and so what is in one group: not in every round.
+        // A reader of the burst itself slows the shard down, and so changes the size of groups: not in every round.
         let same = (round == 2).then(|| watch("configmaps"));
         // Live, and nothing else to do.
         assert!(other.is_quiet_for(Duration::from_millis(200)));
@@ -63,7 +65,7 @@ fn a_burst_larger_than_the_window_ends_no_watch() {
     assert_eq!(server.metric("revcast_watchers_evicted_total"), 0);
 }
 
-/// A watch with the whole state and a time limit, read at `rate` bytes a second: the events, and how the stream ended.
+/// A watch with the whole state and a time limit, read at `rate` bytes a second: its events, and how the stream ended.
 fn read_slowly(client: &Client, seconds: u32, rate: usize) -> (Vec<Value>, bool) {
     const STEP: Duration = Duration::from_millis(20);
     let mut stream = TcpStream::connect(client.address()).unwrap();
@@ -98,7 +100,7 @@ fn read_slowly(client: &Client, seconds: u32, rate: usize) -> (Vec<Value>, bool)
 fn a_time_that_is_over_within_the_state_is_told() {
     let server = Server::start(&["--shards", "1", "--send-buffer", "16KiB"]);
     let client = server.client();
-    // The newest names stand first: whoever is cut off early has seen the highest revisions.
+    // The newest names come first: a client that is cut off early has seen the highest revisions.
     for number in (0..2_000).rev() {
         create(&client, "configmaps", &format!("n{number:04}"), 10 << 10);
     }
@@ -112,7 +114,7 @@ fn a_time_that_is_over_within_the_state_is_told() {
         "{last}"
     );
     assert!(before.len() < 2_000 && before.iter().all(|event| event["type"] == "ADDED"));
-    // Faster: the time is over on the way as well, but the state is finished first.
+    // Faster: the deadline passes on the way as well, but the state is completed first.
     let (events, whole) = read_slowly(&client, 1, 10_000_000);
     assert!(whole && events.iter().all(|event| event["type"] == "ADDED"));
     assert_eq!(events.len(), 2_000, "all of the state, and a plain end");

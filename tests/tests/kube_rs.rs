@@ -16,10 +16,10 @@ use revcast_tests::server::Server;
 use serde_json::json;
 use tokio::time::timeout;
 
-/// Long enough for anything that happens at all.
+/// Long enough for anything that happens.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Runs a test of its own on a server of its own.
+/// Runs a test on a separate server.
 fn with_server<F: Future<Output = ()>>(options: &[&str], test: impl FnOnce(Client, Rc<Server>) -> F) {
     let server = Rc::new(Server::start(options));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -241,7 +241,7 @@ fn a_watcher_starts_anew_behind_a_compaction() {
             let patch = Patch::Merge(json!({"data": {"k": format!("x{number}")}}));
             maps.patch("a", &PatchParams::default(), &patch).await.unwrap();
         }
-        // A list that names no version: what it has seen can be forgotten.
+        // A list without a version: what it has seen may be compacted.
         let newest = maps.list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap();
         let reply = server.admin_client().request("POST", &format!("/compact?revision={newest}"), &[], &[]);
         assert_eq!(reply.status, 200, "{}", reply.text());

@@ -1,4 +1,4 @@
-//! kubectl, unchanged, where there is one on the PATH.
+//! kubectl, unchanged, if there is one on the PATH.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 use std::io::{BufRead, BufReader, Write};
@@ -14,7 +14,7 @@ struct Kubectl {
 }
 
 impl Kubectl {
-    /// `None` where there is no kubectl.
+    /// `None` without kubectl.
     fn new(name: &str) -> Option<Self> {
         let found = Command::new("kubectl").args(["version", "--client"]).output();
         if !found.is_ok_and(|output| output.status.success()) {
@@ -39,7 +39,7 @@ impl Kubectl {
         self.command(arguments).stdin(Stdio::null()).output().unwrap()
     }
 
-    /// What it prints; it must succeed and have nothing to complain of.
+    /// Its output; it must succeed without warnings.
     fn run(&self, arguments: &[&str]) -> String {
         let output = self.output(arguments);
         let complaint = String::from_utf8_lossy(&output.stderr);
@@ -59,7 +59,7 @@ impl Kubectl {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// One that runs on.
+    /// One that keeps running.
     fn follow(&self, arguments: &[&str]) -> Following {
         let mut child = self.command(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -141,7 +141,7 @@ fn objects_come_change_and_go() {
     assert!(kubectl.run(&["api-versions"]).lines().any(|line| line == "apps/v1"));
     let version = kubectl.output(&["version"]);
     assert!(String::from_utf8_lossy(&version.stdout).contains("Server Version: v1."));
-    // In place of what is there.
+    // Replaces the existing object.
     let mut changed = hello.clone();
     changed["data"]["a"] = "f".into();
     assert_eq!(
@@ -153,7 +153,7 @@ fn objects_come_change_and_go() {
         String::from_utf8_lossy(&gone.stderr),
         "Error from server (NotFound): configmaps \"none\" not found\n"
     );
-    // Waits for the end, and learns of it by a watch.
+    // Waits for the deletion, by a watch.
     let mut waiting = kubectl.follow(&["wait", "--for=delete", "configmap/hello", "--timeout=20s"]);
     assert_eq!(kubectl.run(&["delete", "configmap", "hello"]), "configmap \"hello\" deleted\n");
     assert_eq!(waiting.line(), "configmap/hello condition met");
@@ -185,7 +185,7 @@ fn manifests_are_applied_and_edited() {
     let apply = ["apply", "-f", "-"];
     assert_eq!(kubectl.with_input(&apply, WEB), "deployment.apps/web created\nservice/web created\n");
     assert_eq!(kubectl.with_input(&apply, WEB), "deployment.apps/web unchanged\nservice/web unchanged\n");
-    // Somebody else's fields stay; what the manifest no longer has goes.
+    // Fields of others stay; fields that the manifest no longer has are removed.
     kubectl.run(&["patch", "deploy", "web", "--type", "merge", "-p", r#"{"spec":{"paused":true}}"#]);
     let changed = WEB.replace("i:1", "i:2").replace(", {name: B, value: b}", "").replace("443", "444");
     assert_eq!(
@@ -235,7 +235,7 @@ fn manifests_are_applied_by_the_server() {
     assert_eq!(kubectl.containers(), expected);
     let ports = serde_json::json!([{"port": 80}, {"port": 444, "name": "tls"}]);
     assert_eq!(kubectl.json(&["get", "service", "web"])["spec"]["ports"], ports);
-    // Another manager with another image: a conflict, unless it insists.
+    // Another manager with another image: a conflict, unless it forces.
     let other = [&apply[..], &["--field-manager=other"]].concat();
     let mut child = kubectl.command(&other);
     let mut child =

@@ -1,5 +1,5 @@
-//! Limits on who may be here and how long they may take to ask: each is met, is answered with what to do, and disturbs nobody
-//! who keeps to it.
+//! Limits on connections, watches and times: each is enforced, its error says what to do, and clients within the limits
+//! are not disturbed.
 #![allow(clippy::unwrap_used)]
 
 use std::io::{Read, Write};
@@ -17,7 +17,7 @@ fn create(client: &Client, name: &str) {
     assert_eq!(reply.status, 201, "{}", reply.text());
 }
 
-/// All that comes until the server closes.
+/// Everything received until the server closes.
 fn rest(stream: &mut TcpStream) -> String {
     let mut bytes = Vec::new();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -29,7 +29,7 @@ fn rest(stream: &mut TcpStream) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// 1,000 connections that send a byte a second; a watch beside them sees every event, soon.
+/// 1,000 connections that send a byte a second; a watch beside them gets every event, soon.
 #[test]
 fn a_thousand_slow_heads_are_cut_off_and_disturb_nobody() {
     let server = Server::start(&["--head-timeout", "3s"]);
@@ -41,7 +41,7 @@ fn a_thousand_slow_heads_are_cut_off_and_disturb_nobody() {
     let mut latest = Duration::ZERO;
     for (second, byte) in head.bytes().enumerate().take(5) {
         for stream in &mut slow {
-            // Past the deadline it is closed.
+            // After the deadline it is closed.
             let _ = stream.write_all(&[byte]);
         }
         for number in 0..20 {
@@ -69,18 +69,18 @@ fn a_thousand_slow_heads_are_cut_off_and_disturb_nobody() {
 #[test]
 fn who_is_silent_is_cut_off() {
     let server = Server::start(&["--head-timeout", "1s", "--idle-timeout", "2s", "--request-timeout", "1s"]);
-    // No first byte: closed without a word, in the time of a head.
+    // No first byte: closed without a reply, in the time for a head.
     let begun = Instant::now();
     let mut stream = TcpStream::connect(&server.address).unwrap();
     assert_eq!(rest(&mut stream), "");
     assert!((900..5000).contains(&begun.elapsed().as_millis()), "{:?}", begun.elapsed());
-    // Nothing behind a request: closed when it was idle for long enough.
+    // Nothing after a request: closed when it was idle for long enough.
     let begun = Instant::now();
     let mut connection = server.client().connect().unwrap();
     assert_eq!(connection.request("GET", "/livez", &[], &[]).unwrap().status, 200);
     assert!(connection.read_to_end().unwrap().is_empty());
     assert!((1900..6000).contains(&begun.elapsed().as_millis()), "{:?}", begun.elapsed());
-    // A body by the byte.
+    // A body byte by byte.
     let mut stream = TcpStream::connect(&server.address).unwrap();
     let head = format!("POST {MAPS} HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\n");
     stream.write_all(head.as_bytes()).unwrap();
@@ -92,7 +92,7 @@ fn who_is_silent_is_cut_off() {
     let said = rest(&mut stream);
     assert!(said.starts_with("HTTP/1.1 408 ") && said.contains("Connection: close"), "{said}");
     assert!(said.contains("the body is not whole after 1 s"), "{said}");
-    // A watch is neither: it goes on for as long as it likes.
+    // A watch is neither: it has no such limit.
     let mut watch = server
         .client()
         .watch(&format!("{MAPS}?watch=1&resourceVersion={}", server.client().newest()))
@@ -118,7 +118,7 @@ fn connections_are_counted_and_watches_among_them() {
     assert_eq!(refused.json()["kind"], "Status");
     assert!(refused.text().contains("raise max-connections"), "{}", refused.text());
     assert!(server.metric("revcast_connections_refused_total{reason=\"limit\"}") >= 1, "operators get in");
-    // Those who are in go on, and whoever leaves makes room.
+    // Connected clients continue, and one that disconnects makes room.
     assert_eq!(held[0].request("GET", "/livez", &[], &[]).unwrap().status, 200);
     drop(watches);
     server.wait_for_metric("revcast_watchers", 0);
@@ -130,9 +130,9 @@ fn one_address_has_its_share_and_another_has_its_own() {
     let server = Server::start(&["--max-connections-per-address", "2", "--max-watchers-per-user", "1"]);
     let client = server.client();
     let path = format!("{MAPS}?watch=1&timeoutSeconds=5");
-    // Who asked whether it is ready has gone.
+    // The client that asked for readiness has disconnected.
     server.wait_for_metric("revcast_connections_open{carries=\"requests\"}", 1);
-    // A watch ends and its connection goes on: it counts once, all the while.
+    // A watch ends and its connection continues: it counts once, all the while.
     let mut connection = client.connect().unwrap();
     assert_eq!(connection.request("GET", "/livez", &[], &[]).unwrap().status, 200);
     let mut watch = connection.watch(&path, &[]).unwrap();
@@ -173,7 +173,7 @@ fn elsewhere(port: u16) -> TcpStream {
     fd.into()
 }
 
-/// A request panics: its connection ends, and nothing else. The path is compiled into builds for tests alone.
+/// A request panics: its connection ends, and nothing else. The path exists in test builds only.
 #[test]
 fn a_panic_ends_its_connection_alone() {
     let server = Server::start(&[]);

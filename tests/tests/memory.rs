@@ -1,4 +1,5 @@
-//! Memory that is nearly used up: who is new is told to come back, who is there goes on, and the limit is not passed.
+//! Memory that is nearly used up: new clients are told to come back, existing ones continue, and the limit is not
+//! exceeded.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +11,7 @@ use serde_json::json;
 const MAPS: &str = "/api/v1/namespaces/m/configmaps";
 const LIMIT_KB: u64 = 160 << 10;
 const OBJECT: usize = 256 << 10;
-/// So far the writer may be ahead of who reads: a small part of the window, also of one that is being narrowed.
+/// How far the writer may be ahead of the reader: a small part of the window, also of one that is being narrowed.
 const AHEAD: u64 = 8;
 /// How long the reader waits for the next event.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -22,7 +23,7 @@ fn a_store_that_grows_stops_at_the_limit_and_goes_on_below_it() {
     assert_eq!(server.metric("revcast_memory_max_bytes"), LIMIT_KB << 10);
     let start = client.newest();
     let mut watch = client.watch(&format!("{MAPS}?watch=1&resourceVersion={start}")).unwrap();
-    // One who never reads: the window will pass him.
+    // A client that never reads: the window will pass it.
     let deaf = client.watch(&format!("{MAPS}?watch=1&resourceVersion={start}")).unwrap();
 
     // How many are to come, once that is known; and how many have.
@@ -70,7 +71,7 @@ fn a_store_that_grows_stops_at_the_limit_and_goes_on_below_it() {
     assert_eq!(seen, written, "whoever reads has seen everything that was acknowledged");
     assert!(written > 100, "{written} objects of 256 KiB fit");
 
-    // Who is new and would need more is told so, on a connection that goes on; one object is read as ever.
+    // New clients that would need more are told so, on a connection that stays open; one object can be read as before.
     let mut connection = client.connect().unwrap();
     for path in [format!("{MAPS}?watch=1&resourceVersion={start}"), MAPS.to_owned()] {
         let refused = connection.request("GET", &path, &[], &[]).unwrap();
@@ -79,11 +80,11 @@ fn a_store_that_grows_stops_at_the_limit_and_goes_on_below_it() {
     assert_eq!(connection.request("GET", &format!("{MAPS}/n0"), &[], &[]).unwrap().status, 200);
     assert_eq!(client.get("/readyz").status, 200);
     assert_eq!(server.admin_client().get("/metrics").status, 200, "operators see it");
-    // The slowest had to go, so that the window could.
+    // The slowest had to end, so that the window could shrink.
     server.wait_for_metric("revcast_watchers_evicted_total", 1);
     drop(deaf);
 
-    // What is deleted makes room again.
+    // Deletes make room again.
     for number in 0..written {
         assert_eq!(client.request("DELETE", &format!("{MAPS}/n{number}"), &[], &[]).status, 200);
         assert!(server.resident_kb() < LIMIT_KB);
@@ -102,7 +103,7 @@ fn a_store_that_grows_stops_at_the_limit_and_goes_on_below_it() {
 /// Writes of 1 MiB that a start has to read again.
 const WRITES: u64 = 150;
 
-/// What a store remembers is read back through the window, however much that is.
+/// A store's history is read back through the window, whatever its size.
 #[test]
 fn a_long_history_is_replayed_within_the_window() {
     if !embedded_only("it starts the server on its --data-dir") {
@@ -129,13 +130,13 @@ fn a_long_history_is_replayed_within_the_window() {
     // The window, what its events replaced, and the pages of the file: not the 150 MiB of history.
     assert!(peak_kb < 180 << 10, "{peak_kb} kB to start with a window of 8 MiB");
     assert!(server.metric("revcast_window_bytes") <= 9 << 20);
-    // What fits is there all the same.
+    // What fits is there nevertheless.
     let client = server.client();
     let mut watch = client.watch(&format!("{MAPS}?watch=1&resourceVersion={}", newest - 3)).unwrap();
     assert_eq!(watch.events(3).len(), 3);
 }
 
-/// A delete has no value, and makes a frame as large as what is deleted, which it keeps besides.
+/// A delete has no value, and makes a message as large as the deleted object, which it keeps as well.
 #[test]
 fn a_long_history_of_deletes_is_replayed_within_the_window() {
     if !embedded_only("it starts the server on its --data-dir") {
@@ -157,7 +158,8 @@ fn a_long_history_of_deletes_is_replayed_within_the_window() {
 
     let server = Server::start(&options);
     let peak_kb = server.peak_kb();
-    // All objects once, as before they were deleted, and what the start of a history of writes takes: not each of them twice.
+    // All objects once, as before they were deleted, and the cost of reading a history of writes: not each of them
+    // twice.
     assert!(peak_kb < (WRITES + 180) << 10, "{peak_kb} kB to start with a window of 8 MiB");
     assert!(server.metric("revcast_window_bytes") <= 10 << 20);
     let client = server.client();

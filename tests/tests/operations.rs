@@ -1,5 +1,5 @@
-//! What operators see of a server that runs: metrics that move as clients do, a status, an audit log, a log that machines
-//! read; and what Prometheus' own tool says of the metrics and the alert rules.
+//! What operators see of a running server: metrics that follow the clients, a status, an audit log, a machine-readable
+//! log; and Prometheus' own check of the metrics and the alert rules.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use std::io::Write as _;
@@ -19,7 +19,7 @@ fn map(name: &str) -> Value {
     json!({"metadata": {"name": name}, "data": {"k": "x".repeat(500)}})
 }
 
-/// Waits until `look` finds what it looks for.
+/// Waits until `look` succeeds.
 fn until<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {
@@ -67,7 +67,7 @@ fn metrics_move_as_clients_do() {
     assert_eq!(moved("revcast_events_received_total"), wanted);
     assert_eq!(moved("revcast_messages_serialized_total"), wanted, "each serves fifty");
     assert_eq!(moved("revcast_writes_total"), wanted);
-    // What has not happened yet has no line.
+    // Events that have not happened have no line.
     assert_eq!(sample(&after, r#"revcast_http_requests_total{verb="create",code="201"}"#), wanted);
     assert_eq!(moved(r#"revcast_http_request_duration_seconds_count{verb="create"}"#), wanted);
     assert_eq!(moved(r#"revcast_http_requests_total{verb="watch",code="200"}"#), 0.0);
@@ -159,7 +159,7 @@ fn audited(path: &Path) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Those of one request, by its `Audit-Id`, once it is over.
+/// The lines of one request, by its `Audit-Id`, once it is over.
 fn lines_of(path: &Path, id: &str) -> Vec<Value> {
     until("the end of a request in the audit log", || {
         let all = audited(path);
@@ -219,11 +219,11 @@ fn each_request_is_written_down() {
     drop(gone);
     assert_eq!(lines_of(&path, &left)[2]["annotations"]["revcast/ended"], "closed");
 
-    // Nobody writes down who asks how the server is, nor that its counts were read.
+    // Health checks and reads of the metrics are not logged.
     assert_eq!((client.get("/readyz").status, server.admin_client().get("/metrics").status), (200, 200));
     let open = client.watch(WATCH).unwrap();
     let drained = id(open.headers());
-    // Before the file goes: the head of a reply is sent before its line is left.
+    // Before the file is renamed: the head of a reply is sent before its line is queued.
     until("the start of the watch in the audit log", || {
         let own = audited(&path).into_iter().filter(|line| line["auditID"] == drained.as_str()).count();
         (own == 2).then_some(())
@@ -251,7 +251,7 @@ fn each_request_is_written_down() {
     drop(open);
 }
 
-/// Who is known stands in the log also when he may not, and so does an operator.
+/// A known user is in the log even when refused, and so is an operator.
 #[test]
 fn who_is_refused_is_written_down_by_name() {
     let scratch = Scratch::new("audit-who");
@@ -275,7 +275,7 @@ fn who_is_refused_is_written_down_by_name() {
     let by_jane = server.client().request("DELETE", &format!("{MAPS}/m"), &token, b"");
     let by_nobody = server.client().request("DELETE", &format!("{MAPS}/m"), &[], b"");
     let compact = server.admin_client().request("POST", "/compact?revision=1", &token, b"");
-    // She may; a store of our own that is new has nothing that old.
+    // She is allowed; a new store has nothing that old.
     let done = if Store::chosen() == Store::Embedded { 409 } else { 200 };
     assert_eq!((by_jane.status, by_nobody.status, compact.status), (403, 401, done), "{}", compact.text());
     for (reply, name, groups) in [
@@ -291,8 +291,8 @@ fn who_is_refused_is_written_down_by_name() {
     }
 }
 
-/// An audit log that nobody takes, and strangers who send request upon request with all that a head may hold: whoever has
-/// credentials is written down all the same, memory stays as it was, and each line is counted as one of the two.
+/// An audit log that is not written, and anonymous clients that send endless requests with the largest heads:
+/// authenticated users are logged nevertheless, memory stays constant, and each line is counted as written or dropped.
 #[test]
 fn strangers_cannot_crowd_others_out_of_the_audit_log() {
     const STRANGERS: u32 = 6000;
@@ -301,7 +301,7 @@ fn strangers_cannot_crowd_others_out_of_the_audit_log() {
     let at = |name: &str| format!("{}/{name}", scratch.path());
     std::fs::write(at("tokens.csv"), "t0ken,jane,1,\"readers\"\n").unwrap();
     assert!(Command::new("mkfifo").arg(at("audit")).status().unwrap().success());
-    // Open for reading and writing, so that opening waits for nobody.
+    // Open for reading and writing, so that opening does not block.
     let mut reader = std::fs::File::options().read(true).write(true).open(at("audit")).unwrap();
     let server = Server::start(&["--audit-log", &at("audit"), "--token-auth-file", &at("tokens.csv")]);
     let before = server.resident_kb();
@@ -324,7 +324,7 @@ fn strangers_cannot_crowd_others_out_of_the_audit_log() {
         assert_eq!(jane.request("GET", &target, &token, b"").unwrap().status, 200);
     }
     assert!((dropped() - lost).abs() < 0.5, "none of hers is lost");
-    // Who takes the lines finds both of each of her requests, with her name.
+    // The reader of the lines finds both of each of her requests, with her name.
     drop((stranger, jane));
     let taker = std::thread::spawn(move || {
         let mut lines = std::io::BufRead::lines(std::io::BufReader::new(&mut reader));
@@ -406,7 +406,7 @@ fn an_audit_log_that_cannot_be_opened_is_told_and_ends_it() {
 fn the_log_is_read_by_machines() {
     let mut child = revcast_tests::server::command()
         .args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "none", "--log-format", "json"])
-        // A process that is told to close says so.
+        // A process that is told to stop reports it.
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -430,7 +430,7 @@ fn the_log_is_read_by_machines() {
     assert!(time.len() == 27 && time.ends_with('Z') && time.as_bytes()[10] == b'T', "{time}");
 }
 
-/// Prometheus' tool, where it is; it says loudly when it is not.
+/// Prometheus' tool, if it is installed; otherwise prints a notice.
 fn promtool() -> Option<PathBuf> {
     let own = std::env::var_os("REVCAST_PROMTOOL").map(PathBuf::from);
     let usual = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../target");
@@ -442,7 +442,7 @@ fn promtool() -> Option<PathBuf> {
         .chain([PathBuf::from("/usr/bin/promtool")])
         .find(|path| path.is_file());
     if found.is_none() {
-        // Past what captures the output of tests.
+        // Not captured by the test harness.
         let _ = writeln!(
             std::io::stderr(),
             "!!! SKIPPED: promtool is not here, nobody checked metrics and alert rules; cargo xtask promtool installs it"

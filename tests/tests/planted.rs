@@ -1,4 +1,4 @@
-//! The simulator against bugs on purpose: each must be found, or the simulator proves nothing.
+//! The simulator with deliberate bugs: each must be found, or the simulator proves nothing.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -36,7 +36,7 @@ const BUGS: [Bug; 25] = [
     Bug::FallenNotKept,
 ];
 
-/// The place of a bug in [`BUGS`]. A new bug does not compile before it stands there.
+/// The index of a bug in [`BUGS`]. A new bug does not compile before it is listed there.
 const fn place(bug: Bug) -> usize {
     match bug {
         Bug::SkippedEvent => 0,
@@ -67,7 +67,7 @@ const fn place(bug: Bug) -> usize {
     }
 }
 
-/// How a seed caught a bug: the promise that was broken (`None`: an assertion of the engine's own) and the words.
+/// How a seed caught a bug: the broken promise (`None`: an assertion of the engine itself) and the message.
 type Caught = (Option<Promise>, String);
 
 fn caught(seed: u64) -> Option<Caught> {

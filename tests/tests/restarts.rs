@@ -1,5 +1,5 @@
-//! Revisions across restarts: a client that was told of a revision goes on from it where the store is the same, and is told
-//! 410 where it is not: in memory, with a data directory that was lost, and with an older copy of it.
+//! Revisions across restarts: a client continues from its revision if the store is the same, and is told 410 if it is
+//! not: in memory, with a data directory that was lost, and with an older copy of it.
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
@@ -10,11 +10,11 @@ use serde_json::json;
 
 const MAPS: &str = "/api/v1/namespaces/r/configmaps";
 
-/// What a client holds when the server ends.
+/// The state of a client when the server ends.
 struct Held {
     /// The revision of its list.
     revision: u64,
-    /// Where that list goes on.
+    /// Where that list continues.
     token: String,
 }
 
@@ -32,7 +32,7 @@ fn hold(client: &Client, prefix: &str) -> Held {
     Held { revision, token: list["metadata"]["continue"].as_str().unwrap().to_owned() }
 }
 
-/// What is told to a client that holds these: of a watch, of two exact lists, of the next page; and of a list and a read
+/// The replies for a client with this state: to a watch, to two exact lists, to the next page; and to a list and a read
 /// that may be newer.
 fn told(client: &Client, held: &Held) -> ([u64; 4], [u64; 2]) {
     let revision = held.revision;
@@ -51,10 +51,10 @@ fn told(client: &Client, held: &Held) -> ([u64; 4], [u64; 2]) {
 }
 
 const SERVED: ([u64; 4], [u64; 2]) = ([200; 4], [200; 2]);
-/// Who lists again goes on.
+/// After a new list it continues.
 const EXPIRED: ([u64; 4], [u64; 2]) = ([410; 4], [200; 2]);
 
-/// A client that lists anew is served, and what follows reaches it.
+/// A client that lists again is served, and gets later changes.
 fn goes_on(client: &Client) {
     let start = client.newest();
     let mut watch = client.watch(&format!("{MAPS}?watch=1&resourceVersion={start}")).unwrap();
@@ -94,7 +94,7 @@ fn a_data_dir_goes_on_and_a_lost_or_older_one_says_so() {
     let first = hold(&server.client(), "a");
     server.kill();
 
-    // After a crash, and after an end: whoever resumes misses nothing, wherever he stood.
+    // After a crash, and after a graceful end: a client that resumes misses nothing, from any revision.
     let server = start();
     let client = server.client();
     let born = client.newest();
@@ -123,7 +123,7 @@ fn a_data_dir_goes_on_and_a_lost_or_older_one_says_so() {
     goes_on(&client);
     assert_eq!(server.terminate(), Some(0));
 
-    // The copy knows the first lives, and not that which is lost.
+    // The copy has the first starts, and not the lost one.
     std::fs::copy(file(&copy), file(&data)).unwrap();
     let server = start();
     let client = server.client();

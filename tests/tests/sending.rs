@@ -1,6 +1,6 @@
-//! How bytes go to many sockets changes nothing of what they say: by `send(2)` or in batches on an io_uring, with room for
-//! all or for next to nothing, whoever reads gets every event once and in order, at once or late; whoever does not read is
-//! cut off when his time is over, and costs the others nothing.
+//! The way bytes are sent to many sockets does not change them: by `send(2)` or in batches on an io_uring, with much
+//! room or nearly none, a client that reads gets every event once and in order, at once or late; a client that does not
+//! read is cut off after its time, and does not affect the others.
 #![allow(clippy::unwrap_used)]
 
 use std::time::{Duration, Instant};
@@ -44,7 +44,7 @@ fn every_way_to_send_gives_the_same_streams() {
             let mut prompt: Vec<Watch> = (0..70).map(|_| client.watch(&target).unwrap()).collect();
             let mut late: Vec<Watch> = (0..10).map(|_| client.watch(&target).unwrap()).collect();
             let mut socket = WebSocket::watch(client.address(), &target);
-            // One goes in the middle of it.
+            // One disconnects in the middle of it.
             let gone = client.watch(&target).unwrap();
             server.wait_for_metric("revcast_watchers", 82);
             std::thread::scope(|scope| {
@@ -82,13 +82,13 @@ fn who_takes_nothing_is_cut_off_when_his_time_is_over() {
     let target = format!("{PATH}?watch=1");
     let stalled: Vec<Watch> = (0..20).map(|_| client.watch(&target).unwrap()).collect();
     let mut reading: Vec<Watch> = (0..20).map(|_| client.watch(&target).unwrap()).collect();
-    // Quiet, but there: no byte waits for them.
+    // Quiet, but present: no byte waits for them.
     let quiet: Vec<Watch> =
         (0..20).map(|_| client.watch("/api/v1/namespaces/other/configmaps?watch=1").unwrap()).collect();
     server.wait_for_metric("revcast_watchers", 60);
     let began = Instant::now();
     std::thread::scope(|scope| {
-        // Side by side: none of them is to stall while another one is read.
+        // In parallel: none of them is to stall while another one is read.
         for watch in &mut reading {
             scope.spawn(move || assert_eq!(names(watch).len(), 300));
         }
@@ -97,7 +97,7 @@ fn who_takes_nothing_is_cut_off_when_his_time_is_over() {
     server.wait_for_metric("revcast_watchers", 40);
     assert!(began.elapsed() >= Duration::from_secs(2), "too early: {:?}", began.elapsed());
     drop(stalled);
-    // The others go on.
+    // The others continue.
     write_one(&client);
     for watch in &mut reading {
         assert_eq!(watch.next_event().1["metadata"]["name"], "last");

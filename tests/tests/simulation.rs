@@ -1,7 +1,7 @@
 //! Many seeds of the simulator, on all cores.
 //!
-//! `REVCAST_SIM_SEEDS` says how many, `REVCAST_SIM_BASE` which is the first, `REVCAST_SIM_SEED` names the one that
-//! `one_seed` replays.
+//! `REVCAST_SIM_SEEDS` is their number, `REVCAST_SIM_BASE` the first, `REVCAST_SIM_SEED` the one that `one_seed`
+//! replays.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -20,7 +20,7 @@ fn setting(name: &str) -> Option<u64> {
     }))
 }
 
-/// A run, or the story of its failure.
+/// A run, or the trace of its failure.
 fn story(seed: u64) -> Result<Coverage, String> {
     match catch_unwind(AssertUnwindSafe(|| sim::run(seed))) {
         Ok(Ok(coverage)) => Ok(coverage),

@@ -1,4 +1,5 @@
-//! Streams of initial events with gzip, against a real server: one stream that can be read event by event, for who asks.
+//! Streams of initial events with gzip, with a real server: one stream that can be read event by event, for clients
+//! that ask for it.
 #![allow(clippy::unwrap_used)]
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -30,7 +31,7 @@ struct Zipped {
     reader: BufReader<TcpStream>,
     head: String,
     decoder: GzDecoder<Vec<u8>>,
-    /// Bytes of the stream that came.
+    /// Bytes of the stream received.
     raw: usize,
 }
 
@@ -48,7 +49,8 @@ impl Zipped {
         Self { reader, head, decoder: GzDecoder::new(Vec::new()), raw: 0 }
     }
 
-    /// What one more chunk decodes to, at once; `None`: the last chunk. The stream is whole then, and the connection ends.
+    /// The decoded content of one more chunk; `None`: the last chunk. Then the stream is complete, and the connection
+    /// ends.
     fn next(&mut self) -> Option<String> {
         let mut size = String::new();
         self.reader.read_line(&mut size).unwrap();
@@ -105,7 +107,7 @@ fn a_watch_list_with_gzip_is_read_event_by_event() {
     expected.push("BOOKMARK ".to_owned());
     assert_eq!(names, expected);
     assert!(zipped.raw < 2_000 * 700 / 5, "{} bytes for 1.4 MB", zipped.raw);
-    // Each is there before the next is made: short ones, long ones, and one of 1 MiB.
+    // Each arrives before the next is made: short ones, long ones, and one of 1 MiB.
     for (number, len) in [1, 20, 300, 5_000, 100_000, 1 << 20].into_iter().enumerate() {
         let name = format!("p{number}");
         create_all(&server, 1, |_| name.clone(), &"z".repeat(len));
@@ -125,7 +127,7 @@ fn only_who_asks_in_words_gets_it() {
             |name: &str| watch.headers().iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
         let (coding, vary) = (header("content-encoding"), header("vary"));
         assert_eq!(coding.is_some(), vary.is_some(), "{query}");
-        // The chunks of a plain stream are text, and its connection goes on.
+        // The chunks of a plain stream are text, and its connection stays open.
         if coding.is_none() {
             watch.rest();
             assert_eq!(watch.into_connection().request("GET", "/livez", &[], &[]).unwrap().status, 200);
@@ -150,7 +152,7 @@ fn only_who_asks_in_words_gets_it() {
     assert_eq!(coded(&plain, LIST, "gzip"), None);
 }
 
-/// 200 at once, while events come: each sees what a list says, once, and its own end is right.
+/// 200 at once, while events come: each gets the same as a list, once, and its own end is right.
 #[test]
 fn hundreds_at_once_see_everything() {
     let server = Server::start(&[]);
@@ -167,11 +169,11 @@ fn hundreds_at_once_see_everything() {
             names.extend(zipped.names().unwrap().into_iter().filter(|name| name != "BOOKMARK "));
             names.dedup();
         }
-        // Who began while events were written has some of them in the state.
+        // Watches that began while events were written have some of them in the state.
         names.sort();
         assert_eq!(names, expected);
     }
-    // A closing server ends every stream so that its sum is right, and waits for it.
+    // A closing server ends every stream with the right checksum, and waits for it.
     let server = std::thread::spawn(move || server.terminate());
     for zipped in &mut all {
         while let Some(names) = zipped.names() {
@@ -181,11 +183,11 @@ fn hundreds_at_once_see_everything() {
     assert_eq!(server.join().unwrap(), Some(0));
 }
 
-/// Who reads nothing for a while gets everything after all, in order, and costs a page.
+/// A client that reads nothing for a while gets everything later, in order, and costs a page.
 #[test]
 fn a_slow_reader_costs_a_page() {
     let server = Server::start(&[]);
-    // Text that does not get much smaller.
+    // Text that compresses badly.
     let noise: String = (0_u32..50_000)
         .map(|i| char::from(b'!' + (i.wrapping_mul(2_654_435_761) >> 19).to_le_bytes()[0] % 90))
         .filter(|c| !matches!(c, '"' | '\\'))

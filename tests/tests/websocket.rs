@@ -1,5 +1,5 @@
-//! Watches over WebSockets against a real server: a client that we did not write, clients that are slow, many, or
-//! hostile, and the ends.
+//! Watches over WebSockets with a real server: a client that is not ours, clients that are slow, many, or hostile, and
+//! the ends.
 #![allow(clippy::unwrap_used, clippy::wildcard_enum_match_arm)]
 
 use std::io::{ErrorKind, Read, Write};
@@ -57,7 +57,7 @@ fn next_told(socket: &mut tungstenite::WebSocket<TcpStream>) -> String {
     }
 }
 
-/// 2,000 objects, then 300 events, a big one among them, with pings between; then the client says goodbye.
+/// 2,000 objects, then 300 events, a large one among them, with pings between; then the client closes.
 #[test]
 fn a_client_of_the_world_follows_a_watch() {
     let server = Server::start(&[]);
@@ -87,7 +87,8 @@ fn a_client_of_the_world_follows_a_watch() {
             other => panic!("{other:?} behind {events} events and {pongs:?}"),
         }
     }
-    // While its socket is full the newest of several pings is answered (RFC 6455, section 5.5.3): in order, and the last in any case.
+    // While its socket is full the newest of several pings is answered (RFC 6455, section 5.5.3): in order, and the
+    // last in any case.
     let mut asked = (0..6).map(|number| format!("ping {}", number * 50));
     assert!(pongs.iter().all(|pong| asked.any(|ping| ping == *pong)), "{pongs:?}");
     socket.close(None).unwrap();
@@ -102,7 +103,7 @@ fn a_client_of_the_world_follows_a_watch() {
     server.wait_for_metric("revcast_watchers", 0);
 }
 
-/// A client is heard 20 times a second, also when nothing else wakes its shard.
+/// A client is read 20 times a second, even when nothing else wakes its shard.
 #[test]
 fn each_ping_on_a_quiet_stream_is_answered_soon() {
     let server = Server::start(&[]);
@@ -117,11 +118,11 @@ fn each_ping_on_a_quiet_stream_is_answered_soon() {
             other => panic!("{other:?}"),
         }
     }
-    // 50 ms each are a second. A shard that is only awake when it wakes by itself takes five.
+    // 50 ms each are a second. A shard that wakes only for its own timers takes five.
     assert!(since.elapsed() < Duration::from_secs(3), "{:?}", since.elapsed());
 }
 
-/// A server closes at once when no watch is left; one that was not accounted for would be waited for.
+/// A server closes at once when no watch is left; one that was not released would be waited for.
 fn closes_soon(server: Server) {
     let since = Instant::now();
     assert_eq!(server.terminate(), Some(0));
@@ -171,7 +172,7 @@ fn a_closing_server_says_goodbye_to_all_also_to_those_behind() {
     assert_eq!(server.join().unwrap(), Some(0));
 }
 
-/// Who reads slowly gets everything, whole and in order, and costs the server little.
+/// A client that reads slowly gets everything, completely and in order, and costs the server little.
 #[test]
 fn a_slow_reader_costs_a_page() {
     let server = Server::start(&[]);
@@ -181,7 +182,7 @@ fn a_slow_reader_costs_a_page() {
     create_all(&server, 50, |number| format!("p{number:04}"), &"x".repeat(50_000));
     std::thread::sleep(Duration::from_millis(500));
     let grown = server.resident_kb().saturating_sub(before);
-    // 40 times 20 MB is owed; a tail has 64 KiB and a frame at most. The ring's 50 events are in it too.
+    // 40 times 20 MB are owed; pending output is at most 64 KiB and a message. The ring's 50 events are included.
     assert!(grown < 40 * 300 + 50 * 60 * 2 + 20_000, "{grown} KB more for 40 that read nothing");
     for socket in &mut slow {
         for number in 0..450 {
@@ -228,7 +229,8 @@ fn handshakes_that_are_wrong_are_told_how_to_be_right() {
     assert_eq!(told(&opened.next_frame().unwrap().unwrap().1), "BOOKMARK ");
 }
 
-/// As at kube-apiserver: an upgrade takes both headers (RFC 9110, section 7.8), and what asks for none is a watch in chunks.
+/// As at kube-apiserver: an upgrade needs both headers (RFC 9110, section 7.8), and without one it is a watch in
+/// chunks.
 #[test]
 fn what_asks_for_no_websocket_is_a_plain_watch() {
     let server = Server::start(&[]);
@@ -249,7 +251,7 @@ fn what_asks_for_no_websocket_is_a_plain_watch() {
                 .any(|header| header == &("transfer-encoding".into(), "chunked".into()))
         );
         assert_eq!(connection.next_chunk().unwrap(), None, "{headers:?}");
-        // The connection is what it was.
+        // The connection is unchanged.
         let mut connection = connection.into_connection();
         assert_eq!(connection.request("GET", "/livez", &[], &[]).unwrap().status, 200, "{headers:?}");
     }
@@ -296,7 +298,7 @@ fn rows_54_to_60_over_the_wire() {
         }
     }
     server.wait_for_metric("revcast_watchers", 0);
-    // With the handshake in one segment: what stands behind the request's head is read as well.
+    // With the handshake in one segment: bytes after the request's head are read as well.
     let early = [UPGRADE.as_bytes(), b"\r\n", &frame(PING, b"early")].concat();
     let mut stream = TcpStream::connect(&server.address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
@@ -311,12 +313,13 @@ fn rows_54_to_60_over_the_wire() {
     closes_soon(server);
 }
 
-/// One floods with pings and never reads, one talks without end: the others see every event, and the server stays small.
+/// One floods with pings and never reads, one sends without end: the others get every event, and the server stays
+/// small.
 #[test]
 fn a_flood_changes_nothing_for_the_others() {
     let server = Server::start(&[]);
     let mut other = WebSocket::watch(&server.address, &format!("{WATCH}&resourceVersion=0"));
-    // A young server grows by itself until its OpenAPI document is made.
+    // A new server grows until its OpenAPI document is made.
     assert_eq!(server.client().get("/openapi/v2").status, 200);
     let before = server.resident_kb();
     let talk = |said: Vec<u8>| {
@@ -327,7 +330,7 @@ fn a_flood_changes_nothing_for_the_others() {
             while Instant::now() < end {
                 match socket.write_raw(&said) {
                     Ok(()) => {}
-                    // Half a frame may have gone; what follows is noise then, which is as good.
+                    // Half a frame may have been sent; what follows is noise then, which serves as well.
                     Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
                     Err(_) => break,
                 }
@@ -355,7 +358,7 @@ fn a_flood_changes_nothing_for_the_others() {
     assert_eq!(other.next_frame().unwrap().unwrap(), (PONG, b"well?".to_vec()));
 }
 
-/// 300 at once, in three places of their lives, while events come: each sees every object once.
+/// 300 at once, in three phases, while events come: each gets every object once.
 #[test]
 fn hundreds_at_once_see_everything() {
     let server = Server::start(&[]);
@@ -379,7 +382,7 @@ fn hundreds_at_once_see_everything() {
         }
     }
     assert_eq!(server.metric("revcast_watchers"), 300);
-    // Those who vanish are forgotten.
+    // Vanished clients are forgotten.
     drop(sockets);
     server.wait_for_metric("revcast_watchers", 0);
     closes_soon(server);

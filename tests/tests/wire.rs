@@ -1,5 +1,5 @@
-//! The bytes of replies on a connection: as they are spelled, and not one more or less than a client reads that knows what it
-//! asked (RFC 9112, section 6.3). What came over the socket is compared whole.
+//! The bytes of replies on a connection: exactly as expected, and not one more or less than a client reads that knows
+//! its request (RFC 9112, section 6.3). The received bytes are compared completely.
 #![allow(clippy::unwrap_used)]
 
 use std::io::{Read as _, Write as _};
@@ -11,7 +11,7 @@ use serde_json::json;
 
 const MAPS: &str = "/api/v1/namespaces/w/configmaps";
 
-/// All that a server sends for these bytes, until it closes.
+/// Everything that a server sends for these bytes, until it closes.
 fn sent(address: &str, request: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -21,7 +21,7 @@ fn sent(address: &str, request: &[u8]) -> String {
     normal(&String::from_utf8(bytes).unwrap())
 }
 
-/// With what differs from run to run replaced.
+/// With parts that differ from run to run replaced.
 fn normal(text: &str) -> String {
     let line = |line: &str| {
         let name = ["Audit-Id: ", "Date: "].into_iter().find(|name| line.starts_with(name));
@@ -30,7 +30,7 @@ fn normal(text: &str) -> String {
     text.split_inclusive('\n').map(line).collect()
 }
 
-/// One reply, from its request line on; the rest of the bytes. What a client reads that knows the method.
+/// One reply, from its status line on, and the rest of the bytes: as read by a client that knows the method.
 fn reply<'a>(bytes: &'a str, method: &str) -> (u16, &'a str, String, &'a str) {
     let (head, mut rest) = bytes.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no head: {bytes:?}"));
     let code: u16 = head.strip_prefix("HTTP/1.1 ").unwrap_or_else(|| panic!("out of step: {bytes:?}"))[..3]
@@ -87,7 +87,7 @@ fn a_few_replies_to_the_byte() {
             refused.len() + 1
         )
     );
-    // A watch of nothing, until its time is over: a head, and the last chunk.
+    // A watch without events, until its deadline: a head, and the last chunk.
     assert_eq!(
         ask(&format!("GET {MAPS}?watch=1&timeoutSeconds=1 HTTP/1.1")),
         format!(
@@ -95,7 +95,7 @@ fn a_few_replies_to_the_byte() {
              Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
         )
     );
-    // What is not asked for is not said, and its length is: HEAD (RFC 9110, section 9.3.2).
+    // The body is not sent, and its length is: HEAD (RFC 9110, section 9.3.2).
     assert_eq!(
         ask("HEAD /livez HTTP/1.1"),
         ask("GET /livez HTTP/1.1").strip_suffix("ok").unwrap(),
@@ -120,7 +120,7 @@ fn pipelined_replies_stay_in_step() {
         format!("Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{text}", text.len())
     };
     let table = "Accept: application/json;as=Table;v=v1;g=meta.k8s.io\r\n";
-    // Method, target, the rest of the head behind Host and what follows it, the code, and what stands in the body.
+    // Method, target, the rest of the head after Host and what follows it, the code, and part of the body.
     let asked: Vec<(&str, String, String, u16, &str)> = vec![
         ("GET", "/livez".into(), "\r\n".into(), 200, "ok"),
         ("HEAD", "/livez".into(), "\r\n".into(), 200, ""),
@@ -170,7 +170,7 @@ fn pipelined_replies_stay_in_step() {
         left = rest;
     }
     assert_eq!(left, "", "nothing behind the last reply");
-    // The same of operators: their HEADs and errors too.
+    // The same on the admin listener: its HEADs and errors too.
     let asked = [
         ("GET", "/livez", 200),
         ("HEAD", "/livez", 200),

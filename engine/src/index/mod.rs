@@ -1,8 +1,7 @@
 //! The newest object per key, ordered, with immutable snapshots, and the state at a past revision.
 //!
-//! It owns the persistent maps. A snapshot is one pointer; taking it costs nothing and holds up nobody. A past
-//! state is the snapshot with the ring's newer events undone, so no version is kept twice. The index never knows
-//! who reads it.
+//! It owns the persistent maps. A snapshot is one pointer; taking it costs nothing and blocks nobody. A past state is a
+//! snapshot with the ring's newer events undone, so no version is kept twice. The index never knows who reads it.
 
 mod past;
 
@@ -25,7 +24,7 @@ pub struct Snapshot {
     pub(crate) position: Position,
     /// By row of the schema.
     resources: Vec<Objects>,
-    /// Those of them whose values are unreadable, by row; shared by all snapshots between which none came or went.
+    /// Those of them that are unreadable, by row; shared by all snapshots between which none was added or removed.
     unreadable: Arc<Vec<Objects>>,
     unreadable_total: usize,
     /// What all objects keep alive.
@@ -81,8 +80,8 @@ impl Snapshot {
         self.bytes
     }
 
-    /// The objects of a resource, of one namespace when given, in key order, behind the path `after` when given.
-    /// Unreadable ones stand among them: ask [`Snapshot::first_unreadable`] whether there is one.
+    /// The objects of a resource, of one namespace when given, in key order, after the path `after` when given.
+    /// Unreadable ones are included: ask [`Snapshot::first_unreadable`] whether there is one.
     pub fn list<'a>(
         &'a self,
         resource: ResourceId,
@@ -94,7 +93,7 @@ impl Snapshot {
             Some(path) if *path >= *prefix => std::ops::Bound::Excluded(path),
             _ => std::ops::Bound::Included(&*prefix),
         };
-        // An unknown row has no objects; `list` of it is empty.
+        // An unknown resource has no objects.
         let objects = self.resources.get(resource.row());
         let range = objects.map(|objects| objects.range::<_, str>((start, std::ops::Bound::Unbounded)));
         range
@@ -116,8 +115,8 @@ impl Snapshot {
         self.unreadable_total
     }
 
-    /// The unreadable objects of a resource, of one namespace and one name when given, in key order. Costs a look
-    /// at each unreadable one of that namespace, and nothing when there are none.
+    /// The unreadable objects of a resource, of one namespace and one name when given, in key order. Costs a look at
+    /// each unreadable object of that namespace, and nothing when there are none.
     pub fn unreadable_in<'a, 'b>(
         &'a self,
         resource: ResourceId,
@@ -167,7 +166,7 @@ impl Snapshot {
         before
     }
 
-    /// Keeps what is unreadable up to date behind a change of one key.
+    /// Updates the unreadable objects after a change of one key.
     fn note(&mut self, row: usize, before: Option<&Arc<Object>>, now: Option<Arc<Object>>) {
         let before = before.filter(|before| before.unreadable().is_some());
         if before.is_none() && now.is_none() {

@@ -1,4 +1,4 @@
-//! The state at a revision that has passed: a snapshot with the newer events of the ring undone.
+//! The state at a past revision: a snapshot with the newer events of the ring undone.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ impl Past {
             while at < snapshot.position() {
                 let event = ring.get(at).map_err(expired)?;
                 if event.key().resource() == resource {
-                    // The first change after the revision knows what was there before it.
+                    // The first change after the revision holds the state before it.
                     undone.entry(event.key().shared_path()).or_insert_with(|| event.before.clone());
                 }
                 at = at.next();
@@ -58,8 +58,8 @@ impl Past {
         Ok(Self { snapshot, resource, revision, undone, undone_unreadable })
     }
 
-    /// The first object that was unreadable then, of one namespace and one name when given. Costs nothing when
-    /// none was and none is.
+    /// The first object that was unreadable then, of one namespace and one name when given. Costs nothing when none was
+    /// and none is.
     #[must_use]
     pub fn first_unreadable(&self, namespace: Option<&str>, name: Option<&str>) -> Option<&Arc<Object>> {
         let still = self
@@ -81,14 +81,14 @@ impl Past {
         self.revision
     }
 
-    /// Where the ring goes on behind the snapshot underneath.
+    /// The position in the ring that follows the underlying snapshot.
     #[must_use]
     pub fn position(&self) -> Position {
         self.snapshot.position()
     }
 
-    /// The objects, of one namespace when given, in key order, behind the path `after` when given. Unreadable ones
-    /// stand among them: ask [`Past::first_unreadable`] whether there is one.
+    /// The objects, of one namespace when given, in key order, after the path `after` when given. Unreadable ones are
+    /// included: ask [`Past::first_unreadable`] whether there is one.
     pub fn list(&self, namespace: Option<&str>, after: Option<&str>) -> impl Iterator<Item = &Arc<Object>> {
         let prefix: Box<str> = namespace.map_or_else(|| "".into(), |ns| format!("{ns}/").into());
         let start = match after {

@@ -1,10 +1,10 @@
 //! The window of recent events: one writer, many readers, no lock.
 //!
-//! It owns the slots and the counters around them. Entries stand at growing positions; the writer makes whole
-//! batches visible with one store to `head`, and forgets the oldest entries when it needs their slots or when it
-//! is told to. A reader that asks for a forgotten entry learns that it was lapped: what it gets is always the
-//! entry of the position that it asked for, never a torn or a newer one. The ring never waits and never drops
-//! what it was told to keep: it grows instead. Holding the writer back for a slow shard is the publisher's business.
+//! It owns the slots and the counters around them. Entries have growing positions; the writer makes whole batches
+//! visible with one store to `head`, and forgets the oldest entries when it needs their slots or is told to. A reader
+//! that asks for a forgotten entry learns that it was lapped: it gets exactly the entry of the position that it asked
+//! for, never a torn or a newer one. The ring never waits and never drops what it was told to keep: it grows instead.
+//! Making the writer wait for a slow shard is the publisher's task.
 
 mod slot;
 
@@ -20,11 +20,11 @@ use crate::planted::{Bug, planted};
 use crate::revision::{Position, Revision};
 use slot::{Array, Slots};
 
-/// What can stand in a ring.
+/// What a ring can hold.
 pub trait Entry: Send + Sync {
-    /// Where it stands.
+    /// Its position.
     fn position(&self) -> Position;
-    /// The revision it belongs to. Never falls from one position to the next.
+    /// The revision it belongs to. Never decreases from one position to the next.
     fn revision(&self) -> Revision;
 }
 
@@ -37,7 +37,8 @@ pub enum Missing {
     NotYet,
 }
 
-/// What moves together shares cache lines, and nothing else does: two of 64 bytes, since CPUs fetch them in pairs.
+/// Fields that change together share cache lines, and others do not: two lines of 64 bytes, since CPUs fetch them in
+/// pairs.
 #[repr(align(128))]
 struct Line<T>(T);
 
@@ -49,7 +50,7 @@ impl<T> std::ops::Deref for Line<T> {
     }
 }
 
-/// Moved when a batch becomes visible; every reader looks at it then.
+/// Changes when a batch becomes visible; every reader reads it then.
 struct Newest {
     /// Entries ever published: the position of the next one.
     head: AtomicU64,
@@ -57,18 +58,18 @@ struct Newest {
     progress: AtomicU64,
 }
 
-/// Moved with every entry that a full ring takes; only readers that begin or are behind look at it.
+/// Changes with every entry that a full ring takes; only readers that start or lag read it.
 struct Window {
     /// The oldest position that may still be there.
     oldest: AtomicU64,
-    /// The newest revision of which an entry was forgotten. Set before the entry goes.
+    /// The newest revision of which an entry was forgotten. Set before the entry is removed.
     forgotten: AtomicU64,
-    /// The newest revision with several entries of which one was forgotten; 0: there is none. Set before the entry goes.
+    /// The newest revision with several entries of which one was forgotten; 0: none. Set before the entry is removed.
     torn: AtomicU64,
 }
 
 struct Shared<T> {
-    /// Changes when the ring grows, which is seldom: its line stays in every core's cache.
+    /// Changes when the ring grows, which is rare: its line stays in every core's cache.
     slots: Array<T>,
     newest: Line<Newest>,
     window: Line<Window>,
@@ -88,8 +89,8 @@ pub struct Reader<T> {
     shared: Arc<Shared<T>>,
 }
 
-/// A ring of `capacity` slots (rounded up to a power of two, at least 2) that begins empty behind `start`: nothing
-/// of `start` or before can be replayed.
+/// A ring of `capacity` slots (rounded up to a power of two, at least 2) that begins empty after `start`: nothing up to
+/// and including `start` can be replayed.
 #[must_use]
 pub fn ring<T: Entry>(capacity: usize, start: Revision) -> (Writer<T>, Reader<T>) {
     let capacity = capacity.max(2).next_power_of_two();
@@ -113,7 +114,7 @@ impl<T: Entry> Writer<T> {
         self.slots.len()
     }
 
-    /// Where the next entry goes.
+    /// The position of the next entry.
     #[must_use]
     pub const fn next(&self) -> Position {
         Position::new(self.next)
@@ -131,8 +132,8 @@ impl<T: Entry> Writer<T> {
         self.entry(self.oldest)
     }
 
-    /// Puts an entry at [`Writer::next`]. A full ring forgets its oldest entry for it; if that stands at `keep` or after it, the
-    /// ring grows instead. Not visible before [`Writer::publish`].
+    /// Adds an entry at [`Writer::next`]. A full ring forgets its oldest entry for it; if that is at or after `keep`,
+    /// the ring grows instead. Not visible before [`Writer::publish`].
     pub fn stage(&mut self, entry: Arc<T>, keep: Position) {
         assert_eq!(entry.position().get(), self.next, "entries are staged in order");
         while self.next - self.oldest >= self.slots.len() as u64 {
@@ -146,8 +147,8 @@ impl<T: Entry> Writer<T> {
         self.next += 1;
     }
 
-    /// Twice the slots. A reader that still has the old array finds every entry there that it can ask for: what is
-    /// published later it asks for after it has seen the newer head, and then it sees the larger array.
+    /// Doubles the slots. A reader that still has the old array finds every entry there that it can ask for: it asks
+    /// for newer ones only after it has seen the newer head, and then it sees the larger array.
     fn grow(&mut self) {
         let larger = Arc::new(slot::slots(self.slots.len() * 2));
         for position in self.oldest..self.next {
@@ -161,10 +162,10 @@ impl<T: Entry> Writer<T> {
         if position < self.next { slot::at(&self.slots, position).load() } else { None }
     }
 
-    /// Makes everything staged visible at once, and says that nothing else happened up to `revision`.
+    /// Makes everything staged visible at once, and records that nothing else happened up to `revision`.
     pub fn publish(&mut self, revision: Revision) {
         self.shared.newest.head.store(self.next, Ordering::Release);
-        // Behind the head: who sees this progress sees the entries that it speaks of.
+        // After the head: a reader that sees this progress sees the entries that it covers.
         self.shared.newest.progress.store(revision.get(), Ordering::Release);
     }
 
@@ -186,8 +187,8 @@ impl<T: Entry> Writer<T> {
         slot.store(None);
     }
 
-    /// Says that nothing of `revision` or before can be replayed, whether the ring held it or not. Entries at `keep` and
-    /// after it stay.
+    /// Declares that nothing up to and including `revision` can be replayed, whether the ring held it or not. Entries
+    /// at or after `keep` stay.
     pub fn forget_through(&mut self, revision: Revision, keep: Position) {
         self.shared.window.forgotten.fetch_max(revision.get(), Ordering::Release);
         while self.oldest < keep.get() && self.peek_oldest().is_some_and(|entry| entry.revision() <= revision)
@@ -216,14 +217,14 @@ impl<T: Entry> Reader<T> {
         Revision::new(self.shared.window.forgotten.load(Ordering::Acquire))
     }
 
-    /// Whether the entries of `revision` cannot be read again though nothing newer is missing: there were several, and one
-    /// of them is forgotten.
+    /// Whether the entries of `revision` cannot be read again although nothing newer is missing: there were several,
+    /// and one of them is forgotten.
     #[must_use]
     pub fn is_torn(&self, revision: Revision) -> bool {
         revision > Revision::ZERO && self.shared.window.torn.load(Ordering::Acquire) == revision.get()
     }
 
-    /// Everything up to here was published. Entries of it are visible to whoever reads this first.
+    /// Everything up to here was published. Its entries are visible to a reader that reads this first.
     #[must_use]
     pub fn progress(&self) -> Revision {
         Revision::new(self.shared.newest.progress.load(Ordering::Acquire))
@@ -250,18 +251,18 @@ impl<T: Entry> Reader<T> {
     /// # Errors
     /// [`Missing::Lapped`] when entries newer than `revision` may have been forgotten.
     pub fn position_after(&self, revision: Revision) -> Result<Position, Missing> {
-        // Where the window begins is read first: `forgotten`, read behind it, then speaks of every entry before
-        // `low`. The other way round, entries that go between the two reads would be skipped unnoticed.
+        // The start of the window is read first: `forgotten`, read after it, then covers every entry before `low`. In
+        // the other order, entries forgotten between the two reads would be skipped unnoticed.
         let low = self.oldest();
         if !planted(Bug::ExpiredStartServed) && revision < self.forgotten() {
             return Err(Missing::Lapped);
         }
         let (position, lost) = self.search(low, |entry| entry.revision() > revision);
-        // Forgotten while we searched: what we look for may be gone too.
+        // Entries were forgotten during the search: the one we search for may be among them.
         if lost && revision < self.forgotten() { Err(Missing::Lapped) } else { Ok(position) }
     }
 
-    /// The first position that is there whose entry belongs to `revision` or a newer one; the head when there is none yet.
+    /// The first available position whose entry belongs to `revision` or a newer one; the head when there is none yet.
     #[must_use]
     pub fn position_at(&self, revision: Revision) -> Position {
         self.search(self.oldest(), |entry| entry.revision() >= revision).0

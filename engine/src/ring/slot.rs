@@ -1,8 +1,8 @@
-//! The places of the ring: shared pointers that one thread replaces while others load them, and the array of them, which
-//! one thread replaces by a larger one.
+//! The slots of the ring: shared pointers that one thread replaces while others load them, and the array of slots,
+//! which one thread replaces by a larger one.
 //!
-//! In a served build this is `arc-swap`, which needs no lock and no unsafe code of ours. Under loom it is a lock
-//! that loom can see, so that the models explore the ring's own protocol: heads, slots, eviction and growth.
+//! Normally a slot is an `arc-swap` pointer, which needs no lock and no unsafe code of ours. Under loom it is a lock
+//! that loom can observe, so that the models explore the ring's own protocol: heads, slots, eviction and growth.
 
 use std::sync::Arc;
 
@@ -17,12 +17,12 @@ pub(super) fn slots<T>(count: usize) -> Slots<T> {
 /// The slot of a position.
 pub(super) fn at<T>(slots: &[Slot<T>], position: u64) -> &Slot<T> {
     let mask = slots.len() - 1;
-    // Truncation is what a ring does: only the low bits choose the slot.
+    // Truncation is intended: the low bits choose the slot.
     #[allow(clippy::cast_possible_truncation)]
     &slots[position as usize & mask]
 }
 
-/// The array in use. Loaded by every look at an entry, replaced when the ring grows.
+/// The array in use. Loaded with every entry that is read, replaced when the ring grows.
 #[cfg(not(loom))]
 pub(super) struct Array<T>(arc_swap::ArcSwap<Slots<T>>);
 

@@ -1,7 +1,7 @@
 //! Field selectors: `metadata.name=a,status.phase!=Running`.
 //!
-//! It owns their grammar and meaning, both of `k8s.io/apimachinery/pkg/fields`, and turns labels into
-//! [`FieldId`]s. It never reads an object: which value stands in a field is decode's to say.
+//! It owns their grammar and meaning, both of `k8s.io/apimachinery/pkg/fields`, and turns labels into [`FieldId`]s. It
+//! never reads an object: decode provides the values of fields.
 
 use super::name::quoted;
 use super::{REQUIREMENTS_MAX, SelectorError, check_length};
@@ -9,7 +9,7 @@ use crate::attributes::Attributes;
 use crate::resource::{FieldId, Resource};
 use crate::shown::shown;
 
-/// A set of terms on fields, all of which an object must meet. Good for the resource it was parsed for.
+/// A set of terms on fields, all of which an object must meet. Valid for the resource that it was parsed for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FieldSelector {
     /// Sorted, none twice.
@@ -35,9 +35,9 @@ enum Operator {
 impl FieldSelector {
     /// Reads the text of a `fieldSelector` on `resource`. The empty text, and empty terms, select everything.
     ///
-    /// `metadata.namespace` on a resource without namespaces is as in Kubernetes: where the resource has no
-    /// fields of its own it is taken and reads as "", so that `metadata.namespace=x` selects nothing; else it
-    /// is not supported.
+    /// `metadata.namespace` on a resource without namespaces is as in Kubernetes: if the resource has no fields of its
+    /// own, it is accepted and reads as "", so that `metadata.namespace=x` selects nothing; otherwise it is not
+    /// supported.
     ///
     /// # Errors
     /// The text breaks the grammar, names a field by which `resource` cannot be selected, or passes a limit.
@@ -47,7 +47,7 @@ impl FieldSelector {
         if parts.len() > REQUIREMENTS_MAX {
             return Err(SelectorError::TooManyRequirements);
         }
-        // Of several faults Kubernetes names the first in this order, and those of grammar before all others.
+        // Of several errors Kubernetes reports the first in this order, and grammar errors before all others.
         parts.sort_unstable();
         let mut parsed = Vec::with_capacity(parts.len());
         for part in parts {
@@ -94,8 +94,8 @@ impl FieldSelector {
         })
     }
 
-    /// Takes the term `field=value` out and returns its value, which may be "". The selector and the condition
-    /// that `field` has this value then mean together what the selector meant before.
+    /// Removes the term `field=value` and returns its value, which may be "". The remaining selector together with the
+    /// condition that `field` has this value means the same as before.
     ///
     /// `None`, with nothing changed, when there is no such term, or several that contradict each other: such a
     /// selector selects nothing.
@@ -138,7 +138,7 @@ fn split_term(term: &str) -> Option<(&str, Operator, &str)> {
     Some((label, Operator::Equal, value.strip_prefix('=').unwrap_or(value)))
 }
 
-/// The value that `\\`, `\,` and `\=` stand for. A bare `=` is a fault; a bare `,` cannot get here.
+/// The value with `\\`, `\,` and `\=` unescaped. A bare `=` is an error; a bare `,` cannot occur here.
 fn unescaped(escaped: &str) -> Result<String, SelectorError> {
     let mut value = String::with_capacity(escaped.len());
     let mut chars = escaped.chars();
@@ -166,7 +166,7 @@ fn unescaped(escaped: &str) -> Result<String, SelectorError> {
     Ok(value)
 }
 
-/// The field that `label` means: of several names for one place in the object, always the same.
+/// The field that `label` names; several names of one path always give the same field.
 fn resolve(label: &str, resource: &Resource) -> Result<FieldId, SelectorError> {
     if let Some(named) = resource.field(label) {
         let path = |id: FieldId| &resource.fields()[id.index()].path;
@@ -180,7 +180,7 @@ fn resolve(label: &str, resource: &Resource) -> Result<FieldId, SelectorError> {
         return Err(SelectorError::UnknownField(format!("field label not supported: {}", shown(label))));
     }
     if label == "metadata.namespace" {
-        // No namespaces and no own fields: there is no such field, and attributes read it as "".
+        // No namespaces and no own fields: the field does not exist, and attributes read it as "".
         return Ok(FieldId::NAMESPACE);
     }
     Err(SelectorError::UnknownField(format!(

@@ -1,7 +1,7 @@
 //! Label selectors: `app=web,tier in (a,b),!old`.
 //!
-//! It owns their grammar and their meaning, both of `k8s.io/apimachinery/pkg/labels`. It never knows what
-//! resource is selected from: labels are the same for all.
+//! It owns their grammar and their meaning, both of `k8s.io/apimachinery/pkg/labels`. It never knows the resource:
+//! labels are the same for all.
 
 use super::lexer::{Lexer, Token};
 use super::name::{key_fault, quoted, value_fault};
@@ -9,8 +9,8 @@ use super::{REQUIREMENTS_MAX, Required, SelectorError, check_length};
 use crate::attributes::Attributes;
 use crate::shown::shown;
 
-/// The most faulty values of one set that an error lists. Kubernetes lists all; a 64 KiB selector could then
-/// ask for a message of megabytes.
+/// The most invalid values of one set that an error lists. Kubernetes lists all; a 64 KiB selector could then produce a
+/// message of megabytes.
 const FAULTS_LISTED_MAX: usize = 100;
 
 /// A set of requirements on labels, all of which an object must meet.
@@ -27,7 +27,7 @@ struct Requirement {
     condition: Condition,
 }
 
-/// What is required of the value under a key. Value sets are sorted and hold nothing twice.
+/// The condition on the value of a key. Value sets are sorted and hold nothing twice.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Condition {
     /// `=`, `==`, `in`: there is a value and the set has it.
@@ -146,7 +146,7 @@ fn malformed(message: String) -> Result<LabelSelector, SelectorError> {
     Err(SelectorError::Malformed(message))
 }
 
-/// An operator that stands between a key and its value or values.
+/// An operator between a key and its value or values.
 #[derive(Clone, Copy)]
 enum Operator {
     In,
@@ -157,7 +157,7 @@ enum Operator {
     Below,
 }
 
-/// Reads one requirement, up to the comma or the end behind it.
+/// Reads one requirement, up to and including the comma after it, or the end.
 fn requirement(lexer: &mut Lexer<'_>) -> Result<Requirement, String> {
     let negated = lexer.peek() == Token::Symbol("!");
     if negated {
@@ -169,7 +169,7 @@ fn requirement(lexer: &mut Lexer<'_>) -> Result<Requirement, String> {
         Token::Symbol(found) => return Err(format!("found '{found}', expected: identifier")),
     };
     if let Some(fault) = key_fault(key) {
-        // "<nil>" stands where Kubernetes names the field at fault; a selector in a query has none.
+        // Kubernetes names the field here; a selector in a query has none, so it prints "<nil>".
         return Err(format!("<nil>: Invalid value: {}: {fault}", quoted(key)));
     }
     let condition = if negated {
@@ -182,7 +182,7 @@ fn requirement(lexer: &mut Lexer<'_>) -> Result<Requirement, String> {
     Ok(Requirement { key: key.into(), condition })
 }
 
-/// Reads an operator and what stands behind it.
+/// Reads an operator and its operand.
 fn restriction(key: &str, lexer: &mut Lexer<'_>) -> Result<Condition, String> {
     Ok(match operator(lexer.take())? {
         Operator::In => Condition::In(checked_set(key, value_set(lexer)?)?),
@@ -209,7 +209,7 @@ fn operator(token: Token<'_>) -> Result<Operator, String> {
     }
 }
 
-/// Reads the one value behind `=` and its like; there may be none, which is "".
+/// Reads the one value after `=` and similar operators; if there is none, it is "".
 fn exact_value<'a>(lexer: &mut Lexer<'a>) -> Result<&'a str, String> {
     match lexer.peek() {
         Token::End | Token::Symbol(",") => Ok(""),
@@ -221,7 +221,7 @@ fn exact_value<'a>(lexer: &mut Lexer<'a>) -> Result<&'a str, String> {
     }
 }
 
-/// Reads `(a,b)`. A place between commas or brackets that holds nothing is the value "".
+/// Reads `(a,b)`. An empty element is the value "".
 fn value_set<'a>(lexer: &mut Lexer<'a>) -> Result<Vec<&'a str>, String> {
     let open = lexer.take();
     if open != Token::Symbol("(") {
@@ -235,7 +235,7 @@ fn value_set<'a>(lexer: &mut Lexer<'a>) -> Result<Vec<&'a str>, String> {
     }
     let mut values = Vec::new();
     loop {
-        // At the start of a place: right behind the bracket or a comma.
+        // At the start of an element: directly after the bracket or a comma.
         match lexer.take() {
             Token::Word(value) => {
                 values.push(value);
@@ -259,7 +259,7 @@ fn value_set<'a>(lexer: &mut Lexer<'a>) -> Result<Vec<&'a str>, String> {
     }
 }
 
-/// The values in order and once each, if all are valid label values.
+/// The values, sorted and without duplicates, if all are valid label values.
 fn checked_set(key: &str, mut values: Vec<&str>) -> Result<Box<[Box<str>]>, String> {
     values.sort_unstable();
     values.dedup();
@@ -268,7 +268,7 @@ fn checked_set(key: &str, mut values: Vec<&str>) -> Result<Box<[Box<str>]>, Stri
     Ok(values.into_iter().map(Box::from).collect())
 }
 
-/// The integer behind `>` or `<`. It must be a valid label value besides, so it has no sign.
+/// The integer after `>` or `<`. It must also be a valid label value, so it has no sign.
 fn checked_bound(key: &str, value: &str) -> Result<i64, String> {
     let not_an_integer = || {
         format!(
@@ -282,13 +282,13 @@ fn checked_bound(key: &str, value: &str) -> Result<i64, String> {
     bound
 }
 
-/// What is wrong with the value in place `at` of a requirement's set.
+/// The error in element `at` of a requirement's set.
 fn faulty_value(key: &str, at: usize, value: &str) -> Option<String> {
     let fault = value_fault(value)?;
     Some(format!("values[{at}][{}]: Invalid value: {}: {fault}", shown(key), quoted(value)))
 }
 
-/// One message of all faults, if there are any.
+/// One message with all errors, if there are any.
 fn all_of(faults: &[String]) -> Result<(), String> {
     match faults {
         [] => Ok(()),

@@ -1,14 +1,14 @@
 //! The words and symbols of a label selector.
 //!
-//! It owns where a token ends and what is skipped between tokens. It never judges whether a word is a valid key
-//! or value, nor whether tokens stand in a sensible order: that is the parser's.
+//! It owns where a token ends and what is skipped between tokens. It never checks whether a word is a valid key or
+//! value, nor the order of tokens: the parser does.
 
-/// One token. What it holds is what an error message quotes.
+/// One token. Its text is quoted in error messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Token<'a> {
     /// The end of the text.
     End,
-    /// A key, a value, or the operators `in` and `notin`: only their place tells these apart.
+    /// A key, a value, or the operators `in` and `notin`: only their position distinguishes these.
     Word(&'a str),
     /// One of `=` `==` `!=` `!` `>` `<` `(` `)` `,`.
     Symbol(&'a str),
@@ -24,7 +24,7 @@ impl<'a> Token<'a> {
     }
 }
 
-/// Reads tokens off the front of a text, one ahead of the parser.
+/// Reads tokens from the front of a text, one ahead of the parser.
 #[derive(Debug)]
 pub(super) struct Lexer<'a> {
     rest: &'a str,
@@ -43,7 +43,7 @@ impl<'a> Lexer<'a> {
         self.ahead
     }
 
-    /// The next token; [`Token::End`] again and again once the text is used up.
+    /// The next token; [`Token::End`] repeatedly once the text is used up.
     pub(super) fn take(&mut self) -> Token<'a> {
         let token = self.ahead;
         if token != Token::End {
@@ -54,7 +54,7 @@ impl<'a> Lexer<'a> {
 
     fn read(&mut self) -> Token<'a> {
         self.rest = self.rest.trim_start_matches(is_space);
-        // A NUL reads as the end of the text, in Kubernetes too: what stands behind it is not looked at.
+        // A NUL ends the text, as in Kubernetes: the rest is ignored.
         let Some(first) = self.rest.chars().next().filter(|&c| c != '\0') else { return Token::End };
         let token = if is_symbol(first) {
             let doubled = self.rest.starts_with("==") || self.rest.starts_with("!=");
@@ -63,7 +63,7 @@ impl<'a> Lexer<'a> {
             let ends = |c: char| c == '\0' || is_space(c) || is_symbol(c);
             Token::Word(self.cut(self.rest.find(ends).unwrap_or(self.rest.len())))
         };
-        // But one right behind a token only ends the token, and is gone with it: in Kubernetes too.
+        // But one directly after a token only ends the token, and is skipped, as in Kubernetes.
         self.rest = self.rest.strip_prefix('\0').unwrap_or(self.rest);
         token
     }

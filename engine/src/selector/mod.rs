@@ -28,8 +28,9 @@ pub use name::{is_printable, key_fault, value_fault};
 /// The longest selector text that is read, in bytes. Ours: Kubernetes is bounded only by its request head.
 pub const TEXT_BYTES_MAX: usize = 64 * 1024;
 
-/// The most requirements that one selector may have, before equal ones fall together. Ours, as above: each is looked at for
-/// each object and each event that nothing else rules out. Values of a set are found by search and bounded by the text alone.
+/// The most requirements that one selector may have, before equal ones are merged. Ours, as above: each is evaluated
+/// for each object and for each event that the index does not rule out. The values of a set are found by binary search
+/// and bounded by the text alone.
 pub const REQUIREMENTS_MAX: usize = 128;
 
 /// What a watch or a list selects: the objects that meet all requirements on labels and on fields.

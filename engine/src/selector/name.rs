@@ -1,13 +1,13 @@
-//! What a label's key and value may be, and what Kubernetes says of one that may not.
+//! Which label keys and values are valid, and Kubernetes' messages for those that are not.
 //!
-//! The rules and texts are those of `k8s.io/apimachinery/pkg/api/validate/content` in 1.36. It never parses a
-//! selector: it is asked about one name at a time, also by those who store objects.
+//! The rules and texts are those of `k8s.io/apimachinery/pkg/api/validate/content` in 1.36. It never parses a selector:
+//! it checks one name at a time, also for writes of objects.
 
 use std::fmt::Write as _;
 
 use crate::shown::{MORE, VALUE_CHARS_MAX};
 
-/// The most bytes of a key behind its prefix, and of a value.
+/// The most bytes of a key after its prefix, and of a value.
 const NAME_BYTES_MAX: usize = 63;
 /// The most bytes of a key's prefix.
 const PREFIX_BYTES_MAX: usize = 253;
@@ -22,7 +22,7 @@ const PREFIX_RULE: &str = "a lowercase RFC 1123 subdomain must consist of lower 
      start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
      '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 
-/// What is wrong with a label key: `[prefix/]name`. `None` when nothing is.
+/// The error in a label key: `[prefix/]name`. `None` if it is valid.
 #[must_use]
 pub fn key_fault(key: &str) -> Option<String> {
     let (prefix, name) = match key.split_once('/') {
@@ -59,7 +59,7 @@ pub fn key_fault(key: &str) -> Option<String> {
     joined(&faults)
 }
 
-/// What is wrong with a label value. `None` when nothing is.
+/// The error in a label value. `None` if it is valid.
 #[must_use]
 pub fn value_fault(value: &str) -> Option<String> {
     let mut faults = Vec::new();
@@ -84,7 +84,7 @@ fn is_name(text: &str) -> bool {
         && bytes.iter().all(|&b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
 }
 
-/// Labels of small letters, digits and inner hyphens, parted by dots (RFC 1123).
+/// Labels of lower-case letters, digits and inner hyphens, separated by dots (RFC 1123).
 fn is_subdomain(text: &str) -> bool {
     let small = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     text.split('.').map(str::as_bytes).all(|label| {
@@ -94,8 +94,8 @@ fn is_subdomain(text: &str) -> bool {
     })
 }
 
-/// The text in double quotes, with escapes as Go's `%q` writes them: messages quote what the client sent so. Of one that is
-/// too long to repeat the beginning, and `...` behind the quotes.
+/// The text in double quotes, with escapes as Go's `%q` writes them, for messages that quote a client's text. Of a text
+/// that is too long to repeat: its beginning, and `...` after the quotes.
 pub(super) fn quoted(text: &str) -> String {
     let mut chars = text.chars();
     let mut quoted = String::with_capacity(text.len().min(VALUE_CHARS_MAX) + 2);
@@ -130,8 +130,8 @@ pub(super) fn quoted(text: &str) -> String {
     quoted
 }
 
-/// Whether Go prints it as it is (`unicode.IsPrint`). Rust's own escaping knows, when `c` does not stand first: there it escapes
-/// combining marks, which Go prints.
+/// Whether Go prints it as it is (`unicode.IsPrint`). Rust's own escaping decides the same if `c` is not the first
+/// character: there it escapes combining marks, which Go prints.
 #[must_use]
 pub fn is_printable(c: char) -> bool {
     if c.is_ascii() {

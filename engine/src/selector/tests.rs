@@ -1,8 +1,8 @@
 //! Selectors against a slow reference, over pseudo-random texts and objects.
 //!
-//! The reference shares no code with the parser: it splits a text into tokens and the tokens at outer commas,
-//! compares each piece with the few shapes that a requirement has, and evaluates by walking plain lists. Every
-//! failure prints its seed; `XorShift::new(seed)` replays it.
+//! The reference shares no code with the parser: it splits a text into tokens and the tokens at outer commas, compares
+//! each piece with the few shapes that a requirement has, and evaluates by walking plain lists. Every failure prints
+//! its seed; `XorShift::new(seed)` replays it.
 
 #![allow(clippy::unwrap_used)]
 
@@ -106,7 +106,7 @@ fn reference_key(text: &str) -> bool {
     }
 }
 
-/// What a label selector says, or `None` if it is not one.
+/// The terms of a label selector, or `None` if the text is not one.
 fn reference_parse(text: &str) -> Option<Vec<Term>> {
     let tokens = reference_tokens(text);
     if tokens.is_empty() {
@@ -311,7 +311,7 @@ fn field_selectors_select_what_the_reference_selects() {
             .collect::<Vec<_>>();
         let spell = |random: &mut XorShift, &(field, equal, value): &(usize, bool, &str)| {
             let operator = if equal { random.pick(&["=", "=="]) } else { "!=" };
-            // A value "=..." behind "=" is escaped, so that "=\=" stays one operator.
+            // A value "=..." after "=" is escaped, so that "=\=" stays one operator.
             format!("{}{operator}{}{}", labels[field], escape(value), random.pick(&["", ","]))
         };
         let text = terms.iter().map(|term| spell(random, term)).collect::<Vec<_>>().join(",");

@@ -1,7 +1,7 @@
-//! What the clock asks for: bookmarks, and the end of a watch's time.
+//! Timers: bookmarks, and deadlines of watches.
 //!
-//! A bookmark names the revision up to which the shard has dispatched, and goes to live watchers between rounds
-//! only: so everything up to it was sent to *that* watcher.
+//! A bookmark names the revision up to which the shard has dispatched, and goes to live watchers between rounds only:
+//! so everything up to it was sent to *that* watcher.
 
 use bytes::Bytes;
 
@@ -22,7 +22,7 @@ impl Shard {
     pub(super) fn plan_bookmark(&self, watcher: &mut Watcher, now: Tick) {
         watcher.next_bookmark = watcher.deadline;
         if watcher.bookmarks {
-            // Up to a tenth early, so that those who came together do not stay together.
+            // Up to a tenth early, so that watches that were opened together spread over time.
             let early = self.config.bookmark_interval.mul_f64(0.1 * f64::from(255 - watcher.jitter) / 255.0);
             let grid = self.config.bookmark_interval / TIMER_STEPS;
             let regular = now.plus(self.config.bookmark_interval - early).on_grid(grid);
@@ -31,7 +31,7 @@ impl Shard {
         }
     }
 
-    /// Gives attention to watchers whose time has come, a few a turn. True when there were any.
+    /// Serves watchers whose timers are due, a few per turn. True when there were any.
     pub(super) fn tend_due(&mut self, outlet: &mut impl Outlet, now: Tick) -> bool {
         let mut tended = false;
         debug_assert!(self.quiet.ids.is_empty(), "every turn ends with its heartbeats");
@@ -40,10 +40,10 @@ impl Shard {
             tended = true;
             let Some(watcher) = self.table.get(id) else { break };
             if watcher.ending && matches!(watcher.phase, Phase::Initial(_)) {
-                // It did not take its state in time, and must not take what it has for the whole.
+                // It did not take its state in time, and must not take the part that it has for the whole.
                 self.expire(id, now);
             } else if watcher.ending || matches!(watcher.phase, Phase::Draining) {
-                // It was given time to take what it is owed, and did not.
+                // It had time to take what it is owed, and did not.
                 self.end(id, false);
             } else if now >= watcher.deadline {
                 self.because(id, End::Deadline);
@@ -56,7 +56,7 @@ impl Shard {
         tended
     }
 
-    /// Gives a watcher the bookmark that is due, or puts it down for a heartbeat.
+    /// Sends a watcher the bookmark that is due, or notes it for a heartbeat.
     fn tend(&mut self, id: WatcherId, outlet: &mut impl Outlet, now: Tick) {
         let Some(watcher) = self.table.get(id) else { return };
         let quiet = now >= watcher.next_heartbeat;
@@ -85,7 +85,8 @@ impl Shard {
         }
     }
 
-    /// Sends a bookmark to a live watcher that wants one and has not begun as late as that. True when it was offered one.
+    /// Sends a bookmark to a live watcher that asked for bookmarks and did not begin at that revision. True when it was
+    /// offered one.
     pub(super) fn send_bookmark(&mut self, id: WatcherId, outlet: &mut impl Outlet) -> bool {
         let revision = if planted(Bug::BookmarkTooEarly) { self.feed.revision() } else { self.revision };
         let Some((watcher, class)) = self.table.pair(id) else { return false };
@@ -130,9 +131,9 @@ impl Shard {
         true
     }
 
-    /// Whether a watch may end here: between two messages, not between two events of one revision, and not within its initial
-    /// state. Its client will ask for what comes after the last revision that it saw, which may be newer than objects that
-    /// were still to come: they come in the order of their keys.
+    /// Whether a watch may end here: between two messages, not between two events of one revision, and not within its
+    /// initial state. Its client resumes after the last revision that it saw, which may be newer than objects that were
+    /// not sent yet: they are sent in the order of their keys.
     pub(super) fn may_end(&self, id: WatcherId) -> bool {
         let Some(watcher) = self.table.get(id) else { return false };
         if !watcher.at_boundary() {
@@ -146,19 +147,19 @@ impl Shard {
         let next = match self.feed.ring.get(cursor) {
             Ok(next) => next,
             Err(Missing::NotYet) => return true,
-            // Nobody can say any more: it will be told 410.
+            // This cannot be decided any more: it will be told 410.
             Err(Missing::Lapped) => return false,
         };
         let before = cursor.get().checked_sub(1).map(Position::new);
         match before.map(|before| self.feed.ring.get(before)) {
             None => true,
             Some(Ok(before)) => before.revision < next.revision,
-            // What stood before is forgotten: was it of the same revision?
+            // The event before is forgotten: did it belong to the same revision?
             Some(Err(_)) => !self.feed.ring.is_torn(next.revision),
         }
     }
 
-    /// Ends a watch at the next place where it may end: at once, if it stands at one.
+    /// Ends a watch at the next position where it may end: at once, if it is at one.
     pub(super) fn finish(&mut self, id: WatcherId, outlet: &mut impl Outlet, now: Tick) {
         let may_end = self.may_end(id);
         let Some(watcher) = self.table.get_mut(id) else { return };
@@ -172,8 +173,9 @@ impl Shard {
         }
     }
 
-    /// Leaves a watch nothing to send but the message under way, then `last`, before it ends. True when they may be sent now,
-    /// false when the outlet is known to have no room, or the message cannot be made any more: then the watch is cut off.
+    /// Replaces pending output by the rest of the message under way, then `last`; then the watch ends. True when they
+    /// may be sent now, false when the outlet is known to have no room, or when the message cannot be made any more:
+    /// then the watch is cut off.
     pub(super) fn conclude(&mut self, id: WatcherId, last: Option<Bytes>, now: Tick) -> bool {
         match self.under_way(id) {
             UnderWay::Nothing => self.conclude_with(id, last.map(|last| Pending::new(last, 0)), now),
@@ -185,7 +187,7 @@ impl Shard {
         }
     }
 
-    /// The same, when it is known what is to be sent.
+    /// The same, when the rest is known.
     pub(super) fn conclude_with(&mut self, id: WatcherId, rest: Option<Pending>, now: Tick) -> bool {
         self.table.leave_live(id);
         self.release(id);
@@ -199,7 +201,7 @@ impl Shard {
         let place = std::mem::replace(&mut watcher.place, QueueState::None);
         self.table.schedule(id, now.plus(DRAIN_GRACE));
         match place {
-            // A name that is left in the queue is skipped.
+            // An id that is left in the queue is skipped.
             QueueState::None | QueueState::Queued => true,
             QueueState::Blocked => {
                 self.block(id);

@@ -1,17 +1,18 @@
-//! The time that a shard lends to watchers behind while newer events wait for the live ones.
+//! The time that a shard lends to watchers that lag while newer events wait for the live ones.
 //!
-//! It refills with time and is capped; what a loan did not use is given back, what it overdrew is owed. Figures
+//! It refills with time and is capped. The unused part of a loan is returned, an overdraft is owed. The figures are
 //! from kube-apiserver's dispatch budget, which spends it on waiting; here it pays for work only.
 //!
-//! Behind a long round the purse is small change: then a loan is as long as makes those behind fare as the live did, one
-//! by one, and at most as long as the round or the purse when it is full. Who is behind in a busy shard would else fall back for ever.
+//! After a long round the budget is comparatively small. Then a loan is as long as the live watchers' time in the
+//! round, per watcher, at most as long as the round or the budget's cap. Otherwise a watcher that lags on a busy shard
+//! would never catch up.
 
 use std::time::Duration;
 
 use crate::limits::{BUDGET_CAP, BUDGET_LOAN, BUDGET_REFILL_PER_SECOND};
 use crate::tick::Tick;
 
-/// A purse of time.
+/// The budget of a shard.
 #[derive(Debug)]
 pub(crate) struct Budget {
     available_ns: i64,
@@ -21,11 +22,11 @@ pub(crate) struct Budget {
     used_ns: u64,
 }
 
-/// Time that was taken out and may be spent. A last page may overdraw it.
+/// Time that was lent and may be spent. The last page may overdraw it.
 #[derive(Debug)]
 struct Loan {
     left_ns: i64,
-    /// Of it, what is the purse's. What is above that is the fair share of a round.
+    /// The part that comes from the budget. The rest is the fair share of a round.
     purse_ns: i64,
     since: Tick,
 }
@@ -43,12 +44,12 @@ impl Budget {
         Self { available_ns: nanos(BUDGET_CAP), refilled: Tick::ZERO, loan: None, lent_ns: 0, used_ns: 0 }
     }
 
-    /// Nanoseconds that were lent, and of them those that were used: more, when a last page took longer than was left.
+    /// Nanoseconds that were lent, and those that were used: more, when a last page took longer than was left.
     pub(crate) const fn spent(&self) -> (u64, u64) {
         (self.lent_ns, self.used_ns)
     }
 
-    /// Counts the time that passed since the loan was last looked at as spent.
+    /// Counts the time since the loan was last settled as spent.
     pub(crate) fn settle(&mut self, now: Tick) {
         if let Some(loan) = &mut self.loan {
             let used = nanos(now.since(loan.since));
@@ -58,8 +59,8 @@ impl Budget {
         }
     }
 
-    /// Takes out a loan, if there is none and there is something to lend. True when there is time to spend. `fair`: what
-    /// those behind have a claim to, whatever the purse holds.
+    /// Takes a loan, if there is none and there is something to lend. True when there is time to spend. `fair`: the
+    /// claim of the watchers that lag, whatever the budget holds.
     pub(crate) fn lend(&mut self, now: Tick, fair: Duration) -> bool {
         if self.loan.is_none() {
             self.refill(now);
@@ -75,17 +76,17 @@ impl Budget {
         self.loan.as_ref().is_some_and(|loan| loan.left_ns > 0)
     }
 
-    /// The fair share of a round of `round` for `live` watchers: as much a watcher for those `behind`.
+    /// The fair share of a round of `round` for `live` watchers: the same time per watcher for those `behind`.
     pub(crate) fn fair(round: Duration, live: u64, behind: usize) -> Duration {
         let share = u32::try_from(behind).unwrap_or(u32::MAX);
         let parts = u32::try_from(live.max(1)).unwrap_or(u32::MAX);
         (round.saturating_mul(share) / parts).min(round.max(BUDGET_CAP))
     }
 
-    /// Ends the loan; what was not spent goes back, what was overdrawn is owed.
+    /// Ends the loan; unspent time is returned, an overdraft is owed.
     pub(crate) fn give_back(&mut self) {
         if let Some(loan) = self.loan.take() {
-            // The share is spent first, and what is left of it is nobody's.
+            // The fair share is spent first, and what is left of it is dropped.
             self.available_ns = (self.available_ns + loan.left_ns.min(loan.purse_ns)).min(nanos(BUDGET_CAP));
         }
     }
@@ -106,7 +107,7 @@ mod tests {
         Tick::from_nanos(us * 1_000)
     }
 
-    /// How many of 100 ms, in pages of 700 µs with live work of 300 µs between loans, go to those behind.
+    /// How many of 100 ms, in pages of 700 µs with live work of 300 µs between loans, go to watchers that lag.
     fn lent_ms(budget: &mut Budget, from_us: u64) -> u64 {
         let (mut now, mut lent) = (from_us, 0);
         while now < from_us + 100_000 {

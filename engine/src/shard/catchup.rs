@@ -1,8 +1,8 @@
-//! Watchers behind: the initial state from a snapshot, and what they missed from the ring, one page at a time.
+//! Watchers that lag: the initial state from a snapshot, and missed events from the ring, one page at a time.
 //!
-//! It owns the page buffer, of which a shard has one. A page is copied together for one watcher; what the socket
-//! does not take is made again from the cursor, so a slow client keeps no bytes alive but those of a
-//! bookmark or, when it is to end, of the message that it stands in.
+//! It owns the page buffer, of which a shard has one. A page is copied together for one watcher; what the socket does
+//! not take is made again from the cursor. So a slow client keeps no bytes alive except those of a bookmark or, when it
+//! is to end, of the message that it is inside.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use crate::watcher::{Initial, Pending, Phase, QueueState, WatcherId};
 #[derive(Debug)]
 enum Of {
     Event(Position),
-    /// That a value is unreadable: the watch ends behind it.
+    /// That a value is unreadable: the watch ends after it.
     Refusal,
     Object(Arc<str>),
     EndOfState,
@@ -35,14 +35,14 @@ enum Of {
 /// A part of the ring, as one class sees it.
 #[derive(Debug, Default)]
 struct RingSpan {
-    /// Whose; `None`: the page is one watcher's alone.
+    /// The class; `None`: the page is for one watcher only.
     class: Option<u64>,
     from: Position,
     to: Position,
 }
 
-/// The messages of one page. Reused; what it holds of the ring goes to every watcher of the class that
-/// stands within it, so that those that fell behind together are caught up together.
+/// The messages of one page. Reused. The part from the ring goes to every watcher of the class whose cursor is within
+/// it, so that watchers that fell behind together catch up together.
 #[derive(Debug, Default)]
 pub(super) struct Page {
     run: FrameRun,
@@ -62,12 +62,12 @@ impl Page {
         self.run.capacity() + size_of::<Of>() * self.of.capacity()
     }
 
-    /// Whether it holds what a watcher of this class that stands at `cursor` is owed next.
+    /// Whether it holds what a watcher of this class with this `cursor` is owed next.
     fn reaches(&self, class: u64, cursor: Position) -> bool {
         self.span.class == Some(class) && self.span.from <= cursor && cursor < self.span.to
     }
 
-    /// The first message for a watcher that stands at `cursor`.
+    /// The first message for a watcher with this `cursor`.
     fn first_from(&self, cursor: Position) -> usize {
         self.of.partition_point(|of| matches!(of, Of::Event(at) if *at < cursor))
     }
@@ -82,16 +82,16 @@ impl Page {
         matches!(self.of.last(), Some(Of::Refusal))
     }
 
-    /// Whether the last message is the mark behind the initial events.
+    /// Whether the last message is the mark that ends the initial events.
     fn ends_state(&self) -> bool {
         matches!(self.of.last(), Some(Of::EndOfState))
     }
 }
 
-/// The message that a watch stands in.
+/// The message that a watch is inside.
 #[derive(Debug)]
 pub(super) enum UnderWay {
-    /// It stands between two messages.
+    /// It is between two messages.
     Nothing,
     /// This is to be sent before anything else.
     Message(Pending),
@@ -100,14 +100,14 @@ pub(super) enum UnderWay {
 }
 
 impl UnderWay {
-    /// The message of an event, of which `sent` bytes are out.
+    /// The message of an event, of which `sent` bytes were sent.
     fn event(framed: Option<Bytes>, sent: usize) -> Self {
         framed.map_or(Self::Lost, |framed| Self::Message(Pending { events: 1, ..Pending::new(framed, sent) }))
     }
 }
 
 impl Shard {
-    /// Gives the first of those behind one page, or less.
+    /// Sends the first watcher in the queue one page, or less.
     pub(super) fn catch_up_next(&mut self, outlet: &mut impl Outlet, now: Tick) {
         debug_assert!(!self.round.active(), "nobody becomes live within a round");
         let Some(id) = self.behind.pop_front() else { return };
@@ -121,7 +121,7 @@ impl Shard {
         }
     }
 
-    /// Sends what must go out first. True when nothing of it is left and the watch goes on.
+    /// Sends what must go out first. True when nothing of it is left and the watch continues.
     pub(super) fn send_rest(&mut self, id: WatcherId, outlet: &mut impl Outlet) -> bool {
         loop {
             let Some(watcher) = self.table.get_mut(id) else { return false };
@@ -148,7 +148,7 @@ impl Shard {
         }
     }
 
-    /// What a watch has begun to send.
+    /// The message that a watch has begun to send.
     pub(super) fn under_way(&mut self, id: WatcherId) -> UnderWay {
         let Some((watcher, class)) = self.table.pair(id) else { return UnderWay::Lost };
         if watcher.between_messages() {
@@ -175,7 +175,7 @@ impl Shard {
                         Bytes::from(made)
                     }
                 });
-                // One that is this watch's alone, and long, is not kept for it.
+                // A long message that only this watch needs is not kept for it.
                 let shared = key.encoding == Encoding::Json && key.framing == self.feed.framing;
                 UnderWay::event(framed.filter(|framed| shared || framed.len() <= PAGE_BYTES), offset)
             }
@@ -229,8 +229,8 @@ impl Shard {
                 self.release(id);
                 self.table.join_live(id);
             } else {
-                // Its snapshot is newer than what the shard has dispatched: only a round gets it on. Lending it
-                // time would turn in circles until the loan is spent.
+                // Its snapshot is newer than what the shard has dispatched: only a round can advance it. Lending it
+                // time would loop until the loan is spent.
                 self.round.just_ended = false;
                 self.queue(id);
             }
@@ -238,7 +238,7 @@ impl Shard {
         }
         let mut page = std::mem::take(&mut self.page);
         let Some((watcher, class)) = self.table.pair(id) else { return };
-        // Who is to end, or has had no message yet, gets one message, and not the one that others get.
+        // A watch that is to end, or that has had no message yet, gets one message, and not the one that others get.
         let alone = watcher.ending || !class.key.opened;
         let mut lapped = false;
         if alone || !page.reaches(class.serial, cursor) {
@@ -267,8 +267,8 @@ impl Shard {
         self.page = page;
     }
 
-    /// Puts the messages of a watcher's class into the page, from `cursor` on; only the first if it is `alone`. True when the
-    /// ring does not reach as far back as it came to.
+    /// Puts the messages of a watcher's class into the page, from `cursor` on; only the first if `alone`. True when the
+    /// ring no longer reaches back to a position that it needed.
     fn gather(&mut self, page: &mut Page, id: WatcherId, cursor: Position, alone: bool) -> bool {
         page.clear();
         page.span.from = cursor;
@@ -329,7 +329,7 @@ impl Shard {
         false
     }
 
-    /// All that the page had for the watcher went out; `any`: that was something.
+    /// Everything that the page had for the watcher was sent; `any`: there was something.
     fn page_taken(&mut self, id: WatcherId, page: &Page, any: bool, outlet: &mut impl Outlet, now: Tick) {
         if page.refuses() {
             self.stats.refused += 1;
@@ -356,7 +356,8 @@ impl Shard {
         }
     }
 
-    /// The socket is full: the watcher stands at byte `at` of the page, of which it was owed the messages from `first` on.
+    /// The socket is full: the watcher stopped at byte `at` of the page, of which it was owed the messages from `first`
+    /// on.
     fn page_cut_short(&mut self, id: WatcherId, page: &Page, first: usize, at: usize, now: Tick) {
         let Some((number, within)) = page.run.locate(at) else { return };
         let whole = number - first;
@@ -368,7 +369,7 @@ impl Shard {
                 self.refuse_within(id, last, within, now);
                 return;
             }
-            // Not of the ring.
+            // Not from the ring.
             Of::Object(_) | Of::EndOfState => return,
         };
         let within = if planted(Bug::PartialSendRestarted) { 0 } else { within };
@@ -390,7 +391,7 @@ impl Shard {
         now: Tick,
     ) {
         if initial.snapshot.position() < self.feed.ring.oldest() {
-            // What follows the snapshot is forgotten: the watch could never go on behind it.
+            // Events after the snapshot are forgotten: the watch could not continue after it.
             if let Some(watcher) = self.table.get_mut(id) {
                 watcher.phase = Phase::Initial(initial);
             }
@@ -423,10 +424,10 @@ impl Shard {
             page.run.push_with(key.framing, |out| self.push_bookmark(out, &key, revision, true));
             page.of.push(Of::EndOfState);
         } else if complete && initial.end_mark {
-            // The end mark is the business of the next page.
+            // The end mark goes into the next page.
             complete = false;
         }
-        // Of the first message so much was taken before.
+        // This many bytes of the first message were taken before.
         let start = initial.offset.min(page.run.len());
         match offer(outlet, id, &page.run, start) {
             Sent::Gone => self.end(id, false),
@@ -462,7 +463,7 @@ impl Shard {
         self.page = page;
     }
 
-    /// The socket is full: the watcher stands inside the page of its initial state.
+    /// The socket is full: the watcher stopped inside the page of its initial state.
     fn state_cut_short(&mut self, id: WatcherId, mut initial: Box<Initial>, page: &Page, at: usize) {
         let Some((number, within)) = page.run.locate(at) else { return };
         self.stats.events_sent += number as u64;
@@ -493,7 +494,7 @@ impl Shard {
         self.block(id);
     }
 
-    /// Where a watcher goes on behind a snapshot that stands at `position`.
+    /// Where a watcher continues after a snapshot at `position`.
     fn end_of_state(&self, position: Position) -> Phase {
         let cursor = if planted(Bug::GapAfterInitialEvents) {
             self.dispatched
@@ -505,7 +506,7 @@ impl Shard {
         Phase::CatchingUp { cursor, offset: 0 }
     }
 
-    /// Adds the message that adds an object to a page.
+    /// Adds the ADDED message of an object to a page.
     #[inline]
     fn add_state(&self, run: &mut FrameRun, object: &Object, key: &ClassKey, as_of_seconds: u64) {
         match object.message(MessageKind::Added) {
@@ -518,7 +519,7 @@ impl Shard {
         }
     }
 
-    /// Appends the payload of the message that adds an object.
+    /// Appends the payload of an object's ADDED message.
     fn push_state(
         &self,
         out: &mut Vec<u8>,
@@ -543,7 +544,7 @@ fn offer(outlet: &mut impl Outlet, id: WatcherId, run: &FrameRun, from: usize) -
     if from >= run.len() { Sent::Took(0) } else { outlet.send(id, run.offer(from)) }
 }
 
-/// The objects that a class can be interested in, in key order, behind the path `after`.
+/// The objects that may match a class, in key order, after the path `after`.
 fn objects<'a>(
     snapshot: &'a Snapshot,
     key: &ClassKey,

@@ -1,7 +1,7 @@
-//! A round: the newest events of the ring, to the live members of every class that cares.
+//! A round: the newest events of the ring, to the live members of every class that may match.
 //!
-//! It owns the way from runs to sockets; `forming` makes the runs. A run is joined once a class, and a delivery is one call of
-//! the outlet.
+//! It owns the path from runs to sockets; `forming` makes the runs. A run is joined once per class, and a delivery is
+//! one call of the outlet.
 
 use super::forming::Forming;
 use super::run::FrameRun;
@@ -13,7 +13,7 @@ use crate::revision::Position;
 use crate::tick::Tick;
 use crate::watcher::{End, Phase, WatcherId};
 
-/// How far the round is.
+/// The state of the round.
 #[derive(Debug, Default)]
 pub(super) enum Stage {
     /// There is none under way.
@@ -38,11 +38,11 @@ pub(super) struct Round {
     pub(super) classes: Vec<u32>,
     /// The class that is being served.
     pub(super) at: usize,
-    /// Whether serving it has begun.
+    /// Whether its first member was served.
     pub(super) begun: bool,
     /// Its run, as it is offered.
     run: FrameRun,
-    /// Classes that the event being sorted may mean something to.
+    /// Classes that the event being sorted may match.
     pub(super) candidates: Vec<u32>,
     ids: Vec<WatcherId>,
     sent: Vec<Sent>,
@@ -63,7 +63,7 @@ impl Round {
 }
 
 impl Shard {
-    /// Does a little of the round under way.
+    /// Does a short piece of the round under way.
     pub(super) fn go_on_round(&mut self, outlet: &mut impl Outlet, now: Tick) {
         if matches!(self.round.stage, Stage::Serving) {
             self.deliver(outlet, now);
@@ -98,7 +98,7 @@ impl Shard {
 
     /// Prepares the run of a class. False when there is nothing to serve.
     fn begin_class(&mut self, number: u32, now: Tick) -> bool {
-        // The class may have gone with its last watcher since the round began, and its number be used again.
+        // The class may have been removed with its last watcher since the round began, and its number used again.
         let Some(class) = &mut self.table.classes[number as usize] else { return false };
         if class.run.is_empty() {
             return false;
@@ -108,7 +108,7 @@ impl Shard {
         let (run, framing) = (&mut self.round.run, class.key.framing);
         run.clear();
         match &class.run.messages[..] {
-            // Offered from where it stands.
+            // Offered without a copy.
             [_] if framing == self.feed.framing => {}
             messages if framing == self.feed.framing => {
                 messages.iter().for_each(|(message, _)| run.push_framed(message.framed()));
@@ -119,7 +119,7 @@ impl Shard {
         true
     }
 
-    /// Serves members for up to `max` sends, one at least. For how many sends they count.
+    /// Serves members for up to `max` sends, at least one. Returns how many sends they count as.
     fn serve_class(&mut self, number: u32, max: usize, outlet: &mut impl Outlet, now: Tick) -> usize {
         let Some(class) = &mut self.table.classes[number as usize] else {
             self.next_class();
@@ -146,7 +146,7 @@ impl Shard {
         class.members.serve((max / each).max(1), &mut ids);
         outlet.send_each(&ids, run, &mut sent);
         debug_assert_eq!(ids.len(), sent.len(), "the outlet answers for every member");
-        // From the last to the first: one that leaves is replaced by one behind it.
+        // From the last to the first: a member that leaves is replaced by a later one.
         for (&id, &what) in ids.iter().zip(&sent).rev() {
             match what {
                 Sent::Took(taken) if taken >= total => {
@@ -176,7 +176,7 @@ impl Shard {
         served
     }
 
-    /// The run of a class is too long to be joined: up to `max` of its members take it from the ring, page by page.
+    /// The run of a class is too long to be joined: up to `max` of its members read it from the ring, page by page.
     #[cold]
     fn leave_to_ring(&mut self, number: u32, first: Position, max: usize) -> usize {
         let Some(class) = &mut self.table.classes[number as usize] else { return 0 };
@@ -192,7 +192,7 @@ impl Shard {
         served
     }
 
-    /// Goes on to the next class when this one was served.
+    /// Continues with the next class when this one is finished.
     #[inline]
     fn close_class(&mut self, number: u32) {
         match &mut self.table.classes[number as usize] {
@@ -210,7 +210,7 @@ impl Shard {
         self.round.begun = false;
     }
 
-    /// A member took only part of its run: it goes on from there by itself.
+    /// A member took only part of its run: it continues from there on its own.
     fn cut_short(&mut self, id: WatcherId, number: u32, taken: usize, now: Tick) {
         self.stats.bytes_sent += taken as u64;
         let Some(class) = &self.table.classes[number as usize] else { return };
@@ -243,7 +243,7 @@ impl Shard {
         }
     }
 
-    /// Forgets what the round under way has still to deliver: its members are to be told 410.
+    /// Drops what the round under way has still to deliver: its members are to be told 410.
     pub(super) fn break_off_round(&mut self) {
         for number in std::mem::take(&mut self.round.classes) {
             if let Some(class) = &mut self.table.classes[number as usize] {
@@ -255,7 +255,7 @@ impl Shard {
         }
     }
 
-    /// The shard itself was lapped: nobody knows what the live ones missed, so all of them are told 410.
+    /// The shard itself was lapped: it is unknown what the live watchers missed, so all of them are told 410.
     pub(super) fn lapped(&mut self, now: Tick) {
         self.break_off_round();
         for number in 0..self.table.classes.len() {
@@ -268,7 +268,7 @@ impl Shard {
         self.dispatched = self.feed.ring.head();
         self.revision = self.revision.max(progress);
         self.report();
-        // Among what was missed a value may have become unreadable.
+        // In the missed events a value may have become unreadable.
         self.refuse_parked(now);
     }
 

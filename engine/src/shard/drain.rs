@@ -1,8 +1,8 @@
-//! The shard closes: its watches are told to go on elsewhere, one after another over a time, so that they do not all arrive
-//! there at once.
+//! The shard closes: its watches are ended one after another over a time, so that their clients do not all arrive
+//! elsewhere at once.
 //!
-//! It owns who is still to be told, and when. What one is told (a last bookmark, the end) is what any watch is told
-//! whose time is over.
+//! It owns which watches are still to end, and when. A watch gets what any watch gets at its deadline: a last bookmark
+//! and the end.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -12,18 +12,18 @@ use crate::limits::{DRAIN_GRACE, SENDS_PER_TURN};
 use crate::tick::Tick;
 use crate::watcher::{End, Phase, WatcherId};
 
-/// Who is still to be told.
+/// The watches that are still to end.
 #[derive(Debug, Default)]
 pub(crate) struct Drain {
     /// With the next turn, and why.
     at_once: VecDeque<(WatcherId, End)>,
-    /// In their turn.
+    /// One after another.
     waiting: VecDeque<WatcherId>,
     began: Tick,
     over: Duration,
     /// How many were waiting when it began.
     total: usize,
-    /// How many of them were told, or had gone by themselves.
+    /// How many of them were ended, or had ended by themselves.
     told: usize,
 }
 
@@ -34,7 +34,7 @@ impl Drain {
         (self.began, self.over, self.total, self.told) = (now, over, self.waiting.len(), 0);
     }
 
-    /// How many are to be told by then: one at the beginning, the last a little before the end.
+    /// How many are to have ended by now: one at the beginning, the last a little before the end.
     fn due(&self, now: Tick) -> usize {
         let elapsed = now.since(self.began);
         if elapsed >= self.over {
@@ -56,7 +56,7 @@ impl Drain {
         self.waiting.pop_front().map(|id| (id, End::Drained))
     }
 
-    /// When somebody is to be told next.
+    /// When the next watch is to end.
     pub(super) fn next_due(&self) -> Option<Tick> {
         if !self.at_once.is_empty() {
             return Some(Tick::ZERO);
@@ -69,17 +69,17 @@ impl Drain {
         Some(self.began.plus(Duration::from_nanos(after)))
     }
 
-    /// Whether somebody is to be told whatever the time is.
+    /// Whether a watch is to end whatever the time is.
     pub(super) fn has_work(&self) -> bool {
         !self.at_once.is_empty() || !self.waiting.is_empty() && (self.over.is_zero() || self.told == 0)
     }
 }
 
 impl Shard {
-    /// Ends every watch that is there, evenly over this time: a last bookmark where one is welcome, then the end of the stream.
-    /// A watch that is within its initial state has as much of the time as the state may take, from now on: what is not taken by
-    /// then could not be told of before the server is gone. Again: those who were not told yet are, over the new time from now
-    /// on.
+    /// Ends every current watch, evenly over this time: a last bookmark if it asked for bookmarks, then the end of the
+    /// stream. A watch within its initial state has at most this time, from now on, to take the state: otherwise the
+    /// server would stop before it could be told. When called again, the remaining watches are spread over the new
+    /// time.
     pub fn drain(&mut self, over: Duration, now: Tick) {
         self.drain.begin(self.table.ids(), over, now);
         let grace = if over.is_zero() { DRAIN_GRACE } else { DRAIN_GRACE.min(over) };
@@ -94,13 +94,13 @@ impl Shard {
         }
     }
 
-    /// Ends one watch with the next turn, as [`Shard::drain`] does, and for this reason: one that comes to a shard that closes, or
-    /// that may not go on.
+    /// Ends one watch with the next turn, as [`Shard::drain`] does, and for this reason: a watch that was handed to a
+    /// closing shard, or that is no longer authorized.
     pub fn dismiss(&mut self, id: WatcherId, why: End) {
         self.drain.at_once.push_back((id, why));
     }
 
-    /// Tells a few watchers whose turn it is to go on elsewhere. True when there were any.
+    /// Ends a few watches whose turn it is. True when there were any.
     pub(super) fn drain_some(&mut self, outlet: &mut impl Outlet, now: Tick) -> bool {
         let mut any = false;
         for _ in 0..SENDS_PER_TURN {

@@ -1,7 +1,7 @@
-//! The ends of a watch: out of the window, at a value that nobody can read, with the source's history, or with the shard.
+//! The ends of a watch: out of the window, at an unreadable value, with the source's history, or with the shard.
 //!
-//! A watcher that the window has left behind is told 410, after the message that it stands in; if that cannot be made any
-//! more, it is cut off. It never sees a gap as if nothing were missing.
+//! A watcher that the window has passed is told 410 after the message that it is inside; if that message cannot be made
+//! any more, it is cut off. It never continues over a gap as if nothing were missing.
 
 use bytes::Bytes;
 
@@ -14,7 +14,7 @@ use crate::watcher::class::Class;
 use crate::watcher::{End, Pending, Phase, WatcherId};
 
 impl Shard {
-    /// Ends watches whose sockets are full and whose place in the window is forgotten.
+    /// Ends watches whose sockets are full and whose position in the window is forgotten.
     pub(super) fn evict_lapped(&mut self, now: Tick) {
         while let Some((position, slot)) = self.blocked.first() {
             if position >= self.feed.ring.oldest() {
@@ -31,7 +31,7 @@ impl Shard {
         self.expire(id, now);
     }
 
-    /// Ends a watch of a shard that is given up. One that has begun to take its last bytes may take the rest.
+    /// Ends a watch of an abandoned shard. If its last bytes were begun, it may take the rest.
     pub(super) fn give_up(&mut self, id: WatcherId, now: Tick) {
         let Some(watcher) = self.table.get(id) else { return };
         if watcher.between_messages() || !matches!(watcher.phase, Phase::Draining) {
@@ -39,7 +39,7 @@ impl Shard {
         }
     }
 
-    /// Replaces what a watch is still owed by the ERROR that says that a value which it covers is unreadable, and the end.
+    /// Replaces pending output by the ERROR event that says that a value in scope is unreadable, and the end.
     pub(super) fn refuse(&mut self, id: WatcherId, object: &Object, now: Tick) {
         let Some(class) = self.table.class_of(id) else { return };
         let Some(refusal) = self.refusal(object, &class.key) else { return };
@@ -60,11 +60,11 @@ impl Shard {
         }
     }
 
-    /// Replaces what a watch is still owed by a 410 and the end, after the message under way.
+    /// Replaces pending output by a 410 and the end, after the message under way.
     pub(super) fn expire(&mut self, id: WatcherId, now: Tick) {
         let Some(watcher) = self.table.get(id) else { return };
         let ring = &self.feed.ring;
-        // Of a history that is gone nothing can be replayed, whatever the ring still holds.
+        // After history is lost nothing can be replayed, whatever the ring still holds.
         let gone = if self.abandoned { ring.progress() } else { Revision::ZERO };
         let skipped = self.feed.gap_around(watcher.start).map_or(Revision::ZERO, |gap| gap.next);
         let oldest = ring.forgotten().max(gone).max(skipped);

@@ -1,13 +1,14 @@
-//! Watches that were live and fell behind a moment ago: the window waits for them for a while.
+//! Watches that were live and fell behind recently: the window waits for them for a while.
 //!
-//! It owns from where on the shard still needs the ring, and tells the publisher. A watch whose socket does not take a large
-//! event at once leaves the live ones for as long as the socket needs; without this, a burst of writes could forget the rest of
-//! the event meanwhile. Those that fell behind together are one group with one position.
+//! It owns the position from which on the shard still needs the ring, and reports it to the publisher. A watch whose
+//! socket does not take a large event at once is not live for as long as the socket needs; without this, a burst of
+//! writes could forget the rest of the event meanwhile. Watches that fell behind together are one group with one
+//! position.
 //!
-//! A watch that waits for the shard has a *claim*: its group is kept until the shard has come to it, however long that takes,
-//! and with every page that it takes whole the claim moves to where it stands then. When its socket is full the claim ends, and
-//! from then on it has [`KEEP_UP`]. So no watch is expired for what the shard did not offer it, and no slow client keeps the
-//! window open for longer than that and a step.
+//! A watch that waits for the shard has a *claim*: its group is kept until the shard has served it, however long that
+//! takes, and with every page that it takes completely the claim moves to its new position. When its socket is full the
+//! claim ends, and from then on it has [`KEEP_UP`]. So no watch is expired for what the shard did not offer it, and no
+//! slow client keeps the window open for longer than that and one step.
 
 use std::collections::VecDeque;
 
@@ -28,12 +29,12 @@ struct Group {
     claims: u32,
 }
 
-/// From where on watches that fell behind need the ring, and until when it is kept for them.
+/// The positions from which on watches that fell behind need the ring, and until when it is kept for them.
 #[derive(Debug, Default)]
 pub(super) struct Fallen {
     /// In the order of time.
     groups: VecDeque<Group>,
-    /// Groups that had their time so far: with its index, the number of a group.
+    /// Groups whose time has passed; plus its index, this is the number of a group.
     passed: u32,
     /// The moment of the turn under way.
     now: Tick,
@@ -42,12 +43,12 @@ pub(super) struct Fallen {
 }
 
 impl Fallen {
-    /// A turn begins at this moment.
+    /// A turn begins at this time.
     pub(super) const fn set_now(&mut self, now: Tick) {
         self.now = now;
     }
 
-    /// A watch needs the ring from here on, until its time is over.
+    /// A watch needs the ring from this position on, until its time is over.
     fn add(&mut self, from: Position) {
         self.from = Some(self.from.map_or(from, |first| first.min(from)));
         match self.groups.back_mut() {
@@ -74,7 +75,7 @@ impl Fallen {
         }
     }
 
-    /// Lets go of those that had their time.
+    /// Releases the groups whose time is over.
     fn pass(&mut self) {
         let mut any = false;
         while let Some(first) = self.groups.front()
@@ -96,14 +97,14 @@ impl Fallen {
         self.from = None;
     }
 
-    /// When the oldest had its time. While one of them has a claim, there is work anyway.
+    /// When the time of the oldest group is over. While a group has a claim, there is work anyway.
     pub(super) fn next_due(&self) -> Option<Tick> {
         self.groups.front().map(|group| group.since.plus(KEEP_UP + KEEP_UP_STEP))
     }
 }
 
 impl Shard {
-    /// Lets the window go on where everybody has caught up, or had time to.
+    /// Releases positions that all watches have passed, or whose time is over.
     pub(super) fn tend_fallen(&mut self) {
         if self.fallen.groups.is_empty() {
             return;
@@ -116,7 +117,7 @@ impl Shard {
         self.report();
     }
 
-    /// A watch that was live, or has a claim, waits for the shard to give it what comes from here on.
+    /// A watch that was live, or has a claim, waits for the shard to send it what follows this position.
     pub(super) fn claim(&mut self, id: WatcherId, from: Position) {
         self.release(id);
         if let Some(watcher) = self.table.get_mut(id) {
@@ -131,13 +132,13 @@ impl Shard {
         }
     }
 
-    /// The claim of a watch ends. Whether it had one.
+    /// Ends the claim of a watch. Whether it had one.
     pub(super) fn release(&mut self, id: WatcherId) -> bool {
         let claim = self.table.get_mut(id).and_then(|watcher| watcher.claim.take());
         claim.inspect(|claim| self.fallen.release(*claim)).is_some()
     }
 
-    /// Tells the publisher from where on the shard still needs the ring.
+    /// Reports to the publisher from which position on the shard still needs the ring.
     pub(super) fn report(&self) {
         let fallen = self.fallen.from.filter(|_| !planted(Bug::FallenNotKept));
         let needed = fallen.map_or(self.dispatched, |from| from.min(self.dispatched));
@@ -169,12 +170,12 @@ mod tests {
         fallen.add(Position::new(8));
         at(&mut fallen, 1_010);
         fallen.add(Position::new(20));
-        // 8 fell within the step of the first, whose place is before it, and has its whole time all the same.
+        // 8 fell behind within the step of the first, whose position is earlier, and has its whole time nevertheless.
         at(&mut fallen, 1_109);
         assert_eq!((place(&fallen), fallen.groups.len()), (Some(5), 2));
         at(&mut fallen, 1_110);
         assert_eq!(place(&fallen), Some(20));
-        // However long somebody goes on to fall behind, no place is kept for longer.
+        // However long watches continue to fall behind, no position is kept for longer.
         for millis in 1_110..3_000 {
             at(&mut fallen, millis);
             fallen.add(Position::new(millis));
@@ -201,7 +202,7 @@ mod tests {
         at(&mut fallen, 9_002);
         assert_eq!(place(&fallen), Some(9));
         fallen.clear();
-        // Of a group that is gone.
+        // Of a group that was released.
         fallen.release(later);
         let next = fallen.claim(Position::new(11));
         assert_ne!(next, later);

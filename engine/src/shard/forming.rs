@@ -1,8 +1,9 @@
-//! How a round is formed: the newest events of the ring, sorted into a run for each class that cares.
+//! How a round is formed: the newest events of the ring, sorted into a run for each class that may match.
 //!
-//! It owns the place at which it stopped: one revision may be of so many events, for so many classes, that sorting it takes
-//! many turns. Meanwhile nothing is sent and `dispatched` stays where it was: so nobody becomes live, and a watch that begins
-//! is behind. A round ends where a revision ends, so nothing can come between two events of one revision.
+//! It owns the point at which it stopped: one revision may have so many events, for so many classes, that sorting it
+//! takes many turns. Meanwhile nothing is sent and `dispatched` does not move: so no watch becomes live, and a watch
+//! that begins is behind. A round ends at the end of a revision, so nothing can come between two events of one
+//! revision.
 
 use std::sync::Arc;
 
@@ -20,22 +21,22 @@ use crate::tick::Tick;
 /// A round whose events are being sorted.
 #[derive(Debug)]
 pub(super) struct Forming {
-    /// What was published when it began: it takes nothing newer.
+    /// The published head when it began: it takes nothing newer.
     head: Position,
     progress: Revision,
     /// The next event to take.
     at: Position,
-    /// The event that was taken last, while classes are left to ask about it.
+    /// The event that was taken last, while some of its classes are not evaluated yet.
     event: Option<Arc<Event>>,
-    /// How many of its candidates were asked.
+    /// How many of its candidates were evaluated.
     asked: usize,
     /// The revision of the event that was taken last.
     revision: Revision,
     events: usize,
     bytes: usize,
-    /// Classes, requirements and attributes that were looked at.
+    /// Looks at classes, requirements and attributes so far.
     looks: usize,
-    /// It has enough, and stands where a revision ends.
+    /// It has enough, and is at the end of a revision.
     full: bool,
     unreadable: bool,
     /// When the source had its first event.
@@ -94,7 +95,7 @@ impl Shard {
         self.formed(&forming, now);
     }
 
-    /// Takes the next event into the round, and looks up which classes it may mean something to.
+    /// Takes the next event into the round, and looks up which classes it may match.
     fn take_event(&mut self, forming: &mut Forming, event: &Event) {
         forming.at = forming.at.next();
         forming.revision = event.revision;
@@ -117,7 +118,7 @@ impl Shard {
         }
     }
 
-    /// Puts an event's messages into the runs of the classes that it means something to, until the turn is over.
+    /// Puts an event's messages into the runs of the classes that it matches, until the turn is over.
     fn ask_candidates(&mut self, forming: &mut Forming, event: Arc<Event>, pause: usize) {
         let candidates = std::mem::take(&mut self.round.candidates);
         let refused = event.refusal().is_some();
@@ -140,11 +141,11 @@ impl Shard {
         forming.full = (event.ends_revision && full) || planted(Bug::SplitRevision);
     }
 
-    /// Puts an event's message into the run of a class, if it means something to it. How much it looked at.
+    /// Puts an event's message into the run of a class, if it matches. Returns the number of looks.
     fn add_event(&mut self, number: u32, event: &Arc<Event>) -> usize {
         let Some(class) = &self.table.classes[number as usize] else { return 1 };
-        // A class without members has none before the round is over. It may be another class than the one that was named, when
-        // turns came between: that one is gone, and this one has no members either.
+        // A class without members gets none before the round is over. With turns in between, its number may also belong
+        // to another class by now: the named one was removed, and the new one has no members either.
         if class.members.is_empty() || class.run.is_closed() {
             return 1;
         }
@@ -160,7 +161,8 @@ impl Shard {
         looks
     }
 
-    /// A value became unreadable: a class that covers its key is told so, and gets nothing more. How much it looked at.
+    /// A value became unreadable: a class whose scope covers its key is told so, and gets nothing more. Returns the
+    /// number of looks.
     fn add_refusal(&mut self, number: u32, event: &Event) -> usize {
         let Some(class) = &self.table.classes[number as usize] else { return 1 };
         let known = || event.before.as_ref().is_some_and(|before| class.key.matches_object(before));
@@ -175,7 +177,7 @@ impl Shard {
         };
         self.add_message(number, refusal, event.position);
         if let Some(class) = &mut self.table.classes[number as usize] {
-            // Of a run that is left to the ring, the members find the end there.
+            // If the run is left to the ring, the members find the end there.
             class.run.ends = class.run.in_ring.is_none();
         }
         1

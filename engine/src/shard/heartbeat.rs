@@ -1,9 +1,8 @@
-//! Heartbeats: a sign of life now and then on a watch that has nothing to say.
+//! Heartbeats on watches that were sent nothing for a while.
 //!
-//! They keep a quiet stream alive in what stands between server and client, and their loss is how the kernel finds out
-//! that a peer has vanished. A delivery costs nothing for it: when a watch was sent something is remembered once a class
-//! and round. A heartbeat goes out between two messages only, and says nothing about revisions; what it looks like is the
-//! outlet's business.
+//! They keep proxies and load balancers from cutting a quiet stream, and an unacknowledged one is how the kernel
+//! detects that a peer has vanished. A delivery costs nothing for them: the time of the last send is kept per class and
+//! round. A heartbeat goes out between two messages only, and says nothing about revisions; its bytes are the outlet's.
 
 use super::{Outlet, Sent, Shard, ShardConfig};
 use crate::limits::TIMER_STEPS;
@@ -11,7 +10,7 @@ use crate::planted::{Bug, planted};
 use crate::tick::Tick;
 use crate::watcher::{Phase, QueueState, Watcher, WatcherId};
 
-/// Who gets a heartbeat in the turn under way, and what became of it. Reused.
+/// The watchers that get a heartbeat in the turn under way, and the results. Reused.
 #[derive(Debug, Default)]
 pub(super) struct Quiet {
     pub(super) ids: Vec<WatcherId>,
@@ -19,8 +18,8 @@ pub(super) struct Quiet {
 }
 
 impl ShardConfig {
-    /// When a heartbeat is due to a watcher that was sent something at `since`, with others perhaps: up to a tenth early, so
-    /// that those who came together do not stay together.
+    /// When a heartbeat is due for a watcher that was sent something at `since`, perhaps with others: up to a tenth
+    /// early, so that watches that were opened together spread over time.
     pub(super) fn first_heartbeat(&self, watcher: &Watcher, since: Tick) -> Tick {
         let Some(interval) = self.heartbeat_interval else { return watcher.deadline };
         let early = interval.mul_f64(0.1 * f64::from(255 - watcher.jitter) / 255.0);
@@ -29,7 +28,7 @@ impl ShardConfig {
 }
 
 impl Shard {
-    /// The watcher was sent something of its own: a heartbeat has time. It keeps its place among the others.
+    /// The watcher was sent something of its own: its heartbeat is postponed, within its place on the grid.
     pub(super) fn put_off_heartbeat(&mut self, id: WatcherId, now: Tick) {
         let Some(interval) = self.config.heartbeat_interval else { return };
         if let Some(watcher) = self.table.get_mut(id) {
@@ -37,8 +36,8 @@ impl Shard {
         }
     }
 
-    /// Whether a watcher is to get a heartbeat now: it stands between two messages and was quiet for the interval. A socket
-    /// that is known to be full needs none: more waits for it.
+    /// Whether a watcher is due for a heartbeat now: it is between two messages and was quiet for the interval. A
+    /// socket that is known to be full needs none: more bytes wait for it.
     pub(super) fn wants_heartbeat(&mut self, id: WatcherId, now: Tick) -> bool {
         let config = self.config;
         if config.heartbeat_interval.is_none() {
@@ -60,7 +59,7 @@ impl Shard {
         false
     }
 
-    /// Sends a heartbeat to each of those who [want](Shard::wants_heartbeat) one, together.
+    /// Sends a heartbeat to all watchers that [want](Shard::wants_heartbeat) one, together.
     pub(super) fn send_heartbeats(&mut self, outlet: &mut impl Outlet) {
         if self.quiet.ids.is_empty() {
             return;
@@ -71,7 +70,7 @@ impl Shard {
         for (&id, &what) in ids.iter().zip(&sent) {
             match what {
                 Sent::Gone => self.end(id, false),
-                // There is something on its way to it already.
+                // Other bytes are on their way to it already.
                 Sent::Took(0) => {}
                 Sent::Took(taken) => {
                     self.stats.bytes_sent += taken as u64;

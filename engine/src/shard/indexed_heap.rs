@@ -1,11 +1,11 @@
-//! Slots in the order of a key: whose time comes first, who stands furthest behind.
+//! Slots in the order of a key: which timer is due first, which watcher lags most.
 //!
-//! A heap of four children a node with an index into it by slot, so that any slot can be moved or taken out. It never
-//! gives memory back and asks for more only when it holds more slots, or a higher one, than ever before: a tree of nodes asks
-//! for one every few changes, and here changes come with every bookmark, heartbeat and full socket.
+//! A heap of four children per node with an index by slot, so that any slot can be moved or removed. It never frees
+//! memory, and allocates only when it holds more slots, or a higher one, than ever before: a tree allocates every few
+//! changes, and here changes come with every bookmark, heartbeat and full socket.
 
 const CHILDREN: usize = 4;
-/// Where a slot stands that is not there.
+/// The position of a slot that is not in the heap.
 const NOWHERE: u32 = u32::MAX;
 
 /// Slots, each at most once, with their keys.
@@ -13,7 +13,7 @@ const NOWHERE: u32 = u32::MAX;
 pub(crate) struct IndexedHeap<K> {
     /// No entry is smaller than its parent.
     heap: Vec<(K, u32)>,
-    /// By slot: where in the heap it stands.
+    /// By slot: its position in the heap.
     place: Vec<u32>,
 }
 
@@ -22,7 +22,7 @@ impl<K: Copy + Ord> IndexedHeap<K> {
         Self { heap: Vec::new(), place: Vec::new() }
     }
 
-    /// The smallest key, and of several slots that have it the lowest.
+    /// The smallest key, and the lowest of several slots that have it.
     pub(crate) fn first(&self) -> Option<(K, u32)> {
         self.heap.first().copied()
     }
@@ -32,7 +32,7 @@ impl<K: Copy + Ord> IndexedHeap<K> {
         self.heap.len()
     }
 
-    /// Gives a slot a key, whether it has one or not.
+    /// Sets the key of a slot, whether it had one or not.
     pub(crate) fn put(&mut self, slot: u32, key: K) {
         let number = slot as usize;
         if self.place.len() <= number {
@@ -46,7 +46,7 @@ impl<K: Copy + Ord> IndexedHeap<K> {
         self.settle(at as usize, (key, slot));
     }
 
-    /// Takes a slot out, if it is there.
+    /// Removes a slot, if it is in the heap.
     pub(crate) fn remove(&mut self, slot: u32) {
         let Some(place) = self.place.get_mut(slot as usize) else { return };
         let at = std::mem::replace(place, NOWHERE) as usize;
@@ -59,7 +59,7 @@ impl<K: Copy + Ord> IndexedHeap<K> {
         }
     }
 
-    /// Puts an entry into the hole at `at`, or where it belongs above or below.
+    /// Puts an entry into the hole at `at`, or above or below where it belongs.
     fn settle(&mut self, mut at: usize, entry: (K, u32)) {
         while at > 0 {
             let parent = (at - 1) / CHILDREN;
@@ -94,7 +94,7 @@ mod tests {
 
     use super::*;
 
-    /// Every operation next to a map that is searched through, with keys that are often equal.
+    /// Every operation compared with a map that is searched linearly, with keys that are often equal.
     #[test]
     fn it_knows_what_a_map_knows() {
         let mut heap = IndexedHeap::new();

@@ -1,10 +1,11 @@
-//! Which classes may care about an event: by scope, then by what their selectors require of a field or a label.
+//! Which classes an event may match: by scope, then by a field or label that their selectors require.
 //!
-//! 5,000 watches of `spec.nodeName=X` cost an event two look-ups, not 5,000 verdicts; and 20,000 watches of as many different
-//! labels cost it a look-up for each label that its object has. It only narrows: a class it names still asks its selector.
+//! 5,000 watches of `spec.nodeName=X` cost an event two look-ups, not 5,000 verdicts; and 20,000 watches of as many
+//! different labels cost it a look-up for each label of its object. It only narrows: the selector of a named class is
+//! still evaluated.
 //!
 //! A class is filed under one of its requirements, the one that it shares with the fewest others: under the value of a
-//! field, each value of a label, or a label's key (`k`, `k>5`, a set that is too long). A selector of nothing but `!=`,
+//! field, each value of a label, or a label's key (`k`, `k>5`, a set that is too long). A selector of only `!=`,
 //! `notin` and `!` cannot be filed: its class is a candidate for each event of its scope.
 
 use std::hash::Hash;
@@ -26,28 +27,28 @@ use crate::watcher::class::ClassKey;
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     class: u32,
-    /// Which of the class's places this is.
+    /// The index of this entry among those of the class.
     nth: u32,
 }
 
-/// Classes in no order, so that one leaves without a search.
+/// Classes in no order, so that one can be removed without a search.
 type List = Vec<Entry>;
 
-/// Classes by the value that an attribute must have.
+/// Classes by the required value of an attribute.
 type ByValue = Map<Box<str>, List>;
 
-/// Where a class stands.
+/// Where a class is filed.
 #[derive(Debug, Default)]
 struct Place {
-    /// Which of its selector's requirements it is filed under; `None`: it has none that an object must meet.
+    /// Which requirement of its selector it is filed under; `None`: none demands something of an object.
     filed: Option<usize>,
     /// Its index among all classes of its bucket, then in each list that it is filed in.
     at: Vec<u32>,
-    /// The event that named it last.
+    /// The last event that named it.
     named: u64,
 }
 
-/// Where each class stands, by its number.
+/// Where each class is filed, by its number.
 #[derive(Debug, Default)]
 struct Places {
     of: Vec<Place>,
@@ -62,7 +63,7 @@ impl Places {
         place.at.push(index(list.len() - 1));
     }
 
-    /// Takes a class out of a list, its `nth`. True when the list is empty now.
+    /// Removes a class from a list, its `nth` entry. True when the list is empty now.
     fn take(&mut self, list: &mut List, class: u32, nth: usize) -> bool {
         let at = self.of[class as usize].at[nth];
         list.swap_remove(at as usize);
@@ -80,7 +81,7 @@ fn index(at: usize) -> u32 {
 /// The classes that are filed under one label.
 #[derive(Debug)]
 struct Labelled {
-    /// Whatever its value is.
+    /// Whatever the value.
     any: List,
     by_value: ByValue,
 }
@@ -91,7 +92,7 @@ impl Labelled {
     }
 }
 
-/// What is looked up of an event: the attributes before and after it.
+/// The attributes of an event that are looked up: before and after it.
 #[derive(Clone, Copy)]
 struct Looked<'a> {
     before: Option<&'a Attributes>,
@@ -105,7 +106,7 @@ impl<'a> Looked<'a> {
         Self { before, now: of(&event.now) }
     }
 
-    /// Labels of the two together.
+    /// Number of labels of both together.
     fn labels(self) -> usize {
         let count = |attributes: Option<&Attributes>| attributes.map_or(0, |it| it.labels().len());
         count(self.before) + count(self.now)
@@ -169,7 +170,7 @@ impl Bucket {
         }
     }
 
-    /// The requirement with the fewest classes under it: those are asked when it is looked up.
+    /// The requirement with the fewest classes under it: those are evaluated when it is found.
     fn choose(&self, selector: &Selector) -> Option<usize> {
         let under = |values: &ByValue, value: &str| values.get(value).map_or(0, Vec::len);
         let beside = |required: &Required<'_>| match *required {
@@ -182,7 +183,7 @@ impl Bucket {
                 let each = values.iter().map(|value| labelled.map_or(0, |it| under(&it.by_value, value)));
                 (false, values.len() - 1 + each.sum::<usize>())
             }
-            // Any value of the key finds these: only where there is nothing better.
+            // Any value of the key finds these: chosen only if there is nothing better.
             Required::Label(key, _) | Required::Key(key) => {
                 (true, self.by_label.get(key).map_or(0, |labelled| labelled.any.len()))
             }
@@ -191,7 +192,7 @@ impl Bucket {
         least.map(|(nth, _)| nth)
     }
 
-    /// Takes a class out. True when the bucket is empty now.
+    /// Removes a class. True when the bucket is empty now.
     fn remove(&mut self, selector: &Selector, class: u32, places: &mut Places) -> bool {
         match required(selector, places.of[class as usize].filed) {
             None => drop(places.take(&mut self.plain, class, 1)),
@@ -231,20 +232,20 @@ impl Bucket {
         places.take(&mut self.all, class, 0)
     }
 
-    /// Forgets a label that no class is filed under any more.
+    /// Removes a label that no class is filed under any more.
     fn let_go(&mut self, key: &str) {
         if self.by_label.get(key).is_some_and(|it| it.any.is_empty() && it.by_value.is_empty()) {
             remove(&mut self.by_label, key);
         }
     }
 
-    /// Appends the classes that an event may mean something to, each once. How many attributes it looked up.
+    /// Appends the classes that an event may match, each once. Returns how many attributes it looked up.
     fn candidates(&self, looked: Looked<'_>, places: &mut Places, out: &mut Vec<u32>) -> usize {
         out.extend(self.plain.iter().map(|entry| entry.class));
         for (id, values) in &self.by_field {
             either(values, looked.field(*id), places, out);
         }
-        // Whichever is shorter: the labels of the object, or those that somebody selects by.
+        // Whichever is shorter: the labels of the object, or those that some selector requires.
         let labels = looked.labels().min(self.by_label.len());
         if labels == self.by_label.len() {
             for (key, labelled) in &self.by_label {
@@ -273,7 +274,7 @@ impl Labelled {
     }
 }
 
-/// Appends the classes under the value before or the value now, each once.
+/// Appends the classes under the old or the new value, each once.
 fn either(values: &ByValue, [before, now]: [Option<&str>; 2], places: &mut Places, out: &mut Vec<u32>) {
     let now_list = now.and_then(|value| values.get(value));
     let before_list = before.filter(|_| before != now).and_then(|value| values.get(value));
@@ -292,7 +293,7 @@ fn either(values: &ByValue, [before, now]: [Option<&str>; 2], places: &mut Place
     }
 }
 
-/// Takes an entry out of a map, and gives the map's room back when it is mostly empty: walking a map costs its room.
+/// Removes an entry from a map, and shrinks the map when it is mostly empty: iterating costs its capacity.
 fn remove<K: Hash + Eq + std::borrow::Borrow<str>, V>(map: &mut Map<K, V>, key: &str) {
     map.remove(key);
     if map.capacity() > 64 && map.len() < map.capacity() / 8 {
@@ -324,7 +325,7 @@ impl Scopes {
         }
     }
 
-    /// The classes of one scope, none yet perhaps.
+    /// The classes of one scope, created if there are none.
     fn bucket(&mut self, scope: &Scope) -> &mut Bucket {
         let seed = self.all.seed;
         let (map, at): (_, Box<str>) = match (&scope.namespace, &scope.name) {
@@ -349,7 +350,7 @@ impl Scopes {
     }
 }
 
-/// From an event to the classes that may care.
+/// From an event to the classes that it may match.
 #[derive(Debug)]
 pub(crate) struct Interest {
     /// By row of the schema.
@@ -387,7 +388,7 @@ impl Interest {
         }
     }
 
-    /// Replaces `out` by the classes that may care, each once. How many attributes it looked up for that.
+    /// Replaces `out` by the classes that may match, each once. Returns how many attributes it looked up.
     pub(crate) fn candidates(&mut self, event: &Event, out: &mut Vec<u32>) -> usize {
         out.clear();
         self.places.events += 1;
@@ -396,7 +397,7 @@ impl Interest {
         scopes.covering(key).map(|bucket| bucket.candidates(looked, &mut self.places, out)).sum()
     }
 
-    /// Replaces `out` by all classes whose scope covers a key, whatever they select, each once.
+    /// Replaces `out` by all classes whose scope covers a key, whatever their selectors, each once.
     pub(crate) fn covering(&self, key: &Key, out: &mut Vec<u32>) {
         out.clear();
         let scopes = self.resources.get(key.resource().row());
@@ -455,7 +456,7 @@ mod tests {
         Event::new(Position::new(0), Revision::new(1), before, now, times, 0)
     }
 
-    /// An event of an object with these labels before and now.
+    /// An event of an object with these labels before and after.
     fn change(before: &[(&str, &str)], now: &[(&str, &str)]) -> Event {
         let own = |labels: &[(&str, &str)]| {
             labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect::<Vec<_>>()
@@ -464,7 +465,7 @@ mod tests {
         event(state(before), state(now))
     }
 
-    /// What an event costs, and the classes that it names, in order.
+    /// The cost of an event, and the classes that it names, in order.
     fn look(interest: &mut Interest, event: &Event) -> (usize, Vec<u32>) {
         let mut out = Vec::new();
         let looks = interest.candidates(event, &mut out);
@@ -500,7 +501,7 @@ mod tests {
         let (looks, found) = look(&mut interest, &change(&labels, &labels[..3]));
         assert_eq!(found, [17, 19]);
         assert!(looks <= 7, "{looks} attributes were looked up of an event that has seven labels");
-        // A few labels that somebody selects by, and an object with many: the few are looked up.
+        // A few labels with selectors, and an object with many labels: the few are looked up.
         for number in 2..KEYS {
             interest.remove(&class(number), number);
         }
@@ -514,7 +515,7 @@ mod tests {
         assert!(interest.is_empty());
     }
 
-    /// Whoever selects by several things is found by the one that fewest others have.
+    /// A class with several requirements is found by the one that fewest others have.
     #[test]
     fn a_common_requirement_finds_nobody_who_has_a_rarer_one() {
         let mut interest = Interest::new(1, HashSeed::FIXED);
@@ -544,7 +545,7 @@ mod tests {
         for ((labels, fields), number) in rows.iter().zip(0..) {
             interest.add(&key([None, None], labels, fields), number);
         }
-        // What only excludes, and the field.
+        // The excluding selectors, and the field.
         let always = [4, 5, 6, 7];
         let mut named = |before: &[(&str, &str)], now: &[(&str, &str)]| {
             let (_, mut found) = look(&mut interest, &change(before, now));

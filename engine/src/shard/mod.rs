@@ -1,15 +1,16 @@
-//! All that one core owns: its watchers, and one pass over what is to be done for them.
+//! All that one core owns: its watchers, and one pass over the work to do for them.
 //!
-//! A shard is a plain value. Its driver calls [`Shard::turn`] while it says so, tells it what happened
-//! ([`Shard::subscribe`], [`Shard::writable`], [`Shard::forget`], [`Shard::drain`]) and asks what ended
+//! A shard is a plain value. Its driver calls [`Shard::turn`] while it returns [`Turn::Again`], reports what happened
+//! ([`Shard::subscribe`], [`Shard::writable`], [`Shard::forget`], [`Shard::drain`]) and asks which watches ended
 //! ([`Shard::poll_ended`]). A turn is short: at most [`crate::limits::SENDS_PER_TURN`] deliveries, one page or
-//! [`crate::limits::LOOKS_PER_TURN`] looks at classes, so that the driver can look at its sockets and the clock between
-//! two. It never waits, and knows no socket: bytes go to an [`Outlet`].
+//! [`crate::limits::LOOKS_PER_TURN`] looks at classes, so that the driver can check its sockets and the clock between
+//! two turns. It never waits, and knows no socket: bytes go to an [`Outlet`].
 //!
-//! One file per concern: `table` holds the watchers, `interest` narrows, `start` lets watches begin, `forming`
-//! sorts events into runs, `dispatch` serves the live, `catchup` those behind, `fallen` keeps the window open for those who
-//! were live a moment ago, `bookmark` the clock, `heartbeat` the quiet, `evict` the ends, `drain` the closing; `run` is what is offered at
-//! once, `indexed_heap` keeps slots in order, `timings` measures.
+//! One file per concern: `table` holds the watchers, `interest` finds classes, `start` begins watches, `forming` sorts
+//! events into runs, `dispatch` serves live watchers, `catchup` those that lag, `fallen` keeps the window open for
+//! watches that were live a moment ago, `bookmark` has the timers, `heartbeat` serves quiet watches, `evict` ends
+//! watches, `drain` closes the shard; `run` is what is offered at once, `indexed_heap` keeps slots in order, `timings`
+//! measures.
 
 mod bookmark;
 mod budget;
@@ -59,48 +60,49 @@ pub use stats::Stats;
 use table::Table;
 pub use timings::{Lag, Memory, Timings};
 
-/// What became of bytes that were offered.
+/// The result of an offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
-    /// So many bytes were taken. Fewer than offered: there is no room for more, and the driver calls
+    /// So many bytes were taken. If fewer than offered, there is no room for more, and the driver calls
     /// [`Shard::writable`] when there is again.
     Took(usize),
-    /// The peer is gone. The shard forgets the watch and reports its end.
+    /// The peer closed the connection. The shard forgets the watch and reports its end.
     Gone,
 }
 
-/// Anything that takes messages. The driver's connections in a server, pipes in the simulator.
+/// Anything that takes messages: the driver's connections in a server, pipes in the simulator.
 ///
-/// An outlet may take any part of what it is offered, or always whole messages, as its wire wants. What it said that it took
-/// is its own: it is never offered again.
+/// An outlet may take any part of what it is offered, or always whole messages, depending on its wire. Bytes that it
+/// took are never offered again.
 pub trait Outlet {
     /// Offers messages to one watcher.
     fn send(&mut self, to: WatcherId, run: Run<'_>) -> Sent;
 
-    /// Offers the same messages to several watchers and appends what became of each to `sent`, in order.
+    /// Offers the same messages to several watchers and appends the result of each to `sent`, in order.
     fn send_each(&mut self, to: &[WatcherId], run: Run<'_>, sent: &mut Vec<Sent>) {
         for id in to {
             sent.push(self.send(*id, run));
         }
     }
 
-    /// Offers each of them a sign that the stream is alive. They all stand between two messages. A watcher without room needs
-    /// none and takes 0 bytes; what the outlet began to send of one it goes on to send by itself.
+    /// Sends each of them a heartbeat. They are all between two messages. A watcher without room needs none and takes 0
+    /// bytes; a heartbeat that was sent in part is completed by the outlet.
     fn heartbeat(&mut self, to: &[WatcherId], sent: &mut Vec<Sent>);
 
-    /// Ends the stream of a watcher that stands between two messages. The outlet sends what its wire ends with by itself:
-    /// how many bytes.
+    /// Ends the stream of a watcher that is between two messages. The outlet sends the end of its wire's stream itself,
+    /// and returns how many bytes that is.
     fn end(&mut self, to: WatcherId) -> Sent;
 }
 
 /// A watch that is over. Its slot may be used again from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// Which one.
+    /// Its id.
     pub id: WatcherId,
-    /// Whether the outlet was told to end its stream: the connection can carry another request. Otherwise it must be closed.
+    /// Whether the outlet was told to end its stream, so that the connection can carry another request. Otherwise it
+    /// must be closed.
     pub clean: bool,
-    /// Why.
+    /// The reason.
     pub why: End,
 }
 
@@ -109,25 +111,25 @@ pub struct Ended {
 pub enum Turn {
     /// There is more to do now.
     Again,
-    /// Nothing to do before this moment, or before something happens.
+    /// Nothing to do before this time, or before something happens.
     Sleep {
         /// `None`: only when something happens.
         until: Option<Tick>,
     },
 }
 
-/// What can be set about a shard.
+/// Settings of a shard.
 #[derive(Clone, Copy, Debug)]
 pub struct ShardConfig {
-    /// Between two bookmarks of one watcher.
+    /// Time between two bookmarks of one watcher.
     pub bookmark_interval: Duration,
     /// How long a watch is quiet before it gets a heartbeat; `None`: it never gets one.
     pub heartbeat_interval: Option<Duration>,
-    /// What a turn looks at while it sorts events into runs: [`limits::LOOKS_PER_TURN`], less for tests.
+    /// How many looks a turn takes while it sorts events into runs: [`limits::LOOKS_PER_TURN`], fewer in tests.
     pub looks_per_turn: usize,
-    /// Messages that are joined for one send: [`limits::RUN_MESSAGES`], less for tests.
+    /// Messages that are joined for one send: [`limits::RUN_MESSAGES`], fewer in tests.
     pub run_messages: usize,
-    /// Where the hash maps of what clients name begin. A server draws it.
+    /// The seed of hash maps whose keys clients choose. A server draws it.
     pub hash_seed: HashSeed,
 }
 
@@ -156,16 +158,16 @@ pub struct Shard {
     round: Round,
     fallen: Fallen,
     budget: Budget,
-    /// Watchers behind that can be sent something.
+    /// Watchers that lag and can be sent something.
     behind: VecDeque<WatcherId>,
-    /// Watchers behind whose sockets are full, by where they stand.
+    /// Watchers that lag and whose sockets are full, by their position.
     blocked: IndexedHeap<Position>,
     /// Watchers that wait for a revision.
     parked: BTreeSet<(Revision, WatcherId)>,
     drain: Drain,
-    /// The last turn went to the clock or to draining: the next goes to events, however much is due.
+    /// The last turn went to timers or draining: the next goes to events, however many timers are due.
     tended: bool,
-    /// The source's history is gone: see [`Shard::abandon`].
+    /// The source's history is lost: see [`Shard::abandon`].
     abandoned: bool,
     ended: VecDeque<Ended>,
     page: Page,
@@ -175,7 +177,7 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// Shard `number` of those that the feed was made for, with no watcher, at the newest published place.
+    /// Shard `number` of those that the feed was made for, without watchers, at the newest published position.
     #[must_use]
     pub fn new(number: usize, feed: Feed, config: ShardConfig) -> Self {
         let snapshot = feed.snapshot();
@@ -205,24 +207,24 @@ impl Shard {
         shard
     }
 
-    /// The socket takes bytes again.
+    /// The socket has room again.
     pub fn writable(&mut self, id: WatcherId) {
         if self.table.get(id).is_some_and(|watcher| watcher.place == QueueState::Blocked) {
             self.queue(id);
         }
     }
 
-    /// The peer is gone: removes every trace of the watch. No end is reported; it is told here why the watch is over, or `None`
-    /// when there is no such watch.
+    /// The peer closed the connection: removes every trace of the watch. No end is reported; the result is the reason
+    /// of the end, or `None` when there is no such watch.
     pub fn forget(&mut self, id: WatcherId) -> Option<End> {
         let end = self.remove(id)?;
         self.stats.watches_ended += 1;
         Some(end)
     }
 
-    /// Gives the shard up: the source's history is gone (another cluster, a restore, a gap), so nothing that was
-    /// published can be gone on from. Every watch is told 410 if it stands between two messages and is cut off
-    /// otherwise, and every later [`Shard::subscribe`] gets 410 at once. Turn it until all ends are sent; ask
+    /// Abandons the shard: the source's history is lost (another cluster, a restore, a gap), so nothing can continue
+    /// from what was published. Every watch is told 410 if it is between two messages and is cut off otherwise, and
+    /// every later [`Shard::subscribe`] gets 410 at once. Call [`Shard::turn`] until all ends are sent, and
     /// [`Shard::poll_ended`] before the next watch begins, since a watch that is cut off frees its slot here.
     ///
     /// Costs a little for every watch, at once: no watch gets another event or bookmark.
@@ -248,13 +250,13 @@ impl Shard {
         self.ended.pop_front()
     }
 
-    /// Does a little of what is to be done: see the module's head.
+    /// Does one short piece of work: see the module's documentation.
     pub fn turn(&mut self, outlet: &mut impl Outlet, now: Tick) -> Turn {
         self.budget.settle(now);
         self.fallen.set_now(now);
         self.measure(now);
         if self.round.active() {
-            // Nothing else before the round is over: whoever is live is owed all of it, and nobody in between joins them.
+            // Nothing else before the round is over: each live watcher is owed all of it, and none joins meanwhile.
             self.go_on_round(outlet, now);
             return Turn::Again;
         }
@@ -267,7 +269,7 @@ impl Shard {
         }
         let waiting = self.feed.ring.head() > self.dispatched;
         if waiting {
-            // The newest event goes to the live first; then time is lent to those behind.
+            // The newest events go to live watchers first; then time is lent to those that lag.
             if self.round.just_ended && !self.behind.is_empty() && self.budget.lend(now, self.fair_loan(now))
             {
                 self.catch_up_next(outlet, now);
@@ -280,7 +282,7 @@ impl Shard {
         self.budget.give_back();
         self.follow_progress();
         if !self.behind.is_empty() {
-            // Nobody waits for anything newer: catching up costs nobody's time.
+            // Nothing newer waits: catching up delays nobody.
             self.catch_up_next(outlet, now);
             return Turn::Again;
         }
@@ -294,7 +296,7 @@ impl Shard {
         }
     }
 
-    /// Whether there is something that a turn would do without waiting for time or the world.
+    /// Whether a turn has work that does not wait for time or for the driver.
     #[must_use]
     pub fn has_work(&self) -> bool {
         self.feed.ring.head() > self.dispatched
@@ -305,13 +307,13 @@ impl Shard {
             || self.drain.has_work()
     }
 
-    /// Whether a watch can be told anything at all any more.
+    /// Whether a watch can still be sent anything.
     #[must_use]
     pub fn contains(&self, id: WatcherId) -> bool {
         self.table.get(id).is_some()
     }
 
-    /// Counts so far, and gauges of now.
+    /// Counts so far, and current gauges.
     #[must_use]
     pub fn stats(&self) -> Stats {
         Stats {
@@ -328,12 +330,12 @@ impl Shard {
         self.revision
     }
 
-    /// What those behind have a claim to, now that a round is over.
+    /// The time that watchers that lag may claim, now that a round is over.
     fn fair_loan(&self, now: Tick) -> Duration {
         Budget::fair(now.since(self.round.began), self.table.live, self.behind.len())
     }
 
-    /// Puts a watcher at the end of the queue of those behind.
+    /// Puts a watcher at the end of the queue of those that lag.
     fn queue(&mut self, id: WatcherId) {
         let Some(watcher) = self.table.get_mut(id) else { return };
         match std::mem::replace(&mut watcher.place, QueueState::Queued) {
@@ -346,7 +348,7 @@ impl Shard {
         }
     }
 
-    /// The socket is full: the watcher waits outside the queue, where eviction sees it.
+    /// The socket is full: the watcher waits outside the queue, where eviction checks it.
     fn block(&mut self, id: WatcherId) {
         self.stats.blocked += 1;
         let Some(watcher) = self.table.get_mut(id) else { return };
@@ -359,14 +361,14 @@ impl Shard {
         }
     }
 
-    /// Why the watcher ends; the first reason stands.
+    /// Sets why the watcher ends; the first reason stays.
     fn because(&mut self, id: WatcherId, end: End) {
         if let Some(watcher) = self.table.get_mut(id) {
             watcher.end.get_or_insert(end);
         }
     }
 
-    /// Takes the watcher out of everything. Why it is over; `None` when it was not there.
+    /// Removes the watcher from everything. Returns why it is over; `None` when it did not exist.
     fn remove(&mut self, id: WatcherId) -> Option<End> {
         self.release(id);
         let watcher = self.table.remove(id)?;
@@ -376,11 +378,11 @@ impl Shard {
         if let Phase::Parked { floor } = watcher.phase {
             self.parked.remove(&(floor, id));
         }
-        // The queues hold names only; one that names nobody is skipped when its turn comes.
+        // The queues hold ids only; one of a removed watcher is skipped when its turn comes.
         Some(watcher.end.unwrap_or(End::Gone))
     }
 
-    /// The watch is over, and the driver is to know.
+    /// The watch is over: reports it to the driver.
     fn end(&mut self, id: WatcherId, clean: bool) {
         if let Some(why) = self.remove(id) {
             self.stats.watches_ended += 1;
@@ -388,7 +390,7 @@ impl Shard {
         }
     }
 
-    /// Ends the stream of a watch that stands between two messages; it is over.
+    /// Ends the stream of a watch that is between two messages.
     fn end_stream(&mut self, id: WatcherId, outlet: &mut impl Outlet) {
         let clean = match outlet.end(id) {
             Sent::Took(taken) => {
@@ -400,12 +402,12 @@ impl Shard {
         self.end(id, clean);
     }
 
-    /// A message of an event, made now if nobody needed it before.
+    /// A message of an event, made now if it was not needed before.
     fn message_of<'e>(&self, event: &'e Event, name: MessageName) -> &'e Message {
         event.message(name, &*self.feed.encoder, self.feed.messages_counter())
     }
 
-    /// The message that tells a class that a value is unreadable; `None`: it is not.
+    /// The message that tells a class that a value is unreadable; `None` if it is readable.
     fn refusal(&self, object: &Object, key: &ClassKey) -> Option<Message> {
         let message = object.refusal()?;
         Some(match key.encoding {
@@ -420,7 +422,7 @@ impl Shard {
         })
     }
 
-    /// A message as it stands in the framing of a class.
+    /// A message in the framing of a class.
     fn framed(&self, message: &Message, key: &ClassKey) -> Bytes {
         if key.framing == self.feed.framing {
             return message.framed().clone();

@@ -1,12 +1,13 @@
 //! Messages one after another in one framing, and what a partial send of them means.
 //!
-//! It owns the bytes that are offered to watchers together: the run of a class, or a page for watchers behind.
+//! It owns the bytes that are offered to watchers together: the run of a class, or a page for watchers that lag.
 
 use bytes::Bytes;
 
 use crate::framing::Framing;
 
-/// What is offered to watchers at once: whole messages in the framing of their class, of which the first may be begun.
+/// What is offered to watchers at once: whole messages in the framing of their class; the beginning of the first may
+/// have been taken before.
 #[derive(Clone, Copy, Debug)]
 pub struct Run<'a> {
     bytes: &'a [u8],
@@ -22,19 +23,19 @@ impl<'a> Run<'a> {
         Self { bytes, ends, from }
     }
 
-    /// What is offered.
+    /// The bytes offered.
     #[must_use]
     pub fn bytes(&self) -> &'a [u8] {
         &self.bytes[self.from..]
     }
 
-    /// Whether the first of them is a message whose beginning was taken before.
+    /// Whether the beginning of the first message was taken before.
     #[must_use]
     pub fn is_begun(&self) -> bool {
         self.from > 0 && self.ends.binary_search(&self.from).is_err()
     }
 
-    /// Bytes of its first messages: as many as fill `max` bytes, the last of them whole. All of it, if it is not longer.
+    /// Length of the first messages that fill `max` bytes, the last of them complete. All of it, if it is not longer.
     #[must_use]
     pub fn page(&self, max: usize) -> usize {
         let end = self.ends.iter().find(|end| **end >= self.from + max);
@@ -47,7 +48,7 @@ impl<'a> Run<'a> {
 pub(crate) struct FrameRun {
     bytes: Vec<u8>,
     ends: Vec<usize>,
-    /// A single message is offered from where it stands.
+    /// A single message is offered without a copy.
     single: Option<Bytes>,
 }
 
@@ -74,14 +75,14 @@ impl FrameRun {
         self.ends.last().copied().unwrap_or(0)
     }
 
-    /// Makes a message the only one, without a copy. It stands in the framing.
+    /// Sets the only message, without a copy. It is in the framing.
     pub(crate) fn set_single(&mut self, framed: Bytes) {
         self.clear();
         self.ends.push(framed.len());
         self.single = Some(framed);
     }
 
-    /// Adds a message that stands in the framing.
+    /// Adds a message that is in the framing.
     #[inline]
     pub(crate) fn push_framed(&mut self, framed: &[u8]) {
         self.bytes.extend_from_slice(framed);
@@ -105,7 +106,7 @@ impl FrameRun {
         number.checked_sub(1).map_or(0, |before| self.ends[before])
     }
 
-    /// The message that byte `at` falls into: its number, and how many bytes of it come before. `None`: it is the end.
+    /// The message that contains byte `at`: its number, and the offset within it. `None`: it is the end.
     pub(crate) fn locate(&self, at: usize) -> Option<(usize, usize)> {
         let number = self.ends.partition_point(|end| *end <= at);
         (number < self.ends.len()).then(|| (number, at - self.start_of(number)))
@@ -117,7 +118,7 @@ impl FrameRun {
         &self.single.as_deref().unwrap_or(&self.bytes)[at..end]
     }
 
-    /// What is offered, from byte `from` on.
+    /// The bytes to offer, from byte `from` on.
     pub(crate) fn offer(&self, from: usize) -> Run<'_> {
         Run::new(self.single.as_deref().unwrap_or(&self.bytes), &self.ends, from)
     }

@@ -1,7 +1,7 @@
-//! How watches begin: at the state, at a revision, or refused at once.
+//! How watches begin: with the state, after a revision, or refused at once.
 //!
-//! It owns the judgement of a start, now or when the revision that it waits for has come. It never sends: what a
-//! watch is owed goes out in the turns that follow.
+//! It owns the decision about a start, now or when the revision that it waits for has come. It never sends: bytes go
+//! out in the turns that follow.
 
 use std::sync::Arc;
 
@@ -17,15 +17,15 @@ use crate::tick::Tick;
 use crate::watcher::class::ClassKey;
 use crate::watcher::{End, Initial, Phase, QueueState, Scope, Start, Subscription, Watcher, WatcherId};
 
-/// What becomes of a wish to see what comes after a revision.
+/// The decision about a start after a revision.
 enum After {
     /// The window does not reach back to it, or the source skipped it.
     Expired,
-    /// This value, which the watch covers, is unreadable and was so at the revision.
+    /// This value, which is in scope, is unreadable and was so at the revision.
     Refused(Arc<Object>),
-    /// It is not reached yet, or nobody can say yet what was unreadable then.
+    /// It is not reached yet, or what was unreadable then is not known yet.
     Wait,
-    /// It goes on here.
+    /// It begins here.
     From(Position),
 }
 
@@ -123,7 +123,7 @@ impl Shard {
         (Opening::At(phase), revision)
     }
 
-    /// Watchers that waited for a revision which has come go on behind it.
+    /// Watchers that waited for a revision which has come continue after it.
     pub(super) fn wake_parked(&mut self, now: Tick) {
         while let Some(&(floor, id)) = self.parked.first() {
             if floor > self.revision {
@@ -134,7 +134,7 @@ impl Shard {
                 continue;
             };
             match after(&self.feed, &class.key, floor) {
-                // Those that follow would wait for the same snapshot.
+                // The following ones would wait for the same snapshot.
                 After::Wait => return,
                 After::Expired => {
                     self.because(id, End::Lapped);
@@ -151,7 +151,7 @@ impl Shard {
         }
     }
 
-    /// Something may have become unreadable: tells those that wait for a later revision and cover it.
+    /// A value may have become unreadable: tells the watches that wait for a later revision and whose scope covers it.
     pub(super) fn refuse_parked(&mut self, now: Tick) {
         if self.parked.is_empty() || !self.feed.may_be_unreadable() {
             return;
@@ -167,10 +167,10 @@ impl Shard {
     }
 }
 
-/// Judges a start after `revision`.
+/// Decides about a start after `revision`.
 fn after(feed: &Feed, key: &ClassKey, revision: Revision) -> After {
-    // Read before the ring is searched: a revision that it covers then has all its events before the head, so
-    // the cursor stands behind them. Read later, events of the start itself could be sent.
+    // Read before the ring is searched: a revision that it covers then has all its events before the head, so the
+    // cursor is after them. Read later, events of the start's own revision could be sent.
     let progress = feed.ring.progress();
     let Ok(cursor) = feed.ring.position_after(revision) else { return After::Expired };
     let Some(cursor) = again(feed, key, revision, cursor) else { return After::Expired };
@@ -183,8 +183,8 @@ fn after(feed: &Feed, key: &ClassKey, revision: Revision) -> After {
         if let Some(object) = unreadable_since(&snapshot, &key.scope, revision) {
             return After::Refused(object);
         }
-        // The ring is visible a moment before the snapshot: what became unreadable in between, the cursor has
-        // passed, and the snapshot does not know. The publisher is about to store the one that does.
+        // The ring is visible a moment before the snapshot: a value that became unreadable in between is before the
+        // cursor, and not in the snapshot. The publisher is about to store the one that has it.
         if snapshot.revision() < revision {
             return After::Wait;
         }
@@ -192,9 +192,9 @@ fn after(feed: &Feed, key: &ClassKey, revision: Revision) -> After {
     if revision > progress { After::Wait } else { After::From(cursor) }
 }
 
-/// Where a watch goes on whose client saw `revision`, when everything newer stands at `cursor`. Of a revision with several
-/// events for it the client may have seen only some before it was cut off, and cannot tell: they are sent again. `None`:
-/// they are forgotten.
+/// Where a watch continues whose client saw `revision`, when everything newer is at or after `cursor`. If the revision
+/// has several events for it, the client may have seen only some before it was cut off, and cannot tell: they are sent
+/// again. `None`: they are forgotten.
 fn again(feed: &Feed, key: &ClassKey, revision: Revision, cursor: Position) -> Option<Position> {
     let belongs = |back: u64| {
         let at = cursor.get().checked_sub(back).map(Position::new)?;
@@ -208,23 +208,23 @@ fn again(feed: &Feed, key: &ClassKey, revision: Revision, cursor: Position) -> O
     } else {
         cursor
     };
-    // Asked after everything that was looked up: the publisher may have forgotten some of the revision meanwhile.
+    // Checked after all look-ups: the publisher may have forgotten some of the revision meanwhile.
     (!feed.ring.is_torn(revision)).then_some(from)
 }
 
-/// Whether two or more of the events from `first` to `end`, all of one revision, concern a class, or may. `None`: they are
-/// forgotten.
+/// Whether two or more of the events from `first` to `end`, all of one revision, concern a class, or may. `None`: they
+/// are forgotten.
 fn concerns_twice(feed: &Feed, key: &ClassKey, first: Position, end: Position) -> Option<bool> {
     let (mut at, mut found) = (first, 0);
     while at < end {
         if at.since(first) >= PAGE_SCAN as u64 {
-            // So many may be some of its own.
+            // Of so many, some may concern it.
             return Some(true);
         }
         let event = feed.ring.get(at).ok()?;
         if key.covers(event.key()) {
             if event.refusal().is_some() {
-                // These come first of all: its client has seen nothing of this revision, or all of it elsewhere.
+                // These come first in a revision: its client has seen nothing of it, or all of it elsewhere.
                 return Some(false);
             }
             found += u32::from(key.verdict(&event).is_some());
@@ -263,7 +263,7 @@ mod tests {
     use crate::selector::Selector;
     use crate::shard::{Outlet, Run, Sent, ShardConfig, Turn};
 
-    /// What the outlet ends a stream with.
+    /// How the outlet ends a stream.
     const END: &[u8] = b"the end";
 
     #[derive(Default)]
@@ -327,7 +327,7 @@ mod tests {
         }
     }
 
-    /// The ring tells of a revision before the snapshot of it is there: a start after it waits for that.
+    /// The ring has a revision before the snapshot has it: a start after that revision waits for the snapshot.
     #[test]
     fn a_start_between_ring_and_snapshot_misses_no_unreadable_value() {
         let (mut publisher, mut shard) = world();
@@ -348,7 +348,7 @@ mod tests {
         assert_eq!((shard.stats().refused, shard.poll_ended().map(|ended| ended.clean)), (1, Some(true)));
     }
 
-    /// What the source skipped belongs to another history: nobody goes on from it, whether he asks before or after.
+    /// A skipped revision belongs to another history: no watch continues from it, whether it asks before or after.
     #[test]
     fn a_start_in_a_gap_is_expired_and_what_waited_for_it_is_too() {
         let (mut publisher, mut shard) = world();
@@ -389,7 +389,7 @@ mod tests {
         assert_eq!([4, 9].map(past), [Err(Expired { oldest: Revision::new(10) }); 2]);
     }
 
-    /// The same moment when the value is mended: the count is lowered behind the snapshot.
+    /// The same moment when the value becomes readable again: the count is lowered after the snapshot.
     #[test]
     fn a_start_at_a_mended_value_waits_for_its_snapshot_and_goes_on() {
         let (mut publisher, mut shard) = world();
@@ -397,7 +397,7 @@ mod tests {
         publisher.publish();
         write(&mut publisher, 2, "{\"metadata\":{}}");
         publisher.publish_events();
-        // As of the snapshot, which a list would show, it is unreadable: whoever comes now is told so.
+        // In the snapshot, which a list would show, it is unreadable: a watch that begins now is told so.
         let mut socket = Socket::default();
         let early = after(&mut shard, 2);
         publisher.publish_state();

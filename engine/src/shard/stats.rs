@@ -1,15 +1,15 @@
-//! What a shard counts. Plain integers that the hot path bumps; metrics are rendered from a copy.
+//! What a shard counts: plain integers that the hot path increments; metrics are rendered from a copy.
 
-/// Counts since the shard began, and gauges of now.
+/// Counts since the shard began, and current gauges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Events handed to watchers whole (bookmarks and errors not counted).
+    /// Events sent completely to watchers (bookmarks and errors not counted).
     pub events_sent: u64,
     /// Bytes that sockets took.
     pub bytes_sent: u64,
-    /// Bookmarks handed to watchers.
+    /// Bookmarks sent to watchers.
     pub bookmarks_sent: u64,
-    /// Heartbeats handed to watchers.
+    /// Heartbeats sent to watchers.
     pub heartbeats_sent: u64,
     /// Events taken from the ring.
     pub events_dispatched: u64,
@@ -19,24 +19,24 @@ pub struct Stats {
     pub rounds_paused: u64,
     /// Watches that began.
     pub watches_started: u64,
-    /// Watches that ended, however.
+    /// Watches that ended, for any reason.
     pub watches_ended: u64,
-    /// Watches that fell out of the window, or whose history is gone, and were told 410 or cut off.
+    /// Watches that fell out of the window, or whose history is lost, and were told 410 or cut off.
     pub evicted: u64,
     /// Watches that were told that a value which they cover is unreadable.
     pub refused: u64,
-    /// Sends that the socket did not take whole.
+    /// Sends that the socket did not take completely.
     pub blocked: u64,
-    /// Watches now.
+    /// Current watches.
     pub watchers: u64,
-    /// Watches now that have seen all that was dispatched.
+    /// Current watches that were sent all that was dispatched.
     pub live: u64,
-    /// Classes now.
+    /// Current classes.
     pub classes: u64,
 }
 
 impl Stats {
-    /// Both together: what a shard counted, and one that came after it.
+    /// The sum of this and the counts of a later shard.
     #[must_use]
     pub const fn plus(&self, other: &Self) -> Self {
         Self {

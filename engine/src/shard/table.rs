@@ -1,6 +1,6 @@
 //! The watchers and classes of one shard, by slot.
 //!
-//! It owns allocation, the timers' entries and the counts that follow from them. It never sends.
+//! It owns allocation of slots, the timers' entries and the counts that follow from them. It never sends.
 
 use super::indexed_heap::IndexedHeap;
 use super::interest::Interest;
@@ -15,14 +15,14 @@ struct Slot {
     watcher: Option<Watcher>,
 }
 
-/// Watchers by slot, classes by number, and when each watcher wants attention.
+/// Watchers by slot, classes by number, and when each watcher's timer is due.
 #[derive(Debug)]
 pub(crate) struct Table {
     slots: Vec<Slot>,
     free_slots: Vec<u32>,
     pub(crate) classes: Vec<Option<Class>>,
     free_classes: Vec<u32>,
-    /// Classes that were made so far.
+    /// Classes that were created so far.
     classes_made: u64,
     class_by_key: Map<ClassKey, u32>,
     pub(crate) interest: Interest,
@@ -51,16 +51,16 @@ impl Table {
         self.class_by_key.len()
     }
 
-    /// Bytes that watchers and classes take, by the room that is kept for them.
+    /// Bytes that watchers and classes take, by capacity.
     pub(crate) fn bytes(&self) -> usize {
-        // A watcher stands in its slot, among its class's members and in the heap of timers.
+        // A watcher is in its slot, among its class's members and in the heap of timers.
         let watcher =
             size_of::<Slot>() + size_of::<WatcherId>() + size_of::<(Tick, u32)>() + size_of::<u32>();
         let class = size_of::<Option<Class>>() + size_of::<(ClassKey, u32)>();
         watcher * self.slots.capacity() + class * self.classes.capacity()
     }
 
-    /// Puts a watcher into a slot of its own.
+    /// Puts a watcher into a free slot.
     pub(crate) fn insert(&mut self, watcher: Watcher) -> WatcherId {
         let due = watcher.next_due();
         let slot = self.free_slots.pop().unwrap_or_else(|| {
@@ -100,7 +100,7 @@ impl Table {
         Some((watcher, class))
     }
 
-    /// Takes a watcher out and frees its slot; its class goes with the last of its watchers.
+    /// Removes a watcher and frees its slot; its class is removed with the last of its watchers.
     pub(crate) fn remove(&mut self, id: WatcherId) -> Option<Watcher> {
         self.leave_live(id);
         let slot = self.slots.get_mut(id.slot())?;
@@ -117,7 +117,7 @@ impl Table {
         Some(watcher)
     }
 
-    /// The class with this key, made if there is none yet, with one more watcher.
+    /// The class with this key, created if there is none yet, with one more watcher.
     pub(crate) fn class_for(&mut self, key: ClassKey) -> u32 {
         if let Some(&number) = self.class_by_key.get(&key) {
             if let Some(class) = &mut self.classes[number as usize] {
@@ -170,7 +170,7 @@ impl Table {
         self.release_class(old);
     }
 
-    /// The watcher has seen everything dispatched.
+    /// The watcher was sent everything dispatched: it becomes live.
     pub(crate) fn join_live(&mut self, id: WatcherId) {
         let Some((watcher, class)) = self.pair(id) else { return };
         debug_assert!(watcher.rest.is_none(), "a live watcher owes nothing");
@@ -179,7 +179,7 @@ impl Table {
         self.live += 1;
     }
 
-    /// Takes a live watcher out of its class's members. The caller gives it its next phase.
+    /// Removes a live watcher from its class's members. The caller sets its next phase.
     pub(crate) fn leave_live(&mut self, id: WatcherId) {
         let Some((watcher, class)) = self.pair(id) else { return };
         if !matches!(watcher.phase, Phase::Live) {
@@ -194,7 +194,7 @@ impl Table {
         }
     }
 
-    /// Sets when the watcher wants attention next.
+    /// Sets when the watcher's timer is due.
     pub(crate) fn schedule(&mut self, id: WatcherId, due: Tick) {
         if self.get(id).is_none() {
             return;
@@ -202,23 +202,23 @@ impl Table {
         self.timers.put(id.number(), due);
     }
 
-    /// When the first watcher wants attention.
+    /// When the first timer is due.
     pub(crate) fn next_due(&self) -> Option<Tick> {
         self.timers.first().map(|(due, _)| due)
     }
 
-    /// The watcher that wants attention first, if that is by `now`.
+    /// The watcher whose timer is due first, if that is by `now`.
     pub(crate) fn first_due(&self, now: Tick) -> Option<WatcherId> {
         let (due, slot) = self.timers.first()?;
         (due <= now).then(|| self.id(slot))
     }
 
-    /// The watcher in a slot that is taken.
+    /// The watcher in an occupied slot.
     pub(crate) fn id(&self, slot: u32) -> WatcherId {
         WatcherId::new(slot, self.slots[slot as usize].generation)
     }
 
-    /// Every watcher there is now.
+    /// All current watchers.
     pub(crate) fn ids(&self) -> impl Iterator<Item = WatcherId> {
         self.slots.iter().enumerate().filter(|(_, slot)| slot.watcher.is_some()).map(|(number, slot)| {
             WatcherId::new(u32::try_from(number).expect("slots are counted in u32"), slot.generation)

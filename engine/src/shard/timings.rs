@@ -1,7 +1,7 @@
-//! How long things take in a shard: measured once a round, with the ticks that turns are given anyway.
+//! How long things take in a shard: measured once per round, with the ticks that turns get anyway.
 //!
-//! Owns the marks of the round under way and the counts of those that ended. It never reads a clock: a write is over when
-//! the next turn begins, which is when the shard hears again what time it is.
+//! Owns the marks of the round under way and the counts of those that ended. It never reads a clock: a write ends when
+//! the next turn begins, which is when the shard gets the next tick.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::histogram::Histogram;
 use crate::revision::Position;
 use crate::tick::Tick;
 
-/// Those behind that [`Shard::lag`] looks at. The longest waiting stand first.
+/// Watchers that lag that [`Shard::lag`] looks at. The first have waited longest.
 const LOOKS_MAX: usize = 1024;
 
 /// What a shard measured since it began.
@@ -20,14 +20,14 @@ pub struct Timings {
     pub first_write: Histogram,
     /// The same to the end of the turn with its last send to a live watcher.
     pub last_write: Histogram,
-    /// Time that was lent to those behind while newer events waited, in nanoseconds.
+    /// Time that was lent to watchers that lag while newer events waited, in nanoseconds.
     pub lent_ns: u64,
-    /// Of it, what they used.
+    /// The part of it that they used.
     pub used_ns: u64,
 }
 
 impl Timings {
-    /// Both together: what a shard measured, and one that came after it.
+    /// The sum of this and the measurements of a later shard.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         Self {
@@ -39,7 +39,7 @@ impl Timings {
     }
 }
 
-/// How far the slowest watcher is behind.
+/// How far the slowest watcher lags.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lag {
     /// Events in the ring that it has not been sent or passed over.
@@ -48,10 +48,10 @@ pub struct Lag {
     pub time: Duration,
 }
 
-/// How far the round under way is measured. The tick says when the source had its oldest event.
+/// How far the round under way is measured. The tick is when the source had its oldest event.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) enum Mark {
-    /// There is none, or nobody cares for its events.
+    /// There is none, or no class matches its events.
     #[default]
     Nothing,
     /// Nothing of it was sent.
@@ -101,16 +101,16 @@ impl Shard {
         }
     }
 
-    /// What was measured so far.
+    /// The measurements so far.
     #[must_use]
     pub const fn timings(&self) -> Timings {
         let (lent_ns, used_ns) = self.budget.spent();
         Timings { lent_ns, used_ns, ..self.timings }
     }
 
-    /// How far the slowest watcher is behind, among all whose sockets are full and up to 1,024 of those that are being
-    /// caught up; a shard that has not taken the newest events is behind with all of its watchers. Costs a look at each of
-    /// these, so ask it about once a second.
+    /// How far the slowest watcher lags, among all whose sockets are full and up to 1,024 of those that catch up; a
+    /// shard that has not taken the newest events lags with all of its watchers. Costs a look at each of these, so ask
+    /// it about once a second.
     #[must_use]
     pub fn lag(&self, now: Tick) -> Lag {
         if self.table.watchers == 0 {
@@ -138,11 +138,11 @@ impl Shard {
     }
 }
 
-/// Bytes that a shard holds besides what it shares.
+/// Bytes that a shard holds besides those that it shares.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
     /// The table of watchers and classes, without what classes keep of events.
     pub watchers: usize,
-    /// Buffers in which pages and runs are put together.
+    /// Buffers for pages and runs.
     pub pages: usize,
 }

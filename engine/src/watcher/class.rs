@@ -17,7 +17,7 @@ use crate::revision::{Position, Revision};
 use crate::selector::Selector;
 use crate::tick::Tick;
 
-/// What makes watchers equal.
+/// What watchers of one class have in common.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ClassKey {
     pub(crate) scope: Scope,
@@ -50,7 +50,7 @@ impl ClassKey {
         }
     }
 
-    /// The message of an event for this class; `first`: its watchers may have had none before.
+    /// The message of an event for this class; `first`: its watchers may not have had one yet.
     pub(crate) const fn message_name(&self, kind: MessageKind, first: bool) -> MessageName {
         MessageName { kind, encoding: self.encoding, first: first && !self.opened }
     }
@@ -59,7 +59,7 @@ impl ClassKey {
         object.unreadable().is_none() && self.selector.matches(object.attributes())
     }
 
-    /// Whether an object of this key can be of interest.
+    /// Whether the scope covers objects with this key.
     pub(crate) fn covers(&self, key: &Key) -> bool {
         self.scope.resource == key.resource()
             && self.scope.namespace.as_deref().is_none_or(|namespace| key.namespace() == Some(namespace))
@@ -67,7 +67,8 @@ impl ClassKey {
     }
 }
 
-/// The messages of one round for one class, in order; or, when they are too many to be joined, where in the ring they begin.
+/// The messages of one round for one class, in order; if they are too many to be joined, their first position in the
+/// ring.
 #[derive(Debug, Default)]
 pub(crate) struct Run {
     pub(crate) messages: Vec<(Message, Position)>,
@@ -75,12 +76,12 @@ pub(crate) struct Run {
     pub(crate) bytes: usize,
     /// The last message ends the watch.
     pub(crate) ends: bool,
-    /// There are too many messages: the members take them from the ring, from here on. None is kept.
+    /// There are too many messages: the members read them from the ring, from this position on. None is kept.
     pub(crate) in_ring: Option<Position>,
 }
 
 impl Run {
-    /// Adds a message. Past [`RUN_BYTES`] or `messages_max`, but for a single message, none is kept any more.
+    /// Adds a message. Beyond [`RUN_BYTES`] or `messages_max`, except for a single message, none is kept any more.
     #[inline]
     pub(crate) fn push(&mut self, message: Message, position: Position, messages_max: usize) {
         self.bytes += message.framed().len();
@@ -90,8 +91,8 @@ impl Run {
         }
     }
 
-    /// Keeps the place of the first message alone. The room of the others goes with them: a large revision would leave it to
-    /// each class for ever.
+    /// Keeps only the position of the first message. The buffer of the others is freed: otherwise each class would keep
+    /// it for ever after a large revision.
     #[cold]
     fn leave_in_ring(&mut self) {
         let in_ring = self.messages.first().map(|(_, position)| *position);
@@ -103,7 +104,7 @@ impl Run {
         self.messages.is_empty() && self.in_ring.is_none()
     }
 
-    /// Whether what follows in the round is not for it to tell.
+    /// Whether the rest of the round is not for this class to send.
     pub(crate) const fn is_closed(&self) -> bool {
         self.ends || self.in_ring.is_some()
     }
@@ -122,9 +123,8 @@ impl Run {
 }
 
 /// The live members of a class, split into those that the round under way still has to serve and the others.
-///
-/// A round begins at another member each time, so that nobody is always served last. It goes down from there to the
-/// first member, then from the last member down to where it began:
+/// A round begins at another member each time, so that none is always served last. It goes down from there to the first
+/// member, then from the last member down to where it began:
 ///
 /// ```text
 ///      0            low            start           high            len
@@ -133,15 +133,15 @@ impl Run {
 #[derive(Debug, Default)]
 pub(crate) struct Members {
     ids: Vec<WatcherId>,
-    /// Where what is to be served ends, begins again and ends again: three edges in order.
+    /// Where the range to be served ends, begins again and ends again: three edges in order.
     edges: [usize; 3],
 }
 
-/// Where members stand after one left; at most one moved a part.
+/// New places of members after one left; at most one member per part moved.
 pub(crate) type Moved = [Option<(WatcherId, u32)>; 4];
 
-/// From the start of one round to that of the next, as a share of the members: with the golden section every stretch of
-/// rounds begins all over the class.
+/// From the start of one round to that of the next, as a share of the members: with the golden section the starts are
+/// spread evenly over the class.
 const STRIDE: f64 = 0.618_033_988_749_894_9;
 
 impl Members {
@@ -149,13 +149,13 @@ impl Members {
         self.ids.is_empty()
     }
 
-    /// Adds one that has seen everything, the round under way included. Its index.
+    /// Adds a member that was sent everything, including the round under way. Returns its index.
     pub(crate) fn join(&mut self, id: WatcherId) -> u32 {
         self.ids.push(id);
         index(self.ids.len() - 1)
     }
 
-    /// Takes one out. The hole is filled with the last of its part, whose hole with the last of the next, and so on.
+    /// Removes a member. The hole is filled with the last of its part, whose hole with the last of the next, and so on.
     pub(crate) fn leave(&mut self, at: u32) -> Moved {
         let mut hole = at as usize;
         let mut moved: Moved = [None; 4];
@@ -176,7 +176,7 @@ impl Members {
         moved
     }
 
-    /// A round begins: nobody was served yet.
+    /// A round begins: no member was served yet.
     pub(crate) fn begin(&mut self) {
         let len = self.ids.len();
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a length")]
@@ -185,7 +185,7 @@ impl Members {
         self.edges = [start, start, len];
     }
 
-    /// The next `max` to serve; they count as served from now on.
+    /// The next `max` members to serve; they count as served from now on.
     pub(crate) fn serve(&mut self, max: usize, out: &mut Vec<WatcherId>) {
         out.clear();
         let [low, start, high] = &mut self.edges;
@@ -214,14 +214,14 @@ fn index(at: usize) -> u32 {
 /// One class of watchers on one shard.
 #[derive(Debug)]
 pub(crate) struct Class {
-    /// No other class of the shard has had it; its number will be used again.
+    /// Unique on the shard, while class numbers are used again.
     pub(crate) serial: u64,
     pub(crate) key: ClassKey,
     /// Watchers in any phase.
     pub(crate) watchers: u32,
     pub(crate) members: Members,
     pub(crate) run: Run,
-    /// When its live members were sent a run for the last time.
+    /// When its live members were last sent a run.
     pub(crate) served: Option<Tick>,
     /// The newest plain bookmark that was made for it.
     pub(crate) bookmark: Option<(Revision, Bytes)>,
@@ -236,7 +236,8 @@ mod tests {
         WatcherId::new(slot, 0)
     }
 
-    /// Serves a round in chunks of two; after some chunks one member leaves and another joins. Who was served, in order.
+    /// Serves a round in chunks of two; after some chunks one member leaves and another joins. Returns the served
+    /// members in order.
     fn round(
         members: &mut Members,
         at: &mut std::collections::HashMap<WatcherId, u32>,

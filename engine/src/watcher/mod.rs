@@ -1,7 +1,7 @@
-//! One watch: what it covers, where it stands, and how its life goes on.
+//! One watch: its scope, its position, and its phase.
 //!
-//! It owns the words of a watcher's state. A watcher has a cursor and no queue, no task and no buffer: what it is
-//! still owed stands in the ring or in a snapshot. It never sends anything itself.
+//! It owns the state of a watcher. A watcher has a cursor and no queue, no task and no buffer: what it is still owed is
+//! in the ring or in a snapshot. It never sends anything itself.
 
 pub(crate) mod class;
 
@@ -17,7 +17,7 @@ use crate::revision::{Position, Revision};
 use crate::selector::Selector;
 use crate::tick::Tick;
 
-/// Names one watch of one shard. A slot is used again; a generation never.
+/// Identifies one watch of one shard. A slot is used again; a generation never.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WatcherId {
     slot: u32,
@@ -33,20 +33,20 @@ impl WatcherId {
         self.slot
     }
 
-    /// Where a driver may keep what belongs to this watch. Small numbers, used again.
+    /// An index under which a driver may keep its own state of this watch. Small numbers, used again.
     #[must_use]
     pub const fn slot(self) -> usize {
         self.slot as usize
     }
 
-    /// Tells the lives of a slot apart.
+    /// Distinguishes successive watches in one slot.
     #[must_use]
     pub const fn generation(self) -> u32 {
         self.generation
     }
 }
 
-/// Which objects a watch covers before selectors are asked.
+/// Which objects a watch covers, before its selector.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Scope {
     /// The resource.
@@ -60,13 +60,13 @@ pub struct Scope {
 /// Where a watch begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// With the whole current state as ADDED events, then every change; with a bookmark that marks the end of
-    /// the state when `end_mark` (KEP-3157).
+    /// With the whole current state as ADDED events, then every change. With `end_mark`, a bookmark marks the end of
+    /// the state (KEP-3157).
     State {
         /// Whether the end is marked.
         end_mark: bool,
     },
-    /// With the first change after this revision; one that is not reached yet is waited for.
+    /// With the first change after this revision; if the revision is not reached yet, the watch waits for it.
     After(Revision),
     /// With the next change.
     Latest,
@@ -75,40 +75,40 @@ pub enum Start {
 /// Why a watch is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Its peer is gone, and nothing else had ended it before.
+    /// Its peer closed the connection, and nothing else had ended it before.
     Gone,
-    /// Its time was over.
+    /// Its deadline passed.
     Deadline,
     /// The shard closes.
     Drained,
-    /// It may not go on ([`crate::Shard::dismiss`]).
+    /// It is no longer authorized ([`crate::Shard::dismiss`]).
     Dismissed,
-    /// The window does not reach back to where it stood, or wanted to begin: 410.
+    /// The window does not reach back to its position or start: 410.
     Lapped,
-    /// The source's history is gone ([`crate::Shard::abandon`]): 410.
+    /// The source's history is lost ([`crate::Shard::abandon`]): 410.
     Abandoned,
-    /// A value that it covers is unreadable: 500.
+    /// A value in its scope is unreadable: 500.
     Refused,
 }
 
-/// A wish to watch.
+/// A request for a watch.
 #[derive(Clone, Debug)]
 pub struct Subscription {
     /// Which objects.
     pub scope: Scope,
-    /// Which of them.
+    /// Which of them match.
     pub selector: Selector,
-    /// Shown how.
+    /// How they are serialized.
     pub encoding: Encoding,
-    /// What stands around each message that it is sent.
+    /// What is around each message.
     pub framing: &'static Framing,
-    /// From where on.
+    /// Where it begins.
     pub start: Start,
-    /// Whether bookmarks are welcome.
+    /// Whether it asked for bookmarks.
     pub bookmarks: bool,
-    /// When the stream ends by itself.
+    /// When the stream ends.
     pub deadline: Tick,
-    /// Spreads bookmarks over time: 0 = as early as may be, 255 = as late.
+    /// Spreads bookmarks over time: 0 = as early as possible, 255 = as late as possible.
     pub jitter: u8,
     /// Wall time in seconds since the Unix epoch, for ages in the initial state.
     pub as_of_seconds: u64,
@@ -118,7 +118,7 @@ pub struct Subscription {
 #[derive(Debug)]
 pub(crate) struct Initial {
     pub(crate) snapshot: Arc<Snapshot>,
-    /// The path of the last object that was sent whole.
+    /// The path of the last object that was sent completely.
     pub(crate) after: Option<Arc<str>>,
     /// Bytes of the next message that were sent.
     pub(crate) offset: usize,
@@ -126,7 +126,7 @@ pub(crate) struct Initial {
     pub(crate) as_of_seconds: u64,
 }
 
-/// Where a watch stands in its life.
+/// The phase of a watch.
 #[derive(Debug)]
 pub(crate) enum Phase {
     /// The snapshot is being sent.
@@ -137,7 +137,7 @@ pub(crate) enum Phase {
     Live,
     /// It asked for changes after a revision that is not reached yet.
     Parked { floor: Revision },
-    /// It is to end: only the remainder is still owed.
+    /// It is to end: only the pending bytes are still sent.
     Draining,
 }
 
@@ -146,31 +146,31 @@ pub(crate) enum Phase {
 pub(crate) struct Pending {
     pub(crate) bytes: Bytes,
     pub(crate) sent: usize,
-    /// How many events it is, which count when it is out.
+    /// How many events it has; they are counted when it is sent.
     pub(crate) events: u64,
     /// A message that follows it, the last one.
     pub(crate) last: Option<Bytes>,
 }
 
 impl Pending {
-    /// A message that is no event, of which the first `sent` bytes are out.
+    /// A message that is not an event, of which the first `sent` bytes were sent.
     pub(crate) const fn new(bytes: Bytes, sent: usize) -> Self {
         Self { bytes, sent, events: 0, last: None }
     }
 }
 
-/// Where a watcher that is behind waits for its turn.
+/// Where a watcher that lags waits for its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum QueueState {
     /// Nowhere: it is live or parked.
     None,
-    /// In the queue of those behind.
+    /// In the queue of watchers that lag.
     Queued,
-    /// Its socket is full: it is among those that eviction looks at.
+    /// Its socket is full: eviction checks it.
     Blocked,
 }
 
-/// That the window is kept for a watch which waits for its shard: the number of its group (`shard/fallen.rs`).
+/// Keeps the window open for a watch that waits for its shard: the number of its group (`shard/fallen.rs`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Claim(pub(crate) u32);
 
@@ -188,39 +188,39 @@ pub(crate) struct Watcher {
     pub(crate) bookmarks: bool,
     /// Why it ends, once that is known.
     pub(crate) end: Option<End>,
-    /// It ends at the next place where it may: where a revision ends, and not within its initial state.
+    /// It ends at the next possible position: at the end of a revision, and not within its initial state.
     pub(crate) ending: bool,
-    /// It was live, and waits for the shard.
+    /// It was live, and waits for its shard.
     pub(crate) claim: Option<Claim>,
     pub(crate) jitter: u8,
     pub(crate) deadline: Tick,
     pub(crate) next_bookmark: Tick,
-    /// When it is looked at whether it was quiet for too long; the deadline when heartbeats are off.
+    /// When it is checked whether it was quiet for too long; the deadline when heartbeats are off.
     pub(crate) next_heartbeat: Tick,
 }
 
 impl Watcher {
-    /// When it wants attention next.
+    /// When its next timer is due.
     pub(crate) fn next_due(&self) -> Tick {
         self.next_bookmark.min(self.next_heartbeat).min(self.deadline)
     }
 
-    /// Where it stands in the window, if it is behind.
+    /// Its position in the window, if it lags.
     pub(crate) fn position(&self) -> Option<Position> {
         match &self.phase {
             Phase::Initial(initial) => Some(initial.snapshot.position()),
             Phase::CatchingUp { cursor, .. } => Some(*cursor),
-            // These hold no place in the window.
+            // These hold no position in the window.
             Phase::Live | Phase::Parked { .. } | Phase::Draining => None,
         }
     }
 
-    /// Whether the last byte sent ended a message, and nothing must go out before the next one.
+    /// Whether the last byte sent ended a message, and nothing else must be sent before the next one.
     pub(crate) fn at_boundary(&self) -> bool {
         self.rest.is_none() && self.between_messages()
     }
 
-    /// Whether the last byte sent ended a message: other bytes may go out now than those that it is owed.
+    /// Whether the last byte sent ended a message: bytes other than pending ones may be sent now.
     pub(crate) fn between_messages(&self) -> bool {
         self.rest.as_ref().is_none_or(|rest| rest.sent == 0)
             && match &self.phase {

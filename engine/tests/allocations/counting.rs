@@ -1,7 +1,7 @@
-//! An allocator that counts what each thread asks for, and gives back.
+//! An allocator that counts the allocations and frees of each thread.
 //!
-//! It owns the counts and hands every request to the system's allocator. A test binary that includes this file allocates
-//! through it; nothing that is served does.
+//! It owns the counts and passes every request to the system's allocator. A test binary that includes this file
+//! allocates through it; the server does not.
 #![allow(unsafe_code, reason = "only an allocator sees every allocation, and being one is an unsafe trait")]
 #![allow(dead_code, reason = "each test that includes this file uses a part of it")]
 
@@ -9,9 +9,9 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 thread_local! {
-    /// Without a destructor and without a first use that allocates: it can be touched from within the allocator.
+    /// Without a destructor and without lazy initialization: it can be used within the allocator.
     static ASKED: Cell<u64> = const { Cell::new(0) };
-    /// Bytes that it asked for, less those that it gave back.
+    /// Bytes allocated minus bytes freed.
     static HELD: Cell<i64> = const { Cell::new(0) };
 }
 
@@ -60,14 +60,14 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// How often this thread asked for memory, or for more of it, during `work`.
+/// How often this thread allocated or grew memory during `work`.
 pub(crate) fn allocations(work: impl FnOnce()) -> u64 {
     let before = ASKED.with(Cell::get);
     work();
     ASKED.with(Cell::get) - before
 }
 
-/// Bytes that this thread asked for and did not give back; what another thread gives back is not seen.
+/// Bytes that this thread allocated and did not free; frees by another thread are not seen.
 pub(crate) fn held() -> i64 {
     HELD.with(Cell::get)
 }

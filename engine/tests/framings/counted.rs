@@ -4,7 +4,7 @@
 use revcast_engine::encoding::{Encode, JsonOnly, View};
 use revcast_engine::framing::{Framing, HEAD_MAX, Head};
 
-/// The length in decimal and a colon in front, a semicolon behind. Asks for no memory.
+/// The length in decimal and a colon before, a semicolon after. Does not allocate.
 pub(crate) static COUNTED: Framing = Framing { name: "counted", head, tail: b";" };
 
 fn head(len: usize, room: &mut Head) -> usize {
@@ -21,7 +21,7 @@ fn head(len: usize, room: &mut Head) -> usize {
     }
 }
 
-/// JSON alone, in messages that are made in [`COUNTED`].
+/// JSON only, in messages that are made in [`COUNTED`].
 #[derive(Debug)]
 pub(crate) struct Counted;
 

@@ -1,8 +1,8 @@
-//! A copy of the ring's protocol with one step of it done wrongly, so that the models can show that they fail.
+//! A copy of the ring's protocol with one wrong step, so that the models can show that they fail.
 //!
-//! The copy makes the loads and stores of `engine/src/ring` in the same order where no flaw says otherwise, and leaves out what
-//! no model asks (what a compaction keeps). Without a flaw it must pass every model, so a failure comes from the flaw and
-//! from nothing else.
+//! The copy makes the loads and stores of `engine/src/ring` in the same order where no flaw changes it, and leaves out
+//! what no model uses (what a compaction keeps). Without a flaw it must pass every model, so a failure can only come
+//! from the flaw.
 
 use std::sync::Arc;
 
@@ -13,32 +13,32 @@ use revcast_engine::ring::{Entry, Missing};
 
 use super::{Item, Read, SLOTS, Write};
 
-/// What is done wrongly.
+/// The flaw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flaw {
-    /// Nothing.
+    /// None.
     None,
     /// `stage` moves the head itself, after the entry: a batch becomes visible one by one.
     VisibleWhenStaged,
-    /// `stage` moves the head before the entry stands in its slot.
+    /// `stage` moves the head before the entry is in its slot.
     HeadBeforeEntry,
-    /// `publish` tells of the progress before it moves the head.
+    /// `publish` stores the progress before it moves the head.
     ProgressBeforeHead,
     /// The progress is published, but without the order that makes the head visible with it.
     ProgressRelaxed,
-    /// `get` hands out whatever stands in the slot.
+    /// `get` returns whatever is in the slot.
     PositionUnchecked,
-    /// An entry goes before `forgotten` says so.
+    /// An entry is removed before `forgotten` is set.
     EntryGoesFirst,
-    /// `position_after` looks at `forgotten` once, before it reads where the window begins.
+    /// `position_after` reads `forgotten` once, before it reads where the window begins.
     ForgottenBeforeOldest,
-    /// `position_after` takes an entry that went during the search for an old one.
+    /// `position_after` takes an entry that was removed during the search for an old one.
     LossUnchecked,
-    /// `grow` shows the larger array before the entries stand in it.
+    /// `grow` publishes the larger array before the entries are in it.
     GrownBeforeCopied,
-    /// `get` looks for the array before it looks at the head.
+    /// `get` loads the array before the head.
     ArrayBeforeHead,
-    /// An entry goes before its revision is called torn.
+    /// An entry is removed before its revision is marked as torn.
     TornLate,
 }
 

@@ -1,13 +1,13 @@
 //! The table of Kubernetes' usual resources, as data.
 //!
-//! One row a persisted resource with list and watch, in the order in which kube-apiserver 1.36 lists groups.
-//! Reviews and bindings are no objects and have no row. A group has one version here, because revcast converts
-//! nothing: two versions would be two separate stores of what clients take for the same objects.
+//! One row per persisted resource with list and watch, in the order in which kube-apiserver 1.36 lists groups. Reviews
+//! and bindings are not objects and have no row. A group has one version here, because revcast converts nothing: two
+//! versions would be two separate stores of what clients take for the same objects.
 
 /// One resource of the table. Selectable fields are `label`, `label=path` for an alias, `label=path|other` for one that
-/// reads `other` where there is nothing at `path`, or `label=` for a label that is accepted but is always empty
-/// (`pkg/apis/*/v1/conversion.go` of Kubernetes). Behind a colon stands what a field reads as where the object has no
-/// value: what Kubernetes fills in when it stores the object, or prints for Go's zero value
+/// reads `other` if there is no value at `path`, or `label=` for a label that is accepted but always empty
+/// (`pkg/apis/*/v1/conversion.go` of Kubernetes). After a colon is the value that a field reads as when the object has
+/// none: what Kubernetes fills in when it stores the object, or prints for Go's zero value
 /// (`pkg/apis/*/v1/defaults.go`, `pkg/registry/*/*/strategy.go`).
 #[derive(Debug)]
 pub(super) struct Row {

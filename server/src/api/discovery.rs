@@ -1,7 +1,7 @@
-//! Discovery: what is served, in the three forms that clients ask for, made once at the start.
+//! Discovery: which resources are served, in the three forms that clients ask for, made once at the start.
 //!
-//! The shapes and the order of members are those recorded from kube-apiserver 1.36: aggregated discovery
-//! (KEP-3352) in v2 and v2beta1, and the plain lists that it replaced. It never looks at a request.
+//! The forms and the order of members are those recorded from kube-apiserver 1.36: aggregated discovery (KEP-3352) in
+//! v2 and v2beta1, and the plain lists that it replaced. It never looks at a request.
 
 #[cfg(test)]
 mod tests;
@@ -15,13 +15,13 @@ use serde::Serialize;
 use super::resources::{ApiResource, Registry};
 use crate::http::negotiation::DiscoveryForm;
 
-/// What can be done with every resource.
+/// The verbs of every resource.
 pub const VERBS: [&str; 8] =
     ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
-/// What can be done with a `status` subresource.
+/// The verbs of a `status` subresource.
 pub const STATUS_VERBS: [&str; 3] = ["get", "patch", "update"];
 
-/// The Kubernetes release whose behaviour is served.
+/// The Kubernetes release whose behaviour is reproduced.
 const MAJOR: &str = "1";
 const MINOR: &str = "34";
 
@@ -33,15 +33,15 @@ const fn aggregated_version(form: DiscoveryForm) -> &'static str {
     }
 }
 
-/// A reply that never changes while the process lives.
+/// A reply that does not change while the process runs.
 #[derive(Clone, Debug)]
 pub struct Document {
     /// The body.
     pub body: Bytes,
     /// The `Content-Type`.
     pub content_type: &'static str,
-    /// The `ETag` with its quotes, where kube-apiserver sends one. The reply then also says
-    /// `Cache-Control: public`; every discovery reply says `Vary: Accept`.
+    /// The `ETag` with its quotes, where kube-apiserver sends one. The reply then also has `Cache-Control: public`;
+    /// every discovery reply has `Vary: Accept`.
     pub etag: Option<String>,
 }
 
@@ -57,7 +57,7 @@ impl Document {
     }
 }
 
-/// Compact JSON and the newline that kube-apiserver ends replies with.
+/// Compact JSON and the line feed that kube-apiserver ends replies with.
 fn line<T: Serialize>(value: &T) -> Bytes {
     let mut body = serde_json::to_vec(value).expect("documents have string keys only");
     body.push(b'\n');
@@ -73,7 +73,7 @@ pub struct Discovery {
 }
 
 impl Discovery {
-    /// Makes all replies. `server_address` (`host:port`) stands in the plain reply of `/api`.
+    /// Makes all replies. `server_address` (`host:port`) is part of the plain reply of `/api`.
     #[must_use]
     pub fn new(registry: &Registry, server_address: &str) -> Self {
         let groups = group(registry);
@@ -123,8 +123,8 @@ impl Discovery {
         Self { aggregated, plain, version: version() }
     }
 
-    /// The reply to `GET path` (no trailing slash) in `form`, or in the plain form where a path has only that
-    /// one. `None`: there is no such document.
+    /// The reply to `GET path` (no trailing slash) in `form`, or in the plain form if a path has only that one. `None`:
+    /// there is no such document.
     #[must_use]
     pub fn get(&self, path: &str, form: DiscoveryForm) -> Option<&Document> {
         let is_core = match path {
@@ -222,7 +222,7 @@ struct SubresourceDiscovery<'a> {
     verbs: &'static [&'static str],
 }
 
-/// Group and version are empty where they are those of the resource, as recorded.
+/// Group and version are empty if they are those of the resource, as recorded.
 #[derive(Serialize)]
 struct ResponseKind<'a> {
     group: &'static str,
@@ -301,7 +301,7 @@ struct GroupVersion<'a> {
     version: &'a str,
 }
 
-/// A group alone says what it is; inside the list it does not, as recorded.
+/// A group alone has its kind and apiVersion; inside the list it does not, as recorded.
 fn api_group<'a>(group: &Group<'a>, alone: bool) -> ApiGroup<'a> {
     let named =
         |version: &'a str| GroupVersion { group_version: format!("{}/{version}", group.name), version };
@@ -364,7 +364,7 @@ fn resource_list<'a>(group: &str, version: &str, resources: &[&'a ApiResource]) 
     }
     ApiResourceList {
         kind: "APIResourceList",
-        // The core group's list says no apiVersion, the others' do.
+        // The core group's list has no apiVersion, the others' have one, as recorded.
         api_version: (!group.is_empty()).then_some("v1"),
         group_version: if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") },
         resources: list,
@@ -385,7 +385,7 @@ struct Version {
     platform: String,
 }
 
-/// `/version`. Clients decode the members about Go, so they are there and say what is true.
+/// `/version`. Clients decode the members about Go, so they are present, with true values.
 fn version() -> Document {
     let arch = match consts::ARCH {
         "x86_64" => "amd64",

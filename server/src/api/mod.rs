@@ -1,5 +1,5 @@
-//! The face that Kubernetes' clients know, as pure code: which resources exist, how they are discovered,
-//! described, printed as tables, read from protobuf and YAML, and how their lists merge.
+//! The Kubernetes API as clients see it, as pure code: which resources exist, how they are discovered, described,
+//! printed as tables, read from protobuf and YAML, and how their lists merge.
 //!
 //! It owns no socket, no clock and no state that changes after the start: time is an argument.
 

@@ -1,7 +1,7 @@
-//! Which resources are served, and what each is called.
+//! Which resources are served, and their names.
 //!
-//! A [`Registry`] is made once at the start, from the built-in table and from what the operator declares, and
-//! never changes afterwards: discovery, the engine's schema and the store's names all come from it.
+//! A [`Registry`] is made once at the start, from the built-in table and from the operator's declarations, and never
+//! changes afterwards: discovery, the engine's schema and the store's names all come from it.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,13 +13,13 @@ use serde::Deserialize;
 use super::builtin::{Row, TABLE};
 use super::table::Printer;
 
-/// How long an event object lives when nobody says otherwise (kube-apiserver's `--event-ttl`).
+/// How long an event object lives by default (kube-apiserver's `--event-ttl`).
 pub const EVENT_TTL: Duration = Duration::from_secs(3600);
 
-/// Most resources a registry takes.
+/// Most resources of a registry.
 pub const RESOURCES_MAX: usize = 4096;
 
-/// Most selectable fields of its own that a resource takes.
+/// Most selectable fields of its own that a resource has.
 pub const SELECTABLE_FIELDS_MAX: usize = 64;
 
 /// One resource that is served.
@@ -37,7 +37,7 @@ pub struct ApiResource {
     pub kind: String,
     /// `ConfigMapList`.
     pub list_kind: String,
-    /// Whether its objects live in namespaces.
+    /// Whether its objects have namespaces.
     pub namespaced: bool,
     /// `cm`.
     pub short_names: Vec<String>,
@@ -58,7 +58,7 @@ pub struct ApiResource {
 }
 
 impl ApiResource {
-    /// `v1`, or `apps/v1`: as it stands in an object's `apiVersion`.
+    /// `v1`, or `apps/v1`: as in an object's `apiVersion`.
     #[must_use]
     pub fn api_version(&self) -> &str {
         &self.api_version
@@ -70,9 +70,9 @@ impl ApiResource {
         &self.storage_name
     }
 
-    /// Where Kubernetes keeps its objects in etcd, below the prefix: `configmaps`, `services/specs`,
-    /// `example.com/widgets`. Groups that Kubernetes itself brings are not named there, but for two; some of its
-    /// oldest resources keep the names that they had at first (recording 21).
+    /// Where Kubernetes stores its objects in etcd, below the prefix: `configmaps`, `services/specs`,
+    /// `example.com/widgets`. Kubernetes' own groups are not part of it, with two exceptions; some of its oldest
+    /// resources keep their original names (recording 21).
     #[must_use]
     pub fn etcd_folder(&self) -> String {
         let historic = match (self.printer == Printer::Custom, self.group.as_str(), self.plural.as_str()) {
@@ -104,7 +104,7 @@ impl ApiResource {
     }
 }
 
-/// Whether objects live in namespaces.
+/// Whether objects have namespaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
@@ -114,7 +114,7 @@ pub enum Scope {
     Cluster,
 }
 
-/// One more resource, as the config file writes it. `--resource` fills the first five members.
+/// A declared resource, as in the config file. `--resource` sets the first five members.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Declaration {
@@ -153,7 +153,7 @@ impl Declaration {
     /// Parses the value of `--resource`: `GROUP/VERSION/PLURAL/KIND/namespaced|cluster`.
     ///
     /// # Errors
-    /// When the value has not five parts or the last is no scope.
+    /// When the value does not have five parts or the last is not a scope.
     pub fn parse(value: &str) -> Result<Self, DeclareError> {
         let shape = || DeclareError::Shape { value: value.to_owned() };
         let mut parts = value.split('/');
@@ -204,7 +204,7 @@ impl Declaration {
         if !is_dns_label(&self.version) {
             return Err(part("version", &self.version, "use lower-case letters and digits, such as v1"));
         }
-        // Below these words the URL says something else: /watch/... and /namespaces/NS/...
+        // After these words the URL has another meaning: /watch/... and /namespaces/NS/...
         let taken = self.plural == "watch" || (self.plural == "namespaces" && !self.group.is_empty());
         if !is_dns_label(&self.plural) || taken {
             return Err(part("plural", &self.plural, "use a lower-case word such as widgets"));
@@ -241,23 +241,23 @@ impl Declaration {
     }
 }
 
-/// Why a declared resource is refused. The text is one line that names the value and the mend.
+/// Why a declared resource is refused. The text is one line with the value and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeclareError {
     /// Not five parts, or an unknown scope.
     Shape {
-        /// What was given.
+        /// The value.
         value: String,
     },
-    /// One part is not what it must be.
+    /// One part is invalid.
     Part {
         /// The whole declaration.
         value: String,
         /// Which part.
         part: &'static str,
-        /// What stands there.
+        /// Its value.
         given: String,
-        /// What should.
+        /// What is expected.
         mend: &'static str,
     },
     /// The group, version and plural are served already.
@@ -267,7 +267,7 @@ pub enum DeclareError {
     },
     /// More than [`RESOURCES_MAX`].
     TooMany {
-        /// The one that is too many.
+        /// The first one beyond the limit.
         value: String,
     },
 }
@@ -302,12 +302,12 @@ impl std::error::Error for DeclareError {}
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
     resources: Vec<ApiResource>,
-    /// Places in `resources`, ordered by group, version and plural.
+    /// Indices into `resources`, ordered by group, version and plural.
     by_name: Vec<u16>,
 }
 
 impl Registry {
-    /// No resource yet.
+    /// Without resources.
     #[must_use]
     pub const fn new() -> Self {
         Self { resources: Vec::new(), by_name: Vec::new() }
@@ -316,7 +316,7 @@ impl Registry {
     /// Kubernetes' usual resources; events live for [`EVENT_TTL`].
     ///
     /// # Panics
-    /// When the built-in table names a resource twice, which a test rules out.
+    /// When the built-in table names a resource twice, which a test excludes.
     #[must_use]
     pub fn builtin() -> Self {
         let mut registry = Self::new();
@@ -404,7 +404,7 @@ impl Registry {
         self.resources.iter()
     }
 
-    /// How many there are.
+    /// Number of resources.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.resources.len()
@@ -416,7 +416,7 @@ impl Registry {
         self.resources.is_empty()
     }
 
-    /// What the engine must know of them; rows are those of [`ApiResource::row`].
+    /// The engine's schema; rows are those of [`ApiResource::row`].
     #[must_use]
     pub fn schema(&self) -> Schema {
         let mut schema = Schema::new();
@@ -480,7 +480,7 @@ fn from_row(row: &Row) -> ApiResource {
     }
 }
 
-/// `label`, `label=path`, `label=path|other`, or `label=` (always empty); and `:value` behind those.
+/// `label`, `label=path`, `label=path|other`, or `label=` (always empty); with `:value` after those.
 fn parse_field(text: &str) -> Field {
     let (place, absent) = text.split_once(':').unwrap_or((text, ""));
     let field = match place.split_once('=') {

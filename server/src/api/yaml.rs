@@ -1,9 +1,9 @@
 //! YAML bodies: from text to the JSON that Kubernetes makes of it.
 //!
-//! Owns the way from the parser's events to a tree: anchors, merge keys, and every bound on them. What a scalar means
-//! is the module `scalar`'s. kube-apiserver reads YAML with `sigs.k8s.io/yaml`, whose rules (YAML 1.1 booleans and
-//! octals, keys become text, of a key that is there twice the last counts) are those here. It never looks into the
-//! object. On purpose unlike it: a body of several documents is refused, there only the first would count.
+//! Owns the way from the parser's events to a tree: anchors, merge keys, and every bound on them. The module `scalar`
+//! owns the meaning of scalars. kube-apiserver reads YAML with `sigs.k8s.io/yaml`, whose rules apply here (YAML 1.1
+//! booleans and octals, keys become text, the last of equal keys counts). It never looks into the object. One intended
+//! difference: a body of several documents is refused; there only the first would count.
 
 mod scalar;
 #[cfg(test)]
@@ -17,21 +17,21 @@ use serde_json::{Map, Value};
 
 /// The media type of YAML bodies (apimachinery `runtime.ContentTypeYAML`).
 pub const MEDIA_TYPE: &str = "application/yaml";
-/// How deep a document may nest, aliases resolved. JSON bodies have the same bound.
+/// The deepest nesting of a document, with aliases resolved. JSON bodies have the same bound.
 pub const DEPTH_MAX: usize = 120;
-/// Bytes, as JSON, that anchors and aliases may copy: a few lines of aliases of aliases would fill the memory.
+/// Bytes, as JSON, that anchors and aliases may copy: otherwise a few lines of nested aliases would use up the memory.
 pub const COPIED_BYTES_MAX: usize = 3 << 20;
 
-/// Values that a document may have, keys included. Who shares the core waits while they are read: without a bound 3 MiB
-/// of one-letter items took seconds in a build for tests.
+/// Most values of a document, keys included. Other tasks on the core wait while they are read: without a bound 3 MiB of
+/// one-letter items took seconds in a test build.
 pub const NODES_MAX: usize = 250_000;
 
-/// Why a text is no YAML that could become JSON. The client's fault.
+/// Why a text is not YAML that can become JSON. The client's fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum YamlError {
     /// It is not UTF-8.
     Encoding,
-    /// The parser's word, with the place.
+    /// The parser's message, with the position.
     Syntax(String),
     /// More than one document.
     Documents,
@@ -41,13 +41,13 @@ pub enum YamlError {
     Nodes,
     /// Aliases copy more than [`COPIED_BYTES_MAX`].
     Aliases,
-    /// An alias inside of what it stands for.
+    /// An alias inside the value that it stands for.
     Cycle,
     /// A key that is a list, an object or null.
     Key,
     /// A merge key (`<<`) whose value is neither an object nor a list of objects.
     Merge,
-    /// A scalar that is not what its tag says, or that JSON has no word for.
+    /// A scalar that does not match its tag, or that JSON cannot represent.
     Scalar(String),
 }
 
@@ -72,10 +72,10 @@ impl fmt::Display for YamlError {
 
 impl std::error::Error for YamlError {}
 
-/// The one document of a text as JSON; null for a text without any.
+/// The one document of a text as JSON; null for an empty text.
 ///
 /// # Errors
-/// When it is no YAML, more than one document, or over a bound.
+/// When it is not YAML, has more than one document, or exceeds a bound.
 pub fn to_json(text: &[u8]) -> Result<Value, YamlError> {
     let text = std::str::from_utf8(text).map_err(|_| YamlError::Encoding)?;
     let options = granit_parser::options! { emit_comments: false };
@@ -92,7 +92,7 @@ pub fn to_json(text: &[u8]) -> Result<Value, YamlError> {
     Ok(loader.document.unwrap_or_default())
 }
 
-/// A collection whose end has not come.
+/// A collection that is not complete.
 #[derive(Debug)]
 enum Open {
     List { items: Vec<Value>, anchor: usize },
@@ -109,10 +109,10 @@ enum Key {
 #[derive(Debug, Default)]
 struct Loader {
     open: Vec<Open>,
-    /// What anchors stand for, and how deep it is.
+    /// The values of anchors, and their depths.
     anchors: HashMap<usize, (Value, usize)>,
     copied: usize,
-    /// The document that is not null.
+    /// The document, if it is not null.
     document: Option<Value>,
 }
 
@@ -180,7 +180,7 @@ impl Loader {
         self.place(value)
     }
 
-    /// Keeps what an anchor stands for.
+    /// Keeps the value of an anchor.
     fn remember(&mut self, anchor: usize, value: &Value) -> Result<(), YamlError> {
         if anchor > 0 {
             let depth = measure(value, &mut self.copied)?;
@@ -189,7 +189,7 @@ impl Loader {
         Ok(())
     }
 
-    /// A node that is whole goes where it belongs.
+    /// Adds a complete node to its parent.
     fn place(&mut self, value: Value) -> Result<(), YamlError> {
         match self.open.last_mut() {
             None if value.is_null() => {}
@@ -206,7 +206,7 @@ impl Loader {
     }
 }
 
-/// Members of `<<`: of several objects the first wins.
+/// Members of `<<`: of several objects the first counts.
 fn merge(members: &mut Map<String, Value>, value: Value) -> Result<(), YamlError> {
     match value {
         Value::Object(more) => members.extend(more),
@@ -221,7 +221,7 @@ fn merge(members: &mut Map<String, Value>, value: Value) -> Result<(), YamlError
     Ok(())
 }
 
-/// Adds what a copy of `value` costs, and says how deep it is.
+/// Adds the cost of a copy of `value`, and returns its depth.
 fn measure(value: &Value, copied: &mut usize) -> Result<usize, YamlError> {
     let bytes = match value {
         Value::String(text) => text.len() + 2,

@@ -1,6 +1,6 @@
-//! Completions for shells, made of the table of options: every option with its help, and what its value may be.
+//! Completions for shells, made from the table of options: every option with its help and its possible values.
 //!
-//! It owns each shell's quoting. What options there are it never says by itself.
+//! It owns each shell's quoting. It never lists options itself.
 
 use super::COMMANDS;
 use crate::config::table::{ROWS, Row, TRUTH};
@@ -17,10 +17,10 @@ pub enum Shell {
 }
 
 impl Shell {
-    /// Every one, in the order of the help.
+    /// All shells, in the order of the help.
     pub const ALL: [Self; 3] = [Self::Bash, Self::Zsh, Self::Fish];
 
-    /// As it is written.
+    /// Its name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -41,7 +41,7 @@ impl Shell {
     }
 }
 
-/// What a value may be, as far as a shell can help.
+/// The possible values, as far as a shell can complete them.
 enum Value {
     File,
     Folder,
@@ -220,7 +220,7 @@ mod tests {
         assert!(offered >= 12, "{offered}");
     }
 
-    /// Whether a shell takes the script; says so when there is no such shell.
+    /// Whether a shell accepts the script; prints a notice if there is no such shell.
     #[test]
     fn shells_take_them() {
         for shell in Shell::ALL {
@@ -234,7 +234,7 @@ mod tests {
         }
     }
 
-    /// What bash offers behind some words.
+    /// What bash completes after some words.
     fn offered(words: &[&str]) -> Option<Vec<String>> {
         let line = words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ");
         let script = format!(

@@ -1,4 +1,4 @@
-//! The man page, made of the table of options, as roff (man(7)).
+//! The man page, made from the table of options, as roff (man(7)).
 
 use super::COMMANDS;
 use crate::config::table::{ROWS, Standard};
@@ -97,7 +97,7 @@ pub fn page() -> String {
     text
 }
 
-/// Text that roff takes as it stands.
+/// Text escaped for roff.
 fn plain(text: &str) -> String {
     let escaped = text.replace('\\', "\\e").replace('-', "\\-");
     if escaped.starts_with(['.', '\'']) { format!("\\&{escaped}") } else { escaped }
@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(plain(".a-b\\"), "\\&.a\\-b\\e");
     }
 
-    /// groff, with every warning; or mandoc. Says so when there is neither.
+    /// groff, with every warning; or mandoc. Prints a notice if there is neither.
     #[test]
     fn roff_takes_it() {
         let checks: [(&str, &[&str]); 2] =

@@ -1,8 +1,9 @@
-//! One access: what somebody wants to do, spelled out so far that rules can be asked.
+//! One access: what a client wants to do, in the terms of rules.
 //!
-//! Owns the way from a method and a target to a verb on a resource or a path (apiserver `endpoints/request/
-//! requestinfo.go`), and the words of the 403 (apiserver `endpoints/handlers/responsewriters/errors.go`). What a selector
-//! narrows a collection to is told to it; nothing here looks at the store.
+//! Owns the way from a method and a target to a verb on a resource or a path (apiserver
+//! `endpoints/request/requestinfo.go`), and the texts of the 403 (apiserver
+//! `endpoints/handlers/responsewriters/errors.go`). The name that a selector leaves of a collection is an argument;
+//! nothing here reads the store.
 
 use std::fmt;
 
@@ -12,10 +13,10 @@ use crate::http::request_info::Verb;
 use crate::http::route::{ResourcePath, Target};
 use crate::http::status::{GroupResource, Status};
 
-/// An access to objects. An empty part is one that the request does not name.
+/// An access to objects. An empty member is one that the request does not name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct OfResource {
-    /// What is to be done.
+    /// The verb.
     pub verb: Verb,
     /// "" is the core group.
     pub group: String,
@@ -23,13 +24,13 @@ pub struct OfResource {
     pub resource: String,
     /// `status`.
     pub subresource: String,
-    /// "" when all namespaces are meant, or the resource has none.
+    /// "" for all namespaces, or if the resource has none.
     pub namespace: String,
-    /// "" when a collection is meant.
+    /// "" for a collection.
     pub name: String,
 }
 
-/// What somebody wants to do.
+/// What a client wants to do.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Access {
     /// To objects.
@@ -46,8 +47,8 @@ pub enum Access {
 }
 
 impl Access {
-    /// What `method` on `target` wants. On a collection `watch` is whether the query asks to follow it, and `selected` the
-    /// one name that its field selector leaves. `path` are the target's segments.
+    /// The access of `method` on `target`. On a collection `watch` is whether the query asks to watch it, and
+    /// `selected` the one name that its field selector leaves. `path` are the target's segments.
     #[must_use]
     pub fn new(
         method: Method,
@@ -69,7 +70,7 @@ impl Access {
                     | Method::Trace
                     | Method::Other => write_verb(method),
                 };
-                // A selector narrows what is read, and nothing else: a deletecollection stays one.
+                // A selector narrows reads only: a deletecollection stays one.
                 let reads = matches!(verb, Verb::List | Verb::Watch);
                 let name = selected.filter(|_| reads).unwrap_or_default();
                 Self::to(verb, of, "", namespace.as_deref(), name)
@@ -100,7 +101,7 @@ impl Access {
         }
     }
 
-    /// An access to a path, whatever it is.
+    /// An access to any path.
     #[must_use]
     pub fn path(method: Method, path: &[String]) -> Self {
         let verb = match method {
@@ -116,8 +117,8 @@ impl Access {
         Self::Path { verb, method, path: format!("/{}", path.join("/")) }
     }
 
-    /// To an object that the path names. A namespace lies in itself: who may do something to all that is within it may do
-    /// the same to it.
+    /// An access to an object that the path names. A namespace is in itself: permission for everything in it includes
+    /// the namespace object.
     fn to_named(
         verb: Verb,
         of: &ResourcePath,
@@ -140,7 +141,7 @@ impl Access {
         }))
     }
 
-    /// The same object, to do something else with it.
+    /// The same object, with another verb.
     #[must_use]
     pub fn with_verb(&self, verb: Verb) -> Self {
         match self {
@@ -186,7 +187,7 @@ impl fmt::Display for Access {
     }
 }
 
-/// What a method does to one object.
+/// The verb of a method on one object.
 const fn object_verb(method: Method) -> Verb {
     match method {
         Method::Get | Method::Head => Verb::Get,
@@ -208,7 +209,7 @@ const fn write_verb(method: Method) -> Verb {
     }
 }
 
-/// A message that a browser may show: nothing in it opens a tag.
+/// A message that a browser may show: it cannot open a tag.
 fn html_safe(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
@@ -218,7 +219,7 @@ mod tests {
     use super::*;
     use crate::http::route;
 
-    /// `verb group resource subresource namespace name`, with `-` for what is empty.
+    /// `verb group resource subresource namespace name`, with `-` for empty members.
     fn access(method: Method, path: &str, watch: bool, selected: Option<&str>) -> String {
         let segments: Vec<String> = path.split('/').skip(1).map(str::to_owned).collect();
         let target = route::target_of(&segments).expect("a path that can be one");

@@ -1,6 +1,7 @@
-//! From a client's certificate to whom it names, as in Kubernetes: the common name is the user, each organization a group.
+//! From a client's certificate to its identity, as in Kubernetes: the common name is the user, each organization a
+//! group.
 //!
-//! It trusts what it is given: whether the certificate is signed by whom it should be is for the TLS handshake to say.
+//! It trusts its input: the TLS handshake verifies the signature.
 
 use std::fmt;
 use std::time::{Duration, UNIX_EPOCH};
@@ -10,14 +11,14 @@ use x509_parser::prelude::FromDer;
 
 use super::identity::Identity;
 
-/// Why a certificate names nobody.
+/// Why a certificate has no identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CertificateError {
     /// It is not one certificate in DER.
     Form,
     /// Its subject has no common name.
     NoName,
-    /// Its subject has several common names: nobody can say which is meant.
+    /// Its subject has several common names, which is ambiguous.
     ManyNames,
     /// A name in its subject is not text, or is empty.
     Text,
@@ -36,10 +37,10 @@ impl fmt::Display for CertificateError {
 
 impl std::error::Error for CertificateError {}
 
-/// Whom a verified leaf certificate names, until it ends.
+/// The identity of a verified leaf certificate, until it expires.
 ///
 /// # Errors
-/// It names nobody; see [`CertificateError`].
+/// It has none; see [`CertificateError`].
 pub fn identity(der: &[u8]) -> Result<Identity, CertificateError> {
     let (rest, certificate) = X509Certificate::from_der(der).map_err(|_| CertificateError::Form)?;
     if !rest.is_empty() {
@@ -99,8 +100,8 @@ mod tests {
         let mut twice = der(&[(DnType::CommonName, "alice")]);
         twice.extend_from_slice(&twice.clone());
         assert_eq!(identity(&twice), Err(CertificateError::Form), "two are not one");
-        // rcgen writes each kind of name once: two of one length are made from a common name and a name of another kind,
-        // whose last byte (2.5.4.3 is the common name, 2.5.4.7 the locality) is changed.
+        // rcgen writes each kind of name once: a common name and a name of another kind become two common names by
+        // changing the last byte of the kind (2.5.4.3 is the common name, 2.5.4.7 the locality).
         let mut two = der(&[(DnType::CommonName, "alice"), (DnType::LocalityName, "bob")]);
         let oid = [0x06, 0x03, 0x55, 0x04, 0x07];
         let places: Vec<usize> = two

@@ -1,7 +1,7 @@
-//! What a request presents to say whose it is: a bearer token, in its header or in a WebSocket's subprotocols.
+//! The credentials of a request: a bearer token, in its header or in a WebSocket's subprotocols.
 //!
-//! It takes what is there out of the head and judges nothing but its form (apiserver `authentication/request/bearertoken`
-//! and `.../websocket`).
+//! It takes them from the head and checks only their form (apiserver `authentication/request/bearertoken` and
+//! `.../websocket`).
 
 use std::borrow::Cow;
 
@@ -11,19 +11,19 @@ use crate::http::request::RequestHead;
 /// A subprotocol that carries a token in base64url, for browsers, which cannot set the header of a WebSocket.
 const TOKEN_PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
 
-/// What a request presents beside its connection's certificate.
+/// What a request presents besides its connection's certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Presented<'a> {
-    /// Nothing that is known here; other schemes than `Bearer` are nothing.
+    /// None that are known here; schemes other than `Bearer` do not count.
     Nothing,
     /// A token.
     Token(Cow<'a, str>),
-    /// A token that cannot be read; why.
+    /// A token that cannot be read, and why.
     Unreadable(&'static str),
 }
 
 impl<'a> Presented<'a> {
-    /// What `head` presents.
+    /// The credentials in `head`.
     #[must_use]
     pub fn of(head: &'a RequestHead) -> Self {
         let header = head.authorization.as_deref().and_then(bearer);
@@ -56,7 +56,7 @@ fn of_protocols(offered: &str) -> Presented<'static> {
         return Presented::Nothing;
     }
     if names().all(|name| name.starts_with(TOKEN_PROTOCOL)) {
-        // The token is never echoed, and a browser gives up on a server that agrees to none of its subprotocols.
+        // The token is never echoed, and a browser closes a connection whose server agrees to none of its subprotocols.
         return Presented::Unreadable("no other subprotocol beside the token's");
     }
     Presented::Token(token.into())
@@ -117,7 +117,7 @@ mod tests {
         assert!(unreadable(&format!("{abc}, {abc}, {other}")), "twice");
         assert!(unreadable(&format!("{abc}=, {other}")), "padding");
         assert!(unreadable(&format!("base64url.bearer.authorization.k8s.io._w, {other}")), "no text");
-        // Only a WebSocket's subprotocols mean anything, and the header comes first.
+        // Subprotocols count on WebSockets only, and the header comes first.
         for half in ["", "Upgrade: websocket\r\n", "Connection: Upgrade\r\n"] {
             let offered = format!("{half}Sec-WebSocket-Protocol: {abc}, {other}");
             assert_eq!(presented(&offered), Presented::Nothing, "{half}");

@@ -1,6 +1,6 @@
 //! One line of comma-separated values (RFC 4180), as Go's `encoding/csv` reads it.
 
-/// The fields of a line, or what is wrong with it. A quoted field ends on its line.
+/// The fields of a line, or the error in it. A quoted field ends on its line.
 pub(super) fn fields(line: &str) -> Result<Vec<String>, &'static str> {
     let mut fields = Vec::new();
     let mut rest = line;
@@ -25,7 +25,7 @@ pub(super) fn fields(line: &str) -> Result<Vec<String>, &'static str> {
     }
 }
 
-/// A field behind its opening quote, and what follows the closing one. Two quotes are one.
+/// A field after its opening quote, and the text after the closing one. Two quotes are one.
 fn quoted_field(text: &str) -> Result<(String, &str), &'static str> {
     let mut field = String::new();
     let mut rest = text;

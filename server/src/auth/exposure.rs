@@ -1,35 +1,35 @@
-//! Whether a listener may be open to whom it is open to.
+//! Whether a listener may be as open as it is configured.
 //!
-//! Owns the one decision that keeps a server from being served to a network by mistake. It looks at addresses and options
-//! only; the answer for `--anonymous-auth` when nobody gave one comes from here too.
+//! Owns the one decision that prevents serving a network by mistake. It uses addresses and options only; the default of
+//! `--anonymous-auth` comes from here too.
 
 use std::net::SocketAddr;
 
 use crate::config::Wrong;
 
-/// What the decision hangs on.
+/// The input of the decision.
 #[derive(Clone, Copy, Debug)]
 pub struct Exposure {
     /// Where clients connect.
     pub listen: SocketAddr,
-    /// Whether what they send is encrypted.
+    /// Whether the connection is encrypted.
     pub has_tls: bool,
-    /// Where operators connect: in the clear.
+    /// Where operators connect: in plain text.
     pub admin: Option<SocketAddr>,
-    /// Whether anybody can prove who they are: by a token, a signed token or a certificate.
+    /// Whether authentication is configured: by a token, a signed token or a certificate.
     pub has_authentication: bool,
-    /// `--anonymous-auth`, when it was given.
+    /// `--anonymous-auth`, if given.
     pub anonymous: Option<bool>,
     /// `--insecure`.
     pub insecure: bool,
 }
 
 impl Exposure {
-    /// Whether requests without credentials are let in, or why the server must not start.
+    /// Whether requests without credentials are allowed, or why the server must not start.
     ///
     /// # Errors
-    /// A listener that a network reaches without TLS and authentication, unless the operator insists; or a server that
-    /// nobody could use.
+    /// A listener that a network can reach without TLS and authentication, unless the operator insists; or a server
+    /// that no client could use.
     pub fn settle(&self) -> Result<bool, Wrong> {
         let Self { listen, has_tls, has_authentication, insecure, .. } = *self;
         if !insecure {
@@ -58,7 +58,7 @@ impl Exposure {
     }
 }
 
-/// What anybody could do who reaches a listener that is not guarded.
+/// What any client could do that reaches an unguarded listener.
 const fn reaches(has_authentication: bool) -> &'static str {
     if has_authentication {
         "could read tokens on their way: there is no TLS"
@@ -101,14 +101,14 @@ mod tests {
     #[test]
     fn who_may_listen_where() {
         let (home, net, any) = ("127.0.0.1:8080", "192.0.2.1:8080", "[::]:8080");
-        // On loopback: without credentials while nothing else is asked for.
+        // On loopback: without credentials while no authentication is configured.
         assert_eq!(settle(home, false, false, None, false), Ok(true));
         assert_eq!(settle("[::1]:1", false, false, None, false), Ok(true));
         assert_eq!(settle("127.9.9.9:1", false, false, None, false), Ok(true));
         assert_eq!(settle(home, false, true, None, false), Ok(false));
         assert_eq!(settle(home, false, true, Some(true), false), Ok(true));
         assert!(settle(home, false, false, Some(false), false).is_err(), "nobody could come in");
-        // On a network: TLS and authentication, or insisting; never without credentials by itself.
+        // On a network: TLS and authentication, or insisting; never without credentials by default.
         for listen in [net, any, "0.0.0.0:1", "[::ffff:127.0.0.1]:1"] {
             for (tls, authentication) in [(false, false), (false, true), (true, false)] {
                 assert!(

@@ -1,4 +1,4 @@
-//! Files that say who may: how they are read.
+//! How files with credentials and rules are read.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -10,13 +10,13 @@ use crate::config::{ConfigError, Origin, Wrong};
 /// Largest file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// Something wrong in a line of a file; lines count from 1.
+/// An error in a line of a file; lines count from 1.
 pub(super) fn mistake(path: &Path, line: usize, problem: &str, mend: &str) -> ConfigError {
     let place = Origin::File { path: path.to_owned(), line };
     ConfigError::at(place.to_string(), Wrong::new(problem, mend))
 }
 
-/// All of a file.
+/// The content of a file.
 ///
 /// # Errors
 /// It cannot be read, is too large or is not UTF-8.
@@ -43,7 +43,7 @@ pub(super) fn read(option: &str, path: &Path) -> Result<String, ConfigError> {
     })
 }
 
-/// A line for the log when others than owner and group may read a file of secrets.
+/// A line for the log when users other than owner and group may read a file of secrets.
 pub(super) fn too_open(option: &str, path: &Path) -> Option<String> {
     let mode = fs::metadata(path).ok()?.mode();
     (mode & 0o004 != 0).then(|| {

@@ -1,7 +1,7 @@
-//! The guard: who somebody is, and whether he may.
+//! The guard: authentication and authorization.
 //!
-//! Owns what the files said when they were last right, and swaps it whole: a request sees one state or the next, never
-//! half of each. It reads files only when it is told to; it knows no socket, and time is an argument.
+//! Owns the last valid state of the files, and replaces it as a whole: a request sees one state or the next, never a
+//! mixture. It reads files only when it is told to; it knows no socket, and time is an argument.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -22,28 +22,28 @@ use super::rules::Rules;
 use super::tokens::{Digest, Tokens};
 use crate::config::ConfigError;
 
-/// What the operator asked for.
+/// The options of an operator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// `--token-auth-file`.
     pub token_file: Option<PathBuf>,
-    /// Whose signed tokens are believed, and the file of their keys.
+    /// The issuer of signed tokens, and the file of its keys.
     pub oidc: Option<(OidcOptions, PathBuf)>,
-    /// `--authorization-rules`; without rules whoever has credentials may do everything.
+    /// `--authorization-rules`; without rules, a client with credentials may do everything.
     pub rules: Option<PathBuf>,
-    /// Whether requests without credentials are let in.
+    /// Whether requests without credentials are allowed.
     pub anonymous: bool,
-    /// Whether connections may bring verified certificates.
+    /// Whether connections may have verified certificates.
     pub certificates: bool,
 }
 
 impl Options {
-    /// Whether a token can name anybody.
+    /// Whether a token can authenticate.
     const fn takes_tokens(&self) -> bool {
         self.token_file.is_some() || self.oidc.is_some()
     }
 
-    /// Whether anybody can prove who they are.
+    /// Whether authentication is configured.
     #[must_use]
     pub const fn has_authentication(&self) -> bool {
         self.takes_tokens() || self.certificates
@@ -65,7 +65,7 @@ impl Options {
     }
 }
 
-/// What the files said.
+/// The parsed files.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct State {
     tokens: Tokens,
@@ -73,8 +73,8 @@ struct State {
     rules: Option<Rules>,
 }
 
-/// What the files of a guard hold, in the order of its options; or why one cannot be read. It is compared with what was
-/// read before, and kept for no longer than that: it holds secrets.
+/// The content of a guard's files, in the order of its options; or why one cannot be read. It is compared with the last
+/// content, and kept for no longer than that: it contains secrets.
 pub(super) type Texts = Vec<Result<String, ConfigError>>;
 
 impl State {
@@ -92,10 +92,10 @@ impl State {
     }
 }
 
-/// How somebody proved who they are: enough to ask again whether it still holds, and no secret.
+/// How a client was authenticated: enough to check later whether it still holds, without a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Proof {
-    /// Not at all.
+    /// Not authenticated.
     Nothing,
     /// A token of the file, by its digest.
     Token(Digest),
@@ -105,25 +105,25 @@ enum Proof {
     Certificate,
 }
 
-/// Somebody who was let in.
+/// A client that was let in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Visitor {
-    /// Who that is.
+    /// Its identity.
     pub identity: Arc<Identity>,
     proof: Proof,
-    /// The state that said so.
+    /// The state that decided it.
     number: u64,
 }
 
 impl Visitor {
-    /// Who that is, where it was proven.
+    /// The identity, if it was authenticated.
     #[must_use]
     pub fn named(&self) -> Option<&Arc<Identity>> {
         (self.proof != Proof::Nothing).then_some(&self.identity)
     }
 }
 
-/// What a long stream keeps of how it was allowed, so that it can be asked again.
+/// The authorization that a long stream keeps, so that it can be checked again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Authorization {
     visitor: Visitor,
@@ -131,33 +131,33 @@ pub struct Authorization {
 }
 
 impl Authorization {
-    /// The number of the state that it was given by.
+    /// The number of the state that granted it.
     #[must_use]
     pub const fn number(&self) -> u64 {
         self.visitor.number
     }
 
-    /// Whose it is.
+    /// The user.
     #[must_use]
     pub fn identity(&self) -> &Identity {
         &self.visitor.identity
     }
 }
 
-/// Why a request is not let in: 401. Told to the log, never to who sent it.
+/// Why a request is refused: 401. Written to the log, never sent to the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// It has no credentials.
     Nothing,
-    /// Its token names nobody.
+    /// Its token is unknown.
     Unknown,
-    /// Its signed token is not believed.
+    /// Its signed token is not accepted.
     Token(TokenError),
     /// Its token cannot be read.
     Unreadable(&'static str),
-    /// Its certificate names nobody.
+    /// Its certificate has no identity.
     Certificate(CertificateError),
-    /// Its certificate is over.
+    /// Its certificate has expired.
     CertificateOver,
 }
 
@@ -176,28 +176,28 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// Who may come in, and what they may do.
+/// Authentication and authorization.
 #[derive(Debug)]
 pub struct Guard {
     options: Options,
     state: ArcSwap<State>,
-    /// Grows with every state that differs from the one before.
+    /// Increases with every state that differs from the one before.
     number: AtomicU64,
     nobody: Arc<Identity>,
 }
 
 impl Guard {
-    /// Lets everybody in to do everything.
+    /// Lets every client do everything.
     #[must_use]
     pub fn open() -> Self {
         let options = Options { anonymous: true, ..Options::default() };
         Self::of(options, State::default())
     }
 
-    /// As the options and their files say.
+    /// As the options and their files define.
     ///
     /// # Errors
-    /// The first file that is wrong, with the line and the mend.
+    /// The first invalid file, with the line and the remedy.
     pub fn new(options: Options) -> Result<Self, ConfigError> {
         let state = State::of(&options, options.texts())?;
         Ok(Self::of(options, state))
@@ -208,13 +208,13 @@ impl Guard {
         Self { options, state: ArcSwap::from_pointee(state), number: AtomicU64::new(0), nobody }
     }
 
-    /// Whoever asks for what is open to everybody.
+    /// The identity for paths that are open to everybody.
     #[must_use]
     pub fn nobody(&self) -> Visitor {
         Visitor { identity: Arc::clone(&self.nobody), proof: Proof::Nothing, number: self.number() }
     }
 
-    /// Whether it lets everybody do everything, and always will.
+    /// Whether it lets every client do everything, and always will.
     #[must_use]
     pub const fn is_open(&self) -> bool {
         self.options.anonymous && !self.options.has_authentication() && self.options.rules.is_none()
@@ -226,13 +226,13 @@ impl Guard {
         self.options.files().next().is_some()
     }
 
-    /// What an operator should look at; a line each.
+    /// Warnings for an operator, one per line.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         self.options.token_file.iter().filter_map(|path| files::too_open("token-auth-file", path)).collect()
     }
 
-    /// Resources that rules name and `is_served` does not know; a line each.
+    /// Resources in rules that `is_served` does not know, one per line.
     #[must_use]
     pub fn unserved(&self, is_served: impl Fn(&str, &str) -> bool) -> Vec<String> {
         let state = self.state.load();
@@ -246,48 +246,48 @@ impl Guard {
             .collect()
     }
 
-    /// The number of the state: another one means that what was allowed may not be any more.
+    /// The number of the state: when it changes, earlier decisions may not hold any more.
     #[must_use]
     pub fn number(&self) -> u64 {
         self.number.load(Ordering::Acquire)
     }
 
-    /// What the files hold now.
+    /// The current content of the files.
     pub(super) fn texts(&self) -> Texts {
         self.options.texts()
     }
 
-    /// Reads the files again. True when they say something else now.
+    /// Reads the files again. True when their meaning changed.
     ///
     /// # Errors
-    /// The first file that is wrong; what was right before stays.
+    /// The first invalid file; the last valid state stays.
     pub fn read_again(&self) -> Result<bool, ConfigError> {
         self.take(self.texts())
     }
 
-    /// Takes what the files hold, as [`Guard::read_again`] does.
+    /// Takes the content of the files, as [`Guard::read_again`] does.
     pub(super) fn take(&self, texts: Texts) -> Result<bool, ConfigError> {
         let state = State::of(&self.options, texts)?;
         if **self.state.load() == state {
             return Ok(false);
         }
-        // The state first: whoever sees the new number finds the new state, or a newer one.
+        // The state first: a reader of the new number finds the new state, or a newer one.
         self.state.store(Arc::new(state));
         self.number.fetch_add(1, Ordering::AcqRel);
         Ok(true)
     }
 
-    /// Who sent a request; `certificate` is the connection's verified one, in DER.
+    /// Authenticates a request; `certificate` is the connection's verified one, in DER.
     ///
     /// # Errors
-    /// 401: credentials that are not right, or none where some are needed.
+    /// 401: wrong credentials, or none where some are required.
     pub fn authenticate(
         &self,
         presented: &Presented<'_>,
         certificate: Option<&[u8]>,
         now: SystemTime,
     ) -> Result<Visitor, Refused> {
-        // The number first: a state that is newer than its number is only asked again.
+        // The number first: if the state is newer than its number, it is only checked again.
         let number = self.number();
         let visitor = |identity, proof| Visitor { identity, proof, number };
         let mut wrong = Refused::Nothing;
@@ -300,7 +300,7 @@ impl Guard {
                 Err(why) => wrong = Refused::Certificate(why),
             }
         }
-        // Where no token can name anybody, one is as good as none.
+        // If no token can authenticate, a token counts as none.
         let presented = if self.options.takes_tokens() { presented } else { &Presented::Nothing };
         match presented {
             Presented::Token(token) => {
@@ -329,7 +329,7 @@ impl Guard {
         }
     }
 
-    /// Whether somebody may.
+    /// Whether the access is allowed.
     #[must_use]
     pub fn allows(&self, visitor: &Visitor, access: &Access) -> bool {
         self.grants(&self.state.load(), &visitor.identity, visitor.proof, access)
@@ -338,19 +338,19 @@ impl Guard {
     fn grants(&self, state: &State, who: &Identity, proof: Proof, access: &Access) -> bool {
         match &state.rules {
             Some(rules) => rules.allow(who, access),
-            // Without rules credentials are what counts, where there can be any.
+            // Without rules, authentication decides, if it is configured.
             None => proof != Proof::Nothing || !self.options.has_authentication(),
         }
     }
 
-    /// What a long stream of somebody keeps; `None` where nothing of it can change.
+    /// The authorization that a long stream keeps; `None` if it cannot change.
     #[must_use]
     pub fn pass(&self, visitor: &Visitor, access: &Access) -> Option<Box<Authorization>> {
         self.has_files().then(|| Box::new(Authorization { visitor: visitor.clone(), access: access.clone() }))
     }
 
-    /// Whether what a stream was allowed is still allowed, by the same user with the same proof. The end of a proof in time
-    /// is the stream's own: it is no longer than that.
+    /// Whether the access of a stream is still allowed, for the same user with the same proof. The expiry of the proof
+    /// is handled by the stream's deadline.
     #[must_use]
     pub fn still_allows(&self, pass: &Authorization) -> bool {
         let state = self.state.load();

@@ -1,29 +1,29 @@
-//! Somebody: a name, groups, and until when that holds.
+//! An identity: a name, groups, and until when it is valid.
 
 use std::time::SystemTime;
 
-/// The group of everybody who proved who they are.
+/// The group of all authenticated users.
 pub(super) const AUTHENTICATED: &str = "system:authenticated";
-/// The group of everybody who did not.
+/// The group of all others.
 pub(super) const UNAUTHENTICATED: &str = "system:unauthenticated";
-/// The name of everybody who did not.
+/// The name of all others.
 pub(super) const ANONYMOUS: &str = "system:anonymous";
 
-/// Somebody, as rules and messages name them.
+/// A user, as rules and messages name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// The user's name.
     pub name: String,
-    /// What tells two users apart who had the same name; may be empty.
+    /// Distinguishes successive users of one name; may be empty.
     pub uid: String,
-    /// Among them `AUTHENTICATED` or `UNAUTHENTICATED`.
+    /// Includes `AUTHENTICATED` or `UNAUTHENTICATED`.
     pub groups: Vec<String>,
-    /// When the proof of it ends; `None`: not by itself.
+    /// When the proof expires; `None`: never.
     pub expires: Option<SystemTime>,
 }
 
 impl Identity {
-    /// Somebody who proved it: a member of `AUTHENTICATED` beside their own groups, as in Kubernetes.
+    /// An authenticated user: a member of `AUTHENTICATED` besides its own groups, as in Kubernetes.
     #[must_use]
     pub fn proven(name: String, uid: String, mut groups: Vec<String>, expires: Option<SystemTime>) -> Self {
         if !groups.iter().any(|group| group == AUTHENTICATED) {
@@ -32,13 +32,13 @@ impl Identity {
         Self { name, uid, groups, expires }
     }
 
-    /// Whether that was proven.
+    /// Whether it was authenticated.
     #[must_use]
     pub fn is_proven(&self) -> bool {
         self.groups.iter().any(|group| group == AUTHENTICATED)
     }
 
-    /// Nobody in particular.
+    /// The anonymous user.
     #[must_use]
     pub fn anonymous() -> Self {
         Self {

@@ -1,7 +1,7 @@
 //! The keys that sign tokens: a JSON Web Key Set (RFC 7517) with the algorithms of RFC 7518 and RFC 8037.
 //!
-//! Owns which key may check which algorithm. Only public keys are taken: one that both sides know (`oct`) could be a
-//! published one, taken for a secret. ring does the arithmetic.
+//! Owns which key may verify which algorithm. Only public keys are accepted: a symmetric key (`oct`) could be a
+//! published public key, used as a secret. ring does the arithmetic.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -16,12 +16,12 @@ use super::tokens::{Digest, digest_of};
 use crate::config::ConfigError;
 use crate::http::base64url;
 
-/// Keys of one set.
+/// Most keys of a set.
 const KEYS_MAX: usize = 256;
 /// Bits of the smallest and the largest RSA key (ring's own bounds).
 const RSA_BITS: std::ops::RangeInclusive<usize> = 2048..=8192;
 
-/// What a key checks with. Nothing symmetric, and never nothing.
+/// Signature algorithms. None is symmetric, and none is `none`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Algorithm {
     Rs256,
@@ -66,7 +66,7 @@ impl Algorithm {
         }
     }
 
-    /// Those that need nothing but the bytes of a point.
+    /// Those that need only the bytes of a point.
     fn of_point(self) -> Option<&'static dyn VerificationAlgorithm> {
         match self {
             Self::Es256 => Some(&signature::ECDSA_P256_SHA256_FIXED),
@@ -83,7 +83,7 @@ enum Material {
         modulus: Vec<u8>,
         exponent: Vec<u8>,
     },
-    /// With the one algorithm that its curve has.
+    /// With the one algorithm of its curve.
     Point(Algorithm, Vec<u8>),
 }
 
@@ -91,15 +91,15 @@ enum Material {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Key {
     material: Material,
-    /// The only algorithm that it is for, when the set says so.
+    /// The only algorithm that it is for, if the set says so.
     only: Option<Algorithm>,
-    /// Tells it from every other key.
+    /// Identifies the key.
     pub(super) thumbprint: Digest,
 }
 
 impl Key {
-    /// Whether `signature` is this key's on `message`, made with `algorithm`. A key of another family, or one that is for
-    /// another algorithm, checks nothing.
+    /// Whether `signature` is this key's for `message`, made with `algorithm`. A key of another family, or for another
+    /// algorithm, verifies nothing.
     pub(super) fn verifies(&self, algorithm: Algorithm, message: &[u8], signature: &[u8]) -> bool {
         if self.only.is_some_and(|only| only != algorithm) {
             return false;
@@ -117,13 +117,13 @@ impl Key {
     }
 }
 
-/// Keys by their ids.
+/// Keys by id.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Keys {
     by_id: HashMap<String, Key>,
 }
 
-/// A key as the set writes it. Sets are made by programs, and hold members that mean nothing here.
+/// A key as written in the set. Sets are made by programs, and have members that are not used here.
 #[derive(Debug, Deserialize)]
 struct Written {
     kty: String,
@@ -144,11 +144,11 @@ struct Set {
 }
 
 impl Keys {
-    /// Reads the text of `path`. Keys for other uses, of other kinds or for other algorithms are passed over; so are, with a word
-    /// in the log, those that could be meant for us and check nothing: the others must not wait for them.
+    /// Reads the text of `path`. Keys for other uses, of other types or for other algorithms are skipped; so are, with
+    /// a log line, keys that could be meant for us and cannot verify anything, so that the others can be used.
     ///
     /// # Errors
-    /// It is no set of keys, two have the same id, or none can check a token; then the first reason is named.
+    /// It is not a set of keys, two have the same id, or none can verify a token; then the first reason is given.
     pub(super) fn parse(path: &Path, text: &str) -> Result<Self, ConfigError> {
         const AGAIN: &str = "fetch the issuer's jwks_uri again";
         let set: Set = serde_json::from_str(text)
@@ -201,7 +201,7 @@ impl Keys {
         self.by_id.get(id)
     }
 
-    /// Whether the key is still here, under whatever id.
+    /// Whether the key is still in the set, under any id.
     pub(super) fn has(&self, thumbprint: &Digest) -> bool {
         self.by_id.values().any(|key| key.thumbprint == *thumbprint)
     }
@@ -224,7 +224,7 @@ fn thumbprint(material: &Material) -> Digest {
     digest_of(&bytes)
 }
 
-/// The key itself; `None` for kinds that check nothing here.
+/// The key itself; `None` for types that verify nothing here.
 fn material(written: &Written) -> Result<Option<Material>, &'static str> {
     let number = |text: &Option<String>, what| {
         let text = text.as_deref().ok_or(what)?;

@@ -1,8 +1,9 @@
-//! Who asks, and what they may do.
+//! Authentication and authorization.
 //!
 //! Owns identities and how they are proven (tokens in a file, signed tokens, client certificates), the rules that grant
-//! accesses, and the state in which all of it is read again. It knows no socket and no store: a request's credentials and
-//! the time are arguments. The order of use is [`credentials`] (what was presented), [`Guard::authenticate`] (who that
+//! accesses, and the state that is replaced when files change. It knows no socket and no store: a request's credentials
+//! and the time are arguments. The order of use is [`credentials`] (what was presented), [`Guard::authenticate`] (who
+//! it is), [`Access`] (what is requested), [`Guard::allows`]. `files` reads files, [`reload`] reads them again.
 //! is), [`Access`] (what is asked for), [`Guard::allows`]. Files are read by `files`, again by [`reload`].
 
 pub mod access;

@@ -1,8 +1,7 @@
-//! Signed tokens (JWT, RFC 7519) of one OpenID Connect issuer, with the meaning of kube-apiserver's `--oidc-*` flags.
+//! Signed tokens (JWT, RFC 7519) of one OpenID Connect issuer, with the semantics of kube-apiserver's `--oidc-*` flags.
 //!
-//! Owns which tokens are believed and whom they name. Of several ways to read a token the strictest is taken: three
-//! parts, an algorithm from a list that has nothing symmetric, a key that the set names, an end that is a number. The time
-//! is an argument.
+//! Owns which tokens are accepted and their identities. Tokens are read strictly: three parts, an algorithm from a list
+//! without symmetric ones, a key from the set, a numeric expiry. The time is an argument.
 
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -14,31 +13,31 @@ use super::keys::{Algorithm, Keys};
 use super::tokens::Digest;
 use crate::http::base64url;
 
-/// How far two clocks may be apart.
+/// Tolerated difference of clocks.
 pub(super) const LEEWAY: Duration = Duration::from_secs(30);
-/// The longest token that is looked at, in bytes; a header line has no more.
+/// The longest accepted token, in bytes; a header line has no more.
 const TOKEN_BYTES_MAX: usize = 8 * 1024;
 
-/// Whose tokens are believed, and what in them names a user.
+/// The accepted issuer, and the claims that name a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OidcOptions {
-    /// `iss`, to the letter.
+    /// `iss`, exactly.
     pub issuer: String,
     /// One of `aud`.
     pub client: String,
     /// The claim that names the user.
     pub username_claim: String,
-    /// What is put before the name: see [`Self::prefix`].
+    /// The prefix of the name: see [`Self::prefix`].
     pub username_prefix: String,
     /// The claim that lists groups, if any.
     pub groups_claim: Option<String>,
-    /// What is put before each group.
+    /// The prefix of each group.
     pub groups_prefix: String,
 }
 
 impl OidcOptions {
-    /// What stands before user names when `asked` is what the operator wrote: `-` is nothing, and without a word it is the
-    /// issuer and `#`, but nothing before the claim `email`, as kube-apiserver has it.
+    /// The prefix of user names; `asked` is the operator's value: `-` is no prefix, and the default is the issuer and
+    /// `#`, but no prefix for the claim `email`, as in kube-apiserver.
     #[must_use]
     pub fn prefix(asked: Option<&str>, claim: &str, issuer: &str) -> String {
         match asked {
@@ -49,10 +48,10 @@ impl OidcOptions {
         }
     }
 
-    /// Whom a token names, and the thumbprint of the key that says so.
+    /// The identity in a token, and the thumbprint of the key that signed it.
     ///
     /// # Errors
-    /// It is not believed; see [`TokenError`].
+    /// It is not accepted; see [`TokenError`].
     pub(super) fn identify(
         &self,
         keys: &Keys,
@@ -112,12 +111,12 @@ impl OidcOptions {
     }
 }
 
-/// Whether a token has the form of a signed one, so that it is worth a look.
+/// Whether a token has the form of a signed one.
 pub(super) fn looks_signed(token: &str) -> bool {
     token.bytes().filter(|byte| *byte == b'.').count() == 2
 }
 
-/// The claims of a token whose signature holds, and the thumbprint of the key that made it.
+/// The claims of a token with a valid signature, and the thumbprint of its key.
 fn signed(keys: &Keys, token: &str) -> Result<(Map<String, Value>, Digest), TokenError> {
     if token.len() > TOKEN_BYTES_MAX {
         return Err(TokenError::Form);
@@ -131,7 +130,7 @@ fn signed(keys: &Keys, token: &str) -> Result<(Map<String, Value>, Digest), Toke
     };
     let head = object(&decode(head)?)?;
     let text = |member: &str| head.get(member).and_then(Value::as_str).unwrap_or_default();
-    // What an extension would change about the token is not known (RFC 7515, section 4.1.11).
+    // The effect of an unknown extension is not known (RFC 7515, section 4.1.11).
     if head.contains_key("crit") {
         return Err(TokenError::Form);
     }
@@ -143,19 +142,19 @@ fn signed(keys: &Keys, token: &str) -> Result<(Map<String, Value>, Digest), Toke
     Ok((object(&decode(claims)?)?, key.thumbprint))
 }
 
-/// A `NumericDate`: seconds since the Unix epoch, perhaps with a fraction.
+/// A `NumericDate`: seconds since the Unix epoch, possibly with a fraction.
 fn moment(value: &Value) -> Result<SystemTime, TokenError> {
     let seconds = value.as_f64().ok_or(TokenError::Time)?;
     let since = Duration::try_from_secs_f64(seconds).map_err(|_| TokenError::Time)?;
     UNIX_EPOCH.checked_add(since).ok_or(TokenError::Time)
 }
 
-/// Why a signed token is not believed. Told to the log, never to who sent it.
+/// Why a signed token is not accepted. Written to the log, never sent to the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenError {
-    /// It is not three parts in base64url, of which two are JSON objects, or it has extensions.
+    /// It is not three parts in base64url, two of them JSON objects, or it has extensions.
     Form,
-    /// `alg` is none of those that are taken.
+    /// `alg` is not among the accepted ones.
     Algorithm,
     /// `kid` names none of the keys.
     Key,
@@ -167,13 +166,13 @@ pub enum TokenError {
     Audience,
     /// It has no `exp`.
     NoEnd,
-    /// `exp` or `nbf` is no time.
+    /// `exp` or `nbf` is not a time.
     Time,
-    /// It is over.
+    /// It has expired.
     Expired,
-    /// It has not begun.
+    /// It is not valid yet.
     Early,
-    /// The claim that names the user is missing, empty or no text.
+    /// The claim that names the user is missing, empty or not text.
     Name,
     /// `email_verified` is not `true`.
     Email,

@@ -1,9 +1,9 @@
-//! Looks whether the files changed, and has the guard read them again.
+//! Detects changes of the files, and makes the guard read them again.
 //!
-//! Owns one thread, which sleeps but for a look every few seconds. A look reads the files: neither a time nor a size tells all
-//! changes of them, and a right that was taken away must not be missed. What is found is taken when two looks found the same: a
-//! file that is written in pieces is not read half. One that is wrong, or cannot be read, changes nothing, is told to the log once,
-//! and is looked at again.
+//! Owns one thread, which reads the files every few seconds: times and sizes do not show all changes, and a revoked
+//! right must not be missed. Content is taken when two looks found the same, so that a file that is written in pieces
+//! is not taken half-written. An invalid or unreadable file changes nothing, is reported to the log once, and is looked
+//! at again.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -12,15 +12,15 @@ use std::time::Duration;
 use super::guard::{Guard, Texts};
 use crate::looks::{LOOK, Looks, Mark};
 
-/// A way to have the files read at once. The thread ends when the last of them goes.
+/// Makes the thread read the files at once. The thread ends when the last of these is dropped.
 #[derive(Clone, Debug)]
 pub struct AuthReloader(Sender<()>);
 
 impl AuthReloader {
-    /// Starts the thread; `changed` is called when the guard says something else than before.
+    /// Starts the thread; `changed` is called when the guard's state has changed.
     ///
     /// # Errors
-    /// There is no thread.
+    /// The thread cannot be started.
     pub fn start(guard: Arc<Guard>, changed: impl Fn() + Send + 'static) -> std::io::Result<Self> {
         let (sender, asked) = channel();
         std::thread::Builder::new()
@@ -29,9 +29,9 @@ impl AuthReloader {
         Ok(Self(sender))
     }
 
-    /// Reads the files now, whatever they look like.
+    /// Reads the files now.
     pub fn read_now(&self) {
-        // A keeper that is gone has nothing to keep any more.
+        // If the thread has ended there is nothing to read.
         let _ = self.0.send(());
     }
 }
@@ -63,7 +63,7 @@ fn keep(guard: &Guard, asked: &Receiver<()>, look: Duration, changed: impl Fn())
     }
 }
 
-/// What tells two readings apart.
+/// Distinguishes two readings.
 fn mark(texts: &Texts) -> Mark {
     let said: Vec<_> = texts.iter().map(|text| text.as_ref().map_err(ToString::to_string)).collect();
     Mark::of(&said)
@@ -117,7 +117,8 @@ mod tests {
             "a file that is gone changes nothing"
         );
         assert!(knows("two") && guard.number() == 1);
-        // A folder in its place cannot be read; what comes back with the times that it had is noticed all the same.
+        // A folder in its place cannot be read; when the file comes back with its old times, the change is noticed
+        // nevertheless.
         std::fs::create_dir(&file.0).expect("a folder");
         assert!(told.recv_timeout(Duration::from_millis(200)).is_err());
         std::fs::remove_dir(&file.0).expect("removed");

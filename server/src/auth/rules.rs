@@ -1,7 +1,7 @@
-//! The rules: who may do what. What no rule grants is denied.
+//! Authorization rules. What no rule grants is denied.
 //!
-//! Owns the decision, on an access that is spelled out. Everything is compared whole: nothing is a prefix of anything, but a
-//! path in a rule that ends in `*`. The file is the module `file`'s.
+//! Owns the decision on an access. Everything is compared exactly: nothing is a prefix of anything, except a path in a
+//! rule that ends in `*`. The file format is in the module `file`.
 
 mod file;
 
@@ -13,7 +13,7 @@ use super::identity::Identity;
 use crate::config::ConfigError;
 use crate::http::request_info::Verb;
 
-/// All that is granted.
+/// All rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
     grants: Vec<Grant>,
@@ -21,7 +21,7 @@ pub struct Rules {
     by_group: HashMap<String, Vec<usize>>,
 }
 
-/// A set of names, or all there are.
+/// A set of names, or all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Names {
     All,
@@ -37,7 +37,7 @@ impl Names {
     }
 }
 
-/// Verbs, or all there are.
+/// A set of verbs, or all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Verbs {
     All,
@@ -53,7 +53,7 @@ impl Verbs {
     }
 }
 
-/// A resource or a part of one, as a rule names it.
+/// A resource or subresource, as a rule names it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct ResourceName {
     group: String,
@@ -61,21 +61,21 @@ struct ResourceName {
     subresource: String,
 }
 
-/// What one rule grants.
+/// One rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Grant {
     Resources {
         verbs: Verbs,
-        /// `None`: every resource and every part of it.
+        /// `None`: every resource and subresource.
         resources: Option<Vec<ResourceName>>,
-        /// Of all namespaces, what has none and what covers several is a part.
+        /// "All" includes objects without a namespace, and requests for several namespaces.
         namespaces: Names,
         names: Names,
     },
     Paths {
         verbs: Verbs,
         whole: HashSet<String>,
-        /// What stood before the `*`.
+        /// The part before the `*`.
         beginnings: Vec<String>,
     },
 }
@@ -90,7 +90,7 @@ impl Grant {
                 };
                 verbs.have(*verb)
                     && resources.as_ref().is_none_or(|resources| resources.iter().any(named))
-                    // An empty namespace, or name, stands for all of them: no set has it.
+                    // An empty namespace or name stands for all of them: no set contains it.
                     && namespaces.have(namespace)
                     && names.have(name)
             }
@@ -110,7 +110,7 @@ impl Rules {
     /// Reads the text of `path`.
     ///
     /// # Errors
-    /// The first mistake, with its line and the mend.
+    /// The first error, with its line and the remedy.
     pub fn parse(path: &Path, text: &str) -> Result<Self, ConfigError> {
         let mut rules = Self::default();
         for rule in file::parse(path, text)? {
@@ -126,7 +126,7 @@ impl Rules {
         Ok(rules)
     }
 
-    /// Whether somebody may.
+    /// Whether the access is allowed.
     #[must_use]
     pub fn allow(&self, who: &Identity, access: &Access) -> bool {
         let of_user = self.by_user.get(&who.name);

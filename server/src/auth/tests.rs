@@ -1,4 +1,4 @@
-//! Signed tokens, made here with keys that are made here; and the guard over files that change.
+//! Signed tokens with keys that are made here; and the guard with files that change.
 #![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ enum Signer {
     Ed(Ed25519KeyPair),
 }
 
-/// The issuer's RSA key: the numbers, and the pair.
+/// The issuer's RSA key: its numbers, and the pair.
 fn rsa_pair() -> &'static (Vec<u8>, Vec<u8>, RsaKeyPair) {
     static PAIR: OnceLock<(Vec<u8>, Vec<u8>, RsaKeyPair)> = OnceLock::new();
     PAIR.get_or_init(|| {
@@ -55,7 +55,7 @@ fn ed() -> Ed25519KeyPair {
 }
 
 impl Signer {
-    /// The public key, as a set has it.
+    /// The public key, as in a set.
     fn jwk(&self, id: &str) -> Value {
         let text = base64url::encode;
         match self {
@@ -158,7 +158,7 @@ fn every_algorithm_is_checked_with_its_own_kind_of_key_alone() {
                 assert_eq!(found, Err(wrong), "{name} said to be {claimed}");
             }
         }
-        // The set may say what a key is for.
+        // The set may restrict a key to an algorithm.
         let other = if *name == "RS256" { "PS256" } else { "RS256" };
         let mut only = signer.jwk("k");
         only["alg"] = json!(other);
@@ -169,7 +169,7 @@ fn every_algorithm_is_checked_with_its_own_kind_of_key_alone() {
 
 #[test]
 fn a_public_key_is_no_secret() {
-    // Who takes the public key for the secret of an HMAC makes a token that a careless server believes.
+    // A forged token: the public key used as the secret of an HMAC.
     let signer = Signer::Rsa(&RSA_PKCS1_SHA256);
     let jwk = signer.jwk("k");
     let part = |value: &Value| base64url::encode(value.to_string().as_bytes());
@@ -260,7 +260,7 @@ fn heads_and_forms() {
         (json!({"alg": "EdDSA", "kid": 1}), TokenError::Key),
         (json!({"kid": "k"}), TokenError::Algorithm),
         (json!({"alg": "EdDSA", "kid": "k", "crit": ["b64"], "b64": false}), TokenError::Form),
-        // A key in the token itself is nobody's.
+        // A key in the token itself is not trusted.
         (json!({"alg": "EdDSA", "jwk": signer.jwk("k")}), TokenError::Key),
         (json!([]), TokenError::Form),
     ] {
@@ -322,7 +322,7 @@ fn names_are_prefixed_as_kube_apiserver_does() {
     assert_eq!(named(Some(json!("true"))), Err(TokenError::Email));
 }
 
-/// A folder of its own, removed at the end.
+/// A temporary folder, removed at the end.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -371,7 +371,7 @@ fn who_comes_in_and_who_does_not() {
         };
         assert_eq!(who(token("t1")), Ok("bob".into()));
         assert_eq!(who(token(&jwt)), Ok("https://issuer.example#alice".into()));
-        // Wrong credentials are never as good as none.
+        // Wrong credentials are never treated as none.
         assert_eq!(who(token("t2")), Err(Refused::Unknown));
         assert_eq!(who(token("a.b")), Err(Refused::Unknown));
         assert_eq!(who(token(&late)), Err(Refused::Token(TokenError::Key)));
@@ -380,12 +380,12 @@ fn who_comes_in_and_who_does_not() {
         assert_eq!(who(Presented::Nothing), nobody);
         assert!(!guard.is_open());
     }
-    // Without rules everybody with credentials may do everything, and nobody else anything.
+    // Without rules, authenticated users may do everything, and others nothing.
     let guard = Guard::new(Options { anonymous: true, ..base }).unwrap();
     let visitor = |presented| guard.authenticate(&presented, None, at(NOW)).unwrap();
     assert!(guard.allows(&visitor(token("t1")), &path("version")));
     assert!(!guard.allows(&visitor(Presented::Nothing), &path("version")));
-    // Where no token can name anybody, one is as good as none: clients send what their kubeconfig holds.
+    // If no token can authenticate, a token counts as none: clients send what their kubeconfig contains.
     let open = Guard::open();
     let visitor = open.authenticate(&token("anything"), None, at(NOW)).unwrap();
     assert!(open.allows(&visitor, &path("version")) && open.is_open());
@@ -420,7 +420,7 @@ fn certificates_name_users_where_they_are_asked_for() {
     assert_eq!(who(Presented::Nothing, &over), Err(Refused::CertificateOver), "not as good as none");
     assert_eq!(who(token("t1"), &over), Ok("bob".into()));
     assert!(matches!(who(Presented::Nothing, b"x"), Err(Refused::Certificate(_))));
-    // One that nobody verified is no certificate.
+    // A certificate that was not verified does not count.
     let guard = Guard::new(Options { certificates: false, ..base }).unwrap();
     let visitor = guard.authenticate(&Presented::Nothing, Some(&good), at(NOW)).unwrap();
     assert_eq!(visitor.identity.name, "system:anonymous");
@@ -458,19 +458,19 @@ fn what_was_allowed_is_asked_again_when_files_change() {
     assert_eq!(still(), [true; 4]);
     assert!(!guard.read_again().unwrap() && guard.number() == 0, "nothing changed");
 
-    // A file that is wrong changes nothing, also when others are right.
+    // An invalid file changes nothing, even if others are valid.
     folder.write("tokens", "t1,bob\n");
     folder.write("rules", &rules("users = [\"nobody\"]"));
     assert!(guard.read_again().is_err());
     assert_eq!((still(), guard.number()), (vec![true; 4], 0));
 
-    // dan is not in his group any more, and bob's token is somebody else's.
+    // dan has left his group, and bob's token belongs to another user.
     folder.write("tokens", "t1,bobby,1\nt2,dan,2,ops\n");
     folder.write("rules", &rules(&all.replace("\"bob\"", "\"bob\", \"bobby\"")));
     assert!(guard.read_again().unwrap());
     assert_eq!((still(), guard.number()), (vec![false, false, true, true], 1));
 
-    // The key is there under another id, then it is not.
+    // The key is in the set under another id, then it is not.
     folder.write("tokens", "t1,bob,1\nt2,dan,2,ops\n");
     folder.write("jwks", &set(&[&second, &first]));
     assert!(guard.read_again().unwrap());

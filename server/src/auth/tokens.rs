@@ -1,7 +1,7 @@
 //! Bearer tokens from a file: Kubernetes' static token file, `token,user,uid,"group1,group2"`.
 //!
-//! Owns the file's format and the way from a token to whom it names. It keeps no token, only SHA-256 digests: a look-up
-//! compares digests, so its time tells nothing of a token.
+//! Owns the file's format and the look-up of a token's identity. It keeps no token, only SHA-256 digests: a look-up
+//! compares digests, so its time reveals nothing about a token.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -25,7 +25,7 @@ pub(super) fn digest_of(secret: &[u8]) -> Digest {
     out
 }
 
-/// Tokens and whom they name.
+/// Tokens and their identities.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tokens {
     by_digest: HashMap<Digest, Arc<Identity>>,
@@ -35,7 +35,7 @@ impl Tokens {
     /// Reads the text of `path`.
     ///
     /// # Errors
-    /// The first line that is none, with its number and the mend; or there is no line at all. No token is repeated in it.
+    /// The first invalid line, with its number and the remedy; or the file has no line. No token is repeated in it.
     pub(super) fn parse(path: &Path, text: &str) -> Result<Self, ConfigError> {
         const FORM: &str = "write token,user,uid or token,user,uid,\"group1,group2\"";
         let mut by_digest = HashMap::new();
@@ -86,13 +86,13 @@ impl Tokens {
         Ok(Self { by_digest })
     }
 
-    /// Whom a token names, and its digest.
+    /// The identity of a token, and its digest.
     pub(super) fn find(&self, token: &str) -> Option<(Digest, Arc<Identity>)> {
         let digest = digest_of(token.as_bytes());
         self.named(&digest).map(|identity| (digest, identity))
     }
 
-    /// Whom the token of this digest names.
+    /// The identity of the token with this digest.
     pub(super) fn named(&self, digest: &Digest) -> Option<Arc<Identity>> {
         self.by_digest.get(digest).cloned()
     }

@@ -1,6 +1,6 @@
-//! Whether the listeners may be open to whom they are open to, and whether the files that say so can be used.
+//! Whether the listeners may be as open as they are configured, and whether the files for authentication can be used.
 //!
-//! It asks what the server asks at start, and repeats its words.
+//! It makes the same check as the server at its start, and repeats its text.
 
 use super::finding::Findings;
 use crate::auth::Guard;
@@ -32,7 +32,7 @@ pub(super) fn judge(findings: &mut Findings, config: &Config) {
 
 fn refuse(findings: &mut Findings, check: &'static str, error: &ConfigError) {
     let line = error.to_string();
-    // A finding names its check by itself.
+    // A finding prints its check itself.
     let says = line.strip_prefix(check).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(&line);
     let (says, mend) = says.split_once("; ").unwrap_or((says, "see revcast help"));
     findings.fail(check, says, mend);

@@ -1,12 +1,12 @@
-//! Limits of the cgroup (v2) that this process is in, or of one above it, whichever is the least.
+//! Limits of this process's cgroup (v2), or of one above it, whichever is lower.
 
 use std::fs;
 use std::path::Path;
 
-/// Where cgroups are mounted; a container sees its own one there as the root.
+/// Where cgroups are mounted; a container sees its own cgroup there as the root.
 const ROOT: &str = "/sys/fs/cgroup";
 
-/// The least of a limit from this process's cgroup up to the root; `None`: there is none, or it is not known.
+/// The lowest value of a limit from this process's cgroup up to the root; `None`: there is none, or it is not known.
 pub(super) fn least(file: &str, parse: impl Fn(&str) -> Option<u64>) -> Option<u64> {
     let own = fs::read_to_string("/proc/self/cgroup").ok()?;
     least_in(Path::new(ROOT), own_path(&own)?, file, parse)

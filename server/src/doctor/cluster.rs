@@ -1,9 +1,9 @@
-//! Whether each member of the etcd cluster answers, and what it is. One that answers is enough to serve.
+//! Whether each member of the etcd cluster answers, and its version. One that answers is enough to serve.
 
 use super::finding::Findings;
 use crate::source::etcd::Member;
 
-/// Starting the member, or asking it in another way.
+/// The remedy: start the member, or correct the connection options.
 const MEND: &str = "start it, or mend --etcd-endpoints, --etcd-ca, --etcd-cert and the login";
 
 pub(super) fn judge(findings: &mut Findings, members: &[Member]) {

@@ -1,11 +1,11 @@
-//! What the doctor says: one finding a line, each with its mend, for people and as JSON.
+//! The doctor's findings: one per line, each with its remedy, for people and as JSON.
 
 use serde::Serialize;
 
 use super::Facts;
 use crate::config::one_line;
 
-/// How a finding is meant, the worst first.
+/// The severity of a finding, the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
@@ -20,13 +20,13 @@ pub enum Verdict {
 /// One finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What was looked at: `io_uring`, `nofile`.
+    /// What was checked: `io_uring`, `nofile`.
     pub check: &'static str,
-    /// How it is.
+    /// The severity.
     pub verdict: Verdict,
     /// What was found, on one line.
     pub says: String,
-    /// What to do about it, where something is to be done.
+    /// The remedy, if something is to be done.
     pub mend: Option<String>,
 }
 
@@ -39,7 +39,7 @@ impl Finding {
     }
 }
 
-/// Findings as they are made.
+/// Findings while they are collected.
 #[derive(Debug, Default)]
 pub(super) struct Findings(pub(super) Vec<Finding>);
 
@@ -61,14 +61,14 @@ impl Findings {
     }
 }
 
-/// What was found, for an operator.
+/// All findings, for an operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// In the order of the checks.
     pub findings: Vec<Finding>,
-    /// Watches that fit: the lesser of `--max-watchers` and what nofile allows less a reserve.
+    /// Watchers that fit: the lesser of `--max-watchers` and what nofile allows minus a reserve.
     pub watchers_max: usize,
-    /// What the machine's findings were concluded from.
+    /// The facts that the findings follow from.
     pub facts: Facts,
 }
 
@@ -86,19 +86,19 @@ impl Report {
         self.findings.iter().all(|finding| finding.verdict != Verdict::Fail)
     }
 
-    /// Why it cannot; a line each.
+    /// Why it cannot start; one line each.
     #[must_use]
     pub fn fatal(&self) -> Vec<String> {
         self.of(Verdict::Fail)
     }
 
-    /// What will be worse than it could be; a line each.
+    /// Warnings; one line each.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         self.of(Verdict::Warn)
     }
 
-    /// What is as it should be; a line each.
+    /// Checks without a problem; one line each.
     #[must_use]
     pub fn fine(&self) -> Vec<String> {
         self.of(Verdict::Ok)
@@ -108,7 +108,7 @@ impl Report {
         self.findings.iter().filter(|finding| finding.verdict == verdict).map(Finding::line).collect()
     }
 
-    /// For `revcast doctor`: a line for each finding, the worst first.
+    /// For `revcast doctor`: one line per finding, the worst first.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         [("FAIL", self.fatal()), ("warn", self.warnings()), ("ok  ", self.fine())]
@@ -122,7 +122,7 @@ impl Report {
     pub fn to_json(&self) -> String {
         let shown =
             Shown { version: env!("CARGO_PKG_VERSION"), fit: self.is_fit(), findings: &self.findings };
-        // Strings and truths always serialize.
+        // Strings and booleans always serialize.
         serde_json::to_string_pretty(&shown).unwrap_or_default()
     }
 }

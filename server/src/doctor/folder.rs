@@ -1,4 +1,4 @@
-//! Whether the data directory can hold a store: that it can be written, has room, and lies on a file system that keeps it.
+//! Whether the data directory can hold a store: it is writable, has room, and is on a durable file system.
 
 use std::path::{Path, PathBuf};
 
@@ -8,14 +8,14 @@ use rustix::io::Errno;
 use super::finding::Findings;
 use crate::config::value::show_size;
 
-/// What a store takes that is made new: 36 to 52 KiB, measured. One that is there starts on a full disk too.
+/// The size of a new store: 36 to 52 KiB, measured. An existing one starts on a full disk too.
 const ROOM_NEW_BYTES: u64 = 64 << 10;
-/// The store's file in its folder.
+/// The store's file name.
 const STORE: &str = "revcast.redb";
-/// Less than this is soon gone: the store rewrites pages before it frees the old ones.
+/// Less room than this is used up soon: the store writes new pages before it frees the old ones.
 const ROOM_LOW_BYTES: u64 = 1 << 30;
 
-/// File systems that forget, or whose locks and flushes are promises of somebody else (statfs(2)).
+/// File systems that are not durable, or whose locks and flushes depend on a remote system (statfs(2)).
 const ODD: [(i64, &str, &str); 6] = [
     (0x0102_1994, "tmpfs", "is gone after a restart of the machine"),
     (0x794c_7630, "overlayfs", "is gone with its container"),
@@ -25,15 +25,15 @@ const ODD: [(i64, &str, &str); 6] = [
     (0x6573_5546, "FUSE", "keeps what its own program keeps"),
 ];
 
-/// What the data directory is like.
+/// Facts about the data directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Folder {
     pub(super) path: PathBuf,
-    /// Itself, or the nearest folder above it that is there: where it would be made.
+    /// The directory, or the nearest existing one above it, where it would be created.
     pub(super) there: PathBuf,
-    /// Why nothing can be written there: an errno.
+    /// Why it is not writable: an errno.
     pub(super) refused: Option<i32>,
-    /// Whether there is a store already.
+    /// Whether it has a store already.
     pub(super) has_store: bool,
     pub(super) room_bytes: Option<u64>,
     /// The magic number of its file system.
@@ -88,7 +88,7 @@ pub(super) fn judge(findings: &mut Findings, folder: &Folder) {
     }
 }
 
-/// Rounded, for a reader: nobody minds the bytes.
+/// Rounded, for a reader.
 fn show_room(bytes: u64) -> String {
     let unit = if bytes >= 1 << 30 { 30 } else { 20 };
     show_size(bytes >> unit << unit)

@@ -1,7 +1,7 @@
-//! From facts to lines: what is wrong, for this configuration, and how to mend it.
+//! From facts to findings: what is wrong, for this configuration, and the remedy.
 //!
-//! Pure: the same facts give the same lines. It owns every threshold of the doctor and the words for each errno; it
-//! never asks the machine.
+//! Pure: the same facts give the same findings. It owns every threshold of the doctor and the text for each errno; it
+//! never queries the machine.
 
 use rustix::io::Errno;
 
@@ -10,18 +10,18 @@ use super::{Facts, Limit, Ring};
 use crate::config::Config;
 use crate::config::value::{show_cpus, show_size};
 
-/// glommio 0.9 looks for these operations; the last of them came with Linux 5.6, its buffers with 5.8.
+/// glommio 0.9 checks for these operations; the last of them came with Linux 5.6, its buffers with 5.8.
 const KERNEL_MIN: (u32, u32) = (5, 8);
-/// The oldest that the README names.
+/// The oldest kernel that the README names.
 const KERNEL_TESTED: (u32, u32) = (5, 11);
-/// Since Linux 5.12 the rings themselves are charged to the memory cgroup and no longer to memlock.
+/// Since Linux 5.12 the rings themselves are charged to the memory cgroup and not to memlock.
 const KERNEL_RINGS_UNCHARGED: (u32, u32) = (5, 12);
-/// Values of `kernel.io_uring_disabled` (Documentation/admin-guide/sysctl/kernel.rst): nobody makes a ring; only
-/// CAP_SYS_ADMIN and the group of `kernel.io_uring_group` do.
+/// Values of `kernel.io_uring_disabled` (Documentation/admin-guide/sysctl/kernel.rst): no process may create a ring;
+/// only CAP_SYS_ADMIN and the group of `kernel.io_uring_group` may.
 const DISABLED_FOR_ALL: u32 = 2;
 const DISABLED_FOR_MOST: u32 = 1;
 
-/// glommio 0.9 refuses to make an executor below this soft limit, whatever the capabilities.
+/// glommio 0.9 refuses to create an executor below this soft limit, whatever the capabilities.
 const MEMLOCK_MIN_BYTES: u64 = 512 << 10;
 /// Buffers that one shard's executor registers with its three rings, in bytes.
 const MEMLOCK_SHARD_BYTES: u64 = 1 << 20;
@@ -30,10 +30,10 @@ const MEMLOCK_SHARD_BYTES: u64 = 1 << 20;
 const FILES_PROCESS: u64 = 64;
 /// Files of a shard: rings (5, and a sixth for a moment), eventfds (3), listeners (4, twice), and some to spare.
 const FILES_SHARD: u64 = 20;
-/// Fewer watchers than this is a limit that nobody chose on purpose.
+/// A limit below this is probably not intended.
 const WATCHERS_FEW: u64 = 1024;
 
-/// A burst of reconnecting watchers waits in the accept queue: shorter than this it is refused.
+/// A burst of reconnecting watchers waits in the accept queue; a shorter one refuses some of them.
 const SOMAXCONN_LOW: u64 = 1024;
 
 /// Judges `facts` for a server of this configuration.
@@ -61,7 +61,7 @@ pub fn judge(config: &Config, facts: Facts) -> Report {
 
 fn kernel(findings: &mut Findings, facts: &Facts) {
     match release(&facts.kernel) {
-        // What an old one lacks is named by the ring.
+        // What an old kernel lacks is reported by the ring check.
         Some(release) if release >= KERNEL_TESTED => findings.fine("kernel", &facts.kernel),
         Some(_) => findings.warn(
             "kernel",
@@ -76,7 +76,7 @@ fn seccomp(findings: &mut Findings, facts: &Facts) {
     match (facts.seccomp, &facts.ring) {
         (false, _) => findings.fine("seccomp", "no filter holds for this process"),
         (true, Ring::Made { .. }) => findings.fine("seccomp", "a filter holds, and lets io_uring through"),
-        // Its fault or not: the ring says so, with the mend.
+        // Whether it is the cause or not, the ring check reports it, with the remedy.
         (true, Ring::Refused(_) | Ring::Unprobed(_)) => {
             findings.fine("seccomp", "a filter holds: see io_uring")
         }
@@ -90,7 +90,7 @@ fn memory(findings: &mut Findings, config: &Config, facts: &Facts) {
         (_, None) => return,
     };
     let shown = show_size(limit >> 20 << 20);
-    // The index and what frames are made later come on top of the ring.
+    // The index and messages that are made later are additional to the ring.
     let wanted = config.ring_bytes.saturating_mul(2);
     if limit < wanted {
         let problem = format!(
@@ -202,7 +202,7 @@ fn memlock(findings: &mut Findings, facts: &Facts, shards: u64) {
     }
 }
 
-/// Says how many watchers fit and returns it.
+/// Reports how many watchers fit and returns the number.
 fn nofile(findings: &mut Findings, limit: Limit, shards: u64, wanted: Option<usize>) -> usize {
     let its = shards_text(shards);
     let reserve = FILES_PROCESS + FILES_SHARD * shards;
@@ -399,7 +399,7 @@ mod tests {
                 facts.kernel = kernel.to_owned();
             })
         };
-        // Less than glommio insists on: no capability helps.
+        // Less than glommio requires: no capability helps.
         let report = with(64 << 10, true, "6.1.0");
         assert!(report.fatal()[0].contains("memlock: 64KiB") && report.fatal()[0].contains("ulimit -l 2048"));
         // Enough to start, too little to register.
@@ -429,7 +429,7 @@ mod tests {
         assert_eq!(report.watchers_max, 3992);
         assert!(report.warnings()[0].contains("let 3992 watchers in, not max-watchers 5000"), "{report:?}");
         assert!(report.warnings()[0].contains("ulimit -n 5104"), "{report:?}");
-        // Few on purpose is fine.
+        // A low limit that was configured is fine.
         let report = with("--max-watchers 100", 1024);
         assert_eq!((report.watchers_max, report.warnings().len()), (100, 0));
         let report = with("", 90);

@@ -1,4 +1,4 @@
-//! Whether an address can be bound, and who has it when not.
+//! Whether an address can be bound, and which process uses it if not.
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr, TcpListener};
@@ -10,19 +10,19 @@ use super::finding::Findings;
 /// State of a listening socket in `/proc/net/tcp` (`TCP_LISTEN`).
 const LISTENING: &str = "0A";
 
-/// What came of trying to bind an address.
+/// The result of binding an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Port {
     /// The option that names it.
     pub(super) option: &'static str,
     pub(super) address: SocketAddr,
-    /// The errno, when it was refused.
+    /// The errno, if it was refused.
     pub(super) refused: Option<i32>,
-    /// Who listens there, as far as `/proc` tells: `nginx (pid 7)`.
+    /// The listening process, as far as `/proc` shows it: `nginx (pid 7)`.
     pub(super) owner: Option<String>,
 }
 
-/// Binds the address and lets it go again.
+/// Binds the address and releases it.
 pub(super) fn look(option: &'static str, address: SocketAddr) -> Port {
     let refused = TcpListener::bind(address).err().map(|error| error.raw_os_error().unwrap_or(0));
     let taken = refused == Some(Errno::ADDRINUSE.raw_os_error());
@@ -53,7 +53,7 @@ pub(super) fn judge(findings: &mut Findings, port: &Port) {
     findings.fail("ports", &format!("--{option} {address} {problem}"), &mend);
 }
 
-/// Who listens where an address cannot be bound.
+/// Which process listens on an address that cannot be bound.
 fn owner(address: SocketAddr) -> Option<String> {
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| fs::read_to_string(path).unwrap_or_default());
     let inode = tables.iter().find_map(|table| listener(table, address))?;
@@ -68,7 +68,7 @@ fn owner(address: SocketAddr) -> Option<String> {
     })
 }
 
-/// The inode of the socket that keeps an address from being bound, in a table of `/proc/net` (proc_net_tcp.txt of the
+/// The inode of the socket that prevents binding an address, in a table of `/proc/net` (proc_net_tcp.txt of the
 /// kernel).
 fn listener(table: &str, address: SocketAddr) -> Option<&str> {
     table.lines().skip(1).find_map(|line| {
@@ -95,9 +95,9 @@ fn socket(text: &str) -> Option<SocketAddr> {
     Some(SocketAddr::new(ip, u16::from_str_radix(port, 16).ok()?))
 }
 
-/// Whether two listeners of one port are in each other's way: one address, or one of them takes all.
+/// Whether two listeners on one port conflict: the same address, or one of them is the wildcard.
 fn overlap(one: IpAddr, other: IpAddr) -> bool {
-    // ::ffff:127.0.0.1 is 127.0.0.1, and [::] takes what comes over IPv4 too.
+    // ::ffff:127.0.0.1 is 127.0.0.1, and [::] also accepts IPv4.
     let (one, other) = (one.to_canonical(), other.to_canonical());
     let covers = |all: IpAddr, it: IpAddr| all.is_unspecified() && (all.is_ipv6() || it.is_ipv4());
     one == other || covers(one, other) || covers(other, one)

@@ -15,9 +15,9 @@ pub(crate) fn encode(data: &[u8]) -> String {
     out
 }
 
-/// Decodes; on failure the offset of the first byte that does not belong (Go's `CorruptInputError`).
+/// Decodes; on failure returns the offset of the first invalid byte (Go's `CorruptInputError`).
 ///
-/// Strict: no padding, no line breaks, and the unused bits of the last digit are zero, so a token has one spelling.
+/// Strict: no padding, no line breaks, and the unused bits of the last digit are zero, so each token has one encoding.
 pub(crate) fn decode(text: &str) -> Result<Vec<u8>, usize> {
     let mut out = Vec::with_capacity(text.len() / 4 * 3 + 2);
     let mut bits: u32 = 0;

@@ -1,7 +1,7 @@
-//! The body of a request: from bytes, as they come, to one [`Bytes`].
+//! The body of a request: from bytes, as they arrive, to one [`Bytes`].
 //!
 //! Owns the strict reading of chunked bodies (RFC 9112, section 7.1) and the limits. It never waits: it is fed what a
-//! socket gave and says how much of it belongs to the body.
+//! socket returned and says how much of it belongs to the body.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use super::text::{hex_digit, is_token_byte};
 
 /// Bytes of the largest body that is taken: kube-apiserver's limit (`MaxRequestBodyBytes`), 3 MiB. Larger: 413.
 pub const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
-/// Bytes of the largest body that is read only to be thrown away, such as that of a GET: past it the connection is
+/// Bytes of the largest body that is read only to be discarded, such as that of a GET: beyond it the connection is
 /// closed instead. A limit for [`BodyDecoder::new`].
 pub const DRAINED_BODY_BYTES_MAX: usize = 64 * 1024;
 /// Bytes of all chunk extensions of one body together.
@@ -22,10 +22,10 @@ pub const CHUNK_EXTENSION_BYTES_MAX: usize = 1024;
 pub const TRAILER_BYTES_MAX: usize = 8 * 1024;
 /// Hex digits of a chunk size.
 const SIZE_DIGITS_MAX: u8 = 16;
-/// What is allocated before the first byte has come, at most: a client's word is not worth 3 MiB.
+/// The most that is allocated before the first byte has come: a client's announced length is not trusted with 3 MiB.
 const FIRST_ALLOCATION_BYTES: usize = 64 * 1024;
 
-/// What is wrong with a body. The client's fault, and the connection must be closed.
+/// The error in a body. The client's fault; the connection must be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BodyError {
     /// Over the limit, in bytes: 413.
@@ -37,9 +37,9 @@ pub enum BodyError {
     ChunkSize,
     /// Extensions longer than [`CHUNK_EXTENSION_BYTES_MAX`], or with control characters.
     ChunkExtension,
-    /// Something other than CR LF where a line or a chunk ends.
+    /// Something other than CR LF at the end of a line or a chunk.
     LineEnd,
-    /// Trailers longer than [`TRAILER_BYTES_MAX`], or lines that are no headers.
+    /// Trailers longer than [`TRAILER_BYTES_MAX`], or lines that are not headers.
     Trailer,
 }
 
@@ -70,21 +70,21 @@ impl fmt::Display for BodyError {
 
 impl std::error::Error for BodyError {}
 
-/// What became of the bytes that were fed.
+/// The result of feeding bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fed {
-    /// All of them belong to the body, and there is more to come.
+    /// All of them belong to the body, and more are to come.
     NeedMore,
     /// The body is complete.
     Done {
         /// The body.
         body: Bytes,
-        /// How many of the bytes fed now belong to it; the next request starts behind them.
+        /// How many of the bytes just fed belong to it; the next request starts after them.
         consumed: usize,
     },
 }
 
-/// Reads one body. After [`Fed::Done`] or an error it is used up.
+/// Reads one body. After [`Fed::Done`] or an error it must not be used again.
 #[derive(Clone, Debug)]
 pub struct BodyDecoder {
     phase: Phase,
@@ -100,9 +100,9 @@ enum Phase {
     Length(usize),
     /// In a chunk size, after this many digits.
     Size { size: u64, digits: u8 },
-    /// In the extensions behind a size.
+    /// In the extensions after a size.
     Extension { size: u64 },
-    /// The CR behind a size was seen.
+    /// The CR after a size was seen.
     SizeLineFeed { size: u64 },
     /// The chunk lacks this many bytes.
     Data(u64),
@@ -128,10 +128,10 @@ enum TrailerAt {
 }
 
 impl BodyDecoder {
-    /// For a body framed as `framing`, of at most `limit` bytes ([`BODY_BYTES_MAX`] unless for a test).
+    /// For a body framed as `framing`, of at most `limit` bytes ([`BODY_BYTES_MAX`], except in tests).
     ///
     /// # Errors
-    /// [`BodyError::TooLarge`] when the head already says so: nothing needs to be read then.
+    /// [`BodyError::TooLarge`] when the head already announces more: nothing needs to be read then.
     pub fn new(framing: BodyFraming, limit: usize) -> Result<Self, BodyError> {
         let phase = match framing {
             BodyFraming::None => Phase::Length(0),
@@ -145,10 +145,11 @@ impl BodyDecoder {
         Ok(Self { phase, body: Vec::with_capacity(capacity), limit, extension_bytes: 0, trailer_bytes: 0 })
     }
 
-    /// Takes what belongs to the body from the front of `input`. May be called with nothing, to ask whether it is done.
+    /// Takes the bytes that belong to the body from the front of `input`. May be called without bytes, to ask whether
+    /// it is done.
     ///
     /// # Errors
-    /// The first thing wrong. Nothing that follows can be trusted then, not even as another request.
+    /// The first error. Nothing that follows can be trusted then, not even as another request.
     pub fn feed(&mut self, input: &[u8]) -> Result<Fed, BodyError> {
         let mut at = 0;
         loop {
@@ -193,7 +194,7 @@ impl BodyDecoder {
         }
     }
 
-    /// The phase behind one byte of what is not data.
+    /// The phase after one byte that is not data.
     fn after(&mut self, byte: u8) -> Result<Phase, BodyError> {
         match self.phase {
             Phase::Size { size, digits } => match (hex_digit(byte), byte) {
@@ -239,7 +240,7 @@ impl BodyDecoder {
         if size > left { Err(BodyError::TooLarge { limit: self.limit }) } else { Ok(Phase::Data(size)) }
     }
 
-    /// Trailers are checked and forgotten: none means anything to us.
+    /// Trailers are checked and dropped: none has a meaning here.
     fn trailer(&mut self, at: TrailerAt, byte: u8) -> Result<Phase, BodyError> {
         self.trailer_bytes += 1;
         if self.trailer_bytes > TRAILER_BYTES_MAX {

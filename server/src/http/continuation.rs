@@ -11,40 +11,41 @@ use super::base64url;
 use super::text::{push_formatted, push_json_string};
 
 const TOKEN_VERSION: &str = "meta.k8s.io/v1";
-/// Characters of the longest token that is decoded; a key is at most two names of 253 bytes, escaped at worst sixfold.
+/// Characters of the longest token that is decoded; a key is at most two names of 253 bytes, whose escapes are at most
+/// six times as long.
 const TOKEN_LEN_MAX: usize = 6 * 1024;
-/// By so many characters a token may grow when it goes on at the latest revision.
+/// How many characters longer a token may get when it continues at the latest revision.
 const LATEST_LEN_MORE: usize = 4;
 
-/// Where a list goes on.
+/// Where a list continues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Continuation {
-    /// At which state.
+    /// The state that the page shows.
     pub at: PageRevision,
-    /// The first key of the page, relative to the list's prefix and without a leading slash. Behind key `cm2` comes
-    /// `cm2\0`.
+    /// The first key of the page, relative to the list's prefix and without a leading slash. The successor of key `cm2`
+    /// is `cm2\0`.
     pub start: String,
-    /// Which line of revisions `at` belongs to ([`crate::source::epoch::Epoch::line`]); 0: the token does not say.
+    /// Which history `at` belongs to ([`crate::source::epoch::Epoch::line`]); 0: the token does not say.
     pub line: u64,
 }
 
-/// Which state of the store a page shows.
+/// The state of the store that a page shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageRevision {
     /// That of the first page.
     Exact(Revision),
-    /// The newest: `rv` is negative. The pages do not fit together then.
+    /// The newest: `rv` is negative. Then the pages are not consistent with each other.
     Latest,
 }
 
 impl Continuation {
-    /// The page that starts right behind `key`, which is relative to the list's prefix.
+    /// The page that starts directly after `key`, which is relative to the list's prefix.
     #[must_use]
     pub fn behind(key: &str, at: PageRevision, line: u64) -> Self {
         Self { at, start: format!("{key}\0"), line }
     }
 
-    /// The same place at the newest revision: what a 410 offers instead of an expired token.
+    /// The same start at the newest revision: what a 410 offers instead of an expired token.
     #[must_use]
     pub fn at_latest(&self) -> Self {
         Self { at: PageRevision::Latest, start: self.start.clone(), line: 0 }
@@ -63,7 +64,7 @@ impl Continuation {
             }
             PageRevision::Latest => {
                 json.push_str("-1");
-                // An empty start is none.
+                // An empty start is invalid.
                 if self.start.is_empty() { "/" } else { "" }
             }
         };
@@ -76,10 +77,10 @@ impl Continuation {
         base64url::encode(json.as_bytes())
     }
 
-    /// Reads a token that this or another Kubernetes-style server gave out.
+    /// Reads a token that this or another Kubernetes-style server issued.
     ///
     /// # Errors
-    /// The client's token is not one, or points out of the list's prefix; 400 in upstream's words.
+    /// The client's token is invalid, or points outside of the list's prefix; 400 with upstream's text.
     pub fn decode(token: &str) -> Result<Self, ContinueError> {
         if token.len() > TOKEN_LEN_MAX {
             return Err(ContinueError::TooLong);
@@ -101,11 +102,11 @@ impl Continuation {
         if !is_clean(start) {
             return Err(ContinueError::Start(wire.start));
         }
-        // What is no number of ours is no line of ours.
+        // A value that is not one of our numbers names no history of ours.
         let line =
             if wire.line.is_empty() { 0 } else { u64::from_str_radix(&wire.line, 16).unwrap_or(u64::MAX) };
         let taken = Self { at, start: start.to_owned(), line };
-        // Escapes may make a start sixfold longer than it came: what would not be taken back is not given out.
+        // Escapes may make a start six times longer: a token that would be refused later is not issued.
         if taken.encode().len() + LATEST_LEN_MORE > TOKEN_LEN_MAX {
             return Err(ContinueError::TooLong);
         }
@@ -113,7 +114,7 @@ impl Continuation {
     }
 }
 
-/// The token's JSON; Go fills what is missing with zero values and ignores what it does not know.
+/// The token's JSON; as in Go, missing members are zero values and unknown ones are ignored.
 #[derive(Deserialize)]
 struct Wire {
     #[serde(rename = "v", default)]
@@ -132,7 +133,7 @@ fn is_clean(path: &str) -> bool {
     path.is_empty() || !path.split('/').any(|part| matches!(part, "" | "." | ".."))
 }
 
-/// What is wrong with a token. The client's fault: it must list from the start.
+/// The error in a token. The client's fault: it must list from the start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ContinueError {
     /// Longer than any token of ours.
@@ -142,7 +143,7 @@ pub enum ContinueError {
         /// Offset in the token.
         at: usize,
     },
-    /// Not JSON, or not of the right types; in Go's words as far as they are recorded.
+    /// Not JSON, or of wrong types; with Go's text where it is recorded.
     Json(String),
     /// Of another version.
     Version(String),
@@ -150,7 +151,7 @@ pub enum ContinueError {
     Revision,
     /// Without a start.
     EmptyStart,
-    /// With a start that is no clean path within the list.
+    /// With a start that is not a clean path within the list.
     Start(String),
 }
 

@@ -1,21 +1,21 @@
-//! By which name a request calls the server, and whether that name is one of its own.
+//! The name by which a request calls the server, and whether that name is one of the server's own.
 //!
-//! A page of anybody's may let its own name point at this machine (DNS rebinding): to the browser the server then is the page's
-//! own, and `Origin` and `Host` agree. Only the name tells. Nobody elsewhere can answer for an address, or for `localhost` and
-//! what is below it (RFC 6761, section 6.3); other names are an operator's to give.
+//! A web page may make its own name point at this machine (DNS rebinding): to the browser the server then has the
+//! page's origin, and `Origin` and `Host` agree. Only the name shows it. Nobody else can answer for an address, or for
+//! `localhost` and names below it (RFC 6761, section 6.3); other names are configured by an operator.
 
 use std::fmt;
 
-/// Names that an operator gave.
+/// Names that an operator configured.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hosts(Vec<Pattern>);
 
-/// One name, or all below it.
+/// One name, or all names below it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Pattern {
     /// In lower case.
     name: String,
-    /// Whether the names below it are meant, and not itself.
+    /// Whether it stands for the names below it, and not for itself.
     below: bool,
 }
 
@@ -23,7 +23,7 @@ impl Hosts {
     /// Reads `NAME,NAME`; `*.NAME` is all names below it.
     ///
     /// # Errors
-    /// The first of them that is no name.
+    /// The first one that is not a name.
     pub fn parse(text: &str) -> Result<Self, String> {
         let pattern = |text: &str| {
             let (name, below) = text.strip_prefix("*.").map_or((text, false), |name| (name, true));
@@ -33,14 +33,14 @@ impl Hosts {
         text.split(',').map(|part| pattern(part.trim())).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether a request that calls the server so (`HOST` or `HOST:PORT`) does not have its name from a page of others. A
-    /// request that calls it nothing is not a browser's.
+    /// Whether a request with this `Host` (`HOST` or `HOST:PORT`) cannot have it from another site's page. A request
+    /// without a `Host` is not a browser's.
     #[must_use]
     pub fn know(&self, authority: &str) -> bool {
         if authority.is_empty() {
@@ -70,7 +70,7 @@ impl fmt::Display for Hosts {
     }
 }
 
-/// Whether this is one name of a host, as [`Hosts::parse`] takes it.
+/// Whether this is one host name, as [`Hosts::parse`] takes it.
 #[must_use]
 pub fn is_name(name: &str) -> bool {
     let is_label = |label: &str| {
@@ -80,7 +80,7 @@ pub fn is_name(name: &str) -> bool {
     name.len() <= 253 && name.split('.').all(is_label)
 }
 
-/// The name or address in `HOST:PORT`, in lower case, without the dot at its end that makes no difference.
+/// The name or address in `HOST:PORT`, in lower case, without the final dot, which makes no difference.
 #[must_use]
 pub fn name_of(authority: &str) -> String {
     let host = match authority.rsplit_once(':') {

@@ -1,20 +1,21 @@
-//! JSON on many lines, for people: two spaces a level, as Go's `json.Indent` does it.
+//! JSON on many lines, for people: two spaces per level, as Go's `json.Indent` does it.
 //!
-//! Owns the line breaks, also of a text that comes in parts, and how much of them there may be. It never parses: scalars
-//! stay byte for byte.
+//! Owns the line breaks, also of a text that comes in parts, and the bound on its growth. It never parses: scalars are
+//! copied byte for byte.
 
-/// A text on many lines may be so many times as long as on one, and [`MORE_BYTES`] longer: Kubernetes' objects get thrice as
-/// long. Without a bound a list of digits inside of 120 others makes 125 MiB of 1, nearly all of it spaces.
+/// An indented text may be this many times as long as the compact one, and [`MORE_BYTES`] longer: Kubernetes' objects
+/// become three times as long. Without a bound a list of digits inside 120 others makes 125 MiB of 1, nearly all of it
+/// spaces.
 const TIMES_MAX: usize = 4;
-/// What is short may be as deep as it likes: the schemas of declared resources are, in short lines.
+/// Short texts may be nested deeply: the schemas of declared resources are, in short lines.
 const MORE_BYTES: usize = 1 << 20;
 
-/// How long the text may get on many lines that has so many bytes on one.
+/// The most bytes of an indented text whose compact form has `bytes`.
 pub(super) const fn bytes_max(bytes: usize) -> usize {
     bytes.saturating_mul(TIMES_MAX).saturating_add(MORE_BYTES)
 }
 
-/// A whole text, indented; `None`: it would be out of proportion.
+/// A whole text, indented; `None`: it would grow beyond the bound.
 #[must_use]
 pub fn indented(json: &[u8]) -> Option<Vec<u8>> {
     let mut indent = Indent::default();
@@ -27,13 +28,13 @@ pub fn indented(json: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Where a text stands that is indented part by part.
+/// The state of a text that is indented part by part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Indent {
     depth: usize,
     in_string: bool,
     escaped: bool,
-    /// Behind an opening bracket, whose line break waits for the first thing inside: `{}` and `[]` stay closed.
+    /// After an opening bracket, whose line break waits for the first content: `{}` and `[]` stay closed.
     opened: bool,
 }
 
@@ -43,7 +44,7 @@ impl Indent {
         self.write(out, json);
     }
 
-    /// Appends a whole value: on one line when it would be out of proportion on many.
+    /// Appends a whole value: on one line if it would grow beyond the bound on many.
     pub fn push_value(&mut self, out: &mut Vec<u8>, json: &[u8]) {
         let bytes = self.length_of(json);
         if bytes <= bytes_max(json.len()) {
@@ -57,7 +58,7 @@ impl Indent {
         out.extend_from_slice(json);
     }
 
-    /// How much [`push`](Self::push) would append.
+    /// How many bytes [`push`](Self::push) would append.
     fn length_of(mut self, json: &[u8]) -> usize {
         let mut count = Count(0);
         self.write(&mut count, json);
@@ -101,11 +102,11 @@ impl Indent {
     }
 }
 
-/// What takes an indented text.
+/// The destination of an indented text.
 trait Ink {
     fn byte(&mut self, byte: u8);
 
-    /// A line break and the spaces behind it.
+    /// A line break and the spaces after it.
     fn line(&mut self, depth: usize);
 }
 
@@ -120,7 +121,7 @@ impl Ink for Vec<u8> {
     }
 }
 
-/// Only its length.
+/// Counts the length only.
 struct Count(usize);
 
 impl Ink for Count {
@@ -174,12 +175,12 @@ mod tests {
         let wide = nested(120, 10_000);
         assert!(Indent::default().length_of(&wide) > 100 * wide.len());
         assert_eq!(indented(&wide), None);
-        // Short, or hardly deep: as ever.
+        // Short, or hardly nested: as before.
         for fine in [nested(120, 1_000), nested(2, 100_000)] {
             let indented = indented(&fine).expect("in proportion");
             assert!(indented.len() > 2 * fine.len() && indented.len() <= bytes_max(fine.len()));
         }
-        // One value of a list alone: the others stay as they are, and all of it JSON.
+        // Only one value of a list: the others stay as they are, and all of it is JSON.
         let (mut indent, mut out) = (Indent::default(), Vec::new());
         indent.push(&mut out, b"{\"items\":[");
         indent.push_value(&mut out, &wide);

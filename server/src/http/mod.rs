@@ -1,8 +1,8 @@
 //! HTTP/1.1 and the Kubernetes request, as functions over bytes.
 //!
-//! This module owns what a request means and how a response is spelled. It never reads a socket, a clock or a random
-//! number: bytes, the time and the audit id are arguments. The order of use is [`request`] (head), [`body`],
-//! [`route`] (what is asked), [`negotiation`] and [`options`] (how), then [`response`] and [`status`] (the answer).
+//! This module owns the meaning of a request and the bytes of a response. It never reads a socket, a clock or a random
+//! number: bytes, the time and the audit id are arguments. The order of use is [`request`] (head), [`body`], [`route`]
+//! (what is requested), [`negotiation`] and [`options`] (how), then [`response`] and [`status`] (the response).
 
 pub mod body;
 pub mod continuation;

@@ -1,11 +1,11 @@
-//! Content negotiation: from `Accept` to the form of the answer.
+//! Content negotiation: from `Accept` to the form of the response.
 //!
-//! Owns which forms there are and how a client's list is read (RFC 9110, section 12.5.1; apiserver
-//! `handlers/negotiation`). It never writes a body.
+//! Owns which forms exist and how a client's list is read (RFC 9110, section 12.5.1; apiserver `handlers/negotiation`).
+//! It never writes a body.
 
 use super::status::Status;
 
-/// The media types that can be had; what a 406 lists.
+/// The available media types, as a 406 lists them.
 pub const REPRESENTATIONS: [&str; 3] =
     ["application/json", "application/yaml", "application/json;stream=watch"];
 /// Those of objects and lists.
@@ -13,10 +13,10 @@ const OBJECTS: [&str; 2] = ["application/json", "application/yaml"];
 /// Those of a watch.
 const STREAMS: [&str; 1] = ["application/json;stream=watch"];
 
-/// Clauses of an `Accept` that are read; a client that sends more means the first ones.
+/// Clauses of an `Accept` that are read; of more clauses the first ones count.
 const CLAUSES_MAX: usize = 64;
 
-/// The version of `meta.k8s.io` in which a Table or its like is written.
+/// The version of `meta.k8s.io` of a Table or partial metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetaVersion {
     /// `meta.k8s.io/v1`.
@@ -26,7 +26,7 @@ pub enum MetaVersion {
 }
 
 impl MetaVersion {
-    /// The `apiVersion` of the answer.
+    /// The `apiVersion` of the response.
     #[must_use]
     pub const fn api_version(self) -> &'static str {
         match self {
@@ -36,25 +36,25 @@ impl MetaVersion {
     }
 }
 
-/// What an object, a list or an event's object is turned into.
+/// What an object, a list or an event's object is converted to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// Itself.
+    /// The object itself.
     Object,
     /// A `Table`: what kubectl prints.
     Table(MetaVersion),
     /// `PartialObjectMetadata`.
     Metadata(MetaVersion),
-    /// `PartialObjectMetadataList`; of a watch each object is a `PartialObjectMetadata`.
+    /// `PartialObjectMetadataList`; in a watch each object is a `PartialObjectMetadata`.
     MetadataList(MetaVersion),
 }
 
-/// How an answer is spelled.
+/// The encoding of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Media {
     /// `application/json`.
     Json,
-    /// `application/yaml`, which no stream has.
+    /// `application/yaml`, which is not available for streams.
     Yaml,
 }
 
@@ -63,7 +63,7 @@ impl Media {
     const ALL: [Self; 2] = [Self::Json, Self::Yaml];
 }
 
-/// What was agreed on.
+/// The agreed form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Agreed {
     /// The form.
@@ -74,7 +74,7 @@ pub struct Agreed {
     pub pretty: bool,
 }
 
-/// The form of `/api` and `/apis` (KEP-3352; which clients ask for what: kubectl up to 1.29 knows v2beta1 only).
+/// The form of `/api` and `/apis` (KEP-3352; kubectl up to 1.29 knows v2beta1 only).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DiscoveryForm {
     /// All groups and resources in one answer, `apidiscovery.k8s.io/v2`.
@@ -86,7 +86,7 @@ pub enum DiscoveryForm {
 }
 
 impl DiscoveryForm {
-    /// The `Content-Type` of the answer; clients compare it with what they asked (recording 19).
+    /// The `Content-Type` of the response; clients compare it with what they asked for (recording 19).
     #[must_use]
     pub const fn content_type(self) -> &'static str {
         match self {
@@ -99,16 +99,16 @@ impl DiscoveryForm {
     }
 }
 
-/// Nothing that there is is acceptable to the client: 406.
+/// Nothing available is acceptable to the client: 406.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotAcceptable {
     /// None of the media types (recording 12).
     Media,
-    /// A media type that there is, but not as what was asked (`as`, `stream`), or not at all (`q=0`).
+    /// An available media type, but with unavailable parameters (`as`, `stream`), or refused (`q=0`).
     Form,
-    /// A watch as something that has no streams (recording 17).
+    /// A watch in a form that has no streams (recording 17).
     Stream,
-    /// A document that there is in JSON only.
+    /// A document that is available in JSON only.
     Document,
 }
 
@@ -127,10 +127,10 @@ impl NotAcceptable {
 
 const DEFAULT: Agreed = Agreed { form: Form::Object, media: Media::Json, pretty: false };
 
-/// Agrees on the form of an object or a list. Nothing asked, or nothing in the header, is JSON.
+/// Agrees on the form of an object or a list. Without a header, or with an empty one, it is JSON.
 ///
 /// # Errors
-/// [`NotAcceptable`] when all that is asked is something else: protobuf, CBOR, an unknown `as`, ...
+/// [`NotAcceptable`] when every clause asks for something else: protobuf, CBOR, an unknown `as`, ...
 pub fn negotiate(accept: Option<&str>) -> Result<Agreed, NotAcceptable> {
     choose(accept, DEFAULT, agree)
 }
@@ -138,15 +138,15 @@ pub fn negotiate(accept: Option<&str>) -> Result<Agreed, NotAcceptable> {
 /// Agrees on the form of a stream's objects, which are JSON.
 ///
 /// # Errors
-/// [`NotAcceptable`], as [`negotiate`], and when all that is asked has no streams: YAML.
+/// [`NotAcceptable`], as [`negotiate`], and when every clause asks for a form without streams: YAML.
 pub fn negotiate_stream(accept: Option<&str>) -> Result<Agreed, NotAcceptable> {
     negotiate(accept)?;
     let json = |clause: &Clause<'_>, media| agree(clause, media).filter(|agreed| agreed.media == Media::Json);
     choose(accept, DEFAULT, json).map_err(|_| NotAcceptable::Stream)
 }
 
-/// The spelling of an error, which has no other form than its own; `None`: the client takes none, and gets pretty JSON
-/// all the same (apiserver `responsewriters.WriteRawJSON`; recording 12).
+/// The encoding of an error, which has one form only; `None`: the client accepts none, and gets pretty JSON
+/// nevertheless (apiserver `responsewriters.WriteRawJSON`; recording 12).
 #[must_use]
 pub fn negotiate_error(accept: Option<&str>) -> Option<Agreed> {
     let plain =
@@ -154,10 +154,10 @@ pub fn negotiate_error(accept: Option<&str>) -> Option<Agreed> {
     choose(accept, DEFAULT, plain).ok()
 }
 
-/// Agrees on a document that there is in JSON only.
+/// Agrees on a document that is available in JSON only.
 ///
 /// # Errors
-/// [`NotAcceptable`] when the client takes no JSON.
+/// [`NotAcceptable`] when the client does not accept JSON.
 pub fn negotiate_document(accept: Option<&str>) -> Result<(), NotAcceptable> {
     match negotiate_stream(accept) {
         Ok(_) => Ok(()),
@@ -216,7 +216,7 @@ fn choose<T>(
     }
     let mut clauses: Vec<Clause<'_>> =
         accept.split(',').take(CLAUSES_MAX).filter_map(Clause::parse).collect();
-    // Stable: clauses that are equally dear stay in the client's order.
+    // Stable: clauses of equal weight stay in the client's order.
     clauses.sort_by_key(|clause| std::cmp::Reverse((clause.quality, clause.range.exactness())));
     let offers = clauses.iter().filter(|clause| clause.quality > 0).flat_map(|clause| {
         Media::ALL.into_iter().filter(|media| clause.covers(*media)).map(move |media| (clause, media))
@@ -225,7 +225,7 @@ fn choose<T>(
     found.ok_or(if clauses.is_empty() { NotAcceptable::Media } else { NotAcceptable::Form })
 }
 
-/// How much a media range names.
+/// How specific a media range is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Range {
     Anything,
@@ -234,7 +234,7 @@ enum Range {
 }
 
 impl Range {
-    /// The more exact is preferred among equals.
+    /// Among equal weights the more specific one is preferred.
     const fn exactness(self) -> u8 {
         match self {
             Self::Anything => 0,
@@ -244,7 +244,7 @@ impl Range {
     }
 }
 
-/// A clause of `Accept` that matches a media type that there is.
+/// A clause of `Accept` that matches an available media type.
 #[derive(Debug)]
 struct Clause<'a> {
     range: Range,
@@ -278,7 +278,7 @@ impl<'a> Clause<'a> {
         Some(clause)
     }
 
-    /// Whether the client takes this media type by this clause; only JSON has streams.
+    /// Whether the client accepts this media type by this clause; only JSON has streams.
     fn covers(&self, media: Media) -> bool {
         let named = match self.range {
             Range::Anything | Range::Application => true,
@@ -296,7 +296,7 @@ impl<'a> Clause<'a> {
         self.params.iter().find(|(key, _)| *key == name).map(|(_, value)| *value)
     }
 
-    /// `as`, `g` and `v`, when there is one of them.
+    /// `as`, `g` and `v`, if one of them is present.
     fn transform(&self) -> Option<(&'a str, &'a str, &'a str)> {
         let (kind, group, version) = (self.param("as"), self.param("g"), self.param("v"));
         (kind.is_some() || group.is_some() || version.is_some())
@@ -304,7 +304,7 @@ impl<'a> Clause<'a> {
     }
 }
 
-/// A quality value in thousandths (RFC 9110, section 12.4.2); what is none counts as 1.
+/// A quality value in thousandths (RFC 9110, section 12.4.2); an invalid one counts as 1.
 fn quality(text: &str) -> u16 {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     if fraction.len() > 3 || !fraction.bytes().all(|b| b.is_ascii_digit()) {
@@ -426,7 +426,7 @@ mod tests {
         assert_eq!(negotiate_stream(Some("application/yaml, application/json")), Ok(DEFAULT));
         assert_eq!(negotiate_document(Some("application/yaml")), Err(NotAcceptable::Document));
         assert_eq!(negotiate_document(Some("application/yaml, */*;q=0.1")), Ok(()));
-        // Errors have no other form than their own.
+        // Errors have one form only.
         let error = |accept: &str| negotiate_error(Some(accept)).map(|agreed| agreed.media);
         assert_eq!(error("application/yaml"), Some(Media::Yaml));
         assert_eq!(error(table), None);

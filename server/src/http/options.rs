@@ -1,12 +1,12 @@
-//! What stands behind the `?`: from a query string to typed options.
+//! The query: from a string to typed options.
 //!
 //! Owns the parameters of Kubernetes' list, watch, get, write and delete options, their defaults and the exact errors
-//! (recordings 02, 05, 07, 08; apimachinery `internalversion`). Of several faults the one that upstream finds first is
-//! told. The grammar of selectors is the engine's. Parameters that are not named here are ignored, as upstream does:
-//! `timeout` (a client's own deadline), `shardSelector` (an alpha gate that is off), and whatever else a client sends.
+//! (recordings 02, 05, 07, 08; apimachinery `internalversion`). Of several errors the one that upstream finds first is
+//! reported. The grammar of selectors is the engine's. Parameters that are not named here are ignored, as upstream
+//! does: `timeout` (a client's own deadline), `shardSelector` (an alpha gate that is off), and any others.
 //!
-//! One difference, on purpose: a `resourceVersion` that is no number is 400 `BadRequest` wherever it stands. Upstream
-//! gives that to a LIST only; to a WATCH and a GET it gives 500 without a reason (recording 08).
+//! One intended difference: a `resourceVersion` that is not a number is always 400 `BadRequest`. Upstream returns that
+//! for a LIST only; for a WATCH and a GET it returns 500 without a reason (recording 08).
 
 mod read;
 #[cfg(test)]
@@ -27,14 +27,14 @@ use super::continuation::ContinueError;
 use super::status::{Cause, Layout, Status};
 use super::text::{NumberError, go_quote, parse_int, parse_uint, percent_decode};
 
-/// A query string, taken apart and decoded. Of a parameter that is sent twice the first counts, as in Kubernetes.
+/// A query string, split and decoded. Of a parameter that is sent twice the first counts, as in Kubernetes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Query {
     pairs: Vec<(String, String)>,
 }
 
 impl Query {
-    /// Takes apart what stands behind the `?`. Empty parts are skipped: a bare `?` and `?&limit=500` are right.
+    /// Splits the text after the `?`. Empty parts are skipped: a bare `?` and `?&limit=500` are valid.
     ///
     /// # Errors
     /// [`OptionsError::Encoding`] when a part does not decode to text; dropping it, as Go does, would widen a selector.
@@ -48,13 +48,13 @@ impl Query {
         Ok(Self { pairs })
     }
 
-    /// The value of `name`; "" when it is there without one.
+    /// The value of `name`; "" when it is present without one.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.all(name).next()
     }
 
-    /// Whether `name` is there at all: `?verbose`.
+    /// Whether `name` is present at all: `?verbose`.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.get(name).is_some()
@@ -79,7 +79,7 @@ impl Query {
         self.get(name).map(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
     }
 
-    /// Whether a GET on a collection asks to follow it.
+    /// Whether a GET on a collection asks to watch it.
     #[must_use]
     pub fn watches(&self) -> bool {
         self.flag("watch").unwrap_or(false)
@@ -105,9 +105,9 @@ impl Query {
         })
     }
 
-    /// How JSON is laid out, but in a watch stream, which is always compact.
+    /// The layout of JSON, except in a watch stream, which is always compact.
     ///
-    /// `pretty` decides when it is there (Go's `ParseBool`); else it is pretty for people: curl, Wget and browsers
+    /// `pretty` decides when present (Go's `ParseBool`); otherwise JSON is pretty for people: curl, Wget and browsers
     /// (apiserver `handlers/negotiation/negotiate.go`).
     #[must_use]
     pub fn layout(&self, user_agent: Option<&str>) -> Layout {
@@ -122,20 +122,20 @@ impl Query {
     }
 }
 
-/// What is wrong with a query. The client's fault.
+/// The error in a query. The client's fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OptionsError {
-    /// A part does not decode to UTF-8 text without control characters but line feeds and tabs: 400.
+    /// A part does not decode to UTF-8 text without control characters other than line feeds and tabs: 400.
     Encoding,
-    /// `limit`, `timeoutSeconds` or `gracePeriodSeconds` is no int64; the message is Go's: 400.
+    /// `limit`, `timeoutSeconds` or `gracePeriodSeconds` is not an int64; the message is Go's: 400.
     Integer(String),
-    /// `resourceVersion` of a LIST is no uint64: 400.
+    /// `resourceVersion` of a LIST is not a uint64: 400.
     ListVersion(String),
-    /// `resourceVersion` of a WATCH or GET is no uint64: 400, in upstream's words.
+    /// `resourceVersion` of a WATCH or GET is not a uint64: 400, with upstream's text.
     Version(String),
-    /// `labelSelector` or `fieldSelector` is none: 400.
+    /// `labelSelector` or `fieldSelector` is invalid: 400.
     Selector(SelectorError),
-    /// Options that do not go together: 422, a cause for each.
+    /// Options that contradict each other: 422, with a cause for each.
     Invalid {
         /// `ListOptions`, `DeleteOptions`, ...
         kind: &'static str,
@@ -148,7 +148,7 @@ pub enum OptionsError {
     Continue(ContinueError),
     /// `export`: 400.
     Export,
-    /// `includeObject` is none of its values: 400.
+    /// `includeObject` has an unknown value: 400.
     IncludeObject(String),
     /// The body of a DELETE is not `DeleteOptions`; the text says why: 400.
     DeleteBody(String),

@@ -1,11 +1,12 @@
-//! Whose page asks, when a browser does.
+//! Which page sent a request, if a browser did.
 
 use super::host::name_of;
 use super::request::{Method, RequestHead};
 
-/// Whether this request is one that only a page of ours may send, and another's page does: a browser sends it with all that it
-/// has, and tells who asks. What is only read needs no such word, since a browser shows a page nothing of another server; but
-/// it holds no page back from another's WebSockets (RFC 6455, section 10.2).
+/// Whether a browser sent this request for another site's page although only pages of this server may send it: one that
+/// changes something, or that opens a WebSocket. A browser sends it with all credentials that it has, and names the
+/// page. Reads need no check, since a browser does not show a page the replies of another server; but it does not
+/// restrict WebSockets (RFC 6455, section 10.2).
 #[must_use]
 pub fn is_foreign(head: &RequestHead) -> bool {
     let reads = matches!(head.method, Method::Get | Method::Head | Method::Options) && head.upgrade.is_none();
@@ -13,8 +14,8 @@ pub fn is_foreign(head: &RequestHead) -> bool {
     !reads && head.origin.as_deref().is_some_and(|origin| !is_of_ours(origin, host))
 }
 
-/// Whether a page of this origin is one of the server that the request called `host`: of the same name, on any port, or of
-/// this machine.
+/// Whether this origin belongs to the server that the request called `host`: the same name, on any port, or this
+/// machine.
 fn is_of_ours(origin: &str, host: &str) -> bool {
     let Some((_, authority)) = origin.split_once("://") else { return false };
     let asks = name_of(authority);

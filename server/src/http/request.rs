@@ -1,8 +1,8 @@
-//! The head of a request: from bytes to a [`RequestHead`], or to the reason why it is none.
+//! The head of a request: from bytes to a [`RequestHead`], or to the reason why it is invalid.
 //!
-//! Owns the strict reading of RFC 9112: two parsers that disagree about where a request ends are how requests are
-//! smuggled, so whatever could be read in two ways is refused. It never reads a body ([`body`](super::body)) and never
-//! decides what a path means ([`route`](super::route)). httparse splits the head; the checks before and after are ours.
+//! Owns the strict reading of RFC 9112: two parsers that disagree about where a request ends allow request smuggling,
+//! so everything ambiguous is refused. It never reads a body ([`body`](super::body)) and never decides what a path
+//! means ([`route`](super::route)). httparse splits the head; the checks before and after are ours.
 
 mod coding;
 mod error;
@@ -25,7 +25,7 @@ pub const HEADER_LINE_BYTES_MAX: usize = 8 * 1024;
 pub const HEADERS_BYTES_MAX: usize = 32 * 1024;
 /// Header lines of one request. More: 431.
 pub const HEADERS_MAX: usize = 100;
-/// Bytes of the longest head that is read: a caller's buffer of this size always gets a verdict.
+/// Bytes of the longest head that is read: with a buffer of this size the result is always known.
 ///
 /// One CRLF before the request line, the request line, the header lines and the empty line.
 pub const HEAD_BYTES_MAX: usize = 2 + REQUEST_LINE_BYTES_MAX + 2 + HEADERS_BYTES_MAX + 2;
@@ -69,7 +69,7 @@ impl Method {
         }
     }
 
-    /// As it stands in a request line; `Other` has no name.
+    /// As in a request line; `Other` has no name.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -97,16 +97,16 @@ pub enum BodyFraming {
     Chunked,
 }
 
-/// A request head, owning all that a responder needs of it.
+/// A request head, with everything of it that a responder needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestHead {
-    /// What is to be done.
+    /// The method.
     pub method: Method,
     /// The path, split at `/` and then percent-decoded; `/` is no segment, one trailing slash is dropped.
     ///
-    /// No segment is `.` or `..` or holds `/` or a control character; an empty one stands for `//`.
+    /// No segment is `.` or `..` or contains `/` or a control character; an empty one stands for `//`.
     pub path: Vec<String>,
-    /// What stands behind `?`, still encoded; known to decode to UTF-8 without control characters.
+    /// The text after `?`, still encoded; known to decode to UTF-8 without control characters.
     pub query: String,
     /// 1 for HTTP/1.1, 0 for HTTP/1.0.
     pub minor_version: u8,
@@ -120,28 +120,29 @@ pub struct RequestHead {
     pub accept: Option<String>,
     /// The body's media type.
     pub content_type: Option<String>,
-    /// The body's coding (`gzip`, ...), when there is one.
+    /// The body's coding (`gzip`, ...), if there is one.
     pub content_encoding: Option<String>,
     /// All `Accept-Encoding` headers, joined with commas.
     pub accept_encoding: Option<String>,
-    /// Who asks; decides on pretty printing.
+    /// The client program; decides on pretty printing.
     pub user_agent: Option<String>,
-    /// Credentials, as they came.
+    /// Credentials, as sent.
     pub authorization: Option<String>,
-    /// Whom the client asks to be taken for: of `Impersonate-User`, or "" when only others of those headers came.
+    /// The user that the client asks to impersonate: of `Impersonate-User`, or "" when only others of those headers
+    /// were sent.
     pub impersonate: Option<String>,
-    /// `Origin`: whose page asks, when a browser does.
+    /// `Origin`: the page that sent the request, if a browser did.
     pub origin: Option<String>,
-    /// The ETag that the client holds.
+    /// The ETag that the client has.
     pub if_none_match: Option<String>,
-    /// The authority: of an absolute-form target, else of `Host` (RFC 9112, section 3.2.2).
+    /// The authority: of an absolute-form target, otherwise of `Host` (RFC 9112, section 3.2.2).
     pub host: Option<String>,
-    /// The headers of a GET over HTTP/1.1 that asks to become a WebSocket: its `Upgrade` names `websocket` and its `Connection`
-    /// names `Upgrade`. One without the other asks for nothing (RFC 9110, section 7.8), as at kube-apiserver.
+    /// The headers of a GET over HTTP/1.1 that asks to become a WebSocket: its `Upgrade` names `websocket` and its
+    /// `Connection` names `Upgrade`. One without the other has no effect (RFC 9110, section 7.8), as at kube-apiserver.
     pub upgrade: Option<Box<UpgradeHeaders>>,
 }
 
-/// What a request that would become a WebSocket says about it, unjudged (RFC 6455, section 4.1).
+/// The WebSocket headers of such a request, not validated (RFC 6455, section 4.1).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UpgradeHeaders {
     /// All `Sec-WebSocket-Key` headers, joined with commas.
@@ -153,7 +154,8 @@ pub struct UpgradeHeaders {
 }
 
 impl RequestHead {
-    /// Whether a reply may be chunked: HTTP/1.0 has no chunks, its reply ends with the connection (RFC 9112, section 6.1).
+    /// Whether a reply may be chunked: HTTP/1.0 has no chunks, its reply ends with the connection (RFC 9112, section
+    /// 6.1).
     #[must_use]
     pub const fn takes_chunked_reply(&self) -> bool {
         self.minor_version >= 1
@@ -165,36 +167,36 @@ impl RequestHead {
         self.method == Method::Head
     }
 
-    /// Whether the reply may be coded with gzip: the client named it, or `*`, with a weight above 0 (RFC 9110,
-    /// section 12.5.3). A reply that depends on this says `Vary: Accept-Encoding`.
+    /// Whether the reply may be coded with gzip: the client named it, or `*`, with a weight above 0 (RFC 9110, section
+    /// 12.5.3). A reply that depends on this has `Vary: Accept-Encoding`.
     #[must_use]
     pub fn accepts_gzip(&self) -> bool {
         self.accept_encoding.as_deref().is_some_and(coding::takes_gzip)
     }
 }
 
-/// What a buffer holds.
+/// The content of a buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Parsed {
-    /// Nothing wrong so far; more bytes are needed.
+    /// No error so far; more bytes are needed.
     Incomplete,
-    /// A whole head.
+    /// A complete head.
     Complete {
         /// The head.
         head: Box<RequestHead>,
-        /// Bytes of the buffer that it took; the body or the next request starts there.
+        /// Bytes of the buffer that it took; the body or the next request follows.
         head_len: usize,
     },
 }
 
 /// Parses a request head that starts at the first byte of `buf`.
 ///
-/// The verdict on a buffer never changes when bytes are added, unless it was [`Parsed::Incomplete`]. A connection that
+/// The result for a buffer never changes when bytes are added, unless it was [`Parsed::Incomplete`]. A connection that
 /// reads in small pieces keeps a [`HeadScanner`], which looks at each byte once.
 ///
 /// # Errors
-/// The first thing wrong, reading from the left. The connection must be closed after the error's response: where the
-/// next request would start is not known.
+/// The first error, from the left. The connection must be closed after the error's response: the start of the next
+/// request is not known.
 pub fn parse_head(buf: &[u8]) -> Result<Parsed, HeadError> {
     HeadScanner::new().parse(buf)
 }
@@ -231,7 +233,7 @@ fn parse_complete(head: &[u8]) -> Result<RequestHead, HeadError> {
         (false, None | Some(0)) => BodyFraming::None,
         (false, Some(length)) => BodyFraming::Length(length),
     };
-    // `//` is read in two ways, by us as no resource: what follows it on the connection is not trusted either.
+    // `//` is ambiguous (here it names no resource): the bytes that follow on the connection are not trusted either.
     let is_plain = !target.path.iter().any(String::is_empty);
     Ok(RequestHead {
         method,

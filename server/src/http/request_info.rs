@@ -1,22 +1,22 @@
-//! What a request is about, for those who count it and write it down: verb, resource, namespace and name.
+//! What a request is about, for counters and the audit log: verb, resource, namespace and name.
 //!
-//! Owns the verbs of Kubernetes (apiserver `endpoints/request/requestinfo.go`). It never decides whether what it names is
-//! there, or may be asked for.
+//! Owns the verbs of Kubernetes (apiserver `endpoints/request/requestinfo.go`). It never decides whether what it names
+//! exists, or is allowed.
 
 use super::options::Query;
 use super::request::{Method, RequestHead};
 use super::route::{self, Check, ResourcePath, RouteError, Target};
 
-/// What is done to a resource; or the method, where there is none.
+/// The action on a resource; or the method, if no resource is named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verb {
     /// Read one object, or a document.
     Get,
     /// Read a collection.
     List,
-    /// Follow a collection or an object.
+    /// Watch a collection or an object.
     Watch,
-    /// Make an object.
+    /// Create an object.
     Create,
     /// Replace one.
     Update,
@@ -26,16 +26,16 @@ pub enum Verb {
     Delete,
     /// Delete many.
     DeleteCollection,
-    /// Send something to a path that names no resource.
+    /// POST to a path that names no resource.
     Post,
-    /// Any other method, or one that the path does not take: no rule but one for every verb covers it.
+    /// Any other method, or one that the path does not support: only a rule for every verb covers it.
     Other,
-    /// No head could be read.
+    /// No head could be parsed.
     Unread,
 }
 
 impl Verb {
-    /// Every one, in the order of their numbers.
+    /// All verbs, in the order of their numbers.
     pub const ALL: [Self; 11] = [
         Self::Get,
         Self::List,
@@ -49,7 +49,7 @@ impl Verb {
         Self::Other,
         Self::Unread,
     ];
-    /// Those that a rule may name for resources.
+    /// Verbs that a rule may name for resources.
     pub const OF_RESOURCES: [Self; 8] = [
         Self::Get,
         Self::List,
@@ -60,7 +60,7 @@ impl Verb {
         Self::Delete,
         Self::DeleteCollection,
     ];
-    /// Those that a rule may name for paths.
+    /// Verbs that a rule may name for paths.
     pub const OF_PATHS: [Self; 2] = [Self::Get, Self::Post];
 
     /// As Kubernetes writes it in audit logs and rules.
@@ -82,25 +82,25 @@ impl Verb {
     }
 }
 
-/// What a request is about.
+/// The subject of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestInfo {
-    /// What is done.
+    /// The verb.
     pub verb: Verb,
-    /// To which resource; `None`: to no resource.
+    /// The resource; `None`: none.
     pub of: Option<ResourcePath>,
-    /// Which part of an object: `status`.
+    /// The subresource: `status`.
     pub subresource: Option<String>,
-    /// In which namespace.
+    /// The namespace.
     pub namespace: Option<String>,
-    /// To which object.
+    /// The object's name.
     pub name: Option<String>,
-    /// Whether it only asks whether the server is well.
+    /// Whether it is a health check.
     pub probe: bool,
 }
 
 impl RequestInfo {
-    /// Reads it off a head.
+    /// Derives it from a head.
     #[must_use]
     pub fn of(head: &RequestHead) -> Self {
         let nothing = |of, probe| Self {
@@ -152,7 +152,7 @@ impl RequestInfo {
     }
 }
 
-/// What a method does to one object or document.
+/// The verb of a method on one object or document.
 const fn plain(method: Method) -> Verb {
     match method {
         Method::Get | Method::Head => Verb::Get,
@@ -176,7 +176,7 @@ fn to_collection(head: &RequestHead) -> Verb {
 }
 
 fn wants_watch(query: &str) -> bool {
-    // Most lists say nothing of the kind: they are not decoded for this.
+    // Most lists have no such parameter: their query is not decoded for this.
     query.contains("watch") && Query::parse(query).is_ok_and(|query| query.flag("watch").unwrap_or(false))
 }
 

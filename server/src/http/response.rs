@@ -1,6 +1,6 @@
 //! Response heads and chunks, appended to a buffer.
 //!
-//! Owns the spelling: header order and values as recorded from kube-apiserver (recordings 03, 15, 18, 19). It never
+//! Owns the exact bytes: header order and values as recorded from kube-apiserver (recordings 03, 15, 18, 19). It never
 //! reads the clock or draws the audit id, and it never writes to a socket.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -13,11 +13,11 @@ use super::status::{Layout, Status};
 pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 /// The media type of objects, lists, Status and watch streams.
 pub const JSON: &str = "application/json";
-/// The media type of the same, for who asks for it; never of a stream.
+/// The media type of the same, for clients that ask for it; never of a stream.
 pub const YAML: &str = "application/yaml";
 /// The media type of health checks and of an unknown path's 404.
 pub const TEXT: &str = "text/plain; charset=utf-8";
-/// The body of the 404 for a path that means nothing; sent as [`TEXT`] with `nosniff` (recording 12).
+/// The body of the 404 for an unknown path; sent as [`TEXT`] with `nosniff` (recording 12).
 pub const PAGE_NOT_FOUND: &[u8] = b"404 page not found\n";
 
 /// How the end of a response's body is found.
@@ -32,17 +32,17 @@ pub enum Framing {
 }
 
 impl Framing {
-    /// For a body of unknown length, as the client can take it.
+    /// For a body of unknown length, in a form that the client can read.
     #[must_use]
     pub const fn stream_for(request: &RequestHead) -> Self {
         if request.takes_chunked_reply() { Self::Chunked } else { Self::UntilClose }
     }
 }
 
-/// Who may keep a response.
+/// Who may cache a response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Caching {
-    /// `no-cache, private`: everything but aggregated discovery.
+    /// `no-cache, private`: everything except aggregated discovery.
     #[default]
     Private,
     /// `public`: aggregated discovery, which has an ETag (recording 19).
@@ -62,13 +62,13 @@ pub struct ResponseHead<'a> {
     pub content_type: &'a str,
     /// How the body ends.
     pub framing: Framing,
-    /// Whether the connection is closed behind this response: `Connection: close`.
+    /// Whether the connection is closed after this response: `Connection: close`.
     pub close: bool,
     /// `Cache-Control`.
     pub caching: Caching,
     /// `Retry-After`, in seconds.
     pub retry_after_seconds: Option<u32>,
-    /// `Allow`: the methods that are served (RFC 9110, section 10.2.1).
+    /// `Allow`: the supported methods (RFC 9110, section 10.2.1).
     pub allow: Option<&'a str>,
     /// `Vary`.
     pub vary: Option<&'a str>,
@@ -76,9 +76,9 @@ pub struct ResponseHead<'a> {
     pub etag: Option<&'a str>,
     /// `Content-Encoding`.
     pub content_encoding: Option<&'a str>,
-    /// `X-Content-Type-Options: nosniff`, which text answers have (recordings 12, 19).
+    /// `X-Content-Type-Options: nosniff`, which text responses have (recordings 12, 19).
     pub nosniff: bool,
-    /// `Sec-WebSocket-Version`: what a client should have said.
+    /// `Sec-WebSocket-Version`: the supported version.
     pub websocket_version: Option<&'a str>,
 }
 
@@ -110,7 +110,7 @@ impl<'a> ResponseHead<'a> {
         }
     }
 
-    /// Appends the head, with the empty line behind it.
+    /// Appends the head and the empty line after it.
     pub fn push_to(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"HTTP/1.1 ");
         push_decimal(out, u64::from(self.code));
@@ -155,22 +155,22 @@ impl<'a> ResponseHead<'a> {
         out.extend_from_slice(b"\r\n");
     }
 
-    /// 304 has no content and says nothing of its length or type (RFC 9110, section 15.4.5).
+    /// 304 has no content, and no headers about its length or type (RFC 9110, section 15.4.5).
     const fn has_content(&self) -> bool {
         self.code != 304
     }
 }
 
-/// Appends a whole response: `head` with the length of `body`, then `body` unless only the head is wanted.
+/// Appends a whole response: `head` with the length of `body`, then `body` unless only the head is requested.
 ///
-/// `request` is `None` when no head could be parsed. The connection is closed when `head` or the request says so.
+/// `request` is `None` when no head could be parsed. The connection is closed when `head` or the request demands it.
 pub fn push_response(out: &mut Vec<u8>, head: &ResponseHead<'_>, request: Option<&RequestHead>, body: &[u8]) {
     out.reserve(body.len() + 512);
     let body = push_response_head(out, head, request, body);
     out.extend_from_slice(body);
 }
 
-/// Appends the head alone of such a response. What must follow it: `body`, or nothing.
+/// Appends only the head of such a response. Returns what must follow it: `body`, or nothing.
 pub fn push_response_head<'a>(
     out: &mut Vec<u8>,
     head: &ResponseHead<'_>,
@@ -186,7 +186,7 @@ pub fn push_response_head<'a>(
     if head.has_content() && !request.is_some_and(RequestHead::wants_head_only) { body } else { &[] }
 }
 
-/// Appends a whole response that carries a `Status`; a request that could not be parsed closes the connection.
+/// Appends a whole response with a `Status`; after a request that could not be parsed the connection is closed.
 pub fn push_status(
     out: &mut Vec<u8>,
     status: &Status,
@@ -236,7 +236,7 @@ pub const fn reason_phrase(code: u16) -> &'static str {
     }
 }
 
-/// A date of RFC 9110, section 5.6.7. Clocks outside the years 1970 to 9999 are set to the nearest of them.
+/// A date of RFC 9110, section 5.6.7. Times outside the years 1970 to 9999 are replaced by the nearest of them.
 fn http_date(now: SystemTime) -> String {
     const LAST_SECOND: Duration = Duration::from_secs(253_402_300_799);
     let since = now.duration_since(UNIX_EPOCH).unwrap_or_default().min(LAST_SECOND);

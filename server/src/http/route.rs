@@ -1,7 +1,7 @@
 //! What a path means: from segments and a method to a [`Target`].
 //!
-//! Owns the shapes of Kubernetes' URLs (apiserver `endpoints/request/requestinfo.go`). It never knows which resources
-//! there are: a target may name one that is not served.
+//! Owns the forms of Kubernetes' URLs (apiserver `endpoints/request/requestinfo.go`). It never knows which resources
+//! exist: a target may name one that is not served.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ pub struct ResourcePath {
     pub resource: String,
 }
 
-/// Which health check.
+/// A health check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Check {
     /// `/livez`.
@@ -35,7 +35,7 @@ pub enum Check {
 }
 
 impl Check {
-    /// As it stands in the path and in the last line of a verbose answer.
+    /// As in the path and in the last line of a verbose response.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -68,7 +68,7 @@ pub enum Target {
     Version,
     /// `/livez`, `/readyz/ping`, ...
     Health {
-        /// Which check.
+        /// The check.
         check: Check,
         /// One part of it: `ping`, `poststarthook/x`.
         sub: Option<String>,
@@ -84,23 +84,23 @@ pub enum Target {
     },
     /// All objects of a resource, or those in one namespace.
     Collection {
-        /// Which resource.
+        /// The resource.
         of: ResourcePath,
         /// The namespace in the path.
         namespace: Option<String>,
     },
     /// One object.
     Object {
-        /// Which resource.
+        /// The resource.
         of: ResourcePath,
         /// The namespace in the path.
         namespace: Option<String>,
         /// Its name.
         name: String,
     },
-    /// A part of one object with a path of its own: `status`, `scale`.
+    /// A subresource of one object with a path of its own: `status`, `scale`.
     Subresource {
-        /// Which resource.
+        /// The resource.
         of: ResourcePath,
         /// The namespace in the path.
         namespace: Option<String>,
@@ -109,16 +109,16 @@ pub enum Target {
         /// `status`.
         subresource: String,
     },
-    /// The deprecated `/api/v1/watch/...`: a watch on a collection, whatever the query says (recording 11).
+    /// The deprecated `/api/v1/watch/...`: a watch on a collection, whatever the query (recording 11).
     WatchCollection {
-        /// Which resource.
+        /// The resource.
         of: ResourcePath,
         /// The namespace in the path.
         namespace: Option<String>,
     },
     /// The deprecated `/api/v1/watch/.../NAME`: a watch on one object.
     WatchObject {
-        /// Which resource.
+        /// The resource.
         of: ResourcePath,
         /// The namespace in the path.
         namespace: Option<String>,
@@ -130,7 +130,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// The methods that it takes, as an `Allow` header lists them; `None` when there is nothing to take one.
+    /// The supported methods, as an `Allow` header lists them; `None` when the target does not exist.
     #[must_use]
     pub const fn allow(&self) -> Option<&'static str> {
         match self {
@@ -176,7 +176,7 @@ impl Target {
         }
     }
 
-    /// The target, if it takes the method.
+    /// The target, if it supports the method.
     ///
     /// # Errors
     /// 405.
@@ -195,7 +195,7 @@ impl Target {
     }
 }
 
-/// Why a path and a method make no target. The client's fault.
+/// Why a path and a method are not a target. The client's fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RouteError {
     /// A name or namespace that no object can have: 400.
@@ -204,16 +204,16 @@ pub enum RouteError {
         what: &'static str,
         /// The name.
         name: String,
-        /// What is wrong with it.
+        /// The error in it.
         why: &'static str,
     },
-    /// The target does not take the method: 405.
+    /// The target does not support the method: 405.
     Method {
-        /// Those that it takes, for `Allow`.
+        /// The supported methods, for `Allow`.
         allow: &'static str,
-        /// The resource that the path names: only who knows that it is there may speak of methods.
+        /// The resource that the path names: 405 is answered only if it exists.
         of: Option<ResourcePath>,
-        /// Whether the path is that of a collection without a namespace: if its objects live in namespaces, all of them
+        /// Whether the path is that of a collection without a namespace: if its objects have namespaces, all of them
         /// together can only be read.
         everywhere: bool,
     },
@@ -250,10 +250,10 @@ impl fmt::Display for RouteError {
 
 impl std::error::Error for RouteError {}
 
-/// What `method` on `path` (decoded segments) asks for.
+/// What `method` on `path` (decoded segments) requests.
 ///
 /// # Errors
-/// 400 for a name that cannot be one, 405 for a method that the target does not take. A path that means nothing is no
+/// 400 for a name that no object can have, 405 for a method that the target does not support. An unknown path is not an
 /// error but [`Target::Unknown`].
 pub fn route(method: Method, path: &[String]) -> Result<Target, RouteError> {
     target_of(path)?.taking(method)
@@ -262,7 +262,7 @@ pub fn route(method: Method, path: &[String]) -> Result<Target, RouteError> {
 /// What a path names, whatever the method.
 ///
 /// # Errors
-/// 400 for a name that cannot be one.
+/// 400 for a name that no object can have.
 pub fn target_of(path: &[String]) -> Result<Target, RouteError> {
     let segments: Vec<&str> = path.iter().map(String::as_str).collect();
     target(&segments)
@@ -294,7 +294,7 @@ fn health(check: Check, sub: &[&str]) -> Target {
     Target::Health { check, sub: (!sub.is_empty()).then(|| sub.join("/")) }
 }
 
-/// What stands behind the version.
+/// The segments after the version.
 fn versioned(group: &str, version: &str, rest: &[&str]) -> Result<Target, RouteError> {
     if version.is_empty() {
         return Ok(Target::Unknown);
@@ -341,9 +341,9 @@ struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// `None` when the segments have none of the shapes.
+    /// `None` when the segments have none of the forms.
     ///
-    /// A namespace is itself an object: `namespaces/NS` is one, and so are its parts `status` and `finalize`.
+    /// A namespace is itself an object: `namespaces/NS` is one, and so are its subresources `status` and `finalize`.
     fn find(segments: &[&'a str]) -> Result<Option<Self>, RouteError> {
         let (namespace, segments) = match segments {
             ["namespaces", _] | ["namespaces", _, "status" | "finalize"] => (None, segments),
@@ -364,7 +364,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// Apimachinery `pkg/api/validation/path`: what may stand as one segment of a path; and the limit of all names.
+/// Apimachinery `pkg/api/validation/path`: what may be one segment of a path; and the limit of all names.
 fn checked(what: &'static str, name: &str) -> Result<String, RouteError> {
     let why = match name {
         "" => "may not be empty",

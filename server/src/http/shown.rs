@@ -1,7 +1,7 @@
-//! What a client sent, as answers and log lines repeat it: its beginning.
+//! How much of a client's value responses and log lines repeat: its beginning.
 //!
-//! Owns how much of a value is repeated. Kubernetes repeats it whole, many times over; here a name of 3 MiB would make an
-//! answer of a hundred, on a core that others wait for. How long a whole `Status` gets is the module `status`'s.
+//! Owns that bound. Kubernetes repeats values completely, several times; a name of 3 MiB would make a response of more
+//! than 100 MB, on a core that others share. The bound of a whole `Status` is in the module `status`.
 
 use std::io;
 
@@ -9,14 +9,14 @@ use serde::Serialize;
 
 use super::go_quote;
 
-/// A value that stands in a message without quotes; with them it is [`go_quote`]'s, which cuts alike.
+/// A value in a message without quotes; with quotes, [`go_quote`] cuts it in the same way.
 pub(crate) use revcast_engine::shown::shown;
 pub(super) use revcast_engine::shown::{MORE, VALUE_CHARS_MAX};
 
-/// Values of a list that an answer repeats.
+/// Values of a list that a response repeats.
 const LIST_MAX: usize = 16;
 
-/// Values in quotes, with commas between them: the first of them.
+/// The first values, in quotes, separated by commas.
 pub(crate) fn shown_list<'a>(values: impl IntoIterator<Item = &'a str>) -> String {
     let mut values = values.into_iter();
     let mut list: Vec<String> = values.by_ref().take(LIST_MAX).map(go_quote).collect();
@@ -26,16 +26,16 @@ pub(crate) fn shown_list<'a>(values: impl IntoIterator<Item = &'a str>) -> Strin
     list.join(", ")
 }
 
-/// A value as JSON, of which no more is written than is shown.
+/// The beginning of a value as JSON; not more is serialized than is shown.
 pub(crate) fn shown_json<T: Serialize + ?Sized>(value: &T) -> String {
     let mut room = Room(Vec::new());
-    // It fails where the room ends, which is what it is for: what was written until then is shown.
+    // It fails at the end of the room, as intended: what was written until then is shown.
     let _ = serde_json::to_writer(&mut room, value);
     let text = String::from_utf8_lossy(&room.0);
     shown(&text).into_owned()
 }
 
-/// Takes what is shown, and a little more: so it is seen that there is more.
+/// Takes what is shown, and a little more, so that it is known whether there is more.
 struct Room(Vec<u8>);
 
 impl io::Write for Room {

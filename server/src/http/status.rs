@@ -1,10 +1,10 @@
-//! `Status` objects: what a client is told when its answer is not an object or a list.
+//! `Status` objects: the response when it is not an object or a list.
 //!
-//! Owns the exact bytes (member order, wording, escapes) as a kube-apiserver 1.36 was recorded to send them; sources
-//! are named as "apimachinery" (`pkg/api/errors/errors.go`) or "apiserver" where no recording has the case. It never
-//! decides which error a request deserves, and it never writes a head: [`Status::code`] and
-//! [`Status::retry_after_seconds`] say what belongs there. Whatever it is made of, it has at most [`STATUS_BYTES_MAX`]
-//! bytes: the module `bounds` cuts what a client sent, where Kubernetes repeats it whole.
+//! Owns the exact bytes (member order, texts, escapes) as recorded from kube-apiserver 1.36; sources are named as
+//! "apimachinery" (`pkg/api/errors/errors.go`) or "apiserver" where no recording has the case. It never decides which
+//! error a request gets, and it never writes a head: [`Status::code`] and [`Status::retry_after_seconds`] have the
+//! values for it. It always has at most [`STATUS_BYTES_MAX`] bytes: the module `bounds` cuts client texts that
+//! Kubernetes repeats completely.
 
 mod bounds;
 mod encode;
@@ -20,7 +20,7 @@ pub use bounds::STATUS_BYTES_MAX;
 use super::shown::shown_list;
 use super::text::go_quote;
 
-/// How JSON is laid out.
+/// The layout of JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
     /// One line and a line feed.
@@ -48,12 +48,12 @@ impl GroupResource<'_> {
     }
 }
 
-/// One cause of a `Status` (`metav1.StatusCause`); an empty part is left out.
+/// One cause of a `Status` (`metav1.StatusCause`); an empty member is left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cause {
     /// `FieldValueForbidden`, `ResourceVersionTooLarge`, ...
     pub reason: String,
-    /// What is wrong, without the field's name.
+    /// The error, without the field's name.
     pub message: String,
     /// The path of the field: `metadata.name`.
     pub field: String,
@@ -66,13 +66,13 @@ impl Cause {
         Self::of("FieldValueForbidden", format!("Forbidden: {why}"), field)
     }
 
-    /// `field.NotSupported`: the value is none of `supported`.
+    /// `field.NotSupported`: the value is not among `supported`.
     #[must_use]
     pub fn not_supported(field: &str, value: &str, supported: &[&str]) -> Self {
         Self::unsupported(field, &go_quote(value), supported)
     }
 
-    /// The same of a parameter with several values, which Go prints as the slice that they are to it.
+    /// The same for a parameter with several values, which Go prints as a slice.
     #[must_use]
     pub fn none_supported(field: &str, values: &[&str], supported: &[&str]) -> Self {
         let values = shown_list(values.iter().copied());
@@ -109,7 +109,7 @@ impl Cause {
         Self { reason: reason.to_owned(), message, field: field.to_owned() }
     }
 
-    /// A line for each cause; what two causes say alike stands there once.
+    /// A line for each cause; equal lines only once.
     fn lines(causes: &[Self]) -> Vec<String> {
         let mut said = HashSet::with_capacity(causes.len());
         causes
@@ -120,7 +120,7 @@ impl Cause {
     }
 }
 
-/// `metav1.StatusDetails`; an empty part is left out.
+/// `metav1.StatusDetails`; an empty member is left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Details {
     name: String,
@@ -152,7 +152,7 @@ pub struct Status {
     message: String,
     reason: &'static str,
     details: Option<Box<Details>>,
-    /// The HTTP status code; of a success it is not in the JSON.
+    /// The HTTP status code; a success does not have it in the JSON.
     code: u16,
     layout_forced: Option<Layout>,
 }
@@ -179,14 +179,14 @@ impl Status {
         self.with_details(Details::about(resource, name))
     }
 
-    /// 200 for a DELETE that leaves nothing behind (apiserver `handlers/delete.go`).
+    /// 200 for a DELETE that removed the object (apiserver `handlers/delete.go`).
     #[must_use]
     pub fn deleted(resource: GroupResource<'_>, name: &str, uid: &str) -> Self {
         let details = Details { uid: uid.to_owned(), ..Details::about(resource, name) };
         Self { success: true, ..Self::failure(200, "", String::new()).with_details(details) }
     }
 
-    /// 200 with nothing to say.
+    /// 200 without details.
     #[must_use]
     pub fn success() -> Self {
         Self { success: true, ..Self::failure(200, "", String::new()) }
@@ -206,7 +206,7 @@ impl Status {
         Self::failure(404, "NotFound", message).with_details(Details::default())
     }
 
-    /// 409: a POST of a name that is taken (apimachinery `NewAlreadyExists`).
+    /// 409: a POST of an existing name (apimachinery `NewAlreadyExists`).
     #[must_use]
     pub fn already_exists(resource: GroupResource<'_>, name: &str) -> Self {
         let message = format!("{} {} already exists", resource.qualified(), go_quote(name));
@@ -221,7 +221,7 @@ impl Status {
         Self::conflict_because(resource, name, why)
     }
 
-    /// 409 for another reason: a precondition that does not hold.
+    /// 409 for another reason: a precondition that is not met.
     #[must_use]
     pub fn conflict_because(resource: GroupResource<'_>, name: &str, why: &str) -> Self {
         let message =
@@ -229,7 +229,8 @@ impl Status {
         Self::failure(409, "Conflict", message).about(resource, name)
     }
 
-    /// 409: others own what an apply would change (apimachinery `NewApplyConflict`), a cause for each field.
+    /// 409: an apply would change fields of other owners (apimachinery `NewApplyConflict`), with a cause for each
+    /// field.
     #[must_use]
     pub fn apply_conflict(message: String, causes: Vec<Cause>) -> Self {
         Self::failure(409, "Conflict", message).with_details(Details { causes, ..Details::default() })
@@ -272,7 +273,7 @@ impl Status {
         Self::failure(405, "MethodNotAllowed", message).with_details(Details::default())
     }
 
-    /// 406, always pretty (recording 12). `representations` are the media types that can be had.
+    /// 406, always pretty (recording 12). `representations` are the available media types.
     #[must_use]
     pub fn not_acceptable(representations: &[&str]) -> Self {
         let list = representations.join(", ");
@@ -281,7 +282,7 @@ impl Status {
         Self { layout_forced: Some(Layout::Pretty), ..status }
     }
 
-    /// 406 when the media type is right, but not what is wanted of it (apiserver `negotiation/errors.go`; recording 17).
+    /// 406 when the media type is available, but not its parameters (apiserver `negotiation/errors.go`; recording 17).
     #[must_use]
     pub fn not_accepted(accepted: &[&str]) -> Self {
         let list = accepted.join(", ");
@@ -345,7 +346,7 @@ impl Status {
         Self::failure(503, "ServiceUnavailable", message).with_details(details)
     }
 
-    /// 507 (RFC 4918, section 11.5): the store has no room. Kubernetes has no reason of its own for it.
+    /// 507 (RFC 4918, section 11.5): the store has no room. Kubernetes has no reason for it.
     #[must_use]
     pub fn insufficient_storage(message: String) -> Self {
         Self::failure(507, "InsufficientStorage", message)
@@ -365,7 +366,7 @@ impl Status {
         Self::failure(500, "StorageReadError", message)
     }
 
-    /// Any code, without reason: 500 of an error that has no type (recording 08), 414, 431, 505, ...
+    /// Any code, without a reason: 500 of an untyped error (recording 08), 414, 431, 505, ...
     #[must_use]
     pub fn other(code: u16, message: String) -> Self {
         Self::failure(code, "", message)
@@ -379,20 +380,20 @@ impl Status {
         Self::failure(410, "Expired", message)
     }
 
-    /// 410 in a watch stream of a source that does not say what is the oldest (recording 06).
+    /// 410 in a watch stream of a source whose oldest revision is unknown (recording 06).
     #[must_use]
     pub fn watch_compacted() -> Self {
         let message = "The resourceVersion for the provided watch is too old.".to_owned();
         Self::failure(410, "Expired", message)
     }
 
-    /// 410: a list at an exact revision that is gone (recording 06).
+    /// 410: a list at an exact revision that is compacted (recording 06).
     #[must_use]
     pub fn list_expired() -> Self {
         Self::failure(410, "Expired", "The resourceVersion for the provided list is too old.".to_owned())
     }
 
-    /// 410: the revision of a continue token is gone (recording 06). `token` continues at the newest revision.
+    /// 410: the revision of a continue token is compacted (recording 06). `token` continues at the newest revision.
     #[must_use]
     pub fn continue_expired(token: String) -> Self {
         let message = "The provided continue parameter is too old to display a consistent list result. You can start \
@@ -410,7 +411,7 @@ impl Status {
         Self::failure(504, "Timeout", format!("Timeout: {why}")).with_details(details)
     }
 
-    /// 504: `asked` was not reached in time (recordings 06, 07). `retry_after_seconds` when waiting was tried.
+    /// 504: `asked` was not reached in time (recordings 06, 07). `retry_after_seconds` if it was waited for.
     #[must_use]
     pub fn version_too_large(asked: Revision, current: Revision, retry_after_seconds: Option<u32>) -> Self {
         let message = format!("Timeout: Too large resource version: {asked}, current: {current}");
@@ -439,7 +440,7 @@ impl Status {
         self.details.as_ref().map(|details| details.retry_after_seconds).filter(|seconds| *seconds > 0)
     }
 
-    /// For the log: what went wrong.
+    /// For the log: the error.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message

@@ -1,4 +1,4 @@
-//! Text as Go writes and reads it: the clients compare our messages with those of a server written in Go.
+//! Text as Go writes and reads it: clients compare our messages with those of a server written in Go.
 //!
 //! Owns quoting, JSON strings, integers and percent-encoding. Knows nothing of requests.
 
@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use super::shown::{MORE, VALUE_CHARS_MAX};
 
-/// What was wrong with a number (Go's `strconv.NumError`).
+/// The error in a number (Go's `strconv.NumError`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NumberError {
     /// Not digits.
@@ -43,8 +43,8 @@ pub(super) fn parse_int(text: &str) -> Result<i64, NumberError> {
     text.parse().map_err(|_| NumberError::Range)
 }
 
-/// `strconv.Quote`: double quotes, with control characters and all white space but the space escaped. Of a value that is too
-/// long to repeat the beginning, and `...` behind the quotes.
+/// `strconv.Quote`: double quotes, with control characters and all white space except the space escaped. Of a value
+/// that is too long to repeat: its beginning, and `...` after the quotes.
 pub(crate) fn go_quote(text: &str) -> String {
     let mut chars = text.chars();
     let mut out = String::with_capacity(text.len().min(VALUE_CHARS_MAX) + 2);
@@ -76,7 +76,7 @@ pub(crate) fn go_quote(text: &str) -> String {
 
 /// A JSON string as Go's `encoding/json` writes it: `<`, `>`, `&`, U+2028 and U+2029 are escaped too.
 ///
-/// Every control character is escaped, so no line break of a client's text reaches the wire as one.
+/// Every control character is escaped, so no line break of a client's text is sent as one.
 pub(super) fn push_json_string(out: &mut String, text: &str) {
     out.push('"');
     for c in text.chars() {
@@ -102,7 +102,7 @@ pub(super) fn push_formatted(out: &mut String, args: std::fmt::Arguments<'_>) {
     out.write_fmt(args).expect("a String takes all that is written to it");
 }
 
-/// Why percent-encoded text has no meaning here.
+/// Why percent-encoded text is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PercentError {
     /// `%` without two hex digits.
@@ -113,8 +113,8 @@ pub(super) enum PercentError {
     Control,
 }
 
-/// Appends one segment of a path so that [`percent_decode`] gives it back: all but what may stand in a segment as it is
-/// (`pchar`, RFC 3986, section 3.3) is escaped.
+/// Appends one segment of a path so that [`percent_decode`] returns it: everything is escaped except `pchar` (RFC 3986,
+/// section 3.3).
 pub(crate) fn push_segment(out: &mut String, segment: &str) {
     for byte in segment.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@".contains(&byte) {
@@ -127,8 +127,8 @@ pub(crate) fn push_segment(out: &mut String, segment: &str) {
 
 /// Percent-decoding (RFC 3986, section 2.1). `plus_is_space` for query strings (`+` is a space there).
 ///
-/// Refuses what cannot be a part of any name or value: bad escapes, invalid UTF-8 and control characters. In a query
-/// line feeds and tabs may stand: a selector takes them for spaces.
+/// Refuses what cannot be part of a name or value: bad escapes, invalid UTF-8 and control characters. In a query line
+/// feeds and tabs are allowed: a selector reads them as spaces.
 pub(super) fn percent_decode(text: &str, plus_is_space: bool) -> Result<String, PercentError> {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
@@ -166,7 +166,7 @@ pub(super) const fn hex_digit(byte: u8) -> Option<u8> {
     }
 }
 
-/// Whether a byte may stand in a token (RFC 9110, section 5.6.2): methods, header names, media types.
+/// Whether a byte is allowed in a token (RFC 9110, section 5.6.2): methods, header names, media types.
 pub(super) const fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
         || matches!(
@@ -188,7 +188,7 @@ pub(super) const fn is_token_byte(byte: u8) -> bool {
         )
 }
 
-/// Bytes that a generator makes from a seed: the never-panics tests replay from the seed they print.
+/// Bytes that a generator makes from a seed: the tests print the seed, which replays them.
 #[cfg(test)]
 pub(crate) mod noise {
     /// SplitMix64.
@@ -210,7 +210,7 @@ pub(crate) mod noise {
             usize::try_from(self.next() % bound as u64).expect("below a usize")
         }
 
-        /// `pieces` glued together at random, with random bytes strewn between.
+        /// `pieces` joined at random, with random bytes in between.
         pub(crate) fn text(&mut self, pieces: &[&[u8]], parts: usize) -> Vec<u8> {
             let mut out = Vec::new();
             for _ in 0..parts {

@@ -1,7 +1,7 @@
-//! The opening handshake of a WebSocket: from a request's headers to the 101, or to what is wrong with them.
+//! The opening handshake of a WebSocket: from a request's headers to the 101, or to an error.
 //!
-//! Owns section 4.2 of RFC 6455 and which subprotocols there are. No extension is ever agreed on, so nothing that a
-//! client sends can be compressed. Frames are not its business.
+//! Owns section 4.2 of RFC 6455 and which subprotocols exist. No extension is ever agreed on, so a client cannot send
+//! compressed data. It does not read frames.
 
 use std::fmt;
 
@@ -13,10 +13,10 @@ use sha1::{Digest as _, Sha1};
 use super::request::UpgradeHeaders;
 use super::status::Status;
 
-/// The one version of the protocol (RFC 6455, section 4.1).
+/// The supported version of the protocol (RFC 6455, section 4.1).
 pub const VERSION: &str = "13";
 
-/// What the accept key is made with (RFC 6455, section 1.3).
+/// The constant of the accept key (RFC 6455, section 1.3).
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 /// Bytes of a key, decoded.
 const KEY_BYTES: usize = 16;
@@ -28,7 +28,7 @@ const PROTOCOLS: [&str; 2] = ["base64.binary.k8s.io", "binary.k8s.io"];
 /// Subprotocols of one request that are read.
 const PROTOCOLS_MAX: usize = 32;
 
-/// Keys are read with whatever stands in the bits that do not count.
+/// Keys are read whatever the unused bits of the last digit are.
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
     &base64::alphabet::STANDARD,
     GeneralPurposeConfig::new()
@@ -36,7 +36,7 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
         .with_decode_padding_mode(DecodePaddingMode::RequireCanonical),
 );
 
-/// A handshake that is right.
+/// A valid handshake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Handshake {
     accept: String,
@@ -44,10 +44,10 @@ pub struct Handshake {
 }
 
 impl Handshake {
-    /// Judges the headers of a request that asks to become a WebSocket.
+    /// Validates the headers of a request that asks to become a WebSocket.
     ///
     /// # Errors
-    /// The first thing wrong: a 400.
+    /// The first error: a 400.
     pub fn new(headers: &UpgradeHeaders) -> Result<Self, HandshakeError> {
         if headers.version.as_deref() != Some(VERSION) {
             return Err(HandshakeError::Version);
@@ -65,7 +65,7 @@ impl Handshake {
         Ok(Self { accept: STANDARD.encode(digest), protocol })
     }
 
-    /// Appends the 101: as recorded (recording 16), with the subprotocol that was agreed on, if there is one.
+    /// Appends the 101 as recorded (recording 16), with the agreed subprotocol, if there is one.
     pub fn push_to(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(
             b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ",
@@ -79,10 +79,10 @@ impl Handshake {
     }
 }
 
-/// Why a request does not become a WebSocket. The client's fault, or that of a proxy before it.
+/// Why a request does not become a WebSocket. The client's fault, or that of a proxy in between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HandshakeError {
-    /// `Sec-WebSocket-Version` is not 13; the answer names the right one.
+    /// `Sec-WebSocket-Version` is not 13; the response names the supported one.
     Version,
     /// There is no `Sec-WebSocket-Key`.
     KeyMissing,
@@ -91,7 +91,7 @@ pub enum HandshakeError {
 }
 
 impl HandshakeError {
-    /// The response, with what to do.
+    /// The response, with the remedy.
     #[must_use]
     pub fn status(self) -> Status {
         Status::bad_request(self.to_string())

@@ -1,12 +1,12 @@
 //! JSON values as YAML, byte for byte as Kubernetes writes them.
 //!
-//! Owns the block style of `sigs.k8s.io/yaml` (which is go-yaml v2 over libyaml's emitter): keys in natural order,
-//! sequences not indented under their key, lines folded at the first space behind column 80, literal blocks for text of
-//! several lines, double quotes around text that would be read as something else (recording 17). It never reads YAML,
-//! and it writes no tags, anchors, comments or document marks.
+//! Owns the block style of `sigs.k8s.io/yaml` (go-yaml v2 over libyaml's emitter): keys in natural order, sequences not
+//! indented under their key, lines folded at the first space after column 80, literal blocks for text of several lines,
+//! double quotes around text that would be read as something else (recording 17). It never reads YAML, and it writes no
+//! tags, anchors, comments or document marks.
 //!
-//! A mapping of the top level is its members one below the other, and a sequence its items: documents that are written
-//! one behind the other are one document, which is how long lists are written in pieces.
+//! A mapping at the top level is written as its members one below the other, and a sequence as its items: documents
+//! that are written one after another are one document, which is how long lists are written in pieces.
 
 mod order;
 mod scalar;
@@ -18,11 +18,11 @@ use serde_json::{Map, Value};
 use super::indent::bytes_max;
 use scalar::{Look, reads_as_text};
 
-/// Lines are folded at a space behind this column.
+/// Lines are folded at a space after this column.
 const WIDTH: usize = 80;
-/// A level's indent.
+/// The indent of a level.
 const STEP: usize = 2;
-/// The longest key, in bytes, that stands in front of its colon; a longer one gets a `?`.
+/// The longest key, in bytes, that is written before its colon; a longer one gets a `?`.
 const SIMPLE_KEY_BYTES_MAX: usize = 128;
 
 /// Appends a whole document, with the line feed at its end.
@@ -30,8 +30,8 @@ pub fn push(out: &mut Vec<u8>, value: &Value) {
     write(out, value, usize::MAX);
 }
 
-/// JSON text as YAML. What is no JSON that can be held (it is nested too deeply, or has a number that no computer has), or
-/// would be nothing but indent, stays as it is, with a line feed: JSON is YAML too.
+/// JSON text as YAML. JSON that cannot be represented (nested too deeply, or a number out of range), or that would be
+/// mostly indent, stays as it is, with a line feed: JSON is YAML too.
 #[must_use]
 pub fn from_json(json: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(json.len() + json.len() / 4);
@@ -39,13 +39,14 @@ pub fn from_json(json: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Appends one item of a sequence of the document's level, given as JSON text; see [`from_json`].
+/// Appends one item of a top-level sequence, given as JSON text; see [`from_json`].
 pub fn push_item(out: &mut Vec<u8>, json: &[u8]) {
     let value = serde_json::from_slice(json).ok();
     push_or_keep(out, value.map(|value| Value::Array(vec![value])), b"- ", json);
 }
 
-/// Appends a document that `json` says in other words; without any, or when they get too long, `json` itself behind `mark`.
+/// Appends `value`, the parsed `json`, as a document; without a value, or when it gets too long, `json` itself after
+/// `mark`.
 fn push_or_keep(out: &mut Vec<u8>, value: Option<Value>, mark: &[u8], json: &[u8]) {
     let start = out.len();
     if value.is_some_and(|value| write(out, &value, start.saturating_add(bytes_max(json.len())))) {
@@ -58,8 +59,8 @@ fn push_or_keep(out: &mut Vec<u8>, value: Option<Value>, mark: &[u8], json: &[u8
     out.push(b'\n');
 }
 
-/// Appends a whole document; false when `out` got as long as `end` before the document was over: what there is of it is nothing
-/// whole.
+/// Appends a whole document; false when `out` reached `end` before the document was complete: then what was written is
+/// incomplete.
 fn write(out: &mut Vec<u8>, value: &Value, end: usize) -> bool {
     let mut writer = Writer { out, end, column: 0, white: true, indention: true };
     writer.node(value, None, false);
@@ -78,21 +79,21 @@ enum Style {
     Literal,
 }
 
-/// Where the pen stands.
+/// The state of the output.
 struct Writer<'a> {
     out: &'a mut Vec<u8>,
-    /// Nothing is written behind this many bytes.
+    /// Nothing is written beyond this many bytes.
     end: usize,
     /// In characters, from 0.
     column: usize,
-    /// Whether what was written last counts as white space: no other is needed.
+    /// Whether the last output counts as white space: no other is needed.
     white: bool,
-    /// Whether this line has nothing but indent, and the marks of items and keys, yet.
+    /// Whether this line has nothing yet except indent and the marks of items and keys.
     indention: bool,
 }
 
 impl Writer<'_> {
-    /// One value inside of a collection whose members stand at `indent`; `None`: the document itself.
+    /// One value inside a collection whose members are at `indent`; `None`: the document itself.
     fn node(&mut self, value: &Value, indent: Option<usize>, in_mapping: bool) {
         if self.is_full() {
             return;
@@ -146,7 +147,7 @@ impl Writer<'_> {
         }
     }
 
-    /// A text; `simple_key`: it must stay on its line.
+    /// A text; `simple_key`: it must stay on one line.
     fn text(&mut self, text: &str, indent: Option<usize>, simple_key: bool) {
         let look = Look::at(text);
         let mut style = if text.contains('\n') {
@@ -295,7 +296,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Goes to `indent`, on a new line unless this one has room for it.
+    /// Moves to `indent`, on a new line unless this one has room for it.
     fn line(&mut self, indent: usize) {
         if self.is_full() {
             return;
@@ -310,7 +311,7 @@ impl Writer<'_> {
         self.indention = true;
     }
 
-    /// A mark; `indents` when what follows may stand on its line as if it began there.
+    /// A mark; `indents` when the following value may be on its line as if it began there.
     fn indicator(&mut self, mark: &str, needs_white: bool, indents: bool) {
         if needs_white && !self.white {
             self.put(' ');
@@ -347,7 +348,7 @@ impl Writer<'_> {
         self.column = 0;
     }
 
-    /// Whether what is written is thrown away: once full it stays full.
+    /// Whether output is discarded: once full it stays full.
     const fn is_full(&self) -> bool {
         self.out.len() >= self.end
     }

@@ -1,8 +1,8 @@
-//! The terms of now, and the thread that looks for newer ones.
+//! The current TLS terms, and the thread that looks for newer ones.
 //!
-//! Owns one thread, which sleeps but for a look every few seconds, and takes what two looks found the same: a chain or a
-//! bundle of authorities that is written in pieces is right at each end of a certificate, and would be served short. What is
-//! there at the start is taken as it is, since nothing can be served before it.
+//! Owns one thread, which looks at the files every few seconds, and takes content that two looks found the same: a
+//! chain or a bundle of authorities that is written in pieces is valid after each certificate, and would be served
+//! incomplete. The content at the start is taken as it is, since nothing can be served before.
 
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,8 +13,8 @@ use super::files::{Contents, Fault, Files};
 use super::terms::Terms;
 use crate::looks::{LOOK, Looks, Mark};
 
-/// What connections begin with now. Those that are there keep the server's certificate that they began with; theirs is verified
-/// again when the authorities change.
+/// The terms of new connections. Existing connections keep the server's certificate that they began with; their own is
+/// verified again when the authorities change.
 #[derive(Debug)]
 pub struct Current {
     files: Files,
@@ -25,22 +25,22 @@ pub struct Current {
 #[derive(Debug)]
 struct Seen {
     looks: Looks,
-    /// What the terms are made of.
+    /// What the terms were made from.
     served: Mark,
-    /// What of that clients' certificates are verified by.
+    /// The part of that by which clients' certificates are verified.
     authorities: Mark,
-    /// What is wrong with what was taken since, as it was said.
+    /// The error in the content that was taken since, as it was reported.
     fault: Option<Fault>,
 }
 
-/// What became of a look.
+/// The result of a look.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Look {
-    /// As before.
+    /// Unchanged.
     Same,
-    /// New connections begin with what is there now.
+    /// New connections use newer terms.
     Newer,
-    /// What is there cannot be used; that was not known yet.
+    /// The content cannot be used, which was not reported yet.
     Unusable(Fault),
 }
 
@@ -48,7 +48,7 @@ impl Current {
     /// Reads the files.
     ///
     /// # Errors
-    /// What is wrong with which of them.
+    /// The error, and in which file.
     pub fn open(files: Files) -> Result<Arc<Self>, Fault> {
         let contents = Contents::read(&files)?;
         let terms = ArcSwap::from_pointee(Terms::new(&contents, 0)?);
@@ -58,19 +58,20 @@ impl Current {
         Ok(Arc::new(Self { files, terms, seen }))
     }
 
-    /// What a connection that begins now is offered.
+    /// The terms for a connection that begins now.
     #[must_use]
     pub fn terms(&self) -> Arc<Terms> {
         self.terms.load_full()
     }
 
-    /// The number of the authorities of now: see [`Terms::authorities`].
+    /// The number of the current authorities: see [`Terms::authorities`].
     #[must_use]
     pub fn authorities(&self) -> u64 {
         self.terms.load().authorities()
     }
 
-    /// Looks at the files. `told`: somebody asked for it, so what is there is taken at once, and a fault is said again.
+    /// Looks at the files. `told`: an operator asked for it, so the content is taken at once, and an error is reported
+    /// again.
     pub(super) fn look(&self, told: bool) -> Look {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let read = Contents::read(&self.files);
@@ -117,16 +118,16 @@ impl Current {
     }
 }
 
-/// Tells the thread that looks to look at once.
+/// Makes the thread look at once.
 #[derive(Clone, Debug)]
 pub struct Reloader(SyncSender<()>);
 
 impl Reloader {
-    /// Starts the thread. It ends when nobody holds a reloader any more. `changed` is called after the authorities changed that
-    /// clients' certificates are verified by.
+    /// Starts the thread. It ends when the last reloader is dropped. `changed` is called after a change of the authorities
+    /// by which clients' certificates are verified.
     ///
     /// # Errors
-    /// The system gives no thread.
+    /// The system cannot start a thread.
     pub fn start(current: Arc<Current>, changed: impl Fn() + Send + 'static) -> std::io::Result<Self> {
         let (sender, receiver) = sync_channel(1);
         std::thread::Builder::new().name("certificates".into()).spawn(move || {
@@ -145,10 +146,10 @@ impl Reloader {
         Ok(Self(sender))
     }
 
-    /// Looks now, and says what it found.
+    /// Looks now, and reports the result.
     pub fn reload(&self) {
         match self.0.try_send(()) {
-            // One look is to come already.
+            // A look is pending already.
             Ok(()) | Err(TrySendError::Full(())) => {}
             Err(TrySendError::Disconnected(())) => {
                 crate::log::error("TLS: nobody looks for newer certificates any more");

@@ -1,4 +1,4 @@
-//! Certificates and keys in PEM files (RFC 7468), and what may be wrong with them.
+//! Certificates and keys in PEM files (RFC 7468), and their errors.
 
 use std::fmt;
 use std::fs::File;
@@ -9,17 +9,17 @@ use crate::looks::Mark;
 use rustls::pki_types::pem::{Error as PemError, PemObject as _};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-/// Chains and keys have some KiB, bundles of authorities some hundred; nobody means a file this long.
+/// Chains and keys have some KiB, bundles of authorities some hundred; a longer file is a mistake.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
-/// Where certificates are.
+/// Paths of certificates and keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Files {
-    /// The server's certificate first, then whoever vouches for it.
+    /// The server's certificate first, then its intermediate authorities.
     pub cert: PathBuf,
     /// Its private key, not encrypted.
     pub key: PathBuf,
-    /// Who vouches for clients; `None`: clients are not asked for certificates.
+    /// The authorities of clients; `None`: clients are not asked for certificates.
     pub client_ca: Option<PathBuf>,
 }
 
@@ -45,7 +45,7 @@ impl Which {
         }
     }
 
-    /// Where it is. For who has none, nowhere.
+    /// Its path, if it is configured.
     #[must_use]
     pub fn path(self, files: &Files) -> &Path {
         match self {
@@ -56,14 +56,14 @@ impl Which {
     }
 }
 
-/// What is wrong with a file, and the mend. Both without a full stop.
+/// The error in a file, and the remedy. Both without a full stop.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Fault {
-    /// Which file.
+    /// The file.
     pub which: Which,
-    /// What is wrong with it.
+    /// The error.
     pub problem: String,
-    /// What to do about it.
+    /// The remedy.
     pub mend: String,
 }
 
@@ -73,7 +73,7 @@ impl Fault {
     }
 }
 
-/// What the files hold at one moment.
+/// The content of the files at one moment.
 #[derive(Hash)]
 pub(super) struct Contents {
     cert: Vec<u8>,
@@ -81,7 +81,7 @@ pub(super) struct Contents {
     client_ca: Option<Vec<u8>>,
 }
 
-/// A key is nobody's to print.
+/// Keys are never printed.
 impl fmt::Debug for Contents {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Contents").finish_non_exhaustive()

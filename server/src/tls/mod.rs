@@ -1,7 +1,7 @@
-//! TLS as the operator wants it: a certificate from files, and a newer one when the files change.
+//! TLS as configured: a certificate from files, and a newer one when the files change.
 //!
-//! Owns what handshakes are made with, and the words for what is wrong with the files. It never touches a socket: a
-//! connection's own state is [`runtime`](crate::runtime)'s.
+//! Owns the terms of handshakes, and the error texts about files. It never touches a socket: the state of a connection
+//! belongs to [`runtime`](crate::runtime).
 
 mod current;
 mod files;
@@ -11,7 +11,7 @@ pub use current::{Current, Reloader};
 pub use files::{Fault, Files, Which};
 pub use terms::Terms;
 
-/// The one protocol that is spoken above (RFC 7301). Who offers others, and not this one, is refused.
+/// The only protocol above TLS (RFC 7301). A client that offers others, and not this one, is refused.
 pub const PROTOCOL: &[u8] = b"http/1.1";
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What a handshake is made with.
+//! The terms of a handshake.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use rustls::{Error, InconsistentKeys, RootCertStore, ServerConfig};
 use super::PROTOCOL;
 use super::files::{Contents, Fault, Which};
 
-/// A certificate with its key, and whom it asks for theirs.
+/// A certificate with its key, and the authorities of clients.
 pub struct Terms {
     config: Arc<ServerConfig>,
     verifier: Option<Arc<dyn ClientCertVerifier>>,
@@ -32,8 +32,9 @@ impl fmt::Debug for Terms {
 }
 
 impl Terms {
-    /// TLS 1.2 and 1.3 with ring's ciphers. A session is resumed by a ticket that the client keeps, encrypted with a key of
-    /// these terms alone: so nothing is held here for it, and whatever was agreed on other terms is forgotten.
+    /// TLS 1.2 and 1.3 with ring's ciphers. A session is resumed by a ticket that the client keeps, encrypted with a
+    /// key that belongs to these terms: so no state is held here for it, and sessions under other terms cannot be
+    /// resumed.
     pub(super) fn new(contents: &Contents, authorities: u64) -> Result<Self, Fault> {
         let provider = Arc::new(default_provider());
         let certified = certified(contents, &provider)?;
@@ -55,7 +56,7 @@ impl Terms {
         Ok(Self { config: Arc::new(config), verifier, leaf, authorities })
     }
 
-    /// Whether the certificate is one for a server of this name.
+    /// Whether the certificate is valid for this server name.
     #[must_use]
     pub fn is_for(&self, name: &str) -> bool {
         let leaf = self.leaf.as_ref().and_then(|leaf| ParsedCertificate::try_from(leaf).ok());
@@ -75,11 +76,11 @@ impl Terms {
         Arc::clone(&self.config)
     }
 
-    /// Whether a client's certificate holds now. A handshake asks that by itself, but one that resumes a session does not: the
-    /// certificate may have ended since.
+    /// Whether a client's certificate is valid now. A handshake checks that itself, but a resumption does not: the
+    /// certificate may have expired since.
     ///
     /// # Errors
-    /// It does not hold, or these terms ask for none.
+    /// It is not valid, or these terms ask for none.
     pub fn verify(&self, certificates: &[CertificateDer<'_>]) -> Result<(), Error> {
         let (leaf, others) = certificates.split_first().ok_or(Error::NoCertificatesPresented)?;
         let verifier = self.verifier.as_ref().ok_or(Error::NoCertificatesPresented)?;

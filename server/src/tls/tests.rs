@@ -1,4 +1,4 @@
-//! Certificates in files, right and wrong, and files that change.
+//! Certificates in files, valid and invalid, and files that change.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair}
 use super::current::Look;
 use super::*;
 
-/// A folder with certificates that goes when this does.
+/// A folder with certificates, removed when it is dropped.
 pub(crate) struct Folder(PathBuf);
 
 impl Drop for Folder {
@@ -17,7 +17,7 @@ impl Drop for Folder {
     }
 }
 
-/// Who signs.
+/// A certificate authority.
 pub(crate) type Authority = CertifiedIssuer<'static, KeyPair>;
 
 pub(crate) fn authority() -> Authority {
@@ -114,7 +114,7 @@ fn newer_files_are_taken_and_wrong_ones_are_said_once() {
     assert_eq!(current.look(false), Look::Same);
     assert_eq!(current.look(true), Look::Same, "also when somebody asks");
     assert!(std::sync::Arc::ptr_eq(&first, &current.terms()));
-    // Who renews writes one file after the other.
+    // A renewal writes one file after the other.
     let (cert, key) = pair(&authority);
     folder.write("cert.pem", &cert);
     assert_eq!(current.look(false), Look::Same, "the other may be on its way");
@@ -128,7 +128,7 @@ fn newer_files_are_taken_and_wrong_ones_are_said_once() {
     let second = current.terms();
     assert!(!std::sync::Arc::ptr_eq(&first, &second));
     assert_eq!(current.look(false), Look::Same);
-    // A file that is away for a moment, and comes back as it was: nobody hears of it, but where it was away for long.
+    // A file that is missing for a moment, and comes back unchanged: not reported, unless it was missing for long.
     fs::remove_file(&files.key).expect("it is there");
     assert_eq!(current.look(false), Look::Same);
     folder.write("key.pem", &key);
@@ -140,12 +140,12 @@ fn newer_files_are_taken_and_wrong_ones_are_said_once() {
     assert!(std::sync::Arc::ptr_eq(&second, &current.terms()));
     folder.write("key.pem", &key);
     assert_eq!([current.look(false), current.look(false)], [Look::Same, Look::Newer]);
-    // Who says that they are whole is believed.
+    // With an explicit reload the content is taken at once.
     folder.files(&authority);
     assert_eq!(current.look(true), Look::Newer);
 }
 
-/// A bundle is right at each end of a certificate: half of it must not be taken for all of it.
+/// A bundle is valid after each certificate: half of it must not be taken as the whole.
 #[test]
 fn half_a_bundle_is_never_taken() {
     let folder = Folder::new("tls-half");
@@ -154,7 +154,7 @@ fn half_a_bundle_is_never_taken() {
     folder.write("ca.pem", &format!("{}{}", first.pem(), second.pem()));
     let current = Current::open(files).expect("they fit");
     let whole = current.terms();
-    // It is written anew, in two pieces, and a look comes in between.
+    // It is rewritten in two pieces, with a look in between.
     folder.write("ca.pem", &second.pem());
     assert_eq!(current.look(false), Look::Same, "the rest may be on its way");
     folder.write("ca.pem", &format!("{}{}", second.pem(), first.pem()));

@@ -1,7 +1,7 @@
-//! A watch as one gzip stream (RFC 1952) in HTTP chunks, readable event by event.
+//! A watch as one gzip stream (RFC 1952) in HTTP chunks, decodable event by event.
 //!
-//! What is offered becomes deflate blocks that refer to nothing before them and end at a byte (RFC 1951, section 3.2.4:
-//! an empty stored block), so a decoder has every event whole as soon as its bytes are there, and the same blocks serve
+//! Each offer becomes deflate blocks that refer to nothing before them and end at a byte (RFC 1951, section 3.2.4: an
+//! empty stored block), so a decoder has every event complete as soon as its bytes are there, and the same blocks serve
 //! every stream. A stream itself is a checksum and a length.
 
 mod kept;
@@ -16,32 +16,32 @@ use kept::Kept;
 /// The head of the stream, as a chunk: deflate, no name, no time, fastest, any system (RFC 1952, section 2.3.1).
 pub const OPENING: &[u8] = b"a\r\n\x1f\x8b\x08\0\0\0\0\0\x04\xff\r\n";
 
-/// An empty stored block. It brings the stream to the end of a byte, and Go's reader hands out what it holds only at one.
+/// An empty stored block. It ends the stream at a byte boundary; Go's reader returns data only there.
 const SYNC_BLOCK: [u8; 5] = [0, 0, 0, 0xff, 0xff];
 
 /// The final block, empty: fixed codes and the end of the block.
 const FINAL_BLOCK: [u8; 2] = [3, 0];
 
-/// Kubernetes compresses replies so too.
+/// The level that Kubernetes uses for replies.
 const LEVEL: u32 = 1;
 
-/// Shorter payloads are stored: the compressor's start costs more than they are worth.
+/// Shorter payloads are stored: starting the compressor would cost more than it saves.
 const STORED_BYTES_MAX: usize = 256;
 
-/// What is at least as long may be a page that others get too.
+/// Offers of at least this length may be pages that other watches get too.
 const KEPT_BYTES_MIN: usize = 16 << 10;
 
-/// The least room that a compressor is given to write into.
+/// The least room that the compressor gets for its output.
 const ROOM: usize = 1 << 10;
 
-/// One stream: what of it was sent.
+/// One stream: checksum and length of what was sent.
 #[derive(Debug, Default)]
 pub struct Stream {
     sum: Crc,
 }
 
 impl Stream {
-    /// The wire form of these payloads, which go out next.
+    /// The wire form of these payloads, which are sent next.
     pub fn make<'a>(&mut self, compressor: &'a mut Compressor, payloads: &[u8]) -> &'a [u8] {
         if !compressor.made {
             compressor.make(payloads);
@@ -50,7 +50,7 @@ impl Stream {
         &compressor.wire
     }
 
-    /// Appends the end of the stream and of its chunks.
+    /// Appends the end of the stream and the last chunk.
     pub fn push_end(&self, out: &mut Vec<u8>) {
         let mut trailer = [0; 10];
         trailer[..2].copy_from_slice(&FINAL_BLOCK);
@@ -63,15 +63,15 @@ impl Stream {
 
 /// The compressor of a shard, and the blocks that it made last.
 pub struct Compressor {
-    /// Made when it is first needed: it holds some 300 KiB.
+    /// Allocated when first needed: it holds some 300 KiB.
     compress: Option<Box<Compress>>,
-    /// Whether the blocks are of what is offered now.
+    /// Whether the blocks are those of the current offer.
     made: bool,
-    /// The blocks, bare.
+    /// The blocks, without a chunk around them.
     blocks: Vec<u8>,
     /// The blocks in a chunk.
     wire: Vec<u8>,
-    /// Of what the blocks decode to.
+    /// The checksum of the decoded blocks.
     sum: Crc,
     kept: Kept,
 }
@@ -90,7 +90,7 @@ impl Default for Compressor {
 }
 
 impl Compressor {
-    /// What follows is about other payloads than before.
+    /// The next payloads are different ones.
     pub const fn begin(&mut self) {
         self.made = false;
     }
@@ -137,13 +137,13 @@ impl Compressor {
     }
 }
 
-/// Compresses all of `input` behind what `out` holds; with a flush, to the last byte.
+/// Compresses all of `input` and appends it to `out`; with a flush, to the last byte.
 fn compress_all(compress: &mut Compress, input: &[u8], out: &mut Vec<u8>, flush: FlushCompress) {
     let start = compress.total_in();
     loop {
         out.reserve(ROOM);
         let done = usize::try_from(compress.total_in() - start).unwrap_or(usize::MAX);
-        // Memory is all that it needs; the stream is never finished by it.
+        // It needs memory only; it never finishes the stream.
         let status = compress.compress_vec(&input[done.min(input.len())..], out, flush);
         let read = usize::try_from(compress.total_in() - start).unwrap_or(usize::MAX);
         let has_room = out.len() < out.capacity();
@@ -169,7 +169,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// What is in the chunks.
+    /// The content of the chunks.
     fn dechunked(mut wire: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
         while !wire.is_empty() {
@@ -187,7 +187,7 @@ pub(crate) mod tests {
         out
     }
 
-    /// What a whole stream in chunks says; the checksum and the length are right.
+    /// The content of a whole stream in chunks; checks the checksum and the length.
     pub(crate) fn unzipped(wire: &[u8]) -> Vec<u8> {
         let gzip = dechunked(wire);
         let mut out = Vec::new();
@@ -197,7 +197,7 @@ pub(crate) mod tests {
         out
     }
 
-    /// The stream of these offers, one after the other.
+    /// The stream of these offers, one after another.
     fn stream(compressor: &mut Compressor, offers: &[&[u8]]) -> Vec<u8> {
         let (mut wire, mut stream) = (OPENING.to_vec(), Stream::default());
         for offer in offers {
@@ -259,7 +259,7 @@ pub(crate) mod tests {
             wires.push(wire);
         }
         assert!(wires[0] == wires[2] && wires[0] != wires[1]);
-        // The compressor has seen two pages since its last start; the third came from what was kept.
+        // The compressor has seen two pages since its last start; the third came from the kept pages.
         let mut sum = Crc::new();
         sum.update(&page);
         let kept = compressor.kept.find(&page, sum.sum()).map(<[u8]>::len);
@@ -271,7 +271,7 @@ pub(crate) mod tests {
         assert_eq!(unzipped(&stream(&mut Compressor::default(), &[])), b"");
     }
 
-    /// What deflate cannot make smaller.
+    /// Data that deflate cannot compress.
     pub(crate) fn noise(len: usize) -> Vec<u8> {
         let mut x = 0x9e37_79b9_7f4a_7c15_u64;
         let mut next = || {

@@ -1,12 +1,12 @@
-//! Chunked transfer coding (RFC 9112, section 7.1): a chunk a message.
+//! Chunked transfer coding (RFC 9112, section 7.1): one chunk per message.
 
 use revcast_engine::framing::{Framing, HEAD_MAX, Head};
 
 /// The chunk that ends a body; the connection stays usable.
 pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
-/// A chunk of one space: it means nothing, since white space may stand between two JSON values (RFC 8259, section 2). It
-/// keeps a quiet stream alive, and finds out whether anybody is still there.
+/// A chunk of one space: it has no meaning, since white space is allowed between two JSON values (RFC 8259, section 2).
+/// It keeps a quiet stream open, and detects a peer that has vanished.
 pub const HEARTBEAT: &[u8] = b"1\r\n \r\n";
 
 const CRLF: &[u8] = b"\r\n";
@@ -14,7 +14,7 @@ const CRLF: &[u8] = b"\r\n";
 /// A chunk around each message.
 pub static CHUNKED: Framing = Framing { name: "chunked", head: chunk_head, tail: CRLF };
 
-/// The size line of a chunk: lower-case hex, CRLF. How many bytes at the end of the room.
+/// The size line of a chunk: lower-case hex, CRLF, at the end of the room. Returns its length.
 fn chunk_head(len: usize, room: &mut Head) -> usize {
     let mut at = HEAD_MAX - CRLF.len();
     room[at..].copy_from_slice(CRLF);
@@ -29,7 +29,7 @@ fn chunk_head(len: usize, room: &mut Head) -> usize {
     }
 }
 
-/// Appends `data` as one chunk; nothing when it is empty, for an empty chunk ends the body.
+/// Appends `data` as one chunk; nothing if it is empty, because an empty chunk ends the body.
 pub fn push_chunk(out: &mut Vec<u8>, data: &[u8]) {
     if !data.is_empty() {
         CHUNKED.push(out, data);

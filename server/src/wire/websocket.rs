@@ -1,8 +1,8 @@
 //! A watch as a WebSocket (RFC 6455): an event is one text message, with the line feed that ends it, as in
 //! kube-apiserver (recording 16).
 //!
-//! Owns the frames that are sent and what is answered to the client's; reading those is [`reader`]'s business. The
-//! server's frames are never masked and never in fragments.
+//! Owns the frames that are sent and the answers to the client's; [`reader`] reads those. The server's frames are never
+//! masked or fragmented.
 
 pub mod reader;
 
@@ -10,7 +10,7 @@ use revcast_engine::framing::{Framing, HEAD_MAX, Head};
 
 use reader::{Heard, PAYLOAD_OF_CONTROL_MAX, Reader};
 
-/// Pings of one reading that are each answered; of more the newest is (RFC 6455, section 5.5.3).
+/// How many pings of one read are each answered; of more only the newest is (RFC 6455, section 5.5.3).
 const PONGS_AT_ONCE: usize = 8;
 
 const TEXT: u8 = 0x81;
@@ -18,17 +18,17 @@ const CLOSE: u8 = 0x88;
 const PING: u8 = 0x89;
 const PONG: u8 = 0x8a;
 
-/// The stream came to its end (RFC 6455, section 7.4.1).
+/// Normal closure (RFC 6455, section 7.4.1).
 const NORMAL: u16 = 1000;
 
-/// A ping: it keeps a quiet stream alive.
+/// A ping: it keeps a quiet stream open.
 pub const HEARTBEAT: &[u8] = &[PING, 0];
 
 /// A text message around each message: the same for every client.
 pub static MESSAGES: Framing =
     Framing { name: "websocket", head: |len, room| frame_head(TEXT, len, room), tail: b"" };
 
-/// The head of a frame (RFC 6455, section 5.2). How many bytes at the end of the room.
+/// The head of a frame (RFC 6455, section 5.2), at the end of the room. Returns its length.
 fn frame_head(first: u8, len: usize, room: &mut Head) -> usize {
     let mut long = [0; 8];
     let (short, extended): (u8, &[u8]) = match (u8::try_from(len), u16::try_from(len)) {
@@ -56,7 +56,7 @@ fn push_frame(out: &mut Vec<u8>, first: u8, payload: &[u8]) {
     out.extend_from_slice(payload);
 }
 
-/// Appends the Close of a stream that came to its end.
+/// Appends the Close of a stream that ended normally.
 pub fn push_end(out: &mut Vec<u8>) {
     push_close(out, NORMAL, "");
 }
@@ -69,12 +69,12 @@ fn push_close(out: &mut Vec<u8>, code: u16, why: &str) {
     push_frame(out, CLOSE, &payload[..len]);
 }
 
-/// How a client goes on that was read.
+/// The state of a client after a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
-    /// It goes on.
+    /// It stays open.
     Open,
-    /// It said goodbye, or what no client may say: the answer to that is the last thing that is sent.
+    /// It sent a Close, or broke the protocol: the answer to that is the last thing that is sent.
     Over,
 }
 
@@ -87,8 +87,8 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Reads what the client sent, and appends the answers to `out`. While it is `busy`, with bytes to send that it does not
-    /// read, only the newest ping is kept: so it cannot make them grow.
+    /// Reads what the client sent, and appends the answers to `out`. While it is `busy`, with pending bytes that it
+    /// does not read, only the newest ping is kept, so that the answers cannot accumulate.
     pub fn read(&mut self, bytes: &[u8], busy: bool, out: &mut Vec<u8>) -> Reading {
         let owed = &mut self.owed;
         let mut pongs = 0;
@@ -107,7 +107,7 @@ impl Peer {
                 }
                 Reading::Open
             }
-            // Behind a Close nothing is owed (RFC 6455, section 5.5.2).
+            // After a Close no pong is owed (RFC 6455, section 5.5.2).
             Ok(Heard::Close(code)) => {
                 self.owed = None;
                 push_close(out, code.unwrap_or(NORMAL), "");
@@ -174,7 +174,7 @@ mod tests {
         assert_eq!(peer.read(&flood, false, &mut tail), Reading::Open);
         assert_eq!(tail.len(), (PONGS_AT_ONCE + 1) * 4);
         assert_eq!(tail[tail.len() - 2..], 999_u16.to_be_bytes(), "the newest is among them");
-        // While the client does not read nothing is added, and the newest is not forgotten.
+        // While the client does not read, nothing is appended, and the newest ping is not forgotten.
         let full = tail.len();
         for _ in 0..100 {
             assert_eq!(peer.read(&flood, true, &mut tail), Reading::Open);
@@ -201,7 +201,7 @@ mod tests {
             assert_eq!((close[0], &close[2..4]), (CLOSE, &code.to_be_bytes()[..]), "{bytes:?}");
             assert_eq!(usize::from(close[1]), close.len() - 2);
         }
-        // No pong behind it, however many were asked for before.
+        // No pong after it, however many pings came before.
         let (mut peer, mut tail) = (Peer::default(), Vec::new());
         let many = [masked(PING, b"?").repeat(20), masked(CLOSE, b"")].concat();
         assert_eq!(peer.read(&many, false, &mut tail), Reading::Over);

@@ -1,12 +1,12 @@
-//! Bodies: read at once and in pieces, and against a slow reading of chunks.
+//! Bodies: read at once and in pieces, and compared with a slow reader of chunks.
 
 use revcast::http::body::{BodyDecoder, BodyError, CHUNK_EXTENSION_BYTES_MAX, Fed, TRAILER_BYTES_MAX};
 use revcast::http::request::BodyFraming;
 
-/// Small, so that the limit is met.
+/// Small, so that the limit is reached.
 const LIMIT: usize = 300;
 
-/// The first byte says how the rest comes: its framing, and in pieces of which size.
+/// The first byte tells how the rest is sent: its framing, and the size of pieces.
 pub(crate) fn run(data: &[u8]) {
     let Some((first, data)) = data.split_first() else { return };
     let framing = if first & 0x80 == 0 {
@@ -23,7 +23,7 @@ pub(crate) fn run(data: &[u8]) {
     }
 }
 
-/// What a body is: whole, with how many bytes it took; not whole yet; or wrong.
+/// The result of a body: complete, with how many bytes it took; incomplete; or wrong.
 type Verdict = Result<Option<(Vec<u8>, usize)>, ()>;
 
 fn read(framing: BodyFraming, data: &[u8], size: usize) -> Verdict {
@@ -50,7 +50,7 @@ fn slow_length(length: usize, data: &[u8]) -> Verdict {
     Ok(data.get(..length).map(|body| (body.to_vec(), length)))
 }
 
-/// RFC 9112, section 7.1, read byte by byte. `None` anywhere: the bytes end here.
+/// RFC 9112, section 7.1, read byte by byte. `None` at any point: the bytes end here.
 fn slow_chunks(data: &[u8]) -> Verdict {
     let mut at = 0;
     let mut body = Vec::new();

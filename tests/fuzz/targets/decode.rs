@@ -1,4 +1,4 @@
-//! Stored values: what simd-json and our scanner make of them, against serde_json and a plain edit of its tree.
+//! Stored values: the result of simd-json and our scanner, compared with serde_json and a plain edit of its tree.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -33,7 +33,7 @@ pub(crate) fn run(data: &[u8]) {
         String::from_utf8_lossy(data)
     );
     assert!(is_json(served.json()), "it is served as {}", String::from_utf8_lossy(served.json()));
-    // Beyond what both call JSON: numbers that no float holds, and depth.
+    // Cases that the two treat differently: numbers outside the range of floats, and depth.
     let Ok(Once(expected)) = serde_json::from_slice(data) else { return };
     let object = expected.as_object().filter(|object| object.get("metadata").is_some_and(Value::is_object));
     let is_ours = |object: &serde_json::Map<String, Value>| {
@@ -43,7 +43,7 @@ pub(crate) fn run(data: &[u8]) {
     };
     let is_served = object.is_some_and(is_ours);
     if served.unreadable().is_some() {
-        // Escaped names are not compared, and an integer past 64 bits is none to simd-json.
+        // Escaped names are not compared, and simd-json takes no integer beyond 64 bits.
         let may_be = data.contains(&b'\\')
             || data.split(|byte| !byte.is_ascii_digit()).any(|digits| digits.len() > 18);
         assert!(!is_served || may_be, "refused: {}", String::from_utf8_lossy(data));
@@ -66,12 +66,12 @@ pub(crate) fn run(data: &[u8]) {
     }
 }
 
-/// Whether it is JSON, with any numbers. Of what serde_json skips it bounds no depth, and does not look at the UTF-8.
+/// Whether it is JSON, with any numbers. In values that it skips, serde_json limits no depth and checks no UTF-8.
 fn is_json(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_ok_and(|text| serde_json::from_str::<IgnoredAny>(text).is_ok())
 }
 
-/// A value in which no object has a name twice: of which of the two counts readers differ.
+/// A value in which no object has a name twice: readers differ about which of the two counts.
 #[derive(Debug)]
 struct Once(Value);
 

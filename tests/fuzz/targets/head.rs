@@ -1,4 +1,4 @@
-//! Request heads: read whole and byte by byte, and against a plain reading of lines.
+//! Request heads: read whole and byte by byte, and compared with a plain reader of lines.
 
 use revcast::http::request::{BodyFraming, HEAD_BYTES_MAX, HeadScanner, Parsed, RequestHead, parse_head};
 
@@ -16,9 +16,9 @@ pub(crate) fn run(data: &[u8]) {
     check(&head, &data[..head_len]);
 }
 
-/// What must hold of every head that is taken.
+/// What must hold for every accepted head.
 fn check(head: &RequestHead, text: &[u8]) {
-    // A value may hold bytes above ASCII of any meaning (RFC 9110, section 5.5).
+    // A value may contain non-ASCII bytes of any meaning (RFC 9110, section 5.5).
     let text = String::from_utf8_lossy(text);
     let lines = text.strip_suffix("\r\n\r\n").expect("it ends with an empty line");
     let lines = lines.strip_prefix("\r\n").unwrap_or(lines);

@@ -1,7 +1,7 @@
-//! What is fuzzed: each target takes any bytes and fails when our reading of them and a slow, plain one differ.
+//! Fuzz targets: each takes any bytes and fails when our parser and a slow, plain one differ.
 //!
-//! `cargo xtask fuzz` runs them under libFuzzer; the server's test `fuzz` runs them over their seeds and over seeded
-//! mutations of these, everywhere.
+//! `cargo xtask fuzz` runs them under libFuzzer; the server's test `fuzz` runs them with their seeds and with seeded
+//! mutations of these, on every machine.
 
 pub(crate) mod body;
 pub(crate) mod decode;
@@ -11,10 +11,10 @@ pub(crate) mod query;
 pub(crate) mod selector;
 pub(crate) mod token;
 
-/// What takes any bytes.
+/// A target: takes any bytes.
 pub(crate) type Target = fn(&[u8]);
 
-/// Every target with its name, which is that of its folder of seeds too.
+/// Every target with its name, which is also the name of its folder of seeds.
 pub(crate) const ALL: [(&str, Target); 7] = [
     ("head", head::run),
     ("body", body::run),

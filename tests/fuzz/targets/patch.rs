@@ -1,12 +1,12 @@
-//! Patches: merge patches against RFC 7386 written down, strategic ones against the same where no directive and no list is
-//! in them, and of those with lists that they end.
+//! Patches: merge patches compared with a direct implementation of RFC 7386, strategic ones with the same if they have
+//! no directive and no list; for those with lists, that they end.
 
 use revcast::api::merge::{self, Type};
 use revcast::api::resources::Registry;
 use revcast::serve::strategic;
 use serde_json::{Map, Value};
 
-/// An object, a line end, a patch; both JSON.
+/// An object, a line end, a patch; both are JSON.
 pub(crate) fn run(data: &[u8]) {
     let Some(at) = data.iter().position(|byte| *byte == b'\n') else { return };
     let (Ok(Value::Object(object)), Ok(Value::Object(patch))) =
@@ -27,7 +27,7 @@ pub(crate) fn run(data: &[u8]) {
     let pod = registry.iter().find(|resource| resource.kind == "Pod").expect("pods");
     let mut merged = object;
     if strategic::merge(&mut merged, patch.clone(), merge::of(pod)).is_ok() {
-        // Nothing that only a patch says is left in the object, unless it was there.
+        // No directive of a patch is left in the object, unless it was there before.
         let text = Value::Object(merged).to_string();
         if !data[..at].windows(6).any(|window| window == b"$patch") {
             assert!(!text.contains("\"$patch\":"), "{text}");
@@ -35,7 +35,7 @@ pub(crate) fn run(data: &[u8]) {
     }
 }
 
-/// RFC 7386, section 2, word by word.
+/// RFC 7386, section 2, literally.
 fn slow(target: &Value, patch: &Value) -> Value {
     let Value::Object(patch) = patch else { return patch.clone() };
     let mut result = target.as_object().cloned().unwrap_or_default();
@@ -50,7 +50,7 @@ fn slow(target: &Value, patch: &Value) -> Value {
     Value::Object(result)
 }
 
-/// Whether neither a list nor a directive is anywhere in it.
+/// Whether it contains neither a list nor a directive.
 fn is_plain(members: &Map<String, Value>) -> bool {
     members.iter().all(|(name, value)| {
         !name.starts_with('$')

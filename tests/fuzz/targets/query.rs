@@ -1,4 +1,4 @@
-//! Query strings: against a plain decoding, and through every set of options; what is refused is told on one line.
+//! Query strings: compared with a plain decoder, and read as every set of options; errors are one line.
 
 use revcast::http::options::{
     DeleteOptions, GetOptions, ListOptions, OptionsError, Query, WatchOptions, WriteKind, WriteOptions,
@@ -29,7 +29,7 @@ pub(crate) fn run(data: &[u8]) {
     told(DeleteOptions::parse(&query, b""));
 }
 
-/// Whoever is refused is told why, in JSON that holds no line end of the client's.
+/// An error is reported in JSON without line ends of the client's text.
 fn told<T>(read: Result<T, OptionsError>) {
     let Err(error) = read else { return };
     let status: Status = error.status();
@@ -41,7 +41,7 @@ fn told<T>(read: Result<T, OptionsError>) {
     );
 }
 
-/// Name and value of each parameter; `None`: not to be decoded.
+/// Name and value of each parameter; `None`: it cannot be decoded.
 fn slow(text: &str) -> Option<Vec<(String, String)>> {
     let parts = text.split('&').filter(|part| !part.is_empty());
     parts

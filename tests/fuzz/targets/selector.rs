@@ -1,4 +1,4 @@
-//! Selectors: against a slow reading of the grammar that Kubernetes documents, and against a slow matching.
+//! Selectors: compared with a slow parser of the grammar that Kubernetes documents, and with slow matching.
 
 use revcast_engine::attributes::Attributes;
 use revcast_engine::resource::{Field, Resource};
@@ -10,7 +10,7 @@ pub(crate) fn run(data: &[u8]) {
     fields(text);
 }
 
-/// What one requirement asks of a label.
+/// The condition of one requirement on a label.
 #[derive(Debug)]
 enum Asks {
     In(Vec<String>),
@@ -27,7 +27,7 @@ fn labels(text: &str) {
     assert_eq!(parsed.is_ok(), expected.is_some(), "{text:?}: {parsed:?}, {expected:?}");
     let (Ok(parsed), Some(expected)) = (parsed, expected) else { return };
     assert_eq!(parsed.is_everything(), expected.is_empty());
-    // Objects without the labels, with each value that is named, and with others.
+    // Objects without the labels, with each named value, and with others.
     let mut values: Vec<&str> = vec!["", "other", "0", "7", "9223372036854775807"];
     for (_, asks) in expected.iter().take(8) {
         if let Asks::In(some) | Asks::NotIn(some) = asks {
@@ -62,7 +62,7 @@ fn labels(text: &str) {
     }
 }
 
-/// Words and signs. A NUL ends the word or sign right before it, or else the text.
+/// Words and symbols. A NUL ends the word or symbol directly before it, otherwise the text.
 fn tokens(text: &str) -> Vec<String> {
     let mut tokens: Vec<String> = Vec::new();
     let mut chars = text.chars().peekable();
@@ -95,7 +95,7 @@ fn is_word(token: &str) -> bool {
     !["=", "==", "!=", "!", "(", ")", ",", ">", "<"].contains(&token)
 }
 
-/// Keys and what is asked of them; `None`: no selector.
+/// Keys and their conditions; `None`: not a selector.
 fn slow_labels(text: &str) -> Option<Vec<(String, Asks)>> {
     if text.len() > TEXT_BYTES_MAX {
         return None;
@@ -159,7 +159,7 @@ fn slow_labels(text: &str) -> Option<Vec<(String, Asks)>> {
     (all.len() <= REQUIREMENTS_MAX).then_some(all)
 }
 
-/// What stands behind `in`, without the bracket that closes: an open one, then words between commas, each of which may be
+/// The text after `in`, without the closing bracket: an opening one, then words between commas, each of which may be
 /// missing.
 fn set(tokens: &[String]) -> Option<Vec<String>> {
     let (open, inner) = tokens.split_first()?;
@@ -167,7 +167,8 @@ fn set(tokens: &[String]) -> Option<Vec<String>> {
         return None;
     }
     let places: Vec<&[String]> = inner.split(|token| token == ",").collect();
-    // Behind a comma that follows a word nothing is needed; a list that begins or ends with nothing holds "".
+    // After a comma that follows a word nothing is required; a list that begins or ends with an empty element contains
+    // "".
     let mut values = Vec::new();
     for place in &places {
         match place {
@@ -223,7 +224,7 @@ fn fields(text: &str) {
     }
 }
 
-/// Label, whether it must be equal, value; `None`: no selector of this resource.
+/// Label, whether it must be equal, value; `None`: not a selector of this resource.
 fn slow_fields(text: &str, resource: &Resource) -> Option<Vec<(String, bool, String)>> {
     if text.len() > TEXT_BYTES_MAX {
         return None;

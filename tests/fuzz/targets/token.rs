@@ -1,11 +1,12 @@
-//! Continue tokens: what is taken is within its list and comes back as it was; against a plain reading of base64 and JSON.
+//! Continue tokens: an accepted one is within its list and is encoded again unchanged; compared with a plain reader of
+//! base64 and JSON.
 
 use revcast::http::continuation::{Continuation, PageRevision};
 use serde_json::value::RawValue;
 use std::collections::HashMap;
 
 pub(crate) fn run(data: &[u8]) {
-    // As it came, and as the JSON inside of a token: bytes by chance are hardly ever base64 of JSON.
+    // Unchanged, and as the JSON inside a token: random bytes are hardly ever base64 of JSON.
     if let Ok(text) = std::str::from_utf8(data) {
         check(text);
     }
@@ -14,9 +15,9 @@ pub(crate) fn run(data: &[u8]) {
 
 fn check(token: &str) {
     let Ok(taken) = Continuation::decode(token) else { return };
-    // What is not looked at may be of any bytes.
+    // Members that are not used may have any bytes.
     let bytes = slow_decode(token).expect("base64");
-    // Members of other names are of no account, numbers that no float holds among them.
+    // Members with other names are ignored, including numbers outside the range of floats.
     let json: HashMap<String, Box<RawValue>> =
         serde_json::from_str(&String::from_utf8_lossy(&bytes)).expect("JSON");
     let start: String = serde_json::from_str(json["start"].get()).expect("a start");

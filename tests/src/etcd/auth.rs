@@ -1,19 +1,19 @@
-//! Users, their roles, and what those may do.
+//! Users, their roles, and the permissions of these.
 
 use super::control::Control;
 
-/// A user who is not root. His role has his name.
+/// A user other than root. Its role has the same name.
 #[derive(Clone, Copy, Debug)]
 pub struct Account<'a> {
     /// Without a colon.
     pub name: &'a str,
-    /// In plain text: it is a test's.
+    /// In plain text: it is only for a test.
     pub password: &'a str,
-    /// Prefixes, and what he may do there.
+    /// Prefixes, and the permissions there.
     pub grants: &'a [(Access, &'a str)],
 }
 
-/// What a role may do to a prefix.
+/// The permission of a role for a prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Ranges and watches.
@@ -35,7 +35,7 @@ impl Access {
 }
 
 impl Control {
-    /// Makes root and these users, and asks everybody for his name from now on. Gives back root's control.
+    /// Creates root and these users, and enables authentication. Returns root's control.
     ///
     /// # Errors
     /// What etcdctl says.
@@ -49,7 +49,7 @@ impl Control {
         Ok(self.as_user("root", root_password))
     }
 
-    /// Asks nobody any more.
+    /// Disables authentication.
     ///
     /// # Errors
     /// What etcdctl says.
@@ -57,7 +57,7 @@ impl Control {
         self.run(["auth", "disable"]).map(drop)
     }
 
-    /// One user more, with his role. Every change of users makes tokens be looked at anew.
+    /// Adds a user with its role. Every change of users makes etcd check tokens again.
     ///
     /// # Errors
     /// What etcdctl says.
@@ -70,7 +70,7 @@ impl Control {
         self.run(["user", "grant-role", account.name, account.name]).map(drop)
     }
 
-    /// One user less; his role stays.
+    /// Removes a user; its role stays.
     ///
     /// # Errors
     /// What etcdctl says.
@@ -78,7 +78,7 @@ impl Control {
         self.run(["user", "delete", name]).map(drop)
     }
 
-    /// A new password. The old one's tokens end.
+    /// Sets a password. The tokens of the old one end.
     ///
     /// # Errors
     /// What etcdctl says.
@@ -87,7 +87,7 @@ impl Control {
         self.feed(vec!["user", "passwd", "--interactive=false", name], line.as_bytes()).map(drop)
     }
 
-    /// One prefix more for a role.
+    /// Adds a prefix to a role.
     ///
     /// # Errors
     /// What etcdctl says.
@@ -95,7 +95,7 @@ impl Control {
         self.run(["role", "grant-permission", "--prefix", role, access.word(), prefix]).map(drop)
     }
 
-    /// One prefix less.
+    /// Removes a prefix from a role.
     ///
     /// # Errors
     /// What etcdctl says.

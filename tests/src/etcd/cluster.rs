@@ -1,4 +1,4 @@
-//! Some members that are one store.
+//! Several members that form one store.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -9,17 +9,17 @@ use super::member::Member;
 use super::options::Options;
 use super::{Release, Token};
 
-/// How long a cluster may be without a leader when most of its members run.
+/// How long a cluster may have no leader while most of its members run.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A cluster. Members are told by their index, 0 first. Killed, and its data removed, when it goes out of scope.
+/// A cluster. Members are identified by index, from 0. Killed, and its data removed, when it is dropped.
 #[derive(Debug)]
 pub struct Cluster {
     release: Release,
     options: Options,
-    /// How often the token was made anew, so that the next one differs.
+    /// How often the token was changed, so that the next one differs.
     tokens: u32,
-    /// Before the folder that they live in.
+    /// Before the folder that contains their data.
     members: Vec<Member>,
     folder: Folder,
 }
@@ -50,7 +50,7 @@ impl Cluster {
         cluster
     }
 
-    /// Where clients connect: every member's endpoint, with commas.
+    /// Where clients connect: every member's endpoint, separated by commas.
     #[must_use]
     pub fn endpoints(&self) -> String {
         self.members.iter().map(Member::endpoint).collect::<Vec<_>>().join(",")
@@ -68,19 +68,19 @@ impl Cluster {
         self.members[index].address()
     }
 
-    /// Which etcd it is.
+    /// Its release.
     #[must_use]
     pub const fn release(&self) -> Release {
         self.release
     }
 
-    /// Gives commands to all of them.
+    /// A control for all of them.
     #[must_use]
     pub fn control(&self) -> Control {
         Control::new(self.release, self.endpoints(), self.options.tls.clone())
     }
 
-    /// Gives commands to one of them.
+    /// A control for one of them.
     #[must_use]
     pub fn control_of(&self, index: usize) -> Control {
         self.control().at(&self.endpoint(index))
@@ -95,19 +95,19 @@ impl Cluster {
         self.members[index].pid()
     }
 
-    /// Whether a member runs, if only paused.
+    /// Whether a member runs, even if paused.
     #[must_use]
     pub fn is_running(&self, index: usize) -> bool {
         self.members[index].is_running()
     }
 
-    /// A metric of a member; nothing when it does not answer or has none of this name.
+    /// A metric of a member; `None` when it does not answer or has none of this name.
     #[must_use]
     pub fn metric(&self, index: usize, name: &str) -> Option<f64> {
         self.members[index].metric(name)
     }
 
-    /// A folder that is removed with the cluster, for snapshots and such things.
+    /// A folder that is removed with the cluster, for snapshots.
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.folder.path()
@@ -121,7 +121,7 @@ impl Cluster {
         self.members[index].kill();
     }
 
-    /// Ends a member in order. Its data stay.
+    /// Stops a member gracefully. Its data stay.
     ///
     /// # Panics
     /// When it does not run, or does not end.
@@ -129,8 +129,8 @@ impl Cluster {
         self.members[index].stop();
     }
 
-    /// Starts a member on its ports and data, after ending it in order if it runs; waits until it serves, unless too
-    /// few members run for that.
+    /// Starts a member on its ports and data, after stopping it gracefully if it runs; waits until it serves, unless
+    /// too few members run for that.
     ///
     /// # Panics
     /// When it does not start.
@@ -146,7 +146,7 @@ impl Cluster {
         }
     }
 
-    /// Stops a member's clock: it keeps its connections and answers nobody.
+    /// Freezes a member: it keeps its connections and answers nothing.
     ///
     /// # Panics
     /// When it does not run.
@@ -154,7 +154,7 @@ impl Cluster {
         self.members[index].pause();
     }
 
-    /// Lets it go on.
+    /// Lets it continue.
     ///
     /// # Panics
     /// When it does not run.
@@ -162,7 +162,7 @@ impl Cluster {
         self.members[index].resume();
     }
 
-    /// The member that leads now; nothing while there is an election. One that is paused is not asked.
+    /// The current leader; `None` during an election. A paused member is not asked.
     #[must_use]
     pub fn leader(&self) -> Option<usize> {
         let leads = |member: &Member| {
@@ -173,7 +173,7 @@ impl Cluster {
         self.members.iter().position(leads)
     }
 
-    /// The member that leads, once there is one.
+    /// The leader, once there is one.
     ///
     /// # Panics
     /// When there is none in half a minute.
@@ -189,7 +189,7 @@ impl Cluster {
         }
     }
 
-    /// Makes a member the leader. `control`: whose word it is; root's where users are asked for their names.
+    /// Makes a member the leader. `control`: by which user; root if authentication is enabled.
     ///
     /// # Panics
     /// When it does not become the leader.
@@ -207,7 +207,7 @@ impl Cluster {
         }
     }
 
-    /// Puts another store in the place of this one, on the same ports: empty, with another id.
+    /// Replaces this store by another one on the same ports: empty, with another id.
     ///
     /// # Panics
     /// When it does not start.
@@ -220,7 +220,7 @@ impl Cluster {
         self.launch_all();
     }
 
-    /// Goes back to a snapshot. With the same token the cluster has the id that it had.
+    /// Restores a snapshot. With the same token the cluster keeps its id.
     ///
     /// # Panics
     /// When that cannot be done.

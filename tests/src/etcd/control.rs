@@ -1,6 +1,6 @@
-//! etcdctl: what a test does to an etcd, and what it reads from it, past any cache.
+//! etcdctl: what a test does to an etcd, and what it reads from it, without any cache.
 //!
-//! A problem is one line: what etcdctl said, without its log.
+//! An error is one line: the message of etcdctl, without its log.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -16,10 +16,10 @@ use super::follower::Follower;
 use super::options::Tls;
 use super::record::{Entry, Record, entry};
 
-/// How long etcd may take to tell its history.
+/// How long etcd may take to send its history.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Somebody who gives commands to some endpoints.
+/// Runs commands on some endpoints.
 #[derive(Clone, Debug)]
 pub struct Control {
     release: Release,
@@ -29,7 +29,7 @@ pub struct Control {
     patience: Duration,
 }
 
-/// One part of a transaction.
+/// One operation of a transaction.
 #[derive(Clone, Copy, Debug)]
 pub enum Op<'a> {
     /// Gives a key a value; plain text without line ends.
@@ -41,37 +41,37 @@ pub enum Op<'a> {
 /// The keys of a prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listing {
-    /// The store's, not the newest of the keys.
+    /// The store's revision, not the newest of the keys.
     pub revision: u64,
     /// In the order of the keys.
     pub entries: Vec<Entry>,
 }
 
-/// What was deleted.
+/// The result of a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deleted {
-    /// The store's, afterwards.
+    /// The store's revision, afterwards.
     pub revision: u64,
-    /// How many keys; with none the revision stays as it was.
+    /// How many keys; with none the revision did not change.
     pub keys: u64,
 }
 
-/// What one member says of itself.
+/// The status of one member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// Whom etcdctl asked.
+    /// The endpoint that etcdctl asked.
     pub endpoint: String,
-    /// Made of the members' peer URLs and the cluster's token.
+    /// Derived from the members' peer URLs and the cluster's token.
     pub cluster_id: u64,
     /// Its own.
     pub member_id: u64,
     /// The leader's member id; 0 when it knows none.
     pub leader_id: u64,
-    /// How far it is, which may be behind others.
+    /// Its revision, which may be behind that of others.
     pub revision: u64,
     /// Of raft.
     pub term: u64,
-    /// Of its file, with what is free in it.
+    /// Of its file, including free pages.
     pub file_bytes: u64,
 }
 
@@ -80,7 +80,7 @@ impl Control {
         Self { release, endpoints, tls, user: None, patience: Duration::from_secs(10) }
     }
 
-    /// The same as this user.
+    /// The same as another user.
     #[must_use]
     pub fn as_user(&self, name: &str, password: &str) -> Self {
         Self { user: Some((name.to_owned(), password.to_owned())), ..self.clone() }
@@ -98,25 +98,25 @@ impl Control {
         Self { endpoints: endpoints.to_owned(), ..self.clone() }
     }
 
-    /// The same, but it waits no longer than this for etcd (10 s otherwise).
+    /// The same, but it waits at most this long for etcd (10 s by default).
     #[must_use]
     pub fn patient_for(&self, patience: Duration) -> Self {
         Self { patience, ..self.clone() }
     }
 
-    /// Writes a key; gives back its revision.
+    /// Writes a key; returns its revision.
     ///
     /// # Errors
     /// What etcdctl says.
     pub fn put(&self, key: &str, value: impl AsRef<[u8]>) -> Result<u64, String> {
-        // Through stdin any bytes and any length are well, but for none.
+        // Through stdin any bytes and any length are possible, except empty.
         let value = value.as_ref();
         let empty: &[&str] = if value.is_empty() { &[""] } else { &[] };
         let said = self.feed([&["put", "-w", "json", "--", key], empty].concat(), value)?;
         revision(&json(&said)?)
     }
 
-    /// One revision that does all of it; gives it back.
+    /// One revision with all operations; returns it.
     ///
     /// # Errors
     /// What etcdctl says.
@@ -126,7 +126,7 @@ impl Control {
             Op::Put(key, value) => format!("put {} {}\n", quoted(key), quoted(value)),
             Op::Delete(key) => format!("del {}\n", quoted(key)),
         };
-        // No condition, then what is done, then what would be done otherwise.
+        // No condition, then the operations, then those of the other branch.
         let text = format!("\n{}\n\n", ops.iter().map(line).collect::<String>());
         let said = self.feed(vec!["txn", "-w", "json"], text.as_bytes())?;
         let said = json(&said)?;
@@ -137,7 +137,7 @@ impl Control {
         }
     }
 
-    /// A key as it is; nothing when it is not there.
+    /// A key; `None` when it does not exist.
     ///
     /// # Errors
     /// What etcdctl says.
@@ -149,7 +149,7 @@ impl Control {
     /// The keys of a prefix, now or at a past revision.
     ///
     /// # Errors
-    /// What etcdctl says: a revision may be compacted, or to come.
+    /// The error of etcdctl: a revision may be compacted, or in the future.
     pub fn list(&self, prefix: &str, at: Option<u64>) -> Result<Listing, String> {
         let at = at.unwrap_or(0).to_string();
         let said = json(&self.run(["get", "-w", "json", "--prefix", "--rev", &at, "--", prefix])?)?;
@@ -173,7 +173,7 @@ impl Control {
         deleted(&self.run(["del", "-w", "json", "--prefix", "--", prefix])?)
     }
 
-    /// The newest revision, agreed with the others.
+    /// The newest revision, read linearizably.
     ///
     /// # Errors
     /// What etcdctl says.
@@ -181,7 +181,7 @@ impl Control {
         revision(&json(&self.run(["get", "-w", "json", "--keys-only", "--", "a"])?)?)
     }
 
-    /// Forgets the history before a revision, and waits until it is gone from the disk as well.
+    /// Compacts the history before a revision, and waits until it is removed from the disk as well.
     ///
     /// # Errors
     /// What etcdctl says.
@@ -189,7 +189,7 @@ impl Control {
         self.run(["compact", "--physical", &revision.to_string()]).map(drop)
     }
 
-    /// Gives back the room of what was forgotten; the member does nothing else meanwhile.
+    /// Defragments the file; the member does nothing else meanwhile.
     ///
     /// # Errors
     /// What etcdctl says.
@@ -205,10 +205,10 @@ impl Control {
         self.run([OsStr::new("snapshot"), OsStr::new("save"), to.as_os_str()]).map(drop)
     }
 
-    /// Every endpoint's word on itself.
+    /// The status of every endpoint.
     ///
     /// # Errors
-    /// What etcdctl says; an endpoint that does not answer is one.
+    /// The error of etcdctl; an endpoint that does not answer is one.
     pub fn status(&self) -> Result<Vec<Status>, String> {
         let said = json(&self.run(["endpoint", "status", "-w", "json"])?)?;
         let all = said.as_array().ok_or_else(|| format!("no list: {said}"))?;
@@ -236,7 +236,7 @@ impl Control {
         self.status()?.first().map(|status| status.cluster_id).ok_or_else(|| "no endpoint".to_owned())
     }
 
-    /// Makes another member the leader. To be said to the leader.
+    /// Makes another member the leader. Must be sent to the leader.
     ///
     /// # Errors
     /// What etcdctl says.
@@ -244,7 +244,7 @@ impl Control {
         self.run(["move-leader", &format!("{member_id:x}")]).map(drop)
     }
 
-    /// Follows everything that happens from a revision on. Needs a user who may read every key.
+    /// Watches everything from a revision on. Requires a user that may read every key.
     ///
     /// # Panics
     /// When etcdctl does not start.
@@ -255,10 +255,10 @@ impl Control {
         Follower::start(command)
     }
 
-    /// Everything that happened to the keys of a prefix from a revision until now, from a watch of etcd's own.
+    /// All changes to the keys of a prefix from a revision until now, by a watch on etcd itself.
     ///
     /// # Errors
-    /// What etcdctl says: the revision may be compacted.
+    /// The error of etcdctl: the revision may be compacted.
     pub fn history(&self, prefix: &str, from: u64) -> Result<Vec<Record>, String> {
         let newest = self.revision()?;
         // Revision 1 is the empty store.
@@ -272,21 +272,21 @@ impl Control {
         Ok(wanted.cloned().collect())
     }
 
-    /// Runs etcdctl with these arguments; gives back what it printed.
+    /// Runs etcdctl with these arguments; returns its output.
     ///
     /// # Errors
-    /// One line: what it said.
+    /// One line: its error.
     pub fn run<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Result<String, String> {
         self.feed(arguments.into_iter().collect(), &[])
     }
 
-    /// As [`Control::run`], with something to read.
+    /// As [`Control::run`], with input.
     pub(super) fn feed<A: AsRef<OsStr>>(&self, arguments: Vec<A>, input: &[u8]) -> Result<String, String> {
         let mut command = self.command();
         command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("etcdctl starts");
         let mut stdin = child.stdin.take().expect("stdin is piped");
-        // It may end without reading; then it says why. What it prints is short until it has read everything.
+        // It may end without reading; then it prints why. Its output is short until it has read everything.
         let _ = stdin.write_all(input);
         drop(stdin);
         let output = child.wait_with_output().expect("etcdctl is ours");
@@ -312,7 +312,7 @@ impl Control {
     }
 }
 
-/// Makes the data folder of one member from a snapshot; `arguments` say whose.
+/// Makes the data folder of one member from a snapshot; `arguments` name the member.
 pub(super) fn restore(
     release: Release,
     snapshot: &Path,
@@ -322,7 +322,7 @@ pub(super) fn restore(
     let mut command = Command::new(release.restorer());
     command.env("ETCDCTL_API", "3").args(["snapshot", "restore"]).arg(snapshot).arg("--data-dir").arg(data);
     finish(&command.args(arguments).stdin(Stdio::null()).output().expect("the restorer starts"))?;
-    // It writes as it likes, in places; what is there must be whole.
+    // It writes in place; the result must be complete.
     if fs::metadata(data.join("member")).is_ok() {
         Ok(())
     } else {
@@ -330,7 +330,7 @@ pub(super) fn restore(
     }
 }
 
-/// What a program printed, or the line that says why it failed.
+/// The output of a program, or the line that says why it failed.
 fn finish(output: &std::process::Output) -> Result<String, String> {
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());

@@ -1,8 +1,8 @@
-//! A folder for etcds to live in: in memory when there is room, gone with its owner.
+//! A folder for the data of etcds: in memory when there is room, removed with its owner.
 //!
-//! Who is killed cannot tidy up. So each folder has a lock beside it, which the system opens when its owner is gone
-//! (whatever ended it), and the first folder of a process removes what such owners left: the etcds that still run in
-//! their folders, told by their own command lines, and the folders.
+//! A killed process cannot clean up. So each folder has a lock file beside it, which the system releases when its owner
+//! is gone (for any reason), and the first folder of a process removes what such owners left: the etcds that still run
+//! in their folders, found by their command lines, and the folders.
 
 use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -14,10 +14,10 @@ use rustix::process::{Pid, Signal, kill_process};
 
 const PREFIX: &str = "revcast-etcd-";
 const ROOM_MIN: u64 = 1 << 30;
-/// A lock this young may be about to be taken.
+/// A lock file this young may be about to be locked.
 const YOUNG: Duration = Duration::from_secs(10);
 
-/// A folder of its own. Removed at the end.
+/// A temporary folder. Removed at the end.
 #[derive(Debug)]
 pub(crate) struct Folder {
     path: PathBuf,
@@ -54,13 +54,13 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What stays behind is swept by the next one.
+        // What stays is removed by the next process.
         let _ = fs::remove_dir_all(&self.path);
         let _ = fs::remove_file(&self.lock_path);
     }
 }
 
-/// Memory, if one may write there and it has room; else the system's folder for such things.
+/// Memory, if it is writable and has room; otherwise the system's temporary folder.
 fn base() -> PathBuf {
     let memory = Path::new("/dev/shm");
     let room = rustix::fs::statvfs(memory).map_or(0, |stat| stat.f_bavail.saturating_mul(stat.f_frsize));
@@ -68,7 +68,7 @@ fn base() -> PathBuf {
     if writable && room > ROOM_MIN { memory.to_path_buf() } else { std::env::temp_dir() }
 }
 
-/// Removes what owners that are gone left behind. Who cannot read a thing leaves it alone.
+/// Removes what vanished owners left. What cannot be read is left alone.
 fn sweep(base: &Path, young: Duration) {
     let Ok(entries) = fs::read_dir(base) else { return };
     for entry in entries.flatten() {
@@ -91,7 +91,7 @@ fn sweep(base: &Path, young: Duration) {
     }
 }
 
-/// Processes whose `--data-dir` lies in a folder.
+/// Processes whose `--data-dir` is in a folder.
 fn living_in(folder: &Path) -> Vec<Pid> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let pids = entries.flatten().filter_map(|entry| {
@@ -131,7 +131,7 @@ mod tests {
         let dead = base.join(format!("{PREFIX}dead"));
         fs::create_dir(&dead).expect("ours");
         fs::write(dead.with_extension("lock"), "").expect("ours");
-        // It stands for an etcd: a shell, told by an argument.
+        // A shell that stands for an etcd, recognized by an argument.
         let mut orphan = Command::new("sh");
         orphan.args(["-c", "read wait", "sh", "--data-dir"]).arg(dead.join("data"));
         let mut orphan = orphan.stdin(Stdio::piped()).spawn().expect("a shell");

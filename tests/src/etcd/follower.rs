@@ -1,4 +1,4 @@
-//! etcd's own history, as it tells it: a watch of everything by etcdctl, read while it goes on.
+//! etcd's own history: a watch of everything by etcdctl, read while it continues.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::record::{Record, record};
 
-/// Records from some revision on. Begun before a test compacts, it knows what etcd forgets.
+/// Records from some revision on. If begun before a test compacts, it has what etcd forgets.
 #[derive(Debug)]
 pub struct Follower {
     child: Child,
@@ -19,7 +19,7 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// Reads what this etcdctl prints.
+    /// Reads the output of this etcdctl.
     pub(super) fn start(mut etcdctl: Command) -> Self {
         let mut child = etcdctl
             .stdin(Stdio::null())
@@ -30,7 +30,7 @@ impl Follower {
         let stdout = child.stdout.take().expect("stdout is piped");
         let mut stderr = child.stderr.take().expect("stderr is piped");
         let (sender, lines) = channel();
-        // It ends with etcdctl's output, or when nobody listens any more.
+        // It ends with etcdctl's output, or when the receiver is gone.
         std::thread::spawn(move || {
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
                 if sender.send(parse(&line)).is_err() {
@@ -47,7 +47,8 @@ impl Follower {
     /// Every record so far, once those of `revision` are among them. Each revision changes some key, so they will be.
     ///
     /// # Errors
-    /// etcd ended the watch (it forgot where to begin, or has a new history), or does not come so far in `patience`.
+    /// etcd ended the watch (the start is compacted, or the history is new), or does not reach the revision in
+    /// `patience`.
     pub fn until(&mut self, revision: u64, patience: Duration) -> Result<&[Record], String> {
         let deadline = Instant::now() + patience;
         while self.reached() < revision {

@@ -1,7 +1,7 @@
-//! etcd's own door for HTTP and JSON: for writes by the hundred and for its log, where a process a command is too dear.
+//! etcd's HTTP and JSON gateway: for hundreds of writes and for its log, where a process per command is too slow.
 //!
-//! One connection, kept while it works. A failure is one line, and the next call goes to the next endpoint; it never
-//! sends anything twice by itself.
+//! One connection, kept while it works. An error is one line, and the next call uses the next endpoint; it never sends
+//! anything twice by itself.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::control::Op;
 use super::record::{Change, Record, bytes, text};
 use crate::client::{Client, Connection, Watch};
 
-/// Somebody who writes to some endpoints, plain HTTP ones, and follows what they tell.
+/// Writes to some endpoints over plain HTTP, and watches them.
 #[derive(Debug)]
 pub struct Gateway {
     /// `127.0.0.1:PORT`
@@ -24,7 +24,7 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Of endpoints as [`super::Cluster::endpoints`] writes them. Nobody is connected to yet.
+    /// Of endpoints as [`super::Cluster::endpoints`] writes them. Not connected yet.
     #[must_use]
     pub fn new(endpoints: &str) -> Self {
         let address = |endpoint: &str| endpoint.trim_start_matches("http://").to_owned();
@@ -38,16 +38,16 @@ impl Gateway {
         }
     }
 
-    /// The same as this user.
+    /// The same as another user.
     #[must_use]
     pub fn as_user(self, name: &str, password: &str) -> Self {
         Self { user: Some((name.to_owned(), password.to_owned())), ..self }
     }
 
-    /// One revision that does all of it; gives it back. After a problem nobody knows whether it was done.
+    /// One revision with all operations; returns it. After an error it is unknown whether it was written.
     ///
     /// # Errors
-    /// What etcd says, or that it does not answer within a second.
+    /// etcd's error, or that it does not answer within a second.
     pub fn txn(&mut self, ops: &[Op<'_>]) -> Result<u64, String> {
         let request = |op: &Op<'_>| match op {
             Op::Put(key, value) => json!({"requestPut": {"key": base64(key), "value": base64(value)}}),
@@ -57,7 +57,7 @@ impl Gateway {
         revision(&self.call("/v3/kv/txn", &json!({"success": all}))?)
     }
 
-    /// The newest revision, agreed with the other members.
+    /// The newest revision, read linearizably.
     ///
     /// # Errors
     /// As [`Gateway::txn`].
@@ -65,7 +65,7 @@ impl Gateway {
         revision(&self.call("/v3/kv/range", &json!({"key": base64("a"), "keys_only": true}))?)
     }
 
-    /// Forgets the history before a revision.
+    /// Compacts the history before a revision.
     ///
     /// # Errors
     /// As [`Gateway::txn`].
@@ -73,7 +73,7 @@ impl Gateway {
         self.call("/v3/kv/compaction", &json!({"revision": revision.to_string()})).map(drop)
     }
 
-    /// Everything that happens from a revision on, by a connection of its own. It ends when nothing comes for a second.
+    /// All changes from a revision on, over a separate connection. It ends when nothing arrives for a second.
     ///
     /// # Errors
     /// As [`Gateway::txn`].
@@ -99,7 +99,7 @@ impl Gateway {
         });
         let (connection, reply) = said.inspect_err(|_| self.fail())?;
         if reply.status != 200 {
-            // Whoever refuses may be out of step with the others, or have forgotten who we are.
+            // A member that refuses may be out of step with the others, or may have lost our login.
             self.fail();
             return Err(format!("etcd: {} {}", reply.status, reply.text().trim()));
         }
@@ -107,7 +107,7 @@ impl Gateway {
         Ok(reply.json())
     }
 
-    /// Sends a request over the connection, which is the caller's then.
+    /// Sends a request over the connection, which then belongs to the caller.
     fn send(&mut self, path: &str, body: &Value) -> Result<Connection, String> {
         if self.token.is_none()
             && let Some((name, password)) = &self.user
@@ -154,7 +154,7 @@ impl Changes {
     /// The records of the next message that has some; a revision is never split over two.
     ///
     /// # Errors
-    /// etcd ended the watch, the connection broke, or nothing came for a second.
+    /// etcd ended the watch, the connection broke, or nothing arrived for a second.
     pub fn next_records(&mut self) -> Result<Vec<Record>, String> {
         loop {
             let line = self.watch.next_line().map_err(|error| format!("the watch broke: {error}"))?;
@@ -178,7 +178,7 @@ fn write(connection: &mut Connection, path: &str, token: Option<&str>, body: &Va
     connection.write_raw(&[head.as_bytes(), body.as_bytes()].concat()).map_err(|error| error.to_string())
 }
 
-/// Numbers are text here.
+/// Numbers are strings here.
 fn number(value: &Value) -> Option<u64> {
     value.as_str().and_then(|digits| digits.parse().ok())
 }

@@ -1,4 +1,4 @@
-//! One etcd process: started, asked after its health, stopped in every way there is, and started again on its data.
+//! One etcd process: started, checked, stopped in every way, and started again on its data.
 
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -13,10 +13,10 @@ use crate::port::Port;
 
 /// How long an etcd may take to serve, or to end.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long one that is asked on its metrics address may take: it may be stopped.
+/// How long it may take to answer on its metrics address: it may be paused.
 const ANSWER: Duration = Duration::from_secs(1);
 
-/// A member of a cluster, and the process that is it while it runs.
+/// A member of a cluster, and its process while it runs.
 #[derive(Debug)]
 pub(super) struct Member {
     release: Release,
@@ -27,14 +27,14 @@ pub(super) struct Member {
     scheme: &'static str,
     /// Where its data folders and its log are.
     folder: PathBuf,
-    /// Which data folder it has now: a restore and a swap give it a new one.
+    /// Its current data folder: a restore and a swap give it a new one.
     generation: u32,
     child: Option<Child>,
     paused: bool,
 }
 
 impl Member {
-    /// One that does not run yet.
+    /// A member that does not run yet.
     pub(super) fn new(
         release: Release,
         name: String,
@@ -96,7 +96,7 @@ impl Member {
         self.paused
     }
 
-    /// Starts its process on the data that it has. `more`: what all members share.
+    /// Starts its process on its current data. `more`: the options that all members share.
     pub(super) fn launch(&mut self, more: &[String]) {
         assert!(self.child.is_none(), "{} runs already", self.name);
         let log = OpenOptions::new().create(true).append(true).open(self.log()).expect("a log for etcd");
@@ -145,14 +145,14 @@ impl Member {
         connection.request("GET", path, &[], &[])
     }
 
-    /// The value of a metric; nothing when it does not answer or has none of this name.
+    /// The value of a metric; `None` when it does not answer or has none of this name.
     pub(super) fn metric(&self, name: &str) -> Option<f64> {
         let text = self.ask("/metrics").ok()?.text();
         let line = text.lines().find(|line| line.split([' ', '{']).next() == Some(name))?;
         line.rsplit(' ').next()?.parse().ok()
     }
 
-    /// Ends it at once, as a crash of its machine would, but for what its system had not written.
+    /// Ends it at once, as a crash of its machine would, except that its system keeps written data.
     pub(super) fn kill(&mut self) {
         let mut child = self.child.take().unwrap_or_else(|| panic!("{} does not run", self.name));
         self.paused = false;
@@ -160,7 +160,7 @@ impl Member {
         child.wait().expect("it is ours");
     }
 
-    /// Ends it in order.
+    /// Stops it gracefully.
     pub(super) fn stop(&mut self) {
         if self.paused {
             self.resume();
@@ -177,11 +177,11 @@ impl Member {
         }
     }
 
-    /// Stops its clock: it holds its ports and answers nobody.
+    /// Freezes it: it keeps its ports and answers nothing.
     pub(super) fn pause(&mut self) {
         self.signal(Signal::STOP);
         self.paused = true;
-        // The signal is sent; now it is taken.
+        // The signal is sent; wait until it takes effect.
         let deadline = Instant::now() + PATIENCE;
         while self.state() != Some('T') {
             assert!(Instant::now() < deadline, "{} does not pause", self.name);
@@ -189,13 +189,13 @@ impl Member {
         }
     }
 
-    /// Lets it go on.
+    /// Lets it continue.
     pub(super) fn resume(&mut self) {
         self.signal(Signal::CONT);
         self.paused = false;
     }
 
-    /// Forgets its data, or has others put in their place: the path of a data folder that is not there yet.
+    /// Drops its data, or uses others: the path of a data folder that does not exist yet.
     pub(super) fn renew(&mut self) -> PathBuf {
         assert!(self.child.is_none(), "{} still runs", self.name);
         let old = self.data();
@@ -212,7 +212,7 @@ impl Member {
         kill_process(Pid::from_child(self.running()), signal).expect("it is ours");
     }
 
-    /// The letter for its state: `T` is stopped.
+    /// The letter of its process state: `T` is stopped.
     fn state(&self) -> Option<char> {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid())).ok()?;
         stat.rsplit(") ").next()?.chars().next()

@@ -1,14 +1,14 @@
-//! What a test may ask of an etcd. Whatever is not asked is as etcd has it.
+//! Options of an etcd in tests. The others have etcd's defaults.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::certs::Identity;
 
-/// Asked of every member of a cluster alike.
+/// The same for every member of a cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// `--auth-token-ttl`, in whole seconds: a token that nobody uses for so long is forgotten.
+    /// `--auth-token-ttl`, in whole seconds: a token that is unused for this long expires.
     pub auth_token_ttl: Option<Duration>,
     /// `--quota-backend-bytes`
     pub quota_bytes: Option<u64>,
@@ -18,30 +18,30 @@ pub struct Options {
     pub request_bytes_max: Option<u64>,
     /// `--experimental-watch-progress-notify-interval`
     pub progress_interval: Option<Duration>,
-    /// `--election-timeout`; heartbeats are ten times as frequent. One member alone elects itself after 200 ms when
-    /// nothing is said.
+    /// `--election-timeout`; heartbeats are ten times as frequent. By default a single member elects itself after 200
+    /// ms.
     pub election_timeout: Option<Duration>,
-    /// `--initial-cluster-token`: with the ports it makes the cluster's id.
+    /// `--initial-cluster-token`: with the ports it determines the cluster's id.
     pub cluster_token: Option<String>,
     /// Ports for clients and for peers, instead of free ones. One member has one of each.
     pub ports: Option<[u16; 2]>,
-    /// Clients speak TLS, and show a certificate of this CA.
+    /// Clients use TLS, and present a certificate of this CA.
     pub tls: Option<Tls>,
 }
 
-/// Files for etcds that speak TLS.
+/// Files for etcds with TLS.
 #[derive(Clone, Debug)]
 pub struct Tls {
     /// The certificate that both sides trust.
     pub ca: PathBuf,
-    /// Whom etcd is.
+    /// The identity of etcd.
     pub server: Identity,
-    /// Whom etcdctl is.
+    /// The identity of etcdctl.
     pub client: Identity,
 }
 
 impl Options {
-    /// As arguments of etcd. What is the same for no two members is not among them.
+    /// As arguments of etcd, without those that differ between members.
     pub(crate) fn arguments(&self, members: usize) -> Vec<String> {
         let mut arguments = Vec::new();
         let mut option = |name: &str, value: Option<String>| {

@@ -1,8 +1,8 @@
-//! What etcd says of keys, as etcdctl prints it in JSON: entries of a list, records of a history.
+//! Keys as etcdctl prints them in JSON: entries of a list, records of a history.
 
 use serde_json::Value;
 
-/// A key as it stands at some revision.
+/// A key at some revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// UTF-8 in every test.
@@ -13,16 +13,16 @@ pub struct Entry {
     pub create_revision: u64,
     /// The revision that wrote it last.
     pub mod_revision: u64,
-    /// How often it was written since then; 1 for the first time.
+    /// How often it was written since its creation; 1 for the first time.
     pub version: u64,
 }
 
-/// What happened to a key.
+/// A change of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// It has this value now.
     Put(Vec<u8>),
-    /// It is gone.
+    /// It was deleted.
     Delete,
 }
 
@@ -33,7 +33,7 @@ pub struct Record {
     pub mod_revision: u64,
     /// UTF-8 in every test.
     pub key: String,
-    /// What it did.
+    /// The change.
     pub change: Change,
 }
 
@@ -64,7 +64,7 @@ pub(super) fn text(value: &Value) -> Result<String, String> {
     String::from_utf8(bytes(value)?).map_err(|_| format!("a key that is no UTF-8: {value}"))
 }
 
-/// The bytes behind text of base64. What is empty is left out of etcdctl's JSON.
+/// The bytes of base64 text. Empty values are missing in etcdctl's JSON.
 pub(super) fn bytes(value: &Value) -> Result<Vec<u8>, String> {
     let text = value.as_str().unwrap_or_default();
     base64(text).ok_or_else(|| format!("no base64: {text:?}"))

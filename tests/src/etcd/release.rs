@@ -1,4 +1,4 @@
-//! Which etcd, and where its programs are. It installs nothing: `cargo xtask etcd` does.
+//! The releases of etcd, and where their programs are. It installs nothing: `cargo xtask etcd` does.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -7,14 +7,14 @@ use std::sync::OnceLock;
 /// A release of etcd that tests run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Release {
-    /// Debian 12's: older than every fix of a watch bug, so a hostile one.
+    /// Debian 12's: older than every fix of a watch bug.
     V3_4,
     /// A wheel of PyPI's.
     V3_5,
 }
 
 impl Release {
-    /// Every one.
+    /// All releases.
     pub const ALL: [Self; 2] = [Self::V3_4, Self::V3_5];
 
     /// As in a version: `3.4`.
@@ -44,7 +44,7 @@ impl Release {
         self.folder().join("etcdctl")
     }
 
-    /// What restores a snapshot: since 3.5 a program of its own.
+    /// The program that restores a snapshot: a separate one since 3.5.
     ///
     /// # Panics
     /// As [`Release::etcd`].
@@ -70,7 +70,7 @@ impl Release {
         }
     }
 
-    /// The folder with its programs: looked for once.
+    /// The folder with its programs: searched once.
     fn folder(self) -> &'static Path {
         static FOLDERS: [OnceLock<PathBuf>; 2] = [const { OnceLock::new() }; 2];
         FOLDERS[self as usize].get_or_init(|| match self.find() {
@@ -101,7 +101,7 @@ impl Release {
         Err(problems.join(", "))
     }
 
-    /// Whether a folder has every program, and the right etcd.
+    /// Whether a folder has every program, and the right release.
     fn check(self, folder: &Path) -> Result<(), String> {
         if let Some(missing) = self.programs().iter().find(|name| !folder.join(name).is_file()) {
             return Err(format!("{} has no {missing}", folder.display()));
@@ -118,7 +118,7 @@ impl Release {
     }
 }
 
-/// The folder that cargo builds into: a test lies in its `debug/deps`, whatever the configuration says.
+/// The folder that cargo builds into: a test is in its `debug/deps`, whatever the configuration.
 fn target() -> PathBuf {
     let usual = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target");
     match std::env::current_exe() {

@@ -1,24 +1,24 @@
-//! etcd's log of one epoch: what there was when it begins, and every change since then.
+//! etcd's log of one epoch: the state at its beginning, and every change since then.
 
 use std::collections::BTreeMap;
 
 use super::{Kind, Wants};
 use crate::etcd::{Change, Entry, Record};
 
-/// A log that is well formed. Only what it says is known: nothing before it begins, nothing behind its end.
+/// A well-formed log. Nothing is known before its beginning or after its end.
 #[derive(Clone, Debug)]
 pub struct Log {
     since: u64,
     /// In the order of revisions.
     changes: Vec<Logged>,
-    /// By key: the revision and value it had when the log begins.
+    /// By key: its revision and value when the log begins.
     first: BTreeMap<String, State>,
 }
 
 /// The revision that wrote a value, and the value.
 pub(super) type State = (u64, Vec<u8>);
 
-/// A change, with what was there before.
+/// A change, with the state before it.
 #[derive(Clone, Debug)]
 pub(super) struct Logged {
     pub(super) revision: u64,
@@ -27,7 +27,7 @@ pub(super) struct Logged {
     pub(super) now: Option<Vec<u8>>,
 }
 
-/// What a watcher must be told of a change.
+/// The event that a watcher must get for a change.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Due<'a> {
     pub(super) revision: u64,
@@ -37,10 +37,10 @@ pub(super) struct Due<'a> {
 }
 
 impl Log {
-    /// What there was at revision `since`, and what happened afterwards.
+    /// The state at revision `since`, and the changes after it.
     ///
     /// # Errors
-    /// One line: revisions go back, a key changes twice in one, or a delete deletes nothing. Then it is no log.
+    /// One line: revisions go back, a key changes twice in one, or a delete deletes nothing. Then it is not a log.
     pub fn new(since: u64, state: &[Entry], records: Vec<Record>) -> Result<Self, String> {
         let entry = |entry: &Entry| (entry.key.clone(), (entry.mod_revision, entry.value.clone()));
         let first: BTreeMap<String, State> = state.iter().map(entry).collect();
@@ -83,13 +83,13 @@ impl Log {
         self
     }
 
-    /// The revision that it begins behind.
+    /// The revision after which it begins.
     #[must_use]
     pub const fn since(&self) -> u64 {
         self.since
     }
 
-    /// The newest revision that it knows.
+    /// Its newest revision.
     #[must_use]
     pub fn last(&self) -> u64 {
         self.changes.last().map_or(self.since, |change| change.revision)
@@ -102,7 +102,7 @@ impl Log {
         of_it.into_iter().any(|change| change.key == key)
     }
 
-    /// What there was at a revision that it knows.
+    /// The state at a revision within it.
     pub(super) fn state_at(&self, revision: u64) -> BTreeMap<&str, (u64, &[u8])> {
         let first =
             self.first.iter().map(|(key, (written, value))| (key.as_str(), (*written, value.as_slice())));
@@ -116,7 +116,7 @@ impl Log {
         state
     }
 
-    /// What a watcher must be told of it all, in the order of revisions.
+    /// The events that a watcher must get, in the order of revisions.
     pub(super) fn due(&self, wants: &Wants) -> Vec<Due<'_>> {
         let mut due = Vec::new();
         for Logged { revision, key, before, now } in &self.changes {

@@ -1,11 +1,11 @@
-//! The rules. Each is judged by itself and to the letter, so that one fault may break several.
+//! The rules. Each is checked separately, so one fault may violate several.
 
 use std::collections::{BTreeMap, HashSet};
 
 use super::log::Due;
 use super::{End, Kind, Log, Object, Rule, Seen, Segment, Violation, Wants, Watcher};
 
-/// Every breach of one watcher.
+/// Every violation of one watcher.
 pub(super) fn judge(logs: &[Log], watcher: &Watcher<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for segment in &watcher.segments {
@@ -17,12 +17,12 @@ pub(super) fn judge(logs: &[Log], watcher: &Watcher<'_>) -> Vec<Violation> {
     found
 }
 
-/// One stream: where it began, what came, how it ended.
+/// One stream: its beginning, its events, its end.
 #[derive(Debug)]
 struct Run<'a> {
     start: Start<'a>,
-    /// It tells the revision that it begins after once more: several events of that mean something to the watcher, who may have
-    /// been cut off between them. It is allowed to, not asked to: that revcast does is shown by `engine/tests/resume.rs`.
+    /// It repeats the revision that it begins after: several events of that concern the watcher, which may have been
+    /// cut off between them. Allowed here, not required: `engine/tests/resume.rs` checks that revcast does it.
     again: bool,
     items: Vec<Item<'a>>,
     end: Option<End>,
@@ -41,7 +41,7 @@ enum Item<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// Everything up to here was there before it began.
+    /// Everything up to here was known before it began.
     const fn floor(&self) -> u64 {
         match self.start {
             Start::List(revision, _) | Start::Resume(revision) if self.again => revision - 1,
@@ -68,13 +68,14 @@ impl<'a> Run<'a> {
         self.events().map(|(_, object)| (object.revision, object.key.as_str())).collect()
     }
 
-    /// The newest revision that it tells of.
+    /// The newest revision that it has sent.
     fn newest(&self) -> u64 {
         let events = self.events().map(|(_, object)| object.revision);
         events.chain(self.bookmarks()).fold(self.floor(), u64::max)
     }
 
-    /// Everything up to here must have come: a bookmark proves it, and an event does for the revisions before its own.
+    /// Everything up to here must have come: a bookmark proves it, and an event proves it for the revisions before its
+    /// own.
     fn proof(&self) -> u64 {
         let events = self.events().map(|(_, object)| object.revision.saturating_sub(1));
         events.chain(self.bookmarks()).fold(self.floor(), u64::max)
@@ -109,7 +110,7 @@ fn runs(seen: &[Seen]) -> Vec<Run<'_>> {
 #[derive(Debug)]
 struct Known<'a> {
     newest: u64,
-    /// Up to here somebody else judged that nothing is missing.
+    /// Up to here it was checked before that nothing is missing.
     proof: u64,
     delivered: HashSet<(u64, &'a str)>,
 }
@@ -166,7 +167,7 @@ impl<'a> Judge<'a> {
         self.found.push(Violation { watcher, epoch, rule, revision, says });
     }
 
-    /// What must come behind `after` and up to `through`.
+    /// The events due after `after` and up to `through`.
     fn due_in(&self, after: u64, through: u64) -> Vec<Due<'a>> {
         let from = self.due.partition_point(|due| due.revision <= after);
         self.due[from..].iter().take_while(|due| due.revision <= through).copied().collect()
@@ -240,7 +241,7 @@ impl<'a> Judge<'a> {
             let says = format!("a resume from what it never saw: it is at {}", known.newest);
             self.breach(Rule::Resumable, revision, says);
         }
-        // What a proof covers was judged with it.
+        // What a proof covers was checked with it.
         for due in self.due_in(known.proof, revision.min(known.newest)) {
             if !known.delivered.contains(&(due.revision, due.key)) {
                 let says =
@@ -250,7 +251,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Each event is one that must come.
+    /// Each event is one that is due.
     fn contents(&mut self, run: &Run<'_>) {
         for (kind, object) in run.events().filter(|(_, object)| object.revision > run.floor()) {
             let Object { key, revision, value } = object;
@@ -308,7 +309,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// A revision is told whole before anything else, unless the connection broke inside of it.
+    /// A revision is sent completely before anything else, unless the connection broke inside it.
     fn revisions(&mut self, run: &Run<'_>) {
         let mut judged = HashSet::new();
         let at = |item: &Item<'_>| match item {
@@ -341,7 +342,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// What a bookmark covers came before it.
+    /// Everything that a bookmark covers came before it.
     fn bookmarks(&mut self, run: &Run<'_>) {
         let mut delivered = HashSet::new();
         let mut judged = run.floor();

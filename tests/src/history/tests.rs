@@ -1,4 +1,4 @@
-//! Each rule holds on a good history, and is broken by the fault that it is about.
+//! Each rule holds for a good history, and is violated by its fault.
 
 use super::{End, Kind, Log, Object, Rule, Seen, Segment, Violation, Watcher, check, none};
 use crate::etcd::{Change, Entry, Record};
@@ -11,7 +11,7 @@ fn delete(mod_revision: u64, key: &str) -> Record {
     Record { mod_revision, key: key.to_owned(), change: Change::Delete }
 }
 
-/// Values that begin with `+` match. `/a/0` is there from the start, `/b/1` is out of scope.
+/// Values that begin with `+` match. `/a/0` exists from the start, `/b/1` is out of scope.
 fn log() -> Log {
     let zero = Entry {
         key: "/a/0".to_owned(),
@@ -60,7 +60,7 @@ fn deleted(key: &str, revision: u64, value: &str) -> Seen {
     Seen::Event(Kind::Deleted, object(key, revision, value))
 }
 
-/// All that is right: a list at 4, every event, bookmarks.
+/// A correct history: a list at 4, every event, bookmarks.
 fn good() -> Vec<Seen> {
     vec![
         list(4, &[("/a/0", 3, "+0")]),
@@ -91,7 +91,7 @@ fn breaches(seen: Vec<Seen>) -> Vec<(Rule, u64)> {
     breaches_of(seen, None)
 }
 
-/// The good history with some of it put in the place of another part.
+/// The good history with one part replaced.
 fn with(at: std::ops::Range<usize>, instead: &[Seen]) -> Vec<Seen> {
     let mut seen = good();
     seen.splice(at, instead.iter().cloned());
@@ -113,7 +113,7 @@ fn a_good_history_breaks_nothing() {
             );
         }
     }
-    // A break inside of a revision, and again from before it.
+    // A break inside a revision, and again from before it.
     let again = [Seen::End(End::Cut), Seen::Resume(6), added("/a/3", 7, "+5")];
     assert_eq!(breaches(with(4..4, &again)), []);
     // 410, and a new list.
@@ -127,7 +127,7 @@ fn a_good_history_breaks_nothing() {
 fn filter() {
     assert_eq!(breaches(with(2..2, &[added("/a/2", 6, "-2")])), [(Rule::Filter, 6)]);
     assert_eq!(breaches(with(7..7, &[added("/b/1", 8, "+6")])), [(Rule::Filter, 8)]);
-    // It stopped to match at 9: its end is none of this watcher's business.
+    // It stopped matching at 9: its deletion does not concern this watcher.
     assert_eq!(breaches(with(9..9, &[deleted("/a/1", 11, "-7")])), [(Rule::Filter, 11)]);
     let shown = list(6, &[("/a/0", 3, "+0"), ("/a/1", 5, "+1"), ("/a/2", 6, "-2")]);
     assert_eq!(breaches(vec![shown]), [(Rule::Filter, 6)]);
@@ -135,7 +135,7 @@ fn filter() {
 
 #[test]
 fn faithful() {
-    // Each is in its place, and says something else.
+    // Each is at the right place, with other content.
     for (at, instead, revision) in [
         (1, modified("/a/1", 5, "+1"), 5),
         (1, added("/a/1", 5, "+old"), 5),
@@ -178,14 +178,14 @@ fn unique() {
 
 #[test]
 fn reliable() {
-    // A newer event proves it, or the test says so.
+    // A newer event proves it, or the test does.
     assert_eq!(breaches(with(8..10, &[])), [(Rule::Reliable, 10)]);
     let early = good()[..7].to_vec();
     assert_eq!(breaches_of(early.clone(), Some(8)), []);
     assert_eq!(breaches_of(early, Some(10)), [(Rule::Reliable, 9), (Rule::Reliable, 10)]);
     assert_eq!(breaches_of(with(11..12, &[Seen::End(End::Cut), Seen::Resume(12)]), Some(12)), []);
     assert_eq!(breaches(vec![list(5, &[("/a/0", 3, "+0")])]), [(Rule::Reliable, 5)], "a list, too");
-    // A transition that nobody was told of.
+    // A transition that was not sent.
     let silent = with(7..8, &[]);
     assert_eq!(breaches(silent), [(Rule::Bookmarkable, 11), (Rule::Reliable, 9)]);
 }
@@ -224,21 +224,21 @@ fn bookmarkable() {
 #[test]
 fn resumable() {
     let resumed = |at: usize, from: u64| breaches(with(at..at, &[Seen::End(End::Cut), Seen::Resume(from)]));
-    // A gap: ahead of what it saw, or inside of a revision whose rest does not come.
+    // A gap: ahead of what it saw, or inside a revision whose rest does not come.
     assert_eq!(resumed(3, 7)[0], (Rule::Resumable, 7));
     let rest_lost = [Seen::End(End::Cut), Seen::Resume(7)];
     assert_eq!(breaches(with(4..6, &rest_lost)), [(Rule::Resumable, 7), (Rule::Resumable, 7)]);
     // A repeat.
     let again = [Seen::End(End::Clean), Seen::Resume(5), added("/a/1", 5, "+1")];
     assert_eq!(breaches(with(2..2, &again)), [(Rule::Resumable, 5)]);
-    // What comes behind a resume is judged like anything else.
+    // Events after a resume are checked like all others.
     let lost = [Seen::End(End::Cut), Seen::Resume(8)];
     assert_eq!(breaches(with(7..8, &lost)), [(Rule::Bookmarkable, 11), (Rule::Reliable, 9)]);
 }
 
 #[test]
 fn epochs() {
-    // The store goes back to revision 7, and 8 to 9 mean something else from then on.
+    // The store goes back to revision 7, and 8 to 9 have another meaning from then on.
     let state: Vec<Entry> = [("/a/0", 3, "+0"), ("/a/1", 7, "+4"), ("/a/2", 7, "+3"), ("/a/3", 7, "+5")]
         .map(|(key, mod_revision, value)| Entry {
             key: key.to_owned(),
@@ -260,13 +260,13 @@ fn epochs() {
     let first = Segment { epoch: 0, seen: before.clone(), reached: None };
     let shown = list(7, &[("/a/0", 3, "+0"), ("/a/1", 7, "+4"), ("/a/2", 7, "+3"), ("/a/3", 7, "+5")]);
     none(&judged(vec![first.clone(), after(shown)], &logs));
-    // A revision of one epoch says nothing in another.
+    // A revision of one epoch has no meaning in another.
     let found = judged(vec![first, after(Seen::Resume(7))], &logs);
     assert_eq!(
         found.iter().map(|found| (found.epoch, found.rule)).collect::<Vec<_>>(),
         [(1, Rule::Resumable)]
     );
-    // One who is not told of the second epoch gets what the first never had.
+    // A watcher that does not know of the second epoch gets events that the first never had.
     before.pop();
     before.push(modified("/a/1", 11, "+other"));
     assert!(

@@ -1,6 +1,6 @@
-//! One request and its reply over a socket that never waits: one thread reads many of them.
+//! One request and its reply over a non-blocking socket: one thread reads many of them.
 //!
-//! It undoes HTTP's framing and nothing else.
+//! It removes HTTP's framing and nothing else.
 
 use std::io::{Error, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -9,37 +9,37 @@ use std::time::Duration;
 
 /// How long a server may take to accept.
 const CONNECT_WITHIN: Duration = Duration::from_millis(500);
-/// Read at once at most.
+/// Most bytes of one read.
 const CHUNK: usize = 32 * 1024;
 
-/// Where in the framing the next byte is.
+/// The position of the next byte in the framing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Head,
     Size,
     Chunk(usize),
-    /// The line end behind a chunk; of the last one when true.
+    /// The line end after a chunk; after the last one when true.
     ChunkEnd(bool),
     Body(usize),
     Done,
 }
 
-/// A reply that comes, or came.
+/// A reply, complete or not.
 #[derive(Debug)]
 pub struct Exchange {
     socket: TcpStream,
     place: Place,
-    /// What came and is not understood yet.
+    /// Received bytes that are not parsed yet.
     raw: Vec<u8>,
     status: Option<u16>,
     body: Vec<u8>,
 }
 
 impl Exchange {
-    /// Sends a GET on a connection of its own.
+    /// Sends a GET on a separate connection.
     ///
     /// # Errors
-    /// Nobody listens there.
+    /// Nothing listens there.
     pub fn get(address: &str, path: &str) -> std::io::Result<Self> {
         let address: SocketAddr = address.parse().map_err(Error::other)?;
         let mut socket = TcpStream::connect_timeout(&address, CONNECT_WITHIN)?;
@@ -61,29 +61,29 @@ impl Exchange {
         self.status
     }
 
-    /// Whether all of it is there.
+    /// Whether it is complete.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.place == Place::Done
     }
 
-    /// What came of the body and was not taken.
+    /// The part of the body that arrived and was not taken.
     #[must_use]
     pub fn body(&self) -> &[u8] {
         &self.body
     }
 
-    /// The whole lines that came.
+    /// The complete lines that arrived.
     pub fn take_lines(&mut self) -> Vec<u8> {
         let end = self.body.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
         let rest = self.body.split_off(end);
         std::mem::replace(&mut self.body, rest)
     }
 
-    /// Reads what there is.
+    /// Reads what has arrived.
     ///
     /// # Errors
-    /// The connection broke before the reply's end, or it is no HTTP.
+    /// The connection broke before the reply's end, or it is not HTTP.
     pub fn read(&mut self) -> std::io::Result<()> {
         let mut chunk = [0; CHUNK];
         loop {

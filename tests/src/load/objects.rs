@@ -1,22 +1,22 @@
 //! Objects as these tests store them, and the form in which histories compare them.
 //!
-//! A form is four letters (what selectors look at) and a digest of every byte that the store and a server must agree on:
-//! all but `resourceVersion`, and but the kind, which lists leave out. It knows the objects of these tests and no others.
+//! A form is four letters (what selectors look at) and a digest of every byte that store and server must agree on: all
+//! except `resourceVersion` and the kind, which lists omit. It supports the objects of these tests only.
 
 use crate::sim::rng::Rng;
 
-/// Namespaces that hold objects: those that the writer fills, then the reader's two.
+/// Namespaces with objects: those of the writer, then the reader's two.
 pub const NAMESPACES: [&str; 6] = ["s0", "s1", "s2", "s3", READER_DIRECT, READER_HTTP];
-/// Whose keys the reader writes straight into the store.
+/// Keys that the reader writes directly to the store.
 pub const READER_DIRECT: &str = "r";
-/// Whose keys he writes through a server.
+/// Keys that it writes through a server.
 pub const READER_HTTP: &str = "h";
-/// How many of [`NAMESPACES`] are the writer's.
+/// How many of [`NAMESPACES`] belong to the writer.
 pub const WRITTEN: usize = 4;
-/// Objects a namespace and kind.
+/// Objects per namespace and kind.
 pub const NAMES: usize = 20;
 
-/// What kind of object.
+/// The kind of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Selected by labels only.
@@ -49,7 +49,7 @@ pub fn key(kind: Kind, namespace: &str, name: &str) -> String {
     format!("/registry/{}/{namespace}/{name}", kind.plural())
 }
 
-/// An object with labels and fields by chance. `sequence` makes it differ from every other one.
+/// An object with random labels and fields. `sequence` makes it unique.
 pub(crate) fn object(kind: Kind, namespace: &str, name: &str, sequence: u64, rng: &mut Rng) -> String {
     let app = rng.below(4);
     let tier = if rng.percent(70) { format!(r#","tier":"t{}""#, rng.below(3)) } else { String::new() };
@@ -85,10 +85,10 @@ pub fn key_of(kind: Kind, json: &str) -> Option<String> {
     Some(key(kind, member(json, "namespace")?, member(json, "name")?))
 }
 
-/// Letters of a form: `app`, `tier`, node, restart policy; a dash where there is none.
+/// Letters of a form: `app`, `tier`, node, restart policy; a dash for a missing one.
 pub const LETTERS: usize = 4;
 
-/// A value, from the store or from a server, in the form in which both are equal.
+/// A value, from the store or from a server, in the form that is equal for both.
 #[must_use]
 pub fn form(value: &[u8]) -> Vec<u8> {
     let Ok(json) = std::str::from_utf8(value) else { return Vec::new() };
@@ -99,7 +99,7 @@ pub fn form(value: &[u8]) -> Vec<u8> {
         vec![letter("app", 1), letter("tier", 1), letter("nodeName", 1), letter("restartPolicy", 0)];
     let mut cuts: Vec<(usize, usize)> = Vec::new();
     for head in [r#""kind":"ConfigMap","#, r#""kind":"Pod","#, r#""apiVersion":"v1","#] {
-        // Nothing else of ours has such members.
+        // No other object of the tests has such members.
         cuts.extend(json.find(head).map(|start| (start, start + head.len())));
     }
     if let Some(start) = json.find(r#""resourceVersion":""#) {
@@ -124,13 +124,13 @@ pub fn form(value: &[u8]) -> Vec<u8> {
     form
 }
 
-/// The elements of `items` in a list, as they stand there.
+/// The elements of `items` in a list, as text.
 #[must_use]
 pub fn items(list: &str) -> Vec<&str> {
     let Some(start) = list.find("\"items\":[") else { return Vec::new() };
     let bytes = list.as_bytes();
     let (mut depth, mut begun, mut items) = (0_usize, 0, Vec::new());
-    // No string of ours has a brace or an escape in it.
+    // No string of these objects has a brace or an escape in it.
     for (at, byte) in bytes.iter().enumerate().skip(start + "\"items\":[".len()) {
         match byte {
             b'{' => {

@@ -1,4 +1,4 @@
-//! When a server said that it is ready: `/readyz`, asked all the time.
+//! When a server reported that it is ready: `/readyz`, polled continuously.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -9,7 +9,7 @@ use crate::client::Client;
 
 const EVERY: Duration = Duration::from_millis(50);
 
-/// One answer: when it was asked for, when it came, its code (0: nobody answered).
+/// One reply: when it was requested, when it came, its code (0: no reply).
 #[derive(Clone, Copy, Debug)]
 struct Answer {
     asked: Instant,
@@ -17,7 +17,7 @@ struct Answer {
     code: u16,
 }
 
-/// Somebody who asks.
+/// Polls a server.
 #[derive(Debug)]
 pub struct Probe {
     stage: Arc<Stage>,
@@ -26,7 +26,7 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// Asks the first server until the stage is over.
+    /// Polls the first server until the end of the test.
     #[must_use]
     pub fn start(stage: &Arc<Stage>) -> Self {
         let answers: Arc<Mutex<Vec<Answer>>> = Arc::default();
@@ -44,7 +44,7 @@ impl Probe {
         Self { stage, answers, thread: Some(thread) }
     }
 
-    /// Waits until it says that it is ready, asked no earlier than `since`.
+    /// Waits until it reports that it is ready, to a request no earlier than `since`.
     ///
     /// # Errors
     /// It does not in time.
@@ -58,7 +58,7 @@ impl Probe {
         Ok(())
     }
 
-    /// How long after `since` it said the last time that it is not ready.
+    /// How long after `since` it last reported that it is not ready.
     #[must_use]
     pub fn ready_since(&self, since: Instant) -> Duration {
         let answers = self.answers();
@@ -66,10 +66,10 @@ impl Probe {
         last.map_or(Duration::ZERO, |answer| answer.came.duration_since(since))
     }
 
-    /// Whether it never said that it is ready between two moments, and was asked.
+    /// Whether it never reported that it is ready between two moments, and was polled.
     ///
     /// # Errors
-    /// It did, or was not asked.
+    /// It did, or was not polled.
     pub fn never_ready(&self, from: Instant, to: Instant) -> Result<(), String> {
         let answers = self.answers();
         let between = || answers.iter().filter(|answer| answer.asked >= from && answer.came <= to);

@@ -1,7 +1,7 @@
-//! Who reads what was just written, by LIST and by GET that name no revision: neither may show what was before.
+//! Reads what was just written, by LIST and by GET without a revision: neither may show an older state.
 //!
-//! It writes through a server and straight into the store by turns, to keys of its own. After a write of which nobody
-//! knows whether it was done it leaves those keys alone for ever.
+//! It writes through a server and directly to the store alternately, to keys of its own. A key whose last write has an
+//! unknown outcome is not used again.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,11 +17,11 @@ use crate::sim::rng::Rng;
 
 /// Between two writes.
 const PACE: Duration = Duration::from_millis(40);
-/// How long a server may take; an answer that is late is none.
+/// How long a server may take; a later reply does not count.
 const PATIENCE: Duration = Duration::from_secs(4);
 const NAMES: usize = 6;
 
-/// In numbers.
+/// Counts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reads {
     /// Writes that a server acknowledged.
@@ -30,7 +30,7 @@ pub struct Reads {
     pub direct: u64,
     /// Reads that showed what was written.
     pub confirmed: u64,
-    /// Reads that were answered with 429, 503 or 504, or by nobody.
+    /// Reads that were answered with 429, 503 or 504, or not at all.
     pub unanswered: u64,
 }
 
@@ -75,7 +75,7 @@ impl Reader {
         Self { stage: Arc::clone(stage), shared, thread: Some(thread) }
     }
 
-    /// In numbers.
+    /// Counts.
     #[must_use]
     pub fn reads(&self) -> Reads {
         let of = |counter: &AtomicU64| counter.load(Ordering::SeqCst);
@@ -96,12 +96,12 @@ impl Drop for Reader {
     }
 }
 
-/// What a write left.
+/// The state after a write.
 #[derive(Clone, Copy, Debug)]
 struct Left {
-    /// `None`: nothing, it was a delete.
+    /// `None`: deleted.
     sequence: Option<u64>,
-    /// Where it is known.
+    /// If known.
     revision: Option<u64>,
 }
 
@@ -110,9 +110,9 @@ struct Work {
     shared: Arc<Shared>,
     gateway: Gateway,
     rng: Rng,
-    /// Which names are there.
+    /// Existing names.
     known: HashMap<(&'static str, String), bool>,
-    /// Which names it uses now.
+    /// Names in use.
     generation: u64,
     sequence: u64,
     epoch: usize,
@@ -148,7 +148,7 @@ impl Work {
         } else {
             self.check_get(namespace, &name, left)
         };
-        // Who reads while the store is swapped has no promise.
+        // Reads while the store is swapped have no guarantee.
         if let Some(problem) = problem.filter(|_| self.stage.epoch() == epoch) {
             self.stage.complain(format!("a read does not show what was written: {problem}"));
         }
@@ -158,7 +158,7 @@ impl Work {
         self.known.get(&(namespace, name.to_owned())).copied().unwrap_or(false)
     }
 
-    /// Straight into the store.
+    /// Directly to the store.
     fn write_direct(&mut self, name: &str) -> Option<Left> {
         let key = key(Kind::ConfigMap, READER_DIRECT, name);
         self.sequence += 1;
@@ -187,7 +187,7 @@ impl Work {
         match reply.status {
             200 | 201 => {}
             0 | 429 | 503 | 504 => return None,
-            // 409 and 404 would say that what was acknowledged is not there.
+            // 409 and 404 would say that an acknowledged write is missing.
             status => {
                 if self.stage.epoch() == self.epoch {
                     self.stage.complain(format!("{method} {path}: {status} {}", reply.text().trim()));
@@ -242,7 +242,7 @@ impl Work {
         self.judge(&format!("{name} in {path}"), shown, left)
     }
 
-    /// Nobody else writes this key: it is as it was left.
+    /// No other writer uses this key: it must be unchanged.
     fn judge(&self, what: &str, shown: Option<&str>, left: Left) -> Option<String> {
         let sequence = shown.and_then(|json| objects::member(json, "sequence")?.parse().ok());
         let revision = shown.and_then(objects::revision);

@@ -1,7 +1,7 @@
-//! etcd's log of what goes on, kept while etcd may forget it, and over every outage.
+//! etcd's log of the load, kept while etcd may compact it, and over every outage.
 //!
-//! After an outage it asks again for some of what it has: an etcd that tells another history than before (as 3.5.1 may
-//! when it is killed, etcd #13766) has none, and nobody can be judged by it.
+//! After an outage it reads some revisions a second time: if etcd's history has changed (as 3.5.1's may when it is
+//! killed, etcd #13766), there is no log to check watchers with.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use crate::history::Log;
 struct State {
     records: Vec<Record>,
     newest: u64,
-    /// etcd may have forgotten everything up to here.
+    /// etcd may have compacted everything up to here.
     forgotten: u64,
     problem: Option<String>,
     over: bool,
@@ -32,10 +32,10 @@ impl Shared {
     }
 }
 
-/// So many revisions are asked for a second time.
+/// How many revisions are read a second time.
 const AGAIN: u64 = 50;
 
-/// A log that grows. Of one epoch, and whole: every revision is in it.
+/// A growing log of one epoch, without gaps: every revision is in it.
 #[derive(Debug)]
 pub struct Recorder {
     shared: Arc<Shared>,
@@ -58,7 +58,7 @@ impl Recorder {
     /// Waits until it has a revision.
     ///
     /// # Errors
-    /// It does not in time, or cannot any more: one line.
+    /// Not in time, or it cannot any more: one line.
     pub fn until(&self, revision: u64, within: Duration) -> Result<(), String> {
         let deadline = Instant::now() + within;
         let mut state = self.shared.lock();
@@ -75,7 +75,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// etcd is about to forget everything up to here.
+    /// etcd is about to compact everything up to here.
     pub fn forgets(&self, upto: u64) {
         let mut state = self.shared.lock();
         state.forgotten = state.forgotten.max(upto);
@@ -88,10 +88,10 @@ impl Recorder {
         state.records.iter().take_while(|record| record.mod_revision <= upto).cloned().collect()
     }
 
-    /// The log of all of it, in the form of histories. It ends here.
+    /// The complete log, in the form of histories. It ends here.
     ///
     /// # Panics
-    /// When what etcd told is no log.
+    /// When etcd's history is not a log.
     #[must_use]
     pub fn into_log(self) -> Log {
         let records = self.records(u64::MAX);

@@ -1,9 +1,9 @@
-//! What a watcher wants: a kind, a place and selectors by chance, as a request says it and as a predicate.
+//! The scope of a watcher: a kind, a namespace and random selectors, as a request and as a predicate.
 
 use super::objects::{Kind, LETTERS, NAMES, NAMESPACES};
 use crate::sim::rng::Rng;
 
-/// What a selector asks of one letter of a form.
+/// The condition of a selector on one letter of a form.
 #[derive(Clone, Copy, Debug)]
 enum Test {
     Is(u8),
@@ -25,22 +25,22 @@ impl Test {
     }
 }
 
-/// What belongs to a watcher.
+/// The scope of a watcher.
 #[derive(Clone, Debug)]
 pub struct Scope {
     kind: Kind,
     namespace: Option<&'static str>,
     name: Option<String>,
-    /// Which letter, and what of it.
+    /// Which letter, and its condition.
     tests: Vec<(usize, Test)>,
     /// `&labelSelector=..&fieldSelector=..`, or nothing.
     query: String,
-    /// How the keys begin, or the whole key.
+    /// The prefix of its keys, or the whole key.
     keys: String,
 }
 
 impl Scope {
-    /// One by chance.
+    /// A random scope.
     pub(crate) fn random(rng: &mut Rng) -> Self {
         let kind = if rng.percent(50) { Kind::ConfigMap } else { Kind::Pod };
         let namespace = rng.percent(60).then(|| *rng.pick(&NAMESPACES));
@@ -114,13 +114,13 @@ impl Scope {
         Self { kind, namespace, name, tests, query, keys }
     }
 
-    /// The kind of all that belongs to it.
+    /// The kind of its objects.
     #[must_use]
     pub const fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// The path and the query of a request for it, which more may be added to with `&`.
+    /// The path and the query of a request for it, to which more may be appended with `&`.
     #[must_use]
     pub fn path(&self) -> String {
         let plural = self.kind.plural();
@@ -130,7 +130,7 @@ impl Scope {
         }
     }
 
-    /// Whether an object belongs to it, by its key and its form.
+    /// Whether an object is in it, by its key and its form.
     #[must_use]
     pub fn wants(&self, key: &str, form: &[u8]) -> bool {
         let placed = if self.name.is_some() { key == self.keys } else { key.starts_with(&self.keys) };

@@ -1,4 +1,4 @@
-//! One client as good clients are: it lists, watches, goes on from what it knows to be whole, and lists again after 410.
+//! One well-behaved client: it lists, watches, resumes from the last complete revision, and lists again after 410.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use crate::sim::rng::Rng;
 
 /// How long a server may take to begin a reply before another attempt.
 const PATIENCE: Duration = Duration::from_secs(4);
-/// Between two attempts, at most.
+/// Most time between two attempts.
 const PAUSE_MS: u64 = 200;
 
 /// What it waits for.
@@ -22,7 +22,7 @@ enum State {
     Watching { exchange: Exchange, since: Instant, from: u64, deadline: Option<Duration>, cut: Instant },
 }
 
-/// A client, and all that it was told.
+/// A client, and everything that it received.
 #[derive(Debug)]
 pub(super) struct Watcher {
     pub(super) name: String,
@@ -30,7 +30,7 @@ pub(super) struct Watcher {
     rng: Rng,
     state: State,
     turn: usize,
-    /// How long a watch lives, at most, before its client breaks it off.
+    /// Most time that a watch lasts before its client ends it.
     life_ms: u64,
     /// Whether it must list before it watches.
     lists: bool,
@@ -38,13 +38,13 @@ pub(super) struct Watcher {
     has_watched: bool,
     /// The newest event or bookmark, or where it began.
     newest: u64,
-    /// Everything up to here came.
+    /// Everything up to here was received.
     whole: u64,
     pub(super) segments: Vec<Segment>,
     pub(super) counts: Counts,
 }
 
-/// What happened to a watcher, or to many.
+/// Counts of one watcher, or of many.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
     /// Events.
@@ -55,16 +55,16 @@ pub struct Counts {
     pub lists: u64,
     /// Watches that began where another one ended.
     pub resumes: u64,
-    /// Times that it was told 410.
+    /// How often it was told 410.
     pub expired: u64,
-    /// Streams that ended though neither it nor its deadline ended them.
+    /// Streams that ended neither by the client nor by their deadline.
     pub lost: u64,
-    /// Requests that were answered with 429, 503 or 504, or by nobody.
+    /// Requests that were answered with 429, 503 or 504, or not at all.
     pub refused: u64,
 }
 
 impl Counts {
-    /// Both together.
+    /// The sum of both.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self {
@@ -104,7 +104,7 @@ impl Watcher {
         matches!(&self.state, State::Watching { exchange, .. } if exchange.status() == Some(200))
     }
 
-    /// The epoch of what it knows, and up to where that is whole.
+    /// The epoch of its state, and the revision up to which that is complete.
     pub(super) fn reached(&self) -> Option<(usize, u64)> {
         self.segments.last().filter(|_| !self.lists).map(|segment| (segment.epoch, self.whole))
     }
@@ -117,7 +117,7 @@ impl Watcher {
         }
     }
 
-    /// How it is, in a line.
+    /// Its state, in a line.
     pub(super) fn describe(&self) -> String {
         let state = match &self.state {
             State::Pausing(_) => "pauses",
@@ -128,7 +128,7 @@ impl Watcher {
         format!("{}: {state}, whole up to {:?}, {:?}", self.name, self.reached(), self.counts)
     }
 
-    /// What time asks for. `calm`: it breaks nothing off by itself.
+    /// Handles timers. `calm`: it ends no watch by itself.
     pub(super) fn handle_time(&mut self, stage: &Stage, now: Instant, calm: bool) {
         match &self.state {
             State::Pausing(until) => {
@@ -151,7 +151,7 @@ impl Watcher {
         }
     }
 
-    /// Reads what came.
+    /// Reads what has arrived.
     pub(super) fn handle_bytes(&mut self, stage: &Stage, now: Instant) {
         match &mut self.state {
             State::Pausing(_) => {}
@@ -201,7 +201,7 @@ impl Watcher {
         let address = stage.address(self.turn);
         let path = self.scope.path();
         if self.lists {
-            // Before the request: what is answered cannot be older.
+            // Before the request: the reply cannot be older.
             let epoch = stage.epoch();
             match Exchange::get(&address, &path) {
                 Ok(exchange) => self.state = State::Listing { exchange, since: now, epoch },
@@ -222,7 +222,7 @@ impl Watcher {
         }
     }
 
-    /// It tries again soon.
+    /// Tries again soon.
     fn refused(&mut self, now: Instant) {
         self.counts.refused += 1;
         self.state = State::Pausing(now + Duration::from_millis(self.rng.range_u64(20, PAUSE_MS)));
@@ -240,7 +240,7 @@ impl Watcher {
             return self.refused(now);
         }
         if epoch != stage.epoch() {
-            // Nobody knows from which of the two it came: it is not used.
+            // It is unknown from which of the two epochs it came: it is not used.
             return self.refused(now);
         }
         let text = String::from_utf8_lossy(body);
@@ -281,7 +281,7 @@ impl Watcher {
         self.has_watched = true;
     }
 
-    /// Lines of the stream. Says whether it goes on.
+    /// Lines of the stream. Returns whether it continues.
     fn told(&mut self, stage: &Stage, lines: &[u8], now: Instant) -> bool {
         let text = String::from_utf8_lossy(lines);
         for line in text.lines() {
@@ -312,7 +312,7 @@ impl Watcher {
                         self.lists = true;
                         self.ended(End::Expired, now);
                     } else {
-                        // Told to come back.
+                        // Asked to come back later.
                         let known = ["429", "503", "504"];
                         if !known.iter().any(|code| object.contains(&format!("\"code\":{code}"))) {
                             stage.complain(format!("watcher {}: it is told {line}", self.name));
@@ -324,7 +324,7 @@ impl Watcher {
             };
             let Some(object) = self.object(stage, object) else { continue };
             self.counts.events += 1;
-            // Those before it are whole; of its own one more may come.
+            // Revisions before it are complete; of its own, another event may come.
             (self.newest, self.whole) =
                 (self.newest.max(object.revision), self.whole.max(object.revision.saturating_sub(1)));
             self.note(Seen::Event(kind, object));
@@ -332,10 +332,11 @@ impl Watcher {
         true
     }
 
-    /// The server ended it in order.
+    /// The server ended it gracefully.
     fn closed(&mut self, now: Instant) {
         let State::Watching { since, deadline, .. } = &self.state else { return };
-        // `now` is from before others were read. Servers count from when they took it, and may be early by a tick.
+        // `now` is from before other sockets were read. Servers count from when they took it, and may be early by a
+        // tick.
         let waited = since.elapsed() + Duration::from_millis(100);
         let early = deadline.is_none_or(|deadline| waited < deadline);
         self.counts.lost += u64::from(early);
@@ -345,9 +346,9 @@ impl Watcher {
     fn ended(&mut self, end: End, now: Instant) {
         self.note(Seen::End(end));
         match end {
-            // An end in order never comes inside a revision.
+            // A graceful end never comes inside a revision.
             End::Clean => self.whole = self.newest,
-            // Its last revision may have come in part.
+            // Its last revision may be incomplete.
             End::Cut | End::Expired => self.newest = self.whole,
         }
         self.state = State::Pausing(now + Duration::from_millis(self.rng.range_u64(0, 60)));

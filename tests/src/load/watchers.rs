@@ -16,32 +16,32 @@ use crate::history::Segment;
 use crate::sim::rng::Rng;
 
 const THREADS: usize = 2;
-/// Between two looks at the clock.
+/// Time between two checks of the clock.
 const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
-/// Replies are read this often at most: a burst is read at once.
+/// The most frequent reads of replies: a burst is read at once.
 const BREATH: Duration = Duration::from_millis(2);
 
-/// What one of them was told.
+/// What one of them received.
 #[derive(Debug)]
 pub struct Told {
-    /// As breaches name it.
+    /// As in violations.
     pub name: String,
-    /// What belongs to it.
+    /// Its scope.
     pub scope: Scope,
-    /// One for each epoch.
+    /// One per epoch.
     pub segments: Vec<Segment>,
-    /// In numbers.
+    /// Counts.
     pub counts: Counts,
 }
 
-/// How they are now.
+/// Their current state.
 #[derive(Clone, Debug, Default)]
 struct Now {
     watching: usize,
-    /// Of each: its epoch, and what it has whole.
+    /// Of each: its epoch, and the revision up to which it is complete.
     reached: Vec<Option<(usize, u64)>>,
     counts: Counts,
-    /// In words.
+    /// As text.
     lines: Vec<String>,
 }
 
@@ -55,7 +55,7 @@ pub struct Watchers {
 }
 
 impl Watchers {
-    /// Starts as many, with scopes by chance. A watch lives for `life` at most before its client breaks it off.
+    /// Starts this many, with random scopes. A watch lasts for `life` at most before its client ends it.
     #[must_use]
     pub fn start(stage: &Arc<Stage>, count: usize, life: Duration, seed: u64) -> Self {
         let life_ms = u64::try_from(life.as_millis()).unwrap_or(u64::MAX).max(300);
@@ -74,10 +74,10 @@ impl Watchers {
         Self { count, calm, now, threads }
     }
 
-    /// Waits until all of them have everything up to a revision of an epoch, and a stream.
+    /// Waits until all of them have a stream, and everything up to a revision of an epoch.
     ///
     /// # Errors
-    /// They do not in time: who, at most three.
+    /// Not in time: which ones, at most three.
     pub fn await_all(&self, epoch: usize, revision: u64, within: Duration) -> Result<(), String> {
         let deadline = Instant::now() + within;
         loop {
@@ -110,18 +110,18 @@ impl Watchers {
         }
     }
 
-    /// In numbers, all together.
+    /// Counts of all together.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.look().counts
     }
 
-    /// They break off nothing any more.
+    /// They end no watch any more.
     pub fn calm(&self) {
         self.calm.store(true, Ordering::SeqCst);
     }
 
-    /// What they were told, once the stage is over.
+    /// What they received, at the end of the test.
     ///
     /// # Panics
     /// When one of their threads did.
@@ -165,7 +165,7 @@ fn drive(
             .filter_map(|number| watchers[*number].exchange())
             .map(|exchange| PollFd::from_borrowed_fd(exchange.fd(), PollFlags::IN))
             .collect();
-        // Interrupted: then nothing came.
+        // Interrupted: then nothing arrived.
         let _ = poll(&mut polled, Some(&TICK));
         let came = |fd: &PollFd<'_>| !fd.revents().is_empty();
         let came: Vec<usize> =

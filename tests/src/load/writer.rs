@@ -1,4 +1,4 @@
-//! Who writes straight into the store, as fast as a test says: single keys, several in one revision, and deletes.
+//! Writes directly to the store at a given rate: single keys, several in one revision, and deletes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,9 +10,9 @@ use super::objects::{Kind, NAMES, NAMESPACES, WRITTEN, key, object};
 use crate::etcd::{Gateway, Op};
 use crate::sim::rng::Rng;
 
-/// A key that no server shows, written all the time: it carries everybody's proof beyond what was written before.
+/// A key that no server shows, written all the time: it moves every watcher's proof beyond earlier writes.
 const TICKS: &str = "/registry/ticks/of/a-clock";
-/// So many times slower, when it is.
+/// How many times slower it is in the slow mode.
 const SLOWER: u32 = 8;
 const TICK_EVERY: Duration = Duration::from_millis(200);
 
@@ -20,9 +20,9 @@ const TICK_EVERY: Duration = Duration::from_millis(200);
 struct Shared {
     written: AtomicU64,
     newest: AtomicU64,
-    /// Whether it writes nothing but ticks.
+    /// Whether it writes ticks only.
     rests: AtomicBool,
-    /// Whether it takes its time.
+    /// Whether it is in the slow mode.
     slow: AtomicBool,
 }
 
@@ -35,7 +35,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Starts one of so many writes a second.
+    /// Starts one with this many writes a second.
     #[must_use]
     pub fn start(stage: &Arc<Stage>, gateway: Gateway, rate: u64, seed: u64) -> Self {
         let shared: Arc<Shared> = Arc::default();
@@ -46,16 +46,16 @@ impl Writer {
         Self { stage: Arc::clone(stage), shared, thread: Some(thread) }
     }
 
-    /// Slower from now on, or not any more. A store in another's place must not reach the revisions of that one before
-    /// everybody knows: who goes on from a revision that both have cannot be told from a client of the new one.
+    /// Switches the slow mode. A store that replaces another one must not reach the revisions of that one before all
+    /// clients know: a client that resumes from a revision of both cannot be told from a client of the new one.
     pub fn slow(&self, slow: bool) {
         self.shared.slow.store(slow, Ordering::SeqCst);
     }
 
-    /// Nothing but ticks from now on.
+    /// Ticks only from now on.
     pub fn rest(&self) {
         self.shared.rests.store(true, Ordering::SeqCst);
-        // Whoever has the pen puts it down first.
+        // Waits for the writer that holds the lock.
         drop(self.stage.hold_pens());
     }
 
@@ -95,7 +95,7 @@ impl Pen {
                 std::thread::sleep(next - now);
             }
             let pace = if shared.slow.load(Ordering::SeqCst) { pace * SLOWER } else { pace };
-            // What an outage took is not made up for.
+            // Writes missed during an outage are not made up for.
             next = (next + pace).max(now.checked_sub(pace * 20).unwrap_or(now));
             let ticks = now.duration_since(ticked) > TICK_EVERY;
             if shared.rests.load(Ordering::SeqCst) && !ticks {
@@ -113,7 +113,7 @@ impl Pen {
                     shared.written.fetch_add(1, Ordering::SeqCst);
                     shared.newest.store(revision, Ordering::SeqCst);
                 }
-                // The store is away. It may have been written, or will be: the log knows.
+                // The store is away. The write may have happened, or will: the log shows it.
                 Err(_) => std::thread::sleep(Duration::from_millis(20)),
             }
         }

@@ -1,16 +1,17 @@
-//! Clients: what each asks for, where it begins, and how it goes on when a watch ends.
+//! Clients: what each asks for, where it begins, and how it continues when a watch ends.
 //!
-//! Informers keep a copy of the state and go on as client-go does: behind the last version that they saw, after 410 with a new list. Others begin anywhere.
+//! Informers keep a copy of the state and continue as client-go does: after the last version that they saw; after 410
+//! with a new list. Other clients begin anywhere.
 
 use super::watch::{Copy, Watch};
 use super::wish::Wish;
 
-/// Where an informer goes on.
+/// Where an informer continues.
 #[derive(Debug)]
 pub(crate) enum Resume {
     /// With a list, or the whole state.
     Anew,
-    /// Behind this revision, with what it knows.
+    /// After this revision, with its copy of the state.
     Behind(u64, Copy),
 }
 
@@ -34,7 +35,7 @@ impl Client {
         self.current = None;
         self.resume = match watch.copy.take() {
             Some(copy) if !watch.told && watch.initial.is_none() => {
-                // A stream that broke off may have lost events of the last revision that it saw: they come again.
+                // A stream that broke off may have lost events of the last revision that it sent: they come again.
                 Resume::Behind(watch.seen, copy)
             }
             _ => Resume::Anew,

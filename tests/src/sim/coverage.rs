@@ -36,7 +36,7 @@ coverage! {
     events,
     /// Batches with several events.
     batches_of_many,
-    /// Batches that were refused whole.
+    /// Batches that were refused completely.
     batches_refused,
     /// Progress without events.
     progress,
@@ -46,7 +46,7 @@ coverage! {
     large_objects,
     /// Batches that waited for a slow shard.
     backpressure,
-    /// Events forgotten for want of slots or bytes, or by compaction.
+    /// Events forgotten for lack of slots or bytes, or by compaction.
     forgotten,
     /// Watches that began.
     watches,
@@ -64,13 +64,13 @@ coverage! {
     starts_again,
     /// ... with the next change.
     starts_latest,
-    /// Watches that went on where an earlier one of the client ended.
+    /// Watches that continued where an earlier one of the client ended.
     resumes,
     /// Watches that began again with a list.
     relists,
-    /// Event messages that were received whole.
+    /// Event messages that were received completely.
     deliveries,
-    /// ... of a revision that the client had seen in part, or whole.
+    /// ... of a revision that the client had seen in part, or completely.
     deliveries_again,
     /// Objects of initial states.
     initial_objects,
@@ -78,7 +78,7 @@ coverage! {
     initial_marks,
     /// Bookmarks.
     bookmarks,
-    /// Messages in another framing than that in which they are made.
+    /// Messages in another framing than the one that they are made in.
     messages_framed_otherwise,
     /// Errors in another encoding.
     errors_encoded,
@@ -102,17 +102,17 @@ coverage! {
     partial_sends,
     /// ... and ended exactly at a message's end.
     partial_at_boundary,
-    /// ... and ended within what stands in front of a payload.
+    /// ... and ended within the head before a payload.
     partial_within_head,
     /// ... of sockets that take whole messages.
     partial_whole,
     /// Sends that took nothing.
     refused_sends,
-    /// Peers that went away in a send.
+    /// Peers that disconnected in a send.
     gone_sends,
     /// ... or at the end.
     gone_ends,
-    /// Watches that the driver took back.
+    /// Watches that the driver removed.
     forgotten_watches,
     /// Ends with 410.
     expirations,
@@ -122,35 +122,35 @@ coverage! {
     cut_offs,
     /// Clean ends.
     clean_ends,
-    /// Ends by time.
+    /// Ends by deadline.
     deadlines,
     /// Watches that were told 410 because they did not take their initial state in time.
     unfinished_told,
-    /// Times that the ring grew.
+    /// How often the ring grew.
     grown,
     /// Shards that were drained.
     drains,
-    /// Values that cannot be served.
+    /// Unreadable values.
     unreadable_values,
     /// Watches that were told when one was written.
     unreadable_events,
-    /// ... although their selectors did not match what was there before.
+    /// ... although their selectors did not match the state before.
     unreadable_unselected,
     /// ... while they waited for a revision to come.
     unreadable_parked,
     /// Watches that were told at their start.
     unreadable_refusals,
-    /// ADDED of a key whose value could not be served before.
+    /// ADDED of a key whose value was unreadable before.
     mended,
     /// Lists with an unreadable object in their scope.
     lists_unreadable,
-    /// Shards that were given up.
+    /// Shards that were abandoned.
     abandons,
     /// Watches that were told so.
     abandoned_told,
-    /// ... after the message that they stood in.
+    /// ... after the message that they were in.
     abandoned_finished,
-    /// Watches that began on a shard that was given up.
+    /// Watches that began on an abandoned shard.
     abandoned_starts,
     /// Lists of the newest state.
     lists_newest,
@@ -158,7 +158,7 @@ coverage! {
     lists_past,
     /// Lists that were refused because their revision is forgotten.
     lists_expired,
-    /// Lists that were taken in several pages while the state went on.
+    /// Lists that were read in several pages while the state changed.
     lists_paged,
     /// ... and those whose token expired on the way.
     pages_expired,
@@ -170,13 +170,13 @@ coverage! {
     rounds_paused,
     /// ... and what came before the next turn: watches that began,
     paused_starts,
-    /// watches that the driver took back,
+    /// watches that the driver removed,
     paused_forgotten,
-    /// and shards that were given up.
+    /// and shards that were abandoned.
     paused_abandoned,
     /// Runs that were too long to be joined.
     long_runs,
-    /// Initial states of more objects than one page looks at.
+    /// Initial states of more objects than one page examines.
     long_states,
     /// Rounds that served more members of one class than a turn does.
     crowds,
@@ -184,7 +184,7 @@ coverage! {
     messages_shared,
     /// Clients whose copy of the state was compared at the end.
     copies_compared,
-    /// Mixes of all bytes that were sent: equal for equal runs.
+    /// Hash of all bytes that were sent: equal for equal runs.
     digest,
 }
 

@@ -1,4 +1,4 @@
-//! What a run can find: which promise was broken, how, and how to see it again.
+//! The result of a run that found something: which promise was broken, how, and how to replay it.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ pub enum Promise {
     ExactlyOnce,
     /// 2: nothing comes between two events of one revision.
     RevisionWhole,
-    /// 3: a bookmark speaks only of what was sent.
+    /// 3: a bookmark covers only what was sent.
     Bookmark,
     /// 4: DELETED carries the last matching state at the right version.
     Deleted,
@@ -19,13 +19,13 @@ pub enum Promise {
     Window,
     /// 9: a watch that keeps up is never expired.
     KeptUp,
-    /// The bytes of the stream: what stands around messages, lines, the end.
+    /// The bytes of the stream: framing, lines, the end.
     Stream,
-    /// A watch ends for a reason, and its end is told truly.
+    /// A watch ends for a reason, and the reason is reported correctly.
     End,
-    /// What can be done is done: nobody waits for ever, no turn spins.
+    /// Possible work is done: nothing waits for ever, no turn spins.
     Progress,
-    /// A value that cannot be served is told to all whose scope it is in, and to nobody else.
+    /// An unreadable value is reported to all watches whose scope covers it, and to no other.
     Unreadable,
     /// Lists show the state of their revision, and expire only when they must.
     List,
@@ -35,7 +35,7 @@ pub enum Promise {
     Counts,
 }
 
-/// One broken promise, without the seed.
+/// A broken promise, without the seed.
 #[derive(Clone, Debug)]
 pub(crate) struct Fault {
     pub(crate) promise: Promise,
@@ -49,14 +49,14 @@ pub(crate) fn broken<T>(promise: Promise, what: impl Into<String>) -> Result<T, 
     Err(Fault { promise, what: what.into() })
 }
 
-/// A run that found something: everything that is needed to see it again.
+/// A run that found something: everything that is needed to replay it.
 #[derive(Clone, Debug)]
 pub struct Violation {
-    /// The number the whole run follows from.
+    /// The number that determines the whole run.
     pub seed: u64,
-    /// Which promise was broken.
+    /// The broken promise.
     pub promise: Promise,
-    /// How.
+    /// How it was broken.
     pub what: String,
     /// The last steps before it, oldest first.
     pub trace: Vec<String>,

@@ -1,4 +1,4 @@
-//! The end of a world: everything comes to rest, bookmarks come, every watch ends, and all counts add up.
+//! The end of a world: all work is finished, bookmarks are sent, every watch ends, and all counts add up.
 
 use std::time::Duration;
 
@@ -13,16 +13,16 @@ use super::shown::{first_differs, number};
 use super::watch::Copy;
 use super::world::World;
 
-/// Turns in which shards must come to rest when nothing new happens and nobody is owed more than a few pages.
+/// Turns within which shards must become idle when nothing new happens and no watcher is owed more than a few pages.
 const TURNS_TO_REST_MAX: usize = 20_000;
-/// The same where a turn looks at little: what a writer that never waits left to be sorted takes many.
+/// The same when a turn looks at little: what a writer that never waits left to be sorted takes many turns.
 const SHORT_TURNS_TO_REST_MAX: usize = 1_000_000;
 
 impl World {
     pub(crate) fn finale(&mut self) -> Checked {
         self.net.note(|_| "the writer stops and all sockets heal".to_owned());
         self.publish()?;
-        // Or bookmarks would be due again for ever, where they are due as often as shards turn.
+        // Otherwise bookmarks would be due again and again when they are due as often as shards turn.
         self.plan.turn_cost = Duration::ZERO;
         for watch in self.net.watches.iter_mut().filter(|watch| watch.open()) {
             watch.pipe.heal();
@@ -35,11 +35,12 @@ impl World {
         self.check_messages()
     }
 
-    /// Turns until nobody has anything to do.
+    /// Turns until there is nothing to do.
     fn rest(&mut self) -> Checked {
         let short = self.plan.looks_per_turn < LOOKS_PER_TURN;
         let turns_max = if short { SHORT_TURNS_TO_REST_MAX } else { TURNS_TO_REST_MAX };
-        // A writer that never waits for slow shards leaves windows of hundreds of large objects: a page of them is a turn.
+        // A writer that never waits for slow shards leaves windows of hundreds of large objects: a page of them is a
+        // turn.
         let pages = usize::try_from(self.net.oracle.window_bytes()).unwrap_or(usize::MAX) / PAGE_BYTES;
         let open = self.net.watches.iter().filter(|watch| watch.open()).count();
         let turns_max = turns_max.saturating_add(pages.saturating_mul(open));
@@ -76,7 +77,7 @@ impl World {
         }
     }
 
-    /// What every informer knows is what there is.
+    /// Every informer's copy is the state.
     fn check_copies(&mut self) -> Checked {
         let oracle = &self.net.oracle;
         let mut compared = 0;
@@ -135,7 +136,7 @@ impl World {
         Ok(())
     }
 
-    /// By closing the shards, or by time.
+    /// By closing the shards, or by deadline.
     fn end_all(&mut self) -> Checked {
         let newest = self.net.oracle.visible;
         let closing = self.rng.percent(60);
@@ -147,7 +148,7 @@ impl World {
             for shard in 0..self.shards.len() {
                 self.drain(shard, over);
             }
-            // Some are told at once, some half way, the rest by then.
+            // Some end at once, some half way, the others by the end.
             self.rest()?;
             self.advance(over / 2);
             self.rest()?;
@@ -168,13 +169,13 @@ impl World {
             if watch.open() || !watch.stream.finished() {
                 return broken(Promise::End, format!("watch {at} did not end cleanly"));
             }
-            // Its own time may have been over before its turn came.
+            // Its own deadline may have passed before its turn came.
             let in_turn = closing && watch.deadline > self.net.now;
             if in_turn && watch.bookmarks && watch.start < newest && watch.last_bookmark != newest {
                 return broken(Promise::Bookmark, format!("watch {at} was closed without a last bookmark"));
             }
         }
-        // Those who do not take their state are told so, and those who do not take their end lose it.
+        // Watches that do not take their state are told so; those that do not take their end are cut.
         for _ in 0..2 {
             self.advance(DRAIN_GRACE);
             self.rest()?;
@@ -222,7 +223,7 @@ impl World {
         Ok(())
     }
 
-    /// No more messages were made than there are different ones that anybody was owed.
+    /// No more messages were made than there are different ones that were owed.
     fn check_messages(&mut self) -> Checked {
         let oracle = &self.net.oracle;
         let mut wanted = vec![0_u32; oracle.events.len()];

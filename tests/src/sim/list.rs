@@ -1,4 +1,4 @@
-//! Lists: the newest state, past ones and lists that come page by page, against the state that the history says.
+//! Lists: the newest state, past ones, and lists by pages, compared with the state in the history.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -10,17 +10,16 @@ use super::object::{KINDS, NAMESPACES, State, row};
 use super::oracle::Oracle;
 use super::world::World;
 
-/// Lists under way at most.
+/// Most lists under way.
 const PAGERS_MAX: usize = 4;
 
-/// A client that takes a list page by page while the world goes on: what its continue token says, and what is still to
-/// come.
+/// A client that reads a list page by page while the world changes: its continue token, and what is still to come.
 #[derive(Debug)]
 pub(crate) struct Pager {
     kind: usize,
     namespace: Option<&'static str>,
     revision: u64,
-    /// Behind which path the next page starts.
+    /// The path after which the next page starts.
     after: Option<Arc<str>>,
     rest: std::vec::IntoIter<Rc<State>>,
     pages: usize,
@@ -85,7 +84,7 @@ impl World {
         Ok(())
     }
 
-    /// Begins a list by pages, or takes the next page of one: together its pages are the state of one revision, or the
+    /// Begins a list by pages, or reads the next page of one: together its pages are the state of one revision, or the
     /// token is expired because the window does not reach back any more.
     fn page(&mut self) -> Checked {
         if self.pagers.is_empty() || self.pagers.len() < PAGERS_MAX && self.rng.percent(30) {
@@ -183,7 +182,7 @@ impl World {
     }
 }
 
-/// Whether a state is of one namespace and one name, where given.
+/// Whether a state has this namespace and this name, where given.
 fn of(oracle: &Oracle, state: &State, namespace: Option<&str>, name: Option<&str>) -> bool {
     let known = &oracle.names[state.name];
     namespace.is_none_or(|it| known.namespace == Some(it)) && name.is_none_or(|it| known.name == it)

@@ -1,9 +1,9 @@
-//! A seeded simulator of the engine: millions of events, faulty sockets, and an oracle that knows everything.
+//! A seeded simulator of the engine: millions of events, faulty sockets, and an oracle with the whole history.
 //!
-//! One seed makes one world (`world`): a publisher with a tiny ring, some shards, a writer, clients with sockets
-//! of every kind, and a clock that only the driver moves. The `oracle` keeps all history, and every byte that a
-//! client receives is compared with what that history demands. Nothing here reads a clock, draws from anything
-//! but the seed, or starts a thread: a run is the same run every time, and a fault is replayed with its trace.
+//! One seed makes one world (`world`): a publisher with a tiny ring, some shards, a writer, clients with sockets of
+//! every kind, and a clock that only the driver moves. The `oracle` keeps the whole history, and every byte that a
+//! client receives is compared with it. Nothing here reads a clock, draws from anything but the seed, or starts a
+//! thread: a run is the same every time, and a fault is replayed with its trace.
 
 mod client;
 mod coverage;
@@ -33,16 +33,16 @@ use world::World;
 /// Runs the world of one seed to its end.
 ///
 /// # Errors
-/// The first promise that was broken, with the steps before it.
+/// The first broken promise, with the steps before it.
 ///
 /// # Panics
-/// When the engine does, which is a fault as well.
+/// When the engine panics, which is a fault as well.
 pub fn run(seed: u64) -> Result<Coverage, Box<Violation>> {
     let mut world = World::new(seed, false);
     if world.run().is_ok() {
         return Ok(world.net.coverage);
     }
-    // The same again, with notes.
+    // The same again, with a trace.
     let mut world = World::new(seed, true);
     match world.run() {
         Ok(()) => Err(Box::new(Violation {

@@ -1,4 +1,4 @@
-//! All sockets of the simulation and who stands behind them: the shards' outlet.
+//! All sockets of the simulation and their clients: the shards' outlet.
 
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hasher};
@@ -19,19 +19,19 @@ use super::wire::Wire;
 pub(crate) struct Net {
     pub(crate) oracle: Oracle,
     pub(crate) watches: Vec<Watch>,
-    /// By shard, then by slot: the watch that has it.
+    /// By shard, then by slot: its watch.
     pub(crate) slots: Vec<Vec<Option<usize>>>,
     pub(crate) now: Tick,
     pub(crate) coverage: Coverage,
-    /// The first thing that went wrong within a turn.
+    /// The first fault within a turn.
     pub(crate) fault: Option<Fault>,
-    /// Watches that were told an error in the turn under way.
+    /// Watches that were sent an error in the turn under way.
     pub(crate) told: Vec<usize>,
     /// By shard: bytes taken.
     pub(crate) bytes: Vec<u64>,
     pub(crate) rng: Rng,
     pub(crate) hasher: DefaultHasher,
-    /// The last steps, when they are wanted.
+    /// The last steps, if they are recorded.
     pub(crate) trace: Option<VecDeque<String>>,
 }
 
@@ -48,7 +48,7 @@ impl Net {
         }
     }
 
-    /// The open watch that a shard calls `id`.
+    /// The open watch with this `id` on a shard.
     pub(crate) fn find(&self, shard: usize, id: WatcherId) -> Option<usize> {
         let at = (*self.slots[shard].get(id.slot())?)?;
         (self.watches[at].id == id).then_some(at)
@@ -69,7 +69,7 @@ impl Net {
         self.slots[shard].iter().filter_map(|slot| *slot)
     }
 
-    /// The watch that a shard has something for: it is there, its socket is not known to be full, and it was not ended.
+    /// The watch that a shard sends to: it exists, its socket is not known to be full, and it was not ended.
     fn addressed(&self, shard: usize, to: WatcherId, what: &str) -> Result<usize, Fault> {
         let fault = |promise, what: String| Err(Fault { promise, what });
         let Some(at) = self.find(shard, to) else {
@@ -201,7 +201,7 @@ pub(crate) struct Port<'a> {
     pub(crate) shard: usize,
     /// Messages, heartbeats and ends that were offered.
     pub(crate) sends: u64,
-    /// Whose streams were ended.
+    /// The watches whose streams were ended.
     pub(crate) ended: Vec<WatcherId>,
 }
 

@@ -1,7 +1,7 @@
-//! The objects of the simulated store: what is written, and what must be served of it.
+//! The objects of the simulated store: the stored text, and the text that must be served.
 //!
-//! It builds both texts from the same parts and never asks the engine: the served text is the written one with
-//! the version and the missing type members put where the engine's decode says that they go.
+//! It builds both texts from the same parts and never asks the engine: the served text is the stored one with the
+//! version and the missing type members where the engine's decode puts them.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -20,7 +20,7 @@ pub(crate) struct Kind {
     /// With the group.
     plural: &'static str,
     pub(crate) namespaced: bool,
-    /// Own selectable fields, with the values that they take.
+    /// Own selectable fields, with their possible values.
     pub(crate) fields: &'static [(&'static str, &'static [&'static str])],
 }
 
@@ -45,7 +45,7 @@ pub(crate) const KINDS: [Kind; 3] = [
 /// `a-b` sorts before the objects of `a`: `-` is less than `/`.
 pub(crate) const NAMESPACES: [&str; 3] = ["a", "a-b", "b"];
 
-/// Labels, with the values that they take; "" is a value, absence is not.
+/// Labels, with their possible values; "" is a value, absence is not.
 pub(crate) const LABELS: [(&str, &[&str]); 3] =
     [("app", &["web", "db", ""]), ("tier.x/y", &["front", "back"]), ("num", &["1", "5", "12"])];
 
@@ -58,7 +58,7 @@ pub(crate) fn schema() -> Schema {
     schema
 }
 
-/// What an object is called.
+/// The name of an object.
 #[derive(Debug)]
 pub(crate) struct Name {
     pub(crate) kind: usize,
@@ -81,19 +81,19 @@ pub(crate) fn row(kind: usize) -> ResourceId {
 /// One state of one object.
 #[derive(Debug)]
 pub(crate) struct State {
-    /// Which name.
+    /// The name.
     pub(crate) name: usize,
     pub(crate) revision: u64,
-    /// By place in [`LABELS`].
+    /// By index in [`LABELS`].
     pub(crate) labels: [Option<&'static str>; 3],
-    /// By place in the kind's fields.
+    /// By index in the kind's fields.
     pub(crate) fields: Vec<&'static str>,
     /// The object as it must be served.
     pub(crate) text: Vec<u8>,
     version: Range<usize>,
     /// Bytes of the message that announces it.
     pub(crate) weight: u64,
-    /// The value cannot be served, nor could those before it since this revision; the text is a Status.
+    /// The value is unreadable, as were those before it since this revision; the text is a Status.
     pub(crate) unreadable: Option<u64>,
 }
 
@@ -105,13 +105,14 @@ impl State {
     }
 }
 
-/// Bytes of a message with a watch event of `kind` that shows `object` bytes, in the framing that messages are made in: a chunk.
+/// Bytes of a message with a watch event of `kind` for `object` bytes, in the framing that messages are made in: a
+/// chunk.
 fn weight(kind: &str, object: usize) -> u64 {
     let line = format!("{{\"type\":\"{kind}\",\"object\":").len() + object + 2;
     (format!("{line:x}").len() + 2 + line + 2) as u64
 }
 
-/// Makes up a state of `names[name]`: the bytes to store and the state that must follow.
+/// Makes a random state of `names[name]`: the bytes to store and the state that must follow.
 pub(crate) fn draft(
     rng: &mut Rng,
     (at, name): (usize, &Name),
@@ -140,7 +141,7 @@ pub(crate) fn draft(
         marks.push('}');
     }
     let version = "\"resourceVersion\":";
-    // What is stored, and what stands before and behind the digits that are served.
+    // The stored text, and the parts before and after the digits that are served.
     let (stored, before, behind) = match rng.below(4) {
         0 => (
             format!("{identity}{marks},{version}\"77777\"}}"),
@@ -186,7 +187,7 @@ pub(crate) fn draft(
     };
     let mut value = format!("{stored_head}{stored}{stored_types}{tail}");
     if rng.percent(10) {
-        // The engine must put it on one line again.
+        // The engine must write it on one line again.
         value = format!("\n{} \r\n", value.replacen("\"metadata\":{", "\"metadata\" :\n { \t", 1));
     }
     let mut text = format!("{served_head}{before}").into_bytes();
@@ -199,8 +200,7 @@ pub(crate) fn draft(
     (Bytes::from(value), State { name: at, revision, labels, fields, text, version, weight, unreadable })
 }
 
-/// Makes up a value of `names[name]` that nobody can serve, where `before` stood: the bytes to store, and the state
-/// that must follow.
+/// Makes an unreadable value of `names[name]` after `before`: the bytes to store, and the state that must follow.
 pub(crate) fn spoil(
     rng: &mut Rng,
     (at, name): (usize, &Name),

@@ -1,7 +1,7 @@
-//! All that ever happened: every event, every state of every key, and a model of the window.
+//! The whole history: every event, every state of every key, and a model of the window.
 //!
-//! It forgets nothing, so it can say what any watch must see and what any list must show. Its window is a model
-//! of the ring in plain numbers: what the real one may forget, and when.
+//! It forgets nothing, so it knows what any watch must be sent and what any list must show. Its window is a model of
+//! the ring in plain numbers: what the real one may forget, and when.
 
 use std::rc::Rc;
 
@@ -19,17 +19,17 @@ pub(crate) struct Happened {
     pub(crate) now: Option<Rc<State>>,
     /// Wall seconds.
     pub(crate) at: u64,
-    /// Bytes of this and all events before.
+    /// Total bytes up to and including this event.
     bytes_through: u64,
 }
 
-/// What an event means to a wish.
+/// The meaning of an event for a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Added,
     Modified,
     Deleted,
-    /// It cannot be served: the watch is told so, and ends.
+    /// It is unreadable: the watch is told so, and ends.
     Unreadable,
 }
 
@@ -54,12 +54,12 @@ impl Kind {
 }
 
 impl Happened {
-    /// Whether it put an unreadable value where there was another, or none.
+    /// Whether it replaced a readable value, or none, by an unreadable one.
     pub(crate) fn unreadable(&self) -> bool {
         self.now.as_ref().is_some_and(|now| now.unreadable.is_some())
     }
 
-    /// The state before, if it could be served.
+    /// The state before, if it was readable.
     pub(crate) fn readable_before(&self) -> Option<&Rc<State>> {
         self.before.as_ref().filter(|before| before.unreadable.is_none())
     }
@@ -78,9 +78,9 @@ impl Happened {
 #[derive(Debug)]
 pub(crate) struct Oracle {
     pub(crate) names: Vec<Name>,
-    /// Places in `names`, in key order.
+    /// Indices into `names`, in key order.
     sorted: Vec<usize>,
-    /// By name: revision and state from then on.
+    /// By name: revision and the state from then on.
     states: Vec<Vec<(u64, Option<Rc<State>>)>>,
     pub(crate) events: Vec<Happened>,
     /// The newest revision taken by the publisher.
@@ -95,18 +95,18 @@ pub(crate) struct Oracle {
     pub(crate) forgotten: u64,
     /// The newest revision with several events of which one is forgotten.
     torn: u64,
-    /// What stands here and later is needed by some shard.
+    /// Events from this index on are needed by some shard.
     needed: usize,
-    /// Where the newest revision that had events begins.
+    /// Index of the first event of the newest revision with events.
     newest_from: usize,
     slots: usize,
     /// The last batch made the ring grow.
     pub(crate) grew: bool,
     events_max: usize,
     bytes_max: u64,
-    /// Messages that the publisher made.
+    /// How many messages the publisher made.
     pub(crate) messages_own: u64,
-    /// Some value was ever unreadable.
+    /// Whether any value was ever unreadable.
     spoiled: bool,
 }
 
@@ -140,7 +140,7 @@ impl Oracle {
         self.states[name].last().and_then(|(_, state)| state.as_ref())
     }
 
-    /// A state that was there before the first event.
+    /// A state that existed before the first event.
     pub(crate) fn load(&mut self, state: State) {
         self.messages_own += 1;
         self.spoiled |= state.unreadable.is_some();
@@ -154,14 +154,14 @@ impl Oracle {
         self.publish();
     }
 
-    /// Shards need what stands at this place and later.
+    /// Shards need the events from this index on.
     pub(crate) const fn need(&mut self, from: usize) {
         self.needed = from;
     }
 
     /// The publisher took a batch.
     pub(crate) fn take(&mut self, revision: u64, at: u64, mut changes: Vec<(usize, Option<State>)>) {
-        // Of one revision, those that cannot be served come first.
+        // Within one revision, unreadable ones come first.
         changes.sort_by_key(|(_, state)| state.as_ref().is_none_or(|state| state.unreadable.is_none()));
         let (first, slots) = (self.events.len(), self.slots);
         if changes.iter().any(|(name, state)| state.is_some() || self.newest(*name).is_some()) {
@@ -203,7 +203,7 @@ impl Oracle {
         }
     }
 
-    /// Whether the window has no more events than it may, or one revision that is larger.
+    /// Whether the window has no more events than allowed, or one revision that is larger.
     pub(crate) fn is_within_limits(&self) -> bool {
         self.events.len() - self.oldest <= self.events_max.max(self.events.len() - self.newest_from)
     }
@@ -234,8 +234,8 @@ impl Oracle {
         start < self.forgotten || start > 0 && start == self.torn
     }
 
-    /// Where a watch that begins after a revision goes on. Of a revision with several events for it, all are due again: its
-    /// client may have been cut off between them.
+    /// Where a watch that begins after a revision continues. If the revision has several events for it, all are due
+    /// again: its client may have been cut off between them.
     pub(crate) fn begin_after(&self, wish: &Wish, start: u64) -> usize {
         let cursor = self.after(start);
         let first = self.events.partition_point(|event| event.revision < start);
@@ -271,13 +271,13 @@ impl Oracle {
         at.checked_sub(1).and_then(|at| states[at].1.as_ref())
     }
 
-    /// What there was at a revision, in key order.
+    /// The state at a revision, in key order.
     pub(crate) fn list(&self, kind: usize, revision: u64) -> impl Iterator<Item = &Rc<State>> {
         let names = self.sorted.iter().filter(move |name| self.names[**name].kind == kind);
         names.filter_map(move |name| self.state_at(*name, revision))
     }
 
-    /// The first unreadable object at a revision, in the scope of a wish, that was so at `since` already.
+    /// The first unreadable object at a revision, in the scope of a watch, that was so at `since` already.
     pub(crate) fn unreadable_in(&self, wish: &Wish, revision: u64, since: u64) -> Option<&Rc<State>> {
         if !self.spoiled {
             return None;
@@ -300,7 +300,7 @@ impl Oracle {
         }
     }
 
-    /// The first visible event from place `from` on that means something to a wish.
+    /// The first visible event from index `from` on that concerns a watch.
     pub(crate) fn next_for(&self, wish: &Wish, from: usize) -> Option<(usize, Kind)> {
         (from..self.published).find_map(|at| Some((at, self.verdict(wish, &self.events[at])?)))
     }

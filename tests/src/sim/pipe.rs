@@ -1,4 +1,4 @@
-//! The socket of one simulated client: how many of the bytes that are offered it takes.
+//! The socket of one simulated client: how many of the offered bytes it takes.
 
 use std::time::Duration;
 
@@ -8,39 +8,39 @@ use revcast_engine::tick::Tick;
 use super::rng::Rng;
 use super::stream::Stream;
 
-/// What kind of connection it is.
+/// The kind of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Nature {
     /// Takes everything.
     Perfect,
-    /// Holds so many bytes, and drains so many a millisecond.
+    /// Holds this many bytes, and drains this many a millisecond.
     Slow { capacity: usize, drained_per_ms: usize },
     /// Takes any part, often exactly up to the end of a message.
     Partial,
     /// Takes nothing for a while.
     Stalled { from: Tick, until: Tick },
-    /// Takes nothing any more after so many bytes.
+    /// Takes nothing any more after this many bytes.
     Dead { after: usize },
-    /// Goes away after so many bytes.
+    /// Disconnects after this many bytes.
     Gone { after: usize },
 }
 
 #[derive(Debug)]
 pub(crate) struct Pipe {
     pub(crate) nature: Nature,
-    /// It takes whole messages only, and keeps what its socket does not take of the last.
+    /// It takes whole messages only, and keeps the part of the last that its socket does not take.
     pub(crate) whole: bool,
-    /// It refused bytes, and nobody was told yet that it has room again.
+    /// It refused bytes, and has not reported room since.
     pub(crate) full: bool,
     pub(crate) gone: bool,
-    /// When somebody was last told that it has room.
+    /// When it last reported room.
     pub(crate) freed: Tick,
     /// When it has room again.
     ready: Tick,
     held: usize,
     drained: Tick,
     taken: u64,
-    /// Bytes of a heartbeat that were not sent yet: they come before all others.
+    /// Bytes of a heartbeat that were not sent yet: they are sent before all others.
     owed: usize,
 }
 
@@ -66,7 +66,7 @@ impl Pipe {
         }
     }
 
-    /// Takes of messages what there is room for.
+    /// Takes as much of the messages as there is room for.
     pub(crate) fn take(&mut self, rng: &mut Rng, now: Tick, stream: &Stream, run: Run<'_>) -> Took {
         let offered = run.bytes();
         if !self.pay(rng, now) {
@@ -85,7 +85,8 @@ impl Pipe {
         Took::Some(taken)
     }
 
-    /// Takes a heartbeat of so many bytes, or begins to; nothing of one when there is no room, or another is under way.
+    /// Takes a heartbeat of this many bytes, completely or in part; nothing of it when there is no room, or another is
+    /// under way.
     pub(crate) fn beat(&mut self, rng: &mut Rng, now: Tick, bytes: usize) -> Took {
         if self.owed > 0 {
             return if self.pay(rng, now) { Took::Some(0) } else { Took::Gone };
@@ -98,7 +99,7 @@ impl Pipe {
         Took::Some(room)
     }
 
-    /// Takes what a stream ends with: it is sent when there is room, whoever waits for that.
+    /// Takes the end of a stream: it is sent when there is room.
     pub(crate) fn end(&mut self, bytes: usize) -> Took {
         if self.is_gone() {
             return Took::Gone;
@@ -107,7 +108,7 @@ impl Pipe {
         Took::Some(bytes)
     }
 
-    /// Sends what is left of a heartbeat. False: the peer is gone.
+    /// Sends the rest of a heartbeat. False: the peer has disconnected.
     fn pay(&mut self, rng: &mut Rng, now: Tick) -> bool {
         let owed = self.owed;
         if owed == 0 {
@@ -119,7 +120,7 @@ impl Pipe {
         true
     }
 
-    /// How many of so many bytes it would take; `None`: the peer is gone. `partial`: how many by chance.
+    /// How many of these bytes it would take; `None`: the peer has disconnected. `partial`: a random part.
     fn room(
         &mut self,
         rng: &mut Rng,
@@ -134,7 +135,7 @@ impl Pipe {
             Nature::Perfect => offered,
             Nature::Slow { capacity, .. } => {
                 self.drain(now);
-                // Of whole messages the last one may be longer than that.
+                // Of whole messages the last one may exceed it.
                 capacity.saturating_sub(self.held)
             }
             Nature::Partial => partial(rng),
@@ -176,7 +177,7 @@ impl Pipe {
             Nature::Perfect | Nature::Gone { .. } => true,
             Nature::Slow { capacity, .. } => {
                 self.drain(now);
-                // Sockets say that they are writable when a good part is free.
+                // Sockets report that they are writable when a good part is free.
                 self.held * 3 <= capacity * 2
             }
             Nature::Partial | Nature::Stalled { .. } => now >= self.ready,
@@ -184,13 +185,13 @@ impl Pipe {
         }
     }
 
-    /// Somebody is told that it has room.
+    /// It reports room.
     pub(crate) const fn free(&mut self, now: Tick) {
         self.full = false;
         self.freed = now;
     }
 
-    /// Takes everything from now on, if it is not dead for good.
+    /// Takes everything from now on, unless it is dead.
     pub(crate) const fn heal(&mut self) {
         if !matches!(self.nature, Nature::Dead { .. }) {
             self.nature = Nature::Perfect;

@@ -1,4 +1,4 @@
-//! What kind of world a seed makes: every seed turns some dangers up and others off.
+//! What kind of world a seed makes: every seed makes some dangers likely and others absent.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::pipe::Nature;
 use super::rng::Rng;
 use super::wire::Wire;
 
-/// What the driver can do in one step.
+/// The driver's possible steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Write,
@@ -32,39 +32,39 @@ pub(crate) struct Plan {
     pub(crate) shards: usize,
     pub(crate) names: usize,
     pub(crate) clients: usize,
-    /// All clients ask for one of so few things; 0: each for its own.
+    /// All clients share this many subscriptions; 0: each has its own.
     pub(crate) alike: usize,
     pub(crate) slots: usize,
     pub(crate) bytes_max: u64,
     pub(crate) start: u64,
-    /// In a hundred names, so many have an object before the first watch.
+    /// Percentage of names that have an object before the first watch.
     pub(crate) loaded: usize,
     /// Whether the writer waits for slow shards.
     pub(crate) waits: bool,
-    /// Batches in one go, at most.
+    /// Most batches in one step.
     pub(crate) burst: usize,
-    /// Changes of one revision, at most.
+    /// Most changes of one revision.
     pub(crate) revision_max: usize,
-    /// In a hundred batches, so many change every name.
+    /// Percentage of batches that change every name.
     pub(crate) huge: usize,
-    /// What a turn of a shard looks at, and the messages of a run.
+    /// How many looks a turn of a shard takes, and the messages of a run.
     pub(crate) looks_per_turn: usize,
     pub(crate) run_messages: usize,
-    /// Turns in one step, at most.
+    /// Most turns in one step.
     pub(crate) turns: usize,
-    /// In a hundred objects, so many are larger than a page.
+    /// Percentage of objects that are larger than a page.
     pub(crate) large: usize,
-    /// In a hundred values, so many cannot be served.
+    /// Percentage of values that are unreadable.
     pub(crate) unreadable: usize,
     pub(crate) bookmark_interval: Duration,
     pub(crate) heartbeat_interval: Option<Duration>,
     pub(crate) turn_cost: Duration,
     pub(crate) encodings: bool,
-    /// The step at which shards are given up.
+    /// The step at which shards are abandoned.
     pub(crate) abandon_at: Option<usize>,
-    /// In a hundred watches, so many are on another wire than that whose framing messages are made in.
+    /// Percentage of watches on another wire than the one whose framing messages are made in.
     other_wires: usize,
-    /// What wires are drawn from.
+    /// The source of random wires.
     wires: Rng,
     weights: Vec<(Action, usize)>,
     natures: [usize; 6],
@@ -72,7 +72,7 @@ pub(crate) struct Plan {
 
 impl Plan {
     pub(crate) fn new(rng: &mut Rng) -> Self {
-        // Numbers of its own: what else a seed draws does not hang on it.
+        // A separate source: other draws of the seed do not depend on it.
         let mut own = rng.clone().fork().fork();
         let plan = Self::usual(rng);
         let plan = if own.percent(6) {
@@ -103,7 +103,7 @@ impl Plan {
             looks_per_turn: *own.pick(&[5, 50, 300, 1_500]),
             run_messages: *own.pick(&[2, 5, 20, RUN_MESSAGES]),
             turns: *own.pick(&[6, 60]),
-            // So many turns a step last: shorter than the shortest interval, or something is due in each.
+            // So many turns per step take less than the shortest interval, or something would be due in each.
             turn_cost: self.turn_cost.min(Duration::from_micros(10)),
             large: 0,
             ..self
@@ -136,7 +136,7 @@ impl Plan {
             (Action::Drain, 0),
         ];
         if crowd {
-            // Enough of them for several turns a round.
+            // Enough of them for several turns per round.
             weights[6].1 = 60;
         }
         if rng.percent(10) {
@@ -161,7 +161,7 @@ impl Plan {
             slots,
             bytes_max,
             start: *rng.pick(&[0, 1, 7, 99, 1_000_000_000_000]),
-            // Of many names nearly all: a state of more objects than a page looks at.
+            // Nearly all of many names: a state of more objects than a page examines.
             loaded: if rng.percent(40) { if many { 97 } else { 60 } } else { 0 },
             waits,
             revision_max: *rng.pick(&[6, 6, 6, 40]),
@@ -198,7 +198,7 @@ impl Plan {
         Action::Turn
     }
 
-    /// How long the clock is moved in one go.
+    /// How far the clock moves in one step.
     pub(crate) fn clock(&self, rng: &mut Rng) -> Duration {
         match rng.below(20) {
             0..=9 => Duration::from_micros(rng.range_u64(1, 5_000)),

@@ -1,4 +1,4 @@
-//! Chance, from one number: the same seed draws the same numbers everywhere and for ever.
+//! Random numbers from one seed: the same seed gives the same numbers everywhere.
 
 /// SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014).
 #[derive(Clone, Debug)]

@@ -1,4 +1,4 @@
-//! The encodings of the simulation: two shapes around the object, one of which differs in the first message.
+//! The encodings of the simulation: two forms around the object, one of which has a different first message.
 
 use std::io::Write as _;
 
@@ -7,9 +7,9 @@ use revcast_engine::framing::Framing;
 
 use super::wire::Wire;
 
-/// An encoding whose first message differs, as a Table's does.
+/// An encoding with a different first message, as a Table has.
 pub(crate) const ROWS: Encoding = Encoding::Other(0);
-/// One whose messages are all alike, and whose errors are wrapped as well; the last number that there is.
+/// One whose messages are all alike, and whose errors are wrapped as well; with the highest number.
 pub(crate) const WRAPPED: Encoding = Encoding::Other(WRAPPED_NUMBER);
 const WRAPPED_NUMBER: u32 = u32::MAX;
 
@@ -20,12 +20,12 @@ pub(crate) fn number(encoding: Encoding) -> usize {
     ENCODINGS.iter().position(|known| *known == encoding).expect("one of three")
 }
 
-/// Whether the first message in this encoding is another one.
+/// Whether the first message in this encoding is different.
 pub(crate) fn first_differs(encoding: Encoding) -> bool {
     encoding == ROWS
 }
 
-/// Wraps every object in what there is to know of the message, so that a wrong one shows.
+/// Wraps every object together with the properties of the message, so that a wrong one is visible.
 #[derive(Debug)]
 pub(crate) struct Wrapper;
 
@@ -64,7 +64,7 @@ impl Encode for Wrapper {
     }
 }
 
-/// What stands in front of the Status of a wrapped error.
+/// The text before the Status of a wrapped error.
 const WRAPPED_STATUS: &[u8] = b"{\"as\":4294967295,\"status\":";
 
 /// The Status in an error of this encoding, if it is one.
@@ -72,7 +72,7 @@ pub(crate) fn status_within(encoding: Encoding, object: &[u8]) -> Option<&[u8]> 
     if encoding == WRAPPED { object.strip_prefix(WRAPPED_STATUS)?.strip_suffix(b"}") } else { Some(object) }
 }
 
-/// What must stand as `object` in a watch event.
+/// The expected `object` of a watch event.
 pub(crate) fn shown(encoding: Encoding, first: bool, kind: usize, at: u64, object: &[u8]) -> Vec<u8> {
     match encoding {
         Encoding::Json => object.to_vec(),

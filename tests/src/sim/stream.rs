@@ -1,9 +1,9 @@
-//! The client's end of a stream: a strict reader of what one wire puts around messages, that knows nothing of what they say.
+//! The client's end of a stream: a strict reader of one wire's framing, which does not know the content of messages.
 
 use super::fault::{Checked, Promise, broken};
 use super::wire::{Front, Wire};
 
-/// Bytes that arrived and are no whole message yet.
+/// Received bytes that are not a whole message yet.
 #[derive(Debug)]
 pub(crate) struct Stream {
     wire: Wire,
@@ -30,12 +30,12 @@ impl Stream {
         self.pending.is_empty()
     }
 
-    /// Whether the last byte that arrived stands in front of a payload.
+    /// Whether the last byte that arrived is before a payload.
     pub(crate) fn is_within_head(&self) -> bool {
         self.wire.is_within_head(&self.pending)
     }
 
-    /// Takes bytes and hands every whole line to `line`, without its newline.
+    /// Takes bytes and passes every whole line to `line`, without its newline.
     pub(crate) fn receive(&mut self, bytes: &[u8], mut line: impl FnMut(&[u8]) -> Checked) -> Checked {
         if bytes.is_empty() {
             return Ok(());
@@ -59,7 +59,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Nothing comes any more.
+    /// Nothing arrives any more.
     pub(crate) fn finish(&mut self) -> Checked {
         if self.finished {
             return broken(Promise::Stream, "a second end");

@@ -54,7 +54,7 @@ impl World {
     /// Any start, sensible or not.
     fn somewhere(&mut self) -> Start {
         let oracle = &self.net.oracle;
-        // Where something was unreadable, which may have been mended since.
+        // At a revision where something was unreadable, which may be readable since.
         let window = &oracle.events[oracle.oldest.min(oracle.published)..oracle.published];
         let bad: Vec<u64> = window.iter().filter(|it| it.unreadable()).map(|it| it.revision).collect();
         if !bad.is_empty() && self.rng.percent(40) {

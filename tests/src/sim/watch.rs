@@ -1,6 +1,6 @@
-//! One watch as the oracle sees it: what must come next, and whether what came was that.
+//! One watch as the oracle sees it: what must come next, and whether it came.
 //!
-//! Every line is compared byte by byte with the one that the history demands, the moment it arrives.
+//! Every line is compared byte by byte with the history when it arrives.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -29,12 +29,12 @@ pub(crate) enum Began {
     Latest,
 }
 
-/// Where a watch stood when its shard was given up.
+/// Where a watch was when its shard was abandoned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GivenUp {
     /// It must be told 410.
     BetweenMessages,
-    /// It gets the rest of the message, and is then told 410 as well; or it is cut off, if that is forgotten.
+    /// It gets the rest of the message, and is then told 410 as well; or it is cut off, if the rest is forgotten.
     WithinMessage,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Initial {
     pub(crate) end_mark: bool,
 }
 
-/// What a client knows of the objects it asked for: the revision of each, by name.
+/// A client's copy of its objects: the revision of each, by name.
 pub(crate) type Copy = BTreeMap<usize, u64>;
 
 #[derive(Debug)]
@@ -56,7 +56,7 @@ pub(crate) struct Watch {
     pub(crate) client: usize,
     pub(crate) wish: Wish,
     pub(crate) began: Began,
-    /// Nothing of this revision or before is an event of the watch.
+    /// Events up to this revision do not belong to the watch.
     pub(crate) start: u64,
     pub(crate) bookmarks: bool,
     pub(crate) deadline: Tick,
@@ -65,15 +65,15 @@ pub(crate) struct Watch {
     /// Whether initial events or their mark come before all others.
     pub(crate) opens_with_state: bool,
     pub(crate) initial: Option<Initial>,
-    /// Every event before this place was sent, or means nothing to the watch. See [`Watch::place`].
+    /// Every event before this index was sent, or does not concern the watch. See [`Watch::place`].
     pub(crate) next: usize,
-    /// The published events when it ended.
+    /// How many events were published when it ended.
     pub(crate) until: Option<usize>,
     /// The revision of the last event or bookmark.
     pub(crate) seen: u64,
-    /// The place of the last event.
+    /// The index of the last event.
     pub(crate) last_event: Option<usize>,
-    /// When it was known to have everything for the last time.
+    /// When it was last known to have everything.
     pub(crate) settled: Option<Tick>,
     pub(crate) last_bookmark: u64,
     /// Messages with objects that arrived, bookmarks included.
@@ -83,25 +83,25 @@ pub(crate) struct Watch {
     pub(crate) marks: u64,
     /// An error arrived: 410, or that something is unreadable.
     pub(crate) told: bool,
-    /// 410, because the window left it behind.
+    /// 410, because the window passed it.
     pub(crate) evicted: bool,
-    /// What it covered that was unreadable when it began: it is told that and nothing else.
+    /// What was unreadable in its scope when it began: it is told that and nothing else.
     pub(crate) refused: Option<Rc<State>>,
-    /// The published events when it began to wait for a revision to come.
+    /// How many events were published when it began to wait for a revision.
     pub(crate) parked_at: Option<usize>,
     /// It was told that something is unreadable.
     pub(crate) unreadable: bool,
-    /// Its shard was given up: no event comes any more.
+    /// Its shard was abandoned: no event comes any more.
     pub(crate) given_up: Option<GivenUp>,
     pub(crate) copy: Option<Copy>,
-    /// How long it may be quiet; `None`: for ever.
+    /// How long it may be quiet; `None`: without limit.
     pub(crate) quiet: Option<Duration>,
-    /// When bytes arrived or a heartbeat was offered for the last time, or it began.
+    /// When bytes arrived or a heartbeat was offered last, or it began.
     pub(crate) heard: Tick,
     pub(crate) began_at: Tick,
     /// Heartbeats that were offered.
     pub(crate) beats: u32,
-    /// ... and are on their way.
+    /// ... and are under way.
     pub(crate) heartbeats: u64,
     /// From when on it may be told that it did not take its initial state in time.
     pub(crate) state_by: Tick,
@@ -112,7 +112,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// A watch that begins now: without bookmarks, copy or end, on the usual wire, until somebody says otherwise.
+    /// A watch that begins now: without bookmarks, copy or end, on the usual wire, until set otherwise.
     pub(crate) fn new(
         oracle: &Oracle,
         (shard, id, client): (usize, WatcherId, usize),
@@ -133,7 +133,7 @@ impl Watch {
             Began::After | Began::Latest => None,
         };
         let initial = initial.filter(|initial| initial.end_mark || !initial.objects.is_empty());
-        // Whoever comes too late is told that.
+        // A watch that comes too late is told so.
         let refused = oracle.unreadable_in(&wish, oracle.visible, start);
         let refused = refused.filter(|_| began != Began::After || !oracle.is_expired(start)).cloned();
         let parked_at = (began == Began::After && start > oracle.visible).then_some(oracle.published);
@@ -194,7 +194,7 @@ impl Watch {
         coverage.long_states += u64::from(long);
     }
 
-    /// Where the first event of the stream can stand.
+    /// The index of the first possible event of the stream.
     pub(crate) fn first(&self, oracle: &Oracle) -> usize {
         match self.began {
             Began::After => oracle.begin_after(&self.wish, self.start),
@@ -202,7 +202,7 @@ impl Watch {
         }
     }
 
-    /// Every event before this place was sent, or means nothing to the watch.
+    /// Every event before this index was sent, or does not concern the watch.
     fn place(&self, oracle: &Oracle) -> usize {
         self.next.max(self.first(oracle))
     }
@@ -280,14 +280,14 @@ impl Watch {
         }
     }
 
-    /// Whether a message may come: of a shard that was given up only the one that the watch stood in.
+    /// Whether a message may come: from an abandoned shard only the one that the watch was in.
     fn may_hear(&mut self) -> bool {
         self.given_up
             .as_mut()
             .is_none_or(|stood| std::mem::replace(stood, GivenUp::BetweenMessages) == GivenUp::WithinMessage)
     }
 
-    /// Is offered a heartbeat: between two messages, which the stream saw to, and neither unasked nor too often.
+    /// Is offered a heartbeat: between two messages (the stream checks that), only if requested, and not too often.
     pub(crate) fn offer_heartbeat(&mut self, now: Tick) -> Checked {
         let Some(interval) = self.quiet else { return broken(Promise::Heartbeat, "they are off") };
         if self.told || self.given_up.is_some() {
@@ -295,7 +295,7 @@ impl Watch {
         }
         self.beats += 1;
         self.heard = now;
-        // At most a tenth and a step early each.
+        // Each comes at most a tenth and a step early.
         if now.since(self.began_at) < interval.mul_f64(0.83) * self.beats {
             return broken(
                 Promise::Heartbeat,
@@ -307,7 +307,7 @@ impl Watch {
 
     /// Whether it has been quiet for longer than it may.
     pub(crate) fn too_quiet(&self, now: Tick) -> Option<Duration> {
-        // One that joined others was quiet before; what they were sent is taken for what it was sent.
+        // A watch that joined others was quiet before; what they were sent counts as sent to it.
         let silence = now.since(self.heard);
         self.quiet.filter(|interval| silence > *interval * 2).map(|_| silence)
     }
@@ -473,8 +473,8 @@ impl Watch {
         let place = self.place(oracle);
         let too_old = self.began == Began::After && self.messages == 0 && oracle.is_expired(self.start);
         let behind = self.left_behind(oracle) && oracle.events[place].revision <= oldest;
-        // The message that it stood in may have been the last of its state. Or there was none, or a first one that is sent alone, and
-        // the shard did not come to it again.
+        // The message that it was in may have been the last of its state. Or there was none, or a first one that is
+        // sent alone, and the shard did not serve it again.
         let state_by = self.state_by.min(self.deadline.plus(DRAIN_GRACE));
         let stateful = matches!(self.began, Began::State { .. }) && self.last_event.is_none();
         let alone = self.messages == 1 && first_differs(self.wish.encoding);
@@ -505,14 +505,14 @@ impl Watch {
         Ok(())
     }
 
-    /// It was told that something is unreadable: was that so, and its turn?
+    /// It was told that something is unreadable: was that so, and was it due?
     fn refusal(&mut self, oracle: &Oracle, coverage: &mut Coverage, status: &[u8]) -> Checked {
         if self.given_up == Some(GivenUp::BetweenMessages) {
             return broken(Promise::End, "500 from a shard that was given up");
         }
         let same = |state: &State| state.text == status;
         let due = self.due(oracle);
-        // One that waits for its first event is told of what happens before that as well.
+        // A watch that waits for its first event is told of earlier ones as well.
         let waited = self.parked_at.filter(|_| self.messages == 0);
         if let Some(state) = &self.refused {
             if !same(state) {
@@ -529,7 +529,7 @@ impl Watch {
             );
         } else if let Some(from) = waited
             && oracle.events[from..oracle.published].iter().any(|event| {
-                // Since then, but it may have been written again.
+                // Unreadable since then; it may have been written again.
                 let since = |state: &State| state.unreadable.is_some_and(|since| since <= self.start);
                 oracle.verdict(&self.wish, event) == Some(Kind::Unreadable)
                     && event.now.as_ref().is_some_and(|state| same(state) && since(state))
@@ -555,7 +555,7 @@ impl Watch {
         self.began == Began::After && self.start > oracle.visible
     }
 
-    /// Nothing is left to be done for it: it must have everything. Notes that it has.
+    /// Nothing is left to be done for it: it must have everything. Records that.
     pub(crate) fn settle(&mut self, oracle: &Oracle, now: Tick) -> Checked {
         if self.told {
             return broken(Promise::End, "an error was sent, but not the end");
@@ -584,8 +584,8 @@ impl Watch {
         Ok(())
     }
 
-    /// The stream was ended without an error: what was sent must end where a revision ends, and not within
-    /// the initial state, or the client would go on behind what it never saw.
+    /// The stream was ended without an error: the last event sent must be the last of a revision, and not within the
+    /// initial state, or the client would continue after objects that it never saw.
     pub(crate) fn check_clean_end(&self, oracle: &Oracle) -> Checked {
         if self.told {
             return Ok(());

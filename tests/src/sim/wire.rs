@@ -7,7 +7,7 @@ use super::fault::{Fault, Promise, broken};
 /// Longer than any message here.
 const PAYLOAD_MAX: usize = 1 << 24;
 
-/// What a client is connected by.
+/// The wire of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wire {
     /// The length in hexadecimal digits, CRLF, the payload, CRLF. Messages are made in it.
@@ -62,7 +62,7 @@ impl Wire {
         }
     }
 
-    /// Bytes behind the last message.
+    /// Bytes after the last message.
     pub(crate) const fn end(self) -> usize {
         match self {
             Self::Chunked => 5,
@@ -91,7 +91,7 @@ impl Wire {
         }
     }
 
-    /// Whether some bytes end within what stands in front of a payload.
+    /// Whether some bytes end within the head before a payload.
     pub(crate) fn is_within_head(self, bytes: &[u8]) -> bool {
         match self {
             Self::Chunked => !bytes.is_empty() && !bytes.contains(&b'\n'),

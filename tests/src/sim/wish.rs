@@ -1,7 +1,7 @@
-//! What a client asks for, and its own reading of which objects that means.
+//! What a client subscribes to, and an independent decision about which objects match.
 //!
-//! The selector goes to the engine as text. Whether a state matches is decided here again, from the terms, so that
-//! the oracle owes nothing to the engine's selectors.
+//! The selector goes to the engine as text. Whether a state matches is decided here again, from the terms, so that the
+//! oracle does not depend on the engine's selectors.
 
 use revcast_engine::Scope;
 use revcast_engine::encoding::Encoding;
@@ -28,7 +28,7 @@ struct FieldTerm {
     equal: bool,
 }
 
-/// Which objects of one kind, shown how.
+/// Which objects of one kind, in which encoding.
 #[derive(Clone, Debug)]
 pub(crate) struct Wish {
     pub(crate) kind: usize,
@@ -71,14 +71,14 @@ impl Wish {
         Selector::new(labels, fields)
     }
 
-    /// Whether a name is in the scope, whatever is selected in it.
+    /// Whether a name is in the scope, whatever the selector.
     pub(crate) fn covers(&self, name: &Name) -> bool {
         name.kind == self.kind
             && self.namespace.is_none_or(|namespace| name.namespace == Some(namespace))
             && self.name.as_ref().is_none_or(|wanted| *wanted == name.name)
     }
 
-    /// Whether a state is one of those asked for.
+    /// Whether a state matches.
     pub(crate) fn matches(&self, names: &[Name], state: &State) -> bool {
         let name = &names[state.name];
         state.unreadable.is_none()

@@ -1,7 +1,7 @@
 //! One world: a publisher, shards, clients and a clock that only moves when told to, driven by one seed.
 //!
-//! It does what a server would do, in an order that a server would rarely hit, and checks what can be checked
-//! from outside after every turn.
+//! It does what a server would do, in an order that a server would rarely produce, and checks everything that can be
+//! checked from outside after every turn.
 
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hasher};
@@ -28,21 +28,21 @@ use super::shown::{ROWS, WRAPPED, Wrapper};
 use super::watch::GivenUp;
 use super::wish::Wish;
 
-/// Turns in a row in which nothing visible happened, before somebody must be turning in circles: a page looks
-/// at 1,024 events or objects, and a name may stand in a queue twice.
+/// Most turns in a row without visible effect, before it must be an endless loop: a page examines 1,024 events or
+/// objects, and an id may be in a queue twice.
 const IDLE_TURNS_MAX: usize = 300;
 
-/// One shard and what its driver remembers of it.
+/// One shard and its driver's state.
 #[derive(Debug)]
 pub(crate) struct Driven {
     pub(crate) shard: Shard,
     /// When it last had nothing to do.
     slept: Tick,
-    /// Turns in which nothing visible happened.
+    /// Turns without visible effect.
     useless: usize,
     /// Its last turn left a round that is not sorted into runs yet.
     pub(crate) paused: bool,
-    /// It was given up.
+    /// It was abandoned.
     pub(crate) abandoned: bool,
 }
 
@@ -181,7 +181,7 @@ impl World {
         1_700_000_000 + self.net.now.as_nanos() / 1_000_000_000
     }
 
-    /// One turn of a shard, and every check that it allows.
+    /// One turn of a shard, and all checks that are possible after it.
     pub(crate) fn turn(&mut self, at: usize) -> Result<Turn, Fault> {
         self.net.now = self.net.now.plus(self.plan.turn_cost);
         let now = self.net.now;
@@ -206,7 +206,7 @@ impl World {
         Ok(turn)
     }
 
-    /// Whoever was ended in this turn, or told an error, is over by now.
+    /// Watches that were ended in this turn, or sent an error, are over by now.
     fn check_ends(&mut self, shard: usize, ended: &[WatcherId]) -> Checked {
         if let Some(at) = ended.iter().find_map(|id| self.net.find(shard, *id)) {
             return broken(Promise::End, format!("watch {at} was ended, and the shard does not say so"));
@@ -225,7 +225,7 @@ impl World {
         Ok(())
     }
 
-    /// What a turn did, seen from its counts.
+    /// The effect of a turn, as its counts show it.
     fn note_turn(&mut self, at: usize, was: (Stats, Revision), turn: Turn, sends: u64) -> Checked {
         let driven = &mut self.shards[at];
         let (before, revision) = was;
@@ -246,7 +246,7 @@ impl World {
         coverage.crowds += u64::from(sends >= SENDS_PER_TURN as u64);
         coverage.rounds_split += u64::from(split);
         coverage.long_runs += u64::from(long);
-        // A watch that changes its class is no sign of progress by itself.
+        // A watch that changes its class is not progress by itself.
         after.classes = before.classes;
         let useless = turn == Turn::Again && before == after;
         driven.useless = if useless { driven.useless + 1 } else { 0 };
@@ -256,7 +256,7 @@ impl World {
         Ok(())
     }
 
-    /// A shard says that there is nothing to do: everybody must have everything.
+    /// A shard has nothing to do: every watch must have everything.
     fn check_asleep(&mut self, at: usize, until: Option<Tick>) -> Checked {
         let shard = &self.shards[at].shard;
         let now = self.net.now;
@@ -314,7 +314,7 @@ impl World {
         Ok(())
     }
 
-    /// A shard says that a watch is over.
+    /// A shard reports that a watch is over.
     fn ended(&mut self, shard: usize, ended: Ended) -> Checked {
         let Ended { id, clean, .. } = ended;
         let Some(at) = self.net.find(shard, id) else {
@@ -343,7 +343,7 @@ impl World {
         } else {
             let behind = watch.left_behind(&self.net.oracle) && !watch.stream.at_boundary();
             let slept = self.shards[shard].slept;
-            // Full until a moment ago, or the shard had no turn while the grace ran out.
+            // Full until a moment ago, or the shard had no turn while the grace passed.
             let slow = watch.pipe.full || watch.pipe.freed >= slept || now.since(slept) >= DRAIN_GRACE;
             if !watch.pipe.gone && !slow && !behind {
                 return broken(Promise::End, format!("watch {at} was cut off for no reason"));
@@ -363,7 +363,7 @@ impl World {
         self.clients[watch.client].ended(watch);
     }
 
-    /// Sockets that have room again say so: all of them, or some.
+    /// Sockets that have room again report it: all of them, or some.
     pub(crate) fn sockets(&mut self) {
         let all = self.rng.percent(60);
         for shard in 0..self.shards.len() {
@@ -380,7 +380,7 @@ impl World {
         }
     }
 
-    /// A socket is said to be writable that may not be, or belongs to nobody any more.
+    /// A socket is reported as writable that may not be, or that belongs to no watch any more.
     fn spurious(&mut self) {
         if self.net.watches.is_empty() {
             return;
@@ -401,7 +401,7 @@ impl World {
         let at = self.rng.below(self.net.watches.len());
         let watch = &self.net.watches[at];
         let (open, shard, id) = (watch.open(), watch.shard, watch.id);
-        // Forgetting what has ended already must do nothing.
+        // Forgetting a watch that has ended must do nothing.
         self.shards[shard].shard.forget(id);
         self.net.note(|_| format!("shard {shard} forgets watch {at} (open: {open})"));
         if open {
@@ -411,7 +411,7 @@ impl World {
         }
     }
 
-    /// The history of some shards, or of all, is gone.
+    /// The history of some shards, or of all, is lost.
     fn abandon_some(&mut self) -> Checked {
         let one = self.rng.below(self.shards.len());
         let all = self.rng.percent(50);
@@ -436,7 +436,7 @@ impl World {
         Ok(())
     }
 
-    /// Tells all watches of a shard to go, within this time.
+    /// Drains a shard within this time.
     pub(crate) fn drain(&mut self, shard: usize, over: Duration) {
         self.net.coverage.drains += 1;
         self.net.note(|_| format!("shard {shard} is drained within {over:?}"));
@@ -451,7 +451,7 @@ impl World {
         }
     }
 
-    /// At once, or within a time that matters to the clock of this world.
+    /// At once, or within a time that is relevant to the clock of this world.
     pub(crate) fn drain_time(&mut self) -> Duration {
         Duration::from_millis(*self.rng.pick(&[0, 0, 1, 40, 1_000, 30_000]))
     }

@@ -95,7 +95,7 @@ impl World {
         Ok(true)
     }
 
-    /// The model is told what shards need, which cannot be more than what they have not dispatched.
+    /// Passes the model what shards need, which cannot be more than what they have not dispatched.
     fn note_needs(&mut self) -> Checked {
         let needed = self.feed.needed_from().map_or(0, Position::get);
         let oracle = &mut self.net.oracle;
@@ -111,7 +111,7 @@ impl World {
         Ok(())
     }
 
-    /// A batch that is not newer than what was taken: nothing of it may show.
+    /// A batch that is not newer than the last one: nothing of it may be visible.
     fn refused(&mut self, changes: Vec<Change>) -> Checked {
         self.net.coverage.batches_refused += 1;
         let taken = self.net.oracle.taken;
@@ -140,7 +140,7 @@ impl World {
 
     pub(crate) fn progress(&mut self) -> Checked {
         let taken = self.net.oracle.taken;
-        // Now and then an old word.
+        // Sometimes an old revision.
         let revision =
             if self.rng.percent(20) { taken.saturating_sub(1) } else { taken + self.rng.range_u64(1, 4) };
         self.publisher.handle_progress(Revision::new(revision));
@@ -165,7 +165,7 @@ impl World {
         if self.net.oracle.published == self.net.oracle.events.len() { self.check_window() } else { Ok(()) }
     }
 
-    /// The real window against the model of it. Only when nothing is staged: what is, is not counted yet.
+    /// Compares the real window with its model. Only when nothing is staged, because staged events are not counted yet.
     fn check_window(&self) -> Checked {
         let oracle = &self.net.oracle;
         let real = (

@@ -1,4 +1,4 @@
-//! Reading what a server said on one connection, strictly: whole replies, one behind the other, and nothing else.
+//! Reads a server's output on one connection strictly: whole replies, one after another, and nothing else.
 
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ pub(crate) struct Reply {
     /// Names in lower case.
     headers: Vec<(String, String)>,
     body: Vec<u8>,
-    /// Behind a 101: the code of the close frame that ends it.
+    /// After a 101: the code of the close frame that ends it.
     goodbye: Option<u16>,
 }
 
@@ -76,7 +76,8 @@ fn split_line(bytes: &[u8]) -> Result<(&str, &[u8]), String> {
     Ok((line, &bytes[end + 2..]))
 }
 
-/// The code of the close frame that must end the frames of a server. One without a code says 1005 (RFC 6455, section 7.1.5).
+/// The code of the close frame that must end the frames of a server. Without a code it is 1005 (RFC 6455, section
+/// 7.1.5).
 fn goodbye(mut bytes: &[u8]) -> Result<u16, String> {
     loop {
         let [first, length, rest @ ..] = bytes else { return Err("no close frame at the end".into()) };
@@ -102,14 +103,14 @@ impl Reply {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// As the rows write it.
+    /// As in the rows.
     pub(crate) fn words(&self) -> Vec<String> {
         let goodbye = self.goodbye.map(|code| format!("ws{code}"));
         std::iter::once(self.code.to_string()).chain(goodbye).collect()
     }
 
-    /// What holds for every reply: an error says so as Kubernetes does and announces the end; no header came from a client;
-    /// no extension of a WebSocket is agreed to.
+    /// What holds for every reply: an error has Kubernetes' form and announces the close; no header comes from a
+    /// client; no extension of a WebSocket is agreed to.
     pub(crate) fn check(&self) -> Result<(), String> {
         let length = self.body.len();
         if self.code >= 400 && length > STATUS_BYTES_MAX {
@@ -127,7 +128,7 @@ impl Reply {
         if self.header("connection") != Some("close") {
             return Err(format!("a {} that does not announce the end: {:?}", self.code, self.headers));
         }
-        // Of a path that is no resource's kube-apiserver says no more either.
+        // For a path without a resource kube-apiserver's reply has no more either.
         if self.code == 404 && self.body == b"404 page not found\n" {
             return Ok(());
         }

@@ -4,7 +4,7 @@ use revcast_tests::websocket::{UPGRADE, frame};
 
 const POST: &str = "POST /api/v1/namespaces/h/configmaps HTTP/1.1\r\nHost: h\r\n";
 const LIST: &str = "GET /api/v1/configmaps HTTP/1.1\r\n";
-/// Of a revision that no store has reached: it waits, for a second.
+/// A revision that no store has reached: it waits, for a second.
 const WATCH: &str = "GET /api/v1/namespaces/h/configmaps?watch=1&resourceVersion=9007199254740991&timeoutSeconds=1 \
                      HTTP/1.1\r\nHost: h\r\n";
 const SOCKET: &str = "GET /api/v1/namespaces/h/configmaps?watch=1 HTTP/1.1\r\nHost: h\r\n";
@@ -15,9 +15,9 @@ pub(crate) struct Row {
     pub(crate) number: u32,
     /// With its number.
     pub(crate) name: String,
-    /// Each one of several words: `400`, `ws1002`.
+    /// Alternatives: `400`, `ws1002`.
     pub(crate) answer: Vec<Vec<String>>,
-    /// Sent one after the other; something must have come from the server in between.
+    /// Sent one after another; something must have come from the server in between.
     pub(crate) pieces: Vec<Vec<u8>>,
 }
 
@@ -124,7 +124,7 @@ impl Reader<'_> {
         Some(())
     }
 
-    /// What stands before the `>` that closes this.
+    /// The text before the `>` that closes this.
     fn inner(&mut self) -> Option<Vec<u8>> {
         let mut inner = Reader { rest: self.rest, pieces: vec![Vec::new()] };
         inner.text(true)?;

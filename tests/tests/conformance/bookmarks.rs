@@ -1,4 +1,4 @@
-//! Bookmarks: when they come, what they say, and that a watch resumed from one misses and repeats nothing.
+//! Bookmarks: when they come, what they contain, and that a watch resumed from one misses and repeats nothing.
 
 use std::time::{Duration, Instant};
 
@@ -17,14 +17,14 @@ fn one_an_interval_once_there_is_news() {
     let mut silent =
         client.watch(&format!("/api/v1/namespaces/b/configmaps?watch=1&resourceVersion={start}")).unwrap();
     assert!(asked.is_quiet_for(Duration::from_millis(2500)), "nothing is newer than the start");
-    // News that is none of this watch's business.
+    // Changes that do not concern this watch.
     let elsewhere = create(&client, "elsewhere", "one", "1");
     let line = asked.next_line().unwrap().unwrap();
     let expected = format!(
         r#"{{"type":"BOOKMARK","object":{{"kind":"ConfigMap","apiVersion":"v1","metadata":{{"resourceVersion":"{elsewhere}"}}}}}}"#
     );
     assert_eq!(line, expected + "\n");
-    // Its own news come before the bookmark that covers them.
+    // Its own events come before the bookmark that covers them.
     let own = update(&client, "b", "one", "2");
     let (mut kind, mut object) = asked.next_event();
     while kind == "BOOKMARK" {
@@ -56,7 +56,7 @@ fn one_before_the_deadline() {
     assert!(nothing_new.rest().is_empty(), "it began behind the newest revision");
 }
 
-/// Spec clients.md, rule 12: one space is what every client takes for nothing.
+/// Spec clients.md, rule 12: every client ignores one space.
 #[test]
 fn a_quiet_watch_gets_a_space_now_and_then() {
     let server = Server::start(&["--heartbeat-interval", "1s"]);
@@ -79,7 +79,7 @@ fn a_quiet_watch_gets_a_space_now_and_then() {
     }
     let waited = begun.elapsed().as_secs_f32();
     assert!((2.6..7.0).contains(&waited), "three times 0.9 s to 1 s, not {waited} s");
-    // It is no first frame: the columns are still to come.
+    // It is not a first message: the columns are still to come.
     update(&client, "b", "one", "2");
     let (kind, object) = table.next_event();
     assert_eq!(kind, "MODIFIED");
@@ -105,7 +105,7 @@ fn resumes_have_no_gap_and_no_repeat() {
             (0..WRITES)
                 .map(|number| {
                     std::thread::sleep(Duration::from_millis(10));
-                    // Every third is none of the watch's business.
+                    // Every third one does not concern the watch.
                     let namespace = if number % 3 == 2 { "elsewhere" } else { "b" };
                     (namespace, create(&writer, namespace, &format!("n{number:04}"), "1"))
                 })

@@ -1,14 +1,14 @@
-//! Where our answers differ from the recordings, and why: all of it. What is not listed here is replayed as it was recorded.
+//! All differences of our replies from the recordings, and their reasons. Everything else is replayed as recorded.
 //!
 //! Besides these, every comparison leaves out what differs from run to run (`recording::normal`): uids, times, audit
 //! ids, and `managedFields`, which are not kept here.
 
 use crate::recording::{Recorded, file};
 
-/// What becomes of a recording.
+/// How a recording is replayed.
 #[derive(Clone, Copy, Debug)]
 enum Ours {
-    /// The answer has this status, and these parts of its body are others.
+    /// The reply has this status, and these parts of its body differ.
     Answers(u16, &'static [(&'static str, &'static str)]),
     /// The request is not sent.
     NotAsked,
@@ -18,7 +18,7 @@ enum Ours {
 #[derive(Debug)]
 struct Difference {
     file: &'static str,
-    /// How the recording's title begins.
+    /// The beginning of the recording's title.
     title: &'static str,
     ours: Ours,
     why: &'static str,
@@ -127,7 +127,7 @@ impl Difference {
     }
 }
 
-/// What we answer where that was recorded; `None`: it is not asked.
+/// Our reply to that recording; `None`: it is not sent.
 pub(crate) fn ours(file: &str, title: &str, recorded: Recorded) -> Option<Recorded> {
     let Some(difference) = TABLE.iter().find(|difference| difference.is_of(file, title)) else {
         return Some(recorded);

@@ -1,4 +1,4 @@
-//! What a client asks before it asks for objects: discovery in its three forms, versions, health, declared resources.
+//! What a client requests before objects: discovery in its three forms, versions, health, declared resources.
 
 use revcast_tests::server::{Server, Store};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use crate::{names, revision, told};
 
 const AGGREGATED: (&str, &str) =
     ("Accept", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json");
-/// What kubectl 1.27 to 1.29 ask for.
+/// The forms that kubectl 1.27 to 1.29 ask for.
 const AGGREGATED_BETA: (&str, &str) =
     ("Accept", "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json");
 const WIDGETS: &str = "example.com/v1/widgets/Widget/namespaced";
@@ -90,7 +90,7 @@ fn versions_and_health() {
     assert!(server.greeting.len() < 10, "{:?}", server.greeting);
 }
 
-/// The checks of recording 19, with their headers; what kube-apiserver has besides are its own parts.
+/// The checks of recording 19, with their headers; kube-apiserver's other checks are for its own parts.
 #[test]
 fn health_is_as_recorded() {
     let server = Server::start(&[]);
@@ -113,7 +113,7 @@ fn health_is_as_recorded() {
         assert_eq!(reply.header("content-length"), Some(reply.body.len().to_string().as_str()), "{path}");
     }
     let verbose = client.get("/readyz?verbose").text();
-    // Their hooks, informers and controllers do not exist here; log cannot fail. The embedded store is this process.
+    // Their hooks, informers and controllers do not exist here; log cannot fail. The embedded store is in this process.
     let etcd = if Store::chosen() == Store::Embedded { "" } else { "[+]etcd ok\n" };
     assert_eq!(
         verbose,
@@ -125,7 +125,7 @@ fn health_is_as_recorded() {
     let excluded = client.get("/readyz?verbose&exclude=log&exclude=shutdown").text();
     assert!(excluded.contains("[+]shutdown excluded: ok\n"), "{excluded}");
     assert!(excluded.contains("warn: some health checks cannot be excluded: no matches for \"log\"\n"));
-    // A dead etcd is no reason to start again, so that being alive has no such part, unlike theirs.
+    // An unreachable etcd is no reason for a restart, so liveness has no such part, unlike theirs.
     assert_eq!(client.get("/livez/etcd").status, 404);
 }
 
@@ -140,7 +140,7 @@ fn openapi_is_there_for_old_and_new_clients() {
     assert_eq!(schema["x-kubernetes-group-version-kind"][0]["kind"], "Widget");
     let etag = widgets.header("etag").expect("an ETag").to_owned();
     assert_eq!(client.request("GET", &url, &[("If-None-Match", &etag)], &[]).status, 304);
-    // kubectl up to 1.28 refuses to create from a file without this one.
+    // kubectl up to 1.28 refuses to create from a file without this document.
     let old = ("Accept", "application/com.github.proto-openapi.spec.v2@v1.0+protobuf");
     let v2 = client.request("GET", "/openapi/v2?timeout=32s", &[old], &[]);
     assert_eq!((v2.status, &v2.body[..5]), (200, b"\x0a\x032.0".as_slice()));
@@ -184,9 +184,9 @@ fn declared_resources_are_as_good_as_others() {
     assert_eq!(revision(&seen[2].1), revision(&made.json()) + 3);
     let list = client.get("/apis/example.com/v1/widgets").json();
     assert_eq!((&list["kind"], names(&list)), (&json!("WidgetList"), vec!["w".to_owned()]));
-    // Where a resource has no namespaces, or needs one.
+    // When a resource has no namespaces, or needs one.
     assert_eq!(client.get("/apis/example.com/v1/namespaces/d/planets").status, 404);
     assert_eq!(client.send("POST", "/apis/example.com/v1/widgets", &widget).status, 405);
-    // A list of theirs carries kinds in its items, as custom resources do.
+    // Their lists have kinds in the items, as for custom resources.
     assert_eq!(list["items"][0]["kind"], "Widget");
 }

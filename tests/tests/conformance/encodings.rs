@@ -1,4 +1,4 @@
-//! YAML and gzip over the wire, and the spelling of texts.
+//! YAML and gzip over the wire, and escapes in texts.
 
 use std::io::Read;
 
@@ -17,7 +17,7 @@ fn unzip(body: &[u8]) -> Vec<u8> {
     text
 }
 
-/// What each of the long lists of a store is, in the framing and coding that was asked for.
+/// The long lists of a store, in the requested framing and coding.
 #[test]
 fn long_lists_are_compressed_piece_by_piece() {
     let server = Server::start(&[]);
@@ -55,18 +55,18 @@ fn long_lists_are_compressed_piece_by_piece() {
     let one = get(&format!("{LIST}?limit=1"), &[("Accept-Encoding", "gzip")]);
     assert_eq!((one.header("content-encoding"), one.header("vary")), (None, None));
     assert_eq!(one.header("content-length"), Some(one.body.len().to_string().as_str()));
-    // So is a long object.
+    // And a long object.
     let big = json!({"metadata": {"name": "z"}, "data": {"k": "x".repeat(200 << 10)}});
     assert_eq!(client.send("POST", LIST, &big).status, 201);
     let object = format!("{LIST}/z");
     let got = get(&object, &[("Accept-Encoding", "gzip")]);
     assert_eq!(got.header("content-encoding"), Some("gzip"));
     assert!(got.body.len() < 8 << 10 && unzip(&got.body).len() > 200 << 10, "{}", got.body.len());
-    // HEAD is no method of objects (recording 12).
+    // HEAD is not supported for objects (recording 12).
     assert_eq!(client.request("HEAD", &object, &[("Accept-Encoding", "gzip")], &[]).status, 405);
 }
 
-/// A text, and how kube-apiserver was recorded to spell it in JSON (recording 30, the data of a ConfigMap).
+/// A text, and its recorded JSON from kube-apiserver (recording 30, the data of a ConfigMap).
 const TEXT: &str = "<a href=\"x\">&amp;</a>\u{2028}\u{2029}\u{1} ünï 漢字 🎉\n\t\"\\";
 const SPELLED: &str =
     r#""\u003ca href=\"x\"\u003e\u0026amp;\u003c/a\u003e\u2028\u2029\u0001 ünï 漢字 🎉\n\t\"\\""#;

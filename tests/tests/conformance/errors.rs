@@ -1,4 +1,4 @@
-//! Writes that are refused, and the manners of a connection.
+//! Refused writes, and the behaviour of a connection.
 
 use revcast_tests::server::Server;
 use serde_json::{Value, json};
@@ -67,7 +67,7 @@ fn refused_writes() {
     }
     let other = client.request("PATCH", &format!("{MAPS}/one"), &[("content-type", "text/plain")], b"{}");
     assert_eq!(status(&other).0, 415);
-    // None of that wrote.
+    // None of these wrote anything.
     assert_eq!(newest(&client), made + 1);
     let large = json!({"metadata": {"name": "large"}, "data": {"k": "x".repeat(4 << 20)}});
     let reply = client.send("POST", MAPS, &large);
@@ -121,12 +121,12 @@ fn one_connection_many_requests() {
             connection = watch.into_connection();
         }
     }
-    // Pipelined: answers come in the order of the questions.
+    // Pipelined: replies have the order of the requests.
     connection.write_raw(b"GET /livez HTTP/1.1\r\nHost: t\r\n\r\nGET /version HTTP/1.1\r\nHost: t\r\n\r\nGET /nothing HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n").unwrap();
     let answers: Vec<u16> = (0..3).map(|_| connection.read_response(true).unwrap().status).collect();
     assert_eq!(answers, [200, 200, 404]);
     assert!(connection.read_to_end().unwrap().is_empty(), "closed as asked");
-    // A long object goes out in several writes, and the connection goes on behind it.
+    // A long object is sent in several writes, and the connection continues after it.
     let long = json!({"metadata": {"name": "long"}, "data": {"k": "x".repeat(1 << 20)}});
     let mut connection = client.connect().unwrap();
     assert_eq!(connection.request("POST", MAPS, &[], long.to_string().as_bytes()).unwrap().status, 201);

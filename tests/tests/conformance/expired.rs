@@ -1,4 +1,4 @@
-//! History that is forgotten: 410, in a stream and as a reply, and how a list goes on all the same.
+//! Compacted history: 410, in a stream and as a reply, and how a list continues nevertheless.
 
 use revcast_tests::client::Client;
 use revcast_tests::server::Server;
@@ -37,9 +37,9 @@ fn after_compaction() {
         compacted = update(&client, "e", "a", &number.to_string());
     }
     delete(&client, "e", "d");
-    // All of that can be replayed still.
+    // All of that can still be replayed.
     assert_eq!(refusal(&client, old, &[]), None);
-    // With etcd a write is answered before its event has come back; only what has come is forgotten here.
+    // With etcd a write is answered before its event has come back; only what has come back is compacted here.
     assert_eq!(newest(&client), compacted + 1);
     let reply = server.admin_client().request("POST", &format!("/compact?revision={compacted}"), &[], &[]);
     assert_eq!((reply.status, reply.text()), (200, format!("compacted revision {compacted}\n")));
@@ -75,7 +75,7 @@ fn after_compaction() {
     let rest = client.get(&format!("/api/v1/namespaces/e/configmaps?limit=9&continue={token}")).json();
     assert_eq!(names(&rest), ["e"]);
 
-    // What cannot be compacted says why.
+    // A compaction that is refused has a reason.
     let admin = server.admin_client();
     let future = format!("?revision={}", newest(&client) + 1000);
     for (query, status) in [("?revision=0", 400), ("?revision=x", 400), ("", 400), (&future, 409)] {
@@ -99,7 +99,7 @@ fn after_the_ring_went_round() {
         last = revision(&reply.json());
     }
     assert_eq!(last, old + 1500);
-    // A write is answered before a watch of another store tells of it.
+    // A write is answered before a watch on another store sends it.
     assert_eq!(newest(&client), last);
     let line = refusal(&client, old, &[]).expect("it fell out of the window");
     let oldest = line.split(['(', ')']).nth(1).and_then(|n| n.parse::<u64>().ok()).expect("a bracket");

@@ -1,4 +1,4 @@
-//! The life of a server and of objects: leases, limits, a graceful end, and a restart that nobody notices.
+//! The life of a server and of objects: leases, limits, a graceful end, and a restart that no client notices.
 
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ fn events_are_deleted_in_time() {
     assert_eq!(client.get("/api/v1/namespaces/d/configmaps/stays").status, 200);
 }
 
-/// Whether every shard has dispatched what happened up to this revision, and all watchers of it are told as much.
+/// Whether every shard has dispatched everything up to this revision, which all its watchers then get.
 fn has_seen(server: &Server, revision: u64) -> bool {
     let status = server.admin_client().get("/status").json();
     let shards = status["shards"].as_array().expect("a list of shards");
@@ -46,7 +46,7 @@ fn sigterm_ends_watches_with_a_bookmark() {
     let mut idle = client.connect().unwrap();
     assert_eq!(idle.request("GET", "/livez", &[], &[]).unwrap().status, 200);
     let last = create(&client, "elsewhere", "one", "1");
-    // With etcd a write is answered before its event has come back; what no shard has seen no bookmark can say.
+    // With etcd a write is answered before its event has come back; what no shard has seen is in no bookmark.
     let begun = Instant::now();
     while !has_seen(&server, last) {
         assert!(begun.elapsed() < Duration::from_secs(10), "{}", server.admin_client().get("/status").text());
@@ -54,7 +54,7 @@ fn sigterm_ends_watches_with_a_bookmark() {
     }
     let begun = Instant::now();
     assert_eq!(server.terminate(), Some(0), "the exit code");
-    // The last of five is told after 6.4 s at most; who is waited for, is for ten.
+    // The last of five ends after 6.4 s at most; the server waits ten seconds for slow ones.
     assert!(begun.elapsed() < Duration::from_millis(9_500), "an idle connection does not hold the end up");
     for watch in &mut asked {
         let events = watch.rest();
@@ -80,7 +80,7 @@ fn a_restart_is_no_410() {
     let seen: Vec<u64> = watch.events(10).iter().map(|(_, object)| revision(object)).collect();
     assert_eq!(seen, before[..10]);
     let state = client.get("/api/v1/namespaces/d/configmaps").json();
-    // Once in good order and once not.
+    // Once gracefully and once not.
     assert_eq!(server.terminate(), Some(0));
     let server = Server::start(&options);
     let client = server.client();

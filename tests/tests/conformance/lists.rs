@@ -1,4 +1,4 @@
-//! Lists: which state they show, and pages that stay at it.
+//! Lists: which state they show, and pages that keep it.
 
 use revcast_tests::server::Server;
 use serde_json::json;
@@ -30,7 +30,7 @@ fn pages_show_one_revision_while_writes_go_on() {
         };
         assert_eq!(remaining, Some(50 - items.len() as u64));
         query = format!("limit=7&continue={token}");
-        // What the next page would show first changes, goes and comes.
+        // The first object of the next page is changed, deleted and created.
         let next = items.len();
         update(&client, "l", &format!("n{next:02}"), "new");
         if next + 1 < 50 {
@@ -66,7 +66,7 @@ fn exact_and_not_older_than() {
         at(&format!("resourceVersion={changed}&resourceVersionMatch=Exact")),
         state(changed, "one two", "2")
     );
-    // With a limit and nothing said, exact, as of old.
+    // With a limit and no match it is exact, as in old versions.
     assert_eq!(at(&format!("resourceVersion={two}&limit=5")), state(two, "one two", "1"));
     assert_eq!(at(&format!("resourceVersion={two}")), state(gone, "one", "2"));
     assert_eq!(
@@ -75,7 +75,7 @@ fn exact_and_not_older_than() {
     );
     assert_eq!(at("resourceVersion=0"), state(gone, "one", "2"));
     assert_eq!(at("resourceVersion=0&resourceVersionMatch=NotOlderThan"), state(gone, "one", "2"));
-    // A revision that comes while the list waits for it.
+    // A revision that arrives while the list waits for it.
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| at(&format!("resourceVersion={}", gone + 1)));
         std::thread::sleep(std::time::Duration::from_millis(300));
@@ -141,7 +141,7 @@ fn long_lists_come_in_chunks_and_short_ones_whole() {
     assert_eq!(pretty.header("transfer-encoding"), Some("chunked"));
     assert!(pretty.text().starts_with("{\n  \"kind\": \"ConfigMapList\""));
     assert_eq!(pretty.json(), long.json());
-    // Deleted together: one event each, and nothing is left.
+    // Deleted together: one event each, and nothing remains.
     let mut watch = client.watch(&format!("{LIST}?watch=1&resourceVersion={}", newest(&client))).unwrap();
     let reply = connection
         .request("DELETE", &format!("{LIST}?fieldSelector=metadata.name!%3Dn0007"), &[], &[])

@@ -1,5 +1,5 @@
-//! What clients of Kubernetes rely on, against a real server: the recordings of kube-apiserver replayed, and what no
-//! recording shows. A file is a section of the protocol; each test has a server of its own.
+//! What Kubernetes clients rely on, with a real server: the recordings of kube-apiserver replayed, and what no
+//! recording shows. A file is a section of the protocol; each test has its own server.
 #![allow(clippy::unwrap_used, clippy::wildcard_enum_match_arm)]
 
 mod bookmarks;
@@ -19,7 +19,7 @@ mod websocket;
 use revcast_tests::client::Client;
 use serde_json::{Value, json};
 
-/// Creates a ConfigMap; gives back its revision.
+/// Creates a ConfigMap; returns its revision.
 pub(crate) fn create(client: &Client, namespace: &str, name: &str, k: &str) -> u64 {
     let object = json!({"metadata": {"name": name, "labels": {"app": "a"}}, "data": {"k": k}});
     let reply = client.send("POST", &format!("/api/v1/namespaces/{namespace}/configmaps"), &object);
@@ -27,7 +27,7 @@ pub(crate) fn create(client: &Client, namespace: &str, name: &str, k: &str) -> u
     revision(&reply.json())
 }
 
-/// Changes a ConfigMap's data; gives back its new revision.
+/// Changes a ConfigMap's data; returns its new revision.
 pub(crate) fn update(client: &Client, namespace: &str, name: &str, k: &str) -> u64 {
     let path = format!("/api/v1/namespaces/{namespace}/configmaps/{name}");
     let reply = client.patch(&path, "merge-patch", &json!({"data": {"k": k}}));

@@ -1,7 +1,7 @@
-//! Recordings of kube-apiserver, replayed: the recorded request is sent to our server, and the answers are compared
+//! Recordings of kube-apiserver, replayed: the recorded request is sent to our server, and the replies are compared
 //! after both went through [`normal`].
 //!
-//! Revisions: theirs are shifted by a fixed offset, which holds as long as a test makes the same writes in the same
+//! Revisions: theirs are shifted by a fixed offset, which is valid as long as a test makes the same writes in the same
 //! order ([`History`]).
 
 use std::path::Path;
@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 
 use crate::differences;
 
-/// One request and what kube-apiserver answered.
+/// One request and kube-apiserver's reply.
 #[derive(Clone, Debug)]
 pub(crate) struct Recorded {
-    /// Whether the body shows the chunks that it came in.
+    /// Whether the body is recorded with its chunks.
     pub(crate) raw: bool,
     pub(crate) method: String,
     pub(crate) target: String,
@@ -33,7 +33,7 @@ pub(crate) fn file(name: &str) -> Vec<(String, Recorded)> {
     let lines: Vec<&str> = text.lines().collect();
     for (number, pair) in lines.windows(2).enumerate() {
         if let (Some(title), Some(command)) = (pair[0].strip_prefix("# "), pair[1].strip_prefix("$ curl ")) {
-            // Some show no answer, but its size only.
+            // Some contain only the size of the reply.
             if let Some(recorded) = parse(command, &lines[number + 2..]) {
                 found.push((title.to_owned(), recorded));
             }
@@ -43,7 +43,7 @@ pub(crate) fn file(name: &str) -> Vec<(String, Recorded)> {
     found
 }
 
-/// The recording whose title begins so.
+/// The recording whose title begins with this.
 pub(crate) fn one(name: &str, title: &str) -> Recorded {
     let all = file(name);
     all.into_iter().find(|(found, _)| found.starts_with(title)).expect("a recording of this title").1
@@ -88,10 +88,10 @@ fn parse(command: &str, lines: &[&str]) -> Option<Recorded> {
 /// The same writes as in the recordings, so that revisions differ by a fixed offset only.
 #[derive(Debug)]
 pub(crate) struct History {
-    /// Runs as long as the history is looked at.
+    /// Runs as long as the history is in use.
     pub(crate) server: Server,
     pub(crate) client: Client,
-    /// Ours minus theirs.
+    /// Our revision minus theirs.
     pub(crate) offset: i64,
 }
 
@@ -101,7 +101,7 @@ impl History {
         let server = Server::start(options);
         let client = server.client();
         let mut history = Self { server, client, offset: 0 };
-        // Theirs began earlier: what they look back at must be a revision here too.
+        // Theirs began earlier: revisions that they look back at must exist here too.
         history.next_is(next.max(history.revision() + 1));
         history.offset = history.revision() + 1 - next;
         history
@@ -143,7 +143,7 @@ impl History {
         assert_eq!(self.client.request("DELETE", &path, &[], &[]).status, 200);
     }
 
-    /// Sends the recorded request, its revisions shifted, and compares everything that must be equal.
+    /// Sends the recorded request with its revisions shifted, and compares everything that must be equal.
     pub(crate) fn replay(&self, file_name: &str, title: &str) {
         let all = file(file_name);
         let (title, recorded) =
@@ -153,7 +153,7 @@ impl History {
         }
     }
 
-    /// The same for every recording of a file whose title `wanted` takes.
+    /// The same for every recording of a file whose title `wanted` accepts.
     pub(crate) fn replay_all(&self, file_name: &str, wanted: impl Fn(&str) -> bool) {
         for (title, _) in file(file_name).iter().filter(|(title, _)| wanted(title)) {
             self.replay(file_name, title);
@@ -204,8 +204,8 @@ impl History {
                     assert_eq!(answer.header(name), Some(value.as_str()), "{what}: {name}");
                 }
                 "audit-id" | "date" => assert!(answer.header(name).is_some(), "{what}: {name}"),
-                // Lengths differ with revisions and with managedFields; that lists have one when they are short,
-                // and watches never, is compared where it matters.
+                // Lengths differ with revisions and with managedFields; that short lists have one, and watches never,
+                // is compared in other tests.
                 _ => {}
             }
         }
@@ -215,7 +215,8 @@ impl History {
     }
 }
 
-/// Text without what differs from run to run: JSON, a JSON text a line, or YAML. `offset` is taken off revisions.
+/// Text without parts that differ from run to run: JSON, one JSON text per line, or YAML. `offset` is subtracted from
+/// revisions.
 pub(crate) fn normal(text: &str, offset: i64) -> String {
     if text.starts_with("apiVersion: ") {
         return normal_yaml(text, offset);
@@ -234,7 +235,8 @@ pub(crate) fn normal(text: &str, offset: i64) -> String {
     text.lines().filter(|line| !line.is_empty()).map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// The lines of YAML; `managedFields`, which are written by servers with schemas, are left out with all below them.
+/// The lines of YAML; `managedFields`, which are written by servers with schemas, are left out with everything below
+/// them.
 fn normal_yaml(text: &str, offset: i64) -> String {
     let mut lines: Vec<String> = Vec::new();
     let mut skipped = None;
@@ -286,14 +288,14 @@ fn normalise(value: &mut Value, offset: i64) {
                     }
                     ("continue", Value::String(text)) => {
                         let mut token = decode_token(text).expect("a token");
-                        // Over etcd a token also says which line of revisions it belongs to.
+                        // Over etcd a token also has the history that its revisions belong to.
                         token.as_object_mut().expect("an object").remove("line");
                         if let Some(revision @ 1..) = token["rv"].as_i64() {
                             token["rv"] = (revision - offset).into();
                         }
                         *member = token;
                     }
-                    // The newest revision at that moment: background writers of theirs moved it.
+                    // The newest revision at that moment: their background writers moved it.
                     ("message", Value::String(text)) => {
                         const FUTURE: &str = "Too large resource version: ";
                         if let Some((head, _)) = text.split_once(", current: ") {

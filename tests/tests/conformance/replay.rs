@@ -1,4 +1,4 @@
-//! The recordings in their order, on the same history.
+//! The recordings in order, on the same history.
 
 use std::time::Instant;
 
@@ -8,7 +8,7 @@ use crate::recording::{History, normal, one};
 
 const CM_WATCH: &str = "/api/v1/namespaces/t1/configmaps?watch=true";
 
-/// The list of a 406 as this server has it: there is no protobuf here. YAML is folded again.
+/// This server's list of media types in a 406: there is no protobuf. YAML is folded again.
 fn without_protobuf(body: &str) -> String {
     body.replace("application/vnd.kubernetes.protobuf, ", "")
         .replace(",\n  application/vnd.kubernetes.protobuf;stream=watch", "")
@@ -59,7 +59,7 @@ fn a_watch_from_a_revision_is_one_chunk_an_event() {
     expect(&watch.next_chunk().unwrap().unwrap());
     assert_eq!(watch.next_chunk().unwrap(), None);
     assert_eq!(theirs.next(), Some("0"), "theirs ends so too");
-    // The connection is as good as new.
+    // The connection is usable as before.
     let reply = watch.into_connection().request("GET", "/version", &[], &[]).unwrap();
     assert_eq!(reply.status, 200);
     history.replay("03-watch-from-rv.txt", "the same, replayed from history");
@@ -68,7 +68,7 @@ fn a_watch_from_a_revision_is_one_chunk_an_event() {
 #[test]
 fn initial_events() {
     let history = five(&[]);
-    // Their end marks carry revisions of background writers: the writes before each are made here too.
+    // Their end marks have revisions of background writers: the writes before each are made here too.
     for (theirs, title) in [
         (80, "sendInitialEvents=true&"),
         (80, "the same without"),
@@ -141,7 +141,7 @@ fn selector_transitions() {
         lines += &line;
     }
     assert_eq!(normal(&lines, history.offset), normal(&recorded.body, 0), "live");
-    // And out of the ring.
+    // And from the ring.
     history.replay("10-selector-transitions.txt", "labelSelector app=a");
     history.replay("10-selector-transitions.txt", "the same history for app=b");
     history.replay("10-selector-transitions.txt", "set-based");
@@ -173,7 +173,7 @@ fn what_is_gone() {
     history.next_is(136);
     history.replay(FILE, "LIST Exact at past RV 135");
     history.next_is(139);
-    // As recorded before the compaction that is meant there: ours takes effect at once.
+    // As recorded before that compaction: ours takes effect at once.
     let early = one(FILE, "continue token of 135 right after");
     history.compare(&early, "a continue token before the compaction");
     let compact = format!("/compact?revision={}", history.revision());
@@ -215,7 +215,8 @@ fn bookmarks_in_their_order() {
     history.next_is(111);
     history.update("cm5", "a", "z1");
     history.update("cm5", "a", "z2");
-    // The 200 KB events are cut in the recording; and bookmarks come at another pace here, but the last is the same.
+    // The 200 KB events are truncated in the recording; and bookmarks come at another rate here, but the last is the
+    // same.
     let lines = || recorded.body.lines().filter(|line| line.starts_with('{') && !line.contains("(cut"));
     let last = lines().next_back().map(|line| normal(line, 0));
     let (mut events, mut bookmarks) = (Vec::<String>::new(), Vec::<String>::new());
@@ -238,7 +239,7 @@ fn single_names_deletes_and_errors() {
     history.update("cm2", "a", "upd-27983");
     history.next_is(103);
     history.replay_all("11-single-name-watch.txt", |_| true);
-    // Nobody is asked who they are, so that who shows a bad token is served too, as there.
+    // There is no authentication here, so that a client with a bad token is served too, as there.
     history.replay_all("12-http-errors.txt", |_| true);
     history.create("del1", "a", "last-state");
     history.delete("del1");
@@ -259,10 +260,10 @@ fn single_names_deletes_and_errors() {
     history.replay(table, "PartialObjectMetadataList");
     history.replay(table, "YAML list");
     history.replay("18-gzip.txt", "Accept-Encoding: gzip, small list");
-    // Reviews are no stored objects: there is no such resource here.
+    // Reviews are not stored objects: there is no such resource here.
     let reviews = history.client.get("/apis/authentication.k8s.io/v1/tokenreviews");
     assert_eq!(reviews.status, 404);
-    // The timeout of 0 is the server's choice: nothing ends in three seconds.
+    // With a timeout of 0 the server chooses: nothing ends in three seconds.
     let open = format!("{CM_WATCH}&resourceVersion={}&timeoutSeconds=0", history.revision());
     assert!(history.client.watch(&open).unwrap().is_quiet_for(std::time::Duration::from_secs(3)));
 }

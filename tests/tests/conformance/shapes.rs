@@ -1,4 +1,4 @@
-//! Tables and bare metadata, as kubectl and metadata informers ask for them.
+//! Tables and bare metadata, as requested by kubectl and metadata informers.
 
 use revcast_tests::server::Server;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! Watches: where they start, what they see, and how it arrives.
+//! Watches: where they start, what they get, and how it arrives.
 
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ fn state_and_what_follows_without_a_seam() {
                                 assert!(state.len() >= OBJECTS, "the mark is behind the state");
                                 assert!(state.values().all(|revision| *revision <= at));
                                 last = at;
-                                // A late one begins when all is written.
+                                // A late one begins when everything is written.
                                 if state.contains_key("the-end") {
                                     return state;
                                 }
@@ -145,7 +145,7 @@ fn pods_come_and_go_with_their_node() {
     assert_eq!(seen[2].1["status"]["phase"], "Running");
     assert_eq!(revision(&seen[2].1), revision(&moved));
 
-    // A pod is marked before it goes.
+    // A pod is marked before it is deleted.
     let seen = two.events(3);
     assert_eq!(seen.iter().map(told).collect::<Vec<_>>(), ["ADDED p1", "MODIFIED p1", "DELETED p1"]);
     assert_eq!(seen[1].1["metadata"]["deletionGracePeriodSeconds"], 0);
@@ -182,7 +182,7 @@ fn a_large_event_is_one_chunk_and_a_burst_arrives_in_order() {
     create(&client, "w", "large", &"x".repeat(200_000));
     let chunk = large.next_chunk().unwrap().unwrap();
     assert!(chunk.len() > 200_000 && chunk.ends_with("}}\n") && chunk.starts_with(r#"{"type":"ADDED""#));
-    // Nobody reads while 40 MB are written.
+    // The client does not read while 40 MB are written.
     let written: Vec<u64> = (0..200)
         .map(|number| update(&client, "w", "large", &format!("{number}{}", "y".repeat(200_000))))
         .collect();
@@ -237,7 +237,7 @@ fn the_head_of_the_reply_is_a_promise() {
     for number in 0..500 {
         let start = if number % 2 == 0 { "" } else { "&resourceVersion=0" };
         if !start.is_empty() {
-            // It begins where this server is; with etcd the write before may not have come back.
+            // It begins at this server's state; with etcd the write before may not have come back.
             newest(&client);
         }
         let mut watch = client.watch(&format!("{path}{start}")).unwrap();

@@ -1,4 +1,4 @@
-//! Watches over WebSockets, as recorded: the handshake, a text message an event, the close at the end.
+//! Watches over WebSockets, as recorded: the handshake, one text message per event, the close at the end.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::recording::{History, normal, one};
 use crate::{create, newest};
 
-/// The frames of the recording: the first byte, the length, the payload as far as it was kept.
+/// The frames of the recording: the first byte, the length, the kept part of the payload.
 fn recorded() -> (String, Vec<(u8, usize, String)>) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("recorded/16-websocket.txt");
     let text = std::fs::read_to_string(path).unwrap();
@@ -50,8 +50,8 @@ fn a_watch_as_recorded() {
             assert_eq!((event, len), (vec![3, 232], 2));
             continue;
         }
-        // Theirs is cut; up to the uid both are the same. Their length counts a line feed: the DELETED of
-        // recording 03, of a name one shorter and a value one longer, has 478 bytes with it.
+        // Theirs is truncated; up to the uid both are the same. Their length includes a line feed: the DELETED of
+        // recording 03, with a name one shorter and a value one longer, has 478 bytes with it.
         let event = String::from_utf8(event).unwrap();
         let known = |text: &str| text.split("\"uid\"").next().unwrap().to_owned();
         assert_eq!(known(&event), known(&payload));
@@ -90,7 +90,7 @@ fn a_watch_that_cannot_begin_says_so_and_closes() {
     for number in 0..5 {
         last = create(&client, "e", &format!("cm{number}"), "0");
     }
-    // With etcd a write is answered before its event has come back; only what has come is forgotten here.
+    // With etcd a write is answered before its event has come back; only what has come back is compacted here.
     assert_eq!(newest(&client), last);
     let reply = server.admin_client().request("POST", &format!("/compact?revision={last}"), &[], &[]);
     assert_eq!(reply.status, 200);
@@ -101,7 +101,7 @@ fn a_watch_that_cannot_begin_says_so_and_closes() {
     assert_eq!((first, String::from_utf8_lossy(&event).trim()), (TEXT, expired.as_str()));
     assert_eq!(watch.closing(), 1000);
 
-    // Settled before the watch reaches a shard.
+    // Decided before the watch reaches a shard.
     let future = newest(&client) + 1000;
     let path = format!(
         "/api/v1/configmaps?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion={future}"
@@ -112,7 +112,7 @@ fn a_watch_that_cannot_begin_says_so_and_closes() {
     assert_eq!((first, &event["type"], &event["object"]["code"]), (TEXT, &"ERROR".into(), &504.into()));
     assert_eq!(watch.closing(), 1000);
 
-    // What is wrong with the request itself is said in HTTP.
+    // Errors in the request itself are HTTP replies.
     let path = "/api/v1/configmaps?watch=1&labelSelector=a%20in";
     let refused = WebSocket::open(&server.address, path, UPGRADE).unwrap();
     assert!(refused.head.starts_with("HTTP/1.1 400 "), "{}", refused.head);
@@ -136,7 +136,7 @@ fn shapes_and_bookmarks_are_the_same_as_in_chunks() {
             assert_eq!(first, TEXT);
             serde_json::from_slice::<Value>(&event).unwrap()
         };
-        // The head says nothing of when the state is taken: what is written behind it may be in it or come after it.
+        // The head does not tell when the state is taken: a write after it may be in the state or come after it.
         let (mut told, mut heard) = (Vec::new(), Vec::new());
         while told.last().is_none_or(|(kind, _)| kind != "BOOKMARK") {
             told.push(chunks.next_event());

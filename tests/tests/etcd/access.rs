@@ -1,4 +1,4 @@
-//! Who may talk to etcd, and how it is made sure that it is etcd.
+//! Access to etcd, and how etcd is authenticated.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,8 @@ use serde_json::json;
 
 use super::{CONFIG_MAPS, config_map, eventually, short};
 
-/// Tokens that live five seconds, an etcd that restarts and forgets them all, and a change of users: nobody notices.
+/// Tokens that expire after five seconds, an etcd that restarts and forgets them all, and a change of users: no client
+/// notices.
 #[test]
 fn tokens_are_renewed() {
     for release in Release::ALL {
@@ -55,8 +56,8 @@ fn tokens_are_renewed() {
     }
 }
 
-/// A user who may read the prefix only: an old etcd cannot be trusted with that, so the whole is asked for, refused, and
-/// said so; what the operator chooses is done.
+/// A user that may read the prefix only: an old etcd cannot be trusted with that, so all keys are requested, refused,
+/// and the log says so; the operator's choice is followed.
 #[test]
 fn who_may_not_read_everything_watches_the_prefix() {
     let scratch = Scratch::new("rights");
@@ -135,15 +136,15 @@ fn certificates_are_checked_and_read_again() {
         assert_eq!(client.send("POST", CONFIG_MAPS, &json!({"metadata": {"name": "x"}})).status, 201);
         assert_eq!(short(&watch.next_event()), "ADDED x");
 
-        // Somebody else vouches for that etcd: it is not talked to.
+        // That etcd's certificate has another authority: it is not connected to.
         let given = options(&theirs.certificate());
         let wary = Server::start_unready(&given.each_ref().map(String::as_str));
-        // A certificate of somebody else, found at the next connection, is refused by etcd; a good one again is taken
-        // without a restart.
+        // A client certificate of another authority, found at the next connection, is refused by etcd; a good one again
+        // is taken without a restart.
         install(&theirs.client("revcast"));
         etcd.kill();
         etcd.restart();
-        // As long as nothing is written, what is served is proven to be the newest, watch or no watch.
+        // While nothing is written, the served state is proven to be the newest, with or without a watch.
         etcd.control().put("/registry/configmaps/a/z", config_map("z", "1")).unwrap();
         eventually("it is noticed that something is missing", || client.get("/readyz").status == 500);
         install(&ours.client("revcast"));

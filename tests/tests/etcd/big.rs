@@ -1,5 +1,5 @@
-//! A large state: how long until it is served, in how much memory, and what its readers cost etcd. 3,000 objects; 100,000
-//! with `REVCAST_BIG=1`, where the figures mean something with a release binary (`REVCAST_BIN`).
+//! A large state: how long until it is served, in how much memory, and what its readers cost etcd. 3,000 objects;
+//! 100,000 with `REVCAST_BIG=1`, whose figures are meaningful with a release binary (`REVCAST_BIN`).
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ fn objects() -> usize {
     if std::env::var_os("REVCAST_BIG").is_some_and(|value| value == "1") { 100_000 } else { 3_000 }
 }
 
-/// Kilobytes that a process ever had in RAM at once.
+/// Peak resident memory of a process, in kilobytes.
 fn peak_kb(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -86,7 +86,8 @@ fn a_large_state_is_loaded_in_pages_and_read_from_memory() {
     );
 }
 
-/// What is small does not make the page of what is large: 12,000 objects of some hundred bytes, and 300 of 1 MiB after them.
+/// Small objects do not determine the page of large ones: 12,000 objects of some hundred bytes, and 300 of 1 MiB after
+/// them.
 #[test]
 fn large_objects_after_small_ones_are_loaded_in_small_pages() {
     const SMALL: usize = 12_000;
@@ -99,7 +100,7 @@ fn large_objects_after_small_ones_are_loaded_in_small_pages() {
             .map(|name| (format!("/registry/configmaps/a/{name}"), config_map(&name, pad)))
             .collect();
         let ops: Vec<Op<'_>> = puts.iter().map(|(key, value)| Op::Put(key, value)).collect();
-        // A busy machine may take longer than the gateway waits; what is written twice is the same.
+        // A busy machine may take longer than the gateway waits; writing twice gives the same.
         let written = (0..10).find_map(|_| gateway.txn(&ops).ok());
         written.expect("etcd takes it in ten attempts");
     };
@@ -121,11 +122,11 @@ fn large_objects_after_small_ones_are_loaded_in_small_pages() {
     );
     assert_eq!(server.metric("revcast_objects"), (SMALL + LARGE) as u64);
     assert_eq!(server.metric("revcast_source_loads_total"), 1);
-    // The objects themselves, some pages, and what the server needs anyway.
+    // The objects themselves, some pages, and the server's base.
     assert!(peak < LARGE as u64 + 128, "{peak} MiB for {LARGE} MiB of objects");
 }
 
-/// How often `what` stands in `text`.
+/// How often `what` occurs in `text`.
 fn count_of(text: &[u8], what: &[u8]) -> usize {
     text.windows(what.len()).filter(|window| *window == what).count()
 }

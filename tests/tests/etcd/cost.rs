@@ -7,7 +7,7 @@ use super::{CONFIG_MAPS, config_map, pair};
 
 const WATCHERS: usize = 1_000;
 
-/// Of etcd's gRPC calls, how many of a method it has answered.
+/// How many calls of a gRPC method etcd has answered.
 pub(super) fn handled(etcd: &Etcd, method: &str) -> u64 {
     let name = format!("grpc_method=\"{method}\"");
     let lines = etcd.metrics();
@@ -81,10 +81,10 @@ fn lists_cost_etcd_their_question_only() {
     eprintln!(
         "{LISTS} consistent lists of {OBJECTS} objects: {asked} questions, etcd answered {ranges} ranges ({keys:?} before)"
     );
-    // Each of them reads one key at most; a question once a second goes on beside them.
+    // Each of them reads one key at most; one request per second for the revision continues beside them.
     assert!(ranges <= asked + 2, "{ranges} ranges for {asked} questions");
     assert!(asked <= LISTS as u64 + 5, "readers share questions: {asked}");
-    // What is not asked to be newest costs nothing at all.
+    // Reads that need not be the newest cost nothing.
     let before = pair.server.metric("revcast_source_answered_total");
     for _ in 0..50 {
         assert_eq!(client.get(&format!("{CONFIG_MAPS}?resourceVersion=0")).status, 200);
@@ -93,8 +93,8 @@ fn lists_cost_etcd_their_question_only() {
     assert_eq!(pair.server.metric("revcast_source_answered_total"), before);
 }
 
-/// Where etcd can be asked how far a watch is, the keys of others are not watched, and bookmarks and consistent reads go on
-/// though nothing happens below the prefix.
+/// If etcd can be asked for progress, foreign keys are not watched, and bookmarks and consistent reads continue
+/// although nothing happens below the prefix.
 #[test]
 fn a_watch_of_the_prefix_is_asked_for_progress() {
     let etcd = Etcd::start(
@@ -118,7 +118,7 @@ fn a_watch_of_the_prefix_is_asked_for_progress() {
     for number in 0..20 {
         newest = control.put("/elsewhere/x", number.to_string()).unwrap();
     }
-    // 3.5.1 tells progress of itself, every second here.
+    // 3.5.1 reports progress by itself, every second here.
     super::eventually("a bookmark at the newest revision", || {
         let (kind, object) = watch.next_event();
         kind == "BOOKMARK" && object["metadata"]["resourceVersion"] == json!(newest.to_string())

@@ -30,7 +30,7 @@ fn an_outage_without_a_compaction_is_noticed_by_nobody() {
             control.put("/registry/configmaps/a/x", config_map("x", value)).unwrap();
         }
         control.del("/registry/configmaps/a/x").unwrap();
-        // What need not be the newest is still served; what must be is not.
+        // Reads that need not be the newest are still served; the others are not.
         assert_eq!(server.client().get(&format!("{CONFIG_MAPS}?resourceVersion=0")).status, 200);
         assert_eq!(server.client().get(CONFIG_MAPS).status, 504);
         proxy.heal();
@@ -42,7 +42,7 @@ fn an_outage_without_a_compaction_is_noticed_by_nobody() {
     }
 }
 
-/// Compaction beyond what was seen: nobody can know what was in between.
+/// Compaction beyond what was seen: what was in between is unknown.
 #[test]
 fn history_that_is_lost_ends_every_watch() {
     for release in Release::ALL {
@@ -58,7 +58,7 @@ fn history_that_is_lost_ends_every_watch() {
         }
         let newest = control.revision().unwrap();
         control.compact(newest).unwrap();
-        // The old state is served until the new one is there.
+        // The old state is served until the new one is loaded.
         let stale = client.get(&format!("{CONFIG_MAPS}?resourceVersion=0")).json();
         assert_eq!(stale["items"][0]["data"]["k"], "1");
         proxy.heal();
@@ -72,8 +72,8 @@ fn history_that_is_lost_ends_every_watch() {
     }
 }
 
-/// A compaction at the very next revision. Old etcds do not tell a delete that was made there (#19179); the state at that
-/// one revision does, so nobody has to list again.
+/// A compaction at the very next revision. Old etcds do not send a delete at that revision (#19179); the state at that
+/// one revision shows it, so no client has to list again.
 #[test]
 fn one_revision_that_is_not_told_is_found() {
     for release in Release::ALL {
@@ -100,8 +100,8 @@ fn one_revision_that_is_not_told_is_found() {
     }
 }
 
-/// The same where keys of others are not watched: nothing proves then that such a delete was told, so nobody is left with
-/// what is gone.
+/// The same when foreign keys are not watched: then nothing proves that such a delete was sent, so no client may keep
+/// the deleted object.
 #[test]
 fn a_delete_that_a_watch_of_the_prefix_may_miss_is_found() {
     for release in Release::ALL {
@@ -130,7 +130,8 @@ fn a_delete_that_a_watch_of_the_prefix_may_miss_is_found() {
     }
 }
 
-/// Whoever asks during an outage is answered by what is served afterwards, and judged by that: the new watch goes on.
+/// A request during an outage is answered from what is served afterwards, and compared with that: the new watch
+/// continues.
 #[test]
 fn a_question_that_waits_for_another_state_does_not_doubt_it() {
     for release in Release::ALL {
@@ -150,7 +151,7 @@ fn a_question_that_waits_for_another_state_does_not_doubt_it() {
         proxy.cut();
         etcd.restore(&snapshot, Token::Same);
         std::thread::scope(|scope| {
-            // So that one of them waits when the state is there, whenever that is.
+            // So that one of them waits when the state is loaded, whenever that is.
             let askers: Vec<_> = (0..5)
                 .map(|number| {
                     let client = &client;
@@ -174,7 +175,7 @@ fn a_question_that_waits_for_another_state_does_not_doubt_it() {
     }
 }
 
-/// A restored state, or another cluster, is another line of revisions: nothing of the old one is taken for the new one's.
+/// A restored state, or another cluster, is another history: no state of the old one is taken for the new one's.
 #[test]
 fn another_line_of_revisions_is_told_apart() {
     for release in Release::ALL {
@@ -204,22 +205,22 @@ fn another_line_of_revisions_is_told_apart() {
             assert_eq!((&told["type"], &told["object"]["code"]), (&"ERROR".into(), &410.into()), "{token:?}");
             assert_eq!(socket.closing(), 1000, "{token:?}");
             server.await_ready(Duration::from_secs(15));
-            // A WebSocket that has closed is let go of, whichever epoch it belonged to.
+            // A WebSocket that has closed is released, whichever epoch it belonged to.
             drop((watch, socket));
             server.wait_for_metric("revcast_watchers", 0);
-            // Three objects and not four; what the old line's client held is gone for it.
+            // Three objects and not four; the one that the old history's client held is gone.
             assert_eq!(client.get(CONFIG_MAPS).json()["items"].as_array().unwrap().len(), 3);
             let resumed =
                 client.watch(&format!("{CONFIG_MAPS}?watch=1&resourceVersion={newest}")).unwrap().rest();
             assert_eq!(resumed.iter().map(short).collect::<Vec<_>>(), ["ERROR 410"], "{token:?}");
-            // Also when the new line has come that far.
+            // Also when the new history has reached that revision.
             for number in 0..30 {
                 etcd.control().put("/registry/configmaps/a/e", config_map("e", &number.to_string())).unwrap();
             }
             let rest = client.get(&format!("{CONFIG_MAPS}?limit=1&continue={continuation}"));
             assert_eq!(rest.status, 410, "{token:?}: {}", rest.text());
             assert!(server.metric("revcast_source_epoch") >= 2);
-            // All are accounted for: a closing server would wait for the others.
+            // All are released: a closing server would wait for the others.
             let closing = Instant::now();
             assert_eq!(server.terminate(), Some(0));
             assert!(closing.elapsed() < Duration::from_secs(5), "{:?}", closing.elapsed());
@@ -227,7 +228,7 @@ fn another_line_of_revisions_is_told_apart() {
     }
 }
 
-/// A server that starts before its etcd says so, and serves when it is there.
+/// A server that starts before its etcd reports that, and serves when etcd is there.
 #[test]
 fn etcd_may_come_later() {
     let mut etcd = Etcd::start(Release::V3_5, Options::default());
@@ -242,7 +243,7 @@ fn etcd_may_come_later() {
     etcd.restart();
     server.await_ready(Duration::from_secs(15));
     assert_eq!(client.get(CONFIG_MAPS).json()["items"].as_array().unwrap().len(), 1);
-    // And goes: streams stay, readiness does not.
+    // And when etcd goes: streams stay, readiness does not.
     let mut watch = client.watch(&format!("{CONFIG_MAPS}?watch=1")).unwrap();
     assert_eq!(short(&watch.next_event()), "ADDED x");
     etcd.kill();
@@ -255,8 +256,8 @@ fn etcd_may_come_later() {
     assert_eq!(short(&watch.next_event()), "MODIFIED x");
 }
 
-/// One write while the watch hangs, and then nothing: that something is missing is noticed without another write, and the
-/// watch goes on at another member.
+/// One write while the watch hangs, and then nothing: the missing event is noticed without another write, and the watch
+/// continues at another member.
 #[test]
 fn a_watch_that_hangs_is_left_though_nothing_follows() {
     let etcd = Etcd::start(Release::V3_5, Options::default());

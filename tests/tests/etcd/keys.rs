@@ -1,4 +1,4 @@
-//! Keys and values: where objects lie, and what is said of a value that is none.
+//! Keys and values: where objects are stored, and errors for values that cannot be read.
 
 use revcast_tests::etcd::{Op, Options, Release};
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ fn objects_lie_where_kubernetes_puts_them() {
         // As in Kubernetes, the version is not in the value: it is the key's.
         assert_eq!(value["metadata"]["resourceVersion"], Value::Null);
         assert_eq!(reply.json()["metadata"]["resourceVersion"], stored.mod_revision.to_string());
-        // And what is put there by others is found.
+        // And objects that others write there are found.
         let changed = String::from_utf8(stored.value).unwrap().replace("\"name\":\"x\"", "\"name\":\"y\"");
         let at = control.put(&key.replace("/x", "/y"), &changed).unwrap();
         let got = client.get(&format!("{collection}/y"));
@@ -37,7 +37,7 @@ fn objects_lie_where_kubernetes_puts_them() {
             (200, json!(at.to_string()))
         );
     }
-    // Keys of nobody are passed over, and counted.
+    // Foreign keys are skipped, and counted.
     for key in [
         "/registry/masterleases/10.0.0.1",
         "/registry/configmaps/odd",
@@ -89,7 +89,7 @@ fn a_transaction_arrives_whole() {
     assert_eq!(list["metadata"]["resourceVersion"], at.to_string());
 }
 
-/// What is not JSON, or another kind, is said to be so by whoever covers it; the rest goes on.
+/// A value that is not JSON, or of another kind, is reported to each watch and list that covers it; the rest continues.
 #[test]
 fn a_value_that_is_none_is_told_and_the_rest_goes_on() {
     for release in Release::ALL {
@@ -141,9 +141,9 @@ fn a_value_that_is_none_is_told_and_the_rest_goes_on() {
             let refused = client.watch(&format!("{CONFIG_MAPS}?watch=1")).unwrap().rest();
             assert_eq!(refused.iter().map(short).collect::<Vec<_>>(), ["ERROR 500"]);
         }
-        // Who watched it was told once, and the stream is over.
+        // A watch on it was told once, and its stream is over.
         assert_eq!(everything.rest().iter().map(short).collect::<Vec<_>>(), ["ERROR 500"]);
-        // The rest goes on.
+        // The rest continues.
         assert_eq!(client.get(&format!("{CONFIG_MAPS}/good")).status, 200);
         assert_eq!(client.get("/api/v1/namespaces/b/configmaps").status, 200);
         assert_eq!(client.get("/api/v1/secrets").status, 200);
@@ -153,14 +153,14 @@ fn a_value_that_is_none_is_told_and_the_rest_goes_on() {
             .unwrap();
         assert_eq!(short(&selected.next_event()), "MODIFIED good");
         assert_eq!(short(&elsewhere.next_event()), "MODIFIED other");
-        // Mended.
+        // Readable again.
         control.put("/registry/configmaps/a/bad", config_map("bad", "1")).unwrap();
         assert_eq!(client.get(CONFIG_MAPS).json()["items"].as_array().unwrap().len(), 2);
         assert_eq!(pair.server.metric("revcast_objects_unreadable"), 0);
     }
 }
 
-/// What is there at the start is told too.
+/// A value from before the start is reported too.
 #[test]
 fn a_value_that_is_none_from_the_start() {
     let etcd = revcast_tests::etcd::Etcd::start(Release::V3_5, Options::default());

@@ -1,4 +1,4 @@
-//! Where etcd says no: its sizes, its room, its leases.
+//! Limits of etcd: sizes, room, leases.
 
 use std::time::{Duration, Instant};
 
@@ -55,7 +55,7 @@ fn what_has_a_lease_ends_with_it() {
     gone.sort();
     assert_eq!(gone, ["DELETED e1", "DELETED e2"]);
     assert!(began.elapsed() >= Duration::from_secs(2), "never early: {:?}", began.elapsed());
-    // One is shared for a twentieth of its time: for 100 ms.
+    // A lease is shared for a twentieth of its time: for 100 ms.
     let leases = pair.server.metric("revcast_source_leases_total");
     assert!((1..=2).contains(&leases), "{leases}");
 }
@@ -78,11 +78,11 @@ fn who_loses_a_race_is_told() {
     let made = client.send("POST", CONFIG_MAPS, &json!({"metadata": {"name": "x"}})).json();
     assert_eq!(client.send("POST", CONFIG_MAPS, &json!({"metadata": {"name": "x"}})).status, 409);
     control.put("/registry/configmaps/a/x", config_map("x", "theirs")).unwrap();
-    // The writer's copy is old: whether the cache has seen the other write or not.
+    // The writer's copy is old: whether or not the cache has seen the other write.
     let mut mine = made.clone();
     mine["data"] = json!({"k": "mine"});
     assert_eq!(client.send("PUT", &format!("{CONFIG_MAPS}/x"), &mine).status, 409);
-    // Without a version the update is made on what is there.
+    // Without a version the update is made on the current object.
     mine["metadata"].as_object_mut().unwrap().remove("resourceVersion");
     mine["metadata"].as_object_mut().unwrap().remove("uid");
     let put = client.send("PUT", &format!("{CONFIG_MAPS}/x"), &mine);

@@ -1,5 +1,5 @@
-//! The etcd source against real etcds: keys and values as Kubernetes lays them, what it costs etcd, who may, and what is
-//! said when something cannot be. The faults that need load are in `etcd_faults`.
+//! The etcd source with real etcds: Kubernetes' keys and values, its cost for etcd, access, and errors. The faults
+//! under load are in `etcd_faults`.
 #![allow(clippy::unwrap_used)]
 
 mod access;

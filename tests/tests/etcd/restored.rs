@@ -1,6 +1,6 @@
-//! A restore that only etcd's history shows: an older state is back under the same cluster id, and the new line of revisions
-//! has passed the old one before anybody looks. Each case says what was written when; every one must end all watches with
-//! 410, and lists must show etcd's state.
+//! A restore that only etcd's history shows: an older state is back under the same cluster id, and the new history has
+//! passed the old revision before the server connects again. Each case lists the writes; every one must end all watches
+//! with 410, and lists must show etcd's state.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,31 +22,31 @@ struct Case {
     lost: &'static [Write],
     /// Lost by the restore, after the server has loaded.
     lost_live: &'static [Write],
-    /// On the new line, before it is as far as the old one was; keys of others follow until it is past that.
+    /// In the new history, before it is as far as the old one was; foreign keys follow until it is past that.
     new: &'static [Write],
     compacts: Compacts,
 }
 
-/// What etcd forgets of the new line's history.
+/// What etcd compacts of the new history.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Compacts {
     Nothing,
-    /// Exactly as far as the last revision that was served.
+    /// Exactly up to the last served revision.
     ToLast,
-    /// Exactly as far as the one behind it.
+    /// Exactly up to the next one.
     ToNext,
-    /// All of it, while the first page of the state is on its way to be compared. There must be more than one.
+    /// All of it, while the first page of the state is being read for the comparison. There must be more than one page.
     WhileCompared,
 }
 
 #[derive(Clone, Copy)]
 enum Write {
-    /// So many config maps with this name and a number.
+    /// This many config maps with this name and a number.
     New(&'static str, u64),
-    /// One config map, so many times, with values that begin with this.
+    /// One config map, this many times, with values that begin with this.
     Again(&'static str, &'static str, u64),
     Delete(&'static str),
-    /// So many writes of a key outside the prefix.
+    /// This many writes of a key outside the prefix.
     Foreign(u64),
 }
 
@@ -144,7 +144,7 @@ const CASES: &[Case] = &[
     },
 ];
 
-/// More than fit on a first page, with names that make it weigh more than all else that etcd says meanwhile.
+/// More than fit on a first page, with names that make it weigh more than all other traffic of etcd meanwhile.
 const COMPARED_IN_PAGES: Case = Case {
     name: "history is forgotten while states are compared",
     before: &[New("kept-and-so-that-a-page-of-such-names-weighs-more-than-ten-thousand-bytes", 120)],
@@ -153,7 +153,7 @@ const COMPARED_IN_PAGES: Case = Case {
     new: &[],
     compacts: WhileCompared,
 };
-/// What such a page weighs at least.
+/// The least weight of such a page.
 const PAGE_BYTES: u64 = 9_000;
 
 fn write(control: &Control, writes: &[Write]) {
@@ -181,7 +181,7 @@ fn write(control: &Control, writes: &[Write]) {
     }
 }
 
-/// Names, revisions and values, as etcd has them.
+/// Names, revisions and values in etcd.
 fn state(control: &Control) -> BTreeMap<String, (String, String)> {
     let value =
         |value: &[u8]| serde_json::from_slice::<serde_json::Value>(value).unwrap()["data"]["k"].clone();
@@ -206,7 +206,7 @@ fn served(server: &Server) -> Option<BTreeMap<String, (String, String)>> {
     })
 }
 
-/// 3.5.1 tells by itself how far a watch of the prefix is: every second here.
+/// 3.5.1 reports progress of a watch of the prefix by itself: every second here.
 fn options() -> Options {
     Options { progress_interval: Some(Duration::from_secs(1)), ..Options::default() }
 }
@@ -214,7 +214,7 @@ fn options() -> Options {
 fn is_noticed(release: Release, keys: &str, case: &Case) {
     static RUNS: AtomicU64 = AtomicU64::new(0);
     let what = format!("etcd {}, --etcd-watch {keys}: {}", release.text(), case.name);
-    // Tests run beside each other.
+    // Tests run in parallel.
     let scratch = Scratch::new(&format!("restored-{}", RUNS.fetch_add(1, Ordering::Relaxed)));
     let snapshot = std::path::Path::new(scratch.path()).join("snapshot.db");
     let mut etcd = Etcd::start(release, options());
@@ -247,7 +247,7 @@ fn is_noticed(release: Release, keys: &str, case: &Case) {
             proxy.heal();
         }
         WhileCompared => {
-            // The next page is asked for, and that is held until it cannot be had any more.
+            // The next page is requested, and that request is held until it cannot be answered any more.
             proxy.delay(Duration::from_millis(100));
             let before = proxy.bytes_down();
             proxy.heal();
@@ -259,7 +259,7 @@ fn is_noticed(release: Release, keys: &str, case: &Case) {
         }
     }
 
-    // Whatever is answered now is etcd's state.
+    // Every answer from now on is etcd's state.
     eventually(&format!("{what}: a list"), || {
         let Some(served) = served(&server) else { return false };
         assert_eq!(served, state(&control), "{what}");
@@ -270,7 +270,7 @@ fn is_noticed(release: Release, keys: &str, case: &Case) {
     assert!(server.metric("revcast_source_epoch") > 1, "{what}");
 }
 
-/// All cases, each with both releases; which keys are watched changes from one to the next.
+/// All cases, each with both releases; which keys are watched alternates.
 fn all(release: Release, keys: [&str; 2]) {
     for (number, case) in CASES.iter().enumerate() {
         is_noticed(release, keys[number % 2], case);
@@ -287,14 +287,15 @@ fn a_restore_that_was_overtaken_is_noticed_on_3_5() {
     all(Release::V3_5, ["prefix", "all"]);
 }
 
-/// A watch that has caught up is not ended by a compaction, so it says nothing of a state that cannot be compared any more.
+/// A watch that has caught up is not ended by a compaction, so it proves nothing about a state that cannot be compared
+/// any more.
 #[test]
 fn a_restore_is_noticed_though_history_is_forgotten_meanwhile() {
     is_noticed(Release::V3_4, "all", &COMPARED_IN_PAGES);
     is_noticed(Release::V3_5, "prefix", &COMPARED_IN_PAGES);
 }
 
-/// The other way round: what only looks like it is gone on with.
+/// The opposite: a restore that only seems to be one is continued.
 #[test]
 fn an_outage_is_no_restore() {
     for (release, keys) in [(Release::V3_4, "all"), (Release::V3_5, "prefix"), (Release::V3_5, "all")] {
@@ -311,7 +312,7 @@ fn an_outage_is_no_restore() {
             &[Foreign(1)][..],
             &[New("live", 3), Delete("live-1"), Again("kept-0", "v", 3)],
             &[Foreign(3)],
-            // More than is remembered.
+            // More than is kept.
             &[Again("live-0", "v", 90)],
         ]
         .into_iter()

@@ -1,4 +1,4 @@
-//! The faults, one by one: what is done while everybody goes on, and what is promised.
+//! The faults, one by one: what is done under load, and what is promised.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use super::run::{Promise, Run, Setup, calm_time, eventually, rounds};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// With 3.5 only the server's own keys are watched: then a revision that does not come cannot be noticed by counting.
+/// With 3.5 only the server's own keys are watched: then a missing revision cannot be noticed by counting.
 const fn keys_of(release: Release) -> &'static str {
     match release {
         Release::V3_4 => "auto",
@@ -31,7 +31,7 @@ pub(crate) fn killed(release: Release) {
     run.finish(Promise::StaysOpen);
 }
 
-/// etcd keeps its connections and answers nobody, for ten seconds.
+/// etcd keeps its connections and answers nothing, for ten seconds.
 pub(crate) fn frozen(release: Release) {
     let mut run = Run::start("frozen", Setup::one(release));
     for _ in 0..rounds() {
@@ -74,7 +74,7 @@ pub(crate) fn leader_lost(release: Release) {
     run.finish(Promise::StaysOpen);
 }
 
-/// All history up to the newest revision is forgotten every second.
+/// All history up to the newest revision is compacted every second.
 pub(crate) fn compacted(release: Release) {
     let setup = Setup { compacts: true, watch: keys_of(release), ..Setup::one(release) };
     let mut run = Run::start("compacted", setup);
@@ -84,7 +84,7 @@ pub(crate) fn compacted(release: Release) {
     run.finish(Promise::StaysOpen);
 }
 
-/// An older state comes back, under the same cluster id: only the revisions tell.
+/// An older state comes back, under the same cluster id: only the revisions show it.
 pub(crate) fn restored(release: Release) {
     let mut run = Run::start("restored", Setup { compacts: true, ..Setup::one(release) });
     for round in 0..rounds() {
@@ -93,7 +93,7 @@ pub(crate) fn restored(release: Release) {
             run.control().snapshot_save(&snapshot).expect("etcd saves its state");
             newest
         });
-        // As many revisions are used twice; they must not be used up again before anybody looks.
+        // As many revisions are used twice; they must not be used up again before the server connects.
         run.go_on(SECOND * 4 + calm_time());
         run.break_line(kept, |cluster| cluster.restore(&snapshot, Token::Same));
         run.back(Instant::now());
@@ -101,8 +101,8 @@ pub(crate) fn restored(release: Release) {
     run.finish(Promise::Expires(rounds()));
 }
 
-/// An older state comes back under the same cluster id, while the server cannot see it, and is past the last revision that
-/// was served before it can: only the history tells.
+/// An older state comes back under the same cluster id while the server cannot see it, and is past the last served
+/// revision before it can: only the history shows it.
 pub(crate) fn restored_and_overtaken(release: Release) {
     let setup = Setup { proxied: true, watch: keys_of(release), ..Setup::one(release) };
     let mut run = Run::start("restored_and_overtaken", setup);
@@ -123,7 +123,7 @@ pub(crate) fn restored_and_overtaken(release: Release) {
     run.finish(Promise::Expires(rounds()));
 }
 
-/// The same, and the server has loaded its state at the last moment: it never saw a change of the line that is lost.
+/// The same, and the server loaded its state at the last moment: it never saw a change of the lost history.
 pub(crate) fn restored_after_a_load(release: Release) {
     let setup = Setup { proxied: true, watch: keys_of(release), ..Setup::one(release) };
     let mut run = Run::start("restored_after_a_load", setup);
@@ -148,11 +148,11 @@ pub(crate) fn restored_after_a_load(release: Release) {
     run.finish(Promise::Breaks);
 }
 
-/// Another store is in its place.
+/// Another store in its place.
 pub(crate) fn swapped(release: Release) {
     let mut run = Run::start("swapped", Setup { compacts: true, ..Setup::one(release) });
     for _ in 0..rounds() {
-        // The new line begins far behind.
+        // The new history begins far behind.
         run.go_on(SECOND + calm_time());
         run.break_line(0, |cluster| cluster.swap());
         run.back(Instant::now());
@@ -160,9 +160,9 @@ pub(crate) fn swapped(release: Release) {
     run.finish(Promise::Expires(rounds()));
 }
 
-/// Tokens run out after five seconds, and a restart makes etcd forget them all.
+/// Tokens expire after five seconds, and a restart makes etcd forget them all.
 pub(crate) fn logins_run_out(release: Release) {
-    // Who may not watch all keys watches his own.
+    // A user that may not watch all keys watches its own.
     let may = match release {
         Release::V3_4 => "",
         Release::V3_5 => "/registry/",
@@ -187,7 +187,7 @@ pub(crate) fn logins_run_out(release: Release) {
     run.finish(Promise::StaysOpen);
 }
 
-/// The network is cut, then silent, each for five seconds; etcd is written to all the while.
+/// The network is cut, then silent, each for five seconds; etcd is written to meanwhile.
 pub(crate) fn cut_off_for_a_while(release: Release) {
     let mut run = Run::start("cut_off_for_a_while", Setup { proxied: true, ..Setup::one(release) });
     for _ in 0..rounds() {
@@ -208,7 +208,7 @@ pub(crate) fn cut_off_for_a_while(release: Release) {
     run.finish(Promise::StaysOpen);
 }
 
-/// The network is cut until etcd has forgotten what comes next.
+/// The network is cut until etcd has compacted what comes next.
 pub(crate) fn cut_off_for_too_long(release: Release) {
     let mut run = Run::start("cut_off_for_too_long", Setup { proxied: true, ..Setup::one(release) });
     for _ in 0..rounds() {

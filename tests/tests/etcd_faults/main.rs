@@ -1,8 +1,8 @@
-//! What becomes of watches while etcd fails: a real etcd is killed, frozen, compacted, restored, swapped or cut off while
-//! it is written to and 200 watchers are served from it; then every word that they were told is judged by etcd's own log.
+//! Watches while etcd fails: a real etcd is killed, frozen, compacted, restored, swapped or cut off while it is written
+//! to and 200 watchers are served from it; then everything that they received is compared with etcd's own log.
 //!
-//! `faults` says what is done and what is promised, `run` is what all have in common. Each test prints what it checked
-//! and its seed; `REVCAST_FAULTS_SEED` chooses the seed, `REVCAST_FAULTS=long` (`cargo xtask faults`) makes more rounds.
+//! `faults` has the faults and the promises, `run` what they share. Each test prints what it checked and its seed;
+//! `REVCAST_FAULTS_SEED` sets the seed, `REVCAST_FAULTS=long` (`cargo xtask faults`) makes more rounds.
 #![allow(clippy::unwrap_used)]
 
 mod faults;

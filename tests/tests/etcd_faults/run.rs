@@ -1,4 +1,4 @@
-//! One run: an etcd, a server over it, everybody who writes, watches and reads, and the judgement at its end.
+//! One run: an etcd, a server over it, all writers, watchers and readers, and the verdict at its end.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -20,29 +20,29 @@ use revcast_tests::server::{Scratch, Server};
 /// Writes a second.
 const RATE: u64 = 200;
 const WATCHERS: usize = 200;
-/// After so long, at most, a watcher goes elsewhere by itself.
+/// A watcher changes the server by itself after this time at most.
 const LIFE: Duration = Duration::from_secs(9);
 /// `--etcd-stale-limit`
 pub(crate) const STALE_LIMIT: Duration = Duration::from_secs(2);
 /// How long after an outage the server may take to be ready: the longest pause between two attempts is 5 s, an attempt
-/// to connect takes up to 3 s, and what is proven is asked for every second.
+/// to connect takes up to 3 s, and a proof is requested every second.
 pub(crate) const READY_WITHIN: Duration = Duration::from_secs(15);
-/// How long until every watcher has what was written.
+/// How long until every watcher has all writes.
 const EVEN_WITHIN: Duration = Duration::from_secs(30);
 const ROOT: (&str, &str) = ("root", "secret");
 
-/// What the watchers of a run may be told.
+/// What the watchers of a run may receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Promise {
     /// No stream ends, and none is told 410.
     StaysOpen,
-    /// Everybody is told 410, exactly as often as this.
+    /// Every watcher is told 410, exactly this many times.
     Expires(u64),
-    /// Streams break, and who comes back too late is told 410.
+    /// Streams break, and a watcher that comes back too late is told 410.
     Breaks,
 }
 
-/// What a run is over.
+/// The setup of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     pub(crate) release: Release,
@@ -50,11 +50,11 @@ pub(crate) struct Setup {
     pub(crate) options: Options,
     /// Whether a proxy is between etcd and the server.
     pub(crate) proxied: bool,
-    /// Everybody has to log in; the server as somebody who may use the keys of this prefix.
+    /// Authentication is required; the server's user may use the keys of this prefix.
     pub(crate) login: Option<&'static str>,
     /// `--etcd-watch`
     pub(crate) watch: &'static str,
-    /// All history up to the newest revision is forgotten every second that it goes on.
+    /// All history up to the newest revision is compacted every second of the run.
     pub(crate) compacts: bool,
 }
 
@@ -65,7 +65,7 @@ impl Setup {
     }
 }
 
-/// A run that goes on.
+/// A run under way.
 pub(crate) struct Run {
     name: &'static str,
     seed: u64,
@@ -73,23 +73,23 @@ pub(crate) struct Run {
     stage: Arc<Stage>,
     login: bool,
     compacts: bool,
-    /// How often history was forgotten.
+    /// How often history was compacted.
     compactions: u64,
     watchers: Option<Watchers>,
     writer: Writer,
     reader: Reader,
     pub(crate) probe: Probe,
     recorder: Option<Recorder>,
-    /// Of the epochs that are over.
+    /// Of finished epochs.
     logs: Vec<Log>,
-    /// How long it took to be ready again after each outage, and until everybody had everything.
+    /// How long it took to be ready again after each outage, and until every watcher had everything.
     returns: Vec<(Duration, Duration)>,
     server: Option<Server>,
     arguments: Vec<String>,
     _password: Option<Scratch>,
     pub(crate) proxy: Option<Proxy>,
     pub(crate) cluster: Cluster,
-    /// The server's, so that it can come back there.
+    /// The server's port, so that it can come back there.
     _port: Port,
 }
 
@@ -98,7 +98,7 @@ pub(crate) fn rounds() -> u64 {
     if is_long() { 4 } else { 1 }
 }
 
-/// How long writes and watches go on before a fault, and between two.
+/// How long writes and watches continue before a fault, and between two.
 pub(crate) fn calm_time() -> Duration {
     if is_long() { Duration::from_secs(5) } else { Duration::from_millis(1_200) }
 }
@@ -112,7 +112,7 @@ fn is_long() -> bool {
 }
 
 impl Run {
-    /// Starts everything, and waits until all watchers watch.
+    /// Starts everything, and waits until all watchers have a watch.
     pub(crate) fn start(name: &'static str, setup: Setup) -> Self {
         let seed =
             ["REVCAST_FAULTS_SEED", "REVCAST_SIM_BASE"].iter().find_map(|name| std::env::var(name).ok());
@@ -180,17 +180,17 @@ impl Run {
             cluster,
             _port: port,
         };
-        // They have a list, and a stream behind it.
+        // They have a list, and a stream after it.
         run.demand(run.watchers().await_all(0, 1, EVEN_WITHIN));
         run
     }
 
-    /// Straight to etcd.
+    /// Directly to etcd.
     pub(crate) fn gateway(&self) -> Gateway {
         gateway(&self.cluster, self.login)
     }
 
-    /// etcdctl, as somebody who may do everything.
+    /// etcdctl, as a user that may do everything.
     pub(crate) fn control(&self) -> Control {
         let control = self.cluster.control();
         if self.login { control.as_user(ROOT.0, ROOT.1) } else { control }
@@ -201,7 +201,7 @@ impl Run {
         self.proxy.as_ref().expect("a run with a proxy")
     }
 
-    /// Lets it go on.
+    /// Lets it continue.
     pub(crate) fn go_on(&mut self, time: Duration) {
         const SECOND: Duration = Duration::from_secs(1);
         let end = Instant::now() + time;
@@ -216,26 +216,26 @@ impl Run {
         }
     }
 
-    /// etcd forgets all history up to the newest revision.
+    /// Compacts all of etcd's history up to the newest revision.
     pub(crate) fn compact(&mut self) {
         let mut gateway = self.gateway();
         let newest = gateway.revision().expect("etcd answers");
-        // Only the log must not lose it.
+        // But the log must not lose it.
         self.recorded(newest);
         self.recorder.as_ref().expect("there is a log").forgets(newest);
         gateway.compact(newest).expect("etcd compacts");
         self.compactions += 1;
     }
 
-    /// Waits until everybody has what is written now.
+    /// Waits until every watcher has all current writes.
     pub(crate) fn await_even(&self) {
         let newest = eventually("etcd tells its revision", || self.gateway().revision());
         self.demand(self.watchers().await_all(self.stage.epoch(), newest, EVEN_WITHIN));
     }
 
-    /// etcd was away from `gone` to `back`, to the server's eyes: it said so in time, and says in time that all is well.
+    /// etcd was away from `gone` to `back`, as seen by the server: its readiness followed in time, both ways.
     pub(crate) fn outage(&mut self, gone: Instant, back: Instant) {
-        // What it knows is a second old at most, and then the limit passes; so long it may say that it is ready.
+        // Its proof is a second old at most, and then the limit passes; until then it may report that it is ready.
         let limit = gone + STALE_LIMIT + Duration::from_millis(1_500);
         assert!(limit < back, "the outage is too short to show anything");
         self.demand(self.probe.never_ready(limit, back));
@@ -247,13 +247,13 @@ impl Run {
         self.demand(self.probe.await_ready(back, READY_WITHIN));
         self.await_even();
         self.writer.slow(false);
-        // It may have taken it back: for ready counts what stays.
+        // It may have changed again: the last state counts.
         let ready = self.probe.ready_since(back);
         assert!(ready <= READY_WITHIN, "ready for good after {ready:?} only\n{}", self.replay());
         self.returns.push((ready, back.elapsed()));
     }
 
-    /// Nobody writes while this is done, and the log is whole up to the revision that it is told.
+    /// Without writes while this is done, and with the log complete up to the revision that it is passed.
     pub(crate) fn at_rest<T>(&mut self, what: impl FnOnce(&mut Self, u64) -> T) -> T {
         let stage = Arc::clone(&self.stage);
         let pens = stage.hold_pens();
@@ -270,7 +270,7 @@ impl Run {
         self.demand(recorder.until(revision, Duration::from_secs(20)));
     }
 
-    /// Ends etcd, and with it its line of revisions: `renew` makes another one. It begins with what was there up to `kept`.
+    /// Ends etcd, and with it its history: `renew` begins another one, with the state up to `kept`.
     pub(crate) fn break_line(&mut self, kept: u64, renew: impl FnOnce(&mut Cluster)) -> Instant {
         self.writer.slow(true);
         let (gone, records) = self.at_rest(|run, _| {
@@ -279,14 +279,14 @@ impl Run {
             run.stage.begin_epoch();
             (Instant::now(), records)
         });
-        // Writers knock at a closed door from here on.
+        // From here on writers find no etcd.
         self.logs.push(self.recorder.take().expect("a log").into_log());
         renew(&mut self.cluster);
         self.recorder = Some(Recorder::start(self.gateway(), records));
         gone
     }
 
-    /// Waits until a new line of revisions is past one of the old line's.
+    /// Waits until a new history is past a revision of the old one.
     pub(crate) fn overtake(&self, revision: u64) {
         self.writer.slow(false);
         eventually("the new line is past the old one", || match self.gateway().revision()? {
@@ -295,8 +295,8 @@ impl Run {
         });
     }
 
-    /// Kills a member: in the middle of its writes, unless it is an etcd that then forgets or repeats one of those that
-    /// it told everybody (3.5.1 does, etcd #13766): that one is killed as soon as the last write is in its file.
+    /// Kills a member: in the middle of its writes, unless it is an etcd that then loses or repeats a write that it has
+    /// already sent (3.5.1 does, etcd #13766): that one is killed as soon as the last write is in its file.
     pub(crate) fn kill(&mut self, member: usize) {
         // etcd writes its file every 100 ms.
         const BATCH: Duration = Duration::from_millis(300);
@@ -309,7 +309,7 @@ impl Run {
         }
     }
 
-    /// Ends the server at once, and starts it again at the same place.
+    /// Ends the server at once, and starts it again at the same address.
     pub(crate) fn restart_server(&mut self, away: Duration) {
         self.server.take().expect("it runs").kill();
         std::thread::sleep(away);
@@ -340,7 +340,7 @@ impl Run {
         )
     }
 
-    /// Judges all of it.
+    /// Checks everything.
     pub(crate) fn finish(mut self, promise: Promise) {
         self.writer.rest();
         let goal = eventually("etcd tells its revision", || self.gateway().revision());
@@ -351,7 +351,7 @@ impl Run {
         let replay = self.replay();
         let (reads, written) = (self.reader.reads(), self.writer.written());
         let mut told = self.watchers.take().expect("they watch").finish();
-        // Nothing that anybody was told is newer.
+        // Nothing that was received is newer.
         let last = eventually("etcd tells its revision", || gateway(&self.cluster, self.login).revision());
         let recorder = self.recorder.take().expect("a log");
         recorder.until(last, Duration::from_secs(20)).unwrap();
@@ -405,7 +405,7 @@ impl Run {
             self.seed,
             self.began.elapsed().as_secs_f64(),
         );
-        // Past what captures the output of tests. Whoever reads it may have gone away.
+        // Not captured by the test harness. The reader may have ended.
         let _ = std::io::stdout().lock().write_all(line.as_bytes());
     }
 }
@@ -419,7 +419,7 @@ fn gateway(cluster: &Cluster, login: bool) -> Gateway {
     if login { gateway.as_user(ROOT.0, ROOT.1) } else { gateway }
 }
 
-/// Tries until it goes well.
+/// Retries until it succeeds.
 pub(crate) fn eventually<T>(what: &str, attempt: impl Fn() -> Result<T, String>) -> T {
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {
@@ -431,7 +431,7 @@ pub(crate) fn eventually<T>(what: &str, attempt: impl Fn() -> Result<T, String>)
     }
 }
 
-/// Every breach of every watcher, found by two threads.
+/// Every violation of every watcher, found by two threads.
 fn judge(logs: &[Log], told: &[Told]) -> Vec<Violation> {
     let of = |told: &[Told]| told.iter().flat_map(|one| breaches(logs, one)).collect::<Vec<_>>();
     let (one, other) = told.split_at(told.len() / 2);
@@ -450,7 +450,7 @@ fn breaches(logs: &[Log], told: &Told) -> Vec<Violation> {
     history::check(logs, &[watcher])
 }
 
-/// One event less, and it is found.
+/// With one event missing, it is found.
 fn notices_a_lie(logs: &[Log], told: &[Told]) {
     let most = told.iter().max_by_key(|one| one.counts.events).expect("watchers");
     let mut lie =

@@ -1,4 +1,4 @@
-//! What is sent: as much of each as a body of 3 MiB and 500,000 values holds.
+//! The bodies: as much of each kind as fits into 3 MiB and 500,000 values.
 
 use serde_json::{Value, json};
 
@@ -55,7 +55,7 @@ pub(crate) fn pod_sidecars(count: usize) -> Parts {
     pod(&format!(r#""initContainers":[{containers}]"#), &format!(r#""initContainerStatuses":[{statuses}]"#))
 }
 
-/// An object with a list, or a map, wherever some printer looks for one.
+/// An object with a list, or a map, at every path that some printer reads.
 pub(crate) fn everything(count: usize) -> Vec<u8> {
     let list = |item: Value| -> Value { vec![item; count].into() };
     let map = |value: Value| -> Value {
@@ -106,7 +106,7 @@ pub(crate) fn everything(count: usize) -> Vec<u8> {
     everything.to_string().into_bytes()
 }
 
-/// A ConfigMap of so many entries.
+/// A ConfigMap with this many entries.
 pub(crate) fn members(count: usize) -> Vec<u8> {
     let data = many(count, |n| format!(r#""k{n}":"v""#));
     format!(r#"{{"metadata":{{"name":"m","finalizers":["a/b"]}},"data":{{{data}}}}}"#).into_bytes()
@@ -205,7 +205,7 @@ pub(crate) fn yamls() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// A field of a message in protobuf that holds bytes.
+/// A protobuf field that holds bytes.
 fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
     let mut out = vec![number << 3 | 2];
     let mut left = bytes.len();
@@ -230,7 +230,7 @@ pub(crate) fn protobuf_of(kind: &str) -> Vec<u8> {
     protobuf(kind, b"")
 }
 
-/// A ConfigMap of so many entries.
+/// A ConfigMap with this many entries.
 pub(crate) fn protobuf_map(count: usize) -> Vec<u8> {
     let entry = |n: usize| field(2, &[field(1, format!("k{n}").as_bytes()), field(2, b"v")].concat());
     let entries: Vec<u8> = (0..count).flat_map(entry).collect();
@@ -355,7 +355,7 @@ pub(crate) fn wrong(long: &str) -> Vec<Heavy> {
     ]
 }
 
-/// A text as it may stand in a query.
+/// A text as part of a query.
 pub(crate) fn escaped(text: &str) -> String {
     text.bytes().map(|byte| format!("%{byte:02X}")).collect()
 }

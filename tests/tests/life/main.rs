@@ -1,5 +1,5 @@
-//! A server's life as its surroundings see it: that it starts where it may and says why where not, what its service manager
-//! and its probes are told, and how it goes.
+//! A server's life as seen from outside: that it starts where it can and says why where not, what its service manager
+//! and its probes see, and how it ends.
 #![allow(clippy::unwrap_used)]
 
 mod manager;

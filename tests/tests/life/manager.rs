@@ -1,5 +1,5 @@
-//! What a service manager and probes are told: READY, proof of life while every shard turns, STOPPING; and a shard that
-//! stands still, which is a thread that the test stops.
+//! What a service manager and probes see: READY, watchdog messages while every shard turns, STOPPING; and a stalled
+//! shard, which is a thread that the test stops.
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -12,13 +12,13 @@ use nix::unistd::Pid;
 use revcast_tests::server::{Scratch, Server, binary};
 use rustix::process::Signal;
 
-/// What a watchdog of one second is told twice as often.
+/// With a watchdog of one second, messages come twice as often.
 const WATCHDOG: &str = "1000000";
 const HALF: Duration = Duration::from_millis(500);
-/// Until a stall is told: two looks of two seconds, and what a busy machine takes.
+/// Until a stall is reported: two looks of two seconds, and some time for a busy machine.
 const NOTICED: Duration = Duration::from_secs(20);
 
-/// Words that came, in lines, with the time of each.
+/// Received messages, by line, with the time of each.
 struct Heard {
     socket: UnixDatagram,
     lines: Vec<(Instant, String)>,
@@ -79,7 +79,7 @@ fn a_manager_is_told_of_start_life_and_end() {
         assert_eq!(heard.times("READY=1").len(), 1, "ready is said once: {:?}", heard.lines);
         assert!(heard.lines.iter().any(|(_, line)| line == "STATUS=serving 0 watches, shards: 2"));
         let fed = heard.times("WATCHDOG=1");
-        // The machine may stand still for a second or two, but not in every gap.
+        // The machine may stall for a second or two, but not in every gap.
         assert!((2..=10).contains(&fed.len()), "{} in three seconds, at half the interval", fed.len());
         let gaps: Vec<Duration> = fed.windows(2).map(|pair| pair[1] - pair[0]).collect();
         assert!(gaps.iter().all(|gap| *gap < HALF * 6), "{gaps:?}");
@@ -92,12 +92,12 @@ fn a_manager_is_told_of_start_life_and_end() {
     }
 }
 
-/// The threads of a shard, stopped until this goes. Only the thread that made it may let them go.
+/// The threads of a shard, stopped until this is dropped. Only the thread that made it may resume them.
 struct Stopped(Vec<Pid>);
 
 impl Stopped {
     fn shard(server: &Server, number: usize) -> Self {
-        // The executor's, and those that it started, have its name and a number more.
+        // The executor's threads, and those that it started, have its name and a number more.
         let name = format!("shard-{number}-");
         let tasks = std::fs::read_dir(format!("/proc/{}/task", server.pid())).unwrap();
         let tasks = tasks.map(|task| task.unwrap().path());
@@ -135,7 +135,7 @@ fn a_shard_that_stands_still_is_told_and_taken_back() {
     command.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", WATCHDOG).env_remove("WATCHDOG_PID");
     command.stderr(std::fs::File::create(&log).unwrap());
     let server = Server::start_by(command, &["--shards", "2"]);
-    // Operators are answered by the first shard.
+    // The first shard answers operators.
     let admin = server.admin_client();
     assert_eq!(admin.get("/readyz").text(), "ok");
     heard.listen_for(HALF * 3);
@@ -149,7 +149,7 @@ fn a_shard_that_stands_still_is_told_and_taken_back() {
             break reply;
         }
         assert!(began.elapsed() < NOTICED, "nobody notices");
-        // Words have the time at which they are read.
+        // Messages have the time at which they are read.
         heard.listen();
     };
     assert_eq!((told.status, told.text().as_str()), (503, "shard 1 does not turn: see the log\n"));

@@ -1,4 +1,4 @@
-//! Seccomp: a filter that refuses io_uring is one line and exit code 78; the profile that is shipped lets a server serve.
+//! Seccomp: a filter that refuses io_uring gives one line and exit code 78; a server runs under the shipped profile.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -12,7 +12,7 @@ const UNFIT: i32 = 78;
 const PERM: u32 = 1;
 const NOSYS: u32 = 38;
 
-/// A filter that lets everything through, or refuses everything, but for these calls.
+/// A filter that allows everything, or refuses everything, except these calls.
 fn filter(calls: &[&str], otherwise: Value, then: Value) -> BpfProgram {
     let rules: Vec<Value> = calls.iter().map(|call| json!({"syscall": call})).collect();
     let text =
@@ -21,7 +21,7 @@ fn filter(calls: &[&str], otherwise: Value, then: Value) -> BpfProgram {
     compile_from_json(text.as_bytes(), arch).unwrap().remove("all").unwrap()
 }
 
-/// Does something in a thread of its own under a filter, which the thread's children have too.
+/// Runs something in a new thread under a filter, which the thread's children inherit.
 fn under<T: Send>(filter: &BpfProgram, act: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
@@ -67,7 +67,8 @@ fn a_refused_io_uring_is_one_line_and_its_own_exit_code() {
     }
 }
 
-/// The profile as a filter of this machine. Calls of other architectures, and such as this crate does not know, are left
+/// The profile as a filter of this machine. Calls of other architectures, and calls that this crate does not know, are
+/// left out: fewer are allowed then.
 /// out: fewer are allowed then.
 fn profile() -> BpfProgram {
     let text = include_str!("../../../server/ops/seccomp.json");
@@ -87,7 +88,7 @@ fn profile() -> BpfProgram {
 fn a_server_serves_under_the_profile_that_is_shipped() {
     let profile = profile();
     let scratch = revcast_tests::server::Scratch::new("profile");
-    // Built before: cargo needs more than the profile gives.
+    // Built before: cargo needs more than the profile allows.
     binary();
     let mut server = under(&profile, || Server::start(&["--shards", "2", "--drain-grace", "2s"]));
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
@@ -116,7 +117,7 @@ fn a_server_serves_under_the_profile_that_is_shipped() {
     let said = String::from_utf8(gone.stderr).unwrap();
     assert!(said.starts_with("revcast: ") && said.lines().count() == 1, "{said}");
 
-    // The filter is one: what is not on its list is refused.
+    // The filter is effective: a call that is not on its list is refused.
     let refused =
         under(&profile, || Command::new("unshare").args(["--user", "true"]).stderr(Stdio::null()).status());
     match refused {

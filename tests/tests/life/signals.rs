@@ -1,4 +1,5 @@
-//! What each signal does: not ready, a delay in which everything goes on, a close in turns; and a second signal.
+//! What each signal does: not ready, a delay in which everything continues, watches that end one after another; and a
+//! second signal.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -35,7 +36,7 @@ fn in_the_delay_everything_goes_on_but_it_is_not_ready() {
     assert!(ready.text().contains("[-]shutdown failed"), "{}", ready.text());
     assert_eq!(server.admin_client().get("/readyz").status, 503);
     assert_eq!(client.get("/livez").status, 200);
-    // Who comes is served, and is sent elsewhere for the next time.
+    // New clients are served, with `Connection: close`.
     create(&server, "meanwhile");
     assert_eq!(watch.next_event().1["metadata"]["name"], "meanwhile");
     let mut late = client.watch(&format!("{watch_path}&resourceVersion=0")).unwrap();
@@ -55,8 +56,8 @@ fn in_the_delay_everything_goes_on_but_it_is_not_ready() {
     assert!(client.connect().is_err());
 }
 
-/// A client sends its next request on a connection that the last reply left open: if that was closed all the same, the client
-/// cannot know whether the request was carried out.
+/// A client sends its next request on a connection that the last reply left open: if that was closed nevertheless, the
+/// client cannot know whether the request was carried out.
 #[test]
 fn no_connection_ends_behind_a_reply_that_left_it_open() {
     let server = Server::start(&["--drain-delay", "60s"]);
@@ -85,7 +86,7 @@ fn no_connection_ends_behind_a_reply_that_left_it_open() {
     });
 }
 
-/// A server with so many watches.
+/// A server with this many watches.
 fn watched(count: usize, options: &[&str]) -> (Server, Vec<Watch>) {
     let server = Server::start(options);
     let client = server.client();
@@ -94,7 +95,7 @@ fn watched(count: usize, options: &[&str]) -> (Server, Vec<Watch>) {
     (server, watches)
 }
 
-/// No more connections, but for operators.
+/// No more connections, except for operators.
 fn refuses(server: &Server) {
     let began = Instant::now();
     while server.client().connect().is_ok() {
@@ -107,7 +108,7 @@ fn a_second_signal_ends_it_at_once() {
     for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130)] {
         let (mut server, watches) = watched(100, &["--drain-grace", "60s"]);
         server.signal(Signal::TERM);
-        // The first few are told; the others would wait for most of a minute.
+        // The first few are ended; the others would wait for most of a minute.
         let began = Instant::now();
         while server.metric("revcast_watchers") == 100 {
             assert!(began.elapsed() < Duration::from_secs(10), "nobody is told");
@@ -138,7 +139,7 @@ fn a_terminal_is_not_kept_waiting() {
 fn what_does_not_end_in_the_grace_is_cut() {
     let (mut server, watches) =
         watched(3, &["--drain-grace", "1s", "--send-buffer", "4KiB", "--stall-timeout", "0"]);
-    // Nobody reads them: more than their sockets hold.
+    // They do not read: more than their sockets hold.
     let big = "x".repeat(1 << 20);
     for name in ["a", "b", "c", "d", "e", "f", "g", "h"] {
         let object = json!({"metadata": {"name": name}, "data": {"k": big}});

@@ -99,7 +99,8 @@ fn grammar() {
     assert_eq!(seen, ["a", "b"], "the first = ends the parameter's name, others stand for themselves");
 }
 
-/// A type: where its objects are, one that has everything and one that has nothing, and for each field a selector that
+/// A type: the path of its objects, an object with all fields and one without, and for each field a selector that
+/// matches the first only and one that matches the second only.
 /// means the first only and one that means the second only.
 struct Type {
     path: &'static str,
@@ -248,7 +249,7 @@ fn fields_of_each_type() {
                 assert_eq!(object["metadata"]["name"], expected, "replayed {path}");
             }
         }
-        // What the type does not have, in its words.
+        // Fields that the type does not have, in its error text.
         let listed = kind.path.contains("widgets")
             || kind.fields.iter().any(|(field, _)| !field.starts_with("metadata"));
         assert!(listed, "{}", kind.path);
@@ -258,7 +259,7 @@ fn fields_of_each_type() {
             assert_failure(&reply, failure, "", kind.path);
         }
     }
-    // Resources without namespaces and fields of their own know metadata.namespace, those with a list of fields do not.
+    // Resources without namespaces and own fields accept metadata.namespace, those with a list of fields do not.
     let roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
     post(&client, roles, &json!({"metadata": {"name": "system:x"}}));
     assert_eq!(

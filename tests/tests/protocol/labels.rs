@@ -1,5 +1,5 @@
-//! The grammar of `labelSelector` (apimachinery `pkg/labels`): what a list shows, a watch begins with and delivers, and a
-//! deletecollection would take; and what is told of a selector that is none.
+//! The grammar of `labelSelector` (apimachinery `pkg/labels`): what a list shows, a watch begins with and delivers, and
+//! a deletecollection would delete; and the errors of invalid selectors.
 
 use revcast_tests::client::Client;
 use revcast_tests::server::Server;
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::{MAPS, assert_failure, escaped, initial_names, map, names, newest, post};
 
-/// The objects that are selected from.
+/// The objects to select from.
 fn fill(client: &Client) {
     for (name, labels) in [
         ("a5", json!({"a": "5", "n": "5"})),
@@ -82,7 +82,7 @@ const VALUE: &str = "a valid label must be an empty string or consist of alphanu
      must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for \
      validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
-/// Selector, and what is told of it.
+/// Selector, and its error.
 fn refused() -> Vec<(String, String)> {
     let parse = |why: &str| format!("unable to parse requirement: {why}");
     let fixed = [
@@ -148,7 +148,7 @@ fn what_is_selected() {
     let client = server.client();
     let start = newest(&client);
     fill(&client);
-    // Out of the ring: all at once, for a second.
+    // From the ring: all at once, for a second.
     let replayed: Vec<_> = SELECTED
         .iter()
         .map(|(selector, _)| {
@@ -171,7 +171,7 @@ fn what_is_selected() {
             events.iter().map(|(_, object)| object["metadata"]["name"].as_str().unwrap()).collect();
         assert_eq!(seen.join(" "), *expected, "replayed {selector:?}");
     }
-    // A space may be written as a plus; what is asked first counts; and names are read as they stand.
+    // A space may be written as a plus; the first value counts; and names are read unchanged.
     for (query, expected) in [
         ("labelSelector=a+in+(b,c)", "ab ac"),
         ("labelSelector=a=b", "ab"),
@@ -200,12 +200,13 @@ fn what_is_no_selector() {
         assert_failure(&client.request("DELETE", &path, &[], &[]), failure, "", &selector);
         let legacy = path.replace("/api/v1/", "/api/v1/watch/");
         assert_failure(&client.get(&legacy), failure, "", &selector);
-        // It means nothing to a GET of one object.
+        // A GET of one object ignores it.
         let one = format!("{MAPS}/ab?labelSelector={}", escaped(&selector));
         assert_eq!(client.get(&one).status, 200, "{selector}");
     }
     assert_eq!(newest(&client), before, "nothing was deleted");
-    // Very long ones: as long as a head may be they are read, and at the engine's limit refused with the mend.
+    // Very long ones: they are accepted up to the length of a head, and refused above the engine's limit, with the
+    // remedy.
     let many = (0..900).map(|n| format!("v{n}")).collect::<Vec<_>>().join(",");
     let list = client.get(&format!("{MAPS}?labelSelector={}", escaped(&format!("a in (b,{many})"))));
     assert_eq!((list.status, names(&list.json()).as_str()), (200, "ab"));

@@ -1,5 +1,5 @@
-//! The tables of the list/watch protocol, asked over HTTP of a real server: a row is data, a query in and what it is
-//! answered with out. A file is one table; each test has a server of its own, and what must wait waits side by side.
+//! The tables of the list/watch protocol, over HTTP with a real server: a row is data, a query and its expected reply.
+//! A file is one table; each test has its own server, and waits run in parallel.
 #![allow(clippy::unwrap_used, clippy::wildcard_enum_match_arm)]
 
 mod fields;
@@ -16,10 +16,10 @@ mod writes;
 use revcast_tests::client::{Client, Response};
 use serde_json::{Value, json};
 
-/// The collection that most tables are about.
+/// The collection of most tables.
 pub(crate) const MAPS: &str = "/api/v1/namespaces/t/configmaps";
 
-/// Text as a part of a query, with every byte escaped that may need it.
+/// Text as a part of a query, with every special byte escaped.
 pub(crate) fn escaped(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
     text.bytes()
@@ -27,7 +27,7 @@ pub(crate) fn escaped(text: &str) -> String {
         .collect()
 }
 
-/// Creates an object; gives it back.
+/// Creates an object; returns it.
 pub(crate) fn post(client: &Client, path: &str, object: &Value) -> Value {
     let reply = client.send("POST", path, object);
     assert_eq!(reply.status, 201, "POST {path} {object}: {}", reply.text());
@@ -80,7 +80,7 @@ pub(crate) fn told((kind, object): &(String, Value)) -> String {
     format!("{kind} {}", object["metadata"]["name"].as_str().unwrap_or_default())
 }
 
-/// Asserts that a reply is a failure, to the byte: `details` as JSON, "" for none.
+/// Asserts that a reply is exactly this failure: `details` as JSON, "" for none.
 pub(crate) fn assert_failure(
     reply: &Response,
     (code, reason, message): (u16, &str, &str),

@@ -1,4 +1,4 @@
-//! Odd requests, in the spirit of somebody who wants to catch the server.
+//! Odd requests that might confuse the server.
 
 use revcast_tests::client::Client;
 use revcast_tests::server::Server;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{MAPS, map, names, newest, post, revision, told};
 
-/// What, request, status, and what stands in the answer.
+/// Name, request, status, and a part of the reply.
 type Row = (&'static str, &'static str, &'static str, u16, &'static str);
 
 /// Of requests without a body on: `t/a` (app=a), `t/a.b`, `t/b` (app=b), `u/a`, ClusterRole `system:x`, Node `n`.
@@ -196,7 +196,7 @@ fn requests() {
     assert_eq!(newest(&client), before);
 }
 
-/// What, the `Accept` header, and whether it is served.
+/// Name, the `Accept` header, and whether it is served.
 const ACCEPTS: &[(&str, bool)] = &[
     ("", true),
     ("*/*", true),
@@ -273,13 +273,13 @@ fn pages_of_everything() {
     {
         let labels = json!({"odd": if ["b", "z"].contains(&name) { "1" } else { "0" }});
         let path = format!("/api/v1/namespaces/{namespace}/configmaps");
-        // A namespace may not end so, but one that sorts between others is wanted.
+        // A namespace may not end so, but one that sorts between others is needed.
         let path = path.replace("t-/", "t-u/");
         post(&client, &path, &map(name, &labels));
     }
     assert_eq!(pages(&client, "/api/v1/configmaps"), ["z x", "a a-b", "b c", "a"]);
     assert_eq!(pages(&client, MAPS), ["a a-b", "b c"]);
-    // Whether something behind the page is selected is not looked at, there as here: the last page may be empty.
+    // Whether later objects match is not checked, there as here: the last page may be empty.
     assert_eq!(pages(&client, "/api/v1/configmaps?labelSelector=odd%3D1"), ["z b", ""]);
     assert_eq!(pages(&client, "/api/v1/configmaps?labelSelector=odd%3D0"), ["x a", "a-b c", "a"]);
     assert_eq!(pages(&client, "/api/v1/configmaps?fieldSelector=metadata.namespace%3Dt"), ["a a-b", "b c"]);
@@ -287,10 +287,10 @@ fn pages_of_everything() {
     assert_eq!(pages(&client, "/api/v1/configmaps?fieldSelector=metadata.name!%3Da"), ["z x", "a-b b", "c"]);
     assert_eq!(pages(&client, "/api/v1/namespaces/t/configmaps?fieldSelector=metadata.name%3Da"), ["a"]);
     assert_eq!(pages(&client, "/api/v1/namespaces/nowhere/configmaps"), [""]);
-    // The last page of a list of an even number has no token, and one object more gives one.
+    // The last page of a list of even length has no token, and one object more gives one.
     post(&client, MAPS, &map("d", &json!({})));
     assert_eq!(pages(&client, MAPS), ["a a-b", "b c", "d"]);
-    // A token of one list shows where another goes on.
+    // A token of one list shows where another continues.
     let page = client.get(&format!("{MAPS}?limit=2")).json();
     let token = page["metadata"]["continue"].as_str().unwrap();
     let rest = |path: &str| names(&client.get(&format!("{path}?continue={token}")).json());
@@ -306,7 +306,7 @@ fn pages_of_everything() {
     assert_eq!(names(&client.get(MAPS).json()), "a a-b");
 }
 
-/// What, body of a POST, status.
+/// Name, body of a POST, status.
 fn bodies() -> Vec<(&'static str, String, u16)> {
     let deep = "[".repeat(200) + &"]".repeat(200);
     vec![
@@ -363,7 +363,7 @@ fn bodies_that_are_odd() {
         assert_eq!(client.send("PUT", &one, object).json(), *object, "and it can be sent back");
     }
     assert_eq!(newest(&client), start + made);
-    // What has no namespace gets none, whatever it says.
+    // A cluster-scoped object gets no namespace, whatever it contains.
     let node = post(&client, "/api/v1/nodes", &json!({"metadata": {"name": "n", "namespace": "t"}}));
     assert_eq!(node["metadata"].get("namespace"), None);
     let mut again = node.clone();
@@ -393,7 +393,7 @@ fn a_revision_is_one_for_all_who_look() {
             );
         }
     }
-    // Items of built-in lists say neither kind nor apiVersion; an object by name and an event do; a list is never null.
+    // Items of built-in lists have neither kind nor apiVersion; a single object and an event do; a list is never null.
     let list = client.get(MAPS).json();
     assert_eq!(list["items"][0].get("kind"), None);
     let members: Vec<&String> = list.as_object().unwrap().keys().collect();

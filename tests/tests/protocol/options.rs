@@ -1,5 +1,5 @@
-//! The parameters of LIST and WATCH beside selectors and revisions: how each value is read, and what is told of one that
-//! cannot be.
+//! The parameters of LIST and WATCH besides selectors and revisions: how each value is read, and the errors of invalid
+//! ones.
 
 use std::time::{Duration, Instant};
 
@@ -43,7 +43,7 @@ fn watch_or_not() {
     let server = Server::start(&[]);
     let client = server.client();
     three(&client);
-    // What resourceVersion=0 shows is as new as that at least.
+    // The state of resourceVersion=0 is at least as new as that.
     newest(&client);
     for (query, watches) in WATCH {
         let path = format!("{MAPS}?{query}&resourceVersion=0");
@@ -90,7 +90,7 @@ const LISTS: &[(&str, &str)] = &[
     ("&&limit=2&&", "a b"),
 ];
 
-/// Query, and what is told of it on LIST and WATCH alike.
+/// Query, and its error on both LIST and WATCH.
 const NUMBERS: &[(&str, &str)] = &[
     ("limit=abc", "strconv.ParseInt: parsing \"abc\": invalid syntax"),
     ("limit=", "strconv.ParseInt: parsing \"\": invalid syntax"),
@@ -134,7 +134,7 @@ fn lists() {
         );
     }
     assert_eq!(names(&client.get(MAPS).json()), "a b c");
-    // What only a GET of one object has.
+    // Parameters of a GET of one object only.
     let gone = "the export parameter, deprecated since v1.14, is no longer supported";
     for query in ["export=true", "export=1", "export=maybe", "export=", "export"] {
         assert_failure(&client.get(&format!("{MAPS}/a?{query}")), (400, "BadRequest", gone), "", query);
@@ -144,7 +144,7 @@ fn lists() {
         let reply = client.get(&format!("{MAPS}/a?{query}"));
         assert_eq!((reply.status, &reply.json()["kind"]), (200, &json!("ConfigMap")), "{query}");
     }
-    // What only a Table has.
+    // Parameters of a Table only.
     for (query, object) in [
         ("", json!("PartialObjectMetadata")),
         ("includeObject=", json!("PartialObjectMetadata")),
@@ -160,7 +160,7 @@ fn lists() {
     assert_eq!((wrong.status, wrong.json()["reason"].as_str()), (400, Some("BadRequest")));
 }
 
-/// Query, whether the agent is curl, and whether the answer is indented.
+/// Query, whether the agent is curl, and whether the reply is indented.
 const PRETTY: &[(&str, bool, bool)] = &[
     ("", false, false),
     ("", true, true),
@@ -190,7 +190,7 @@ fn layout() {
             assert_eq!(text.ends_with('\n'), !indented, "{path}?{query}");
         }
     }
-    // A stream is compact whatever is asked.
+    // A stream is always compact.
     let mut watch = client.watch_as(&format!("{MAPS}?watch=1&pretty=true"), &[CURL]).unwrap();
     assert!(watch.next_line().unwrap().unwrap().starts_with(r#"{"type":"ADDED","object":{"kind":"#));
 }
@@ -283,7 +283,7 @@ fn parameters_that_do_not_go_together() {
             "GET {query}"
         );
     }
-    // The continue token of a watch that begins at a revision means nothing.
+    // The continue token of a watch that begins at a revision is ignored.
     let start = newest(&client);
     let path = format!("{MAPS}?watch=1&continue=x&resourceVersion={start}&limit=1&timeoutSeconds=1");
     assert!(client.watch(&path).unwrap().rest().is_empty());

@@ -1,4 +1,4 @@
-//! Where a request may go: methods on paths, what is not served, parts of objects, the deprecated `/watch/` paths, and names.
+//! Paths: methods, resources that are not served, subresources, the deprecated `/watch/` paths, and names.
 
 use revcast_tests::server::Server;
 use serde_json::json;
@@ -11,7 +11,7 @@ const UNKNOWN: (u16, &str, &str) = (404, "NotFound", "the server could not find 
 
 const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
-/// Path, and the methods that it takes.
+/// Path, and its methods.
 const PLACES: &[(&str, &str)] = &[
     ("/api/v1/namespaces/t/configmaps", "GET POST DELETE"),
     ("/api/v1/configmaps", "GET"),
@@ -31,7 +31,7 @@ const PLACES: &[(&str, &str)] = &[
     ("/api/v1/watch/namespaces/t/configmaps/a", "GET"),
 ];
 
-/// Paths of resources and parts that are not served, in groups that are.
+/// Paths of resources and subresources that are not served, in served groups.
 const NOT_SERVED: &[&str] = &[
     "/api/v1/widgets",
     "/api/v1/namespaces/t/widgets",
@@ -51,7 +51,7 @@ fn methods() {
     let client = server.client();
     for (path, taken) in PLACES {
         for method in METHODS {
-            // What is taken is looked at elsewhere, and would write.
+            // Supported methods are tested elsewhere, and would write.
             if taken.split(' ').any(|known| known == method) {
                 continue;
             }
@@ -113,9 +113,9 @@ fn parts_of_objects() {
         assert_failure(&client.get(&format!("{one}/{subresource}")), UNKNOWN, "{}", subresource);
     }
     assert_failure(&client.get(&format!("{MAPS}/a/status")), UNKNOWN, "{}", "config maps have no status");
-    // A watch is ignored by name, also on a part.
+    // A watch by name is ignored, also on a subresource.
     assert_eq!(client.get(&format!("{status}?watch=true")).json(), made);
-    // Only the status is taken, whatever else is sent.
+    // Only the status is written, whatever else is sent.
     let sent = json!({"metadata": {"name": "d", "labels": {"a": "c"}}, "spec": {"replicas": 9}, "status": {"replicas": 1}});
     let put = client.send("PUT", &status, &sent);
     assert_eq!(put.status, 200, "{}", put.text());
@@ -142,7 +142,7 @@ fn parts_of_objects() {
             .status,
         404
     );
-    // The main path counts wishes, not states.
+    // The main path counts changes of the spec, not of the status.
     let wish = client.patch(&one, "merge-patch", &json!({"spec": {"replicas": 2}})).json();
     assert_eq!(wish["metadata"]["generation"], 2);
     let label = client.patch(&one, "merge-patch", &json!({"metadata": {"labels": {"x": "y"}}})).json();
@@ -198,7 +198,7 @@ fn deprecated_watches_and_single_names() {
         let failure = (400, "BadRequest", "fieldSelector metadata.name doesn't match requested name");
         assert_failure(&client.get(&path), failure, "", &path);
     }
-    // By name a watch is a GET, whatever else is asked.
+    // By name a watch is a GET, whatever the query.
     for query in [
         "watch=true",
         "watch=1&resourceVersion=0",
@@ -207,11 +207,11 @@ fn deprecated_watches_and_single_names() {
         let reply = client.get(&format!("{MAPS}/a?{query}"));
         assert_eq!((reply.status, &reply.json()["metadata"]["name"]), (200, &json!("a")), "{query}");
     }
-    // A namespaced resource needs its namespace by name.
+    // A namespaced resource by name needs its namespace.
     assert_eq!(client.get("/api/v1/configmaps/a").status, 404);
     assert_eq!(client.get("/api/v1/watch/configmaps/a").status, 404);
     assert_eq!(client.get("/api/v1/namespaces/t/nodes").status, 404);
-    // Whoever watches one name hears of it alone.
+    // A watch of one name gets events of that name only.
     let mut one = client
         .watch(&format!("{MAPS}?watch=1&fieldSelector=metadata.name%3Db&resourceVersion={}", newest(&client)))
         .unwrap();

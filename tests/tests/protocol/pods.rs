@@ -1,4 +1,5 @@
-//! The deletion of pods: when one goes at once and when it stays marked (Kubernetes `pkg/registry/core/pod/strategy.go`).
+//! The deletion of pods: when a pod is deleted at once and when it stays marked (Kubernetes
+//! `pkg/registry/core/pod/strategy.go`).
 
 use revcast_tests::server::Server;
 use serde_json::{Value, json};
@@ -7,7 +8,7 @@ use crate::{newest, post, revision, told};
 
 const PODS: &str = "/api/v1/namespaces/t/pods";
 
-/// A pod, the query of its DELETE, and the grace with which it stays; `None`: it goes.
+/// A pod, the query of its DELETE, and the grace with which it stays; `None`: it is deleted.
 fn rows() -> Vec<(&'static str, Value, Value, &'static str, Option<i64>)> {
     let spec = |node: &str, grace: Value| json!({"nodeName": node, "terminationGracePeriodSeconds": grace});
     vec![
@@ -50,7 +51,8 @@ fn some_go_at_once_and_some_are_waited_for() {
         let mut expected = vec![format!("MODIFIED {name}")];
         if let Some(grace) = stays {
             assert_eq!(client.get(&one).json(), shown, "{name}");
-            // Again: nothing new. A longer grace: neither. A shorter one counts; then whoever runs it ends it.
+            // Again: no change. A longer grace: no change. A shorter one counts; then the component that runs it ends
+            // it.
             assert_eq!(
                 client.request("DELETE", &format!("{one}?gracePeriodSeconds={grace}"), &[], &[]).json(),
                 shown
@@ -59,7 +61,7 @@ fn some_go_at_once_and_some_are_waited_for() {
                 client.request("DELETE", &format!("{one}?gracePeriodSeconds=100"), &[], &[]).json(),
                 shown
             );
-            // Another write of whoever runs it does not end it.
+            // Another write of that component does not end it.
             let label = json!({"metadata": {"labels": {"still": "here"}}});
             let labelled = client.patch(&one, "merge-patch", &label);
             assert_eq!((labelled.status, client.get(&one).json()), (200, labelled.json()), "{name}");
@@ -106,7 +108,7 @@ fn conditions_hold_to_the_end() {
     let free =
         client.patch(&format!("{PODS}/held"), "merge-patch", &json!({"metadata": {"finalizers": null}}));
     assert_eq!((free.status, client.get(&format!("{PODS}/held")).status), (200, 404));
-    // A collection goes by the same rules.
+    // A collection follows the same rules.
     for (name, node) in [("one", ""), ("two", "n")] {
         let pod = json!({"metadata": {"name": name}, "spec": {"nodeName": node, "terminationGracePeriodSeconds": 30}});
         post(&client, PODS, &pod);

@@ -1,5 +1,5 @@
-//! What a change means to a watch: old match × new match, for every kind of scope and selector and every form of the events,
-//! live and out of the ring (section 4, recording 10).
+//! What a change means to a watch: old match × new match, for every kind of scope and selector and every form of the
+//! events, live and from the ring (section 4, recording 10).
 
 use revcast_tests::client::{Client, Watch};
 use revcast_tests::server::Server;
@@ -14,20 +14,20 @@ const FORMS: [Option<&str>; 3] = [
     Some("application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"),
 ];
 
-/// One step of the history: what is written.
+/// One step of the history: a write.
 enum Step {
     /// A pod of this label, node and note.
     Create(&'static str, &'static str, &'static str),
-    /// The same, of the pod that is there.
+    /// The same, for an existing pod.
     Change(&'static str, &'static str, &'static str),
-    /// A change that changes nothing.
+    /// A write that changes nothing.
     Nothing,
     Delete,
 }
 
 use Step::{Change, Create, Delete, Nothing};
 
-/// The life of pod `p`. A pod is marked and then gone: two revisions.
+/// The life of pod `p`. A pod is marked and then deleted: two revisions.
 const HISTORY: &[Step] = &[
     Create("b", "", "1"),
     Change("a", "", "2"),
@@ -42,8 +42,8 @@ const HISTORY: &[Step] = &[
     Create("a", "n1", "9"),
 ];
 
-/// Path, query, and the events: type, the note of the object that it carries, and which write it tells of (0 is the
-/// creation; the mark and the end of the deleted pod are one each; nothing is no write).
+/// Path, query, and the events: type, the note of the object, and the number of the write (0 is the creation; the mark
+/// and the deletion of the pod count separately; a write without effect does not count).
 struct Row {
     path: &'static str,
     query: &'static str,
@@ -93,7 +93,7 @@ const ROWS: &[Row] = &[
             ("ADDED", "2", 1),
             ("MODIFIED", "3", 2),
             ("MODIFIED", "4", 3),
-            // The state that matched last, at the revision that ended it.
+            // The last matching state, at the revision that ended it.
             ("DELETED", "4", 4),
             ("ADDED", "8", 7),
             ("MODIFIED", "8", 8),
@@ -155,7 +155,7 @@ fn pod((app, node, note): (&str, &str, &str)) -> Value {
     json!({"metadata": {"name": "p", "labels": {"app": app}, "annotations": {"note": note}}, "spec": {"nodeName": node}})
 }
 
-/// Writes the history; gives back the revision of each write.
+/// Writes the history; returns the revision of each write.
 fn write(client: &Client) -> Vec<u64> {
     let one = format!("{PODS}/p");
     let mut revisions = Vec::new();
@@ -189,7 +189,7 @@ fn write(client: &Client) -> Vec<u64> {
     revisions
 }
 
-/// Compares what a watch told with its row.
+/// Compares the events of a watch with its row.
 fn check(mut watch: Watch, row: &Row, form: Option<&str>, revisions: &[u64], how: &str) {
     let what = format!("{how} {}?{} {form:?}", row.path, row.query);
     let events = watch.rest();
@@ -209,7 +209,7 @@ fn check(mut watch: Watch, row: &Row, form: Option<&str>, revisions: &[u64], how
         };
         assert_eq!(metadata["annotations"]["note"], *note, "{what}: {kind} {at}");
         assert_eq!(metadata["resourceVersion"], revisions[*at].to_string(), "{what}");
-        // Marked in the mark, and in what is told of its end.
+        // Marked in the mark, and in the event of its deletion.
         let marked = metadata.get("deletionTimestamp").is_some();
         assert_eq!(marked, [8, 9].contains(at), "{what}: {kind} {at}");
         uids.push((*at == 10, metadata["uid"].clone()));

@@ -1,6 +1,6 @@
-//! `resourceVersion` × `resourceVersionMatch` × `limit` × `continue`: which state a LIST shows, where a WATCH begins, what
-//! a GET waits for. Every combination is asked; what is expected follows from the rules of section 3, written down once
-//! more in [`expected_list`] and [`expected_watch`].
+//! `resourceVersion` × `resourceVersionMatch` × `limit` × `continue`: which state a LIST shows, where a WATCH begins,
+//! what a GET waits for. Every combination is requested; the expected results follow from the rules of section 3,
+//! implemented again in [`expected_list`] and [`expected_watch`].
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
@@ -40,7 +40,7 @@ impl World {
         Self { server, client, gone, old, current }
     }
 
-    /// Text of a `resourceVersion`, and what it is.
+    /// Text of a `resourceVersion`, and its meaning.
     fn versions(&self) -> Vec<(String, Version)> {
         let number = |n: u64| n.to_string();
         let bad = |text: &str, why: &str| (text.to_owned(), Version::Bad(why.to_owned()));
@@ -72,16 +72,16 @@ enum Version {
     Current,
     Future,
     Gone,
-    /// What `strconv` says.
+    /// The message of `strconv`.
     Bad(String),
 }
 
-/// What a LIST is answered with.
+/// The result of a LIST.
 #[derive(Debug, PartialEq)]
 enum Listed {
     /// These names, at the old revision or the newest.
     Names(&'static str, At),
-    /// A failure: status, reason, and how its message begins.
+    /// A failure: status, reason, and the beginning of its message.
     Failure(u16, &'static str, String),
 }
 
@@ -121,7 +121,7 @@ fn expected_list(text: &str, version: &Version, matching: &str, limit: bool, tok
                 "specifying resource version is not allowed when using continue",
             );
         }
-        // Both tokens stand behind `a`.
+        // Both tokens are after `a`.
         return match (token, limit) {
             ("old", _) => Listed::Names("b", At::Old),
             (_, true) => Listed::Names("b", At::Newest),
@@ -186,7 +186,7 @@ fn lists() {
         }
     }
     assert_eq!(asked.len(), 14 * 4 * 2 * 3);
-    // Those that took as long as if they waited, and need not.
+    // Those that took as long as if they waited, and need not wait.
     let slow = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for (query, expected) in &asked {
@@ -208,7 +208,7 @@ fn lists() {
                 slow.fetch_add(usize::from(waited && !waits), Ordering::Relaxed);
                 assert_eq!(reply.header("retry-after"), waits.then_some("1"), "{query}");
             };
-            // Those that wait, wait side by side.
+            // Those that wait, in parallel.
             if matches!(expected, Listed::Failure(504, ..)) {
                 scope.spawn(ask);
             } else {
@@ -216,13 +216,13 @@ fn lists() {
             }
         }
     });
-    // The machine may stand still now and then.
+    // The machine may stall now and then.
     assert!(slow.into_inner() < 4, "lists wait for nothing");
     assert_eq!(newest(&world.client), world.current);
     assert_eq!(world.server.metric("revcast_window_compacted_revision"), world.old - 1);
 }
 
-/// What a WATCH is answered with.
+/// The result of a WATCH.
 #[derive(Debug, PartialEq)]
 enum Watched {
     /// A stream of these events.
@@ -312,7 +312,7 @@ fn objects_by_name() {
             scope.spawn(move || {
                 for name in ["a", "none"] {
                     let begun = Instant::now();
-                    // There is no match on a GET: it is ignored like any unknown parameter.
+                    // A GET has no match parameter: it is ignored like any unknown parameter.
                     let path = format!("{MAPS}/{name}?resourceVersion={text}&resourceVersionMatch=Exact");
                     let reply = world.client.get(&path);
                     let waited = begun.elapsed().as_secs_f32() > 2.9;
@@ -344,7 +344,7 @@ fn objects_by_name() {
     });
 }
 
-/// Continue tokens that are none, as JSON, and what is told of each.
+/// Invalid continue tokens, as JSON, and their errors.
 const TOKENS: &[(&str, &str)] = &[
     (
         r#"{"v":"meta.k8s.io/v2","rv":5,"start":"/a"}"#,

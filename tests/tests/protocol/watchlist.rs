@@ -1,5 +1,5 @@
-//! WatchList and bookmarks (sections 4 and 6): the mark behind the state, in every form and with every selector, and when
-//! bookmarks come and when they do not.
+//! WatchList and bookmarks (sections 4 and 6): the mark after the state, in every form and with every selector, and
+//! when bookmarks come and when they do not.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 const METADATA: &str = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
 const LIST: &str = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
 
-/// What a stream begins with: names of additions, then the mark, if there is one.
+/// The beginning of a stream: names of additions, then the mark, if there is one.
 fn beginning(watch: &mut Watch, count: usize, marked: bool) -> (Vec<String>, Option<Value>) {
     let mut names = Vec::new();
     for _ in 0..count {
@@ -34,14 +34,14 @@ fn beginning(watch: &mut Watch, count: usize, marked: bool) -> (Vec<String>, Opt
     (names, mark)
 }
 
-/// Query, names of the state, and whether a mark stands behind it. Bookmarks are asked for by the test.
+/// Query, names of the state, and whether a mark follows it. The test asks for bookmarks.
 const ROWS: &[(&str, &str, &str)] = &[
     (MAPS, LIST, "a b c"),
     (MAPS, "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=", "a b c"),
     (MAPS, "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=0", "a b c"),
     (MAPS, "sendInitialEvents=1&resourceVersionMatch=NotOlderThan&resourceVersion=1", "a b c"),
     (MAPS, "sendInitialEvents=maybe&resourceVersionMatch=NotOlderThan", "a b c"),
-    // By default, as Kubernetes defaults it.
+    // With Kubernetes' defaults.
     (MAPS, "", "a b c"),
     (MAPS, "resourceVersion=0", "a b c"),
     (MAPS, "resourceVersion=", "a b c"),
@@ -61,7 +61,7 @@ const ROWS: &[(&str, &str, &str)] = &[
 
 #[test]
 fn the_mark_stands_right_behind_the_state() {
-    // Nothing else is written meanwhile: what is idle must be marked too.
+    // Nothing else is written meanwhile: the mark must come on an idle server too.
     let server = Server::start(&[]);
     let client = server.client();
     post(&client, "/api/v1/namespaces/a/configmaps", &map("z", &json!({})));
@@ -99,7 +99,7 @@ fn the_mark_stands_right_behind_the_state() {
                 let metadata = json!({"resourceVersion": now.to_string(), "annotations": {"k8s.io/initial-events-end": "true"}});
                 assert_eq!(mark["metadata"], metadata, "{what}");
             }
-            // Who did not ask for bookmarks gets the same without.
+            // Without bookmarks the result is the same.
             let mut plain =
                 client.watch_as(&format!("{path}?watch=1&timeoutSeconds=-1&{query}"), &headers).unwrap();
             for (kind, object) in plain.rest() {
@@ -149,7 +149,7 @@ fn what_follows_the_mark_and_what_does_not() {
         let (found, mark) = waiting.join().unwrap();
         assert_eq!((found.join(" ").as_str(), revision(&mark.unwrap())), ("a b", start + 1));
     });
-    // No state, no mark: the stream begins at the newest, or behind a revision.
+    // Without a state there is no mark: the stream begins at the newest revision, or after a given one.
     for query in [
         "sendInitialEvents=false&resourceVersionMatch=NotOlderThan".to_owned(),
         "sendInitialEvents=false&resourceVersionMatch=NotOlderThan&resourceVersion=0".to_owned(),
@@ -161,7 +161,7 @@ fn what_follows_the_mark_and_what_does_not() {
     }
 }
 
-/// How a bookmark looks, by the form that is asked for.
+/// The form of a bookmark, for each requested form.
 fn bookmark(form: Option<&str>, at: u64) -> Value {
     match form {
         None => {
@@ -174,7 +174,7 @@ fn bookmark(form: Option<&str>, at: u64) -> Value {
     }
 }
 
-/// The first event that is not behind `own`; those before it are bookmarks.
+/// The first event at or after `own`; those before it are bookmarks.
 fn passing(watch: &mut Watch, own: u64) -> (String, Value) {
     loop {
         let (kind, object) = watch.next_event();
@@ -200,7 +200,7 @@ fn bookmarks_when_there_is_news() {
             watches.push((form, selector, asked, silent));
         }
     }
-    // Three intervals without news.
+    // Three intervals without changes.
     std::thread::sleep(Duration::from_millis(2500));
     for (form, selector, asked, _) in &mut watches {
         assert!(
@@ -208,7 +208,7 @@ fn bookmarks_when_there_is_news() {
             "{form:?} {selector}: nothing is newer than its start"
         );
     }
-    // News of another resource.
+    // Changes of another resource.
     let news = revision(&post(&client, "/api/v1/namespaces/t/secrets", &json!({"metadata": {"name": "s"}})));
     for (form, selector, asked, silent) in &mut watches {
         let (kind, object) = asked.next_event();
@@ -219,7 +219,7 @@ fn bookmarks_when_there_is_news() {
         assert!(!object.to_string().contains("initial-events-end"), "{object}");
         assert!(silent.is_quiet_for(Duration::from_millis(1)), "who does not ask gets none");
     }
-    // Its own news come first, and whoever resumes from a bookmark misses none.
+    // Its own events come first, and a watch that resumes from a bookmark misses none.
     let own = revision(&post(&client, MAPS, &map("b", &json!({"app": "a"}))));
     for (form, selector, asked, silent) in &mut watches {
         if selector.is_empty() {

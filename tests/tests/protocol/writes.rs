@@ -1,4 +1,4 @@
-//! Writes: what the server sets, what nobody changes, what makes no event, and what is refused, with its causes.
+//! Writes: what the server sets, what clients cannot change, what makes no event, and what is refused, with its causes.
 
 use revcast_tests::client::{Client, Response};
 use revcast_tests::server::Server;
@@ -32,7 +32,8 @@ fn what_the_server_sets() {
     }
     assert_eq!(revision(&made), newest(&client));
     assert_eq!(client.get(&format!("{MAPS}/a")).json(), made);
-    // generateName: five characters, no vowels; a name that is given wins; a long one is cut to what a label takes.
+    // generateName: five characters, no vowels; a given name takes precedence; a long one is cut to the length of a
+    // label.
     let of = |metadata: Value| post(&client, MAPS, &json!({"metadata": metadata}))["metadata"].clone();
     let generated = of(json!({"generateName": "web-"}));
     let name = generated["name"].as_str().unwrap();
@@ -45,7 +46,7 @@ fn what_the_server_sets() {
     assert_eq!(of(json!({"generateName": "web-", "name": "given"}))["name"], "given");
     let long = of(json!({"generateName": "x".repeat(80)}));
     assert_eq!(long["name"].as_str().unwrap().len(), 63);
-    // Generation: 1 for what has a spec, more for every change of what is wished, and never the client's.
+    // Generation: 1 for kinds with a spec, more for every change of the spec, and never the client's value.
     let deployment = post(
         &client,
         DEPLOYMENTS,
@@ -64,7 +65,7 @@ fn what_the_server_sets() {
         let reply = client.patch(&one, "merge-patch", &patch).json();
         assert_eq!(reply["metadata"]["generation"], generation, "{patch}");
     }
-    // What nobody changes is taken from what is there.
+    // Immutable members are taken from the stored object.
     let before = client.get(&format!("{MAPS}/a")).json();
     let mut changed = before.clone();
     changed["metadata"]["creationTimestamp"] = json!("2001-01-01T00:00:00Z");
@@ -386,7 +387,7 @@ fn objects_that_do_not_fit() {
     assert_eq!(fields, ["metadata.generateName", "metadata.name"], "{generated}");
     let labels = client.send("POST", MAPS, &map("b", &json!({"-k": "v", "k": "-v"}))).json();
     assert_eq!(labels["details"]["causes"].as_array().unwrap().len(), 2, "{labels}");
-    // Names that are taken, and objects that are not there.
+    // Existing names, and objects that do not exist.
     let taken = client.send("POST", MAPS, &map("a", &json!({})));
     assert_failure(
         &taken,
@@ -479,7 +480,7 @@ fn conflicts_and_preconditions() {
         (&gone["details"]["group"], &gone["details"]["kind"]),
         (&json!("apps"), &json!("deployments"))
     );
-    // Kinds whose DELETE shows what it deleted.
+    // Kinds whose DELETE returns the deleted object.
     let accounts = "/api/v1/namespaces/t/serviceaccounts";
     let account = post(&client, accounts, &json!({"metadata": {"name": "s"}}));
     assert_eq!(client.request("DELETE", &format!("{accounts}/s"), &[], &[]).json(), account);

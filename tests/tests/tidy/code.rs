@@ -1,13 +1,13 @@
-//! Rust text without its comments and literals, and the words in it.
+//! Rust text without its comments and literals, and its words.
 
-/// A word or a symbol of code. Words are identifiers and keywords; every other letter stands alone, but `::`.
+/// A word or a symbol of code. Words are identifiers and keywords; every other character is separate, except `::`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Word<'a> {
     pub(crate) text: &'a str,
     pub(crate) line: usize,
 }
 
-/// The text with comments and the insides of literals blanked. Lines stay where they are.
+/// The text with comments and the content of literals blanked. Line numbers do not change.
 pub(crate) fn bare(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -58,7 +58,7 @@ pub(crate) fn words(bare: &str) -> Vec<Word<'_>> {
     found
 }
 
-/// Writes blanks for `rest[..end]`, and gives what comes after.
+/// Writes blanks for `rest[..end]`, and returns the rest.
 fn blank<'a>(out: &mut String, rest: &'a str, end: usize) -> &'a str {
     out.extend(rest[..end].chars().map(|letter| if letter == '\n' { '\n' } else { ' ' }));
     &rest[end..]
@@ -81,7 +81,7 @@ fn comment_end(rest: &str) -> usize {
     bytes.len()
 }
 
-/// Where a raw string (`r"`, `br#"`, `cr##"`) ends; nothing if it is none.
+/// Where a raw string (`r"`, `br#"`, `cr##"`) ends; `None` if it is not one.
 fn raw_end(rest: &str) -> Option<usize> {
     let prefix = ["br", "cr", "r"].into_iter().find(|prefix| rest.starts_with(prefix))?;
     let after = &rest[prefix.len()..];
@@ -106,7 +106,7 @@ fn string_end(rest: &str) -> usize {
     rest.len()
 }
 
-/// Where a character literal ends; nothing if it is a lifetime or a label.
+/// Where a character literal ends; `None` if it is a lifetime or a label.
 fn letter_end(rest: &str) -> Option<usize> {
     let content = rest.strip_prefix('\'')?;
     if content.starts_with('\\') {

@@ -1,4 +1,4 @@
-//! The engine: no clock, no I/O, no thread, no luck; and inside it imports run downwards only.
+//! The engine: no clock, no I/O, no thread, no random number; and imports inside it run downwards only.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use super::paths::{Path, paths};
 use super::tree::{File, files};
 use super::{Fault, lines, none};
 
-/// What no source of the engine names, and what to do instead.
+/// What no source of the engine may name, and the alternative.
 const BANNED: [(&[&str], &str); 11] = [
     (&["std", "net"], "bytes leave through an Outlet; sockets are the server's"),
     (&["std", "fs"], "take bytes as an argument; files are the server's"),
@@ -22,7 +22,7 @@ const BANNED: [(&[&str], &str); 11] = [
     (&["rand"], "take the number, or a seed, as an argument"),
 ];
 
-/// The engine's modules, lowest layer first. A module names those of its own layer and of the layers before.
+/// The engine's modules, lowest layer first. A module may name those of its own layer and of lower layers.
 const LAYERS: [(&str, &[&str]); 5] = [
     (
         "vocabulary",
@@ -64,7 +64,7 @@ fn layer(module: &str) -> Option<usize> {
     LAYERS.iter().position(|(_, modules)| modules.contains(&module))
 }
 
-/// The module at the engine's top that this file is, or is part of, and how deep it lies: 1 for the module itself.
+/// The engine's top-level module that this file is, or is part of, and its depth: 1 for the module itself.
 fn place(file: &File) -> Option<(&str, usize)> {
     let inside = file.path.strip_prefix("engine/src/")?.strip_suffix(".rs")?;
     if inside == "lib" {
@@ -74,7 +74,7 @@ fn place(file: &File) -> Option<(&str, usize)> {
     Some((inside.split('/').next()?, parts.count()))
 }
 
-/// The name just below the crate that a path reaches, from a file that lies `depth` deep.
+/// The name directly below the crate that a path leads to, from a file at `depth`.
 fn from_the_crate(path: &Path, depth: usize) -> Option<&str> {
     let mut parts = path.parts.iter().map(String::as_str).peekable();
     if path.parts.first().is_some_and(|first| first == "crate") {
@@ -120,7 +120,7 @@ fn upward(file: &File) -> Vec<Fault> {
     found
 }
 
-/// What clippy must ban in the engine as well: it sees through renames that a reader of text does not.
+/// What clippy must ban in the engine as well: unlike a search in the text, it sees renames.
 const CLIPPY: [&str; 8] = [
     "std::time::Instant::now",
     "std::time::SystemTime::now",
@@ -142,7 +142,7 @@ fn unbanned(file: &File) -> Vec<Fault> {
     missing.map(|path| Fault::new(&file.path, 1, &rule(path), "add it, with the reason")).collect()
 }
 
-/// Words of protocols: how messages stand on a wire is the business of `server/src/wire`.
+/// Names of protocols: `server/src/wire` owns how messages are sent.
 const WIRES: [&str; 5] = ["http", "websocket", "gzip", "grpc", "chunked"];
 
 /// Lines that name a wire, in code, comments or texts.

@@ -1,16 +1,16 @@
-//! Who may know a runtime: glommio and io_uring live in one folder of the server, the etcd client in another.
+//! Which code may use a runtime: glommio and io_uring in one folder of the server, the etcd client in another.
 
 use super::code::{bare, words};
 use super::paths::paths;
 use super::tree::{File, files};
 use super::{Fault, lines, none};
 
-/// A crate, and the only places below `server/src`, `perf/src` and `engine` whose code names it.
+/// A crate, and the only paths below `server/src`, `perf/src` and `engine` whose code may name it.
 const ADDRESSES: [(&str, &[&str]); 5] = [
     ("glommio", &["server/src/runtime"]),
     // The doctor probes io_uring before an executor starts; perf's floor sends through one.
     ("io_uring", &["server/src/runtime", "server/src/doctor", "server/src/doctor.rs", "perf/src/floor"]),
-    // `lag` compares a cache with a bare etcd watch, and the bridge puts one in a server's place.
+    // `lag` compares a cache with a bare etcd watch, and the bridge replaces a server by one.
     ("tokio", &["server/src/source", "perf/src/lag", "perf/src/bridge"]),
     ("etcd_client", &["server/src/source", "perf/src/lag", "perf/src/bridge"]),
     ("tonic", &["server/src/source"]),

@@ -1,7 +1,7 @@
-//! The house, held by machine: what may stand where, and who may know whom.
+//! House rules, checked automatically: file contents, dependencies and layers.
 //!
-//! Each test walks the repository and fails with a line for every fault: file:line, the rule, the mend. The checkers are
-//! plain functions over text, with tests of their own that show them failing.
+//! Each test walks the repository and fails with a line for every fault: file:line, the rule, the remedy. The checkers
+//! are plain functions over text, with tests of their own that show them failing.
 #![allow(clippy::unwrap_used, reason = "a test that cannot read the repository has nothing else to say")]
 
 mod code;
@@ -14,12 +14,12 @@ mod tree;
 
 use std::fmt;
 
-/// One thing that is not as it should be.
+/// One violation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Fault {
     file: String,
     line: usize,
-    /// The rule that is broken, and how to mend it.
+    /// The rule, and the remedy.
     says: String,
 }
 

@@ -1,4 +1,4 @@
-//! Who may depend on whom, read from the `Cargo.toml`s.
+//! Which crate may depend on which, read from the `Cargo.toml`s.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -6,24 +6,24 @@ use std::fs;
 use super::tree::root;
 use super::{Fault, lines, none};
 
-/// The engine's dependencies: the table, the names, no more and no fewer.
+/// The engine's dependencies: exactly these.
 const ENGINE: [(&str, &[&str]); 2] = [
     ("dependencies", &["arc-swap", "bytes", "imbl", "simd-json", "siphasher"]),
     ("target.cfg(loom).dependencies", &["loom"]),
 ];
 
-/// One dependency as a manifest has it.
+/// One dependency in a manifest.
 #[derive(Debug, PartialEq, Eq)]
 struct Dependency {
     line: usize,
     table: String,
     name: String,
-    /// What is written of it.
+    /// Its specification.
     says: String,
 }
 
 /// Every dependency in the text of a manifest, of any kind and target. Reads the subset of TOML that cargo's manifests
-/// are written in: tables, dotted keys, inline tables, one line each.
+/// use: tables, dotted keys, inline tables, one line each.
 fn dependencies(text: &str) -> Vec<Dependency> {
     let mut table: Vec<String> = Vec::new();
     let mut found: Vec<Dependency> = Vec::new();
@@ -79,11 +79,11 @@ fn own_crates(workspace: &str) -> BTreeSet<String> {
     names
 }
 
-/// Whether what is written of a dependency leads to the server or the engine.
+/// Whether the specification of a dependency leads to the server or the engine.
 fn is_own(says: &str) -> bool {
     let parts: Vec<&str> = says.split(['"', '\'']).collect();
     parts.as_chunks().0.iter().any(|[key, value]| {
-        // A feature may be named as a folder is.
+        // A feature may have the name of a folder.
         let is_path = key.trim_end_matches([' ', '=']).ends_with("path");
         let folder = value.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
         ["revcast", "revcast-engine"].contains(value) || is_path && ["server", "engine"].contains(&folder)

@@ -1,20 +1,20 @@
-//! The paths in code: `use a::{b, c::d}` and `a::b::f()`, each spelled out.
+//! The paths in code: `use a::{b, c::d}` and `a::b::f()`, each expanded.
 
 use super::code::{Word, words};
 
-/// A path as it is written, groups spelled out. `self` in a group is left out; `*` stays.
+/// A path with groups expanded. `self` in a group is left out; `*` stays.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Path {
     pub(crate) line: usize,
     pub(crate) parts: Vec<String>,
-    /// How many `mod name { ... }` of its own file it stands in.
+    /// How many `mod name { ... }` of its own file contain it.
     pub(crate) inner: usize,
-    /// Whether a `use` brings it in.
+    /// Whether it is imported by a `use`.
     pub(crate) used: bool,
 }
 
 impl Path {
-    /// Whether it begins with these parts, or brings in something above them under a name of its own.
+    /// Whether it begins with these parts, or imports something above them under another name.
     pub(crate) fn reaches(&self, parts: &[&str]) -> bool {
         let star = self.parts.last().is_some_and(|part| part == "*");
         let own = &self.parts[..self.parts.len() - usize::from(star)];
@@ -23,7 +23,7 @@ impl Path {
     }
 }
 
-/// Every path of two parts or more, and everything that a `use` brings in.
+/// Every path of two parts or more, and every import.
 pub(crate) fn paths(bare: &str) -> Vec<Path> {
     let words = words(bare);
     let mut found = Vec::new();
@@ -67,7 +67,7 @@ pub(crate) fn paths(bare: &str) -> Vec<Path> {
     found
 }
 
-/// Reads one use tree at `at`; gives the place after it.
+/// Reads one use tree at `at`; returns the position after it.
 fn tree(
     words: &[Word<'_>],
     mut at: usize,
@@ -100,7 +100,7 @@ fn tree(
     if !parts.is_empty() {
         found(line, parts);
     }
-    // Code that is no use tree after all still has to be passed.
+    // Code that is not a use tree must be skipped nevertheless.
     if words.get(at).is_some_and(|word| ![",", "}", ";"].contains(&word.text)) { at + 1 } else { at }
 }
 

@@ -1,4 +1,4 @@
-//! What every source says of itself, how long it may be, and words that have no place in it.
+//! Module docs, lengths of files, and words that are not allowed.
 
 use super::code::{bare, words};
 use super::tree::{File, files};
@@ -6,10 +6,10 @@ use super::{Fault, lines, none};
 
 const LINES_MAX: usize = 700;
 
-/// Files that may be longer, each with the reason.
+/// Files that may be longer, with reasons.
 const LONG: &[(&str, &str)] = &[];
 
-/// Files that may say `unsafe`, each with the reason.
+/// Files that may contain `unsafe`, with reasons.
 const UNSAFE: &[(&str, &str)] = &[
     (
         "benches/benches/outlet.rs",
@@ -38,13 +38,13 @@ const UNSAFE: &[(&str, &str)] = &[
     ),
 ];
 
-/// Words that mean "not done", put together here so that this file does not say them.
+/// Words that mean "not done", concatenated so that this file does not contain them.
 const NOT_DONE: [&str; 2] = [concat!("FIX", "ME"), concat!("XX", "X")];
 
 /// Macros that mean the same.
 const MACROS: [&str; 3] = ["todo", "unimplemented", "dbg"];
 
-/// Folders of somebody's machine.
+/// Folders of a particular machine.
 const MACHINE: [&str; 3] = [concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("/ho", "me/")];
 
 fn length(file: &File) -> Option<Fault> {
@@ -129,7 +129,7 @@ fn machine_paths(file: &File) -> Vec<Fault> {
     found
 }
 
-/// Names in a list that no longer need to stand there.
+/// Entries of a list that are no longer needed.
 fn stale(list: &[(&str, &str)], needed: impl Fn(&str) -> bool) -> Vec<Fault> {
     let stale = list.iter().filter(|(path, _)| !needed(path));
     let rule = |path: &str| format!("{path} is on a list of exceptions that it does not need");

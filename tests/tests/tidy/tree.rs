@@ -1,14 +1,14 @@
-//! The repository's files, as one who clones it sees them, and what may lie at its top.
+//! The repository's files, as in a fresh clone, and what the top folder may contain.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::{Fault, lines, none};
 
-/// Folders that tools make, never tracked.
+/// Folders made by tools, never tracked.
 const SKIPPED: [&str; 5] = [".git", "target", "node_modules", "__pycache__", ".venv"];
 
-/// What the top folder may hold, besides names that begin with a dot.
+/// What the top folder may contain, besides names that begin with a dot.
 const TOP: [&str; 11] = [
     "Cargo.lock",
     "Cargo.toml",
@@ -23,7 +23,7 @@ const TOP: [&str; 11] = [
     "target",
 ];
 
-/// A file of text: its path from the top folder, with `/`, and what it says.
+/// A text file: its path from the top folder, with `/`, and its content.
 #[derive(Debug)]
 pub(crate) struct File {
     pub(crate) path: String,
@@ -45,7 +45,7 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_path_buf()
 }
 
-/// Every file of text, sorted by path. Files that are not UTF-8 are data.
+/// Every text file, sorted by path. Files that are not UTF-8 are data.
 pub(crate) fn files() -> Vec<File> {
     let root = root();
     let mut found = Vec::new();

@@ -30,7 +30,7 @@ fn certificates_of_clients_are_optional_and_verified() {
     }
 }
 
-/// Tickets of a session carry the client's certificate. One that has ended since is refused all the same.
+/// Session tickets contain the client's certificate. One that has expired since is refused nevertheless.
 #[test]
 fn a_session_is_resumed_but_not_beyond_its_certificate() {
     let stand = Stand::new("tls-resume", true, &[]);
@@ -77,14 +77,14 @@ fn newer_certificates_are_served_to_who_comes_and_leave_the_others_alone() {
             std::thread::sleep(Duration::from_millis(20));
         }
     };
-    // By a signal, at once.
+    // After a signal, at once.
     assert_eq!(stand.authority.server(), stand.identity, "in the same files");
     hang_up(&stand.server);
     let second = until_new(&first, Duration::from_secs(3));
-    // By itself, after a look.
+    // Without one, after a look.
     assert_eq!(stand.authority.server(), stand.identity);
     let third = until_new(&second, Duration::from_secs(15));
-    // A pair that does not fit changes nothing.
+    // A certificate and key that do not match change nothing.
     std::fs::write(&stand.identity.key, "no key at all").unwrap();
     hang_up(&stand.server);
     std::thread::sleep(Duration::from_secs(1));
@@ -93,7 +93,7 @@ fn newer_certificates_are_served_to_who_comes_and_leave_the_others_alone() {
     assert_eq!(watch.next_event().1["metadata"]["name"], "after", "who is there stays");
 }
 
-/// Who writes a bundle in pieces: each end of a certificate is the end of a bundle that would do.
+/// A bundle that is written in pieces: it is valid after each certificate.
 #[test]
 fn half_a_bundle_shuts_nobody_out() {
     let stand = Stand::new("tls-half", true, &[]);
@@ -112,7 +112,8 @@ fn half_a_bundle_shuts_nobody_out() {
         assert!(since.elapsed() < Duration::from_secs(20), "whole, and taken by itself");
         std::thread::sleep(Duration::from_millis(50));
     }
-    // Written anew again and again, theirs first: for most of the time half of it is there, at no two looks the same half.
+    // Rewritten again and again, theirs first: for most of the time half of it is there, and never the same half at two
+    // looks.
     let begin = Instant::now();
     let mut round = 0;
     while begin.elapsed() < Duration::from_secs(12) {

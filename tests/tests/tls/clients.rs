@@ -1,11 +1,11 @@
-//! Clients of the world: curl and kubectl, where they are.
+//! Real clients: curl and kubectl, if they are installed.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Stdio};
 
 use super::*;
 
-/// Ends a client with the test.
+/// Ends a client process with the test.
 struct Ends(Child);
 
 impl Drop for Ends {
@@ -44,7 +44,7 @@ fn curl_in_both_versions() {
             .output()
             .unwrap();
         assert!(output.status.success(), "with a certificate: {}", String::from_utf8_lossy(&output.stderr));
-        // A watch that ends cleanly: curl complains of one that is cut off.
+        // A watch that ends cleanly: curl reports one that is cut off.
         let output = curl(version).args(["-N", &format!("{url}?watch=1&timeoutSeconds=1")]).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         assert_eq!(String::from_utf8_lossy(&output.stdout).lines().count(), 300);

@@ -1,4 +1,4 @@
-//! Handshakes that are refused, that are none, and that stall beside a healthy watcher.
+//! Handshakes that are refused, malformed ones, and ones that stall beside a healthy watcher.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -27,7 +27,7 @@ fn one_protocol_is_spoken() {
 
 fn everything(stream: &mut TcpStream) -> String {
     let mut all = Vec::new();
-    // A reset behind the last byte is an end too.
+    // A reset after the last byte is an end too.
     let _ = stream.read_to_end(&mut all);
     String::from_utf8_lossy(&all).into_owned()
 }
@@ -47,7 +47,7 @@ fn who_forgets_the_s_is_told_so() {
         );
         assert!(since.elapsed() < Duration::from_secs(3), "at once");
     }
-    // The operators' side speaks plain HTTP all the same.
+    // The admin listener speaks plain HTTP nevertheless.
     assert_eq!(stand.server.admin_client().get("/livez").status, 200);
 }
 
@@ -80,7 +80,7 @@ fn garbage_and_cut_off_handshakes_cost_nothing_but_themselves() {
             // A record without end.
             _ => [&[0x16, 3, 1, 0x40, 0][..], &vec![noise(); 30_000]].concat(),
         };
-        // The server may hang up before it has read all.
+        // The server may close before it has read all.
         let _ = stream.write_all(&bytes);
         if round % 8 == 0 {
             stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
@@ -92,8 +92,8 @@ fn garbage_and_cut_off_handshakes_cost_nothing_but_themselves() {
     assert_eq!(stand.server.metric("revcast_watchers"), 0);
 }
 
-/// 500 handshakes stand still: without a byte, in the middle of a record, and behind the server's own part. A watcher beside
-/// them gets every event at once, new clients are let in, and those who stall are gone when their time is over.
+/// 500 handshakes stall: without a byte, in the middle of a record, and after the server's own part. A watcher beside
+/// them gets every event at once, new clients are accepted, and the stalled ones are closed when their time is over.
 #[test]
 fn stalled_handshakes_hold_nobody_up() {
     const STALLED: usize = 500;
@@ -123,7 +123,7 @@ fn stalled_handshakes_hold_nobody_up() {
     }
     assert!(count > 20, "{count} events");
     assert!(slowest < Duration::from_secs(2), "a handshake, a write and its event took {slowest:?}");
-    // Who stalled is cut off, all in time.
+    // All stalled clients are cut off, in time.
     for stream in &mut stalled {
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         let _ = everything(stream);
@@ -134,7 +134,7 @@ fn stalled_handshakes_hold_nobody_up() {
     assert_eq!(watch.next_event().1["metadata"]["name"], "last");
 }
 
-/// Many at once: all get in, and a watcher beside them goes on.
+/// Many at once: all are accepted, and a watcher beside them continues.
 #[test]
 fn a_storm_of_handshakes_is_served() {
     let stand = Stand::new("tls-storm", false, &["--shards", "1"]);

@@ -1,5 +1,5 @@
-//! TLS against a real server: every kind of request and watch over it, certificates of clients, handshakes that go wrong or
-//! nowhere, and certificates that change.
+//! TLS with a real server: every kind of request and watch over it, client certificates, failing and stalling
+//! handshakes, and certificates that change.
 #![allow(clippy::unwrap_used)]
 
 mod certificates;
@@ -18,7 +18,7 @@ use serde_json::json;
 
 const PATH: &str = "/api/v1/namespaces/s/configmaps";
 
-/// A server with a certificate, and who vouches for it.
+/// A server with a certificate, and its authority.
 struct Stand {
     server: Server,
     authority: Authority,
@@ -50,7 +50,7 @@ impl Stand {
         let mut all =
             vec!["--tls-cert".to_owned(), text(&identity.cert), "--tls-key".to_owned(), text(&identity.key)];
         if asks {
-            // Who may come without a certificate is another's question.
+            // Access without a certificate is another test's subject.
             let rules = format!("{}/rules", scratch.path());
             std::fs::write(&rules, EVERYBODY).unwrap();
             let open = ["--anonymous-auth", "true", "--authorization-rules", &rules].map(str::to_owned);
@@ -92,7 +92,7 @@ fn create(client: &Client, name: &str) {
     assert_eq!(reply.status, 201, "{}", reply.text());
 }
 
-/// Whether a program is there. Where it is not, says past what captures the output of tests that nothing was tested.
+/// Whether a program is installed. If not, prints a notice that the test harness does not capture.
 fn is_there(program: &str, ask: &[&str]) -> bool {
     use std::io::Write as _;
     if Command::new(program).args(ask).output().is_ok_and(|output| output.status.success()) {

@@ -1,4 +1,4 @@
-//! Lists and watches over TLS say what they say without it.
+//! Lists and watches over TLS have the same content as without it.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -23,8 +23,8 @@ fn names(watch: &mut Watch) -> Vec<String> {
     (0..EVENTS).map(|_| event(watch)).collect()
 }
 
-/// Prompt readers and late ones, of both versions, with small buffers and large: all get everything, once and in order. The
-/// list behind it is long, and comes whole.
+/// Fast readers and slow ones, with both versions, with small buffers and large: all get everything, once and in order.
+/// The list after it is long, and arrives completely.
 #[test]
 fn thousands_of_events_reach_prompt_and_late_readers() {
     let expected: Vec<String> = (0..EVENTS).map(|number| format!("n{number}")).collect();
@@ -64,12 +64,12 @@ fn thousands_of_events_reach_prompt_and_late_readers() {
     }
 }
 
-/// A watch that ends by its own time gives its connection back; so again and again, and a request that was sent ahead is
-/// answered behind it.
+/// A watch that ends by its deadline returns its connection; repeatedly, and a request that was sent ahead is answered
+/// after it.
 #[test]
 fn a_connection_goes_on_behind_its_watch() {
     let stand = Stand::new("tls-again", false, &[]);
-    // The versions side by side: each of their watches lasts.
+    // The versions in parallel: each of their watches takes time.
     std::thread::scope(|scope| {
         for version in Version::ALL {
             let client = stand.client_with(&stand.trust.in_version(version));
@@ -224,7 +224,7 @@ fn unzip(mut reader: BufReader<Stream>) -> String {
     }
 }
 
-/// A closing server tells every watch, says goodbye to every connection, and ends with 0.
+/// A closing server ends every watch, closes every connection gracefully, and exits with 0.
 #[test]
 fn a_closing_server_says_goodbye() {
     let stand = Stand::new("tls-close", false, &[]);
@@ -238,7 +238,7 @@ fn a_closing_server_says_goodbye() {
     }
 }
 
-/// What a quiet watch may cost with TLS, in either version: a session, and no buffer.
+/// The memory of a quiet watch with TLS, in either version: a session, and no buffer.
 #[test]
 fn a_quiet_watch_holds_no_buffer() {
     const COUNT: usize = 300;

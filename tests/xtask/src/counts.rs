@@ -1,8 +1,9 @@
-//! Instruction counts of the engine's hot paths, compared with those that are kept for this compiler.
+//! Instruction counts of the engine's hot paths, compared with the kept counts for this compiler.
 //!
-//! The benchmarks are `benches/counts`; gungraun runs each of them once under valgrind. Counts do not depend on how busy the
-//! machine is, so a few per cent more are a fact. Another compiler than that of the kept counts makes other code: its counts are
-//! printed and nothing is compared. Without valgrind nothing is counted, and this says so loudly.
+//! The benchmarks are in `benches/counts`; gungraun runs each of them once under valgrind. Counts do not depend on the
+//! load of the machine, so a growth of a few per cent is real. Another compiler than that of the kept counts produces
+//! other code: its counts are printed and nothing is compared. Without valgrind nothing is counted, and a notice is
+//! printed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +13,7 @@ use std::process::{Command, Stdio};
 use crate::etcd::{download, remade, run};
 use crate::place;
 
-/// The program that gungraun's library calls; of the same version as in `Cargo.lock`.
+/// The program that gungraun's library calls; it has the same version as in `Cargo.lock`.
 const RUNNER: &str = "gungraun-runner";
 /// Names a valgrind.
 const VARIABLE: &str = "REVCAST_VALGRIND";
@@ -21,10 +22,10 @@ const KEPT: &str = "benches/counts/counts.toml";
 /// Per cent that a count may grow by.
 const GROWTH_MAX: f64 = 3.0;
 
-/// Instructions by the name of what was counted.
+/// Instructions by the name of the benchmark.
 type Counts = BTreeMap<String, u64>;
 
-/// Counts, and compares; with `keep`, keeps the counts instead. Says whether nothing grew.
+/// Counts, and compares; with `keep`, keeps the counts instead. Returns whether nothing grew.
 pub(crate) fn check(keep: bool) -> bool {
     let valgrind = match valgrind() {
         Ok(valgrind) => valgrind,
@@ -65,7 +66,7 @@ pub(crate) fn check(keep: bool) -> bool {
     }
 }
 
-/// A valgrind that runs: the folder with its libraries where it is not installed, and the program.
+/// A valgrind that runs: the folder with its libraries if it is not installed, and the program.
 #[derive(Debug)]
 struct Valgrind {
     program: PathBuf,
@@ -88,7 +89,7 @@ fn valgrind() -> Result<Valgrind, String> {
             return Ok(found);
         }
     }
-    // Made beside its place and moved there whole: an install that was broken off leaves nothing that looks right.
+    // Built in another folder and renamed at the end: an interrupted install leaves nothing that looks complete.
     let making = place::target().join(format!(".valgrind-{}", std::process::id()));
     let made = remade(&making).and_then(|()| {
         for package in download(&making, &["valgrind"])? {
@@ -140,7 +141,7 @@ fn version() -> Result<String, String> {
     version.map(str::to_owned).ok_or_else(|| "Cargo.lock has no gungraun".to_owned())
 }
 
-/// The runner, built below the target folder if it is not there.
+/// The runner, built below the target folder if it does not exist.
 fn runner() -> Result<PathBuf, String> {
     let version = version()?;
     let folder = place::target().join("tools");
@@ -150,7 +151,7 @@ fn runner() -> Result<PathBuf, String> {
         return Ok(program);
     }
     let mut install = place::cargo();
-    // It counts nothing itself: how fast it is does not matter, how fast it is built does.
+    // It counts nothing itself: its speed does not matter, the speed of its build does.
     install.args(["install", RUNNER, "--locked", "--debug", "--force", "--version", &version, "--root"]);
     install.arg(&folder).arg("--target-dir").arg(place::target().join("tools/build"));
     install.env("CARGO_PROFILE_DEV_DEBUG", "0");
@@ -174,7 +175,7 @@ fn count(valgrind: &Valgrind) -> Result<Counts, String> {
     Ok(counts)
 }
 
-/// What callgrind wrote below a folder: a folder a benchmark, named after it.
+/// Callgrind's output below a folder: one folder per benchmark, with its name.
 fn collect(folder: &Path, counts: &mut Counts) -> Result<(), String> {
     let unread = |error| format!("cannot read {}: {error}", folder.display());
     for entry in fs::read_dir(folder).map_err(unread)? {
@@ -192,7 +193,7 @@ fn collect(folder: &Path, counts: &mut Counts) -> Result<(), String> {
     Ok(())
 }
 
-/// The instructions in a profile of callgrind's.
+/// The instructions in a callgrind profile.
 fn total(profile: &str) -> Option<u64> {
     let line = profile
         .lines()
@@ -200,8 +201,8 @@ fn total(profile: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// What the counts depend on: the compiler, the C library (copies of memory) and the vector instructions that parsing uses.
-/// valgrind shows every processor that has these as the same one.
+/// What the counts depend on: the compiler, the C library (copies of memory) and the vector instructions of the parser.
+/// valgrind presents all processors that have these as the same one.
 fn compiler() -> Result<String, String> {
     let said = Command::new("rustc").arg("-vV").current_dir(place::root()).stdin(Stdio::null()).output();
     let said = said.map_err(|error| format!("rustc does not start: {error}"))?;
@@ -253,7 +254,7 @@ fn written(all: &BTreeMap<String, Counts>) -> String {
     text
 }
 
-/// Prints each count beside the kept one. Whether none grew by too much, and none is missing.
+/// Prints each count with the kept one. Returns whether none grew by too much, and none is missing.
 fn judge(counts: &Counts, kept: &Counts) -> bool {
     let mut good = true;
     println!("{:<40}{:>12}{:>12}{:>9}", "instructions", "kept", "now", "");
@@ -274,7 +275,7 @@ fn judge(counts: &Counts, kept: &Counts) -> bool {
     good
 }
 
-/// How a count stands to the kept one; an error when it may not.
+/// The comparison of a count with the kept one; an error if it grew too much.
 fn verdict(before: Option<u64>, now: Option<u64>) -> Result<String, String> {
     match (before, now) {
         (Some(before), Some(now)) => {

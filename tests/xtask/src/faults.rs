@@ -1,12 +1,12 @@
-//! The faults of etcd, at length: rounds enough that a million deliveries are judged.
+//! The faults of etcd, at length: enough rounds to check a million deliveries.
 
 use crate::place;
 use crate::run::watched;
 
-/// Fewer would not be the run that was asked for.
+/// With fewer the run was too short.
 const DELIVERIES_MIN: u64 = 1_000_000;
 
-/// Runs the long faults against the release build. Says whether all went well, and enough was checked.
+/// Runs the long faults with the release build. Returns whether all passed, and enough was checked.
 pub(crate) fn run() -> bool {
     let mut build = place::cargo();
     build.args(["build", "--release", "-p", "revcast"]);

@@ -1,8 +1,8 @@
-//! The fuzz targets under libFuzzer, on the stable compiler: each for some seconds, with what it did.
+//! The fuzz targets under libFuzzer, on the stable compiler: each for some seconds, with statistics.
 //!
-//! They are built with the coverage that LLVM's own pass adds; no sanitizer is linked, since nothing here but two boxed
-//! files has unsafe code. It is run by hand and is no step of `ci`, where the server's test `fuzz` runs the targets without a
-//! fuzzer. Without a C++ compiler for libFuzzer it fails.
+//! They are built with LLVM's own coverage pass; no sanitizer is linked, since only two files here have unsafe code. It
+//! is run by hand and is not a step of `ci`, where the server's test `fuzz` runs the targets without a fuzzer. Without
+//! a C++ compiler for libFuzzer it fails.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -17,17 +17,17 @@ const COVERAGE: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-l
 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
 -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1";
 
-/// Inputs are no longer: what is wrong with long ones is wrong with short ones, or a matter of limits.
+/// The longest input: longer ones find no other bugs, except about limits.
 const BYTES_MAX: u32 = 4096;
 
-/// How one target went.
+/// The result of one target.
 struct Outcome {
     executions: u64,
     inputs: usize,
     is_clean: bool,
 }
 
-/// Runs the targets, all or those named, for `seconds` each. Says whether all were clean.
+/// Runs the targets, all or the named ones, for `seconds` each. Returns whether all were clean.
 pub(crate) fn run(seconds: u64, only: &[String]) -> bool {
     if !Command::new("c++").arg("--version").stdout(Stdio::null()).status().is_ok_and(|done| done.success()) {
         println!(
@@ -53,7 +53,7 @@ pub(crate) fn run(seconds: u64, only: &[String]) -> bool {
             "--target-dir",
         ])
         .arg(&folder)
-        // Not those of a coverage or profile of the caller's.
+        // Without the caller's flags for coverage or profiles.
         .env("RUSTFLAGS", COVERAGE)
         .env_remove("CARGO_ENCODED_RUSTFLAGS");
     if !build.status().is_ok_and(|done| done.success()) {
@@ -126,7 +126,7 @@ fn executions(said: &str) -> Option<u64> {
     number.trim().parse().ok().filter(|count| *count > 0)
 }
 
-/// What the compiler builds for when nothing is said.
+/// The compiler's default target.
 fn host() -> Option<String> {
     let output = Command::new("rustc").arg("-vV").output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;

@@ -1,4 +1,4 @@
-//! Where things are: the repository, cargo, its target folder, and the seed that the commit gives.
+//! Paths: the repository, cargo, its target folder; and the seed of the commit.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -9,7 +9,7 @@ pub(crate) fn root() -> PathBuf {
     own.ancestors().nth(2).unwrap_or(own).to_path_buf()
 }
 
-/// The folder that cargo builds into: this program lies in its `debug` folder, whatever the configuration says.
+/// The folder that cargo builds into: this program is in its `debug` folder, whatever the configuration.
 pub(crate) fn target() -> PathBuf {
     let usual = root().join("target");
     match std::env::current_exe() {
@@ -18,8 +18,8 @@ pub(crate) fn target() -> PathBuf {
     }
 }
 
-/// A call of the cargo that started this program, from the top folder, without what `cargo run` told this program of
-/// itself: build scripts of others would see it, and build again.
+/// A call of the cargo that started this program, from the top folder, without the variables that `cargo run` set for
+/// this program: build scripts would see them, and build again.
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root()).stdin(Stdio::null());

@@ -1,8 +1,8 @@
-//! The tool that checks metrics and alert rules: found, or taken out of Debian's package below the target folder without any
-//! right.
+//! The tool that checks metrics and alert rules: found, or extracted from Debian's package below the target folder
+//! without root.
 //!
-//! Nothing is installed into the system. Whoever has one of his own names it in `REVCAST_PROMTOOL`. Without one the test that
-//! wants it says loudly that it did not check.
+//! Nothing is installed into the system. `REVCAST_PROMTOOL` names another one. Without it, the test that needs it
+//! prints a notice that it did not check.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::place;
 
 const VARIABLE: &str = "REVCAST_PROMTOOL";
 
-/// Makes sure that it is there, if it can be had: no check but one hangs on it, and that one says when it was not made.
+/// Installs it if possible: only one check depends on it, and that one reports when it did not run.
 pub(crate) fn install() {
     match ensure() {
         Ok((program, version)) => {
@@ -39,16 +39,16 @@ fn ensure() -> Result<(PathBuf, String), String> {
             return Ok((found, version));
         }
     }
-    // Made beside its place and moved there whole: an install that was broken off leaves nothing that looks right.
+    // Built in another folder and renamed at the end: an interrupted install leaves nothing that looks complete.
     let making = folder.join(format!(".promtool-{}", std::process::id()));
     let made = remade(&making).and_then(|()| fetch(&making, &program));
-    // What stays behind is in nobody's way.
+    // What stays does not matter.
     let _ = fs::remove_dir_all(&making);
     made?;
     version(&program).map(|version| (program, version))
 }
 
-/// The first line of what it says of itself.
+/// The first line of its version.
 fn version(program: &Path) -> Result<String, String> {
     let said = Command::new(program).arg("--version").stdin(Stdio::null()).output();
     let said = said.map_err(|error| format!("{} does not start: {error}", program.display()))?;

@@ -1,4 +1,4 @@
-//! A served revcast for the time of a check: started on free ports, awaited, and ended with its owner.
+//! A revcast for the time of a check: started on free ports, awaited, and ended with its owner.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -13,7 +13,7 @@ use crate::place;
 /// How long a server may take to become ready.
 const READY_WITHIN: Duration = Duration::from_secs(20);
 
-/// A running server; dropping it ends it. Its store is in memory, or an etcd of its own, so that nothing is left behind.
+/// A running server; dropping it ends it. Its store is in memory, or a separate etcd, so nothing stays.
 #[derive(Debug)]
 pub(crate) struct Server {
     child: Child,
@@ -33,7 +33,7 @@ struct Etcd {
 impl Etcd {
     fn start(program: &Path) -> Result<Self, String> {
         let (client, peer) = (free_address()?, free_address()?);
-        // Several may run at once; a port tells them apart.
+        // Several may run in parallel; the port distinguishes them.
         let name = format!("revcast-xtask-etcd-{}-{}", std::process::id(), client.port());
         let folder = std::env::temp_dir().join(name);
         let _ = fs::remove_dir_all(&folder);
@@ -57,7 +57,7 @@ impl Etcd {
 
 impl Drop for Etcd {
     fn drop(&mut self) {
-        // It may have ended already; what stays behind is scratch.
+        // It may have ended already; what stays is temporary.
         let _ = self.child.kill();
         let _ = self.child.wait();
         let _ = fs::remove_dir_all(&self.folder);
@@ -77,7 +77,7 @@ impl Server {
         let child = Command::new(&program)
             .args(["serve", "--listen", &address.to_string(), "--admin-listen", &admin.to_string()])
             .args(["--shards", "1", "--resource", "example.com/v1/widgets/Widget/namespaced"])
-            // Ours: the server refuses variables of this prefix that it does not know.
+            // For this program: the server refuses unknown variables with this prefix.
             .env_remove("REVCAST_BIN")
             .args(endpoint.iter().flatten())
             .stdin(Stdio::null())
@@ -110,7 +110,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended already, which is what is wanted.
+        // It may have ended already, as intended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -125,7 +125,7 @@ fn ready(address: SocketAddr) -> std::io::Result<bool> {
     Ok(&head == b"HTTP/1.1 200")
 }
 
-/// An address that nobody listens on now.
+/// An address without a listener.
 fn free_address() -> Result<SocketAddr, String> {
     let taken = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     taken.map_err(|error| format!("no free port on 127.0.0.1: {error}"))

@@ -1,9 +1,9 @@
-//! The simulator over as many seeds as one likes.
+//! The simulator over any number of seeds.
 
 use crate::place;
 use crate::run::watched;
 
-/// Runs the simulator's test over seeds `base..base + seeds`. Says whether all were clean.
+/// Runs the simulator's test over seeds `base..base + seeds`. Returns whether all were clean.
 pub(crate) fn explore(seeds: u64, base: Option<u64>) -> bool {
     let base = base.unwrap_or_else(place::seed_base);
     println!("=== {seeds} seeds from {base}");

@@ -1,4 +1,4 @@
-//! How many tests ran, read from what the test programs print.
+//! How many tests ran, parsed from the output of the test programs.
 
 /// Tests and benchmarks seen so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -9,7 +9,7 @@ pub(crate) struct Tally {
     pub(crate) benchmarks: u64,
     /// Deliveries that the tests of etcd's faults checked.
     pub(crate) deliveries: u64,
-    /// Test programs that began, and those of them that came to their end.
+    /// Test programs that began, and those that finished.
     pub(crate) programs_begun: u64,
     pub(crate) programs_ended: u64,
 }
@@ -41,7 +41,7 @@ impl Tally {
     }
 }
 
-/// The test that this line says has failed: `test signals::a_second_signal ... FAILED`.
+/// The failed test in this line: `test signals::a_second_signal ... FAILED`.
 pub(crate) fn failed_test(line: &str) -> Option<&str> {
     let name = line.strip_prefix("test ")?.strip_suffix(" ... FAILED")?;
     Some(name.strip_suffix(" - should panic").unwrap_or(name))

@@ -1,4 +1,4 @@
-//! Discovery compared with what kube-apiserver 1.36.2 was recorded to say; every difference has its reason.
+//! Discovery compared with recordings of kube-apiserver 1.36.2; every difference has its reason.
 
 use std::collections::BTreeMap;
 
@@ -179,7 +179,7 @@ const NO_REVIEW: &str = "a review is a question, not an object that could be lis
 const NO_SCALE: &str = "replicas are patched on the object itself";
 const ONE_VERSION: &str = "nothing is converted, so that a group has one version of a resource";
 
-/// What kube-apiserver has and revcast has not, or not like it.
+/// What kube-apiserver has and revcast does not have, or has in another form.
 const DIFFERENCES: &[(&str, &str)] = &[
     ("/v1/bindings", NO_POD),
     ("/v1/componentstatuses", "deprecated, made up by the server on every read"),
@@ -241,7 +241,7 @@ fn aggregated_resources(reply: &str) -> Resources {
     found
 }
 
-/// Resources and subresources of the core group's plain list, by their place.
+/// Resources and subresources of the core group's plain list, by path.
 fn plain_resources(reply: &str) -> Resources {
     let reply: serde_json::Value = serde_json::from_str(reply).expect("JSON");
     let each = reply["resources"].as_array().expect("resources").iter().map(|resource| {
@@ -260,7 +260,7 @@ fn every_difference_to_the_recordings_has_its_reason() {
     let mut theirs = aggregated_resources(RECORDED_GROUPS);
     let mut ours = aggregated("/apis");
     let core_plain = plain_resources(text(&discovery, "/api/v1", DiscoveryForm::Plain));
-    // Both forms say the same of the core group.
+    // Both forms are equal for the core group.
     assert_eq!(core_plain.keys().collect::<Vec<_>>(), aggregated("/api").keys().collect::<Vec<_>>());
     theirs.extend(plain_resources(RECORDED_CORE));
     ours.extend(core_plain);
@@ -294,7 +294,7 @@ fn the_version_differs_in_what_revcast_has_not() {
     let version: serde_json::Value =
         serde_json::from_str(text(&discovery(), "/version", DiscoveryForm::Plain)).expect("JSON");
     let ours: Vec<&String> = version.as_object().expect("an object").keys().collect();
-    // No other version is emulated, so that nothing is said of one.
+    // No other version is emulated, so no member about one is present.
     let theirs =
         recorded.iter().filter(|name| !name.starts_with("emulation") && !name.starts_with("minComp"));
     assert_eq!(ours, theirs.collect::<Vec<_>>());

@@ -1,15 +1,15 @@
 //! How the lists and objects of Kubernetes' kinds merge.
 //!
-//! Owns the words for it and, in `table`, every place of the kinds served here that does not merge in the common way:
-//! objects member by member, lists as one. The places are those of the API types of Kubernetes 1.36
-//! (`patchStrategy` and `patchMergeKey` for strategic merge patches; `listType`, `listMapKey`, `mapType` and
-//! `structType` for server-side apply). It never merges anything itself.
+//! Owns the types for it and, in `table`, every member of the served kinds that does not merge in the common way
+//! (objects member by member, lists as one value). They are those of the API types of Kubernetes 1.36 (`patchStrategy`
+//! and `patchMergeKey` for strategic merge patches; `listType`, `listMapKey`, `mapType` and `structType` for
+//! server-side apply). It never merges anything itself.
 
 mod table;
 
 pub use table::{ANY, of};
 
-/// A type, as far as it matters here: the members that do not merge in the common way, or lead to such ones.
+/// A type, as far as it matters here: its members that do not merge in the common way, or that contain such members.
 #[derive(Debug)]
 pub struct Type {
     pub(super) fields: &'static [Field],
@@ -32,11 +32,11 @@ pub struct Field {
 pub enum Patch {
     /// An object merges, a list is replaced: the common way.
     Common,
-    /// It is replaced, an object too.
+    /// It is replaced, even if it is an object.
     Replace,
-    /// A list of objects, told apart by this member.
+    /// A list of objects, identified by this member.
     Keyed(&'static str),
-    /// A list of scalars, each there once.
+    /// A list of scalars without duplicates.
     Set,
 }
 
@@ -45,28 +45,28 @@ pub enum Patch {
 pub enum Apply {
     /// An object merges, a list is one value: the common way.
     Common,
-    /// It is one value, an object too.
+    /// It is one value, even if it is an object.
     Atomic,
-    /// A list of objects, told apart by these members; in the order of their names.
+    /// A list of objects, identified by these members; in the order of their names.
     Keyed(&'static [Key]),
-    /// A list of scalars, each owned by itself.
+    /// A list of scalars, each with its own owners.
     Set,
 }
 
-/// A member that tells items apart.
+/// A member that identifies items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key {
     /// Its name.
     pub name: &'static str,
-    /// What it is when it is not there; `None`: it must be.
+    /// Its value when it is missing; `None`: it is required.
     pub default: Option<&'static str>,
 }
 
 impl Type {
-    /// A type of which nothing needs to be known.
+    /// A type without special members.
     pub const COMMON: Self = Self { fields: &[] };
 
-    /// The member of that name, if it needs to be known.
+    /// The member of that name, if it is special.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<&'static Field> {
         self.fields.iter().find(|field| field.name == name)

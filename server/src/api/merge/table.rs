@@ -1,12 +1,12 @@
 //! The table: by kind and path, because `ports` of a container and of a service are different lists.
 //!
-//! What stands in no row merges in the common way. A list inside of a list that is replaced as one needs no row.
+//! Members without a row merge in the common way. A list inside a list that is replaced needs no row.
 
 use super::{Apply, Field, Key, Patch, Type};
 use crate::api::resources::ApiResource;
 use crate::api::table::Printer;
 
-/// What is known of every object: its metadata.
+/// The type of every object: its metadata.
 pub static ANY: Type = Type { fields: &[METADATA] };
 
 /// How objects of a resource merge.
@@ -29,7 +29,7 @@ const fn key(name: &'static str) -> Key {
     Key { name, default: None }
 }
 
-/// An object with members that need to be known.
+/// An object with special members.
 const fn object(name: &'static str, of: &'static Type) -> Field {
     Field { name, patch: Patch::Common, apply: Apply::Common, of }
 }
@@ -44,7 +44,7 @@ const fn applied(name: &'static str, keys: &'static [Key], of: &'static Type) ->
     Field { name, patch: Patch::Common, apply: Apply::Keyed(keys), of }
 }
 
-/// A list of scalars that both merge.
+/// A list of scalars that both kinds of merge treat as a set.
 const fn set(name: &'static str) -> Field {
     Field { name, patch: Patch::Set, apply: Apply::Set, of: NONE }
 }
@@ -54,7 +54,7 @@ const fn applied_set(name: &'static str) -> Field {
     Field { name, patch: Patch::Common, apply: Apply::Set, of: NONE }
 }
 
-/// An object that is one value to server-side apply.
+/// An object that is one value in server-side apply.
 const fn atomic(name: &'static str) -> Field {
     Field { name, patch: Patch::Common, apply: Apply::Atomic, of: NONE }
 }
@@ -172,7 +172,7 @@ static POD: Type = Type { fields: &[METADATA, object("spec", &POD_SPEC), object(
 
 static TEMPLATE_HOLDER: Type = Type { fields: &[METADATA, object("template", &POD_TEMPLATE)] };
 
-// What makes pods: a template, a selector that is one value, conditions.
+// Workloads: a template, a selector that is one value, conditions.
 
 static WORKLOAD_SPEC: Type = Type { fields: &[atomic("selector"), object("template", &POD_TEMPLATE)] };
 

@@ -1,12 +1,13 @@
-//! OpenAPI: what clients read of the kinds and of the paths, v3 for those that know it and v2 for the others.
+//! OpenAPI: descriptions of kinds and paths for clients, v3 and, for older clients, v2.
 //!
-//! True, and no promise: objects are stored as they come, also with members that stand in no schema. kubectl reads
-//! from it that the server takes `fieldValidation`, finding the PATCH operation by its
+//! The documents describe, and do not validate: objects are stored as sent, also with members that are in no schema.
+//! kubectl learns from them that the server accepts `fieldValidation`, by the PATCH operation with the kind's
 //! `x-kubernetes-group-version-kind` (`cli-runtime/pkg/resource/query_param_verifier_v3.go`), and then leaves
 //! validation to the server. Every PATCH operation has the parameter: kubectl looks at any one of them.
 //!
-//! Strategic merge patches are never listed among the media types, whether they are served or not: where they are, kubectl
-//! makes its patches of these schemas (`kubectl/pkg/cmd/apply/patcher.go`), which name no merge keys, instead of its own.
+//! Strategic merge patches are never listed among the media types, whether they are served or not: if they are listed,
+//! kubectl makes its patches from these schemas (`kubectl/pkg/cmd/apply/patcher.go`), which have no merge keys, instead
+//! of its own.
 
 mod schemas;
 #[cfg(test)]
@@ -29,7 +30,7 @@ use schemas::{group_version_kind, schema_name};
 #[derive(Debug)]
 pub struct OpenApi {
     documents: HashMap<String, Document>,
-    /// Made behind the start: it takes some 30 ms, and most clients never ask.
+    /// Made after the start: it takes some 30 ms, and most clients never ask.
     v2: OnceLock<V2>,
 }
 
@@ -57,7 +58,7 @@ impl OpenApi {
             let document = Document::json(&document(&members));
             let name = root(resource);
             let url = format!("/openapi/v3{name}");
-            // Clients keep a document for ever under its hash.
+            // Clients cache a document under its hash without expiry.
             let hash = fingerprint(&document.body);
             index.insert(name[1..].to_owned(), json!({ "serverRelativeURL": format!("{url}?hash={hash}") }));
             documents.insert(url, Document { etag: Some(format!("\"{hash}\"")), ..document });
@@ -72,14 +73,14 @@ impl OpenApi {
         self.documents.get(path)
     }
 
-    /// The reply to `GET /openapi/v2`: the protobuf form if `accept` names it, else JSON.
+    /// The reply to `GET /openapi/v2`: the protobuf form if `accept` names it, otherwise JSON.
     #[must_use]
     pub fn v2(&self, accept: Option<&str>) -> &Document {
         let v2 = self.v2.get_or_init(|| self.make_v2());
         if accept.is_some_and(wants_protobuf) { &v2.protobuf } else { &v2.json }
     }
 
-    /// Makes what is not there yet, so that no request has to wait for it.
+    /// Makes the documents that do not exist yet, so that no request has to wait for them.
     pub fn prepare(&self) {
         self.v2.get_or_init(|| self.make_v2());
     }
@@ -87,7 +88,7 @@ impl OpenApi {
     fn make_v2(&self) -> V2 {
         let mut paths: Vec<&String> = self.documents.keys().filter(|path| *path != INDEX).collect();
         paths.sort();
-        // Each was made here of a tree.
+        // Each was made here from a tree.
         let documents: Vec<Value> = paths
             .iter()
             .map(|path| serde_json::from_slice(&self.documents[*path].body).unwrap_or_default())
@@ -106,8 +107,8 @@ impl OpenApi {
 /// The path of the list of documents.
 const INDEX: &str = "/openapi/v3";
 
-/// Whether a client asks for the protobuf form of v2, under its old name or its newer one (the old one has an `@`,
-/// which is not allowed in a media type).
+/// Whether a client asks for the protobuf form of v2, under its old or its newer name (the old one has an `@`, which is
+/// not allowed in a media type).
 pub(crate) fn wants_protobuf(accept: &str) -> bool {
     let clauses = accept.split(',').filter_map(|clause| clause.split(';').next());
     clauses.map(|media| media.trim().replace('@', ".")).any(|media| media.eq_ignore_ascii_case(v2::PROTOBUF))
@@ -180,7 +181,7 @@ const LIST_PARAMETERS: [Parameter; 6] = [
 ];
 
 const WRITE_PARAMETERS: [Parameter; 3] = [
-    // kubectl up to 1.25 offers its own option where a PATCH operation of the kind has this one.
+    // kubectl up to 1.25 uses its own option if a PATCH operation of the kind has this one.
     ("dryRun", "string", "All: answer as if it were done, and change nothing."),
     ("fieldManager", "string", "Who writes; kept of those who apply."),
     ("fieldValidation", "string", "Ignore, Warn or Strict; objects have no schema, so no field is unknown."),
@@ -195,15 +196,15 @@ fn operation(resource: &ApiResource, action: &str, suffix: &str, parameters: &[P
         .collect();
     let name = schema_name(resource);
     let mut done = json!({ "description": "OK" });
-    // What a delete answers is the object or a Status.
+    // The reply to a delete is the object or a Status.
     if !action.starts_with("delete") {
         let answer = reference(&if action == "list" { format!("{name}List") } else { name.clone() });
         done["content"] = json!({ "application/json": { "schema": answer } });
     }
     let media: &[&str] = match action {
         "post" | "put" => &["application/json", "application/yaml"],
-        // kubectl makes strategic merge patches itself, of the types that it was built with, unless they are named
-        // here: then it looks for the merge keys in the schemas, which say nothing of them.
+        // kubectl makes strategic merge patches from its built-in types, unless they are named here: then it looks for
+        // the merge keys in the schemas, which have none.
         "patch" => {
             &["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"]
         }

@@ -1,7 +1,7 @@
-//! What is known of each kind's shape, as JSON schemas under the names that Kubernetes gives them.
+//! What is known of each kind, as JSON schemas under the names that Kubernetes gives them.
 //!
-//! A built-in kind has the members of Kubernetes' type; where no more is known of one, and of declared kinds, the schema
-//! says that it takes any (`x-kubernetes-preserve-unknown-fields`). It knows no path.
+//! A built-in kind has the members of Kubernetes' type; where no more is known of one, and for declared kinds, the
+//! schema allows any (`x-kubernetes-preserve-unknown-fields`). It knows no path.
 
 use serde_json::{Map, Value, json};
 
@@ -10,7 +10,7 @@ use crate::api::protobuf::describe::{Describer, described, reference};
 use crate::api::resources::ApiResource;
 use crate::api::table::Printer;
 
-/// Members of built-in kinds that no other table knows and that have more than a spec and a status.
+/// Members of built-in kinds that are in no other table, for kinds with more than a spec and a status.
 #[rustfmt::skip]
 const MEMBERS: &[(&str, &[(&str, Type)])] = &[
     ("CSIStorageCapacity", &[
@@ -32,7 +32,7 @@ const MEMBERS: &[(&str, &[(&str, Type)])] = &[
     ("VolumeAttributesClass", &[("driverName", Type::Text), ("parameters", Type::TextMap)]),
 ];
 
-/// What a member is.
+/// The type of a member.
 #[derive(Clone, Copy, Debug)]
 enum Type {
     Text,
@@ -113,7 +113,7 @@ fn builtin(resource: &ApiResource) -> Map<String, Value> {
     members
 }
 
-/// Of a declared kind nothing is known but its selectable fields and whether it has a status.
+/// Of a declared kind only its selectable fields and whether it has a status are known.
 fn declared(resource: &ApiResource) -> Map<String, Value> {
     let mut root = Type::Object.schema();
     if resource.has_status() {
@@ -131,7 +131,7 @@ fn declared(resource: &ApiResource) -> Map<String, Value> {
             }
             at = &mut members[segment.as_str()];
         }
-        // Compared as text; a number or a boolean may stand there.
+        // Compared as text; the value may be a number or a boolean.
         if at.get("properties").is_none() {
             *at = json!({ "description": "A selectable field." });
         }
@@ -176,7 +176,7 @@ pub(super) fn group_version_kind(resource: &ApiResource, kind: &str) -> Value {
 }
 
 /// The full name of a kind's schema: that of its Go package for a built-in kind (`io.k8s.api.apps.v1.Deployment`), the
-/// group backwards for a declared one (`com.example.v1.Widget`).
+/// reversed group for a declared one (`com.example.v1.Widget`).
 pub(super) fn schema_name(resource: &ApiResource) -> String {
     let package = match resource.group.as_str() {
         _ if !is_builtin(resource) => {

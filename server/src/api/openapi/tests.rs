@@ -1,4 +1,4 @@
-//! What clients look for in the documents.
+//! The parts of the documents that clients use.
 
 use super::*;
 
@@ -6,7 +6,7 @@ fn parse(document: &Document) -> Value {
     serde_json::from_slice(&document.body).expect("documents are JSON")
 }
 
-/// What kubectl's verifier does: the first PATCH of the kind that it meets must have the parameter.
+/// As kubectl's verifier does: the first PATCH of the kind that it finds must have the parameter.
 fn takes_field_validation(document: &Value, kind: &Value) -> (usize, bool) {
     let mut patches = 0;
     let mut all = true;
@@ -181,13 +181,13 @@ fn words_are_for_something_that_is_there() {
 
 #[test]
 fn strategic_merge_patches_are_not_listed() {
-    // kubectl would make its patches of schemas that name no merge keys.
+    // kubectl would make its patches from schemas without merge keys.
     for document in OpenApi::new(&registry()).documents.values() {
         assert!(!String::from_utf8_lossy(&document.body).contains("strategic"));
     }
 }
 
-/// The fields of a protobuf message that are messages or strings; numbers are passed over.
+/// The fields of a protobuf message that are messages or strings; numbers are skipped.
 fn fields(mut bytes: &[u8]) -> Vec<(usize, &[u8])> {
     fn varint(bytes: &mut &[u8]) -> usize {
         let (mut value, mut shift) = (0, 0);
@@ -218,7 +218,7 @@ fn fields(mut bytes: &[u8]) -> Vec<(usize, &[u8])> {
     found
 }
 
-/// All that lies at a path of field numbers.
+/// All values at a path of field numbers.
 fn at<'a>(bytes: &'a [u8], path: &[usize]) -> Vec<&'a [u8]> {
     path.iter().fold(vec![bytes], |messages, number| {
         let inner = messages.iter().flat_map(|message| fields(message));

@@ -1,15 +1,16 @@
-//! OpenAPI v2 for clients that read no v3, kubectl 1.28 and older among them: the same facts, in JSON and in protobuf.
+//! OpenAPI v2 for clients that do not read v3, such as kubectl 1.28 and older: the same content, in JSON and in
+//! protobuf.
 //!
-//! kubectl up to 1.28 refuses `create -f` and `apply -f` when it gets no document, and takes protobuf alone: the message
-//! `openapi.v2.Document` of `google/gnostic` (`openapiv2/OpenAPIv2.proto`), whose field numbers stand in the tables
-//! below. It knows no resource: everything is made of the v3 documents.
+//! kubectl up to 1.28 refuses `create -f` and `apply -f` without a document, and accepts protobuf only: the message
+//! `openapi.v2.Document` of `google/gnostic` (`openapiv2/OpenAPIv2.proto`), whose field numbers are in the tables
+//! below. It knows no resource: everything is made from the v3 documents.
 
 use serde_json::{Map, Value, json};
 
 /// The content type of the protobuf form, as kube-apiserver names it in replies.
 pub(crate) const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
-/// The JSON form of the v2 document that says what the v3 `documents` say together.
+/// The JSON form of the v2 document with the content of all v3 `documents`.
 pub(super) fn document<'a>(documents: impl Iterator<Item = &'a Value>) -> Value {
     let mut paths = Map::new();
     let mut definitions = Map::new();
@@ -103,11 +104,11 @@ fn responses(v3: &Value) -> Value {
     Value::Object(turned.collect())
 }
 
-/// References lead elsewhere, need no wrapping, and there is no choice of types.
+/// References have other targets and need no wrapping, and there is no choice of types.
 fn schema(v3: &Value) -> Value {
     match v3 {
         Value::Object(given) => {
-            // kubectl up to 1.24 checks objects itself, and refuses members beside those that it finds.
+            // kubectl up to 1.24 checks objects itself, and refuses members that it does not find.
             let takes_any = given.contains_key("x-kubernetes-preserve-unknown-fields");
             let mut turned = Map::new();
             for (name, value) in given {
@@ -122,7 +123,7 @@ fn schema(v3: &Value) -> Value {
                         let inner = inner.iter().map(|(name, one)| (name.clone(), schema(one)));
                         turned.insert(name.clone(), Value::Object(inner.collect()));
                     }
-                    // Kubernetes writes all that may be a string as one.
+                    // Kubernetes declares every member that may be a string as one.
                     ("oneOf", _) => {
                         turned.insert("type".to_owned(), "string".into());
                     }

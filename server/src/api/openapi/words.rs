@@ -1,18 +1,18 @@
-//! What kinds and their members are for, each in one line: what `kubectl explain` prints.
+//! Descriptions of kinds and their members, one line each: what `kubectl explain` prints.
 //!
-//! Only words. A member that has none is shown with its type alone.
+//! Only texts. A member without one is shown with its type alone.
 
-/// What a kind is for.
+/// The description of a kind.
 pub(super) fn kind(kind: &str) -> Option<&'static str> {
     KINDS.iter().find(|(name, _)| *name == kind).map(|(_, words)| *words)
 }
 
-/// What a member of a message or of a built-in kind is for; the member "" is the message itself.
+/// The description of a member of a message or of a built-in kind; the member "" is the message itself.
 pub(super) fn member(message: &str, member: &str) -> Option<&'static str> {
     if kind(message).is_some() { of_kind(message, member) } else { find(message, member) }
 }
 
-/// What a member of any kind is for: the members that all kinds have are known.
+/// The description of a member of any kind: the members that all kinds have are included.
 pub(super) fn of_kind(kind: &str, member: &str) -> Option<&'static str> {
     find(kind, member).or_else(|| find("", member))
 }
@@ -87,7 +87,7 @@ pub(super) const KINDS: &[(&str, &str)] = &[
 
 #[rustfmt::skip]
 pub(super) const MEMBERS: &[(&str, &str, &str)] = &[
-    // Of every kind.
+    // Of all kinds.
     ("", "apiVersion", "The group and version of the object, as in apps/v1."),
     ("", "kind", "What the object is, in CamelCase."),
     ("", "metadata", "What all objects have: a name, labels, a revision and more."),

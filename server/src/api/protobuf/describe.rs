@@ -1,6 +1,6 @@
-//! The tables as JSON schemas: what OpenAPI says of the messages that are known here.
+//! The tables as JSON schemas, for OpenAPI.
 //!
-//! Owns the way from a table to a schema, and which messages have a name in Kubernetes. It decodes nothing.
+//! Owns the way from a table to a schema, and the names of Kubernetes' messages. It decodes nothing.
 
 use std::ptr;
 
@@ -30,7 +30,7 @@ const BATCH: &str = "io.k8s.api.batch.v1";
 const NETWORKING: &str = "io.k8s.api.networking.v1";
 const RBAC: &str = "io.k8s.api.rbac.v1";
 
-/// Messages that get a schema of their own; the others stand where they are used.
+/// Messages that get a schema of their own; the others are written where they are used.
 static NAMES: &[(&Message, &str, &str)] = &[
     (&OBJECT_META, META, "ObjectMeta"),
     (&OWNER_REFERENCE, META, "OwnerReference"),
@@ -80,20 +80,20 @@ static NAMES: &[(&Message, &str, &str)] = &[
     (&SUBJECT, RBAC, "Subject"),
 ];
 
-/// What a member of a message is for, in a few words: the message's name, then the member's.
+/// The description of a member of a message: the message's name, then the member's.
 pub(in crate::api) type Words = fn(&str, &str) -> Option<&'static str>;
 
-/// Makes schemas of the tables, and keeps those that have a name of their own.
+/// Makes schemas from the tables, and keeps those that have a name.
 #[derive(Debug)]
 pub(in crate::api) struct Describer<'a> {
     /// By full name.
     pub(in crate::api) schemas: &'a mut Map<String, Value>,
-    /// Where descriptions come from.
+    /// The descriptions.
     pub(in crate::api) words: Words,
 }
 
 impl Describer<'_> {
-    /// The members of a kind; `None`: no table knows it.
+    /// The members of a kind; `None`: it is in no table.
     pub(in crate::api) fn members(&mut self, api_version: &str, kind: &str) -> Option<Map<String, Value>> {
         message(api_version, kind).map(|message| self.properties(message, kind))
     }
@@ -178,7 +178,7 @@ pub(in crate::api) fn reference(full: &str) -> Value {
     json!({ "$ref": format!("#/components/schemas/{full}") })
 }
 
-/// The schema with a description. Beside a `$ref` nothing counts in OpenAPI 3.0, so that one is wrapped.
+/// The schema with a description. In OpenAPI 3.0 members beside a `$ref` are ignored, so it is wrapped.
 pub(in crate::api) fn described(mut schema: Value, words: &str) -> Value {
     if schema.get("$ref").is_some() {
         schema = json!({ "allOf": [schema] });

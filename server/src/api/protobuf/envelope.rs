@@ -8,7 +8,7 @@ pub const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 
 const MAGIC: &[u8; 4] = b"k8s\0";
 
-/// What a protobuf body says.
+/// The content of a protobuf body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decoded {
     /// `v1`, `apps/v1`.
@@ -22,7 +22,7 @@ pub struct Decoded {
 /// Reads a body of type [`MEDIA_TYPE`].
 ///
 /// # Errors
-/// When the bytes are malformed, or the type or one of the fields is not known; see [`ProtobufError`].
+/// When the bytes are malformed, or the type or one of the fields is unknown; see [`ProtobufError`].
 pub fn decode(body: &[u8]) -> Result<Decoded, ProtobufError> {
     let malformed = |why| ProtobufError::Malformed { why, at: String::new() };
     let Some(unknown) = body.strip_prefix(MAGIC) else {
@@ -37,7 +37,7 @@ pub fn decode(body: &[u8]) -> Result<Decoded, ProtobufError> {
         match number {
             1 => (api_version, kind) = type_meta(bytes).map_err(malformed)?,
             2 => raw = bytes,
-            // An encoding or another content type would make `raw` something else than a message.
+            // With an encoding or another content type, `raw` would not be a message.
             3 | 4 if bytes.is_empty() => {}
             3 | 4 => return Err(malformed("its envelope holds something else than plain protobuf")),
             _ => return Err(malformed("its envelope has a field that is not known")),

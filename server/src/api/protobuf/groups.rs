@@ -1,4 +1,4 @@
-//! Messages of the groups beside core.
+//! Messages of the groups other than core.
 //!
 //! Field numbers and names: `generated.proto` and the Go types of `k8s.io/api` v0.35. Only tables.
 

@@ -1,15 +1,14 @@
 //! Reading the protobuf that typed Kubernetes clients post, as JSON.
 //!
-//! `kubectl create configmap` and other typed clients send
-//! `application/vnd.kubernetes.protobuf` and do not fall back on 415: the four bytes `k8s\0`, then a
-//! `runtime.Unknown` with the object's type and its message (`k8s.io/apimachinery` `runtime/generated.proto`). The
-//! messages that are known stand in const tables; one walk over a table turns any of them into the JSON that the
-//! Go types of Kubernetes would give.
+//! `kubectl create configmap` and other typed clients send `application/vnd.kubernetes.protobuf` and do not fall back
+//! on 415: the four bytes `k8s\0`, then a `runtime.Unknown` with the object's type and its message
+//! (`k8s.io/apimachinery` `runtime/generated.proto`). Known messages are const tables; one walk over a table turns any
+//! of them into the JSON that Kubernetes' Go types would give.
 //!
-//! It is lossless or it refuses: a field that no table knows is an error, never dropped. It never panics on any
-//! bytes, and needs stack for [`DEPTH_MAX`] levels and memory in proportion to the body.
+//! It is lossless or it refuses: an unknown field is an error, never dropped. It never panics on any bytes, and needs
+//! stack for [`DEPTH_MAX`] levels and memory in proportion to the body.
 
-// The tables, several fields a line.
+// The tables have several fields per line.
 #[rustfmt::skip]
 mod core;
 #[rustfmt::skip]
@@ -28,12 +27,12 @@ use std::fmt;
 pub use self::envelope::{Decoded, MEDIA_TYPE, decode};
 use crate::http::go_quote;
 
-/// How deep messages may nest. A test holds the tables below it.
+/// The deepest nesting of messages. A test checks the tables.
 pub const DEPTH_MAX: usize = 32;
 
 /// One kind of message: its fields in the order of the Go type, which is the order in the JSON.
 ///
-/// At most 64 fields: which were sent is a set of bits.
+/// At most 64 fields: the set of sent fields is a bit mask.
 #[derive(Debug)]
 struct Message(&'static [Field]);
 
@@ -41,18 +40,18 @@ struct Message(&'static [Field]);
 #[derive(Debug)]
 struct Field {
     number: u32,
-    /// The member in JSON; "" when the message's members stand in the outer object.
+    /// The member in JSON; "" if the message's members belong to the outer object.
     name: &'static str,
     shape: Shape,
     count: Count,
 }
 
-/// How a field stands in the JSON.
+/// How a field appears in the JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Count {
-    /// Whenever it was sent: required, or a pointer in Go.
+    /// If it was sent: required, or a pointer in Go.
     One,
-    /// When it is not zero: Go sends such fields always and writes them to JSON with `omitempty`.
+    /// If it is not zero: Go always sends such fields and writes them to JSON with `omitempty`.
     NotZero,
     /// An array.
     Many,
@@ -60,7 +59,7 @@ enum Count {
     Map,
 }
 
-/// What a field holds.
+/// The type of a field.
 #[derive(Clone, Copy, Debug)]
 enum Shape {
     Str,
@@ -77,7 +76,7 @@ enum Shape {
     Quantity,
     /// A number or a string.
     IntOrString,
-    /// JSON as it is (`FieldsV1`).
+    /// Raw JSON (`FieldsV1`).
     RawJson,
 }
 
@@ -101,7 +100,7 @@ const fn inline(number: u32, shape: Shape) -> Field {
     Field { number, name: "", shape, count: Count::One }
 }
 
-/// The message of a type, if it is known. Clients send DeleteOptions under the group they delete from.
+/// The message of a type, if it is known. Clients send DeleteOptions under the group that they delete from.
 fn message(api_version: &str, kind: &str) -> Option<&'static Message> {
     Some(match (api_version, kind) {
         (_, "DeleteOptions") => &meta::DELETE_OPTIONS,
@@ -128,12 +127,12 @@ fn message(api_version: &str, kind: &str) -> Option<&'static Message> {
     })
 }
 
-/// Why a protobuf body is not taken.
+/// Why a protobuf body is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProtobufError {
-    /// The bytes are not what they say they are: the client's fault, 400.
+    /// The bytes are malformed: the client's fault, 400.
     Malformed {
-        /// What is wrong.
+        /// The error.
         why: &'static str,
         /// The member that was read.
         at: String,

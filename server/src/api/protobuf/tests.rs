@@ -1,4 +1,4 @@
-//! Bodies that kubectl posted, and bytes that nobody should.
+//! Bodies that kubectl posted, and malformed ones.
 
 use std::collections::HashSet;
 
@@ -59,7 +59,7 @@ fn envelope(api_version: &str, kind: &str, raw: &[u8]) -> Vec<u8> {
 #[test]
 fn what_kubectl_posts_is_what_kubectl_prints() {
     for (name, body, printed) in POSTED {
-        // Go of that release writes the time that nobody set as null.
+        // Go of that release writes an unset time as null.
         let expected =
             printed.replace(",\"creationTimestamp\":null", "").replace("\"creationTimestamp\":null,", "");
         let expected = expected.replace("\"creationTimestamp\":null", "");
@@ -101,7 +101,7 @@ fn values_of_all_shapes() {
     let head = r#"{"kind":"ConfigMap","apiVersion":"v1""#;
     assert_eq!(object(&[]), format!("{head}}}"));
     assert_eq!(object(&[number(4, 0)]), format!(r#"{head},"immutable":false}}"#));
-    // Maps come by key; a missing value is empty; binary data is base64 of each length.
+    // Maps are sorted by key; a missing value is empty; binary data is base64 of each length.
     let entry = |key: &[u8], value: &[u8]| bytes(3, &[bytes(1, key), bytes(2, value)].concat());
     let maps =
         [entry(b"d", b"\xff\xfe\xfd\xfc"), entry(b"c", b"\0\0\0"), entry(b"b", b"ab"), entry(b"a", b"a")];
@@ -112,7 +112,7 @@ fn values_of_all_shapes() {
     let meta = [bytes(1, b"a\"\n"), bytes(9, &[number(1, 60), number(2, 5)].concat())].concat();
     let expected = r#","metadata":{"name":"a\"\n","deletionTimestamp":"1970-01-01T00:01:00Z"}}"#;
     assert_eq!(object(&[bytes(1, &meta)]), format!("{head}{expected}"));
-    // Micro time; negative numbers; numbers packed or each alone.
+    // Micro time; negative numbers; numbers packed or separate.
     let time = [number(1, 60), vec![0x10, 0xe8, 0x07]].concat();
     let lease = envelope("coordination.k8s.io/v1", "Lease", &bytes(2, &bytes(3, &time)));
     let expected = r#""spec":{"acquireTime":"1970-01-01T00:01:00.000001Z"}}"#;
@@ -182,7 +182,7 @@ fn malformed_bodies_are_the_clients_fault() {
     }
 }
 
-/// Every message that a type can reach: numbers and names are unique, and nothing is as deep as the limit.
+/// Every message that a type can reach: numbers and names are unique, and nothing exceeds the depth limit.
 #[test]
 fn the_tables_are_sound() {
     fn walk(message: &'static Message, depth: usize, seen: &mut HashSet<*const Message>) -> usize {
@@ -223,7 +223,7 @@ fn the_tables_are_sound() {
     assert!(seen.len() > 150, "{}", seen.len());
 }
 
-/// Cut and changed bodies, a million bytes of them: an answer or an error, and an answer is JSON.
+/// Truncated and changed bodies, a million bytes of them: a result or an error, and a result is JSON.
 #[test]
 fn damaged_bodies_never_panic_and_never_give_broken_json() {
     let bodies: Vec<&[u8]> = POSTED.iter().map(|(_, body, _)| *body).chain([RECORDED]).collect();

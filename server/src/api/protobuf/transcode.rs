@@ -1,8 +1,8 @@
 //! One walk over a message and its table, writing JSON.
 //!
-//! A first scan checks which fields were sent; then each of these scans the message for its values, so that members
-//! stand in the order of the table and nothing is collected. Only arrays and maps repeat, and no message has more
-//! than twenty of them: the cost is linear in the body. Values are checked while they are written.
+//! A first scan finds which fields were sent; then, for each of these, another scan finds its values, so that members
+//! have the order of the table and nothing is collected. Only arrays and maps repeat, and no message has more than
+//! twenty of them: the cost is linear in the body. Values are checked while they are written.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use super::{Count, DEPTH_MAX, Field, Message, ProtobufError, Shape};
 
-/// A field's value on the wire. Kubernetes' messages use no others but for floats, which none here has.
+/// A field's value on the wire. Kubernetes' messages use no other types except floats, which none of these has.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Wire<'a> {
     Varint(u64),
@@ -69,11 +69,11 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Writes members into an object that is open.
+/// Writes members into an open object.
 #[derive(Debug)]
 pub(super) struct Writer<'o> {
     out: &'o mut Vec<u8>,
-    /// The members that lead to the message at hand, for errors.
+    /// The members that lead to the current message, for errors.
     path: Vec<&'static str>,
 }
 
@@ -100,7 +100,7 @@ impl<'o> Writer<'o> {
         Ok(())
     }
 
-    /// Which fields of the table were sent, as bits.
+    /// Which fields of the table were sent, as a bit mask.
     fn sent(&self, bytes: &[u8], message: &Message) -> Result<u64, ProtobufError> {
         let mut sent = 0_u64;
         let mut reader = Reader::new(bytes);
@@ -117,7 +117,7 @@ impl<'o> Writer<'o> {
         Ok(sent)
     }
 
-    /// The members that lead to the message at hand.
+    /// The members that lead to the current message.
     fn place(&self) -> String {
         self.path.iter().filter(|name| !name.is_empty()).copied().collect::<Vec<_>>().join(".")
     }
@@ -134,7 +134,7 @@ impl<'o> Writer<'o> {
         }
     }
 
-    /// The values of `field` in a message that was walked once already.
+    /// The values of `field` in a message that was scanned before.
     fn values<'a>(bytes: &'a [u8], number: u32) -> impl Iterator<Item = Wire<'a>> {
         let mut reader = Reader::new(bytes);
         std::iter::from_fn(move || reader.next().ok().flatten())

@@ -1,6 +1,6 @@
 //! Ages as kubectl shows them.
 
-/// What stands where there is no time.
+/// The cell when there is no time.
 pub(super) const UNKNOWN: &str = "<unknown>";
 
 /// A duration in the one or two largest units, as `k8s.io/apimachinery/pkg/util/duration.HumanDuration` rounds.
@@ -9,7 +9,7 @@ pub(super) fn human(seconds: i64) -> String {
     const HOUR: i64 = 60 * MINUTE;
     const DAY: i64 = 24 * HOUR;
     const YEAR: i64 = 365 * DAY;
-    // A clock that is one second off is no reason to say "invalid".
+    // A clock that is one second off is not reported as "invalid".
     if seconds < -1 {
         return "<invalid>".to_owned();
     }
@@ -42,7 +42,7 @@ pub(super) fn human(seconds: i64) -> String {
     }
 }
 
-/// Unix seconds of an RFC 3339 time; `None` when it is none.
+/// Unix seconds of an RFC 3339 time; `None` if it is invalid.
 pub(super) fn parse(text: &str) -> Option<i64> {
     text.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_second)
 }

@@ -1,4 +1,4 @@
-//! Writing cells, and reading objects that may have any shape.
+//! Writing cells, and reading objects of any structure.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::age;
 
-/// What stands where there is nothing to show.
+/// The cell when there is nothing to show.
 pub(super) const NONE: &str = "<none>";
 
 /// Appends cells to a row, with the commas between them.
@@ -65,8 +65,8 @@ impl<'a> Cells<'a> {
     }
 }
 
-/// What stands at `pointer` (RFC 6901, without `~`): unlike serde_json's, this asks for no memory, for some are asked for
-/// each of a hundred thousand items.
+/// The value at `pointer` (RFC 6901, without `~`). Unlike serde_json's it does not allocate: some are read for each of
+/// a hundred thousand items.
 pub(super) fn at<'a>(value: &'a Value, pointer: &str) -> Option<&'a Value> {
     pointer.split('/').skip(1).try_fold(value, |here, step| match here {
         Value::Object(members) => members.get(step),
@@ -75,7 +75,7 @@ pub(super) fn at<'a>(value: &'a Value, pointer: &str) -> Option<&'a Value> {
     })
 }
 
-/// The string at `pointer`; "" when there is none.
+/// The string at `pointer`; "" if there is none.
 pub(super) fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
     at(value, pointer).and_then(Value::as_str).unwrap_or_default()
 }
@@ -90,32 +90,32 @@ pub(super) const fn or<'a>(text: &'a str, other: &'a str) -> &'a str {
     if text.is_empty() { other } else { text }
 }
 
-/// The whole number at `pointer`; 0 when there is none.
+/// The integer at `pointer`; 0 if there is none.
 pub(super) fn number(value: &Value, pointer: &str) -> i64 {
     number_or(value, pointer, 0)
 }
 
-/// The whole number at `pointer`, or what Kubernetes defaults it to.
+/// The integer at `pointer`, or Kubernetes' default.
 pub(super) fn number_or(value: &Value, pointer: &str, other: i64) -> i64 {
     at(value, pointer).and_then(Value::as_i64).unwrap_or(other)
 }
 
-/// The flag at `pointer`; false when there is none.
+/// The boolean at `pointer`; false if there is none.
 pub(super) fn flag(value: &Value, pointer: &str) -> bool {
     at(value, pointer).and_then(Value::as_bool).unwrap_or_default()
 }
 
-/// The elements of the array at `pointer`; none when there is none.
+/// The elements of the array at `pointer`; none if there is no array.
 pub(super) fn list<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
     at(value, pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// Whether something other than null stands at `pointer`.
+/// Whether there is a value other than null at `pointer`.
 pub(super) fn present(value: &Value, pointer: &str) -> bool {
     at(value, pointer).is_some_and(|found| !found.is_null())
 }
 
-/// How many members the object at `pointer` has.
+/// Number of members of the object at `pointer`.
 pub(super) fn size(value: &Value, pointer: &str) -> usize {
     at(value, pointer).and_then(Value::as_object).map_or(0, serde_json::Map::len)
 }
@@ -129,18 +129,18 @@ pub(super) fn quantity(value: &Value, pointer: &str) -> Option<String> {
     }
 }
 
-/// The strings at `pointer` of each element, those that are not empty.
+/// The non-empty strings at `pointer` of each element.
 pub(super) fn pluck<'a>(items: &'a [Value], pointer: &'a str) -> impl Iterator<Item = &'a str> {
     items.iter().map(move |item| text(item, pointer)).filter(|found| !found.is_empty())
 }
 
-/// The strings with commas between them.
+/// The strings, separated by commas.
 pub(super) fn join<'a>(items: impl Iterator<Item = &'a str>) -> String {
     items.collect::<Vec<_>>().join(",")
 }
 
-/// The first `max` of `total` items, and how many more there are. Of `items`, which may be many more than the object is
-/// long, no other is looked at.
+/// The first `max` of `total` items, and how many more there are. No other of `items` is looked at: they may be many
+/// more than the object has members.
 pub(super) fn some_of(
     items: impl Iterator<Item = String>,
     total: usize,
@@ -154,7 +154,7 @@ pub(super) fn some_of(
     }
 }
 
-/// Labels as `k=v,k=v` by key; `<none>` when there are none.
+/// Labels as `k=v,k=v` by key; `<none>` if there are none.
 pub(super) fn labels(value: &Value, pointer: &str) -> String {
     let mut pairs: Vec<String> = at(value, pointer)
         .and_then(Value::as_object)

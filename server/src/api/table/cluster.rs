@@ -1,4 +1,4 @@
-//! Rows of what a cluster is set up with: classes, policies, bindings and registrations.
+//! Rows of cluster configuration: classes, policies, bindings and registrations.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use super::cells::{
     Cells, NONE, at, flag, labels, list, number, pluck, present, quantity, selector, text, text_or,
 };
 
-/// The name, marked when an annotation says that it is the class for who names none.
+/// The name, marked when an annotation says that the class is the default.
 fn class_name(object: &Value, annotation: &str) -> String {
     let marked = at(object, "/metadata/annotations").and_then(|all| all.get(annotation));
     let name = text(object, "/metadata/name");

@@ -1,4 +1,4 @@
-//! What the columns of each table are. Columns of priority 1 are for `-o wide`.
+//! The columns of each table. Columns of priority 1 are for `-o wide`.
 
 use serde::Serialize;
 

@@ -1,9 +1,8 @@
 //! Server-side printing: objects as rows of a `Table`, and as `PartialObjectMetadata`.
 //!
-//! It owns what the columns of a resource are and what stands in them, after kube-apiserver's
-//! `pkg/printers/internalversion`; the frame around the rows (`kind: Table`, `metadata`) belongs to the reply.
-//! `meta.k8s.io/v1` and `v1beta1` differ in their names only. An object is data: one that has not the shape of its
-//! kind gives empty cells, never an error.
+//! It owns the columns of each resource and their content, following kube-apiserver's `pkg/printers/internalversion`;
+//! the object around the rows (`kind: Table`, `metadata`) belongs to the reply. `meta.k8s.io/v1` and `v1beta1` differ
+//! in their names only. Objects are untrusted: one without the structure of its kind gives empty cells, never an error.
 
 mod age;
 mod cells;
@@ -208,7 +207,7 @@ impl Printer {
     }
 }
 
-/// The bytes are no JSON object with `metadata`. What the engine keeps always is one.
+/// The bytes are not a JSON object with `metadata`. Objects of the engine always are.
 #[derive(Debug)]
 pub struct NotAnObject(serde_json::Error);
 
@@ -238,11 +237,11 @@ pub fn append_column_definitions(out: &mut Vec<u8>, resource: &ApiResource) {
 
 /// Appends one element of `rows`: `{"cells":[...],"object":...}`.
 ///
-/// `object` is the object's JSON, `now` the Unix time in seconds that ages count from. Costs one parse of the
-/// object: once an event and kind, never once a watcher.
+/// `object` is the object's JSON, `now` the Unix time in seconds for ages. Costs one parse of the object: once per
+/// event and kind, never per watcher.
 ///
 /// # Errors
-/// When `object` is no JSON object with `metadata`; nothing is appended then.
+/// When `object` is not a JSON object with `metadata`; nothing is appended then.
 pub fn append_row(
     out: &mut Vec<u8>,
     resource: &ApiResource,
@@ -273,7 +272,7 @@ pub fn append_row(
 /// Appends the object as a `PartialObjectMetadata`.
 ///
 /// # Errors
-/// When `object` is no JSON object with `metadata`; nothing is appended then.
+/// When `object` is not a JSON object with `metadata`; nothing is appended then.
 pub fn append_partial_metadata(
     out: &mut Vec<u8>,
     object: &[u8],

@@ -1,6 +1,6 @@
-//! Rows of pods: the one kind whose status is worked out and not read.
+//! Rows of pods: the one kind whose status is computed and not read.
 //!
-//! After `printPod` of kube-apiserver, which people know from `kubectl get pods`.
+//! Follows `printPod` of kube-apiserver, as known from `kubectl get pods`.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::age;
 use super::cells::{Cells, NONE, flag, list, number, or, present, text, text_or};
 
-/// What the containers of a pod come to.
+/// The summary of a pod's containers.
 struct Summary {
     ready: usize,
     total: usize,
@@ -38,7 +38,7 @@ pub(super) fn pod(object: &Value, cells: &mut Cells<'_>, now: i64) {
     cells.text(&readiness_gates(object));
 }
 
-/// The row's `conditions`, with the comma before them: pods that ended say so there.
+/// The row's `conditions`, with the comma before them, for pods that have ended.
 pub(super) fn conditions(object: &Value) -> &'static str {
     match text(object, "/status/phase") {
         "Succeeded" => concat!(
@@ -85,12 +85,12 @@ fn summarize(pod: &Value) -> Summary {
     summary
 }
 
-/// Whether an init container keeps running beside the others.
+/// Whether an init container keeps running beside the other containers.
 fn is_restartable(container: &Value) -> bool {
     text(container, "/restartPolicy") == "Always"
 }
 
-/// Walks the init containers up to the first that is not done; whether there is one.
+/// Walks the init containers up to the first that is not done. Returns whether there is one.
 fn initialize(pod: &Value, restartable: &HashSet<&str>, summary: &mut Summary) -> bool {
     let statuses = list(pod, "/status/initContainerStatuses");
     for (index, status) in statuses.iter().enumerate() {
@@ -116,7 +116,7 @@ fn initialize(pod: &Value, restartable: &HashSet<&str>, summary: &mut Summary) -
     false
 }
 
-/// Walks the containers of an initialized pod, the last one first: the first one has the last word.
+/// Walks the containers of an initialized pod from last to first: the first one decides.
 fn run(pod: &Value, summary: &mut Summary) {
     let mut running = false;
     for status in list(pod, "/status/containerStatuses").iter().rev() {
@@ -137,7 +137,7 @@ fn run(pod: &Value, summary: &mut Summary) {
     }
 }
 
-/// Why a container that terminated did.
+/// Why a container terminated.
 fn ended(status: &Value) -> String {
     let reason = text(status, "/state/terminated/reason");
     let signal = number(status, "/state/terminated/signal");
@@ -150,7 +150,7 @@ fn ended(status: &Value) -> String {
     }
 }
 
-/// Restarts of init containers that keep running beside the others.
+/// Restarts of init containers that keep running beside the other containers.
 fn sidecar_restarts(pod: &Value, restartable: &HashSet<&str>) -> (i64, Option<i64>) {
     let (mut restarts, mut restarted) = (0, None);
     let mut reached = true;
@@ -159,7 +159,7 @@ fn sidecar_restarts(pod: &Value, restartable: &HashSet<&str>) -> (i64, Option<i6
         if reached && is_sidecar {
             count_restarts(status, &mut restarts, &mut restarted);
         }
-        // The walk ends where the one of `initialize` ends.
+        // The walk ends where that of `initialize` ends.
         let done = present(status, "/state/terminated") && number(status, "/state/terminated/exitCode") == 0;
         reached &= done || (is_sidecar && flag(status, "/started"));
     }
@@ -180,7 +180,7 @@ fn readiness_gates(pod: &Value) -> String {
     if gates.is_empty() {
         return NONE.to_owned();
     }
-    // By type, of which the first counts: to look for each gate among all conditions would compare all with all.
+    // By type, the first of which counts: searching all conditions for each gate would be quadratic.
     let mut conditions = HashMap::new();
     for condition in list(pod, "/status/conditions") {
         conditions.entry(text(condition, "/type")).or_insert_with(|| text(condition, "/status"));

@@ -1,4 +1,4 @@
-//! Rows of everything that runs no containers.
+//! Rows of kinds without containers.
 
 use std::collections::BTreeSet;
 
@@ -200,7 +200,7 @@ pub(super) fn event(object: &Value, cells: &mut Cells<'_>, now: i64) {
     } else {
         first.clone()
     };
-    // Events of the newer API count only when they are a series.
+    // Events of the newer API have a count only if they are a series.
     let count = if series { number(object, "/series/count") } else { number(object, "/count").max(1) };
     let kind = text(object, "/involvedObject/kind").to_lowercase();
     let about = match text(object, "/involvedObject/name") {
@@ -224,7 +224,7 @@ pub(super) fn event(object: &Value, cells: &mut Cells<'_>, now: i64) {
     cells.name(object);
 }
 
-/// `RWO,ROX,RWX,RWOP`, those that are there.
+/// `RWO,ROX,RWX,RWOP`, those that are present.
 fn access_modes(object: &Value, pointer: &str) -> String {
     const SHORT: [(&str, &str); 4] = [
         ("ReadWriteOnce", "RWO"),

@@ -1,4 +1,4 @@
-//! Tables against recordings of a real server, and printers by hand.
+//! Tables compared with recordings of a real server, and printers with hand-made objects.
 
 use serde_json::{Value, json};
 
@@ -41,7 +41,7 @@ fn recorded(n: usize) -> &'static str {
     RECORDED.lines().filter(|line| line.starts_with('{')).nth(n).expect("a recorded reply")
 }
 
-/// The object that was behind a recorded row: its metadata, and data with one entry.
+/// The object of a recorded row: its metadata, and data with one entry.
 fn object_of(metadata: &str) -> Vec<u8> {
     format!(r#"{{"kind":"ConfigMap","apiVersion":"v1","metadata":{metadata},"data":{{"k":"v"}}}}"#)
         .into_bytes()
@@ -94,7 +94,7 @@ fn rows_without_objects_and_rows_of_events_are_as_recorded() {
 fn partial_metadata_is_as_recorded() {
     let list = recorded(4);
     let mut out = Vec::new();
-    // The first such member is the list's own.
+    // The first such member belongs to the list.
     append_partial_metadata(&mut out, &object_of(metadata_of(list, 1)), MetaVersion::V1).expect("an object");
     let ours = String::from_utf8(out).expect("JSON is UTF-8");
     assert!(list.ends_with(&format!(r#""items":[{ours}]}}"#)), "{ours}\n{list}");
@@ -121,7 +121,7 @@ fn what_is_no_object_appends_nothing() {
     }
 }
 
-/// Values of every type at every place that a printer reads: no panic, and still one cell a column.
+/// Values of every type at every path that a printer reads: no panic, and always one cell per column.
 #[test]
 fn objects_of_any_shape_give_a_row() {
     let registry = Registry::builtin();
@@ -520,11 +520,11 @@ fn other_rows_are_those_of_kubernetes() {
     }
 }
 
-/// What `work` makes, if it is made in a time that is generous for what grows with the object, and short for what grows with
-/// its square.
+/// The result of `work`, if it takes no longer than a limit that is generous for linear cost, and short for quadratic
+/// cost.
 fn soon<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (made, wait) = std::sync::mpsc::channel();
-    // Not joined: what takes minutes would hold the test up for as long.
+    // Not joined: work that takes minutes would block the test for as long.
     std::thread::spawn(move || made.send(work()));
     wait.recv_timeout(std::time::Duration::from_secs(30))
         .expect("in time for work that is linear in the object")

@@ -1,4 +1,4 @@
-//! Rows of what makes pods.
+//! Rows of workloads.
 
 use serde_json::Value;
 
@@ -139,7 +139,7 @@ pub(super) fn autoscaler(object: &Value, cells: &mut Cells<'_>, now: i64) {
     cells.age(object, now);
 }
 
-/// `cpu: 10%/80%`, `1500m/2k (avg)`: what a metric is and should be.
+/// `cpu: 10%/80%`, `1500m/2k (avg)`: the current and the target value of a metric.
 fn metric_target(metric: &Value, status: Option<&Value>) -> String {
     let (member, kind) = match text(metric, "/type") {
         "External" => ("external", "External"),

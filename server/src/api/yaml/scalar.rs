@@ -1,7 +1,7 @@
-//! What a YAML scalar means: the rules of `sigs.k8s.io/yaml` (its `goyaml.v2/resolve.go`), which are YAML 1.1's with
-//! exceptions.
+//! The meaning of a YAML scalar: the rules of `sigs.k8s.io/yaml` (its `goyaml.v2/resolve.go`), which are YAML 1.1's
+//! with exceptions.
 //!
-//! Owns the words for null, booleans and numbers, and the text that a key becomes. It never reads a collection.
+//! Owns the spellings of null, booleans and numbers, and the text that a key becomes. It never reads a collection.
 
 use granit_parser::Tag;
 use serde_json::{Number, Value};
@@ -9,7 +9,7 @@ use serde_json::{Number, Value};
 use super::YamlError;
 use crate::http::shown;
 
-/// What is not told by a tag is told by the text.
+/// Without a tag, the text decides.
 pub(super) fn resolve(text: &str, plain: bool, tag: Option<&Tag>) -> Result<Value, YamlError> {
     let Some(tag) = tag else {
         return if plain { implicit(text) } else { Ok(Value::String(text.to_owned())) };
@@ -33,7 +33,7 @@ pub(super) fn resolve(text: &str, plain: bool, tag: Option<&Tag>) -> Result<Valu
         _ if tag.suffix_in_namespace("tag:yaml.org,2002:").as_deref() == Some("binary") => {
             Err(YamlError::Scalar("!!binary is not read: send the base64 text itself".to_owned()))
         }
-        // A tag of somebody's own, or !!timestamp: the text as it is.
+        // A custom tag, or !!timestamp: the text as it is.
         _ => Ok(Value::String(text.to_owned())),
     }
 }
@@ -84,7 +84,7 @@ fn integer(plain: &str) -> Option<Number> {
         [b'0', _, ..] => (&lower[1..], 8),
         _ => (lower.as_str(), 10),
     };
-    // Rust would take one more sign.
+    // Rust would accept another sign.
     if !digits.bytes().next()?.is_ascii_alphanumeric() {
         return None;
     }
@@ -113,7 +113,7 @@ fn is_decimal(text: &str) -> bool {
     }
 }
 
-/// A float; one without a fraction is written as an integer, as Go does.
+/// A float; one without a fraction becomes an integer, as in Go.
 fn finite(text: &str) -> Option<Number> {
     let float: f64 = text.parse().ok()?;
     // 2^53: every integer up to it is a float.

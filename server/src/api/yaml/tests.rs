@@ -1,4 +1,4 @@
-//! The table of scalars, and what must not be taken.
+//! The table of scalars, and texts that must be refused.
 
 use serde_json::json;
 
@@ -136,7 +136,7 @@ fn bombs_do_not_go_off() {
         laughs.push_str(&format!("a{level}: &a{level} [{items}]\n"));
     }
     assert_eq!(to_json(laughs.as_bytes()), Err(YamlError::Aliases));
-    // Anchors around anchors copy as well.
+    // Anchors around anchors are copied as well.
     let chain: String = (0..80_000).map(|n| format!("a{n}: &a{n} {{x: {}}}\n", "y".repeat(40))).collect();
     assert_eq!(to_json(chain.as_bytes()), Err(YamlError::Aliases));
     // Deep by nesting, and deep by aliases of aliases.

@@ -1,6 +1,6 @@
-//! The file of rules: TOML, one `[[rule]]` a rule, read strictly.
+//! The file of rules: TOML, one `[[rule]]` per rule, read strictly.
 //!
-//! Owns the grammar and every mistake in it: a rule that could be read in two ways, or that grants nothing, is one.
+//! Owns the grammar and its errors: a rule that is ambiguous, or that grants nothing, is one.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -13,10 +13,10 @@ use crate::auth::files::mistake;
 use crate::config::ConfigError;
 use crate::http::request_info::Verb;
 
-/// Parts that objects have a path for; a group cannot be told from a resource otherwise.
+/// Subresources that have paths; otherwise a group could not be distinguished from a resource.
 const SUBRESOURCES: [&str; 3] = ["status", "scale", "finalize"];
 
-/// A rule that is right.
+/// A valid rule.
 #[derive(Debug)]
 pub(super) struct Rule {
     pub(super) users: Vec<String>,
@@ -31,7 +31,7 @@ struct Document {
     rule: Vec<Spanned<Table>>,
 }
 
-/// A list with places, of items with places.
+/// A list with its position, of items with their positions.
 type List = Option<Spanned<Vec<Spanned<String>>>>;
 
 #[derive(Debug, Deserialize)]
@@ -46,10 +46,10 @@ struct Table {
     paths: List,
 }
 
-/// Every rule of a file.
+/// All rules of a file.
 ///
 /// # Errors
-/// The first mistake, with its line and the mend.
+/// The first error, with its line and the remedy.
 pub(super) fn parse(path: &Path, text: &str) -> Result<Vec<Rule>, ConfigError> {
     let file = File { path, text };
     let document: Document = toml::from_str(text).map_err(|error| {
@@ -66,7 +66,7 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Vec<Rule>, ConfigError> {
     document.rule.iter().map(|rule| file.rule(rule.span().start, rule.get_ref())).collect()
 }
 
-/// A file, to say where in it something is wrong.
+/// A file, to report positions of errors.
 struct File<'a> {
     path: &'a Path,
     text: &'a str,
@@ -161,7 +161,7 @@ impl File<'_> {
             if star {
                 beginnings.push(beginning.to_owned());
             } else {
-                // As requests are read: one slash at the end counts for nothing.
+                // As requests are read: one final slash is ignored.
                 let path = if beginning.len() > 1 {
                     beginning.strip_suffix('/').unwrap_or(beginning)
                 } else {
@@ -173,7 +173,7 @@ impl File<'_> {
         Ok(Grant::Paths { verbs, whole, beginnings })
     }
 
-    /// Users or groups: names as they are, and no star.
+    /// Users or groups: exact names, no star.
     fn people(&self, what: &str, list: &List) -> Result<Vec<String>, ConfigError> {
         let Some(list) = list else { return Ok(Vec::new()) };
         let items = self.items(what, list)?;
@@ -203,7 +203,7 @@ impl File<'_> {
         Ok(Names::These(items.iter().map(|item| item.get_ref().clone()).collect()))
     }
 
-    /// The items of a list that may be `["*"]`, which gives `None`.
+    /// The items of a list; `None` for `["*"]`.
     fn stars<'b>(
         &self,
         what: &str,
@@ -225,7 +225,7 @@ impl File<'_> {
         Ok(Some(items))
     }
 
-    /// The items of a list: some, and none of them empty.
+    /// The items of a list: at least one, and none of them empty.
     fn items<'b>(
         &self,
         what: &str,

@@ -3,7 +3,7 @@
 use super::*;
 use crate::http::text::noise::Noise;
 
-/// Feeds `input` whole and in pieces of every small size; all must agree.
+/// Feeds `input` whole and in pieces of every small size; all results must be equal.
 fn decode(framing: BodyFraming, limit: usize, input: &[u8]) -> Result<Option<(Bytes, usize)>, BodyError> {
     let run = |piece: usize| {
         let mut decoder = BodyDecoder::new(framing, limit)?;

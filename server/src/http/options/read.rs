@@ -11,7 +11,7 @@ use super::{OptionsError, Query};
 use crate::http::continuation::{Continuation, PageRevision};
 use crate::http::status::Cause;
 
-/// Which objects are meant.
+/// Which objects are selected.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selectors {
     /// `labelSelector`.
@@ -21,7 +21,7 @@ pub struct Selectors {
 }
 
 impl Selectors {
-    /// Reads both; `causes` are told before a field that the resource does not have, and behind a fault of grammar.
+    /// Reads both; `causes` are reported before an unknown field, and after a grammar error.
     fn parse(query: &Query, resource: &Resource, causes: Vec<Cause>) -> Result<Self, OptionsError> {
         let text = |name| query.get(name).unwrap_or_default();
         let labels = LabelSelector::parse(text("labelSelector")).map_err(OptionsError::Selector)?;
@@ -36,8 +36,8 @@ impl Selectors {
     }
 }
 
-/// The one name that a field selector leaves of a collection, if it does: an access to that name alone. A selector that
-/// cannot be read, or contradicts itself, leaves no name.
+/// The one name that a field selector leaves of a collection, if it does: then the access is to that name alone. A
+/// selector that is invalid, or contradicts itself, leaves none.
 #[must_use]
 pub fn selected_name(resource: Option<&Resource>, query: &Query) -> Option<String> {
     let text = query.get("fieldSelector").filter(|text| !text.is_empty())?;
@@ -45,17 +45,17 @@ pub fn selected_name(resource: Option<&Resource>, query: &Query) -> Option<Strin
     fields.take_equal(FieldId::NAME).filter(|name| !name.is_empty())
 }
 
-/// What a GET on a collection asks for.
+/// What a GET on a collection requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CollectionRead {
     /// The objects, now.
     List(ListOptions),
-    /// The changes, as they come.
+    /// The changes, as they happen.
     Watch(WatchOptions),
 }
 
 impl CollectionRead {
-    /// Reads the options; `forced_watch` on the deprecated `/watch/` paths, which watch whatever `watch` says.
+    /// Reads the options; `forced_watch` on the deprecated `/watch/` paths, which watch whatever the value of `watch`.
     ///
     /// # Errors
     /// As [`ListOptions::parse`] and [`WatchOptions::parse`].
@@ -71,13 +71,13 @@ impl CollectionRead {
 /// Which state a LIST shows (`resourceVersion`, `resourceVersionMatch`, `limit` and `continue` together).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListVersion {
-    /// The newest: what was written before the request is seen. Also for a continuation at the newest revision.
+    /// The newest: includes all writes before the request. Also for a continuation at the newest revision.
     Unset,
-    /// `0`: whatever is at hand.
+    /// `0`: any available state.
     Any,
     /// This one or a newer; wait up to 3 s, then 504.
     NotOlderThan(Revision),
-    /// Exactly this one: `Exact`, a page behind a first one, or `limit` with a bare `resourceVersion`. 410 when gone.
+    /// Exactly this one: `Exact`, a page after the first, or `limit` with only a `resourceVersion`. 410 when compacted.
     Exact(Revision),
 }
 
@@ -88,7 +88,7 @@ pub struct ListOptions {
     pub version: ListVersion,
     /// Objects on a page; `None` for all. Zero, negative numbers, and any limit with `resourceVersion=0` mean all.
     pub limit: Option<NonZeroU64>,
-    /// Where the page starts, when it is not the first. `version` already says at which state.
+    /// Where the page starts, if it is not the first. `version` already says at which state.
     pub continuation: Option<Continuation>,
     /// Which objects.
     pub selectors: Selectors,
@@ -98,7 +98,7 @@ impl ListOptions {
     /// Reads the options of a LIST, or those that choose the objects of a deletecollection.
     ///
     /// # Errors
-    /// 400 for numbers, selectors and tokens, 422 for parameters that do not go together; recordings 02, 05, 08, 09.
+    /// 400 for numbers, selectors and tokens, 422 for parameters that contradict each other; recordings 02, 05, 08, 09.
     pub fn parse(query: &Query, resource: &Resource) -> Result<Self, OptionsError> {
         let raw = Raw::read(query)?;
         let selectors = Selectors::parse(query, resource, raw.list_causes(query))?;
@@ -122,7 +122,7 @@ impl ListOptions {
                 let revision = Revision::new(number);
                 match raw.version_match {
                     "Exact" => ListVersion::Exact(revision),
-                    // Without a match a limit has meant "exactly" since before there were matches.
+                    // Without a match, a limit means "exactly" (from before there were matches).
                     "" if limit.is_some() => ListVersion::Exact(revision),
                     _ => ListVersion::NotOlderThan(revision),
                 }
@@ -133,12 +133,12 @@ impl ListOptions {
     }
 }
 
-/// The state that initial events show, or that an answer waits for.
+/// The state that initial events show, or that a response waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Freshness {
-    /// What was written before the request is seen; wait up to 3 s for it.
+    /// Includes all writes before the request; wait up to 3 s for it.
     MostRecent,
-    /// Whatever is at hand.
+    /// Any available state.
     Any,
     /// This revision or a newer; wait up to 3 s, then an ERROR event with 504.
     NotOlderThan(Revision),
@@ -146,7 +146,7 @@ pub enum Freshness {
 
 /// Where a WATCH starts: `resourceVersion` and `sendInitialEvents`, after defaulting.
 ///
-/// With the gate `WatchList` on (Kubernetes 1.34 and later), a watch from unset or `0` that says nothing of initial
+/// With the gate `WatchList` on (Kubernetes 1.34 and later), a watch from unset or `0` that does not mention initial
 /// events gets them, and with bookmarks allowed also their end mark (recording 05).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchStart {
@@ -154,10 +154,10 @@ pub enum WatchStart {
     State(Freshness),
     /// Live, from the newest revision: unset, with `sendInitialEvents=false`.
     MostRecent,
-    /// Live, from whatever is at hand: `0`, with `sendInitialEvents=false`.
+    /// Live, from any available state: `0`, with `sendInitialEvents=false`.
     Any,
     /// Strictly after this revision; an ERROR event with 410 when it is before the window. A revision that is not
-    /// reached yet is no error: events up to it are dropped (recording 07).
+    /// reached yet is not an error: events up to it are dropped (recording 07).
     After(Revision),
 }
 
@@ -166,18 +166,18 @@ pub enum WatchStart {
 pub enum WatchTimeout {
     /// Unset or `0`: at random between 30 and 60 minutes.
     ServerChoice,
-    /// Then; a negative number of seconds is none.
+    /// After this time; a negative number of seconds is none.
     After(Duration),
 }
 
-/// Options of a WATCH. `limit` is ignored on it, and so is `continue` on one that starts at a revision.
+/// Options of a WATCH. `limit` is ignored, and so is `continue` if it starts at a revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchOptions {
     /// Where it starts.
     pub start: WatchStart,
     /// Whether the server may send BOOKMARK events.
     pub bookmarks: bool,
-    /// Whether `sendInitialEvents=true` was said; [`WatchStart::State`] without it is a default.
+    /// Whether `sendInitialEvents=true` was given; [`WatchStart::State`] without it is a default.
     pub asked_for_initial_events: bool,
     /// When it ends.
     pub timeout: WatchTimeout,
@@ -189,7 +189,7 @@ impl WatchOptions {
     /// Reads the options of a WATCH.
     ///
     /// # Errors
-    /// 400 for numbers and selectors, 422 for parameters that do not go together; recordings 05, 08 and 09.
+    /// 400 for numbers and selectors, 422 for parameters that contradict each other; recordings 05, 08 and 09.
     pub fn parse(query: &Query, resource: &Resource) -> Result<Self, OptionsError> {
         let raw = Raw::read(query)?;
         let selectors = Selectors::parse(query, resource, raw.watch_causes(query))?;
@@ -276,7 +276,7 @@ impl<'a> Raw<'a> {
                 causes.push(Cause::not_supported(MATCH, self.version_match, &["NotOlderThan"]));
             }
         }
-        // Where the start is defaulted to the whole state, the match is defaulted too, and before it is checked.
+        // Where the start defaults to the whole state, the match is defaulted too, before it is checked.
         let defaulted = self.initial_events.is_none() && matches!(self.version_text, "" | "0");
         if (!self.version_match.is_empty() || defaulted) && query.text("continue").is_some() {
             causes.push(Cause::forbidden(MATCH, MATCH_WITH_CONTINUE));
@@ -290,7 +290,7 @@ impl<'a> Raw<'a> {
 pub enum GetVersion {
     /// The newest.
     Unset,
-    /// `0`: whatever is at hand.
+    /// `0`: any available state.
     Any,
     /// This one or a newer; wait up to 3 s, then 504.
     NotOlderThan(Revision),
@@ -307,7 +307,7 @@ impl GetOptions {
     /// Reads the options of a GET.
     ///
     /// # Errors
-    /// 400 for `export`, and for a `resourceVersion` that is no number.
+    /// 400 for `export`, and for a `resourceVersion` that is not a number.
     pub fn parse(query: &Query) -> Result<Self, OptionsError> {
         if query.flag("export").unwrap_or(false) {
             return Err(OptionsError::Export);
@@ -321,7 +321,7 @@ impl GetOptions {
     }
 }
 
-/// What a row of a Table carries besides its cells (`includeObject`). To be read only when a Table is asked for.
+/// What a row of a Table has besides its cells (`includeObject`). To be read only when a Table is requested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IncludeObject {
     /// Nothing.

@@ -93,7 +93,7 @@ const RECORDED_ERRORS: &[(&str, u16, &str)] = &[
     ),
     (
         "watch=true&resourceVersion=abc",
-        // As recorded, but for the code and the reason: 500 there, and none.
+        // As recorded, except for the code and the reason: 500 there, without a reason.
         400,
         r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"resourceVersion: Invalid value: \"abc\": strconv.ParseUint: parsing \"abc\": invalid syntax","reason":"BadRequest","code":400}"#,
     ),
@@ -340,7 +340,7 @@ fn what_a_table_row_carries() {
 
 #[test]
 fn of_several_faults_the_first_is_told() {
-    // Each row has the faults of those below it too.
+    // Each row has the errors of the rows below it too.
     let rows = [
         ("timeoutSeconds=x", "strconv.ParseInt: parsing \"x\": invalid syntax"),
         ("limit=y", "strconv.ParseInt: parsing \"y\": invalid syntax"),
@@ -460,7 +460,7 @@ fn so_many_faults_of_a_field_manager_are_listed() {
     );
     assert_eq!(causes(&"%09".repeat(16)).len(), 16);
     assert_eq!(causes(&"%09".repeat(128)).len(), 16);
-    // Of one that is too long nothing is quoted.
+    // A value that is too long is not quoted.
     assert_eq!(causes(&"%09".repeat(2_600)), [Cause::too_long("fieldManager", 128)]);
 }
 

@@ -9,7 +9,7 @@ use crate::http::{go_quote, shown};
 
 /// Bytes of the longest field manager.
 const FIELD_MANAGER_BYTES_MAX: usize = 128;
-/// The most characters of a field manager that an error lists. Kubernetes lists all, and quotes the whole for each.
+/// The most errors in a field manager that are listed. Kubernetes lists all, and quotes the whole value for each.
 const FIELD_MANAGER_FAULTS_MAX: usize = 16;
 
 /// Which options a write has; decides on `force`, and on the name in errors.
@@ -19,17 +19,17 @@ pub enum WriteKind {
     Create,
     /// PUT.
     Update,
-    /// PATCH, but server-side apply.
+    /// PATCH other than server-side apply.
     Patch,
     /// PATCH with `application/apply-patch+yaml`.
     Apply,
 }
 
-/// What is done with fields that the schema does not know. Accepted for clients that send it; objects are kept as
-/// they are, so nothing is unknown.
+/// How fields that the schema does not know are treated. Accepted for clients that send it; objects are kept as they
+/// are, so no field is unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FieldValidation {
-    /// Not said.
+    /// Not given.
     #[default]
     Unset,
     /// `Ignore`.
@@ -43,13 +43,13 @@ pub enum FieldValidation {
 /// Options of a POST, PUT or PATCH.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WriteOptions {
-    /// `dryRun=All`: answer as if written, and write nothing.
+    /// `dryRun=All`: answer as if written, but do not write.
     pub dry_run: bool,
-    /// Who writes; "" when not said.
+    /// The field manager; "" when not given.
     pub field_manager: String,
     /// `fieldValidation`.
     pub field_validation: FieldValidation,
-    /// `force`: take over fields of others. Only with [`WriteKind::Apply`].
+    /// `force`: take over fields of other owners. Only with [`WriteKind::Apply`].
     pub force: bool,
 }
 
@@ -57,7 +57,7 @@ impl WriteOptions {
     /// Reads the options of a write.
     ///
     /// # Errors
-    /// 422, a cause for each parameter that is not right.
+    /// 422, with a cause for each invalid parameter.
     pub fn parse(query: &Query, write: WriteKind) -> Result<Self, OptionsError> {
         let force = query.flag("force");
         let field_manager = query.owned("fieldManager");
@@ -109,7 +109,7 @@ impl WriteOptions {
     }
 }
 
-/// What becomes of the objects that an object owns.
+/// What happens to the dependents of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Propagation {
     /// They are deleted first.
@@ -120,7 +120,7 @@ pub enum Propagation {
     Orphan,
 }
 
-/// What must hold of an object for it to be deleted; "" for no condition.
+/// Preconditions of a deletion; "" for no condition.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Preconditions {
@@ -133,7 +133,7 @@ pub struct Preconditions {
 /// Options of a DELETE, of one object or of a collection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeleteOptions {
-    /// `dryRun=All`: answer as if deleted, and delete nothing.
+    /// `dryRun=All`: answer as if deleted, but do not delete.
     pub dry_run: bool,
     /// `gracePeriodSeconds`.
     pub grace_period_seconds: Option<i64>,
@@ -143,7 +143,7 @@ pub struct DeleteOptions {
     pub preconditions: Preconditions,
 }
 
-/// As it stands in a body; what is not known is ignored.
+/// As in a body; unknown members are ignored.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Wire {
@@ -160,7 +160,7 @@ impl DeleteOptions {
     /// `handlers/delete.go`).
     ///
     /// # Errors
-    /// 400 for a body that is not JSON `DeleteOptions` or a number that is none, 422 for values that are not right.
+    /// 400 for a body that is not JSON `DeleteOptions` or an invalid number, 422 for invalid values.
     pub fn parse(query: &Query, body: &[u8]) -> Result<Self, OptionsError> {
         let wire = if body.is_empty() { Wire::from_query(query)? } else { Wire::from_body(body)? };
         wire.check()
@@ -224,7 +224,7 @@ impl Wire {
     }
 }
 
-/// Whether it is a dry run. A value that is not known must not be taken for none: it would write.
+/// Whether it is a dry run. An unknown value must not be ignored: the request would write.
 fn check_dry_run(values: &[&str], causes: &mut Vec<Cause>) -> bool {
     if values.iter().any(|value| *value != "All") {
         causes.push(Cause::none_supported("dryRun", values, &["All"]));

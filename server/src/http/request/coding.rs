@@ -1,12 +1,12 @@
-//! Which content codings a client takes.
+//! Which content codings a client accepts.
 
-/// Entries of an `Accept-Encoding` that are read; a client that sends more means the first ones.
+/// Entries of an `Accept-Encoding` that are read; of more entries the first ones count.
 const ENTRIES_MAX: usize = 32;
 
 /// Whether an `Accept-Encoding` (all of its headers, joined with commas) asks for gzip (RFC 9110, section 12.5.3).
 ///
-/// `gzip` and `x-gzip` are one coding (section 8.4.1.3); what is said of it by name wins over what is said of `*`. A
-/// weight that cannot be read counts as 0: the plain bytes suit everybody.
+/// `gzip` and `x-gzip` are one coding (section 8.4.1.3); an entry with its name wins over `*`. An invalid weight counts
+/// as 0: every client can read plain bytes.
 pub(super) fn takes_gzip(accept_encoding: &str) -> bool {
     let (mut named, mut any) = (None, None);
     for entry in accept_encoding.split(',').take(ENTRIES_MAX) {
@@ -19,7 +19,7 @@ pub(super) fn takes_gzip(accept_encoding: &str) -> bool {
         } else {
             continue;
         };
-        // Said twice, it is wanted when one of them wants it.
+        // If it is named twice, one positive weight is enough.
         *slot = Some(slot.unwrap_or(false) | is_wanted(params));
     }
     named.or(any).unwrap_or(false)

@@ -1,12 +1,12 @@
-//! Why bytes are not a request head that we serve.
+//! Why bytes are not a request head that is served.
 
 use std::fmt;
 
 use crate::http::status::Status;
 
-/// The first thing wrong with a request head. All of them are the client's (or a proxy's) fault.
+/// The first error in a request head. All of them are the client's (or a proxy's) fault.
 ///
-/// Each ends the connection: see `status_code` for the response that goes first.
+/// Each ends the connection: see `status_code` for the response that is sent first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HeadError {
     /// The request line is longer than [`REQUEST_LINE_BYTES_MAX`](super::REQUEST_LINE_BYTES_MAX): 414.
@@ -19,7 +19,7 @@ pub enum HeadError {
     TooManyHeaders,
     /// LF without CR before it (RFC 9112, section 2.2).
     BareLineFeed,
-    /// CR without LF behind it (RFC 9112, section 2.2).
+    /// CR without LF after it (RFC 9112, section 2.2).
     BareCarriageReturn,
     /// NUL or another control character (RFC 9110, section 5.5).
     ControlByte,
@@ -31,7 +31,7 @@ pub enum HeadError {
     Version,
     /// A continued header line (RFC 9112, section 5.2).
     Folded,
-    /// A header line without a name of token characters right before a colon (RFC 9112, section 5.1).
+    /// A header line without a token directly before its colon (RFC 9112, section 5.1).
     HeaderName,
     /// A target that is neither a path nor an http URI (RFC 9112, section 3.2).
     Target,
@@ -55,9 +55,9 @@ pub enum HeadError {
     QueryControl,
     /// HTTP/1.1 without `Host` (RFC 9112, section 3.2).
     HostMissing,
-    /// A host with userinfo, or with characters that no host has.
+    /// A host with userinfo, or with characters that are not allowed in hosts.
     Host,
-    /// A header that may stand once stands twice.
+    /// A header that must not be repeated is sent twice.
     Repeated,
     /// A header value that must be text is not.
     Value,
@@ -123,7 +123,7 @@ impl HeadError {
         }
     }
 
-    /// What is wrong and what to send instead.
+    /// The error and the remedy.
     const fn message(self) -> &'static str {
         match self {
             Self::RequestLineTooLong => "the request line is longer than 8 KiB: shorten the URL",

@@ -1,8 +1,8 @@
-//! The headers that mean something to us.
+//! The headers that are used.
 
 use super::{HeadError, UpgradeHeaders, is_authority};
 
-/// Header values, gathered and checked one by one; how they go together is judged by the caller.
+/// Header values, collected and checked one by one; the caller checks them together.
 #[derive(Debug, Default)]
 pub(super) struct Fields {
     pub(super) host: Option<String>,
@@ -25,7 +25,7 @@ pub(super) struct Fields {
 }
 
 impl Fields {
-    /// Reads `headers`, which stand in this order in the lines of `head`.
+    /// Reads `headers`, which have this order in the lines of `head`.
     pub(super) fn read(head: &[u8], headers: &[httparse::Header<'_>]) -> Result<Self, HeadError> {
         let mut fields = Self::default();
         for header in headers {
@@ -94,7 +94,7 @@ impl Fields {
         }
     }
 
-    /// Only `chunked`, once: a coding behind it leaves the length unknown, one before it is not implemented.
+    /// Only `chunked`, once: with a coding after it the length is unknown, one before it is not implemented.
     fn take_transfer_encoding(&mut self, value: &[u8]) -> Result<(), HeadError> {
         if self.chunked {
             return Err(HeadError::TransferEncoding);
@@ -112,7 +112,7 @@ impl Fields {
     }
 }
 
-/// A value that may be set once.
+/// A value that must not be repeated.
 fn once<T>(slot: &mut Option<T>, value: T) -> Result<(), HeadError> {
     if slot.is_some() {
         return Err(HeadError::Repeated);
@@ -121,7 +121,7 @@ fn once<T>(slot: &mut Option<T>, value: T) -> Result<(), HeadError> {
     Ok(())
 }
 
-/// A list that may be spread over several headers (RFC 9110, section 5.3).
+/// A list that may be distributed over several headers (RFC 9110, section 5.3).
 fn join(slot: &mut Option<String>, value: &[u8]) -> Result<(), HeadError> {
     let value = ascii(value)?;
     match slot {
@@ -134,7 +134,7 @@ fn join(slot: &mut Option<String>, value: &[u8]) -> Result<(), HeadError> {
     Ok(())
 }
 
-/// The value as text; it has no line breaks or other control characters but tabs (the scan saw to that).
+/// The value as text; the scan has excluded line breaks and other control characters except tabs.
 fn ascii(value: &[u8]) -> Result<String, HeadError> {
     match std::str::from_utf8(value) {
         Ok(text) if text.is_ascii() => Ok(text.to_owned()),
@@ -142,12 +142,12 @@ fn ascii(value: &[u8]) -> Result<String, HeadError> {
     }
 }
 
-/// Whether a comma-separated list has `token`, in any case.
+/// Whether a comma-separated list contains `token`, in any case.
 fn lists(value: &[u8], token: &str) -> bool {
     value.split(|b| *b == b',').any(|item| item.trim_ascii().eq_ignore_ascii_case(token.as_bytes()))
 }
 
-/// All that stands between the colon and the CRLF: httparse trims more than a length may be trimmed.
+/// Everything between the colon and the CRLF: httparse trims more than is allowed for a length.
 fn raw_value<'a>(head: &'a [u8], header: &httparse::Header<'_>) -> Result<&'a [u8], HeadError> {
     let name_at = (header.name.as_ptr() as usize).wrapping_sub(head.as_ptr() as usize);
     let from = name_at.wrapping_add(header.name.len() + 1);
@@ -156,7 +156,7 @@ fn raw_value<'a>(head: &'a [u8], header: &httparse::Header<'_>) -> Result<&'a [u
     Ok(&rest[..len])
 }
 
-/// At most one space, then digits: a list, a sign, a base or other padding is read differently by different parsers.
+/// At most one space, then digits: parsers disagree about lists, signs, bases and other padding.
 fn content_length(raw: &[u8]) -> Result<u64, HeadError> {
     let digits = raw.strip_prefix(b" ").unwrap_or(raw);
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {

@@ -1,4 +1,4 @@
-//! Finds the end of a head, looking at each byte once, and refuses on the way what no parser may be lenient about.
+//! Finds the end of a head, looking at each byte once, and refuses what no parser may accept.
 
 use super::{
     HEADER_LINE_BYTES_MAX, HEADERS_BYTES_MAX, HEADERS_MAX, HeadError, Parsed, REQUEST_LINE_BYTES_MAX,
@@ -8,17 +8,17 @@ use crate::http::text::is_token_byte;
 
 /// Reads one head from a buffer that grows at its end. Make a new one for each request.
 ///
-/// Errors are found from the left, each at the first byte that proves it, so the verdict does not depend on how the
-/// bytes were cut into reads.
+/// Errors are found from the left, each at the first byte that proves it, so the result does not depend on how the
+/// bytes were split into reads.
 #[derive(Clone, Debug, Default)]
 pub struct HeadScanner {
     /// Bytes already looked at.
     pos: usize,
-    /// Where the line that `pos` stands in begins.
+    /// Start of the line that contains `pos`.
     line_start: usize,
-    /// Where the request line begins: behind the CRLF that may come before it (RFC 9112, section 2.2).
+    /// Start of the request line: after the CRLF that may precede it (RFC 9112, section 2.2).
     head_start: usize,
-    /// Where the first header line begins; `None` while in the request line.
+    /// Start of the first header line; `None` while in the request line.
     headers_start: Option<usize>,
     headers: usize,
 }
@@ -30,7 +30,7 @@ impl HeadScanner {
         Self::default()
     }
 
-    /// Goes on where it stopped. `buf` holds all the bytes that earlier calls saw, and more behind them.
+    /// Continues where it stopped. `buf` holds all bytes of earlier calls, and more after them.
     ///
     /// # Errors
     /// As [`parse_head`](super::parse_head).
@@ -71,7 +71,7 @@ impl HeadScanner {
         }
     }
 
-    /// A line has ended (`pos` is behind its CRLF); says whether it was the empty one that ends the head.
+    /// A line has ended (`pos` is after its CRLF). Returns whether it was the empty line that ends the head.
     fn end_line(&mut self, line: &[u8]) -> Result<bool, HeadError> {
         if self.headers_start.is_none() {
             if line.is_empty() && self.line_start == 0 {

@@ -1,9 +1,9 @@
-//! The bad-input catalogue, rows 1 to 42, whole and byte by byte; and what must go through.
+//! The bad-input catalogue, rows 1 to 42, whole and byte by byte; and valid heads.
 
 use super::*;
 use crate::http::text::noise::Noise;
 
-/// The verdict on `bytes` given at once; the same must come out when they arrive one by one.
+/// The result for `bytes` given at once; the same must result when they arrive one by one.
 fn verdict(bytes: &[u8]) -> Result<Parsed, HeadError> {
     let whole = parse_head(bytes);
     let mut scanner = HeadScanner::new();

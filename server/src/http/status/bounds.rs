@@ -1,31 +1,31 @@
-//! How long a `Status` gets, whatever it repeats of what a client sent.
+//! The bounds of a `Status`, whatever it repeats of a client's request.
 //!
-//! Owns the bounds of its parts, and with them that of the whole: [`STATUS_BYTES_MAX`] in each of its spellings. Every
-//! text of a `Status` passes here once, when it is made.
+//! Owns the bounds of its parts, and with them that of the whole: [`STATUS_BYTES_MAX`] in each encoding. Every text of
+//! a `Status` passes here once, when it is made.
 
 use super::{Cause, Details};
 use crate::http::shown::{MORE, shown};
 
 /// Bytes of the longest `Status`, in JSON on one line or many, or in YAML.
 pub const STATUS_BYTES_MAX: usize = 64 << 10;
-/// Of its message, spelled.
+/// Of its message, encoded.
 const MESSAGE_BYTES_MAX: usize = 16 << 10;
-/// Of its causes together, spelled.
+/// Of all its causes, encoded.
 const CAUSES_BYTES_MAX: usize = 22 << 10;
-/// Of a cause's message or field, spelled.
+/// Of a cause's message or field, encoded.
 const CAUSE_TEXT_BYTES_MAX: usize = 4 << 10;
 /// What a cause takes besides its texts: names, quotes, commas and, on many lines, indent.
 const CAUSE_BYTES: usize = 160;
 /// Of the line that says how many more there are.
 const COUNT_BYTES: usize = 64;
 
-// Name, group, kind and uid are values, and a continue token has 6 KiB. Lines of YAML that are folded take an eighth more.
+// Name, group, kind and uid are values, and a continue token has 6 KiB. Folded lines of YAML take an eighth more.
 const VALUES_BYTES_MAX: usize = 4 * 10 * (crate::http::shown::VALUE_CHARS_MAX + MORE.len());
 const _: () = assert!(
     (MESSAGE_BYTES_MAX + CAUSES_BYTES_MAX + VALUES_BYTES_MAX + (6 << 10)) / 8 * 9 + 1024 <= STATUS_BYTES_MAX
 );
 
-/// What a character takes where it takes the most: escaped, or as the end of a line whose next one is indented.
+/// The most bytes that a character takes in any encoding: escaped, or as a line break with the indent after it.
 const fn spelled(c: char) -> usize {
     match c {
         '"' | '\\' | '\'' => 2,
@@ -41,10 +41,10 @@ fn spelled_bytes(text: &str) -> usize {
     text.chars().map(spelled).sum()
 }
 
-/// A text that takes at most `max` bytes, cut if it must be.
+/// A text of at most `max` encoded bytes, cut if necessary.
 fn within(mut text: String, max: usize) -> String {
     let mut bytes = 0;
-    // Where it is cut if there is not room for all of it.
+    // Where it is cut if there is not enough room.
     let mut end = 0;
     for (at, c) in text.char_indices() {
         if bytes + MORE.len() <= max {
@@ -65,7 +65,7 @@ pub(super) fn message(text: String) -> String {
     within(text, MESSAGE_BYTES_MAX)
 }
 
-/// The lines of a message that lists, as many as it has room for, and how many more there are.
+/// The lines of a message that lists, as many as fit, and how many more there are.
 pub(super) fn listed(lines: &[String]) -> String {
     let mut room = MESSAGE_BYTES_MAX / 8 * 7 - COUNT_BYTES;
     let mut shown: Vec<&str> = Vec::new();
@@ -83,7 +83,7 @@ pub(super) fn listed(lines: &[String]) -> String {
 }
 
 impl Details {
-    /// With values that are cut, and as many causes as there is room for.
+    /// With values cut, and with as many causes as fit.
     pub(super) fn bounded(mut self) -> Self {
         for value in [&mut self.name, &mut self.group, &mut self.kind, &mut self.uid] {
             *value = shown(value).into_owned();

@@ -4,7 +4,7 @@ use super::{Cause, Details, Layout, Status};
 use crate::http::text::{push_formatted, push_json_string};
 
 impl Status {
-    /// The body of a response; 406 is pretty whatever is asked (recording 12).
+    /// The body of a response; 406 is always pretty (recording 12).
     #[must_use]
     pub fn to_body(&self, layout: Layout) -> Vec<u8> {
         let layout = self.layout_forced.unwrap_or(layout);
@@ -15,7 +15,7 @@ impl Status {
         json.into_bytes()
     }
 
-    /// The object alone, on one line and without line feed: what an ERROR event carries.
+    /// The object alone, on one line and without a line feed: the object of an ERROR event.
     #[must_use]
     pub fn to_json(&self) -> String {
         self.write(Layout::Compact)
@@ -74,12 +74,12 @@ fn write_cause(json: &mut Writer, cause: &Cause) {
     json.close('}');
 }
 
-/// Writes members one after another, with commas and, when pretty, lines.
+/// Writes members one after another, with commas and, when pretty, line breaks.
 struct Writer {
     out: String,
     layout: Layout,
     depth: usize,
-    /// Whether the innermost object or array has nothing in it yet.
+    /// Whether the innermost object or array is still empty.
     empty: bool,
 }
 
@@ -103,7 +103,7 @@ impl Writer {
         self.empty = false;
     }
 
-    /// The place for the next member or element.
+    /// Begins the next member or element.
     fn item(&mut self) {
         if !self.empty {
             self.out.push(',');

@@ -200,7 +200,7 @@ fn lines_of_many_causes_are_said_once_and_in_order() {
     for (n, line) in lines.iter().enumerate() {
         assert_eq!(*line, format!("metadata.labels: Invalid value: \"-{n}\": no"));
     }
-    // What differs in one of the two is another line.
+    // A cause that differs in one of the two is another line.
     let other = Cause { field: "metadata.name".to_owned(), ..cause(0) };
     assert_eq!(Cause::lines(&[cause(0), other, cause(1), cause(0)]).len(), 3);
 }
@@ -275,7 +275,7 @@ fn pretty_is_indented_by_two() {
     assert_eq!(body, expected);
 }
 
-/// Whatever a `Status` is made of, it is short in each of its spellings, and says the code and what it is about.
+/// Whatever a `Status` is made of, it is short in each encoding, and has the code and the subject.
 #[test]
 fn no_status_is_longer_than_its_bound() {
     let fillers = [
@@ -366,7 +366,7 @@ fn what_is_left_out_is_counted() {
     assert!(status.to_json().contains(&format!("\"name\":\"{}...\"", "\\u003c".repeat(VALUE_CHARS_MAX))));
 }
 
-/// Bad-input row 42: what a client sent comes back escaped, and the JSON stays JSON.
+/// Bad-input row 42: client text is repeated escaped, and the JSON stays valid.
 #[test]
 fn a_name_cannot_split_the_response() {
     let name = "a\r\nX-Evil: 1\r\n\r\n<script>\u{0}\u{2028}\\\"";

@@ -1,7 +1,7 @@
-//! The order of keys: as people count, `a9` before `a10`, and letters behind everything else.
+//! The order of keys: natural order, `a9` before `a10`, and letters after everything else.
 //!
-//! The order is go-yaml's, which is not transitive for every set of keys (numbers of twenty digits wrap there). So keys
-//! are sorted by merging here: whatever the comparison says, it ends, and nothing panics.
+//! The order is go-yaml's, which is not transitive for every set of keys (numbers of twenty digits wrap there).
+//! Therefore keys are sorted by merging: this ends, and does not panic, for any comparison.
 
 use serde_json::Value;
 
@@ -31,10 +31,10 @@ pub(super) fn sort(members: &mut Vec<Member<'_>>) {
     }
 }
 
-/// Whether `left` stands before `right`.
+/// Whether `left` comes before `right`.
 fn is_less(left: &str, right: &str) -> bool {
     let (mut lefts, mut rights) = (left.chars(), right.chars());
-    // Whether the digits right before the first difference are a number that is not 0.
+    // Whether the digits directly before the first difference are a number that is not 0.
     let mut inside_number = false;
     loop {
         let (left_rest, right_rest) = (lefts.as_str(), rights.as_str());
@@ -63,7 +63,7 @@ fn is_less(left: &str, right: &str) -> bool {
     }
 }
 
-/// The number that a text begins with, behind the digits `ahead`, and how many digits it has.
+/// The number at the start of a text, after the digits `ahead`, and its number of digits.
 fn leading_number(text: &str, ahead: i64) -> (i64, usize) {
     let digits = text.bytes().take_while(u8::is_ascii_digit);
     let number = digits

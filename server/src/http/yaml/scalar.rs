@@ -1,6 +1,6 @@
-//! What a text may look like in YAML, and as what it would be read without quotes.
+//! In which styles a text can be written in YAML, and what it would be read as without quotes.
 //!
-//! The rules are those of YAML 1.1 as go-yaml v2 has them: `yes`, `0777`, `1:20` and `2026-11-21` are no text there.
+//! The rules are those of YAML 1.1 as in go-yaml v2: `yes`, `0777`, `1:20` and `2026-11-21` are not text there.
 
 use serde_json::Number;
 
@@ -13,7 +13,7 @@ pub(super) struct Look {
 }
 
 impl Look {
-    /// Looks at a text.
+    /// Examines a text.
     pub(super) fn at(text: &str) -> Self {
         let mut indicator = text.starts_with("---") || text.starts_with("...");
         let mut special = false;
@@ -57,12 +57,12 @@ pub(super) const fn is_break(c: char) -> bool {
     matches!(c, '\n' | '\r' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
-/// What needs no escape; characters beyond 16 bits do.
+/// What needs no escape; characters above U+FFFF do.
 pub(super) const fn is_printable(c: char) -> bool {
     matches!(c, '\n' | ' '..='~' | '\u{a0}'..='\u{fefe}' | '\u{ff00}'..='\u{fffd}')
 }
 
-/// A character between double quotes that cannot stand for itself.
+/// An escaped character between double quotes.
 pub(super) fn escape(c: char) -> String {
     let short = match c {
         '\0' => '0',
@@ -90,7 +90,7 @@ pub(super) fn escape(c: char) -> String {
     format!("\\{short}")
 }
 
-/// A number as Go's `strconv` writes it: integers as they are, others in the shortest form that is read back the same.
+/// A number as Go's `strconv` writes it: integers unchanged, others in the shortest form that reads back the same.
 pub(super) fn number(number: &Number) -> String {
     let Some(float) = number.as_f64().filter(|_| number.is_f64()) else { return number.to_string() };
     let shortest = format!("{float:e}");
@@ -104,7 +104,7 @@ pub(super) fn number(number: &Number) -> String {
     format!("{digits}e{sign}{:02}", exponent.unsigned_abs())
 }
 
-/// Whether a text without quotes is read as the text that it is.
+/// Whether a text without quotes is read as that text.
 pub(super) fn reads_as_text(text: &str) -> bool {
     let Some(first) = text.bytes().next() else { return false };
     match first {
@@ -118,13 +118,13 @@ pub(super) fn reads_as_text(text: &str) -> bool {
                 || is_finite_float(&bare)
                 || is_base_60(text))
         }
-        // go-yaml writes this plain, and a key of it is read as a merge, also by itself: better not.
+        // go-yaml writes this plain, and reads it as a merge when it is a key: it is quoted here.
         b'<' => text != "<<",
         _ => true,
     }
 }
 
-/// Booleans, nulls and the floats that are no numbers.
+/// Booleans, nulls and the special floats.
 fn is_word(text: &str) -> bool {
     const WORDS: [&str; 36] = [
         "y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON", "n", "N", "no", "No", "NO",
@@ -148,11 +148,11 @@ fn is_integer(text: &str) -> bool {
         _ => (10, digits),
     };
     let valid = !digits.is_empty() && digits.chars().all(|digit| digit.is_digit(radix));
-    // Large ones with a sign count only as floats, which these are in the radix of ten.
+    // Large integers with a sign are only floats, which these are in radix 10.
     valid && (!signed || u64::from_str_radix(digits, radix).is_ok_and(|size| i64::try_from(size).is_ok()))
 }
 
-/// `[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?`, and no overflow.
+/// `[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?`, without overflow.
 fn is_finite_float(text: &str) -> bool {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
@@ -168,7 +168,7 @@ fn is_finite_float(text: &str) -> bool {
     shaped && text.parse::<f64>().is_ok_and(f64::is_finite)
 }
 
-/// `[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?`: what other readers of YAML 1.1 take for a number.
+/// `[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?`: what other readers of YAML 1.1 take as a number.
 fn is_base_60(text: &str) -> bool {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     let (parts, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));
@@ -186,7 +186,7 @@ fn is_base_60(text: &str) -> bool {
     sixtieths > 0 && first.starts_with(|c: char| c.is_ascii_digit()) && loose(first) && loose(fraction)
 }
 
-/// `2026-11-21`, `2026-11-21T05:37:13Z`, `2026-11-21 5:37:13.5` and their like, if there is such a time.
+/// `2026-11-21`, `2026-11-21T05:37:13Z`, `2026-11-21 5:37:13.5` and similar, if the time exists.
 fn is_timestamp(text: &str) -> bool {
     let Some((date, time)) = date(text) else { return false };
     let rest = match time.as_bytes() {
@@ -194,7 +194,7 @@ fn is_timestamp(text: &str) -> bool {
         [b' ' | b'T' | b't', ..] => &time[1..],
         _ => return false,
     };
-    // With a space there is no zone, else there must be one.
+    // With a space there is no zone, otherwise there must be one.
     let zoned = !time.starts_with(' ');
     let clock = || {
         let (hour, rest) = short_number(rest)?;
@@ -223,7 +223,7 @@ fn is_timestamp(text: &str) -> bool {
         }
 }
 
-/// Whether there is such a day, and what stands behind it; `None`: it has not the form of one.
+/// Whether the day exists, and the text after it; `None`: it is not a date.
 fn date(text: &str) -> Option<(bool, &str)> {
     let year = text.get(..4).filter(|year| year.bytes().all(|b| b.is_ascii_digit()))?;
     let (month, rest) = short_number(text.get(4..)?.strip_prefix('-')?)?;
@@ -240,7 +240,7 @@ fn date(text: &str) -> Option<(bool, &str)> {
     Some(((1..=days).contains(&day), rest))
 }
 
-/// A number of one or two digits, and what stands behind it.
+/// A number of one or two digits, and the text after it.
 fn short_number(text: &str) -> Option<(u8, &str)> {
     let digits = text.bytes().take(2).take_while(u8::is_ascii_digit).count();
     Some((text.get(..digits)?.parse().ok()?, &text[digits..]))

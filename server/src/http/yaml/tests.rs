@@ -10,7 +10,7 @@ fn yaml(value: &Value) -> String {
     String::from_utf8(out).expect("text")
 }
 
-/// The text of a value below the key `k`, without that.
+/// The text of a value below the key `k`, without the key.
 fn scalar(text: &str) -> String {
     let whole = yaml(&json!({"k": text}));
     whole.strip_prefix("k: ").and_then(|rest| rest.strip_suffix('\n')).expect("a scalar").to_owned()
@@ -60,7 +60,7 @@ metadata:
 ";
     assert_eq!(yaml(&list), recorded);
     assert_eq!(recorded.len(), 690, "the recorded Content-Length");
-    // In pieces it is the same text.
+    // In pieces the text is the same.
     let mut pieces = Vec::new();
     push(&mut pieces, &json!({"apiVersion": "v1"}));
     pieces.extend_from_slice(b"items:\n");
@@ -279,7 +279,7 @@ fn several_lines_are_a_block() {
 fn long_lines_are_folded_at_a_space() {
     let word = "abcdefghi ".repeat(10);
     let plain = word.trim_end();
-    // The line is broken at the first space that stands behind column 80.
+    // The line is broken at the first space after column 80.
     let cut = plain.find(' ').map(|_| 79).expect("spaces");
     assert_eq!(scalar(plain), format!("{}\n  {}", &plain[..cut], &plain[cut + 1..]));
     let colon = format!("{plain}: x");
@@ -359,7 +359,7 @@ fn what_would_be_indent_alone_stays_json() {
         push_item(&mut list, odd.as_bytes());
         assert!(list == format!("items:\n- {odd}\n").into_bytes(), "{} bytes of {}", list.len(), odd.len());
     }
-    // What is short is as deep as it is.
+    // A short value may be nested deeply.
     let short = from_json(deep("0,0").as_bytes());
     assert_eq!(String::from_utf8_lossy(&short), format!("{}0\n{}- 0\n", "- ".repeat(100), " ".repeat(198)));
 }

@@ -1,12 +1,12 @@
-//! Pages that were compressed lately.
+//! Recently compressed pages.
 //!
-//! Clients that begin together are given the same pages of the same state, one after the other: compressing a page costs a
-//! hundred times what comparing it does. Within a budget of bytes, the least used goes first.
+//! Clients that begin together get the same pages of the same state, one after another: compressing a page costs a
+//! hundred times what comparing it does. Within a budget of bytes, the least recently used page is dropped first.
 
 use std::collections::VecDeque;
 
-/// Bytes of pages and of what they became that a shard keeps: a state of some MiB, so that those who began a little later
-/// find the pages of those before.
+/// Bytes of pages and their compressed forms that a shard keeps: a state of some MiB, so that clients that begin a
+/// little later find the pages of earlier ones.
 pub(super) const KEPT_BYTES_MAX: usize = 8 << 20;
 
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// The wire form of exactly these payloads, which have this sum.
+    /// The wire form of exactly these payloads, which have this checksum.
     pub(super) fn find(&mut self, payloads: &[u8], sum: u32) -> Option<&[u8]> {
         let at = self.pages.iter().position(|page| page.sum == sum && *page.payloads == *payloads)?;
         if at > 0 {
@@ -40,7 +40,7 @@ impl Kept {
         self.pages.front().map(|page| &*page.wire)
     }
 
-    /// Keeps a page, and lets others go when they are too many.
+    /// Keeps a page, and drops others when there are too many.
     pub(super) fn add(&mut self, payloads: &[u8], sum: u32, wire: &[u8]) {
         let page = Page { sum, payloads: payloads.into(), wire: wire.into() };
         if page.bytes() > KEPT_BYTES_MAX / 4 {
@@ -67,7 +67,7 @@ mod tests {
         for number in 0..200 {
             kept.add(&page(number), 7, format!("wire {number}").as_bytes());
             assert!(kept.bytes <= KEPT_BYTES_MAX, "{}", kept.bytes);
-            // Always asked for: never let go.
+            // Used every time: never dropped.
             assert_eq!(kept.find(&page(0), 7), Some(&b"wire 0"[..]), "behind {number}");
         }
         assert_eq!(kept.find(&page(199), 7), Some(&b"wire 199"[..]));

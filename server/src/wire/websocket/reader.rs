@@ -1,7 +1,7 @@
-//! Reading a WebSocket client's frames, in whatever pieces they come (RFC 6455, section 5).
+//! Reads a WebSocket client's frames, however they are split (RFC 6455, section 5).
 //!
-//! A watch's client has nothing to say but pings and goodbye. Data is judged as the RFC wants, within a bound, and thrown
-//! away. A reader holds one control frame at most and allocates nothing.
+//! A watch's client sends only pings and Close. Data is checked as the RFC requires, up to a bound, and discarded. A
+//! reader holds one control frame at most and allocates nothing.
 
 /// Bytes of one message that a client may send. Longer: 1009.
 pub const MESSAGE_BYTES_MAX: u64 = 64 << 10;
@@ -10,16 +10,16 @@ pub const PAYLOAD_OF_CONTROL_MAX: usize = 125;
 /// Two bytes, a length of eight, a mask.
 const HEAD_BYTES_MAX: usize = 14;
 
-/// What was read.
+/// The result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heard {
-    /// All there was.
+    /// Everything was read.
     All,
-    /// Up to a Close, with its code if it has one. What follows is not read.
+    /// Up to a Close, with its code if it has one. The rest is not read.
     Close(Option<u16>),
 }
 
-/// Why a client is sent away.
+/// Why the connection to a client is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// A code of RFC 6455, section 7.4.1.
@@ -69,18 +69,18 @@ struct Under {
     last: bool,
     left: u64,
     mask: [u8; 4],
-    /// Which byte of the mask is next.
+    /// The next byte of the mask.
     at: usize,
 }
 
-/// A message of data whose last fragment has not come.
+/// A data message whose last fragment has not come.
 #[derive(Debug)]
 struct Message {
     len: u64,
     text: Option<Utf8>,
 }
 
-/// Where the reading stands.
+/// The state of the reader.
 #[derive(Debug)]
 pub struct Reader {
     head: [u8; HEAD_BYTES_MAX],
@@ -108,7 +108,7 @@ impl Reader {
     /// Reads `bytes`, which follow those of the last call; `on_ping` gets the payload of each ping.
     ///
     /// # Errors
-    /// The client broke the protocol: nothing of it is read any more.
+    /// The client broke the protocol: nothing more is read from it.
     pub fn read(&mut self, mut bytes: &[u8], mut on_ping: impl FnMut(&[u8])) -> Result<Heard, Fault> {
         loop {
             let Some(under) = &mut self.under else {
@@ -139,7 +139,7 @@ impl Reader {
         }
     }
 
-    /// How long the head is, as far as that is known; judges its first two bytes.
+    /// The length of the head, as far as it is known; checks its first two bytes.
     fn head_bytes(&self) -> Result<usize, Fault> {
         if self.head_len < 2 {
             return Ok(2);
@@ -170,7 +170,7 @@ impl Reader {
         })
     }
 
-    /// The head is there.
+    /// The head is complete.
     fn begin(&mut self) -> Result<(), Fault> {
         let [first, second, ..] = self.head;
         let long = &self.head[2..];
@@ -208,7 +208,7 @@ impl Reader {
         Ok(())
     }
 
-    /// A part of the payload of the frame under way, not longer than what is left of it.
+    /// A part of the payload of the current frame, not longer than its rest.
     fn take(&mut self, part: &[u8]) -> Result<(), Fault> {
         let Some(under) = &mut self.under else { return Ok(()) };
         under.left -= part.len() as u64;
@@ -227,7 +227,7 @@ impl Reader {
         Ok(())
     }
 
-    /// The frame under way is whole.
+    /// The current frame is complete.
     fn end(&mut self, on_ping: &mut impl FnMut(&[u8])) -> Result<Option<Heard>, Fault> {
         let Some(under) = self.under.take() else { return Ok(None) };
         let control = &self.control[..self.control_len];
@@ -248,7 +248,7 @@ impl Reader {
     }
 }
 
-/// What a Close says: a code that may be sent, and a reason in UTF-8 (RFC 6455, sections 5.5.1 and 7.4).
+/// The content of a Close: a code that may be sent, and a reason in UTF-8 (RFC 6455, sections 5.5.1 and 7.4).
 fn closing(payload: &[u8]) -> Result<Heard, Fault> {
     let [high, low, reason @ ..] = payload else {
         return if payload.is_empty() {
@@ -267,18 +267,18 @@ fn closing(payload: &[u8]) -> Result<Heard, Fault> {
     Ok(Heard::Close(Some(code)))
 }
 
-/// Whether bytes that come one by one are UTF-8 (RFC 3629, section 4).
+/// Checks that bytes that arrive one by one are UTF-8 (RFC 3629, section 4).
 #[derive(Clone, Copy, Debug, Default)]
 struct Utf8 {
-    /// Bytes that the character under way still needs.
+    /// Bytes that the current character still needs.
     need: u8,
-    /// What the next of them may be; 0..0: any continuation.
+    /// Allowed values of the next of them; 0..0: any continuation.
     low: u8,
     high: u8,
 }
 
 impl Utf8 {
-    /// Whether `byte` may stand here.
+    /// Whether `byte` is allowed here.
     fn push(&mut self, byte: u8) -> bool {
         if self.need > 0 {
             let (low, high) = if self.high == 0 { (0x80, 0xbf) } else { (self.low, self.high) };
@@ -347,7 +347,7 @@ mod tests {
         (Ok(Heard::All), pings)
     }
 
-    /// The verdict on `bytes`, the same whole and byte by byte.
+    /// The result for `bytes`, the same whole and byte by byte.
     fn verdict(bytes: &[u8]) -> Verdict {
         let whole = in_pieces(bytes, || usize::MAX);
         assert_eq!(whole, in_pieces(bytes, || 1), "cut into bytes");
@@ -470,7 +470,7 @@ mod tests {
         assert!(good > 1000, "some of it is text: {good}");
     }
 
-    /// Random bytes, and frames with random faults, in random pieces: never a panic, and never another verdict.
+    /// Random bytes, and frames with random faults, in random pieces: no panic, and always the same result.
     #[test]
     fn noise_never_panics_and_never_changes_its_verdict() {
         let ping = frame(0x89, b"x");

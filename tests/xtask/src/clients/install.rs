@@ -1,4 +1,4 @@
-//! Clients of other languages, each installed from its own registry below the target folder.
+//! Clients in other languages, each installed from its own registry below the target folder.
 
 use std::fs;
 use std::path::PathBuf;
@@ -42,8 +42,8 @@ pub(super) fn python(name: &str) -> Result<Command, Outcome> {
     Ok(command)
 }
 
-/// A folder with a major version of the client below `node_modules`, and the script beside it: node looks for modules from
-/// there.
+/// A folder with a major version of the client below `node_modules`, and the script beside it: node searches modules
+/// from there.
 pub(super) fn node(major: &str) -> Result<Command, Outcome> {
     needs(&["node", "npm"])?;
     let folder = folder(if major == "1" { "node".to_owned() } else { format!("node-{major}") })?;

@@ -1,4 +1,4 @@
-//! What is known to fail, each with the reason. Whatever else fails, and whatever of this passes, fails the command.
+//! Known failures, with reasons. Any other failure, and any of these that passes, fails the command.
 
 /// One operation that is expected to fail.
 #[derive(Debug)]
@@ -6,7 +6,7 @@ pub(crate) struct Known {
     pub(crate) operation: &'static str,
     /// The beginning of the headings of the columns that it is expected in.
     pub(crate) columns: &'static str,
-    /// What stands below the matrix.
+    /// The note below the matrix.
     pub(crate) why: &'static str,
 }
 

@@ -1,19 +1,19 @@
-//! Which kubectls there are on this machine.
+//! The kubectls on this machine.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-/// The minor versions that should be checked: the oldest that is promised, to that of the recordings.
+/// The minor versions to check: from the oldest supported one to that of the recordings.
 const WANTED: std::ops::RangeInclusive<u32> = 27..=36;
 
-/// Every kubectl on the PATH, and those beside it that have a version in their name (`kubectl.1.27`); for a minor version
-/// that none of them has, that version.
+/// Every kubectl on the PATH, and those beside it with a version in their name (`kubectl.1.27`); for each wanted minor
+/// version without one, `Err` with that version.
 pub(super) fn found() -> Vec<Result<(String, PathBuf), u32>> {
     let path = env::var_os("PATH").unwrap_or_default();
     let mut folders: Vec<PathBuf> = env::split_paths(&path).collect();
-    // A packaged one may be a link into a folder that has several.
+    // A packaged one may be a link into a folder with several.
     let behind: Vec<PathBuf> = folders
         .iter()
         .filter_map(|folder| fs::canonicalize(folder.join("kubectl")).ok())
@@ -59,7 +59,7 @@ fn version(program: &Path) -> Option<(u32, String)> {
     parse(&String::from_utf8_lossy(&run.stdout))
 }
 
-/// The minor version and the whole one.
+/// The minor version and the full one.
 fn parse(json: &str) -> Option<(u32, String)> {
     let (_, rest) = json.split_once("\"gitVersion\"")?;
     let version = rest.split('"').nth(1)?.trim_start_matches('v').to_owned();

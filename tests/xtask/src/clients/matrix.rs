@@ -1,4 +1,5 @@
-//! What became of each operation with each client: read from what their scripts print, judged, and shown as a table.
+//! The result of each operation with each client: parsed from the output of their scripts, judged, and printed as a
+//! table.
 //!
 //! It starts nothing.
 
@@ -6,7 +7,7 @@ use std::fmt::Write;
 
 use super::known::Known;
 
-/// What a script says of one operation.
+/// The result of one operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cell {
     pub(crate) operation: String,
@@ -14,7 +15,7 @@ pub(crate) struct Cell {
     pub(crate) failure: Option<String>,
 }
 
-/// A client, and how it went.
+/// A client, and its results.
 #[derive(Debug)]
 pub(crate) struct Column {
     /// `kubectl 1.33.1`, `python on etcd 3.5`.
@@ -26,13 +27,13 @@ pub(crate) struct Column {
 pub(crate) enum Outcome {
     /// It ran.
     Cells(Vec<Cell>),
-    /// It is not to be had here.
+    /// It is not available here.
     Skipped(String),
-    /// It is here, and did not run.
+    /// It is installed, and did not run.
     Broken(String),
 }
 
-/// A cell's line: a name, a tab, and `ok` or `FAIL`, a tab and the reason. Other lines are none.
+/// The line of a result: a name, a tab, and `ok` or `FAIL`, a tab and the reason. Other lines are ignored.
 pub(crate) fn cell(line: &str) -> Option<Cell> {
     let mut parts = line.splitn(3, '\t');
     let operation = parts.next()?.to_owned();
@@ -51,7 +52,7 @@ pub(crate) fn test(line: &str) -> Option<Cell> {
     Some(Cell { operation: name.replace('_', " "), failure })
 }
 
-/// The whole as text, and how many columns and cells were what.
+/// The matrix as text, and the numbers of columns and results of each kind.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Verdict {
     pub(crate) shown: String,
@@ -61,7 +62,7 @@ pub(crate) struct Verdict {
     pub(crate) skipped: usize,
 }
 
-/// Judges what came out by what is known to fail.
+/// Compares the results with the known failures.
 pub(crate) fn judge(columns: &[Column], known: &[Known]) -> Verdict {
     let mut verdict = Verdict::default();
     let mut reasons: Vec<&str> = Vec::new();

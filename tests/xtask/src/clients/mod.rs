@@ -1,9 +1,9 @@
-//! Real Kubernetes clients against real servers: every operation that each has, as a matrix. Needs the network, so it is no
+//! Real Kubernetes clients with real servers: all operations of each, as a matrix. Needs the network, so it is not a
 //! step of `ci`.
 //!
 //! A client is a script below `tests/clients` that prints a line for each operation. Each is installed below the target
-//! folder from its own registry, in its own way (a venv, a `node_modules`); kubectls are those of this machine. What is not
-//! here is skipped, loudly: the last line counts it.
+//! folder from its own registry, in its own way (a venv, a `node_modules`); kubectls are those of this machine. Missing
+//! ones are skipped with a notice: the last line counts them.
 
 mod install;
 mod known;
@@ -23,7 +23,7 @@ use crate::{etcd, place};
 use known::KNOWN;
 use matrix::{Cell, Column, Outcome};
 
-/// Clients that run at once.
+/// Clients that run in parallel.
 const AT_ONCE: usize = 2;
 
 /// The exit code of a script whose client cannot be loaded here.
@@ -32,7 +32,7 @@ const CANNOT_LOAD: i32 = 77;
 /// The exit code of `cargo test` when tests failed.
 const TESTS_FAILED: i32 = 101;
 
-/// A client, and the store that its server stands on: the embedded one, or the etcd of a release.
+/// A client, and the store of its server: the embedded one, or the etcd of a release.
 #[derive(Debug)]
 struct Job {
     heading: String,
@@ -52,7 +52,7 @@ enum Client {
     None(String),
 }
 
-/// Runs every client and prints the matrix. Says whether nothing was unexpected.
+/// Runs every client and prints the matrix. Returns whether every result was expected.
 pub(crate) fn check() -> bool {
     if !etcd::install() {
         return false;
@@ -118,7 +118,7 @@ fn jobs() -> Vec<Job> {
 
 fn run_all(jobs: Vec<Job>) -> Vec<Column> {
     let queue: Mutex<VecDeque<(usize, Job)>> = Mutex::new(jobs.into_iter().enumerate().collect());
-    // What is installed by one must be there for the next: a venv serves several. And a port that is free is taken.
+    // What one installs must be there for the next: a venv serves several. And a free port may be taken.
     let preparing = Mutex::new(());
     let done = Mutex::new(Vec::new());
     let worker = || {
@@ -179,7 +179,7 @@ impl Job {
     }
 }
 
-/// Runs a script and reads what it prints.
+/// Runs a script and reads its output.
 fn cells(command: &mut Command, read: fn(&str) -> Option<Cell>) -> Result<Outcome, Outcome> {
     let shown = command.get_program().to_string_lossy().into_owned();
     let output = command
@@ -192,7 +192,7 @@ fn cells(command: &mut Command, read: fn(&str) -> Option<Cell>) -> Result<Outcom
         return Err(Outcome::Skipped(last.to_owned()));
     }
     let cells: Vec<Cell> = String::from_utf8_lossy(&output.stdout).lines().filter_map(read).collect();
-    // Only a test program says with its exit code that a test failed; a script that ends so has not run to its end.
+    // Only a test program reports a failed test by its exit code; a script with that code has not finished.
     let told = output.status.code() == Some(TESTS_FAILED) && cells.iter().any(|cell| cell.failure.is_some());
     if cells.is_empty() || !(output.status.success() || told) {
         let count = cells.len();
@@ -204,7 +204,7 @@ fn cells(command: &mut Command, read: fn(&str) -> Option<Cell>) -> Result<Outcom
     Ok(Outcome::Cells(cells))
 }
 
-/// A folder for what a client keeps, as kubectl its caches; gone with its owner.
+/// A folder for a client's files, such as kubectl's caches; removed when dropped.
 #[derive(Debug)]
 struct Home(PathBuf);
 
