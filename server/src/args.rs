@@ -10,9 +10,11 @@ use std::ffi::OsString;
 
 use lexopt::Arg;
 
+use crate::config::Flags;
 use crate::config::table::{ROWS, Row, Standard};
-use crate::config::{ConfigError, Flags, Origin, Wrong, one_line};
+use crate::printable::one_line;
 use crate::probe::Target;
+use crate::setting::{ConfigError, Origin, Wrong};
 pub use completions::Shell;
 pub use manual::page;
 

@@ -5,7 +5,7 @@
 
 use std::net::SocketAddr;
 
-use crate::config::Wrong;
+use crate::setting::Wrong;
 
 /// What the decision hangs on.
 #[derive(Clone, Copy, Debug)]

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use super::error::Wrong;
-use super::{Config, ConfigError};
+use super::Config;
+use crate::setting::{ConfigError, Wrong};
 use crate::tls::{Fault, Files};
 
 /// What was asked for, one by one.

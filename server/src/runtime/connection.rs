@@ -239,9 +239,10 @@ impl Connection {
             // A body has grown it.
             self.buffer = Vec::new();
         }
-        let limits = self.local.shared.limits;
+        let local = Rc::clone(&self.local);
+        let options = &local.shared.options;
         // Who connects has something to ask; who has asked may think about it.
-        let mut deadline = std::mem::take(&mut self.is_new).then(|| Instant::now() + limits.head_timeout);
+        let mut deadline = std::mem::take(&mut self.is_new).then(|| Instant::now() + options.head_timeout);
         loop {
             match scanner.parse(&self.buffer) {
                 Ok(Parsed::Complete { head, head_len }) => {
@@ -261,9 +262,9 @@ impl Connection {
                 "the scanner refuses longer heads"
             );
             let patience = if self.buffer.is_empty() && deadline.is_none() {
-                limits.idle_timeout
+                options.idle_timeout
             } else {
-                let deadline = *deadline.get_or_insert_with(|| Instant::now() + limits.head_timeout);
+                let deadline = *deadline.get_or_insert_with(|| Instant::now() + options.head_timeout);
                 deadline.saturating_duration_since(Instant::now())
             };
             let late = match self.read_some(patience).await {
@@ -273,8 +274,10 @@ impl Connection {
                 Err(_) => return Ok(None),
             };
             if late {
-                let message =
-                    format!("no whole head came within {} s: send it at once", limits.head_timeout.as_secs());
+                let message = format!(
+                    "no whole head came within {} s: send it at once",
+                    options.head_timeout.as_secs()
+                );
                 self.send_status(&Status::other(408, message), None).await;
                 return Err(Over::Linger);
             }
@@ -298,7 +301,7 @@ impl Connection {
         if head.expect_continue && self.buffer.is_empty() && self.send(CONTINUE).await.is_err() {
             return Err(Over::Quiet);
         }
-        let deadline = Instant::now() + self.local.shared.limits.request_timeout;
+        let deadline = Instant::now() + self.local.shared.options.request_timeout;
         loop {
             match decoder.feed(&self.buffer) {
                 Ok(Fed::Done { body, consumed }) => {
@@ -318,7 +321,7 @@ impl Connection {
                 Err(error) if error.kind() == std::io::ErrorKind::TimedOut => {
                     let message = format!(
                         "the body is not whole after {} s, or nothing of it came for {} s: send it faster",
-                        self.local.shared.limits.request_timeout.as_secs(),
+                        self.local.shared.options.request_timeout.as_secs(),
                         STALL.as_secs()
                     );
                     self.send_last(&Status::other(408, message), head).await;
@@ -389,7 +392,7 @@ impl Connection {
         let body = push_response_head(&mut out, &response, Some(head), &whole.body);
         let mut parts = body.chunks(SEND_BYTES);
         out.extend_from_slice(parts.next().unwrap_or_default());
-        let mut pace = ReplyDeadline::new(self.local.shared.limits.request_timeout);
+        let mut pace = ReplyDeadline::new(self.local.shared.options.request_timeout);
         self.send_in_time(&mut pace, &out).await?;
         for part in parts {
             // A long reply must not keep the shard from its watches.
@@ -412,7 +415,7 @@ impl Connection {
             (opening.content_encoding, opening.vary) = (Some("gzip"), Some("Accept-Encoding"));
         }
         opening.push_to(&mut out);
-        let mut pace = ReplyDeadline::new(self.local.shared.limits.request_timeout);
+        let mut pace = ReplyDeadline::new(self.local.shared.options.request_timeout);
         let mut piece = Vec::with_capacity(80 << 10);
         while pieces.next(&mut piece) {
             if framing == Framing::Chunked {

@@ -23,10 +23,11 @@ use revcast_engine::{
 };
 use rustix::net::{Shutdown, shutdown};
 
-use super::admission::{Admission, Limits};
+use super::admission::Admission;
 use super::handoff::{ShardHandle, ShardHandles, ShardMessage, WatchHandoff};
 use super::handshake_limiter::HandshakeLimiter;
 use super::metrics::Ending;
+use super::options::Options;
 use super::reauth::ReauthTable;
 use super::request_scope::AuditContext;
 use super::sends::Sends;
@@ -35,7 +36,7 @@ use super::uring::Polls;
 use super::wake::{Notify, Oneshot};
 use super::wrap::Wrap;
 use crate::audit::{Audit, Stage};
-use crate::config::SendMode;
+use crate::clock::Clock;
 use crate::serve::{App, Host, Newest, WriteError, Written};
 use crate::source::command_queue::{Answer, Asker, Command, CommandQueue};
 use crate::source::epoch::Epoch;
@@ -63,13 +64,12 @@ pub(super) struct Shared {
     pub(super) commands: Arc<CommandQueue>,
     pub(super) handles: ShardHandles,
     pub(super) watchers_max: usize,
-    pub(super) limits: Limits,
+    pub(super) options: Arc<Options>,
+    pub(super) clock: Clock,
     pub(super) admission: Arc<Admission>,
     pub(super) memory: super::memory::Memory,
     /// Requests that panicked.
     pub(super) panics: AtomicU64,
-    pub(super) drain_grace: Duration,
-    pub(super) send_mode: SendMode,
     /// What TLS begins with; `None`: clients speak plain HTTP.
     pub(super) tls: Option<Arc<tls::Current>>,
     /// Set when the server closes: over what time its watches are told.
@@ -77,13 +77,9 @@ pub(super) struct Shared {
     pub(super) shard_config: ShardConfig,
     /// Whether the source is elsewhere, and must be asked what is newest.
     pub(super) remote: bool,
-    pub(super) facts: Facts,
-}
-
-/// What operators are told and nothing else hangs on, but for the audit log.
-#[derive(Debug)]
-pub(super) struct Facts {
+    /// Where clients connect; the port is known even when the options say 0.
     pub(super) listen: SocketAddr,
+    /// Where operators do.
     pub(super) admin_listen: Option<SocketAddr>,
     /// What the source is, in words.
     pub(super) source: String,
@@ -216,7 +212,7 @@ impl Local {
     }
 
     pub(super) fn now(&self) -> Tick {
-        self.shared.commands.clock.now()
+        self.shared.clock.now()
     }
 
     /// Whether tasks have run for so long that the executor should look at its rings. It does when no task is ready: so who
@@ -385,7 +381,7 @@ impl Local {
     }
 
     fn end_trail(&self, audit_context: &AuditContext, ended: &str) {
-        if let Some(audit) = &self.shared.facts.audit {
+        if let Some(audit) = &self.shared.audit {
             audit.note(&audit_context.entry, Stage::ResponseComplete, audit_context.code, Some(ended));
         }
     }

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use super::local::Shared;
 use super::metrics::process_memory;
-use crate::config::value::show_size;
 use crate::http::status::Status;
+use crate::value::show_size;
 
 /// How often it looks.
 const LOOK: Duration = Duration::from_millis(100);
@@ -106,7 +106,7 @@ pub(super) fn watch(shared: &Arc<Shared>) -> std::io::Result<()> {
             let epoch = shared.app.epoch();
             let holds = shared.commands.stats.window_bytes.load(Ordering::Relaxed);
             let may = epoch.feed.window_bytes_max();
-            let next = window(scarcity, holds, may, shared.facts.ring.bytes);
+            let next = window(scarcity, holds, may, shared.ring.bytes);
             if next != may {
                 epoch.feed.limit_window(next);
                 shared.commands.wake();
@@ -116,7 +116,7 @@ pub(super) fn watch(shared: &Arc<Shared>) -> std::io::Result<()> {
                 crate::log::warn(&format!(
                     "{resident} bytes of memory are taken of {max}: new watches, lists and writes are told 429, and the \
                      window holds {next} bytes instead of {}; raise --max-memory, or lower --ring-bytes",
-                    shared.facts.ring.bytes
+                    shared.ring.bytes
                 ));
             }
         }

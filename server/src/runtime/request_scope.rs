@@ -50,7 +50,7 @@ impl RequestScope {
         let (id, verb) = (Uuid::new_v4(), about.verb);
         // Who looks at the server's health or counts leaves no trail.
         let looks = face == ListenerKind::Admin && matches!(head.method, Method::Get | Method::Head);
-        let audit = local.shared.facts.audit.as_ref().filter(|_| !about.probe && !looks);
+        let audit = local.shared.audit.as_ref().filter(|_| !about.probe && !looks);
         let entry = audit.map(|_| Box::new(Entry::new(id, about, head, source())));
         Self { local: Rc::clone(local), id, verb, began: Instant::now(), code: 0, entry, counted: false }
     }
@@ -92,7 +92,7 @@ impl RequestScope {
     }
 
     fn audit(&self) -> Option<&Audit> {
-        self.local.shared.facts.audit.as_ref()
+        self.local.shared.audit.as_ref()
     }
 
     fn count(&mut self) {

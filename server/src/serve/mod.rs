@@ -23,6 +23,7 @@ pub mod host;
 mod list;
 mod names;
 mod object;
+mod options;
 mod order;
 mod owners;
 mod patch;
@@ -47,6 +48,7 @@ pub use admit::{Admitted, admit, admit_operator};
 pub use app::{App, Freshness, Life};
 pub use encode::Encoder;
 pub use host::{FullBody, Host, Newest, Reply, StreamingBody, WatchRequest, Wire, WriteError, Written};
+pub use options::ServeOptions;
 pub use patch::strategic;
 
 use crate::api::openapi;

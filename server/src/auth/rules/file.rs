@@ -10,8 +10,8 @@ use toml::Spanned;
 
 use super::{Grant, Names, ResourceName, Verbs};
 use crate::auth::files::mistake;
-use crate::config::ConfigError;
 use crate::http::request_info::Verb;
+use crate::setting::ConfigError;
 
 /// Parts that objects have a path for; a group cannot be told from a resource otherwise.
 const SUBRESOURCES: [&str; 3] = ["status", "scale", "finalize"];
