@@ -11,7 +11,8 @@ use std::ffi::OsString;
 use lexopt::Arg;
 
 use crate::config::Flags;
-use crate::config::table::{ROWS, Row, Standard};
+use crate::config::row::{Row, Standard};
+use crate::config::table::ROWS;
 use crate::printable::one_line;
 use crate::probe::Target;
 use crate::setting::{ConfigError, Origin, Wrong};

@@ -8,6 +8,7 @@ mod auth;
 mod etcd;
 mod file;
 mod resource;
+pub(crate) mod row;
 pub(crate) mod table;
 mod tls;
 
@@ -31,7 +32,8 @@ use crate::source::etcd::EtcdOptions;
 use crate::tls::Files;
 use crate::value;
 use auth::AuthWanted;
-use table::{ROWS, Row, Set, Shown, Standard};
+use row::{Row, Set, Shown, Standard};
+use table::ROWS;
 use tls::TlsWanted;
 
 /// A slot of the ring is at least a pointer: a ring whose slots alone pass its bytes is a slip.
@@ -216,18 +218,21 @@ impl Config {
         (!self.etcd.endpoints.is_empty()).then_some(&self.etcd)
     }
 
+    /// The error of a value that cannot stand as it is.
+    fn refused(&self, name: &str, wrong: Wrong) -> ConfigError {
+        let value = match table::index_of(name).map(|index| (ROWS[index].show)(self)) {
+            Some(Shown::Text(text)) => text,
+            _ => String::new(),
+        };
+        ConfigError::bad_value(self.origin(name), &name.replace('-', "_"), &value, wrong)
+    }
+
     fn place_shards(&mut self, allowed: &[usize]) -> Result<(), ConfigError> {
         let cpus = match (self.shards_wanted, &self.pins_wanted) {
             (Some(shards), Some(pins)) if shards != pins.len() => {
                 let problem = format!("{} CPUs for {shards} shards", pins.len());
                 let mend = format!("name {shards} CPUs, or leave out shards ({})", self.origin("shards"));
-                let pins = value::show_cpus(pins);
-                return Err(ConfigError::bad_value(
-                    self.origin("pin-cpus"),
-                    "pin_cpus",
-                    &pins,
-                    Wrong::new(problem, mend),
-                ));
+                return Err(self.refused("pin-cpus", Wrong::new(problem, mend)));
             }
             (_, Some(pins)) => pins.clone(),
             (shards, None) => {
@@ -251,16 +256,13 @@ impl Config {
             return Ok(());
         }
         // The blame goes to whoever spoke last; a default is never at fault.
-        let (name, value) = if self.origin("listen") > self.origin("admin-listen") {
-            ("listen", self.server.listen)
-        } else {
-            ("admin-listen", admin)
-        };
+        let is_listen = self.origin("listen") > self.origin("admin-listen");
+        let name = if is_listen { "listen" } else { "admin-listen" };
         let wrong = Wrong::new(
             format!("listen {} and admin-listen {admin} are one address", self.server.listen),
             "give them two ports, or --admin-listen none",
         );
-        Err(ConfigError::bad_value(self.origin(name), &name.replace('-', "_"), &value.to_string(), wrong))
+        Err(self.refused(name, wrong))
     }
 
     fn check_ring(&self) -> Result<(), ConfigError> {
@@ -272,20 +274,14 @@ impl Config {
             format!("the slots of {} ring-events alone take {}", self.ring.events, value::show_size(slots)),
             format!("give ring-bytes {} or more, or fewer ring-events", value::show_size(slots)),
         );
-        let text = value::show_size(self.ring.bytes);
-        Err(ConfigError::bad_value(self.origin("ring-bytes"), "ring_bytes", &text, wrong))
+        Err(self.refused("ring-bytes", wrong))
     }
 
     fn check_data_dir(&self) -> Result<(), ConfigError> {
         match &self.embedded.data_dir {
             Some(path) if path.exists() && !path.is_dir() => {
                 let wrong = Wrong::new("not a folder", "name a folder; it is made if it is not there");
-                Err(ConfigError::bad_value(
-                    self.origin("data-dir"),
-                    "data_dir",
-                    &path.to_string_lossy(),
-                    wrong,
-                ))
+                Err(self.refused("data-dir", wrong))
             }
             Some(_) | None => Ok(()),
         }

@@ -7,40 +7,15 @@
 use std::sync::Arc;
 
 use super::Shard;
-use super::dispatch::Stage;
+use super::round::{Forming, Stage};
 use super::timings::Mark;
 use crate::event::Event;
 use crate::limits::{MESSAGE_BYTES_A_LOOK, ROUND_BYTES, ROUND_EVENTS, ROUND_REQUIREMENTS};
 use crate::message::Message;
 use crate::planted::{Bug, planted};
-use crate::revision::{Position, Revision};
+use crate::revision::Position;
 use crate::ring::Missing;
 use crate::tick::Tick;
-
-/// A round whose events are being sorted.
-#[derive(Debug)]
-pub(super) struct Forming {
-    /// What was published when it began: it takes nothing newer.
-    head: Position,
-    progress: Revision,
-    /// The next event to take.
-    at: Position,
-    /// The event that was taken last, while classes are left to ask about it.
-    event: Option<Arc<Event>>,
-    /// How many of its candidates were asked.
-    asked: usize,
-    /// The revision of the event that was taken last.
-    revision: Revision,
-    events: usize,
-    bytes: usize,
-    /// Classes, requirements and attributes that were looked at.
-    looks: usize,
-    /// It has enough, and stands where a revision ends.
-    full: bool,
-    unreadable: bool,
-    /// When the source had its first event.
-    arrived: Option<Tick>,
-}
 
 impl Shard {
     /// Begins to take events from the ring, and goes on until the round is formed or the turn is over.

@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use super::Config;
-use super::table::{self, Row, Set, Shown, Standard, TRUTH};
+use super::row::{Row, Set, Shown, Standard, TRUTH, path, show_path};
 use crate::auth::{OidcOptions, Options, exposure::Exposure};
 use crate::http::host::Hosts;
 use crate::setting::{ConfigError, Wrong};
@@ -70,10 +70,10 @@ pub(super) const TOKEN_AUTH_FILE: Row = row!(
     "CSV: token,user,uid,\"group1,group2\"",
     NONE,
     |config, text| {
-        config.auth_wanted.token_file = Some(table::path(text)?);
+        config.auth_wanted.token_file = Some(path(text)?);
         Ok(())
     },
-    |config| table::show_path(config.auth_wanted.token_file.as_deref())
+    |config| show_path(config.auth_wanted.token_file.as_deref())
 );
 
 pub(super) const OIDC_ISSUER_URL: Row = row!(
@@ -106,10 +106,10 @@ pub(super) const OIDC_JWKS_FILE: Row = row!(
     "and signed with one of these keys (JWKS)",
     NONE,
     |config, text| {
-        config.auth_wanted.keys = Some(table::path(text)?);
+        config.auth_wanted.keys = Some(path(text)?);
         Ok(())
     },
-    |config| table::show_path(config.auth_wanted.keys.as_deref())
+    |config| show_path(config.auth_wanted.keys.as_deref())
 );
 
 pub(super) const OIDC_USERNAME_CLAIM: Row = row!(
@@ -166,10 +166,10 @@ pub(super) const AUTHORIZATION_RULES: Row = row!(
     "TOML: who may do what",
     Standard::Unset("all"),
     |config, text| {
-        config.auth_wanted.rules = Some(table::path(text)?);
+        config.auth_wanted.rules = Some(path(text)?);
         Ok(())
     },
-    |config| table::show_path(config.auth_wanted.rules.as_deref())
+    |config| show_path(config.auth_wanted.rules.as_deref())
 );
 
 pub(super) const ANONYMOUS_AUTH: Row = row!(

@@ -1,7 +1,6 @@
 //! Options of the etcd source: their text, and what they must be together.
 
 use super::Config;
-use super::table::{self, ROWS, Shown};
 use crate::setting::{ConfigError, Wrong};
 use crate::source::etcd::WatchWish;
 
@@ -81,18 +80,8 @@ impl Config {
     pub(super) fn check_etcd(&self) -> Result<(), ConfigError> {
         let etcd = &self.etcd;
         let given = |name: &str, is: bool| is.then(|| name.to_owned());
-        let refuse = |config: &Self, name: &str, problem: &str, mend: &str| {
-            let value = match table::index_of(name).map(|index| (ROWS[index].show)(config)) {
-                Some(Shown::Text(text)) => text,
-                _ => String::new(),
-            };
-            Err(ConfigError::bad_value(
-                config.origin(name),
-                &name.replace('-', "_"),
-                &value,
-                Wrong::new(problem, mend),
-            ))
-        };
+        let refuse =
+            |name: &str, problem: &str, mend: &str| Err(self.refused(name, Wrong::new(problem, mend)));
         if etcd.endpoints.is_empty() {
             let alone = [
                 given("etcd-user", etcd.user.is_some()),
@@ -105,29 +94,24 @@ impl Config {
             return match alone.into_iter().flatten().next() {
                 None => Ok(()),
                 Some(name) => {
-                    refuse(self, &name, "says nothing without etcd", "add --etcd-endpoints, or leave it out")
+                    refuse(&name, "says nothing without etcd", "add --etcd-endpoints, or leave it out")
                 }
             };
         }
         if self.embedded.data_dir.is_some() {
             let problem = "there are two stores, this one and --etcd-endpoints";
-            return refuse(self, "data-dir", problem, "leave out one of the two");
+            return refuse("data-dir", problem, "leave out one of the two");
         }
         let secure = etcd.endpoints.iter().all(|endpoint| endpoint.starts_with("https://"));
         if secure && etcd.ca.is_none() {
             let mend = "add --etcd-ca FILE with the certificates that vouch for the members";
-            return refuse(self, "etcd-endpoints", "https without a certificate authority", mend);
+            return refuse("etcd-endpoints", "https without a certificate authority", mend);
         }
         if !secure && etcd.ca.is_some() {
-            return refuse(self, "etcd-ca", "the endpoints are http", "use https endpoints, or leave it out");
+            return refuse("etcd-ca", "the endpoints are http", "use https endpoints, or leave it out");
         }
         if !secure && etcd.cert.is_some() {
-            return refuse(
-                self,
-                "etcd-cert",
-                "the endpoints are http",
-                "use https endpoints, or leave it out",
-            );
+            return refuse("etcd-cert", "the endpoints are http", "use https endpoints, or leave it out");
         }
         if etcd.cert.is_some() != etcd.key.is_some() {
             let (name, mend) = if etcd.cert.is_some() {
@@ -135,7 +119,7 @@ impl Config {
             } else {
                 ("etcd-key", "add --etcd-cert FILE")
             };
-            return refuse(self, name, "a certificate and its key go together", mend);
+            return refuse(name, "a certificate and its key go together", mend);
         }
         if etcd.user.is_some() != etcd.password_file.is_some() {
             let (name, mend) = if etcd.user.is_some() {
@@ -143,7 +127,7 @@ impl Config {
             } else {
                 ("etcd-password-file", "add --etcd-user NAME")
             };
-            return refuse(self, name, "a user and a password go together", mend);
+            return refuse(name, "a user and a password go together", mend);
         }
         Ok(())
     }

@@ -10,7 +10,8 @@ use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
 use super::resource::{ResourceEntry, ResourceForm, ResourceTable};
-use super::table::{self, ROWS, Row, Set, TRUTH};
+use super::row::{Row, Set, TRUTH};
+use super::table::{self, ROWS};
 use crate::setting::{ConfigError, Origin, Wrong};
 
 /// Largest file that is read, in bytes.

@@ -1,88 +1,19 @@
 //! The one table of options: a row is a flag, a variable, a key of the file, a line of help and a line of
 //! `revcast config`.
 //!
-//! To add an option, add a field to a group of [`Config`] and a row here. It owns names, defaults and bounds; it never reads
+//! To add an option, add a field to a group of [`Config`](super::Config) and a row here. It owns names, defaults and bounds; it never reads
 //! the command line, the environment or a file.
 
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::resource::{ResourceEntry, ResourceForm};
-use super::{Config, auth, etcd};
+use super::row::{Row, Set, Shown, Standard, TRUTH, path, show_path};
+use super::{auth, etcd};
 use crate::audit::AuditTarget;
 use crate::log::{LogFormat, LogLevel};
 use crate::runtime::SendMode;
 use crate::setting::{Origin, Wrong};
 use crate::value;
-
-/// One option.
-#[derive(Debug)]
-pub(crate) struct Row {
-    /// In kebab case; the flag without its dashes.
-    pub(crate) name: &'static str,
-    /// What stands for the value in the help.
-    pub(crate) value: &'static str,
-    /// One line, without the default.
-    pub(crate) help: &'static str,
-    pub(crate) standard: Standard,
-    /// Whether the file may have it.
-    pub(crate) in_file: bool,
-    pub(crate) set: Set,
-    pub(crate) show: fn(&Config) -> Shown,
-}
-
-/// What holds when nobody says anything.
-#[derive(Debug)]
-pub(crate) enum Standard {
-    /// This text, parsed as any other.
-    Text(&'static str),
-    /// Nothing is set; the words say what that means.
-    Unset(&'static str),
-}
-
-/// How text becomes a setting.
-#[derive(Debug)]
-pub(crate) enum Set {
-    /// One value.
-    One(fn(&mut Config, &str) -> Result<(), Wrong>),
-    /// A list of resources. A stronger origin replaces the list of a weaker one.
-    Resources,
-}
-
-/// A setting as TOML.
-#[derive(Debug)]
-pub(crate) enum Shown {
-    Unset,
-    Number(usize),
-    Text(String),
-    Truth(bool),
-    /// TOML as it stands.
-    List(Vec<String>),
-}
-
-impl Row {
-    /// `--ring-events`
-    pub(crate) fn flag(&self) -> String {
-        format!("--{}", self.name)
-    }
-
-    /// `REVCAST_RING_EVENTS`
-    pub(crate) fn variable(&self) -> String {
-        format!("REVCAST_{}", self.key().to_ascii_uppercase())
-    }
-
-    /// `ring_events`
-    pub(crate) fn key(&self) -> String {
-        self.name.replace('-', "_")
-    }
-
-    /// What the help says of the default.
-    pub(crate) fn standard_text(&self) -> &'static str {
-        match self.standard {
-            Standard::Text(text) | Standard::Unset(text) => text,
-        }
-    }
-}
 
 const fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
@@ -90,9 +21,6 @@ const fn seconds(count: u64) -> Duration {
 
 const HOUR: u64 = 3600;
 const DAY: u64 = 24 * HOUR;
-
-/// The value of an option that is on or off.
-pub(crate) const TRUTH: &str = "true|false";
 
 /// In the order of the help.
 pub(crate) static ROWS: [Row; 56] = [
@@ -675,17 +603,6 @@ pub(crate) fn index_of(name: &str) -> Option<usize> {
 /// A number; 0 is no limit.
 fn count_or_any(text: &str) -> Result<Option<usize>, Wrong> {
     Ok(Some(value::whole(text, 0..=1 << 24)?).filter(|count| *count > 0))
-}
-
-pub(super) fn path(text: &str) -> Result<PathBuf, Wrong> {
-    if text.is_empty() || text.contains('\0') {
-        return Err(Wrong::new("not a path", "name a file or folder, or leave it out"));
-    }
-    Ok(PathBuf::from(text))
-}
-
-pub(super) fn show_path(path: Option<&Path>) -> Shown {
-    path.map_or(Shown::Unset, |path| Shown::Text(path.display().to_string()))
 }
 
 fn show_or_off(time: Option<Duration>) -> String {

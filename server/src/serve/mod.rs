@@ -52,8 +52,8 @@ pub use options::ServeOptions;
 pub use patch::strategic;
 
 use crate::api::openapi;
+use crate::api::printer::Printer;
 use crate::api::resources::ApiResource;
-use crate::api::table::Printer;
 use crate::http::negotiation::{self, DiscoveryForm, Form, Media};
 use crate::http::options::{CollectionRead, IncludeObject, OptionsError, Query, WatchOptions};
 use crate::http::request::{Method, RequestHead};

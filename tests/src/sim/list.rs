@@ -1,30 +1,17 @@
 //! Lists: the newest state, past ones and lists that come page by page, against the state that the history says.
 
 use std::rc::Rc;
-use std::sync::Arc;
 
 use revcast_engine::revision::Revision;
 
 use super::fault::{Checked, Promise, broken};
 use super::object::{KINDS, NAMESPACES, State, row};
 use super::oracle::Oracle;
+use super::pager::Pager;
 use super::world::World;
 
 /// Lists under way at most.
 const PAGERS_MAX: usize = 4;
-
-/// A client that takes a list page by page while the world goes on: what its continue token says, and what is still to
-/// come.
-#[derive(Debug)]
-pub(crate) struct Pager {
-    kind: usize,
-    namespace: Option<&'static str>,
-    revision: u64,
-    /// Behind which path the next page starts.
-    after: Option<Arc<str>>,
-    rest: std::vec::IntoIter<Rc<State>>,
-    pages: usize,
-}
 
 impl World {
     /// A list of any kind at any revision, or a page of one.

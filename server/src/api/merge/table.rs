@@ -3,8 +3,8 @@
 //! What stands in no row merges in the common way. A list inside of a list that is replaced as one needs no row.
 
 use super::{Apply, Field, Key, Patch, Type};
+use crate::api::printer::Printer;
 use crate::api::resources::ApiResource;
-use crate::api::table::Printer;
 
 /// What is known of every object: its metadata.
 pub static ANY: Type = Type { fields: &[METADATA] };
