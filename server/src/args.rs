@@ -10,9 +10,12 @@ use std::ffi::OsString;
 
 use lexopt::Arg;
 
-use crate::config::table::{ROWS, Row, Standard};
-use crate::config::{ConfigError, Flags, Origin, Wrong, one_line};
+use crate::config::Flags;
+use crate::config::row::{Row, Standard};
+use crate::config::table::ROWS;
+use crate::printable::one_line;
 use crate::probe::Target;
+use crate::setting::{ConfigError, Origin, Wrong};
 pub use completions::Shell;
 pub use manual::page;
 

@@ -6,7 +6,9 @@
 //! a client writes into a line is cut, so that nobody without credentials can have the others' lines dropped. There is a line
 //! for a request and none for a delivery.
 
+use std::fmt;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -14,7 +16,6 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use crate::auth::Identity;
-use crate::config::AuditTarget;
 use crate::http::request::RequestHead;
 use crate::http::request_info::{RequestInfo, Verb};
 use crate::http::text::push_segment;
@@ -112,6 +113,24 @@ fn shortened(mut about: RequestInfo) -> RequestInfo {
         }
     }
     about
+}
+
+/// Where the audit log goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AuditTarget {
+    /// Standard output.
+    Stdout,
+    /// A file, appended to.
+    File(PathBuf),
+}
+
+impl fmt::Display for AuditTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stdout => f.write_str("-"),
+            Self::File(path) => path.display().fmt(f),
+        }
+    }
 }
 
 /// Where the lines go. Cheap to clone.

@@ -4,32 +4,37 @@
 //! of `revcast config`. It never looks at the machine: the CPUs are an argument, and whether the machine can serve
 //! this is [`crate::doctor`]'s. The options themselves are rows of `table`.
 
-mod error;
+mod auth;
 mod etcd;
 mod file;
 mod resource;
+pub(crate) mod row;
 pub(crate) mod table;
 mod tls;
-pub(crate) mod value;
-mod who;
 
 use std::ffi::OsString;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) use crate::printable::one_line;
-pub use error::{ConfigError, Origin, Wrong};
-pub use resource::{ResourceEntry, ResourceForm, ResourceTable};
-pub use value::{AuditTarget, LogFormat, LogLevel, SendMode};
+use revcast_engine::RingLimits;
 
-use crate::printable::is_obeyed;
+pub use resource::{ResourceEntry, ResourceForm, ResourceTable};
+
+use crate::audit::AuditTarget;
+use crate::log::{LogFormat, LogLevel, LogOptions};
+use crate::printable::{is_obeyed, one_line};
+use crate::runtime;
+use crate::serve::ServeOptions;
+use crate::setting::{ConfigError, Origin, Wrong};
+use crate::source::embedded::EmbeddedOptions;
 use crate::source::etcd::EtcdOptions;
 use crate::tls::Files;
-use etcd::EtcdWanted;
-use table::{ROWS, Row, Set, Shown, Standard};
+use crate::value;
+use auth::AuthWanted;
+use row::{Row, Set, Shown, Standard};
+use table::ROWS;
 use tls::TlsWanted;
-use who::WhoWanted;
 
 /// A slot of the ring is at least a pointer: a ring whose slots alone pass its bytes is a slip.
 const SLOT_BYTES_MIN: u64 = 8;
@@ -42,75 +47,32 @@ pub struct Flags {
     pub(crate) given: Vec<(usize, String)>,
 }
 
-/// Every setting, valid by itself and against the others.
+/// Every setting, valid by itself and against the others: a group for each part of the server.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Where the API is served.
-    pub listen: SocketAddr,
-    /// Where `/metrics` and `/compact` are served; `None`: nowhere.
-    pub admin_listen: Option<SocketAddr>,
-    /// The CPU of each shard, one item a shard, 1 to 256. CPUs repeat when there are more shards than CPUs.
-    pub cpus: Vec<usize>,
-    /// Where the embedded store lives; `None`: in memory.
-    pub data_dir: Option<PathBuf>,
-    /// Slots of the ring: a power of two from 1,024 to 16,777,216.
-    pub ring_events: usize,
-    /// Bytes of the ring's events: 1 MiB to 1 TiB.
-    pub ring_bytes: u64,
-    /// The file that was read, if any.
-    pub config_file: Option<PathBuf>,
-    /// Between two bookmarks of a watch: 1 s to 1 h.
-    pub bookmark_interval: Duration,
-    /// How long a watch is quiet before it is sent a space: 1 s to 1 h; `None`: for ever.
-    pub heartbeat_interval: Option<Duration>,
-    /// How long a peer may take no byte, or acknowledge none, before it is cut off; `None`: for ever.
-    pub stall_timeout: Option<Duration>,
-    /// Bytes that the kernel holds for a connection that does not take them: 4 KiB to 1 GiB; `None`: as many as it likes.
-    pub send_buffer: Option<usize>,
-    /// How bytes go to many sockets.
-    pub send_mode: SendMode,
-    /// Between two compactions of the embedded store by itself; `None`: never.
-    pub compact_interval: Option<Duration>,
-    /// A watch without `timeoutSeconds` lives a random time in [T, 2T) (kube-apiserver's `--min-request-timeout`).
-    pub min_watch_timeout: Duration,
-    /// Whether a watch with `sendInitialEvents=true` may be sent with gzip.
-    pub watch_list_gzip: bool,
-    /// Life of an Event object in the embedded store; `None`: until deleted.
-    pub event_ttl: Option<Duration>,
-    /// From SIGTERM, when the server stops being ready, to the first end of a watch.
-    pub drain_delay: Duration,
-    /// From there to the end of the process, at most; watches end one after another over most of it.
-    pub drain_grace: Duration,
-    /// Watches at once; `None`: [`crate::doctor::Report::watchers_max`].
-    pub max_watchers: Option<usize>,
-    /// Resident memory in bytes; `None`: seven eighths of the cgroup's limit, or no limit where it has none.
-    pub max_memory: Option<u64>,
-    /// Watches of one user at once; `None`: as many as there may be.
-    pub max_watchers_per_user: Option<usize>,
-    /// Connections at once; `None`: as many as there are descriptors.
-    pub max_connections: Option<usize>,
-    /// Connections of one address at once; `None`: as many as there may be.
-    pub max_connections_per_address: Option<usize>,
-    /// From a connection's begin, or a head's first byte, to the head's end: 1 s to 1 h.
-    pub head_timeout: Duration,
-    /// Between two requests of a connection: 1 s to 1 h.
-    pub idle_timeout: Duration,
-    /// From a head to the end of its body, and for a reply, with a second more for each 64 KiB that is taken: 1 s to 1 h.
-    pub request_timeout: Duration,
-    /// Resources beside the built-in ones.
-    pub resources: Vec<ResourceEntry>,
-    /// The etcd cluster that is served; `None`: the embedded store.
-    pub etcd: Option<EtcdOptions>,
+    /// Listeners, shards, connections, watches.
+    pub server: Arc<runtime::Options>,
+    /// What is served over them.
+    pub serve: ServeOptions,
+    /// Slots of the ring, a power of two from 1,024 to 16,777,216, and bytes of its events, 1 MiB to 1 TiB.
+    pub ring: RingLimits,
+    /// The store of this process.
+    pub embedded: EmbeddedOptions,
     /// What https is served with; `None`: plain HTTP is.
     pub tls: Option<Files>,
-    /// How much is said.
-    pub log_level: LogLevel,
-    /// How it looks.
-    pub log_format: LogFormat,
+    /// What is logged.
+    pub log: LogOptions,
     /// Where each request is written down; `None`: nowhere.
-    pub audit_log: Option<AuditTarget>,
-    etcd_wanted: EtcdWanted,
-    who: WhoWanted,
+    pub audit: Option<AuditTarget>,
+    /// Resources beside the built-in ones.
+    pub resources: Vec<ResourceEntry>,
+    /// Life of an Event object in the embedded store; `None`: until deleted.
+    pub event_ttl: Option<Duration>,
+    /// The file that was read, if any.
+    pub config_file: Option<PathBuf>,
+    /// Without endpoints no cluster is served.
+    etcd: EtcdOptions,
+    auth_wanted: AuthWanted,
     tls_wanted: TlsWanted,
     shards_wanted: Option<usize>,
     pins_wanted: Option<Vec<usize>>,
@@ -185,55 +147,37 @@ impl Config {
         config.place_shards(cpus)?;
         config.check_listeners()?;
         config.check_ring()?;
-        config.settle_etcd()?;
+        config.check_etcd()?;
         config.settle_tls()?;
-        config.check_who()?;
+        config.check_auth()?;
         Ok(config)
     }
 
     /// Nothing set yet; the rows of the table give every field its default.
     fn blank() -> Self {
-        let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
         Self {
-            listen: nowhere,
-            admin_listen: None,
-            cpus: Vec::new(),
-            data_dir: None,
-            ring_events: 0,
-            ring_bytes: 0,
-            config_file: None,
-            bookmark_interval: Duration::ZERO,
-            heartbeat_interval: None,
-            stall_timeout: None,
-            send_buffer: None,
-            send_mode: SendMode::Auto,
-            compact_interval: None,
-            min_watch_timeout: Duration::ZERO,
-            watch_list_gzip: false,
-            event_ttl: None,
-            drain_delay: Duration::ZERO,
-            drain_grace: Duration::ZERO,
-            max_watchers: None,
-            max_memory: None,
-            max_watchers_per_user: None,
-            max_connections: None,
-            max_connections_per_address: None,
-            head_timeout: Duration::ZERO,
-            idle_timeout: Duration::ZERO,
-            request_timeout: Duration::ZERO,
-            resources: Vec::new(),
-            etcd: None,
+            server: Arc::new(runtime::Options::blank()),
+            serve: ServeOptions { min_watch_timeout: Duration::ZERO, watch_list_gzip: false },
+            ring: RingLimits { events: 0, bytes: 0 },
+            embedded: EmbeddedOptions::default(),
             tls: None,
-            log_level: LogLevel::Error,
-            log_format: LogFormat::Text,
-            audit_log: None,
-            etcd_wanted: EtcdWanted::default(),
-            who: WhoWanted::default(),
+            log: LogOptions { level: LogLevel::Error, format: LogFormat::Text },
+            audit: None,
+            resources: Vec::new(),
+            event_ttl: None,
+            config_file: None,
+            etcd: EtcdOptions::default(),
+            auth_wanted: AuthWanted::default(),
             tls_wanted: TlsWanted::default(),
             shards_wanted: None,
             pins_wanted: None,
             origins: vec![Origin::Default; ROWS.len()],
         }
+    }
+
+    /// The server's options while they are set.
+    fn server(&mut self) -> &mut runtime::Options {
+        Arc::make_mut(&mut self.server)
     }
 
     fn set(&mut self, index: usize, origin: Origin, text: &str) -> Result<(), ConfigError> {
@@ -255,7 +199,7 @@ impl Config {
     /// How many shards: 1 to 256.
     #[must_use]
     pub fn shards(&self) -> usize {
-        self.cpus.len()
+        self.server.cpus.len()
     }
 
     /// Who set the option of this name (`ring-events`).
@@ -268,24 +212,27 @@ impl Config {
         &self.origins[index]
     }
 
-    /// Whether the operator chose the CPUs.
+    /// The etcd cluster that is served; `None`: the embedded store.
     #[must_use]
-    pub fn is_pinned(&self) -> bool {
-        self.pins_wanted.is_some()
+    pub fn etcd(&self) -> Option<&EtcdOptions> {
+        (!self.etcd.endpoints.is_empty()).then_some(&self.etcd)
+    }
+
+    /// The error of a value that cannot stand as it is.
+    fn refused(&self, name: &str, wrong: Wrong) -> ConfigError {
+        let value = match table::index_of(name).map(|index| (ROWS[index].show)(self)) {
+            Some(Shown::Text(text)) => text,
+            _ => String::new(),
+        };
+        ConfigError::bad_value(self.origin(name), &name.replace('-', "_"), &value, wrong)
     }
 
     fn place_shards(&mut self, allowed: &[usize]) -> Result<(), ConfigError> {
-        self.cpus = match (self.shards_wanted, &self.pins_wanted) {
+        let cpus = match (self.shards_wanted, &self.pins_wanted) {
             (Some(shards), Some(pins)) if shards != pins.len() => {
                 let problem = format!("{} CPUs for {shards} shards", pins.len());
                 let mend = format!("name {shards} CPUs, or leave out shards ({})", self.origin("shards"));
-                let pins = value::show_cpus(pins);
-                return Err(ConfigError::bad_value(
-                    self.origin("pin-cpus"),
-                    "pin_cpus",
-                    &pins,
-                    Wrong::new(problem, mend),
-                ));
+                return Err(self.refused("pin-cpus", Wrong::new(problem, mend)));
             }
             (_, Some(pins)) => pins.clone(),
             (shards, None) => {
@@ -294,53 +241,47 @@ impl Config {
                 allowed.iter().copied().cycle().take(shards).collect()
             }
         };
+        let is_pinned = self.pins_wanted.is_some();
+        let server = self.server();
+        (server.cpus, server.is_pinned) = (cpus, is_pinned);
         Ok(())
     }
 
     fn check_listeners(&self) -> Result<(), ConfigError> {
-        let Some(admin) = self.admin_listen else { return Ok(()) };
-        let overlaps = admin.ip() == self.listen.ip()
+        let Some(admin) = self.server.admin_listen else { return Ok(()) };
+        let overlaps = admin.ip() == self.server.listen.ip()
             || admin.ip().is_unspecified()
-            || self.listen.ip().is_unspecified();
-        if admin.port() == 0 || admin.port() != self.listen.port() || !overlaps {
+            || self.server.listen.ip().is_unspecified();
+        if admin.port() == 0 || admin.port() != self.server.listen.port() || !overlaps {
             return Ok(());
         }
         // The blame goes to whoever spoke last; a default is never at fault.
-        let (name, value) = if self.origin("listen") > self.origin("admin-listen") {
-            ("listen", self.listen)
-        } else {
-            ("admin-listen", admin)
-        };
+        let is_listen = self.origin("listen") > self.origin("admin-listen");
+        let name = if is_listen { "listen" } else { "admin-listen" };
         let wrong = Wrong::new(
-            format!("listen {} and admin-listen {admin} are one address", self.listen),
+            format!("listen {} and admin-listen {admin} are one address", self.server.listen),
             "give them two ports, or --admin-listen none",
         );
-        Err(ConfigError::bad_value(self.origin(name), &name.replace('-', "_"), &value.to_string(), wrong))
+        Err(self.refused(name, wrong))
     }
 
     fn check_ring(&self) -> Result<(), ConfigError> {
-        let slots = self.ring_events as u64 * SLOT_BYTES_MIN;
-        if self.ring_bytes >= slots {
+        let slots = self.ring.events as u64 * SLOT_BYTES_MIN;
+        if self.ring.bytes >= slots {
             return Ok(());
         }
         let wrong = Wrong::new(
-            format!("the slots of {} ring-events alone take {}", self.ring_events, value::show_size(slots)),
+            format!("the slots of {} ring-events alone take {}", self.ring.events, value::show_size(slots)),
             format!("give ring-bytes {} or more, or fewer ring-events", value::show_size(slots)),
         );
-        let text = value::show_size(self.ring_bytes);
-        Err(ConfigError::bad_value(self.origin("ring-bytes"), "ring_bytes", &text, wrong))
+        Err(self.refused("ring-bytes", wrong))
     }
 
     fn check_data_dir(&self) -> Result<(), ConfigError> {
-        match &self.data_dir {
+        match &self.embedded.data_dir {
             Some(path) if path.exists() && !path.is_dir() => {
                 let wrong = Wrong::new("not a folder", "name a folder; it is made if it is not there");
-                Err(ConfigError::bad_value(
-                    self.origin("data-dir"),
-                    "data_dir",
-                    &path.to_string_lossy(),
-                    wrong,
-                ))
+                Err(self.refused("data-dir", wrong))
             }
             Some(_) | None => Ok(()),
         }
@@ -350,16 +291,17 @@ impl Config {
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let mut lines = Vec::new();
-        let event = self.ring_bytes / (self.ring_events as u64).max(1);
+        let event = self.ring.bytes / (self.ring.events as u64).max(1);
         if event < EVENT_BYTES_SMALL {
             lines.push(format!(
                 "ring-bytes {} leaves {event} bytes for each of {} ring-events: the bytes will end the window first; \
                  raise ring-bytes or lower ring-events",
-                value::show_size(self.ring_bytes),
-                self.ring_events
+                value::show_size(self.ring.bytes),
+                self.ring.events
             ));
         }
-        if let Some(admin) = self.admin_listen.filter(|admin| !admin.ip().is_loopback() && !self.has_rules())
+        if let Some(admin) =
+            self.server.admin_listen.filter(|admin| !admin.ip().is_loopback() && !self.has_rules())
         {
             lines.push(format!(
                 "whoever may come in at admin-listen {admin}, which a network reaches, may also POST /compact and read \

@@ -122,14 +122,14 @@ pub fn examine(config: &Config) -> Report {
     let report = probe(config);
     let mut findings = Findings(report.findings);
     access::judge(&mut findings, config);
-    port::judge(&mut findings, &port::look("listen", config.listen));
-    if let Some(address) = config.admin_listen {
+    port::judge(&mut findings, &port::look("listen", config.server.listen));
+    if let Some(address) = config.server.admin_listen {
         port::judge(&mut findings, &port::look("admin-listen", address));
     }
-    if let Some(dir) = &config.data_dir {
+    if let Some(dir) = &config.embedded.data_dir {
         folder::judge(&mut findings, &folder::look(dir));
     }
-    if let Some(etcd) = &config.etcd {
+    if let Some(etcd) = config.etcd() {
         match ask_members(etcd) {
             Ok(members) => cluster::judge(&mut findings, &members),
             Err(error) => {

@@ -5,7 +5,7 @@
 //! speaks has found something to tell an operator. What a terminal would obey is escaped, and a message has an end, so that
 //! nothing that a client sent can begin another line, hide one or crowd others out.
 
-use std::fmt::{Display, Write as _};
+use std::fmt::{self, Display, Write as _};
 use std::io::Write as _;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::config::{LogFormat, LogLevel};
 use crate::lines::{Lines, Share, Sink};
 use crate::printable::{self, cut, one_line};
 
@@ -25,6 +24,65 @@ static LINES: OnceLock<Lines> = OnceLock::new();
 const MESSAGE_BYTES_MAX: usize = 8 << 10;
 /// How long the end of the process waits for its last lines.
 const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// How much is logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LogLevel {
+    /// What ended something.
+    Error,
+    /// What an operator should look at.
+    Warn,
+    /// What the process does: starts, listens, drains.
+    Info,
+    /// What each connection does.
+    Debug,
+}
+
+impl LogLevel {
+    pub(crate) const ALL: [Self; 4] = [Self::Error, Self::Warn, Self::Info, Self::Debug];
+}
+
+impl Display for LogLevel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Error => "error",
+            Self::Warn => "warn",
+            Self::Info => "info",
+            Self::Debug => "debug",
+        })
+    }
+}
+
+/// The format of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people: the time, the level, the message.
+    Text,
+    /// For machines: an object a line.
+    Json,
+}
+
+impl LogFormat {
+    pub(crate) const ALL: [Self; 2] = [Self::Text, Self::Json];
+}
+
+impl Display for LogFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Text => "text",
+            Self::Json => "json",
+        })
+    }
+}
+
+/// What is logged, and in which format.
+#[derive(Clone, Copy, Debug)]
+pub struct LogOptions {
+    /// How much.
+    pub level: LogLevel,
+    /// In which format.
+    pub format: LogFormat,
+}
 
 const fn rank(level: LogLevel) -> u8 {
     match level {
@@ -44,9 +102,9 @@ const fn share(level: LogLevel) -> Share {
 }
 
 /// Chooses what is said from now on, and how. Without a thread of their own lines are written by whoever speaks.
-pub fn start(level: LogLevel, format: LogFormat) {
-    LEVEL.store(rank(level), Ordering::Relaxed);
-    JSON.store(u8::from(format == LogFormat::Json), Ordering::Relaxed);
+pub fn start(options: LogOptions) {
+    LEVEL.store(rank(options.level), Ordering::Relaxed);
+    JSON.store(u8::from(options.format == LogFormat::Json), Ordering::Relaxed);
     let lines = Lines::start("log", Sink::Stderr, |problem| {
         Some(line(LogLevel::Warn, &format!("log: {problem}"), &[]))
     });

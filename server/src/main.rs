@@ -10,9 +10,11 @@ use revcast::args::{self, Command};
 use revcast::audit::Audit;
 use revcast::auth::Guard;
 use revcast::auth::reload::AuthReloader;
-use revcast::config::{Config, ConfigError, Flags, ResourceForm, ResourceTable};
+use revcast::clock::Clock;
+use revcast::config::{Config, Flags, ResourceForm, ResourceTable};
 use revcast::notify::Manager;
 use revcast::serve::{App, Freshness};
+use revcast::setting::ConfigError;
 use revcast::signals::ShutdownSignals;
 use revcast::source::command_queue::CommandQueue;
 use revcast::source::embedded::{Store, StoreConfig};
@@ -96,7 +98,7 @@ fn load(flags: &Flags) -> Result<Config, ConfigError> {
 fn serve(config: &Config) -> Result<(), Failure> {
     // Before memory is asked for.
     revcast::allocator::refuse_huge_pages();
-    log::start(config.log_level, config.log_format);
+    log::start(config.log);
     let registry = registry(config)?;
     let report = doctor::probe(config);
     if !report.is_fit() {
@@ -106,20 +108,20 @@ fn serve(config: &Config) -> Result<(), Failure> {
         log::warn(&line);
     }
     let certificates = config.tls.as_ref().is_some_and(|files| files.client_ca.is_some());
-    let guard = Arc::new(Guard::new(config.who(config.tls.is_some(), certificates)?)?);
+    let guard = Arc::new(Guard::new(config.auth(config.tls.is_some(), certificates)?)?);
     guard.warnings().iter().for_each(|line| log::warn(line));
     let served =
         |group: &str, resource: &str| registry.iter().any(|r| r.group == group && r.plural == resource);
     guard.unserved(served).iter().for_each(|line| log::warn(line));
-    let watchers_max = config.max_watchers.unwrap_or(usize::MAX).min(report.watchers_max);
+    let watchers_max = config.server.max_watchers.unwrap_or(usize::MAX).min(report.watchers_max);
 
-    let memory_max = config.max_memory.or_else(|| report.facts.memory_max.map(|max| max - max / 8));
+    let memory_max = config.server.max_memory.or_else(|| report.facts.memory_max.map(|max| max - max / 8));
     if memory_max.is_some() {
         revcast::allocator::give_back_soon();
     }
     // As frames weigh; the states that they are of weigh about as much again.
-    let ring_bytes = memory_max.map_or(config.ring_bytes, |max| config.ring_bytes.min(max / 4));
-    let limits = RingLimits { events: config.ring_events, bytes: ring_bytes };
+    let ring_bytes = memory_max.map_or(config.ring.bytes, |max| config.ring.bytes.min(max / 4));
+    let limits = RingLimits { bytes: ring_bytes, ..config.ring };
     let registry = Arc::new(registry);
     let engine = Engine {
         schema: Arc::new(registry.schema()),
@@ -133,9 +135,9 @@ fn serve(config: &Config) -> Result<(), Failure> {
     signal_hook::flag::register(SIGXFSZ, Arc::default()).map_err(|error| Failure::Run(error.to_string()))?;
     let commands = CommandQueue::new();
     let tls = config.tls.clone().map(Current::open).transpose().map_err(|fault| config.tls_error(fault))?;
-    let audit = config.audit_log.as_ref().map(Audit::start).transpose().map_err(Failure::Run)?;
+    let audit = config.audit.as_ref().map(Audit::start).transpose().map_err(Failure::Run)?;
     let plan = plan(config, (watchers_max, memory_max), limits, tls.clone(), audit.clone());
-    let (running, store) = match &config.etcd {
+    let (running, store) = match config.etcd() {
         None => start_embedded(config, &plan, registry, &engine, commands, &guard)?,
         Some(etcd) => start_etcd(config, &plan, etcd, registry, engine, commands, &guard)?,
     };
@@ -159,7 +161,7 @@ fn serve(config: &Config) -> Result<(), Failure> {
         reloader.iter().for_each(Reloader::reload);
         reopened.iter().for_each(Audit::reopen);
     };
-    let listener = ends.listen(running.closer(), config.drain_delay, manager, again);
+    let listener = ends.listen(running.closer(), config.server.drain_delay, manager, again);
     let listener = listener.map_err(|error| Failure::Run(error.to_string()))?;
     let result = running.join().map_err(|error| Failure::Run(error.to_string()));
     listener.end();
@@ -187,33 +189,18 @@ fn plan(
     tls: Option<Arc<Current>>,
     audit: Option<Audit>,
 ) -> runtime::Plan {
-    let source = match &config.etcd {
-        None => config.data_dir.as_ref().map_or_else(|| "memory".to_owned(), |dir| dir.display().to_string()),
-        Some(etcd) => format!("etcd {} (keys under {})", etcd.endpoints.join(","), etcd.prefix),
+    let source = match (config.etcd(), &config.embedded.data_dir) {
+        (Some(etcd), _) => format!("etcd {} (keys under {})", etcd.endpoints.join(","), etcd.prefix),
+        (None, Some(dir)) => dir.display().to_string(),
+        (None, None) => "memory".to_owned(),
     };
     runtime::Plan {
-        listen: config.listen,
-        admin_listen: config.admin_listen,
-        cpus: config.cpus.clone(),
-        pinned: config.is_pinned(),
-        bookmark_interval: config.bookmark_interval,
-        heartbeat_interval: config.heartbeat_interval,
-        stall_timeout: config.stall_timeout,
-        send_buffer: config.send_buffer,
-        send_mode: config.send_mode,
+        options: Arc::clone(&config.server),
+        clock: Clock::start(),
         tls,
-        drain_grace: config.drain_grace,
         watchers_max,
         memory_max,
-        limits: runtime::Limits {
-            head_timeout: config.head_timeout,
-            idle_timeout: config.idle_timeout,
-            request_timeout: config.request_timeout,
-            connections_max: config.max_connections,
-            connections_per_address_max: config.max_connections_per_address,
-            watchers_per_user_max: config.max_watchers_per_user,
-        },
-        remote: config.etcd.is_some(),
+        remote: config.etcd().is_some(),
         source,
         ring,
         audit,
@@ -230,7 +217,7 @@ fn start_embedded(
     guard: &Arc<Guard>,
 ) -> Result<(runtime::Running, String), Failure> {
     let names: Vec<String> = registry.iter().map(|resource| resource.storage_name().to_owned()).collect();
-    let store_config = match &config.data_dir {
+    let store_config = match &config.embedded.data_dir {
         None => StoreConfig::memory(names, publishing::wall_now()),
         Some(dir) => StoreConfig::durable(dir, names, publishing::wall_now()),
     };
@@ -246,7 +233,7 @@ fn start_embedded(
     let start = recovery.compacted.max(Revision::new(1));
     let (mut publisher, feed) = engine.start(start);
     publishing::replay(&recovery, &mut publisher).map_err(Failure::Run)?;
-    let store_is = match &config.data_dir {
+    let store_is = match &config.embedded.data_dir {
         None => "in memory (lost at exit; --data-dir DIR keeps it)".to_owned(),
         Some(dir) => {
             format!("{} ({} objects at revision {})", dir.display(), store.len(), recovery.revision)
@@ -255,13 +242,12 @@ fn start_embedded(
     commands.stats.compacted.store(recovery.compacted.get(), std::sync::atomic::Ordering::Relaxed);
     drop(recovery);
     let epochs = Epochs::new(Epoch::loaded(0, 0, Revision::ZERO, feed));
-    let app = App::new(registry, epochs, &config.listen.to_string(), config.min_watch_timeout)
-        .with_watch_list_gzip(config.watch_list_gzip)
+    let app = App::new(registry, epochs, &config.server.listen.to_string(), config.serve)
         .with_guard(Arc::clone(guard))
         .with_names(config.allowed_hosts().clone(), plan.tls.clone());
     prepare(&app);
     let running = runtime::start(plan, app, Arc::clone(&commands), |shards| {
-        publishing::start(store, publisher, commands, shards, config.compact_interval)
+        publishing::start(store, publisher, commands, shards, plan.clock, config.embedded.compact_interval)
     });
     Ok((running.map_err(|error| Failure::Run(error.to_string()))?, store_is))
 }
@@ -284,15 +270,14 @@ fn start_etcd(
     );
     let layout = layout.map_err(Failure::Usage)?;
     let freshness = Freshness { commands: Arc::clone(&commands), limit: options.stale_limit };
-    let app = App::new(registry, Arc::clone(&epochs), &config.listen.to_string(), config.min_watch_timeout)
-        .with_watch_list_gzip(config.watch_list_gzip)
+    let app = App::new(registry, Arc::clone(&epochs), &config.server.listen.to_string(), config.serve)
         .with_guard(Arc::clone(guard))
         .with_names(config.allowed_hosts().clone(), plan.tls.clone())
         .with_freshness(freshness);
     prepare(&app);
     let options_of_source = options.clone();
     let running = runtime::start(plan, app, Arc::clone(&commands), |shards| {
-        etcd::start(options_of_source, layout, engine, epochs, commands, shards)
+        etcd::start(options_of_source, layout, engine, epochs, commands, shards, plan.clock)
     });
     let store_is = format!("etcd {} (keys under {})", options.endpoints.join(","), options.prefix);
     Ok((running.map_err(|error| Failure::Run(error.to_string()))?, store_is))

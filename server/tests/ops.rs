@@ -11,12 +11,14 @@ use std::time::{Duration, SystemTime};
 
 use revcast::api::yaml;
 use revcast::args::{self, parse};
+use revcast::audit::AuditTarget;
 use revcast::auth::credentials::Presented;
 use revcast::auth::{Access, Guard, Options};
-use revcast::config::{AuditTarget, Config, ConfigError};
+use revcast::config::Config;
 use revcast::http::request::Method;
 use revcast::http::route;
 use revcast::probe::Target;
+use revcast::setting::ConfigError;
 use serde_json::Value;
 
 fn place(name: &str) -> PathBuf {
@@ -37,7 +39,7 @@ fn config(arguments: &[&str], environment: &[(String, String)]) -> Config {
 
 /// Who may come in, or why the server does not start.
 fn who(config: &Config) -> Result<Options, ConfigError> {
-    config.who(config.tls.is_some(), config.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some()))
+    config.auth(config.tls.is_some(), config.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some()))
 }
 
 fn given(arguments: &[&str], environment: &[(String, String)]) -> Config {
@@ -49,7 +51,7 @@ fn given(arguments: &[&str], environment: &[(String, String)]) -> Config {
 
 /// How long such a server takes to go, at most.
 fn going(config: &Config) -> Duration {
-    config.drain_delay + config.drain_grace
+    config.server.drain_delay + config.server.drain_grace
 }
 
 /// A unit's settings, by section.
@@ -85,7 +87,7 @@ fn the_unit_says_what_the_server_does() {
     assert_eq!(config.config_file, Some(place("revcast.toml")), "settings are in the file");
     assert_eq!(one("ExecReload"), "/bin/kill -HUP $MAINPID");
     let state = PathBuf::from("/var/lib").join(one("StateDirectory"));
-    assert_eq!(config.data_dir.as_deref(), Some(&*state), "the only folder that it may write");
+    assert_eq!(config.embedded.data_dir.as_deref(), Some(&*state), "the only folder that it may write");
     assert!(seconds("TimeoutStopSec") > going(&config), "systemd waits until it has gone");
     assert_eq!((one("Type"), one("NotifyAccess")), ("notify", "main"));
     // A stall is known after four seconds; proof of life comes at half the interval.
@@ -123,15 +125,15 @@ fn what_the_sample_offers_can_be_chosen() {
     let config = config(&["serve", "--config", file.to_str().unwrap()], &[]);
     std::fs::remove_file(file).unwrap();
     let options = who(&config).unwrap();
-    assert!(!config.listen.ip().is_loopback() && !options.anonymous);
+    assert!(!config.server.listen.ip().is_loopback() && !options.anonymous);
     let unit = unit();
     let of = |name: &str| unit["Service"].iter().find(|(key, _)| key == name).unwrap().1.as_str();
-    let Some(AuditTarget::File(log)) = &config.audit_log else { panic!("a file of one's own") };
+    let Some(AuditTarget::File(log)) = &config.audit else { panic!("a file of one's own") };
     assert!(log.starts_with(Path::new("/var/log").join(of("LogsDirectory"))), "it may be written");
     let stops = Duration::from_secs(of("TimeoutStopSec").trim_end_matches('s').parse().unwrap());
     assert!(stops > going(&config), "systemd waits until it has gone");
     // The folder that systemd hands files over in is the unit's.
-    let (etcd, tls) = (config.etcd.unwrap(), config.tls.unwrap());
+    let (etcd, tls) = (config.etcd().unwrap().clone(), config.tls.unwrap());
     let files =
         [etcd.ca, etcd.cert, etcd.key, Some(tls.cert), Some(tls.key), options.token_file, options.rules];
     let given = read("revcast.service");
@@ -317,7 +319,7 @@ fn the_image_starts_what_there_is() {
     assert!(who(&secured).unwrap().rules.is_some());
     assert!(open.tls.is_none() && who(&open).unwrap().anonymous);
     let config = secured;
-    assert!(config.listen.ip().is_unspecified(), "it can be reached from outside");
+    assert!(config.server.listen.ip().is_unspecified(), "it can be reached from outside");
     assert!(going(&config) < Duration::from_secs(10), "docker stop kills after ten seconds");
     let (_, check) = one("HEALTHCHECK").split_once(" CMD ").unwrap();
     let check = list(check);
@@ -325,7 +327,7 @@ fn the_image_starts_what_there_is() {
     let Ok(args::Command::Probe(target)) = parse(check[1..].iter().map(OsString::from)) else {
         panic!("{check:?}")
     };
-    let admin = config.admin_listen.unwrap();
+    let admin = config.server.admin_listen.unwrap();
     assert_eq!(Some(target), Target::parse(&format!("http://{admin}/readyz")));
 }
 
@@ -386,12 +388,12 @@ fn the_manifest_fits_together() {
     let readiness = &container["readinessProbe"];
     let noticed =
         readiness["periodSeconds"].as_u64().unwrap() * readiness["failureThreshold"].as_u64().unwrap();
-    assert!(config.drain_delay > Duration::from_secs(noticed));
+    assert!(config.server.drain_delay > Duration::from_secs(noticed));
     let port = |name: &Value| {
         let ports = container["ports"].as_array().unwrap();
         ports.iter().find(|port| port["name"] == *name).unwrap_or_else(|| panic!("no port {name}"))["containerPort"].as_u64()
     };
-    let admin = config.admin_listen.unwrap();
+    let admin = config.server.admin_listen.unwrap();
     for (probe, path) in
         [("startupProbe", "/readyz"), ("readinessProbe", "/readyz"), ("livenessProbe", "/livez")]
     {
@@ -405,14 +407,17 @@ fn the_manifest_fits_together() {
         // It gives up by itself after 3 s, and says why.
         assert!(container[probe]["timeoutSeconds"].as_u64().unwrap() > 3);
     }
-    assert_eq!(port(&service["spec"]["ports"][0]["targetPort"]), Some(u64::from(config.listen.port())));
+    assert_eq!(
+        port(&service["spec"]["ports"][0]["targetPort"]),
+        Some(u64::from(config.server.listen.port()))
+    );
     assert_eq!(pod["securityContext"]["seccompProfile"]["type"], "Localhost");
     assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
     assert!(pod["securityContext"]["runAsUser"].as_u64().unwrap() > 0);
     let memory = container["resources"]["limits"]["memory"].as_str().unwrap();
     let memory = memory.strip_suffix("Gi").unwrap().parse::<u64>().unwrap() << 30;
-    assert!(config.ring_bytes * 2 <= memory, "the doctor would warn");
-    assert!(config.ring_bytes <= (memory - memory / 8) / 4, "it would be cut");
+    assert!(config.ring.bytes * 2 <= memory, "the doctor would warn");
+    assert!(config.ring.bytes <= (memory - memory / 8) / 4, "it would be cut");
     // What it mounts is what it reads.
     let names = |list: &Value| -> Vec<String> {
         list.as_array().unwrap().iter().map(|item| item["name"].as_str().unwrap().to_owned()).collect()
@@ -425,7 +430,7 @@ fn the_manifest_fits_together() {
     let mounts: Vec<&str> = mounts.iter().map(|mount| mount["mountPath"].as_str().unwrap()).collect();
     let options = who(&config).unwrap();
     assert!(!options.anonymous);
-    let (etcd, tls) = (config.etcd.unwrap(), config.tls.unwrap());
+    let (etcd, tls) = (config.etcd().unwrap().clone(), config.tls.unwrap());
     let files =
         [etcd.ca, etcd.cert, etcd.key, Some(tls.cert), Some(tls.key), options.token_file, options.rules];
     let files: Vec<PathBuf> = files.into_iter().map(Option::unwrap).collect();

@@ -11,8 +11,6 @@ use rcgen::{
     KeyUsagePurpose, date_time_ymd,
 };
 
-use crate::etcd::Tls;
-
 /// Long enough for any test.
 const DAY: Duration = Duration::from_secs(86_400);
 /// Clocks may differ, and a certificate's times are whole seconds.
@@ -100,15 +98,6 @@ impl Authority {
         let mut params = params(common_name, life);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         self.sign(&params, common_name)
-    }
-
-    /// The files that an etcd needs for TLS, and etcdctl to connect to it.
-    ///
-    /// # Panics
-    /// When the folder cannot be written.
-    #[must_use]
-    pub fn tls(&self) -> Tls {
-        Tls { ca: self.certificate(), server: self.server(), client: self.client("etcdctl") }
     }
 
     /// Signs, and writes both files; those of an earlier certificate with this name are replaced.

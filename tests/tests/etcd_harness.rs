@@ -237,7 +237,7 @@ fn certificates() {
     let authority = Authority::new(folder, "ca");
     let stranger = Authority::new(folder, "stranger");
     for release in Release::ALL {
-        let tls = authority.tls();
+        let tls = Tls::of(&authority);
         let etcd = Etcd::start(release, Options { tls: Some(tls.clone()), ..Options::default() });
         assert!(etcd.endpoint().starts_with("https://127.0.0.1:"));
         let control = etcd.control();

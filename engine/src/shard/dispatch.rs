@@ -3,64 +3,13 @@
 //! It owns the path from runs to sockets; `forming` makes the runs. A run is joined once per class, and a delivery is
 //! one call of the outlet.
 
-use super::forming::Forming;
-use super::run::FrameRun;
-use super::timings::Mark;
+use super::round::Stage;
 use super::{Outlet, Run, Sent, Shard};
 use crate::limits::{SEND_BYTES, SENDS_PER_TURN};
 use crate::planted::{Bug, planted};
 use crate::revision::Position;
 use crate::tick::Tick;
 use crate::watcher::{End, Phase, WatcherId};
-
-/// The state of the round.
-#[derive(Debug, Default)]
-pub(super) enum Stage {
-    /// There is none under way.
-    #[default]
-    Over,
-    /// Its events are being sorted into runs.
-    Forming(Forming),
-    /// Its runs are being served.
-    Serving,
-}
-
-/// The round under way, and buffers that rounds reuse.
-#[derive(Debug, Default)]
-pub(super) struct Round {
-    pub(super) stage: Stage,
-    /// When the newest one began.
-    pub(super) began: Tick,
-    /// A round ended and nothing was lent since.
-    pub(super) just_ended: bool,
-    pub(super) mark: Mark,
-    /// Classes with a run.
-    pub(super) classes: Vec<u32>,
-    /// The class that is being served.
-    pub(super) at: usize,
-    /// Whether its first member was served.
-    pub(super) begun: bool,
-    /// Its run, as it is offered.
-    run: FrameRun,
-    /// Classes that the event being sorted may match.
-    pub(super) candidates: Vec<u32>,
-    ids: Vec<WatcherId>,
-    sent: Vec<Sent>,
-}
-
-impl Round {
-    pub(super) const fn active(&self) -> bool {
-        !matches!(self.stage, Stage::Over)
-    }
-
-    /// Bytes that its buffers hold.
-    pub(super) const fn capacity(&self) -> usize {
-        self.run.capacity()
-            + size_of::<WatcherId>() * self.ids.capacity()
-            + size_of::<Sent>() * self.sent.capacity()
-            + size_of::<u32>() * (self.classes.capacity() + self.candidates.capacity())
-    }
-}
 
 impl Shard {
     /// Does a short piece of the round under way.

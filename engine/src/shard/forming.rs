@@ -8,40 +8,15 @@
 use std::sync::Arc;
 
 use super::Shard;
-use super::dispatch::Stage;
+use super::round::{Forming, Stage};
 use super::timings::Mark;
 use crate::event::Event;
 use crate::limits::{MESSAGE_BYTES_A_LOOK, ROUND_BYTES, ROUND_EVENTS, ROUND_REQUIREMENTS};
 use crate::message::Message;
 use crate::planted::{Bug, planted};
-use crate::revision::{Position, Revision};
+use crate::revision::Position;
 use crate::ring::Missing;
 use crate::tick::Tick;
-
-/// A round whose events are being sorted.
-#[derive(Debug)]
-pub(super) struct Forming {
-    /// The published head when it began: it takes nothing newer.
-    head: Position,
-    progress: Revision,
-    /// The next event to take.
-    at: Position,
-    /// The event that was taken last, while some of its classes are not evaluated yet.
-    event: Option<Arc<Event>>,
-    /// How many of its candidates were evaluated.
-    asked: usize,
-    /// The revision of the event that was taken last.
-    revision: Revision,
-    events: usize,
-    bytes: usize,
-    /// Looks at classes, requirements and attributes so far.
-    looks: usize,
-    /// It has enough, and is at the end of a revision.
-    full: bool,
-    unreadable: bool,
-    /// When the source had its first event.
-    arrived: Option<Tick>,
-}
 
 impl Shard {
     /// Begins to take events from the ring, and goes on until the round is formed or the turn is over.

@@ -7,6 +7,7 @@ mod builtin;
 pub mod discovery;
 pub mod merge;
 pub mod openapi;
+pub mod printer;
 pub mod protobuf;
 pub mod resources;
 pub mod table;

@@ -11,7 +11,7 @@ use revcast_engine::resource::{Field, Resource, Schema};
 use serde::Deserialize;
 
 use super::builtin::{Row, TABLE};
-use super::table::Printer;
+use super::printer::Printer;
 
 /// How long an event object lives by default (kube-apiserver's `--event-ttl`).
 pub const EVENT_TTL: Duration = Duration::from_secs(3600);

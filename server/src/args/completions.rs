@@ -3,7 +3,8 @@
 //! It owns each shell's quoting. It never lists options itself.
 
 use super::COMMANDS;
-use crate::config::table::{ROWS, Row, TRUTH};
+use crate::config::row::{Row, TRUTH};
+use crate::config::table::ROWS;
 
 /// A shell that completions are made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,8 @@
 //! The man page, made from the table of options, as roff (man(7)).
 
 use super::COMMANDS;
-use crate::config::table::{ROWS, Standard};
+use crate::config::row::Standard;
+use crate::config::table::ROWS;
 
 const ABOUT: &str = "\
 .SH DESCRIPTION

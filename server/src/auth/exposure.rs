@@ -5,7 +5,7 @@
 
 use std::net::SocketAddr;
 
-use crate::config::Wrong;
+use crate::setting::Wrong;
 
 /// The input of the decision.
 #[derive(Clone, Copy, Debug)]

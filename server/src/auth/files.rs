@@ -5,7 +5,7 @@ use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use crate::config::{ConfigError, Origin, Wrong};
+use crate::setting::{ConfigError, Origin, Wrong};
 
 /// Largest file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 16 << 20;

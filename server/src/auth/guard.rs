@@ -20,7 +20,7 @@ use super::keys::Keys;
 use super::oidc::{self, OidcOptions, TokenError};
 use super::rules::Rules;
 use super::tokens::{Digest, Tokens};
-use crate::config::ConfigError;
+use crate::setting::ConfigError;
 
 /// The options of an operator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -13,8 +13,8 @@ use serde::Deserialize;
 
 use super::files::mistake;
 use super::tokens::{Digest, digest_of};
-use crate::config::ConfigError;
 use crate::http::base64url;
+use crate::setting::ConfigError;
 
 /// Most keys of a set.
 const KEYS_MAX: usize = 256;

@@ -10,8 +10,8 @@ use std::path::Path;
 
 use super::access::{Access, OfResource};
 use super::identity::Identity;
-use crate::config::ConfigError;
 use crate::http::request_info::Verb;
+use crate::setting::ConfigError;
 
 /// All rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

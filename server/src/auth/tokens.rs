@@ -13,7 +13,7 @@ use ring::digest::{SHA256, digest};
 use super::csv;
 use super::files::mistake;
 use super::identity::Identity;
-use crate::config::ConfigError;
+use crate::setting::ConfigError;
 
 /// A SHA-256 digest.
 pub(super) type Digest = [u8; 32];

@@ -1,27 +1,8 @@
 //! Options of the etcd source: their text, and what they must be together.
 
-use std::path::PathBuf;
-use std::time::Duration;
-
-use super::error::Wrong;
-use super::table::{self, ROWS, Shown};
-use super::{Config, ConfigError};
-use crate::source::etcd::{EtcdOptions, WatchWish};
-
-/// What was asked for, one by one.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct EtcdWanted {
-    pub(super) endpoints: Vec<String>,
-    pub(super) prefix: String,
-    pub(super) user: Option<String>,
-    pub(super) password_file: Option<PathBuf>,
-    pub(super) ca: Option<PathBuf>,
-    pub(super) cert: Option<PathBuf>,
-    pub(super) key: Option<PathBuf>,
-    pub(super) cluster: Option<u64>,
-    pub(super) watch: Option<WatchWish>,
-    pub(super) stale_limit: Duration,
-}
+use super::Config;
+use crate::setting::{ConfigError, Wrong};
+use crate::source::etcd::WatchWish;
 
 /// `http://a:2379,http://b:2379`
 pub(super) fn endpoints(text: &str) -> Result<Vec<String>, Wrong> {
@@ -86,95 +67,68 @@ pub(super) fn watch(text: &str) -> Result<WatchWish, Wrong> {
     }
 }
 
-pub(super) const fn show_watch(wish: Option<WatchWish>) -> &'static str {
+pub(super) const fn show_watch(wish: WatchWish) -> &'static str {
     match wish {
-        None | Some(WatchWish::Auto) => "auto",
-        Some(WatchWish::All) => "all",
-        Some(WatchWish::Prefix) => "prefix",
+        WatchWish::Auto => "auto",
+        WatchWish::All => "all",
+        WatchWish::Prefix => "prefix",
     }
 }
 
 impl Config {
-    /// Puts the options together, and refuses those that contradict each other.
-    pub(super) fn settle_etcd(&mut self) -> Result<(), ConfigError> {
-        let wanted = &self.etcd_wanted;
+    /// Refuses options that contradict each other.
+    pub(super) fn check_etcd(&self) -> Result<(), ConfigError> {
+        let etcd = &self.etcd;
         let given = |name: &str, is: bool| is.then(|| name.to_owned());
-        let refuse = |config: &Self, name: &str, problem: &str, mend: &str| {
-            let value = match table::index_of(name).map(|index| (ROWS[index].show)(config)) {
-                Some(Shown::Text(text)) => text,
-                _ => String::new(),
-            };
-            Err(ConfigError::bad_value(
-                config.origin(name),
-                &name.replace('-', "_"),
-                &value,
-                Wrong::new(problem, mend),
-            ))
-        };
-        if wanted.endpoints.is_empty() {
+        let refuse =
+            |name: &str, problem: &str, mend: &str| Err(self.refused(name, Wrong::new(problem, mend)));
+        if etcd.endpoints.is_empty() {
             let alone = [
-                given("etcd-user", wanted.user.is_some()),
-                given("etcd-password-file", wanted.password_file.is_some()),
-                given("etcd-ca", wanted.ca.is_some()),
-                given("etcd-cert", wanted.cert.is_some()),
-                given("etcd-key", wanted.key.is_some()),
-                given("etcd-cluster-id", wanted.cluster.is_some()),
+                given("etcd-user", etcd.user.is_some()),
+                given("etcd-password-file", etcd.password_file.is_some()),
+                given("etcd-ca", etcd.ca.is_some()),
+                given("etcd-cert", etcd.cert.is_some()),
+                given("etcd-key", etcd.key.is_some()),
+                given("etcd-cluster-id", etcd.cluster.is_some()),
             ];
             return match alone.into_iter().flatten().next() {
                 None => Ok(()),
                 Some(name) => {
-                    refuse(self, &name, "says nothing without etcd", "add --etcd-endpoints, or leave it out")
+                    refuse(&name, "says nothing without etcd", "add --etcd-endpoints, or leave it out")
                 }
             };
         }
-        if self.data_dir.is_some() {
+        if self.embedded.data_dir.is_some() {
             let problem = "there are two stores, this one and --etcd-endpoints";
-            return refuse(self, "data-dir", problem, "leave out one of the two");
+            return refuse("data-dir", problem, "leave out one of the two");
         }
-        let secure = wanted.endpoints.iter().all(|endpoint| endpoint.starts_with("https://"));
-        if secure && wanted.ca.is_none() {
+        let secure = etcd.endpoints.iter().all(|endpoint| endpoint.starts_with("https://"));
+        if secure && etcd.ca.is_none() {
             let mend = "add --etcd-ca FILE with the certificates that vouch for the members";
-            return refuse(self, "etcd-endpoints", "https without a certificate authority", mend);
+            return refuse("etcd-endpoints", "https without a certificate authority", mend);
         }
-        if !secure && wanted.ca.is_some() {
-            return refuse(self, "etcd-ca", "the endpoints are http", "use https endpoints, or leave it out");
+        if !secure && etcd.ca.is_some() {
+            return refuse("etcd-ca", "the endpoints are http", "use https endpoints, or leave it out");
         }
-        if !secure && wanted.cert.is_some() {
-            return refuse(
-                self,
-                "etcd-cert",
-                "the endpoints are http",
-                "use https endpoints, or leave it out",
-            );
+        if !secure && etcd.cert.is_some() {
+            return refuse("etcd-cert", "the endpoints are http", "use https endpoints, or leave it out");
         }
-        if wanted.cert.is_some() != wanted.key.is_some() {
-            let (name, mend) = if wanted.cert.is_some() {
+        if etcd.cert.is_some() != etcd.key.is_some() {
+            let (name, mend) = if etcd.cert.is_some() {
                 ("etcd-cert", "add --etcd-key FILE")
             } else {
                 ("etcd-key", "add --etcd-cert FILE")
             };
-            return refuse(self, name, "a certificate and its key go together", mend);
+            return refuse(name, "a certificate and its key go together", mend);
         }
-        if wanted.user.is_some() != wanted.password_file.is_some() {
-            let (name, mend) = if wanted.user.is_some() {
+        if etcd.user.is_some() != etcd.password_file.is_some() {
+            let (name, mend) = if etcd.user.is_some() {
                 ("etcd-user", "add --etcd-password-file FILE")
             } else {
                 ("etcd-password-file", "add --etcd-user NAME")
             };
-            return refuse(self, name, "a user and a password go together", mend);
+            return refuse(name, "a user and a password go together", mend);
         }
-        self.etcd = Some(EtcdOptions {
-            endpoints: wanted.endpoints.clone(),
-            prefix: wanted.prefix.clone(),
-            user: wanted.user.clone(),
-            password_file: wanted.password_file.clone(),
-            ca: wanted.ca.clone(),
-            cert: wanted.cert.clone(),
-            key: wanted.key.clone(),
-            cluster: wanted.cluster,
-            watch: wanted.watch.unwrap_or(WatchWish::Auto),
-            stale_limit: wanted.stale_limit,
-        });
         Ok(())
     }
 }

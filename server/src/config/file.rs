@@ -9,9 +9,10 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
-use super::error::{ConfigError, Origin, Wrong};
 use super::resource::{ResourceEntry, ResourceForm, ResourceTable};
-use super::table::{self, ROWS, Row, Set, TRUTH};
+use super::row::{Row, Set, TRUTH};
+use super::table::{self, ROWS};
+use crate::setting::{ConfigError, Origin, Wrong};
 
 /// Largest file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;

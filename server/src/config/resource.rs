@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use super::error::{ConfigError, Origin, Wrong};
+use crate::setting::{ConfigError, Origin, Wrong};
 
 /// One `--resource`, one item of `REVCAST_RESOURCE`, or one item of `resource` in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]

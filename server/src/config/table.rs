@@ -1,84 +1,19 @@
 //! The one table of options: a row is a flag, a variable, a key of the file, a line of help and a line of
 //! `revcast config`.
 //!
-//! To add an option, add a field to [`Config`] and a row here. It owns names, defaults and bounds; it never reads
+//! To add an option, add a field to a group of [`Config`](super::Config) and a row here. It owns names, defaults and bounds; it never reads
 //! the command line, the environment or a file.
 
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::error::{Origin, Wrong};
 use super::resource::{ResourceEntry, ResourceForm};
-use super::{Config, etcd, value, who};
-
-/// One option.
-#[derive(Debug)]
-pub(crate) struct Row {
-    /// In kebab case; the flag without its dashes.
-    pub(crate) name: &'static str,
-    /// What stands for the value in the help.
-    pub(crate) value: &'static str,
-    /// One line, without the default.
-    pub(crate) help: &'static str,
-    pub(crate) standard: Standard,
-    /// Whether the file may have it.
-    pub(crate) in_file: bool,
-    pub(crate) set: Set,
-    pub(crate) show: fn(&Config) -> Shown,
-}
-
-/// What holds when nobody says anything.
-#[derive(Debug)]
-pub(crate) enum Standard {
-    /// This text, parsed as any other.
-    Text(&'static str),
-    /// Nothing is set; the words say what that means.
-    Unset(&'static str),
-}
-
-/// How text becomes a setting.
-#[derive(Debug)]
-pub(crate) enum Set {
-    /// One value.
-    One(fn(&mut Config, &str) -> Result<(), Wrong>),
-    /// A list of resources. A stronger origin replaces the list of a weaker one.
-    Resources,
-}
-
-/// A setting as TOML.
-#[derive(Debug)]
-pub(crate) enum Shown {
-    Unset,
-    Number(usize),
-    Text(String),
-    Truth(bool),
-    /// TOML as it stands.
-    List(Vec<String>),
-}
-
-impl Row {
-    /// `--ring-events`
-    pub(crate) fn flag(&self) -> String {
-        format!("--{}", self.name)
-    }
-
-    /// `REVCAST_RING_EVENTS`
-    pub(crate) fn variable(&self) -> String {
-        format!("REVCAST_{}", self.key().to_ascii_uppercase())
-    }
-
-    /// `ring_events`
-    pub(crate) fn key(&self) -> String {
-        self.name.replace('-', "_")
-    }
-
-    /// What the help says of the default.
-    pub(crate) fn standard_text(&self) -> &'static str {
-        match self.standard {
-            Standard::Text(text) | Standard::Unset(text) => text,
-        }
-    }
-}
+use super::row::{Row, Set, Shown, Standard, TRUTH, path, show_path};
+use super::{auth, etcd};
+use crate::audit::AuditTarget;
+use crate::log::{LogFormat, LogLevel};
+use crate::runtime::SendMode;
+use crate::setting::{Origin, Wrong};
+use crate::value;
 
 const fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
@@ -86,9 +21,6 @@ const fn seconds(count: u64) -> Duration {
 
 const HOUR: u64 = 3600;
 const DAY: u64 = 24 * HOUR;
-
-/// The value of an option that is on or off.
-pub(crate) const TRUTH: &str = "true|false";
 
 /// In the order of the help.
 pub(crate) static ROWS: [Row; 56] = [
@@ -99,10 +31,10 @@ pub(crate) static ROWS: [Row; 56] = [
         standard: Standard::Text("127.0.0.1:8080"),
         in_file: true,
         set: Set::One(|config, text| {
-            config.listen = value::address(text)?;
+            config.server().listen = value::address(text)?;
             Ok(())
         }),
-        show: |config| Shown::Text(config.listen.to_string()),
+        show: |config| Shown::Text(config.server.listen.to_string()),
     },
     Row {
         name: "admin-listen",
@@ -111,7 +43,7 @@ pub(crate) static ROWS: [Row; 56] = [
         standard: Standard::Text("127.0.0.1:8081"),
         in_file: true,
         set: Set::One(|config, text| {
-            config.admin_listen = match text {
+            config.server().admin_listen = match text {
                 "none" => None,
                 _ => Some(value::address(text).map_err(|wrong| {
                     Wrong::new(wrong.problem, format!("{}, or none to turn it off", wrong.mend))
@@ -120,7 +52,9 @@ pub(crate) static ROWS: [Row; 56] = [
             Ok(())
         }),
         show: |config| {
-            Shown::Text(config.admin_listen.map_or_else(|| "none".to_owned(), |address| address.to_string()))
+            Shown::Text(
+                config.server.admin_listen.map_or_else(|| "none".to_owned(), |address| address.to_string()),
+            )
         },
     },
     Row {
@@ -193,10 +127,10 @@ pub(crate) static ROWS: [Row; 56] = [
         standard: Standard::Unset("none: in memory"),
         in_file: true,
         set: Set::One(|config, text| {
-            config.data_dir = Some(path(text)?);
+            config.embedded.data_dir = Some(path(text)?);
             Ok(())
         }),
-        show: |config| show_path(config.data_dir.as_deref()),
+        show: |config| show_path(config.embedded.data_dir.as_deref()),
     },
     Row {
         name: "ring-events",
@@ -205,10 +139,10 @@ pub(crate) static ROWS: [Row; 56] = [
         standard: Standard::Text("131072"),
         in_file: true,
         set: Set::One(|config, text| {
-            config.ring_events = value::whole(text, 1024..=1 << 24)?.next_power_of_two();
+            config.ring.events = value::whole(text, 1024..=1 << 24)?.next_power_of_two();
             Ok(())
         }),
-        show: |config| Shown::Number(config.ring_events),
+        show: |config| Shown::Number(config.ring.events),
     },
     Row {
         name: "ring-bytes",
@@ -217,10 +151,10 @@ pub(crate) static ROWS: [Row; 56] = [
         standard: Standard::Text("256MiB"),
         in_file: true,
         set: Set::One(|config, text| {
-            config.ring_bytes = value::size(text, 1 << 20..=1 << 40)?;
+            config.ring.bytes = value::size(text, 1 << 20..=1 << 40)?;
             Ok(())
         }),
-        show: |config| Shown::Text(value::show_size(config.ring_bytes)),
+        show: |config| Shown::Text(value::show_size(config.ring.bytes)),
     },
     Row {
         name: "max-memory",
@@ -229,10 +163,12 @@ pub(crate) static ROWS: [Row; 56] = [
         standard: Standard::Unset("7/8 of cgroup"),
         in_file: true,
         set: Set::One(|config, text| {
-            config.max_memory = Some(value::size(text, 64 << 20..=1 << 44)?);
+            config.server().max_memory = Some(value::size(text, 64 << 20..=1 << 44)?);
             Ok(())
         }),
-        show: |config| config.max_memory.map_or(Shown::Unset, |bytes| Shown::Text(value::show_size(bytes))),
+        show: |config| {
+            config.server.max_memory.map_or(Shown::Unset, |bytes| Shown::Text(value::show_size(bytes)))
+        },
     },
     Row {
         name: "max-watchers",
@@ -241,10 +177,10 @@ pub(crate) static ROWS: [Row; 56] = [
         standard: Standard::Unset("what nofile allows"),
         in_file: true,
         set: Set::One(|config, text| {
-            config.max_watchers = Some(value::whole(text, 1..=1 << 24)?);
+            config.server().max_watchers = Some(value::whole(text, 1..=1 << 24)?);
             Ok(())
         }),
-        show: |config| config.max_watchers.map_or(Shown::Unset, Shown::Number),
+        show: |config| config.server.max_watchers.map_or(Shown::Unset, Shown::Number),
     },
     Row {
         name: "max-watchers-per-user",
@@ -253,10 +189,10 @@ pub(crate) static ROWS: [Row; 56] = [
         standard: Standard::Text("0"),
         in_file: true,
         set: Set::One(|config, text| {
-            config.max_watchers_per_user = count_or_any(text)?;
+            config.server().max_watchers_per_user = count_or_any(text)?;
             Ok(())
         }),
-        show: |config| Shown::Number(config.max_watchers_per_user.unwrap_or(0)),
+        show: |config| Shown::Number(config.server.max_watchers_per_user.unwrap_or(0)),
     },
     Row {
         name: "max-connections",
@@ -265,10 +201,10 @@ pub(crate) static ROWS: [Row; 56] = [
         standard: Standard::Text("0"),
         in_file: true,
         set: Set::One(|config, text| {
-            config.max_connections = count_or_any(text)?;
+            config.server().max_connections = count_or_any(text)?;
             Ok(())
         }),
-        show: |config| Shown::Number(config.max_connections.unwrap_or(0)),
+        show: |config| Shown::Number(config.server.max_connections.unwrap_or(0)),
     },
     Row {
         name: "max-connections-per-address",
@@ -277,10 +213,10 @@ pub(crate) static ROWS: [Row; 56] = [
         standard: Standard::Text("0"),
         in_file: true,
         set: Set::One(|config, text| {
-            config.max_connections_per_address = count_or_any(text)?;
+            config.server().max_connections_per_address = count_or_any(text)?;
             Ok(())
         }),
-        show: |config| Shown::Number(config.max_connections_per_address.unwrap_or(0)),
+        show: |config| Shown::Number(config.server.max_connections_per_address.unwrap_or(0)),
     },
     Row {
         name: "head-timeout",
@@ -289,10 +225,10 @@ pub(crate) static ROWS: [Row; 56] = [
         standard: Standard::Text("32s"),
         in_file: true,
         set: Set::One(|config, text| {
-            config.head_timeout = value::time(text, seconds(1)..=seconds(HOUR))?;
+            config.server().head_timeout = value::time(text, seconds(1)..=seconds(HOUR))?;
             Ok(())
         }),
-        show: |config| Shown::Text(value::show_time(config.head_timeout)),
+        show: |config| Shown::Text(value::show_time(config.server.head_timeout)),
     },
     Row {
         name: "idle-timeout",
@@ -301,10 +237,10 @@ pub(crate) static ROWS: [Row; 56] = [
         standard: Standard::Text("90s"),
         in_file: true,
         set: Set::One(|config, text| {
-            config.idle_timeout = value::time(text, seconds(1)..=seconds(HOUR))?;
+            config.server().idle_timeout = value::time(text, seconds(1)..=seconds(HOUR))?;
             Ok(())
         }),
-        show: |config| Shown::Text(value::show_time(config.idle_timeout)),
+        show: |config| Shown::Text(value::show_time(config.server.idle_timeout)),
     },
     Row {
         name: "request-timeout",
@@ -313,10 +249,10 @@ pub(crate) static ROWS: [Row; 56] = [
         standard: Standard::Text("60s"),
         in_file: true,
         set: Set::One(|config, text| {
-            config.request_timeout = value::time(text, seconds(1)..=seconds(HOUR))?;
+            config.server().request_timeout = value::time(text, seconds(1)..=seconds(HOUR))?;
             Ok(())
         }),
-        show: |config| Shown::Text(value::show_time(config.request_timeout)),
+        show: |config| Shown::Text(value::show_time(config.server.request_timeout)),
     },
     Row {
         name: "resource",
@@ -337,10 +273,10 @@ pub(crate) static ROWS: [Row; 56] = [
         standard: Standard::Text("60s"),
         in_file: true,
         set: Set::One(|config, text| {
-            config.bookmark_interval = value::time(text, seconds(1)..=seconds(HOUR))?;
+            config.server().bookmark_interval = value::time(text, seconds(1)..=seconds(HOUR))?;
             Ok(())
         }),
-        show: |config| Shown::Text(value::show_time(config.bookmark_interval)),
+        show: |config| Shown::Text(value::show_time(config.server.bookmark_interval)),
     },
     Row {
         name: "heartbeat-interval",
@@ -349,10 +285,10 @@ pub(crate) static ROWS: [Row; 56] = [
         standard: Standard::Text("25s"),
         in_file: true,
         set: Set::One(|config, text| {
-            config.heartbeat_interval = value::time_or_off(text, seconds(1)..=seconds(HOUR))?;
+            config.server().heartbeat_interval = value::time_or_off(text, seconds(1)..=seconds(HOUR))?;
             Ok(())
         }),
-        show: |config| Shown::Text(show_or_off(config.heartbeat_interval)),
+        show: |config| Shown::Text(show_or_off(config.server.heartbeat_interval)),
     },
     Row {
         name: "stall-timeout",
@@ -361,10 +297,10 @@ pub(crate) static ROWS: [Row; 56] = [
         standard: Standard::Text("60s"),
         in_file: true,
         set: Set::One(|config, text| {
-            config.stall_timeout = value::time_or_off(text, seconds(1)..=seconds(DAY))?;
+            config.server().stall_timeout = value::time_or_off(text, seconds(1)..=seconds(DAY))?;
             Ok(())
         }),
-        show: |config| Shown::Text(show_or_off(config.stall_timeout)),
+        show: |config| Shown::Text(show_or_off(config.server.stall_timeout)),
     },
     Row {
         name: "send-buffer",
@@ -373,12 +309,15 @@ pub(crate) static ROWS: [Row; 56] = [
         standard: Standard::Text("128KiB"),
         in_file: true,
         set: Set::One(|config, text| {
-            config.send_buffer = value::send_buffer(text)?;
+            config.server().send_buffer = value::send_buffer(text)?;
             Ok(())
         }),
         show: |config| {
             Shown::Text(
-                config.send_buffer.map_or_else(|| "auto".to_owned(), |size| value::show_size(size as u64)),
+                config
+                    .server
+                    .send_buffer
+                    .map_or_else(|| "auto".to_owned(), |size| value::show_size(size as u64)),
             )
         },
     },
@@ -389,10 +328,11 @@ pub(crate) static ROWS: [Row; 56] = [
         standard: Standard::Text("auto"),
         in_file: true,
         set: Set::One(|config, text| {
-            config.send_mode = value::send_mode(text)?;
+            config.server().send_mode =
+                value::one_of(text, &SendMode::ALL, "mode", "give auto, send or io_uring")?;
             Ok(())
         }),
-        show: |config| Shown::Text(config.send_mode.to_string()),
+        show: |config| Shown::Text(config.server.send_mode.to_string()),
     },
     Row {
         name: "compact-interval",
@@ -401,10 +341,10 @@ pub(crate) static ROWS: [Row; 56] = [
         standard: Standard::Text("5m"),
         in_file: true,
         set: Set::One(|config, text| {
-            config.compact_interval = value::time_or_off(text, seconds(1)..=seconds(DAY))?;
+            config.embedded.compact_interval = value::time_or_off(text, seconds(1)..=seconds(DAY))?;
             Ok(())
         }),
-        show: |config| Shown::Text(show_or_off(config.compact_interval)),
+        show: |config| Shown::Text(show_or_off(config.embedded.compact_interval)),
     },
     Row {
         name: "min-watch-timeout",
@@ -413,10 +353,10 @@ pub(crate) static ROWS: [Row; 56] = [
         standard: Standard::Text("30m"),
         in_file: true,
         set: Set::One(|config, text| {
-            config.min_watch_timeout = value::time(text, seconds(1)..=seconds(DAY))?;
+            config.serve.min_watch_timeout = value::time(text, seconds(1)..=seconds(DAY))?;
             Ok(())
         }),
-        show: |config| Shown::Text(value::show_time(config.min_watch_timeout)),
+        show: |config| Shown::Text(value::show_time(config.serve.min_watch_timeout)),
     },
     Row {
         name: "watch-list-gzip",
@@ -425,10 +365,10 @@ pub(crate) static ROWS: [Row; 56] = [
         standard: Standard::Text("true"),
         in_file: true,
         set: Set::One(|config, text| {
-            config.watch_list_gzip = value::truth(text)?;
+            config.serve.watch_list_gzip = value::truth(text)?;
             Ok(())
         }),
-        show: |config| Shown::Truth(config.watch_list_gzip),
+        show: |config| Shown::Truth(config.serve.watch_list_gzip),
     },
     Row {
         name: "etcd-endpoints",
@@ -437,10 +377,10 @@ pub(crate) static ROWS: [Row; 56] = [
         standard: Standard::Unset("embedded store"),
         in_file: true,
         set: Set::One(|config, text| {
-            config.etcd_wanted.endpoints = etcd::endpoints(text)?;
+            config.etcd.endpoints = etcd::endpoints(text)?;
             Ok(())
         }),
-        show: |config| match config.etcd_wanted.endpoints.as_slice() {
+        show: |config| match config.etcd.endpoints.as_slice() {
             [] => Shown::Unset,
             endpoints => Shown::Text(endpoints.join(",")),
         },
@@ -452,10 +392,10 @@ pub(crate) static ROWS: [Row; 56] = [
         standard: Standard::Text("/registry"),
         in_file: true,
         set: Set::One(|config, text| {
-            config.etcd_wanted.prefix = etcd::prefix(text)?;
+            config.etcd.prefix = etcd::prefix(text)?;
             Ok(())
         }),
-        show: |config| Shown::Text(config.etcd_wanted.prefix.clone()),
+        show: |config| Shown::Text(config.etcd.prefix.clone()),
     },
     Row {
         name: "etcd-user",
@@ -464,10 +404,10 @@ pub(crate) static ROWS: [Row; 56] = [
         standard: Standard::Unset("no login"),
         in_file: true,
         set: Set::One(|config, text| {
-            config.etcd_wanted.user = Some(etcd::user(text)?);
+            config.etcd.user = Some(etcd::user(text)?);
             Ok(())
         }),
-        show: |config| config.etcd_wanted.user.clone().map_or(Shown::Unset, Shown::Text),
+        show: |config| config.etcd.user.clone().map_or(Shown::Unset, Shown::Text),
     },
     Row {
         name: "etcd-password-file",
@@ -476,10 +416,10 @@ pub(crate) static ROWS: [Row; 56] = [
         standard: Standard::Unset("none"),
         in_file: true,
         set: Set::One(|config, text| {
-            config.etcd_wanted.password_file = Some(path(text)?);
+            config.etcd.password_file = Some(path(text)?);
             Ok(())
         }),
-        show: |config| show_path(config.etcd_wanted.password_file.as_deref()),
+        show: |config| show_path(config.etcd.password_file.as_deref()),
     },
     Row {
         name: "etcd-ca",
@@ -488,10 +428,10 @@ pub(crate) static ROWS: [Row; 56] = [
         standard: Standard::Unset("none"),
         in_file: true,
         set: Set::One(|config, text| {
-            config.etcd_wanted.ca = Some(path(text)?);
+            config.etcd.ca = Some(path(text)?);
             Ok(())
         }),
-        show: |config| show_path(config.etcd_wanted.ca.as_deref()),
+        show: |config| show_path(config.etcd.ca.as_deref()),
     },
     Row {
         name: "etcd-cert",
@@ -500,10 +440,10 @@ pub(crate) static ROWS: [Row; 56] = [
         standard: Standard::Unset("none"),
         in_file: true,
         set: Set::One(|config, text| {
-            config.etcd_wanted.cert = Some(path(text)?);
+            config.etcd.cert = Some(path(text)?);
             Ok(())
         }),
-        show: |config| show_path(config.etcd_wanted.cert.as_deref()),
+        show: |config| show_path(config.etcd.cert.as_deref()),
     },
     Row {
         name: "etcd-key",
@@ -512,10 +452,10 @@ pub(crate) static ROWS: [Row; 56] = [
         standard: Standard::Unset("none"),
         in_file: true,
         set: Set::One(|config, text| {
-            config.etcd_wanted.key = Some(path(text)?);
+            config.etcd.key = Some(path(text)?);
             Ok(())
         }),
-        show: |config| show_path(config.etcd_wanted.key.as_deref()),
+        show: |config| show_path(config.etcd.key.as_deref()),
     },
     Row {
         name: "etcd-cluster-id",
@@ -524,10 +464,10 @@ pub(crate) static ROWS: [Row; 56] = [
         standard: Standard::Unset("any"),
         in_file: true,
         set: Set::One(|config, text| {
-            config.etcd_wanted.cluster = Some(etcd::cluster(text)?);
+            config.etcd.cluster = Some(etcd::cluster(text)?);
             Ok(())
         }),
-        show: |config| config.etcd_wanted.cluster.map_or(Shown::Unset, |id| Shown::Text(format!("{id:x}"))),
+        show: |config| config.etcd.cluster.map_or(Shown::Unset, |id| Shown::Text(format!("{id:x}"))),
     },
     Row {
         name: "etcd-watch",
@@ -536,10 +476,10 @@ pub(crate) static ROWS: [Row; 56] = [
         standard: Standard::Text("auto"),
         in_file: true,
         set: Set::One(|config, text| {
-            config.etcd_wanted.watch = Some(etcd::watch(text)?);
+            config.etcd.watch = etcd::watch(text)?;
             Ok(())
         }),
-        show: |config| Shown::Text(etcd::show_watch(config.etcd_wanted.watch).to_owned()),
+        show: |config| Shown::Text(etcd::show_watch(config.etcd.watch).to_owned()),
     },
     Row {
         name: "etcd-stale-limit",
@@ -548,23 +488,23 @@ pub(crate) static ROWS: [Row; 56] = [
         standard: Standard::Text("5s"),
         in_file: true,
         set: Set::One(|config, text| {
-            config.etcd_wanted.stale_limit = value::time(text, seconds(2)..=seconds(HOUR))?;
+            config.etcd.stale_limit = value::time(text, seconds(2)..=seconds(HOUR))?;
             Ok(())
         }),
-        show: |config| Shown::Text(value::show_time(config.etcd_wanted.stale_limit)),
+        show: |config| Shown::Text(value::show_time(config.etcd.stale_limit)),
     },
-    who::TOKEN_AUTH_FILE,
-    who::OIDC_ISSUER_URL,
-    who::OIDC_CLIENT_ID,
-    who::OIDC_JWKS_FILE,
-    who::OIDC_USERNAME_CLAIM,
-    who::OIDC_USERNAME_PREFIX,
-    who::OIDC_GROUPS_CLAIM,
-    who::OIDC_GROUPS_PREFIX,
-    who::AUTHORIZATION_RULES,
-    who::ANONYMOUS_AUTH,
-    who::INSECURE,
-    who::ALLOWED_HOSTS,
+    auth::TOKEN_AUTH_FILE,
+    auth::OIDC_ISSUER_URL,
+    auth::OIDC_CLIENT_ID,
+    auth::OIDC_JWKS_FILE,
+    auth::OIDC_USERNAME_CLAIM,
+    auth::OIDC_USERNAME_PREFIX,
+    auth::OIDC_GROUPS_CLAIM,
+    auth::OIDC_GROUPS_PREFIX,
+    auth::AUTHORIZATION_RULES,
+    auth::ANONYMOUS_AUTH,
+    auth::INSECURE,
+    auth::ALLOWED_HOSTS,
     Row {
         name: "event-ttl",
         value: "TIME",
@@ -584,10 +524,10 @@ pub(crate) static ROWS: [Row; 56] = [
         standard: Standard::Text("0s"),
         in_file: true,
         set: Set::One(|config, text| {
-            config.drain_delay = value::time(text, Duration::ZERO..=seconds(600))?;
+            config.server().drain_delay = value::time(text, Duration::ZERO..=seconds(600))?;
             Ok(())
         }),
-        show: |config| Shown::Text(value::show_time(config.drain_delay)),
+        show: |config| Shown::Text(value::show_time(config.server.drain_delay)),
     },
     Row {
         name: "drain-grace",
@@ -596,10 +536,10 @@ pub(crate) static ROWS: [Row; 56] = [
         standard: Standard::Text("10s"),
         in_file: true,
         set: Set::One(|config, text| {
-            config.drain_grace = value::time(text, Duration::ZERO..=seconds(600))?;
+            config.server().drain_grace = value::time(text, Duration::ZERO..=seconds(600))?;
             Ok(())
         }),
-        show: |config| Shown::Text(value::show_time(config.drain_grace)),
+        show: |config| Shown::Text(value::show_time(config.server.drain_grace)),
     },
     Row {
         name: "log-level",
@@ -608,10 +548,11 @@ pub(crate) static ROWS: [Row; 56] = [
         standard: Standard::Text("info"),
         in_file: true,
         set: Set::One(|config, text| {
-            config.log_level = value::log_level(text)?;
+            config.log.level =
+                value::one_of(text, &LogLevel::ALL, "level", "give error, warn, info or debug")?;
             Ok(())
         }),
-        show: |config| Shown::Text(config.log_level.to_string()),
+        show: |config| Shown::Text(config.log.level.to_string()),
     },
     Row {
         name: "log-format",
@@ -620,10 +561,10 @@ pub(crate) static ROWS: [Row; 56] = [
         standard: Standard::Text("text"),
         in_file: true,
         set: Set::One(|config, text| {
-            config.log_format = value::log_format(text)?;
+            config.log.format = value::one_of(text, &LogFormat::ALL, "format", "give text or json")?;
             Ok(())
         }),
-        show: |config| Shown::Text(config.log_format.to_string()),
+        show: |config| Shown::Text(config.log.format.to_string()),
     },
     Row {
         name: "audit-log",
@@ -632,13 +573,13 @@ pub(crate) static ROWS: [Row; 56] = [
         standard: Standard::Unset("none"),
         in_file: true,
         set: Set::One(|config, text| {
-            config.audit_log = Some(match text {
-                "-" => value::AuditTarget::Stdout,
-                _ => value::AuditTarget::File(path(text)?),
+            config.audit = Some(match text {
+                "-" => AuditTarget::Stdout,
+                _ => AuditTarget::File(path(text)?),
             });
             Ok(())
         }),
-        show: |config| config.audit_log.as_ref().map_or(Shown::Unset, |to| Shown::Text(to.to_string())),
+        show: |config| config.audit.as_ref().map_or(Shown::Unset, |to| Shown::Text(to.to_string())),
     },
     Row {
         name: "config",
@@ -662,17 +603,6 @@ pub(crate) fn index_of(name: &str) -> Option<usize> {
 /// A number; 0 is no limit.
 fn count_or_any(text: &str) -> Result<Option<usize>, Wrong> {
     Ok(Some(value::whole(text, 0..=1 << 24)?).filter(|count| *count > 0))
-}
-
-pub(super) fn path(text: &str) -> Result<PathBuf, Wrong> {
-    if text.is_empty() || text.contains('\0') {
-        return Err(Wrong::new("not a path", "name a file or folder, or leave it out"));
-    }
-    Ok(PathBuf::from(text))
-}
-
-pub(super) fn show_path(path: Option<&Path>) -> Shown {
-    path.map_or(Shown::Unset, |path| Shown::Text(path.display().to_string()))
 }
 
 fn show_or_off(time: Option<Duration>) -> String {

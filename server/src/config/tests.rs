@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 use super::*;
+use crate::runtime::SendMode;
 
 const CPUS: [usize; 2] = [0, 1];
 const PATH: &str = "/etc/revcast.toml";
@@ -22,27 +23,30 @@ fn shown(config: &Config) -> Vec<String> {
 #[test]
 fn defaults_are_those_of_the_contract() {
     let config = build(&[], &[], "").unwrap();
-    assert_eq!(config.listen.to_string(), "127.0.0.1:8080");
-    assert_eq!(config.admin_listen.unwrap().to_string(), "127.0.0.1:8081");
-    assert_eq!(config.cpus, CPUS);
-    assert_eq!(config.data_dir, None);
-    assert_eq!(config.ring_events, 131_072);
-    assert_eq!(config.ring_bytes, 256 << 20);
-    assert_eq!(config.bookmark_interval, Duration::from_secs(60));
-    assert_eq!(config.heartbeat_interval, Some(Duration::from_secs(25)));
-    assert_eq!(config.stall_timeout, Some(Duration::from_secs(60)));
-    assert_eq!((config.send_buffer, config.send_mode), (Some(128 << 10), SendMode::Auto));
-    assert_eq!(config.compact_interval, Some(Duration::from_secs(300)));
-    assert_eq!(config.min_watch_timeout, Duration::from_secs(1800));
-    assert!(config.watch_list_gzip);
+    assert_eq!(config.server.listen.to_string(), "127.0.0.1:8080");
+    assert_eq!(config.server.admin_listen.unwrap().to_string(), "127.0.0.1:8081");
+    assert_eq!(config.server.cpus, CPUS);
+    assert_eq!(config.embedded.data_dir, None);
+    assert_eq!(config.ring.events, 131_072);
+    assert_eq!(config.ring.bytes, 256 << 20);
+    assert_eq!(config.server.bookmark_interval, Duration::from_secs(60));
+    assert_eq!(config.server.heartbeat_interval, Some(Duration::from_secs(25)));
+    assert_eq!(config.server.stall_timeout, Some(Duration::from_secs(60)));
+    assert_eq!((config.server.send_buffer, config.server.send_mode), (Some(128 << 10), SendMode::Auto));
+    assert_eq!(config.embedded.compact_interval, Some(Duration::from_secs(300)));
+    assert_eq!(config.serve.min_watch_timeout, Duration::from_secs(1800));
+    assert!(config.serve.watch_list_gzip);
     for file in ["watch_list_gzip = false", "watch_list_gzip = \"false\""] {
-        assert!(!build(&[], &[], file).unwrap().watch_list_gzip, "{file}");
+        assert!(!build(&[], &[], file).unwrap().serve.watch_list_gzip, "{file}");
     }
     assert_eq!(config.event_ttl, Some(Duration::from_secs(3600)));
-    assert_eq!((config.drain_delay, config.drain_grace), (Duration::ZERO, Duration::from_secs(10)));
-    assert_eq!((config.max_watchers, config.max_memory), (None, None));
+    assert_eq!(
+        (config.server.drain_delay, config.server.drain_grace),
+        (Duration::ZERO, Duration::from_secs(10))
+    );
+    assert_eq!((config.server.max_watchers, config.server.max_memory), (None, None));
     assert_eq!(config.resources, []);
-    assert_eq!(config.log_level, LogLevel::Info);
+    assert_eq!(config.log.level, LogLevel::Info);
     assert_eq!(config.warnings(), Vec::<String>::new());
 }
 
@@ -240,16 +244,16 @@ fn a_stronger_origin_wins() {
     };
 
     let config = build(&[], &[], file).unwrap();
-    assert_eq!((config.shards(), config.log_level, config.ring_events), (1, LogLevel::Error, 4096));
+    assert_eq!((config.shards(), config.log.level, config.ring.events), (1, LogLevel::Error, 4096));
     assert_eq!(texts(&config), ["f1", "f2"]);
 
     let config = build(&[], &env, file).unwrap();
-    assert_eq!((config.shards(), config.log_level, config.ring_events), (2, LogLevel::Warn, 4096));
+    assert_eq!((config.shards(), config.log.level, config.ring.events), (2, LogLevel::Warn, 4096));
     assert_eq!(texts(&config), ["e1", "e2"]);
 
     // The last flag wins; resources of one origin add up.
     let config = build(&flags, &env, file).unwrap();
-    assert_eq!((config.shards(), config.log_level, config.ring_events), (4, LogLevel::Warn, 4096));
+    assert_eq!((config.shards(), config.log.level, config.ring.events), (4, LogLevel::Warn, 4096));
     assert_eq!(texts(&config), ["c1", "c2"]);
     assert_eq!(config.origin("ring-events"), &Origin::File { path: PATH.into(), line: 3 });
     assert_eq!(config.resources[1].origin, Origin::Flag("--resource".to_owned()));
@@ -300,7 +304,7 @@ ring_events = 3000
         let second = build(&flags[flags.len().min(2)..], &[], &printed)
             .unwrap_or_else(|error| panic!("{error}\n{printed}"));
         assert_eq!(shown(&first), shown(&second), "{printed}");
-        assert_eq!(first.cpus, second.cpus);
+        assert_eq!(first.server.cpus, second.server.cpus);
         for row in ROWS.iter().filter(|row| row.in_file) {
             assert!(printed.contains(&format!("{} = ", row.key())), "{} in {printed}", row.name);
         }
@@ -321,7 +325,7 @@ ring_events = 3000
 fn shards_take_the_allowed_cpus_in_order() {
     let place = |flags: &[(&str, &str)], cpus: &[usize]| {
         let given = flags.iter().map(|(n, v)| (table::index_of(n).unwrap(), (*v).to_owned())).collect();
-        Config::assemble(&Flags { given }, &[], None, cpus).unwrap().cpus
+        Config::assemble(&Flags { given }, &[], None, cpus).unwrap().server.cpus.clone()
     };
     assert_eq!(place(&[], &[3, 5]), [3, 5]);
     assert_eq!(place(&[("shards", "1")], &[3, 5]), [3]);
@@ -462,9 +466,9 @@ fn options_of_etcd_that_contradict_each_other_are_refused() {
     }
     let flags = [HTTPS, ("etcd-ca", "/ca"), ("etcd-cert", "/c"), ("etcd-key", "/k"), ("etcd-prefix", "/a/")];
     let config = build(&flags, &[], "").unwrap();
-    let etcd = config.etcd.as_ref().unwrap();
+    let etcd = config.etcd().unwrap();
     assert_eq!((etcd.prefix.as_str(), etcd.endpoints.as_slice()), ("/a", &[HTTPS.1.to_owned()][..]));
-    assert!(build(&[], &[], "").unwrap().etcd.is_none());
+    assert!(build(&[], &[], "").unwrap().etcd().is_none());
 }
 
 #[test]
@@ -475,7 +479,7 @@ fn options_of_signed_tokens_come_together() {
         ("oidc-jwks-file", "/etc/jwks"),
     ];
     let config = build(&all, &[], "").unwrap();
-    let options = config.who(false, false).unwrap();
+    let options = config.auth(false, false).unwrap();
     assert!(options.has_authentication() && !options.anonymous);
     let (oidc, file) = options.oidc.unwrap();
     assert_eq!(
@@ -492,7 +496,7 @@ fn options_of_signed_tokens_come_together() {
     assert!(build(&[("oidc-groups-claim", "groups")], &[], "").is_err());
     assert!(build(&[&all[..], &[("oidc-groups-prefix", "x:")]].concat(), &[], "").is_err());
     assert!(
-        build(&[], &[], "").unwrap().who(false, false).unwrap().anonymous,
+        build(&[], &[], "").unwrap().auth(false, false).unwrap().anonymous,
         "on loopback everybody comes in"
     );
 }

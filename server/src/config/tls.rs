@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use super::error::Wrong;
-use super::{Config, ConfigError};
+use super::Config;
+use crate::setting::{ConfigError, Wrong};
 use crate::tls::{Fault, Files};
 
 /// What was asked for, one by one.
@@ -18,11 +18,8 @@ impl Config {
     /// Puts the options together, and refuses those that say nothing alone.
     pub(super) fn settle_tls(&mut self) -> Result<(), ConfigError> {
         let wanted = &self.tls_wanted;
-        let refuse = |name: &str, path: &PathBuf, problem: &str, mend: &str| {
-            let value = path.to_string_lossy();
-            let wrong = Wrong::new(problem, mend);
-            Err(ConfigError::bad_value(self.origin(name), &name.replace('-', "_"), &value, wrong))
-        };
+        let refuse =
+            |name: &str, problem: &str, mend: &str| Err(self.refused(name, Wrong::new(problem, mend)));
         let pair = "a certificate and its key go together";
         match (&wanted.cert, &wanted.key, &wanted.client_ca) {
             (Some(cert), Some(key), client_ca) => {
@@ -30,11 +27,10 @@ impl Config {
                 self.tls = Some(files);
                 Ok(())
             }
-            (Some(cert), None, _) => refuse("tls-cert", cert, pair, "add --tls-key FILE"),
-            (None, Some(key), _) => refuse("tls-key", key, pair, "add --tls-cert FILE"),
-            (None, None, Some(client_ca)) => refuse(
+            (Some(_), None, _) => refuse("tls-cert", pair, "add --tls-key FILE"),
+            (None, Some(_), _) => refuse("tls-key", pair, "add --tls-cert FILE"),
+            (None, None, Some(_)) => refuse(
                 "tls-client-ca",
-                client_ca,
                 "says nothing without TLS",
                 "add --tls-cert FILE and --tls-key FILE, or leave it out",
             ),
@@ -45,9 +41,6 @@ impl Config {
     /// What is wrong with one of the files of TLS, as an error of its option.
     #[must_use]
     pub fn tls_error(&self, fault: Fault) -> ConfigError {
-        let name = fault.which.option();
-        let path = self.tls.as_ref().map(|files| fault.which.path(files).to_string_lossy().into_owned());
-        let wrong = Wrong::new(fault.problem, fault.mend);
-        ConfigError::bad_value(self.origin(name), &name.replace('-', "_"), &path.unwrap_or_default(), wrong)
+        self.refused(fault.which.option(), Wrong::new(fault.problem, fault.mend))
     }
 }

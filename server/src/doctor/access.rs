@@ -4,16 +4,17 @@
 
 use super::finding::Findings;
 use crate::auth::Guard;
-use crate::config::{Config, ConfigError};
+use crate::config::Config;
+use crate::setting::ConfigError;
 use crate::tls::Current;
 
-/// As [`Config::who`] calls it.
+/// As [`Config::auth`] calls it.
 const WHO: &str = "who may come in";
 const TLS: &str = "tls";
 
 pub(super) fn judge(findings: &mut Findings, config: &Config) {
     let certificates = config.tls.as_ref().is_some_and(|files| files.client_ca.is_some());
-    let settled = config.who(config.tls.is_some(), certificates).and_then(|options| {
+    let settled = config.auth(config.tls.is_some(), certificates).and_then(|options| {
         let anonymous = options.anonymous;
         Guard::new(options).map(|_| anonymous)
     });
@@ -60,7 +61,7 @@ mod tests {
     fn what_the_start_refuses_is_said_in_its_words() {
         assert_eq!(judged(&config(&[])), ["Ok who may come in: also who has no credentials"]);
         let open = config(&[("listen", "0.0.0.0:8080")]);
-        assert_eq!(judged(&open), [format!("Fail {}", open.who(false, false).unwrap_err())]);
+        assert_eq!(judged(&open), [format!("Fail {}", open.auth(false, false).unwrap_err())]);
         let finding = {
             let mut findings = Findings::default();
             judge(&mut findings, &open);

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::Facts;
-use crate::config::one_line;
+use crate::printable::one_line;
 
 /// The severity of a finding, the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]

@@ -6,7 +6,7 @@ use rustix::fs::{Access, access, statfs, statvfs};
 use rustix::io::Errno;
 
 use super::finding::Findings;
-use crate::config::value::show_size;
+use crate::value::show_size;
 
 /// The size of a new store: 36 to 52 KiB, measured. An existing one starts on a full disk too.
 const ROOM_NEW_BYTES: u64 = 64 << 10;

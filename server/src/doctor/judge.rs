@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use super::finding::{Finding, Findings, Report, Verdict};
 use super::{Facts, Limit, Ring};
 use crate::config::Config;
-use crate::config::value::{show_cpus, show_size};
+use crate::value::{show_cpus, show_size};
 
 /// glommio 0.9 checks for these operations; the last of them came with Linux 5.6, its buffers with 5.8.
 const KERNEL_MIN: (u32, u32) = (5, 8);
@@ -45,7 +45,7 @@ pub fn judge(config: &Config, facts: Facts) -> Report {
     ring(&mut findings, &facts);
     seccomp(&mut findings, &facts);
     memlock(&mut findings, &facts, shards);
-    let watchers_max = nofile(&mut findings, facts.nofile, shards, config.max_watchers);
+    let watchers_max = nofile(&mut findings, facts.nofile, shards, config.server.max_watchers);
     cpus(&mut findings, config, &facts);
     memory(&mut findings, config, &facts);
     somaxconn(&mut findings, facts.somaxconn);
@@ -91,11 +91,11 @@ fn memory(findings: &mut Findings, config: &Config, facts: &Facts) {
     };
     let shown = show_size(limit >> 20 << 20);
     // The index and messages that are made later are additional to the ring.
-    let wanted = config.ring_bytes.saturating_mul(2);
+    let wanted = config.ring.bytes.saturating_mul(2);
     if limit < wanted {
         let problem = format!(
             "{shown} {whose} are little for --ring-bytes {} and the index beside it",
-            show_size(config.ring_bytes)
+            show_size(config.ring.bytes)
         );
         let mend = format!(
             "give --ring-bytes {} or less, or {} of memory",
@@ -104,7 +104,7 @@ fn memory(findings: &mut Findings, config: &Config, facts: &Facts) {
         );
         findings.warn("memory", &problem, &mend);
     } else {
-        findings.fine("memory", &format!("{shown} {whose}, --ring-bytes {}", show_size(config.ring_bytes)));
+        findings.fine("memory", &format!("{shown} {whose}, --ring-bytes {}", show_size(config.ring.bytes)));
     }
 }
 
@@ -231,7 +231,8 @@ fn cpus(findings: &mut Findings, config: &Config, facts: &Facts) {
     let shards = config.shards();
     let its = shards_text(shards as u64);
     let allowed = show_cpus(&facts.cpus);
-    let outside: Vec<usize> = config.cpus.iter().copied().filter(|cpu| !facts.cpus.contains(cpu)).collect();
+    let outside: Vec<usize> =
+        config.server.cpus.iter().copied().filter(|cpu| !facts.cpus.contains(cpu)).collect();
     if !outside.is_empty() {
         let problem = format!("CPU {} is not of those allowed, {allowed}", show_cpus(&outside));
         findings.fail("cpus", &problem, "name allowed ones with --pin-cpus, or widen the taskset or cpuset");
@@ -246,7 +247,7 @@ fn cpus(findings: &mut Findings, config: &Config, facts: &Facts) {
             &format!("give --shards {}, or raise the limit", (quota / 1000).max(1)),
         );
     } else {
-        findings.fine("cpus", &format!("{its} on CPUs {}", show_cpus(&config.cpus)));
+        findings.fine("cpus", &format!("{its} on CPUs {}", show_cpus(&config.server.cpus)));
     }
 }
 

@@ -20,6 +20,7 @@ use uuid::Uuid;
 
 use super::http1::connection::{Permit, serve, tune};
 use super::listener::ListenerKind;
+use super::options::Options;
 use super::shard::local::Local;
 use super::tally::Refusal;
 use crate::http::response::push_status;
@@ -29,30 +30,6 @@ use crate::http::status::{Layout, Status};
 const LISTEN_BACKLOG: i32 = 4096;
 /// Between two questions to a silent peer whether it is still there (Go's default, so kube-apiserver's).
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// What is set of accepted sockets.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Tuning {
-    /// How long a peer may leave bytes, or questions whether it is there, unacknowledged, and how long it may take none at
-    /// all (`TCP_USER_TIMEOUT`, tcp(7)); then it is gone. `None`: bytes to a vanished peer are sent again for 15 minutes, and
-    /// one that is there may take none for ever.
-    pub(super) stall_timeout: Option<Duration>,
-    /// `SO_SNDBUF`; the kernel takes twice as much, for what it writes beside the bytes (socket(7)), and caps it at
-    /// `net.core.wmem_max`. `None`: `net.ipv4.tcp_wmem` holds.
-    pub(super) send_buffer: Option<usize>,
-}
-
-impl Tuning {
-    fn apply(self, fd: &OwnedFd) -> std::io::Result<()> {
-        if let Some(time) = self.stall_timeout {
-            set_tcp_user_timeout(fd, u32::try_from(time.as_millis()).unwrap_or(u32::MAX))?;
-        }
-        if let Some(bytes) = self.send_buffer {
-            set_socket_send_buffer_size(fd, bytes)?;
-        }
-        Ok(())
-    }
-}
-
 /// How long an address that is taken is tried again.
 const BIND_PATIENCE: Duration = Duration::from_secs(1);
 /// After an accept that failed for want of descriptors.
@@ -67,7 +44,7 @@ text/plain; charset=utf-8\r\nContent-Length: 71\r\n\r\nno descriptor is left for
 pub(super) fn listeners(
     address: SocketAddr,
     count: usize,
-    tuning: Tuning,
+    options: &Options,
 ) -> std::io::Result<(SocketAddr, Vec<OwnedFd>)> {
     let alone = bind_alone(address)?;
     let address = alone.local_addr()?;
@@ -83,7 +60,12 @@ pub(super) fn listeners(
             set_socket_keepalive(&fd, true)?;
             set_tcp_keepidle(&fd, KEEP_ALIVE)?;
             set_tcp_keepintvl(&fd, KEEP_ALIVE)?;
-            tuning.apply(&fd)?;
+            if let Some(time) = options.stall_timeout {
+                set_tcp_user_timeout(&fd, u32::try_from(time.as_millis()).unwrap_or(u32::MAX))?;
+            }
+            if let Some(bytes) = options.send_buffer {
+                set_socket_send_buffer_size(&fd, bytes)?;
+            }
             bind(&fd, &address)?;
             listen(&fd, LISTEN_BACKLOG)?;
             Ok(fd)
@@ -224,8 +206,12 @@ mod tests {
 
     #[test]
     fn accepted_sockets_notice_peers_that_vanish() {
-        let tuning = Tuning { stall_timeout: Some(Duration::from_secs(60)), send_buffer: Some(100_000) };
-        let (address, mut fds) = listeners(([127, 0, 0, 1], 0).into(), 1, tuning).expect("a listener");
+        let options = Options {
+            stall_timeout: Some(Duration::from_secs(60)),
+            send_buffer: Some(100_000),
+            ..Options::blank()
+        };
+        let (address, mut fds) = listeners(([127, 0, 0, 1], 0).into(), 1, &options).expect("a listener");
         let client = std::net::TcpStream::connect(address).expect("a connection");
         let accepted = rustix::net::accept(fds.remove(0)).expect("an accepted connection");
         assert!(socket_keepalive(&accepted).expect("read back"));
@@ -240,8 +226,8 @@ mod tests {
     #[test]
     fn an_empty_socket_takes_a_whole_run() {
         // As `--send-buffer` is when nobody says otherwise.
-        let tuning = Tuning { stall_timeout: None, send_buffer: Some(128 << 10) };
-        let (address, mut fds) = listeners(([127, 0, 0, 1], 0).into(), 1, tuning).expect("a listener");
+        let options = Options { send_buffer: Some(128 << 10), ..Options::blank() };
+        let (address, mut fds) = listeners(([127, 0, 0, 1], 0).into(), 1, &options).expect("a listener");
         let client = std::net::TcpStream::connect(address).expect("a connection");
         let accepted = rustix::net::accept(fds.remove(0)).expect("an accepted connection");
         let run = vec![b'x'; ROUND_BYTES];

@@ -7,8 +7,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::config::value::show_size;
 use crate::http::status::Status;
+use crate::value::show_size;
 
 /// What part of the memory may be under way.
 const SHARE: u64 = 8;

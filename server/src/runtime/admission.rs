@@ -9,24 +9,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use super::options::Options;
 use crate::http::status::Status;
-
-/// How much may be asked, and how long it may take.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// From a connection's first moment, or a head's first byte, to the head's end.
-    pub head_timeout: Duration,
-    /// How long a connection may lie between two requests.
-    pub idle_timeout: Duration,
-    /// From a request's head to the end of its body.
-    pub request_timeout: Duration,
-    /// Connections at once; `None`: as many as there are descriptors.
-    pub connections_max: Option<usize>,
-    /// Connections at once from one address.
-    pub connections_per_address_max: Option<usize>,
-    /// Watches at once of one user; of one address, where nobody says who the user is.
-    pub watchers_per_user_max: Option<usize>,
-}
 
 /// Whom a count is of.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -109,12 +93,12 @@ impl Drop for ConnPermit {
 }
 
 impl Admission {
-    pub(super) fn new(limits: &Limits) -> Arc<Self> {
+    pub(super) fn new(options: &Options) -> Arc<Self> {
         Arc::new(Self {
             connections: AtomicUsize::new(0),
-            connections_max: limits.connections_max,
-            addresses: limits.connections_per_address_max.map(Tally::new),
-            users: limits.watchers_per_user_max.map(Tally::new),
+            connections_max: options.max_connections,
+            addresses: options.max_connections_per_address.map(Tally::new),
+            users: options.max_watchers_per_user.map(Tally::new),
             turned_away: AtomicU64::new(0),
             complained: AtomicU64::new(0),
         })
@@ -233,18 +217,6 @@ fn subnet(address: IpAddr) -> IpAddr {
 mod tests {
     use super::*;
 
-    fn limits() -> Limits {
-        let time = Duration::from_secs(1);
-        Limits {
-            head_timeout: time,
-            idle_timeout: time,
-            request_timeout: time,
-            connections_max: None,
-            connections_per_address_max: None,
-            watchers_per_user_max: None,
-        }
-    }
-
     fn at(address: &str) -> impl FnOnce() -> Option<SocketAddr> {
         let address = SocketAddr::new(address.parse().expect("an address"), 1);
         move || Some(address)
@@ -252,7 +224,7 @@ mod tests {
 
     #[test]
     fn connections_and_watches_are_counted_together() {
-        let admission = Admission::new(&Limits { connections_max: Some(3), ..limits() });
+        let admission = Admission::new(&Options { max_connections: Some(3), ..Options::blank() });
         let first = admission.admit(at("10.0.0.1"), 0).expect("one");
         let _second = admission.admit(at("10.0.0.1"), 1).expect("two and a watch");
         let refused = admission.admit(at("10.0.0.2"), 1).expect_err("a fourth");
@@ -265,14 +237,14 @@ mod tests {
 
     #[test]
     fn want_of_descriptors_is_said_once_a_second() {
-        let admission = Admission::new(&limits());
+        let admission = Admission::new(&Options::blank());
         let said = (0..5000).filter(|ms| admission.complain(Duration::from_millis(*ms))).count();
         assert_eq!(said, 5);
     }
 
     #[test]
     fn an_address_is_counted_through_a_watch_and_behind_it() {
-        let admission = Admission::new(&Limits { connections_per_address_max: Some(2), ..limits() });
+        let admission = Admission::new(&Options { max_connections_per_address: Some(2), ..Options::blank() });
         let first = admission.admit(at("10.0.0.1"), 0).expect("one");
         assert!(first.watch(None).expect("a watch").is_none(), "watches are not counted by name");
         let guard = first.into_guard();
@@ -289,7 +261,7 @@ mod tests {
 
     #[test]
     fn a_user_has_watches_from_everywhere_and_nobody_those_of_an_address() {
-        let admission = Admission::new(&Limits { watchers_per_user_max: Some(1), ..limits() });
+        let admission = Admission::new(&Options { max_watchers_per_user: Some(1), ..Options::blank() });
         let (a, b) = (
             admission.admit(at("2001:db8::1"), 0).expect("a"),
             admission.admit(at("2001:db8::2"), 0).expect("b"),

@@ -15,6 +15,7 @@ use super::accept::{accept, start};
 use super::conn::Link;
 use super::http1::connection::go_on;
 use super::listener::{ListenerKind, Listening};
+use super::options::SendMode;
 use super::run_error::RunError;
 use super::shard::local::Local;
 use super::shared::{RequestGuard, Shared};
@@ -22,7 +23,6 @@ use super::sys::descriptor;
 use super::sys::polls::Polls;
 use super::sys::sends::Sends;
 use crate::abort_on_panic::AbortOnPanic;
-use crate::config::SendMode;
 
 /// glommio's registered buffers, which only file I/O would use; its floor.
 const IO_MEMORY_BYTES: usize = 512 << 10;
@@ -78,7 +78,7 @@ fn prepare(number: usize, shared: Arc<Shared>, listening: Listening) -> Result<R
     let wake = &shared.handles.0[number].wake;
     let polls = Polls::new(wake.descriptor()).map_err(|error| broken("its own io_uring", &error))?;
     let eventfd = wake.descriptor().try_clone_to_owned().map_err(|error| broken("its eventfd", &error))?;
-    let sends = match shared.send_mode {
+    let sends = match shared.options.send_mode {
         SendMode::Send => None,
         SendMode::IoUring => Some(Sends::new().map_err(|error| broken("an io_uring that sends", &error))?),
         SendMode::Auto => match Sends::new() {
@@ -129,7 +129,7 @@ async fn drive(local: &Rc<Local>) {
         if local.closing() {
             // Shards leave together: one that left could not carry a watch that another still hands over.
             let since = *closing_since.get_or_insert_with(Instant::now);
-            if local.shared.handles.are_idle() || since.elapsed() >= local.shared.drain_grace {
+            if local.shared.handles.are_idle() || since.elapsed() >= local.shared.options.drain_grace {
                 local.cut();
                 local.handle().has_left.store(true, Ordering::Relaxed);
                 return;

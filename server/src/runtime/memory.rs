@@ -6,8 +6,8 @@
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use crate::config::value::show_size;
 use crate::http::status::Status;
+use crate::value::show_size;
 
 /// A window is not narrowed below this: as many bytes are the least that may be configured.
 const WINDOW_BYTES_MIN: u64 = 1 << 20;

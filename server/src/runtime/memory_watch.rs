@@ -28,7 +28,7 @@ pub(super) fn start(shared: &Arc<Shared>) -> std::io::Result<()> {
             let epoch = shared.app.epoch();
             let holds = shared.commands.stats.window_bytes.load(Ordering::Relaxed);
             let may = epoch.feed.window_bytes_max();
-            let next = window(scarcity, holds, may, shared.facts.ring.bytes);
+            let next = window(scarcity, holds, may, shared.ring.bytes);
             if next != may {
                 epoch.feed.limit_window(next);
                 shared.commands.wake();
@@ -38,7 +38,7 @@ pub(super) fn start(shared: &Arc<Shared>) -> std::io::Result<()> {
                 crate::log::warn(&format!(
                     "{resident} bytes of memory are taken of {max}: new watches, lists and writes are told 429, and the \
                      window holds {next} bytes instead of {}; raise --max-memory, or lower --ring-bytes",
-                    shared.facts.ring.bytes
+                    shared.ring.bytes
                 ));
             }
         }

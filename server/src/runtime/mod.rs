@@ -14,6 +14,7 @@ mod http1;
 mod listener;
 mod memory;
 mod memory_watch;
+pub mod options;
 mod reserve;
 mod run_error;
 mod shard;
@@ -40,50 +41,31 @@ use revcast_engine::{RingLimits, ShardConfig};
 use uuid::Uuid;
 
 use crate::audit::Audit;
-use crate::config::SendMode;
+use crate::clock::Clock;
 use crate::serve::{App, Life};
 use crate::source::command_queue::{CommandQueue, Shards};
 use crate::tls;
-use accept::Tuning;
 use account::Account;
 use admission::Admission;
-pub use admission::Limits;
 use listener::Listening;
 use memory::Memory;
+pub use options::{Options, SendMode};
 use reserve::Reserve;
 pub use run_error::RunError;
 use shards::{ShardHandle, ShardHandles};
-use shared::{Facts, Shared};
+use shared::Shared;
 
 /// What a server is started with.
 #[derive(Debug)]
 pub struct Plan {
-    /// Where clients connect.
-    pub listen: SocketAddr,
-    /// Where operators do.
-    pub admin_listen: Option<SocketAddr>,
-    /// The CPU of each shard; one shard for each entry.
-    pub cpus: Vec<usize>,
-    /// Whether shards stay on their CPUs.
-    pub pinned: bool,
-    /// Between two bookmarks of a watch.
-    pub bookmark_interval: Duration,
-    /// How long a watch is quiet before it is sent a space; `None`: for ever.
-    pub heartbeat_interval: Option<Duration>,
-    /// How long a peer may take no byte, or acknowledge none, before it is cut off; `None`: as long as the kernel tries.
-    pub stall_timeout: Option<Duration>,
-    /// Bytes that the kernel holds for a connection that does not take them; `None`: as many as it likes.
-    pub send_buffer: Option<usize>,
-    /// How bytes go to many sockets.
-    pub send_mode: SendMode,
+    /// What the operator said.
+    pub options: Arc<Options>,
+    /// What shards are turned by and events are stamped with.
+    pub clock: Clock,
     /// What TLS begins with; `None`: clients speak plain HTTP. Operators do in any case.
     pub tls: Option<Arc<tls::Current>>,
-    /// How long a closing server waits for its watches and requests; the ends of the watches are spread over it.
-    pub drain_grace: Duration,
     /// Watches at most.
     pub watchers_max: usize,
-    /// How many may be here, and how long they may take to ask.
-    pub limits: Limits,
     /// Resident memory at most, in bytes; `None`: as much as there is.
     pub memory_max: Option<u64>,
     /// Whether the source is elsewhere, and must be asked what is newest.
@@ -131,7 +113,7 @@ impl Closer {
     /// Begins to close: no new connection; a last bookmark and the last chunk for every watch, one after the other over the
     /// grace, or with `at_once` as fast as they can be sent.
     pub fn close(&self, at_once: bool) {
-        let over = if at_once { Duration::ZERO } else { spread(self.0.drain_grace) };
+        let over = if at_once { Duration::ZERO } else { spread(self.0.options.drain_grace) };
         // Who says it first is right.
         let _ = self.0.closing.set(over);
         self.0.app.advance(Life::Closing);
@@ -189,9 +171,9 @@ pub fn start(
     commands: Arc<CommandQueue>,
     source: impl FnOnce(Arc<dyn Shards>) -> std::io::Result<JoinHandle<()>>,
 ) -> Result<Running, RunError> {
-    let tuning = Tuning { stall_timeout: plan.stall_timeout, send_buffer: plan.send_buffer };
+    let options = &plan.options;
     let bound = |address: SocketAddr, count| {
-        accept::listeners(address, count, tuning).map_err(|error| {
+        accept::listeners(address, count, options).map_err(|error| {
             let mend = if error.kind() == std::io::ErrorKind::AddrInUse {
                 "stop what listens there, or choose another address"
             } else if error.kind() == std::io::ErrorKind::PermissionDenied {
@@ -202,57 +184,54 @@ pub fn start(
             RunError::new(format!("cannot listen on {address}: {error}; {mend}"))
         })
     };
-    let (listen, public) = bound(plan.listen, plan.cpus.len() * LISTENERS_PER_SHARD)?;
+    let (listen, public) = bound(options.listen, options.cpus.len() * LISTENERS_PER_SHARD)?;
     let mut public = public.into_iter();
-    let (admin_listen, mut admin) = match plan.admin_listen {
+    let (admin_listen, mut admin) = match options.admin_listen {
         None => (None, None),
         Some(address) => bound(address, 1).map(|(address, fds)| (Some(address), fds.into_iter().next()))?,
     };
     app.advance(Life::Serving);
-    let handles =
-        ShardHandles::new(plan.cpus.len()).map_err(|error| RunError::new(format!("no eventfd: {error}")))?;
+    let handles = ShardHandles::new(options.cpus.len())
+        .map_err(|error| RunError::new(format!("no eventfd: {error}")))?;
     let shared = Arc::new(Shared {
         app,
         commands,
         handles: handles.clone(),
         watchers_max: plan.watchers_max,
-        limits: plan.limits,
-        admission: Admission::new(&plan.limits),
+        options: Arc::clone(options),
+        clock: plan.clock,
+        admission: Admission::new(options),
         memory: Memory::new(plan.memory_max),
         account: Account::new(plan.memory_max),
         reserve: Reserve::new(),
         panics: AtomicU64::new(0),
-        drain_grace: plan.drain_grace,
-        send_mode: plan.send_mode,
         tls: plan.tls.clone(),
         closing: OnceLock::new(),
         shard_config: ShardConfig {
-            bookmark_interval: plan.bookmark_interval,
-            heartbeat_interval: plan.heartbeat_interval,
+            bookmark_interval: options.bookmark_interval,
+            heartbeat_interval: options.heartbeat_interval,
             hash_seed: hash_seed(),
             ..ShardConfig::default()
         },
         remote: plan.remote,
-        facts: Facts {
-            listen,
-            admin_listen,
-            source: plan.source.clone(),
-            ring: plan.ring,
-            audit: plan.audit.clone(),
-        },
+        listen,
+        admin_listen,
+        source: plan.source.clone(),
+        ring: plan.ring,
+        audit: plan.audit.clone(),
     });
-    let mut shards = Vec::with_capacity(plan.cpus.len());
+    let mut shards = Vec::with_capacity(options.cpus.len());
     let (ready, words) = std::sync::mpsc::channel();
-    for (number, &cpu) in plan.cpus.iter().enumerate() {
+    for (number, &cpu) in options.cpus.iter().enumerate() {
         let listening =
             Listening { public: public.by_ref().take(LISTENERS_PER_SHARD).collect(), admin: admin.take() };
-        let cpu = plan.pinned.then_some(cpu);
+        let cpu = options.is_pinned.then_some(cpu);
         shards.push(driver::spawn(number, cpu, Arc::clone(&shared), listening, ready.clone())?);
     }
     drop(ready);
     // A shard whose executor cannot start says no word at all and drops its end.
     let words = words.iter().collect::<Result<Vec<()>, RunError>>()?;
-    if words.len() < plan.cpus.len() {
+    if words.len() < options.cpus.len() {
         return Err(RunError::new("a shard's executor cannot start: run `revcast doctor`".into()));
     }
     let source = source(Arc::new(handles)).map_err(|error| {

@@ -8,12 +8,13 @@ use std::time::Duration;
 use revcast_engine::{RingLimits, ShardConfig};
 
 use super::account::Account;
-use super::admission::{Admission, Limits};
+use super::admission::Admission;
 use super::memory::Memory;
+use super::options::Options;
 use super::reserve::Reserve;
 use super::shards::ShardHandles;
 use crate::audit::Audit;
-use crate::config::SendMode;
+use crate::clock::Clock;
 use crate::serve::App;
 use crate::source::command_queue::CommandQueue;
 use crate::tls;
@@ -25,15 +26,14 @@ pub(super) struct Shared {
     pub(super) commands: Arc<CommandQueue>,
     pub(super) handles: ShardHandles,
     pub(super) watchers_max: usize,
-    pub(super) limits: Limits,
+    pub(super) options: Arc<Options>,
+    pub(super) clock: Clock,
     pub(super) admission: Arc<Admission>,
     pub(super) memory: Memory,
     pub(super) account: Arc<Account>,
     pub(super) reserve: Arc<Reserve>,
     /// Requests that panicked.
     pub(super) panics: AtomicU64,
-    pub(super) drain_grace: Duration,
-    pub(super) send_mode: SendMode,
     /// What TLS begins with; `None`: clients speak plain HTTP.
     pub(super) tls: Option<Arc<tls::Current>>,
     /// Set when the server closes: over what time its watches are told.
@@ -41,13 +41,9 @@ pub(super) struct Shared {
     pub(super) shard_config: ShardConfig,
     /// Whether the source is elsewhere, and must be asked what is newest.
     pub(super) remote: bool,
-    pub(super) facts: Facts,
-}
-
-/// What operators are told and nothing else hangs on, but for the audit log.
-#[derive(Debug)]
-pub(super) struct Facts {
+    /// Where clients connect; the port is known even when the options say 0.
     pub(super) listen: SocketAddr,
+    /// Where operators do.
     pub(super) admin_listen: Option<SocketAddr>,
     /// What the source is, in words.
     pub(super) source: String,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
+use super::options::ServeOptions;
 use crate::api::discovery::Discovery;
 use crate::api::openapi::OpenApi;
 use crate::api::resources::Registry;
@@ -88,9 +89,7 @@ pub struct App {
     schema: Schema,
     /// How old the source's word may be before the server says that it is not ready; `None`: it is never old.
     freshness: Option<Freshness>,
-    pub(super) min_watch_timeout: Duration,
-    /// Whether streams of initial events may be sent with gzip.
-    pub(super) watch_list_gzip: bool,
+    pub(super) options: ServeOptions,
     pub(super) root: Bytes,
     life: AtomicU8,
     stalls: Stalls,
@@ -103,14 +102,13 @@ pub struct App {
 impl App {
     /// Makes all documents. The feeds of `epochs` have the schema of `registry`.
     ///
-    /// `server_address` (`host:port`) stands in plain discovery. A watch that names no timeout ends between
-    /// `min_watch_timeout` and twice that. The server is [`Life::Starting`].
+    /// `server_address` (`host:port`) stands in plain discovery. The server is [`Life::Starting`].
     #[must_use]
     pub fn new(
         registry: Arc<Registry>,
         epochs: Arc<Epochs>,
         server_address: &str,
-        min_watch_timeout: Duration,
+        options: ServeOptions,
     ) -> Self {
         Self {
             discovery: Discovery::new(&registry, server_address),
@@ -122,8 +120,7 @@ impl App {
             registry,
             epochs,
             freshness: None,
-            min_watch_timeout,
-            watch_list_gzip: true,
+            options,
             guard: Arc::new(Guard::open()),
             hosts: Hosts::default(),
             tls: None,
@@ -160,12 +157,6 @@ impl App {
         let of = target.names()?;
         let found = self.registry.find(&of.group, &of.version, &of.resource)?;
         Some(self.schema.get(found.row))
-    }
-
-    /// With gzip for streams of initial events, where clients take it, or without.
-    #[must_use]
-    pub fn with_watch_list_gzip(self, on: bool) -> Self {
-        Self { watch_list_gzip: on, ..self }
     }
 
     /// With a source elsewhere, whose word can be old.

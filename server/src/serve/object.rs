@@ -21,7 +21,7 @@ use jiff::tz::TimeZone;
 use serde_json::{Map, Value, json};
 
 use super::{Call, Host, names, payload};
-use crate::api::table::Printer;
+use crate::api::printer::Printer;
 use crate::http::shown;
 use crate::http::status::{Cause, Status};
 

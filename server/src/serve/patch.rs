@@ -15,7 +15,7 @@ use super::object::Draft;
 use super::update::{self, Owned};
 use super::{Call, Host, Part, Reply, apply, payload};
 use crate::api::merge;
-use crate::api::table::Printer;
+use crate::api::printer::Printer;
 use crate::http::options::{OptionsError, WriteKind, WriteOptions};
 use crate::http::shown;
 use crate::http::status::{Cause, Status};

@@ -87,7 +87,8 @@ fn wire<H: Host>(call: &Call<'_, H>, options: &WatchOptions) -> Result<Wire, Han
     if let Some(headers) = &call.head.upgrade {
         return Handshake::new(headers).map(Wire::WebSocket);
     }
-    let gzip = call.app.watch_list_gzip && options.asked_for_initial_events && call.head.accepts_gzip();
+    let gzip =
+        call.app.options.watch_list_gzip && options.asked_for_initial_events && call.head.accepts_gzip();
     Ok(if gzip { Wire::Gzip } else { Wire::Chunked })
 }
 
@@ -113,7 +114,7 @@ fn timeout<H: Host>(call: &Call<'_, H>, asked: WatchTimeout) -> Duration {
     match asked {
         WatchTimeout::After(timeout) => timeout,
         WatchTimeout::ServerChoice => {
-            let least = call.app.min_watch_timeout;
+            let least = call.app.options.min_watch_timeout;
             let span_ms = u64::try_from(least.as_millis()).unwrap_or(u64::MAX).max(1);
             least.saturating_add(Duration::from_millis(call.host.random() % span_ms))
         }

@@ -14,7 +14,6 @@ use revcast_engine::key::Key;
 use revcast_engine::revision::Revision;
 
 use super::{SourceError, Txn, TxnError};
-use crate::clock::Clock;
 use crate::durations::Durations;
 
 /// Commands that may wait; more are told to come back.
@@ -179,8 +178,6 @@ pub struct CommandQueue {
     commands: ArrayQueue<Command>,
     waker: OnceLock<Box<dyn Fn() + Send + Sync>>,
     closing: AtomicBool,
-    /// What shards are turned by and events are stamped with.
-    pub clock: Clock,
     /// Counts of the source.
     pub stats: SourceStats,
 }
@@ -197,7 +194,6 @@ impl CommandQueue {
             commands: ArrayQueue::new(COMMANDS_MAX),
             waker: OnceLock::new(),
             closing: AtomicBool::new(false),
-            clock: Clock::start(),
             stats: SourceStats::default(),
         })
     }

@@ -17,6 +17,7 @@ use super::command_queue::{Answer, Asker, Command, CommandQueue, Shards, SourceS
 use super::embedded::{CompactError, Progress, Recovery, Store};
 use super::{StorageError, TxnError, WallTime};
 use crate::abort_on_panic::AbortOnPanic;
+use crate::clock::Clock;
 
 /// Writes that share one flush.
 const GROUP_MAX: usize = 256;
@@ -72,6 +73,7 @@ pub fn start(
     publisher: Publisher,
     commands: Arc<CommandQueue>,
     shards: Arc<dyn Shards>,
+    clock: Clock,
     compact_interval: Option<Duration>,
 ) -> std::io::Result<JoinHandle<()>> {
     std::thread::Builder::new().name("publisher".into()).spawn(move || {
@@ -84,6 +86,7 @@ pub fn start(
             publisher,
             commands,
             shards,
+            clock,
             compact_interval,
             next_compaction,
             compacting: false,
@@ -105,6 +108,7 @@ struct Publishing {
     publisher: Publisher,
     commands: Arc<CommandQueue>,
     shards: Arc<dyn Shards>,
+    clock: Clock,
     compact_interval: Option<Duration>,
     next_compaction: Option<Instant>,
     compacting: bool,
@@ -123,7 +127,7 @@ impl Publishing {
                 self.group.push(command);
             }
             let expired = self.due_leases();
-            self.publisher.set_arrival(self.commands.clock.now());
+            self.publisher.set_arrival(self.clock.now());
             let worked = !self.group.is_empty() || !expired.is_empty();
             if worked {
                 self.commit(expired);
@@ -272,7 +276,7 @@ impl Publishing {
         self.show();
         let stats = &self.commands.stats;
         if !batches.is_empty() {
-            stats.publishing.observe(self.commands.clock.now().since(arrived));
+            stats.publishing.observe(self.clock.now().since(arrived));
         }
         let written = answers.iter().filter(|(_, answer)| matches!(answer, Answer::Written(..))).count();
         stats.writes.fetch_add(written as u64, Ordering::Relaxed);

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::certs::Identity;
+use crate::certs::{Authority, Identity};
 
 /// The same for every member of a cluster.
 #[derive(Clone, Debug, Default)]
@@ -38,6 +38,18 @@ pub struct Tls {
     pub server: Identity,
     /// The identity of etcdctl.
     pub client: Identity,
+}
+
+impl Tls {
+    /// Signed by this authority.
+    ///
+    /// # Panics
+    /// When its folder cannot be written.
+    #[must_use]
+    pub fn of(authority: &Authority) -> Self {
+        let (server, client) = (authority.server(), authority.client("etcdctl"));
+        Self { ca: authority.certificate(), server, client }
+    }
 }
 
 impl Options {

@@ -1,29 +1,17 @@
 //! Lists: the newest state, past ones, and lists by pages, compared with the state in the history.
 
 use std::rc::Rc;
-use std::sync::Arc;
 
 use revcast_engine::revision::Revision;
 
 use super::fault::{Checked, Promise, broken};
 use super::object::{KINDS, NAMESPACES, State, row};
 use super::oracle::Oracle;
+use super::pager::Pager;
 use super::world::World;
 
 /// Most lists under way.
 const PAGERS_MAX: usize = 4;
-
-/// A client that reads a list page by page while the world changes: its continue token, and what is still to come.
-#[derive(Debug)]
-pub(crate) struct Pager {
-    kind: usize,
-    namespace: Option<&'static str>,
-    revision: u64,
-    /// The path after which the next page starts.
-    after: Option<Arc<str>>,
-    rest: std::vec::IntoIter<Rc<State>>,
-    pages: usize,
-}
 
 impl World {
     /// A list of any kind at any revision, or a page of one.

@@ -13,6 +13,7 @@ mod list;
 mod net;
 mod object;
 mod oracle;
+mod pager;
 mod pipe;
 mod plan;
 pub(crate) mod rng;

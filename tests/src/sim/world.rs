@@ -18,10 +18,10 @@ use revcast_engine::{Ended, Feed, Publisher, RingLimits, Shard, ShardConfig, Sta
 use super::client::Client;
 use super::coverage::Coverage;
 use super::fault::{Checked, Fault, Promise, broken};
-use super::list::Pager;
 use super::net::{Net, Port};
 use super::object::{KINDS, NAMESPACES, Name, draft, schema, spoil};
 use super::oracle::Oracle;
+use super::pager::Pager;
 use super::plan::{Action, Plan};
 use super::rng::Rng;
 use super::shown::{ROWS, WRAPPED, Wrapper};

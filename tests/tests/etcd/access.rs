@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use revcast_tests::certs::Authority;
-use revcast_tests::etcd::{Access, Account, Etcd, Options, Release};
+use revcast_tests::etcd::{Access, Account, Etcd, Options, Release, Tls};
 use revcast_tests::server::{Scratch, Server};
 use serde_json::json;
 
@@ -103,7 +103,7 @@ fn certificates_are_checked_and_read_again() {
         let folder = Path::new(scratch.path());
         let ours = Authority::new(folder, "ours");
         let theirs = Authority::new(folder, "theirs");
-        let mut etcd = Etcd::start(release, Options { tls: Some(ours.tls()), ..Options::default() });
+        let mut etcd = Etcd::start(release, Options { tls: Some(Tls::of(&ours)), ..Options::default() });
         let endpoint = etcd.endpoint();
         assert!(endpoint.starts_with("https://"), "{endpoint}");
         let (cert, key) = (folder.join("live.pem"), folder.join("live.key"));

@@ -6,6 +6,7 @@
 
 mod code;
 mod engine;
+mod imports;
 mod knows;
 mod manifest;
 mod paths;

@@ -3,8 +3,8 @@
 //! Members without a row merge in the common way. A list inside a list that is replaced needs no row.
 
 use super::{Apply, Field, Key, Patch, Type};
+use crate::api::printer::Printer;
 use crate::api::resources::ApiResource;
-use crate::api::table::Printer;
 
 /// The type of every object: its metadata.
 pub static ANY: Type = Type { fields: &[METADATA] };

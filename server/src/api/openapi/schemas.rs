@@ -6,9 +6,9 @@
 use serde_json::{Map, Value, json};
 
 use super::words;
+use crate::api::printer::Printer;
 use crate::api::protobuf::describe::{Describer, described, reference};
 use crate::api::resources::ApiResource;
-use crate::api::table::Printer;
 
 /// Members of built-in kinds that are in no other table, for kinds with more than a spec and a status.
 #[rustfmt::skip]

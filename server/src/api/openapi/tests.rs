@@ -123,7 +123,7 @@ fn kinds_are_found_by_their_names_and_say_what_they_are() {
             let words = schema["description"].as_str().expect("a description");
             assert!(words.ends_with('.'), "{words}");
             assert!(
-                resource.printer == crate::api::table::Printer::Custom
+                resource.printer == crate::api::printer::Printer::Custom
                     || !words.contains("kept as they come")
             );
         }

@@ -10,8 +10,8 @@ use toml::Spanned;
 
 use super::{Grant, Names, ResourceName, Verbs};
 use crate::auth::files::mistake;
-use crate::config::ConfigError;
 use crate::http::request_info::Verb;
+use crate::setting::ConfigError;
 
 /// Subresources that have paths; otherwise a group could not be distinguished from a resource.
 const SUBRESOURCES: [&str; 3] = ["status", "scale", "finalize"];

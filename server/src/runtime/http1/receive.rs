@@ -1,5 +1,6 @@
 //! Requests as they come in: heads and bodies, within their limits and times.
 
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -24,9 +25,10 @@ impl Connection {
             // A body has grown it.
             self.buffer = Vec::new();
         }
-        let limits = self.local.shared.limits;
+        let local = Rc::clone(&self.local);
+        let options = &local.shared.options;
         // Who connects has something to ask; who has asked may think about it.
-        let mut deadline = std::mem::take(&mut self.is_new).then(|| Instant::now() + limits.head_timeout);
+        let mut deadline = std::mem::take(&mut self.is_new).then(|| Instant::now() + options.head_timeout);
         loop {
             match scanner.parse(&self.buffer) {
                 Ok(Parsed::Complete { head, head_len }) => {
@@ -46,9 +48,9 @@ impl Connection {
                 "the scanner refuses longer heads"
             );
             let patience = if self.buffer.is_empty() && deadline.is_none() {
-                limits.idle_timeout
+                options.idle_timeout
             } else {
-                let deadline = *deadline.get_or_insert_with(|| Instant::now() + limits.head_timeout);
+                let deadline = *deadline.get_or_insert_with(|| Instant::now() + options.head_timeout);
                 deadline.saturating_duration_since(Instant::now())
             };
             let late = match self.read_some(patience).await {
@@ -58,8 +60,10 @@ impl Connection {
                 Err(_) => return Ok(None),
             };
             if late {
-                let message =
-                    format!("no whole head came within {} s: send it at once", limits.head_timeout.as_secs());
+                let message = format!(
+                    "no whole head came within {} s: send it at once",
+                    options.head_timeout.as_secs()
+                );
                 self.send_status(&Status::other(408, message), None).await;
                 return Err(Over::Linger);
             }
@@ -83,7 +87,7 @@ impl Connection {
         if head.expect_continue && self.buffer.is_empty() && self.send(CONTINUE).await.is_err() {
             return Err(Over::Quiet);
         }
-        let deadline = Instant::now() + self.local.shared.limits.request_timeout;
+        let deadline = Instant::now() + self.local.shared.options.request_timeout;
         loop {
             if let Err(status) = self.charge.get_mut().add(self.buffer.len()) {
                 self.send_last(&status, head).await;
@@ -107,7 +111,7 @@ impl Connection {
                 Err(error) if error.kind() == std::io::ErrorKind::TimedOut => {
                     let message = format!(
                         "the body is not whole after {} s, or nothing of it came for {} s: send it faster",
-                        self.local.shared.limits.request_timeout.as_secs(),
+                        self.local.shared.options.request_timeout.as_secs(),
                         STALL.as_secs()
                     );
                     self.send_last(&Status::other(408, message), head).await;

@@ -45,7 +45,7 @@ impl RequestScope {
         let (id, verb) = (Uuid::new_v4(), about.verb);
         // Who looks at the server's health or counts leaves no trail.
         let looks = kind == ListenerKind::Admin && matches!(head.method, Method::Get | Method::Head);
-        let audit = shared.facts.audit.as_ref().filter(|_| !about.probe && !looks);
+        let audit = shared.audit.as_ref().filter(|_| !about.probe && !looks);
         let entry = audit.map(|_| Box::new(Entry::new(id, about, head, source())));
         Self {
             shared: Arc::clone(shared),
@@ -96,7 +96,7 @@ impl RequestScope {
     }
 
     fn audit(&self) -> Option<&Audit> {
-        self.shared.facts.audit.as_ref()
+        self.shared.audit.as_ref()
     }
 
     fn count(&mut self) {

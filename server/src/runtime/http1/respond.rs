@@ -74,7 +74,7 @@ impl Connection {
         let body = push_response_head(&mut out, &response, Some(head), &whole.body);
         let mut parts = body.chunks(SEND_BYTES);
         out.extend_from_slice(parts.next().unwrap_or_default());
-        let mut pace = ReplyDeadline::new(self.local.shared.limits.request_timeout);
+        let mut pace = ReplyDeadline::new(self.local.shared.options.request_timeout);
         self.send_in_time(&mut pace, &out).await?;
         for part in parts {
             // A long reply must not keep the shard from its watches.
@@ -97,7 +97,7 @@ impl Connection {
             (opening.content_encoding, opening.vary) = (Some("gzip"), Some("Accept-Encoding"));
         }
         opening.push_to(&mut out);
-        let mut pace = ReplyDeadline::new(self.local.shared.limits.request_timeout);
+        let mut pace = ReplyDeadline::new(self.local.shared.options.request_timeout);
         let mut piece = Vec::with_capacity(80 << 10);
         while pieces.next(&mut piece) {
             if framing == Framing::Chunked {

@@ -178,7 +178,7 @@ impl Core {
         self.handle().tally.ended(ending, 1);
         let Some(closed) = self.watches.close(id, clean, now) else { return };
         if let Some(audit) = closed.audit {
-            audit.end(self.shared.facts.audit.as_ref(), ending.name());
+            audit.end(self.shared.audit.as_ref(), ending.name());
         }
         self.released.extend(closed.link);
     }
@@ -186,7 +186,7 @@ impl Core {
     /// The process ends: what is open is cut, and written down as that.
     pub(super) fn cut(&mut self) {
         let Self { watches, shared, .. } = self;
-        watches.close_all(|audit| audit.end(shared.facts.audit.as_ref(), "cut"));
+        watches.close_all(|audit| audit.end(shared.audit.as_ref(), "cut"));
     }
 
     /// Connections that can carry another request.
@@ -220,7 +220,7 @@ impl Core {
         let (before, timings) = &self.earlier;
         self.earlier = (before.plus(&stats), timings.plus(&self.shard.timings()));
         let Self { watches, shared, .. } = self;
-        watches.close_all(|audit| audit.end(shared.facts.audit.as_ref(), Ending::Epoch.name()));
+        watches.close_all(|audit| audit.end(shared.audit.as_ref(), Ending::Epoch.name()));
         self.count_gone();
         self.shard = Shard::new(self.number, epoch.feed.clone(), self.shared.shard_config);
         self.epoch = epoch;

@@ -57,7 +57,7 @@ impl Local {
         polls: Polls,
         sends: Option<Sends>,
     ) -> Rc<Self> {
-        let clock = shared.commands.clock;
+        let clock = shared.clock;
         let notify = Rc::new(Notify::default());
         Rc::new(Self {
             number,
@@ -101,7 +101,7 @@ impl Local {
     }
 
     pub(in crate::runtime) fn now(&self) -> Tick {
-        self.shared.commands.clock.now()
+        self.shared.clock.now()
     }
 
     /// See [`Scheduling::must_look`].

@@ -41,14 +41,10 @@ pub(super) fn metrics(shared: &Shared, form: Form) -> String {
         "Lines of the log that were dropped.",
         crate::log::dropped(),
     );
-    let (written, dropped) = shared.facts.audit.as_ref().map_or((0, 0), crate::audit::Audit::counts);
+    let (written, dropped) = shared.audit.as_ref().map_or((0, 0), crate::audit::Audit::counts);
     page.counter("revcast_audit_lines_total", "Lines of the audit log that were written.", written);
     page.counter("revcast_audit_lines_dropped_total", "Lines of the audit log that were lost.", dropped);
-    page.gauge(
-        "revcast_uptime_seconds",
-        "Since the server started.",
-        shared.commands.clock.elapsed().as_secs(),
-    );
+    page.gauge("revcast_uptime_seconds", "Since the server started.", shared.clock.elapsed().as_secs());
     page.each(
         Kind::Gauge,
         "revcast_build_info",
@@ -56,6 +52,6 @@ pub(super) fn metrics(shared: &Shared, form: Form) -> String {
         "version",
         [(env!("CARGO_PKG_VERSION"), 1)],
     );
-    process::render(&mut page, shared.commands.clock);
+    process::render(&mut page, shared.clock);
     page.finish()
 }

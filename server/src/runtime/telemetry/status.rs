@@ -14,8 +14,8 @@ use crate::serve::Life;
 pub(in crate::runtime) fn render(shared: &Shared) -> String {
     let document = json!({
         "version": env!("CARGO_PKG_VERSION"),
-        "uptimeSeconds": shared.commands.clock.elapsed().as_secs_f64(),
-        "startedAt": jiff::Timestamp::try_from(shared.commands.clock.started_at()).ok().map(|at| format!("{at:.3}")),
+        "uptimeSeconds": shared.clock.elapsed().as_secs_f64(),
+        "startedAt": jiff::Timestamp::try_from(shared.clock.started_at()).ok().map(|at| format!("{at:.3}")),
         "life": match shared.app.life() {
             Life::Starting => "starting",
             Life::Serving => "serving",
@@ -23,8 +23,8 @@ pub(in crate::runtime) fn render(shared: &Shared) -> String {
             Life::Closing => "closing",
         },
         "listen": {
-            "api": shared.facts.listen.to_string(),
-            "admin": shared.facts.admin_listen.map(|address| address.to_string()),
+            "api": shared.listen.to_string(),
+            "admin": shared.admin_listen.map(|address| address.to_string()),
         },
         // null: memory has no limit.
         "limits": {
@@ -48,7 +48,7 @@ fn source(shared: &Shared) -> Value {
     let stale = if shared.remote { remote.stale().map(|age| age.as_secs_f64()) } else { Some(0.0) };
     json!({
         "kind": if shared.remote { "etcd" } else { "embedded" },
-        "is": shared.facts.source,
+        "is": shared.source,
         "ready": epoch.is_ready(),
         "revision": epoch.feed.revision().get(),
         "epoch": epoch.number,
@@ -63,10 +63,10 @@ fn source(shared: &Shared) -> Value {
 fn window(shared: &Shared) -> Value {
     let epoch = shared.app.epoch();
     let oldest = epoch.feed.oldest();
-    let age = oldest.map(|(_, arrived)| shared.commands.clock.now().since(arrived).as_secs_f64());
+    let age = oldest.map(|(_, arrived)| shared.clock.now().since(arrived).as_secs_f64());
     json!({
         "events": epoch.feed.window(),
-        "eventsMax": shared.facts.ring.events,
+        "eventsMax": shared.ring.events,
         "bytes": shared.commands.stats.window_bytes.load(std::sync::atomic::Ordering::Relaxed),
         "bytesMax": epoch.feed.window_bytes_max(),
         // null: the window is empty.
@@ -84,7 +84,7 @@ fn memory(shared: &Shared) -> Value {
 }
 
 fn shards(shared: &Shared) -> Vec<Value> {
-    let now = shared.commands.clock.now();
+    let now = shared.clock.now();
     let of = |(number, handle): (usize, &crate::runtime::shards::ShardHandle)| {
         let stats = handle.stats.load();
         let (events, ns) = handle.tally.lag();

@@ -12,13 +12,13 @@ use serde_json::Value;
 
 use super::*;
 use crate::api::resources::Registry;
-use crate::config::SendMode;
+use crate::clock::Clock;
 use crate::http::request_info::Verb;
-use crate::runtime::admission::{Admission, Limits};
+use crate::runtime::admission::Admission;
+use crate::runtime::options::Options;
 use crate::runtime::shards::ShardHandles;
-use crate::runtime::shared::Facts;
 use crate::runtime::tally::{Ending, Refusal};
-use crate::serve::{App, Encoder};
+use crate::serve::{App, Encoder, ServeOptions};
 use crate::source::command_queue::CommandQueue;
 use crate::source::engine::Engine;
 use crate::source::epoch::{Epoch, Epochs};
@@ -38,38 +38,29 @@ fn shared() -> Shared {
     };
     let (_, feed) = engine.start(Revision::new(1));
     let epochs = Epochs::new(Epoch::loaded(0, 0, Revision::ZERO, feed));
-    let limits = Limits {
-        head_timeout: Duration::ZERO,
-        idle_timeout: Duration::ZERO,
-        request_timeout: Duration::ZERO,
-        connections_max: None,
-        connections_per_address_max: None,
-        watchers_per_user_max: None,
-    };
+    let options = Arc::new(Options::blank());
+    let watches = ServeOptions { min_watch_timeout: Duration::from_secs(60), watch_list_gzip: true };
     Shared {
-        app: App::new(registry, epochs, "127.0.0.1:1", Duration::from_secs(60)),
+        app: App::new(registry, epochs, "127.0.0.1:1", watches),
         commands: CommandQueue::new(),
         handles: ShardHandles::new(2).expect("eventfds"),
         watchers_max: 7,
-        drain_grace: Duration::ZERO,
-        limits,
-        admission: Admission::new(&limits),
+        admission: Admission::new(&options),
+        options,
+        clock: Clock::start(),
         memory: crate::runtime::memory::Memory::new(Some(1 << 30)),
         account: crate::runtime::account::Account::new(Some(1 << 30)),
         reserve: crate::runtime::reserve::Reserve::new(),
         panics: AtomicU64::new(0),
         tls: None,
-        send_mode: SendMode::Auto,
         closing: OnceLock::new(),
         shard_config: ShardConfig::default(),
         remote: false,
-        facts: Facts {
-            listen: ([127, 0, 0, 1], 1).into(),
-            admin_listen: None,
-            source: "in memory".to_owned(),
-            ring,
-            audit: None,
-        },
+        listen: ([127, 0, 0, 1], 1).into(),
+        admin_listen: None,
+        source: "in memory".to_owned(),
+        ring,
+        audit: None,
     }
 }
 

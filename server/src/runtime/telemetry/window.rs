@@ -31,7 +31,7 @@ pub(super) fn render(page: &mut Page, shared: &Shared) {
         oldest.map_or(0, |(revision, _)| revision.get()),
     );
     page.gauge("revcast_window_events", "Events in the ring.", feed.window());
-    page.gauge("revcast_window_events_max", "Events that fit into the ring.", shared.facts.ring.events);
+    page.gauge("revcast_window_events_max", "Events that fit into the ring.", shared.ring.events);
     page.gauge(
         "revcast_window_bytes",
         "Bytes of frames that the ring keeps.",
@@ -41,7 +41,7 @@ pub(super) fn render(page: &mut Page, shared: &Shared) {
     page.gauge(
         "revcast_window_age_seconds",
         "How far the window reaches back: the age of its oldest event, counted from the start at most.",
-        oldest.map_or(0.0, |(_, arrived)| shared.commands.clock.now().since(arrived).as_secs_f64()),
+        oldest.map_or(0.0, |(_, arrived)| shared.clock.now().since(arrived).as_secs_f64()),
     );
     page.gauge("revcast_objects", "Objects in the index.", feed.snapshot().total());
     page.gauge(

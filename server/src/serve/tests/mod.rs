@@ -35,6 +35,7 @@ use serde_json::Value;
 use super::app::{App, Life};
 use super::encode::Encoder;
 use super::host::{Host, Newest, Reply, WatchRequest, WriteError, Written};
+use super::options::ServeOptions;
 use crate::api::resources::{Declaration, Registry};
 use crate::http::request::{Parsed, parse_head};
 use crate::source::embedded::{Store, StoreConfig};
@@ -43,6 +44,10 @@ use crate::source::{SourceError, Txn, WallTime};
 
 /// 2026-11-21T05:38:13Z, when the recorded tables were made.
 const NOW: u64 = 1_795_239_493;
+
+/// As a server has them that nobody configured.
+const OPTIONS: ServeOptions =
+    ServeOptions { min_watch_timeout: Duration::from_secs(1800), watch_list_gzip: true };
 
 /// A shard with nobody else on it.
 struct FakeHost {
@@ -185,7 +190,7 @@ impl World {
         let (mut publisher, feed) = Publisher::with_small_ring(schema, encoder, limits, 1, store.revision());
         publisher.publish();
         let epochs = Epochs::new(Epoch::loaded(0, 0, Revision::ZERO, feed));
-        let app = App::new(registry, epochs, "192.0.2.1:26443", Duration::from_secs(1800));
+        let app = App::new(registry, epochs, "192.0.2.1:26443", OPTIONS);
         app.advance(Life::Serving);
         let host = FakeHost {
             store: RefCell::new(store),

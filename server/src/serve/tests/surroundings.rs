@@ -144,7 +144,7 @@ fn nothing_is_served_before_the_first_state() {
         std::sync::Arc::clone(&world.app.registry),
         std::sync::Arc::clone(world.app.epochs()),
         "192.0.2.1:1",
-        std::time::Duration::from_secs(1),
+        super::OPTIONS,
     );
     let world = World { app, host: world.host };
     let got = world.get(CONFIG_MAPS);

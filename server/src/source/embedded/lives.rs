@@ -9,7 +9,6 @@ use std::fmt;
 use revcast_engine::gap::Gap;
 use revcast_engine::revision::Revision;
 
-use super::log::{Fault, Marks};
 use crate::source::WallTime;
 
 /// No store makes more than one revision a microsecond: where the clock is right, what a life reached is below the floor
@@ -87,14 +86,11 @@ impl fmt::Display for ClockFault {
 pub(super) struct Lives(Vec<Gap>);
 
 impl Lives {
-    /// As the file has them: in order.
-    ///
-    /// # Errors
-    /// They cannot be the store's that has these marks.
-    pub(super) fn new(gaps: Vec<Gap>, marks: &Marks) -> Result<Self, Fault> {
+    /// As the file has them: in order. `None`: they cannot be those of a store at this revision.
+    pub(super) fn new(gaps: Vec<Gap>, newest: Revision) -> Option<Self> {
         let ordered = gaps.windows(2).all(|two| two[0].next <= two[1].last);
-        let whole = gaps.iter().all(|gap| gap.last < gap.next && gap.next <= marks.revision);
-        if ordered && whole { Ok(Self(gaps)) } else { Err(Fault::Mark("lives")) }
+        let whole = gaps.iter().all(|gap| gap.last < gap.next && gap.next <= newest);
+        (ordered && whole).then_some(Self(gaps))
     }
 
     pub(super) fn gaps(&self) -> &[Gap] {
@@ -138,8 +134,7 @@ mod tests {
 
     #[test]
     fn the_next_write_is_found_over_gaps_and_empty_lives() {
-        let marks = Marks { cluster: 0, revision: rev(50), compacted: rev(1) };
-        let lives = Lives::new(vec![gap(3, 10), gap(10, 20), gap(25, 40)], &marks).expect("in order");
+        let lives = Lives::new(vec![gap(3, 10), gap(10, 20), gap(25, 40)], rev(50)).expect("in order");
         for (revision, next) in [
             (1, 2),
             (2, 3),
@@ -158,7 +153,7 @@ mod tests {
         for wrong in
             [vec![gap(3, 3)], vec![gap(3, 51)], vec![gap(3, 10), gap(9, 20)], vec![gap(10, 20), gap(3, 9)]]
         {
-            assert!(Lives::new(wrong.clone(), &marks).is_err(), "{wrong:?}");
+            assert!(Lives::new(wrong.clone(), rev(50)).is_none(), "{wrong:?}");
         }
         let mut later = lives;
         later.forget(rev(20));

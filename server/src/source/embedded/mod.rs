@@ -16,6 +16,7 @@ mod lease;
 mod lives;
 mod log;
 mod open;
+mod options;
 mod record;
 mod recovery;
 
@@ -32,6 +33,7 @@ use revcast_engine::revision::Revision;
 
 pub use self::lives::ClockFault;
 pub use self::open::OpenError;
+pub use self::options::EmbeddedOptions;
 pub use self::recovery::{BaseObject, Recovery, Undeclared};
 
 use self::lease::Leases;

@@ -301,7 +301,7 @@ pub(super) fn read_lives(db: &Database, marks: &Marks) -> Result<Lives, Fault> {
         let (next, last) = entry?;
         gaps.push(Gap { last: Revision::new(last.value()), next: Revision::new(next.value()) });
     }
-    Lives::new(gaps, marks)
+    Lives::new(gaps, marks.revision).ok_or(Fault::Mark("lives"))
 }
 
 /// Read and write, for this user only.

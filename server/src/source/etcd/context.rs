@@ -16,6 +16,7 @@ use super::layout::Layout;
 use super::lease::Leases;
 use super::link::{Calls, Links};
 use super::options::EtcdOptions;
+use crate::clock::Clock;
 use crate::source::command_queue::{Asker, CommandQueue, Shards};
 use crate::source::engine::Engine;
 use crate::source::epoch::Epochs;
@@ -50,6 +51,8 @@ pub(super) struct EtcdContext {
     pub(super) epochs: Arc<Epochs>,
     pub(super) commands: Arc<CommandQueue>,
     pub(super) shards: Arc<dyn Shards>,
+    /// What events are stamped with.
+    pub(super) clock: Clock,
     pub(super) links: Rc<Links>,
     pub(super) calls: Calls,
     pub(super) leases: Leases,
@@ -80,6 +83,7 @@ impl EtcdContext {
         epochs: Arc<Epochs>,
         commands: Arc<CommandQueue>,
         shards: Arc<dyn Shards>,
+        clock: Clock,
     ) -> Self {
         let options_cluster = options.cluster;
         let options = Rc::new(options);
@@ -91,6 +95,7 @@ impl EtcdContext {
             calls: Calls::new(Rc::clone(&links), Arc::clone(&commands)),
             commands,
             shards,
+            clock,
             links,
             options,
             leases: Leases::default(),

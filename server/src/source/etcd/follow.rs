@@ -422,7 +422,7 @@ impl Follower {
                     if proof.progress.is_some() {
                         advanced = Instant::now();
                     }
-                    let arrived = context.commands.clock.now();
+                    let arrived = context.clock.now();
                     if let Err(stop) = publish(&context, state, proof, arrived).await {
                         return stop;
                     }
@@ -588,7 +588,7 @@ async fn publish(context: &EtcdContext, state: &mut State, proof: Proof, arrived
         state.publisher.handle_progress(progress);
         show(context, state);
         if any {
-            context.commands.stats.publishing.observe(context.commands.clock.now().since(arrived));
+            context.commands.stats.publishing.observe(context.clock.now().since(arrived));
         }
     }
     Ok(())

@@ -43,6 +43,7 @@ use super::engine::Engine;
 use super::epoch::Epochs;
 use super::{Fault, SourceError, TxnError};
 use crate::abort_on_panic::AbortOnPanic;
+use crate::clock::Clock;
 
 /// Requests to etcd that may be under way; more are told to come back.
 const UNDER_WAY_MAX: usize = 4096;
@@ -58,11 +59,12 @@ pub fn start(
     epochs: Arc<Epochs>,
     commands: Arc<CommandQueue>,
     shards: Arc<dyn Shards>,
+    clock: Clock,
 ) -> std::io::Result<JoinHandle<()>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
     std::thread::Builder::new().name("etcd".into()).spawn(move || {
         let _vital = AbortOnPanic("the thread of etcd");
-        let context = Rc::new(EtcdContext::new(options, layout, engine, epochs, commands, shards));
+        let context = Rc::new(EtcdContext::new(options, layout, engine, epochs, commands, shards, clock));
         let tasks = tokio::task::LocalSet::new();
         let following = tasks.spawn_local(follow::follow(Rc::clone(&context)));
         let answering = tasks.spawn_local(read_index::answer(Rc::clone(&context)));

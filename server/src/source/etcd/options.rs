@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// How to reach the cluster, and what of it is served.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EtcdOptions {
     /// The client URLs of its members; at least one.
     pub endpoints: Vec<String>,
@@ -29,9 +29,10 @@ pub struct EtcdOptions {
 }
 
 /// Which keys are watched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WatchWish {
     /// Those below the prefix where etcd can be asked for progress; all where it cannot.
+    #[default]
     Auto,
     /// All keys of the cluster: proves progress with any etcd, and notices events that are lost. Needs the right to read
     /// all keys.

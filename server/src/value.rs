@@ -1,4 +1,4 @@
-//! Values as operators write them: whole numbers, sizes, times, addresses, lists of CPUs, log levels.
+//! Values as operators write them: whole numbers, sizes, times, addresses, lists of CPUs, choices.
 //!
 //! It owns the grammar of a value and its way back to text, so that what `revcast config` prints parses to the same
 //! value. It never knows which option a value is for.
@@ -6,13 +6,12 @@
 use std::fmt;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
 use std::time::Duration;
 
-use super::error::Wrong;
+use crate::setting::Wrong;
 
 /// CPUs that one `--pin-cpus` may name, and so shards of one process.
-pub(super) const CPUS_MAX: usize = 256;
+pub(crate) const CPUS_MAX: usize = 256;
 /// Linux' `CPU_SETSIZE`: the highest CPU that an affinity mask of glibc's size can name is one less.
 const CPU_SET_SIZE: usize = 1024;
 
@@ -33,120 +32,21 @@ const SIZE_UNITS: [(&str, u64); 10] = [
 /// Units of a time, largest first, in milliseconds.
 const TIME_UNITS: [(&str, u64); 4] = [("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 
-/// How much is said.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum LogLevel {
-    /// What ended something.
-    Error,
-    /// What an operator should look at.
-    Warn,
-    /// What the process does: starts, listens, drains.
-    Info,
-    /// What each connection does.
-    Debug,
-}
-
-impl LogLevel {
-    const ALL: [Self; 4] = [Self::Error, Self::Warn, Self::Info, Self::Debug];
-
-    /// As an operator writes it.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Error => "error",
-            Self::Warn => "warn",
-            Self::Info => "info",
-            Self::Debug => "debug",
-        }
-    }
-}
-
-impl fmt::Display for LogLevel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-pub(super) fn log_level(text: &str) -> Result<LogLevel, Wrong> {
-    LogLevel::ALL
-        .into_iter()
-        .find(|level| level.as_str() == text)
-        .ok_or_else(|| Wrong::new("no such level", "give error, warn, info or debug"))
-}
-
-/// How what is said looks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogFormat {
-    /// For people: the time, the level, the message.
-    Text,
-    /// For machines: an object a line.
-    Json,
-}
-
-impl fmt::Display for LogFormat {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Text => "text",
-            Self::Json => "json",
-        })
-    }
-}
-
-pub(super) fn log_format(text: &str) -> Result<LogFormat, Wrong> {
-    [LogFormat::Text, LogFormat::Json]
-        .into_iter()
-        .find(|format| format.to_string() == text)
-        .ok_or_else(|| Wrong::new("no such format", "give text or json"))
-}
-
-/// Where the audit log goes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AuditTarget {
-    /// Standard output.
-    Stdout,
-    /// A file, appended to.
-    File(PathBuf),
-}
-
-impl fmt::Display for AuditTarget {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Stdout => f.write_str("-"),
-            Self::File(path) => path.display().fmt(f),
-        }
-    }
-}
-
-/// How bytes go to many sockets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SendMode {
-    /// `io_uring` where the kernel has what it takes, otherwise `send`.
-    Auto,
-    /// One `send(2)` for each.
-    Send,
-    /// Batches on an io_uring of the shard's own.
-    IoUring,
-}
-
-impl fmt::Display for SendMode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Auto => "auto",
-            Self::Send => "send",
-            Self::IoUring => "io_uring",
-        })
-    }
-}
-
-pub(super) fn send_mode(text: &str) -> Result<SendMode, Wrong> {
-    [SendMode::Auto, SendMode::Send, SendMode::IoUring]
-        .into_iter()
-        .find(|mode| mode.to_string() == text)
-        .ok_or_else(|| Wrong::new("no such mode", "give auto, send or io_uring"))
+/// The one of `all` that an operator writes as `text`.
+pub(crate) fn one_of<T: Copy + fmt::Display>(
+    text: &str,
+    all: &[T],
+    what: &str,
+    mend: &str,
+) -> Result<T, Wrong> {
+    all.iter()
+        .copied()
+        .find(|one| one.to_string() == text)
+        .ok_or_else(|| Wrong::new(format!("no such {what}"), mend))
 }
 
 /// A size that a socket can have, or `auto`.
-pub(super) fn send_buffer(text: &str) -> Result<Option<usize>, Wrong> {
+pub(crate) fn send_buffer(text: &str) -> Result<Option<usize>, Wrong> {
     if text == "auto" {
         return Ok(None);
     }
@@ -155,12 +55,12 @@ pub(super) fn send_buffer(text: &str) -> Result<Option<usize>, Wrong> {
     Ok(usize::try_from(bytes).ok())
 }
 
-pub(super) fn truth(text: &str) -> Result<bool, Wrong> {
+pub(crate) fn truth(text: &str) -> Result<bool, Wrong> {
     text.parse().map_err(|_| Wrong::new("neither true nor false", "give true or false"))
 }
 
 /// Decimal digits only, within `bounds`.
-pub(super) fn whole(text: &str, bounds: RangeInclusive<usize>) -> Result<usize, Wrong> {
+pub(crate) fn whole(text: &str, bounds: RangeInclusive<usize>) -> Result<usize, Wrong> {
     let mend = format!("give a whole number from {} to {}", bounds.start(), bounds.end());
     let Some(number) = digits(text) else {
         return Err(Wrong::new("not a whole number", mend));
@@ -181,7 +81,7 @@ fn digits(text: &str) -> Option<u64> {
 }
 
 /// Bytes: `64MiB`, `500MB`, `1048576`. Units by powers of 1024 have an `i`; case does not count.
-pub(super) fn size(text: &str, bounds: RangeInclusive<u64>) -> Result<u64, Wrong> {
+pub(crate) fn size(text: &str, bounds: RangeInclusive<u64>) -> Result<u64, Wrong> {
     let mend = format!(
         "give a size from {} to {} such as 64MiB, 500MB or plain bytes",
         show_size(*bounds.start()),
@@ -209,7 +109,7 @@ pub(crate) fn show_size(bytes: u64) -> String {
 }
 
 /// A time: `500ms`, `60s`, `1m30s`. Each unit at most once, largest first.
-pub(super) fn time(text: &str, bounds: RangeInclusive<Duration>) -> Result<Duration, Wrong> {
+pub(crate) fn time(text: &str, bounds: RangeInclusive<Duration>) -> Result<Duration, Wrong> {
     let mend = format!(
         "give a time from {} to {} such as 500ms, 60s, 5m, 1h or 1m30s",
         show_time(*bounds.start()),
@@ -229,7 +129,7 @@ pub(super) fn time(text: &str, bounds: RangeInclusive<Duration>) -> Result<Durat
 }
 
 /// A time within `bounds`, or `None` for zero, which means off.
-pub(super) fn time_or_off(text: &str, bounds: RangeInclusive<Duration>) -> Result<Option<Duration>, Wrong> {
+pub(crate) fn time_or_off(text: &str, bounds: RangeInclusive<Duration>) -> Result<Option<Duration>, Wrong> {
     if time_of(text) == Some(Duration::ZERO) {
         return Ok(None);
     }
@@ -262,7 +162,7 @@ fn time_of(text: &str) -> Option<Duration> {
 }
 
 /// As [`time`] reads it; whole milliseconds.
-pub(super) fn show_time(given: Duration) -> String {
+pub(crate) fn show_time(given: Duration) -> String {
     let mut left = u64::try_from(given.as_millis()).unwrap_or(u64::MAX);
     let mut text = String::new();
     for (unit, factor) in TIME_UNITS {
@@ -279,7 +179,7 @@ fn split_number(text: &str) -> (&str, &str) {
 }
 
 /// `ADDRESS:PORT`; `localhost` is 127.0.0.1. Names are not looked up.
-pub(super) fn address(text: &str) -> Result<SocketAddr, Wrong> {
+pub(crate) fn address(text: &str) -> Result<SocketAddr, Wrong> {
     let numeric = text.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
     numeric.as_deref().unwrap_or(text).parse().map_err(|_| {
         Wrong::new(
@@ -290,7 +190,7 @@ pub(super) fn address(text: &str) -> Result<SocketAddr, Wrong> {
 }
 
 /// `0,1` or `2-5` or both; order counts, each CPU once.
-pub(super) fn cpus(text: &str) -> Result<Vec<usize>, Wrong> {
+pub(crate) fn cpus(text: &str) -> Result<Vec<usize>, Wrong> {
     let wrong = |problem: String| {
         Wrong::new(problem, format!("list CPUs such as 0,1 or 2-5, at most {CPUS_MAX}, each once"))
     };

@@ -1,7 +1,7 @@
-//! What is wrong with a configuration, in one line: where it stands, the value, and the mend.
+//! A setting: where it was made, and what is wrong with it.
 //!
-//! It owns the wording and the promise that an error is one line, whatever bytes an operator typed. It never decides
-//! what is valid: [`super::value`] and [`super::table`] do.
+//! It owns the wording of errors in the configuration and in the files that it names: one line with the place, the value
+//! and the remedy, whatever bytes an operator typed. It never decides what is valid; the parts that read settings do.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

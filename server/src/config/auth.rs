@@ -4,15 +4,16 @@
 
 use std::path::PathBuf;
 
-use super::error::Wrong;
-use super::table::{self, Row, Set, Shown, Standard, TRUTH};
-use super::{Config, ConfigError, value};
+use super::Config;
+use super::row::{Row, Set, Shown, Standard, TRUTH, path, show_path};
 use crate::auth::{OidcOptions, Options, exposure::Exposure};
 use crate::http::host::Hosts;
+use crate::setting::{ConfigError, Wrong};
+use crate::value;
 
 /// What was asked for, one by one.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct WhoWanted {
+pub(crate) struct AuthWanted {
     token_file: Option<PathBuf>,
     issuer: Option<String>,
     client: Option<String>,
@@ -69,10 +70,10 @@ pub(super) const TOKEN_AUTH_FILE: Row = row!(
     "CSV: token,user,uid,\"group1,group2\"",
     NONE,
     |config, text| {
-        config.who.token_file = Some(table::path(text)?);
+        config.auth_wanted.token_file = Some(path(text)?);
         Ok(())
     },
-    |config| table::show_path(config.who.token_file.as_deref())
+    |config| show_path(config.auth_wanted.token_file.as_deref())
 );
 
 pub(super) const OIDC_ISSUER_URL: Row = row!(
@@ -81,10 +82,10 @@ pub(super) const OIDC_ISSUER_URL: Row = row!(
     "believe signed tokens of this issuer",
     NONE,
     |config, text| {
-        config.who.issuer = issuer(text)?;
+        config.auth_wanted.issuer = issuer(text)?;
         Ok(())
     },
-    |config| shown(config.who.issuer.as_ref())
+    |config| shown(config.auth_wanted.issuer.as_ref())
 );
 
 pub(super) const OIDC_CLIENT_ID: Row = row!(
@@ -93,10 +94,10 @@ pub(super) const OIDC_CLIENT_ID: Row = row!(
     "that are made for this audience",
     NONE,
     |config, value| {
-        config.who.client = text(value)?;
+        config.auth_wanted.client = text(value)?;
         Ok(())
     },
-    |config| shown(config.who.client.as_ref())
+    |config| shown(config.auth_wanted.client.as_ref())
 );
 
 pub(super) const OIDC_JWKS_FILE: Row = row!(
@@ -105,10 +106,10 @@ pub(super) const OIDC_JWKS_FILE: Row = row!(
     "and signed with one of these keys (JWKS)",
     NONE,
     |config, text| {
-        config.who.keys = Some(table::path(text)?);
+        config.auth_wanted.keys = Some(path(text)?);
         Ok(())
     },
-    |config| table::show_path(config.who.keys.as_deref())
+    |config| show_path(config.auth_wanted.keys.as_deref())
 );
 
 pub(super) const OIDC_USERNAME_CLAIM: Row = row!(
@@ -117,10 +118,10 @@ pub(super) const OIDC_USERNAME_CLAIM: Row = row!(
     "who the user is",
     Standard::Text("sub"),
     |config, value| {
-        config.who.username_claim = text(value)?.unwrap_or_default();
+        config.auth_wanted.username_claim = text(value)?.unwrap_or_default();
         Ok(())
     },
-    |config| Shown::Text(config.who.username_claim.clone())
+    |config| Shown::Text(config.auth_wanted.username_claim.clone())
 );
 
 pub(super) const OIDC_USERNAME_PREFIX: Row = row!(
@@ -129,10 +130,10 @@ pub(super) const OIDC_USERNAME_PREFIX: Row = row!(
     "before names; -: nothing",
     Standard::Unset("ISSUER#"),
     |config, value| {
-        config.who.username_prefix = text(value)?;
+        config.auth_wanted.username_prefix = text(value)?;
         Ok(())
     },
-    |config| shown(config.who.username_prefix.as_ref())
+    |config| shown(config.auth_wanted.username_prefix.as_ref())
 );
 
 pub(super) const OIDC_GROUPS_CLAIM: Row = row!(
@@ -141,10 +142,10 @@ pub(super) const OIDC_GROUPS_CLAIM: Row = row!(
     "the user's groups",
     NONE,
     |config, value| {
-        config.who.groups_claim = text(value)?;
+        config.auth_wanted.groups_claim = text(value)?;
         Ok(())
     },
-    |config| shown(config.who.groups_claim.as_ref())
+    |config| shown(config.auth_wanted.groups_claim.as_ref())
 );
 
 pub(super) const OIDC_GROUPS_PREFIX: Row = row!(
@@ -153,10 +154,10 @@ pub(super) const OIDC_GROUPS_PREFIX: Row = row!(
     "before groups",
     NONE,
     |config, value| {
-        config.who.groups_prefix = text(value)?;
+        config.auth_wanted.groups_prefix = text(value)?;
         Ok(())
     },
-    |config| shown(config.who.groups_prefix.as_ref())
+    |config| shown(config.auth_wanted.groups_prefix.as_ref())
 );
 
 pub(super) const AUTHORIZATION_RULES: Row = row!(
@@ -165,10 +166,10 @@ pub(super) const AUTHORIZATION_RULES: Row = row!(
     "TOML: who may do what",
     Standard::Unset("all"),
     |config, text| {
-        config.who.rules = Some(table::path(text)?);
+        config.auth_wanted.rules = Some(path(text)?);
         Ok(())
     },
-    |config| table::show_path(config.who.rules.as_deref())
+    |config| show_path(config.auth_wanted.rules.as_deref())
 );
 
 pub(super) const ANONYMOUS_AUTH: Row = row!(
@@ -177,10 +178,10 @@ pub(super) const ANONYMOUS_AUTH: Row = row!(
     "serve requests without credentials",
     Standard::Unset("see README"),
     |config, text| {
-        config.who.anonymous = Some(value::truth(text)?);
+        config.auth_wanted.anonymous = Some(value::truth(text)?);
         Ok(())
     },
-    |config| config.who.anonymous.map_or(Shown::Unset, Shown::Truth)
+    |config| config.auth_wanted.anonymous.map_or(Shown::Unset, Shown::Truth)
 );
 
 pub(super) const INSECURE: Row = row!(
@@ -189,10 +190,10 @@ pub(super) const INSECURE: Row = row!(
     "a network may reach what is not secured",
     Standard::Text("false"),
     |config, text| {
-        config.who.insecure = value::truth(text)?;
+        config.auth_wanted.insecure = value::truth(text)?;
         Ok(())
     },
-    |config| Shown::Truth(config.who.insecure)
+    |config| Shown::Truth(config.auth_wanted.insecure)
 );
 
 pub(super) const ALLOWED_HOSTS: Row = row!(
@@ -201,13 +202,13 @@ pub(super) const ALLOWED_HOSTS: Row = row!(
     "names of this server, for those without credentials",
     NONE,
     |config, text| {
-        config.who.hosts = Hosts::parse(text).map_err(|part| {
+        config.auth_wanted.hosts = Hosts::parse(text).map_err(|part| {
             let mend = "give names without a port, as revcast.example,*.svc.cluster.local; addresses and localhost need none";
             Wrong::new(format!("\"{part}\" is no name of a host"), mend)
         })?;
         Ok(())
     },
-    |config| match &config.who.hosts {
+    |config| match &config.auth_wanted.hosts {
         hosts if hosts.is_empty() => Shown::Unset,
         hosts => Shown::Text(hosts.to_string()),
     }
@@ -216,27 +217,27 @@ pub(super) const ALLOWED_HOSTS: Row = row!(
 impl Config {
     /// Whether rules say who may do what.
     pub(super) const fn has_rules(&self) -> bool {
-        self.who.rules.is_some()
+        self.auth_wanted.rules.is_some()
     }
 
     /// Names that a request without credentials may call the server by.
     #[must_use]
     pub const fn allowed_hosts(&self) -> &Hosts {
-        &self.who.hosts
+        &self.auth_wanted.hosts
     }
 
     /// Options of signed tokens come together.
-    pub(super) fn check_who(&self) -> Result<(), ConfigError> {
-        let who = &self.who;
+    pub(super) fn check_auth(&self) -> Result<(), ConfigError> {
+        let wanted = &self.auth_wanted;
         let needed = [
-            ("oidc-issuer-url", who.issuer.is_some()),
-            ("oidc-client-id", who.client.is_some()),
-            ("oidc-jwks-file", who.keys.is_some()),
+            ("oidc-issuer-url", wanted.issuer.is_some()),
+            ("oidc-client-id", wanted.client.is_some()),
+            ("oidc-jwks-file", wanted.keys.is_some()),
         ];
         let more = [
-            ("oidc-username-prefix", who.username_prefix.is_some()),
-            ("oidc-groups-claim", who.groups_claim.is_some()),
-            ("oidc-groups-prefix", who.groups_prefix.is_some()),
+            ("oidc-username-prefix", wanted.username_prefix.is_some()),
+            ("oidc-groups-claim", wanted.groups_claim.is_some()),
+            ("oidc-groups-prefix", wanted.groups_prefix.is_some()),
         ];
         let given = needed.iter().chain(&more).find(|(_, is)| *is);
         let missing = needed.iter().find(|(_, is)| !is);
@@ -247,7 +248,7 @@ impl Config {
             );
             return Err(ConfigError::at(self.origin(given).to_string(), wrong));
         }
-        if who.groups_prefix.is_some() && who.groups_claim.is_none() {
+        if wanted.groups_prefix.is_some() && wanted.groups_claim.is_none() {
             let wrong = Wrong::new(
                 "there are no groups to put it before",
                 "add --oidc-groups-claim, or leave it out",
@@ -261,40 +262,40 @@ impl Config {
     ///
     /// # Errors
     /// A listener would be open to whom it should not be.
-    pub fn who(&self, has_tls: bool, certificates: bool) -> Result<Options, ConfigError> {
-        let who = &self.who;
-        let oidc = match (&who.issuer, &who.client, &who.keys) {
+    pub fn auth(&self, has_tls: bool, certificates: bool) -> Result<Options, ConfigError> {
+        let wanted = &self.auth_wanted;
+        let oidc = match (&wanted.issuer, &wanted.client, &wanted.keys) {
             (Some(issuer), Some(client), Some(keys)) => {
                 let options = OidcOptions {
                     issuer: issuer.clone(),
                     client: client.clone(),
                     username_prefix: OidcOptions::prefix(
-                        who.username_prefix.as_deref(),
-                        &who.username_claim,
+                        wanted.username_prefix.as_deref(),
+                        &wanted.username_claim,
                         issuer,
                     ),
-                    username_claim: who.username_claim.clone(),
-                    groups_claim: who.groups_claim.clone(),
-                    groups_prefix: who.groups_prefix.clone().unwrap_or_default(),
+                    username_claim: wanted.username_claim.clone(),
+                    groups_claim: wanted.groups_claim.clone(),
+                    groups_prefix: wanted.groups_prefix.clone().unwrap_or_default(),
                 };
                 Some((options, keys.clone()))
             }
             _ => None,
         };
         let options = Options {
-            token_file: who.token_file.clone(),
+            token_file: wanted.token_file.clone(),
             oidc,
-            rules: who.rules.clone(),
+            rules: wanted.rules.clone(),
             anonymous: false,
             certificates,
         };
         let exposure = Exposure {
-            listen: self.listen,
+            listen: self.server.listen,
             has_tls,
-            admin: self.admin_listen,
+            admin: self.server.admin_listen,
             has_authentication: options.has_authentication(),
-            anonymous: who.anonymous,
-            insecure: who.insecure,
+            anonymous: wanted.anonymous,
+            insecure: wanted.insecure,
         };
         let refused = |wrong| ConfigError::at("who may come in", wrong);
         Ok(Options { anonymous: exposure.settle().map_err(refused)?, ..options })
