@@ -38,6 +38,15 @@ fn eventually<T>(what: impl Fn() -> Result<T, String>) -> T {
 }
 
 #[test]
+fn both_releases_are_found_and_told_apart() {
+    for (release, other) in [(Release::V3_4, Release::V3_5), (Release::V3_5, Release::V3_4)] {
+        let folder = release.folder();
+        assert_eq!(release.check(folder), Ok(()));
+        assert!(other.check(folder).is_err(), "{} is no {}", release.text(), other.text());
+    }
+}
+
+#[test]
 fn keys_and_their_history() {
     for release in Release::ALL {
         let etcd = Etcd::start(release, Options::default());

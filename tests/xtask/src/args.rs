@@ -8,6 +8,8 @@ const FUZZ_SECONDS: u64 = 10;
 /// What to do.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Task {
+    /// What says within minutes whether a change is sound.
+    Test,
     /// Every step, or those named, in the order of the list.
     Ci { only: Vec<String> },
     /// The simulator over `seeds` seeds from `base`; without a base, from the commit's.
@@ -35,6 +37,7 @@ pub(crate) enum Task {
 pub(crate) const HELP: &str = "\
 usage: cargo xtask COMMAND
 
+  test                           the quick checks: unit tests, simulator, conformance, kubectl, tidy; 5 minutes at most
   ci [--only STEP]...            every check, in order; stops at the first failure
   list                           the steps of ci and their commands
   sim --seeds N [--base N]       the simulator over N seeds; base: first seed [from the commit]
@@ -79,13 +82,14 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Task,
         "sim" => &["--seeds", "--base"],
         "fuzz" => &["--seconds", "--only"],
         "counts" => &["--keep"],
-        "clients" | "etcd" | "promtool" | "etcd-suite" | "faults" | "list" | "help" | "--help" | "-h" => &[],
+        "test" | "clients" | "etcd" | "promtool" | "etcd-suite" | "faults" | "list" | "help" | "--help" | "-h" => &[],
         _ => return Err(format!("{command}: unknown command; see cargo xtask help")),
     };
     if let Some((name, _)) = options.iter().find(|(name, _)| !allowed.contains(&name.as_str())) {
         return Err(format!("{name}: not an option of {command}; see cargo xtask help"));
     }
     match command.as_str() {
+        "test" => Ok(Task::Test),
         "ci" => {
             let only: Vec<String> = options.into_iter().map(|(_, value)| value).collect();
             match only.iter().find(|name| steps::find(name).is_none()) {

@@ -19,7 +19,7 @@ pub(crate) fn run() -> bool {
         .args(["test", "--workspace", "--test", "etcd_faults"])
         .env("REVCAST_FAULTS", "long")
         .env("REVCAST_SIM_BASE", place::seed_base().to_string())
-        .env("REVCAST_BIN", place::binary("revcast", "REVCAST_BIN"));
+        .env("REVCAST_BIN", place::binary("release", "revcast", "REVCAST_BIN"));
     let (tally, ended) = watched(&mut command);
     println!("\ntotal: {} deliveries checked over {} runs", tally.deliveries, tally.passed);
     match ended {

@@ -32,6 +32,7 @@ fn main() -> ExitCode {
         }
     };
     let passed = match task {
+        Task::Test => run::quick(),
         Task::Ci { only } => run::ci(&only),
         Task::Sim { seeds, base } => sim::explore(seeds, base),
         Task::Clients => clients::check(),

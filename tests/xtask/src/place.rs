@@ -35,9 +35,9 @@ pub(crate) fn cargo() -> Command {
     command
 }
 
-/// A program that a release build makes, or the one that `variable` names.
-pub(crate) fn binary(name: &str, variable: &str) -> PathBuf {
-    std::env::var_os(variable).map_or_else(|| target().join("release").join(name), PathBuf::from)
+/// A program that a build of this profile makes, or the one that `variable` names.
+pub(crate) fn binary(profile: &str, name: &str, variable: &str) -> PathBuf {
+    std::env::var_os(variable).map_or_else(|| target().join(profile).join(name), PathBuf::from)
 }
 
 /// The simulator's first seed: `REVCAST_SIM_BASE`, else the first 8 hex digits of the commit, else 0.

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use crate::place;
-use crate::steps::{self, Proof, STEPS, Step};
+use crate::steps::{self, Proof, QUICK, STEPS, Step};
 use crate::tally::{Tally, failed_test};
 
 /// So many failed tests of a step are asked once more: what a busy machine does to tests with real clocks, sockets and
@@ -26,6 +26,16 @@ struct Outcome {
 pub(crate) fn ci(only: &[String]) -> bool {
     let chosen = |step: &&Step| only.is_empty() || only.iter().any(|name| name == step.name);
     let chosen: Vec<&Step> = STEPS.iter().filter(chosen).collect();
+    run_all(&chosen, "release", "ci")
+}
+
+/// Runs the quick steps until one fails. Says whether all passed.
+pub(crate) fn quick() -> bool {
+    run_all(&QUICK.iter().collect::<Vec<_>>(), "debug", "test")
+}
+
+/// Runs these steps until one fails; end-to-end tests run the binaries of this profile. Says whether all passed.
+fn run_all(chosen: &[&Step], profile: &str, task: &str) -> bool {
     let seed = place::seed_base();
     let mut table = Vec::new();
     let mut total = Tally::default();
@@ -41,7 +51,7 @@ pub(crate) fn ci(only: &[String]) -> bool {
             step.shown()
         );
         let began = Instant::now();
-        let outcome = run(step, seed);
+        let outcome = run(step, seed, profile);
         let seconds = began.elapsed().as_secs_f64();
         total.add(outcome.tally);
         let word = if outcome.problem.is_some() { "FAILED" } else { "ok" };
@@ -62,7 +72,7 @@ pub(crate) fn ci(only: &[String]) -> bool {
     println!("{:<24}{:>8.1}", "total", table.iter().map(|row| row.2).sum::<f64>());
     if let Some((step, problem)) = &failure {
         println!("\n{} failed: {problem}\nrepeat: {}", step.name, repeat(step, seed));
-        println!("then:   cargo xtask ci");
+        println!("then:   cargo xtask {task}");
     }
     for (step, test) in &unsteady {
         println!(
@@ -84,9 +94,9 @@ fn repeat(step: &Step, seed: u64) -> String {
     }
 }
 
-fn run(step: &Step, seed: u64) -> Outcome {
+fn run(step: &Step, seed: u64, profile: &str) -> Outcome {
     let mut failed = Vec::new();
-    let (mut tally, ended) = follow(&mut command(step, seed, &[]), &mut failed, &mut std::io::stdout());
+    let (mut tally, ended) = follow(&mut command(step, seed, profile, &[]), &mut failed, &mut std::io::stdout());
     if step.proof != Proof::Tests || !worth_repeating(tally, &failed) {
         return Outcome {
             tally,
@@ -95,7 +105,7 @@ fn run(step: &Step, seed: u64) -> Outcome {
         };
     }
     println!("=== {}: once more, alone: {}", step.name, failed.join(" "));
-    let (again, ended) = watched(&mut command(step, seed, &failed));
+    let (again, ended) = watched(&mut command(step, seed, profile, &failed));
     let all_ran = again.passed >= failed.len() as u64;
     let lost = || (!all_ran).then(|| "not every failed test ran once more".to_owned());
     let problem = ended.err().or_else(|| unproven(step.proof, again)).or_else(lost);
@@ -114,7 +124,7 @@ fn worth_repeating(tally: Tally, failed: &[String]) -> bool {
 }
 
 /// What runs a step; `tests`: only these, if any.
-fn command(step: &Step, seed: u64, tests: &[String]) -> Command {
+fn command(step: &Step, seed: u64, profile: &str, tests: &[String]) -> Command {
     let (before, after) = step.split();
     let mut command = place::cargo();
     command.args(before);
@@ -128,8 +138,8 @@ fn command(step: &Step, seed: u64, tests: &[String]) -> Command {
     if step.proof == Proof::Tests {
         command
             .env("REVCAST_SIM_BASE", seed.to_string())
-            .env("REVCAST_BIN", place::binary("revcast", "REVCAST_BIN"))
-            .env("REVCAST_PERF_BIN", place::binary("revcast-perf", "REVCAST_PERF_BIN"));
+            .env("REVCAST_BIN", place::binary(profile, "revcast", "REVCAST_BIN"))
+            .env("REVCAST_PERF_BIN", place::binary(profile, "revcast-perf", "REVCAST_PERF_BIN"));
     }
     command
 }

@@ -72,7 +72,7 @@ impl Server {
     pub(crate) fn start(etcd: Option<&Path>) -> Result<Self, String> {
         let etcd = etcd.map(Etcd::start).transpose()?;
         let endpoint = etcd.as_ref().map(|etcd| ["--etcd-endpoints", &etcd.endpoint]);
-        let program = place::binary("revcast", "REVCAST_BIN");
+        let program = place::binary("release", "revcast", "REVCAST_BIN");
         let (address, admin) = (free_address()?, free_address()?);
         let child = Command::new(&program)
             .args(["serve", "--listen", &address.to_string(), "--admin-listen", &admin.to_string()])

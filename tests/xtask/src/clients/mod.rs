@@ -166,7 +166,7 @@ impl Job {
                 drop(held);
                 let mut command = place::cargo();
                 command.args(["test", "-p", "revcast-tests", "--test", "kube_rs"]);
-                command.env("REVCAST_BIN", place::binary("revcast", "REVCAST_BIN"));
+                command.env("REVCAST_BIN", place::binary("release", "revcast", "REVCAST_BIN"));
                 return cells(&mut command, matrix::test);
             }
         };
