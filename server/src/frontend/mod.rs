@@ -5,6 +5,8 @@
 //!
 //! Kubernetes' API is one ([`serve`](crate::serve)), the operators' another; etcd's would be a third.
 
+pub mod host;
+
 use std::time::SystemTime;
 
 use bytes::Bytes;
@@ -12,7 +14,7 @@ use bytes::Bytes;
 use crate::auth::Identity;
 use crate::http::request::RequestHead;
 use crate::http::status::Status;
-use crate::serve::{FullBody, Host, Reply};
+pub use host::{FullBody, Host, Newest, Reply, StreamingBody, WatchRequest, Wire, WriteError, Written};
 
 /// What a request may have of the memory that all requests share.
 pub trait Budget {

@@ -10,10 +10,11 @@ use super::shard::local::Local;
 use super::telemetry::{self, Form};
 use crate::auth::Identity;
 use crate::frontend::{Budget, Frontend};
+use crate::frontend::{FullBody, Host, Reply};
 use crate::http::options::Query;
 use crate::http::request::{Method, RequestHead};
 use crate::http::response::{Caching, JSON, TEXT};
-use crate::serve::{FullBody, Host, Life, Reply, admit_operator};
+use crate::serve::{Life, admit_operator};
 use crate::source::TxnError;
 use crate::source::command_queue::{Answer, Command};
 

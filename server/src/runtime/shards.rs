@@ -16,7 +16,7 @@ use super::audit_context::AuditContext;
 use super::conn::Link;
 use super::sys::wake::Wake;
 use super::tally::Tally;
-use crate::serve::WatchRequest;
+use crate::frontend::WatchRequest;
 use crate::source::command_queue::{Answer, Asker, Shards};
 
 /// How many more watches than the emptiest shard a home shard may have before its prefix spreads.

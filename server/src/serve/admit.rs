@@ -6,10 +6,10 @@
 use std::time::SystemTime;
 
 use super::app::App;
-use super::host::FullBody;
 use super::reply::{ResponseFormat, whole};
 use crate::auth::credentials::Presented;
 use crate::auth::{Access, Identity, Visitor};
+use crate::frontend::FullBody;
 use crate::http::go_quote;
 use crate::http::host::{is_name, name_of};
 use crate::http::options::{Query, selected_name};

@@ -10,10 +10,11 @@ use std::task::Poll;
 use bytes::Bytes;
 use revcast_engine::key::Key;
 
+use super::Call;
 use super::delete;
 use super::list::{self, Page};
 use super::select::Choice;
-use super::{Call, Host, Reply};
+use crate::frontend::{Host, Reply};
 use crate::http::options::{ListOptions, OptionsError};
 use crate::http::status::Status;
 

@@ -4,7 +4,8 @@ use bytes::Bytes;
 
 use super::object::Draft;
 use super::write::Outcome;
-use super::{Call, Host, Reply, names, payload};
+use super::{Call, names, payload};
+use crate::frontend::{Host, Reply};
 use crate::http::options::{OptionsError, WriteKind, WriteOptions};
 use crate::http::status::{Cause, Status};
 use crate::source::Expect;

@@ -13,7 +13,8 @@ use serde_json::Value;
 
 use super::object::{Draft, rfc3339};
 use super::write::{ATTEMPTS_MAX, Outcome};
-use super::{Call, Host, Reply, payload, reply};
+use super::{Call, payload, reply};
+use crate::frontend::{Host, Reply};
 use crate::http::options::{DeleteOptions, OptionsError};
 use crate::http::shown;
 use crate::http::status::{GroupResource, Status};

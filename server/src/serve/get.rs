@@ -10,7 +10,8 @@ use revcast_engine::revision::Revision;
 
 use serde_json::Value;
 
-use super::{Call, Host, Reply};
+use super::Call;
+use crate::frontend::{Host, Reply};
 use crate::http::options::{GetOptions, GetVersion, OptionsError};
 use crate::http::status::Status;
 use crate::source::SourceError;

@@ -8,8 +8,8 @@ use std::io::Write;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use super::host::{FullBody, Host, Reply, StreamingBody};
 use super::reply;
+use crate::frontend::{FullBody, Host, Reply, StreamingBody};
 
 /// Replies up to here are sent as they are (apiserver `responsewriters`: `defaultGzipThresholdBytes`).
 pub(super) const WHOLE_BYTES_MIN: usize = 128 << 10;

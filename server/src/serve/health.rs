@@ -1,8 +1,8 @@
 //! `/livez`, `/readyz` and `/healthz`, in the words of kube-apiserver (apiserver `server/healthz`, recording 19).
 
 use super::app::{App, Life};
-use super::host::{FullBody, Reply};
 use super::reply;
+use crate::frontend::{FullBody, Reply};
 use crate::http::options::Query;
 use crate::http::response::TEXT;
 use crate::http::route::Check;

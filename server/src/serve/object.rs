@@ -20,8 +20,9 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::{Map, Value, json};
 
-use super::{Call, Host, names, payload};
+use super::{Call, names, payload};
 use crate::api::printer::Printer;
+use crate::frontend::Host;
 use crate::http::shown;
 use crate::http::status::{Cause, Status};
 

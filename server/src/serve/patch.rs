@@ -13,9 +13,10 @@ use serde_json::{Map, Value};
 
 use super::object::Draft;
 use super::update::{self, Owned};
-use super::{Call, Host, Part, Reply, apply, payload};
+use super::{Call, Part, apply, payload};
 use crate::api::merge;
 use crate::api::printer::Printer;
+use crate::frontend::{Host, Reply};
 use crate::http::options::{OptionsError, WriteKind, WriteOptions};
 use crate::http::shown;
 use crate::http::status::{Cause, Status};

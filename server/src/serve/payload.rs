@@ -6,8 +6,9 @@
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
-use super::{Call, Host};
+use super::Call;
 use crate::api::{protobuf, yaml};
+use crate::frontend::Host;
 use crate::http::status::Status;
 use crate::http::{go_quote, shown};
 

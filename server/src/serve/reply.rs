@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 
-use super::host::{FullBody, Reply};
 use crate::api::discovery::Document;
+use crate::frontend::{FullBody, Reply};
 use crate::http::indent;
 use crate::http::negotiation::{self, Agreed, Media};
 use crate::http::response::{Caching, JSON, PAGE_NOT_FOUND, TEXT, YAML};

@@ -7,7 +7,8 @@ use revcast_engine::resource::FieldId;
 use revcast_engine::selector::{FieldSelector, Selector};
 use revcast_engine::{Object, Scope};
 
-use super::{Call, Host};
+use super::Call;
+use crate::frontend::Host;
 use crate::http::options::Selectors;
 
 /// Which objects are meant.

@@ -8,7 +8,8 @@ use revcast_engine::Start;
 
 use super::encode::Shape;
 use super::select::{self, Choice};
-use super::{Call, Host, Reply, WatchRequest, Wire, reply};
+use super::{Call, reply};
+use crate::frontend::{Host, Reply, WatchRequest, Wire};
 use crate::http::negotiation;
 use crate::http::options::{Freshness, IncludeObject, OptionsError, WatchOptions, WatchStart, WatchTimeout};
 use crate::http::status::Status;

@@ -11,8 +11,9 @@ use revcast_engine::escape;
 use revcast_engine::key::Key;
 use revcast_engine::revision::Revision;
 
-use super::host::WriteError;
-use super::{Call, Host, payload};
+use super::{Call, payload};
+use crate::frontend::Host;
+use crate::frontend::WriteError;
 use crate::http::body::BODY_BYTES_MAX;
 use crate::http::status::Status;
 use crate::source::{Action, Expect, Fault, Txn, TxnError, VALUE_BYTES_MAX};

@@ -55,7 +55,7 @@ fn strays_are_found() {
     assert_eq!(lines(&strays(&file("server/src/http/a.rs"))), [1, 3, 5, 6]);
     assert_eq!(lines(&strays(&file("server/src/doctor.rs"))), [1, 5, 6]);
     assert_eq!(lines(&strays(&file("server/src/doctor/judge.rs"))), [1, 5, 6]);
-    assert_eq!(lines(&strays(&file("server/src/runtime/uring.rs"))), [5, 6]);
+    assert_eq!(lines(&strays(&file("server/src/runtime/sys/polls.rs"))), [5, 6]);
     assert_eq!(lines(&strays(&file("server/src/runtime.rs"))), [5, 6]);
     assert_eq!(lines(&strays(&file("server/src/runtimes.rs"))), [1, 3, 5, 6]);
     assert_eq!(lines(&strays(&file("server/src/source/etcd.rs"))), [1, 3]);

@@ -25,15 +25,15 @@ const UNSAFE: &[(&str, &str)] = &[
     ),
     ("server/src/allocator.rs", "mimalloc takes its options across a C border: one call, with two numbers"),
     (
-        "server/src/runtime/descriptor.rs",
+        "server/src/runtime/sys/descriptor.rs",
         "glommio takes and gives descriptors as bare numbers: four conversions, each with its owner named",
     ),
     (
-        "server/src/runtime/sends.rs",
+        "server/src/runtime/sys/sends.rs",
         "entries of an io_uring are pushed unsafely: one push, of sends that are done before their bytes are given back",
     ),
     (
-        "server/src/runtime/uring.rs",
+        "server/src/runtime/sys/polls.rs",
         "entries of an io_uring are pushed unsafely: one push, of polls and cancels that refer to no memory",
     ),
 ];

@@ -13,9 +13,9 @@ use rustls::{ClientConnection, StreamOwned, SupportedProtocolVersion};
 use super::tests::{Stand, TAIL_SLACK, framed, link, pair};
 use super::tls::tests::{Stand as Server, VERSIONS, said};
 use super::*;
+use crate::frontend::Wire;
 use crate::http::request::UpgradeHeaders;
 use crate::http::websocket::Handshake;
-use crate::serve::Wire;
 use crate::wire::http1::{CHUNKED, LAST_CHUNK};
 use crate::wire::{gzip, websocket};
 

@@ -11,11 +11,11 @@ use std::time::SystemTime;
 
 use glommio::net::TcpStream;
 
-use super::receive::FIRST_READ_BYTES;
 use super::request_scope::RequestScope;
 use super::transport::{STALL, Transport};
 use crate::auth::Identity;
 use crate::frontend::{Budget, Frontend};
+use crate::frontend::{FullBody, Host, Reply, WatchRequest, Wire};
 use crate::http::request::{BodyFraming, Method, RequestHead};
 use crate::http::response::{Framing, JSON};
 use crate::http::status::Status;
@@ -29,8 +29,9 @@ use crate::runtime::shard::local::Local;
 use crate::runtime::shards::WatchHandoff;
 use crate::runtime::shared::RequestGuard;
 use crate::runtime::sys::descriptor;
-use crate::serve::{FullBody, Host, Reply, WatchRequest, Wire};
 
+/// Read at once until so much came in one go: a connection that is idle, or asks by the byte, holds no more.
+pub(super) const FIRST_READ_BYTES: usize = 1 << 10;
 /// What the buffers of a long list take: a piece, and what of it is sent.
 const PIECES_BYTES: usize = 160 << 10;
 

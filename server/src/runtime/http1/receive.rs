@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use super::connection::{Connection, Over};
+use super::connection::{Connection, FIRST_READ_BYTES, Over};
 use super::request_scope::RequestScope;
 use super::transport::STALL;
 use crate::http::body::{BODY_BYTES_MAX, BodyDecoder, DRAINED_BODY_BYTES_MAX, Fed};
@@ -13,8 +13,6 @@ use crate::http::request::{BodyFraming, HEAD_BYTES_MAX, HeadScanner, Method, Par
 use crate::http::response::CONTINUE;
 use crate::http::status::Status;
 
-/// Read at once until so much came in one go: a connection that is idle, or asks by the byte, holds no more.
-pub(super) const FIRST_READ_BYTES: usize = 1 << 10;
 const READ_BYTES: usize = 16 << 10;
 
 impl Connection {

@@ -9,11 +9,11 @@ use uuid::Uuid;
 
 use super::connection::{Connection, Over};
 use super::reply_deadline::ReplyDeadline;
+use crate::frontend::{FullBody, Host, StreamingBody};
 use crate::http::request::{BodyFraming, RequestHead};
 use crate::http::response::{Framing, JSON, ResponseHead, push_response_head, push_status};
 use crate::http::status::{Layout, Status};
 use crate::http::websocket::Handshake;
-use crate::serve::{FullBody, Host, StreamingBody};
 use crate::wire::http1::{CHUNKED, LAST_CHUNK, push_chunk};
 use crate::wire::websocket;
 

@@ -20,13 +20,13 @@ use super::handshake_limiter::HandshakeLimiter;
 use super::revision_waiters::RevisionWaiters;
 use super::scheduling::Scheduling;
 use super::source_client::{SourceClient, something_else, too_many};
+use crate::frontend::{Host, Newest, WriteError, Written};
 use crate::runtime::conn::Link;
 use crate::runtime::shards::{ShardHandle, ShardMessage, WatchHandoff};
 use crate::runtime::shared::Shared;
 use crate::runtime::sys::notify::Notify;
 use crate::runtime::sys::polls::Polls;
 use crate::runtime::sys::sends::Sends;
-use crate::serve::{Host, Newest, WriteError, Written};
 use crate::source::command_queue::{Answer, Asker, Command};
 use crate::source::{SourceError, Txn};
 

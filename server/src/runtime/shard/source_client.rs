@@ -11,8 +11,8 @@ use std::time::Duration;
 use futures_lite::future;
 use glommio::timer::sleep;
 
+use crate::frontend::Newest;
 use crate::runtime::sys::notify::Oneshot;
-use crate::serve::Newest;
 use crate::source::command_queue::{Answer, Asker, Command, CommandQueue};
 use crate::source::{Fault, SourceError};
 

@@ -4,9 +4,9 @@
 use revcast_engine::revision::Revision;
 use serde_json::json;
 
-use super::super::host::Newest;
-use super::super::{Reply, WriteError};
 use super::{CONFIG_MAPS, World};
+use crate::frontend::Newest;
+use crate::frontend::{Reply, WriteError};
 use crate::http::continuation::{Continuation, PageRevision};
 use crate::source::epoch::Epoch;
 use crate::source::{Fault, SourceError, TxnError};

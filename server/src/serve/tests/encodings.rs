@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{Ask, CONFIG_MAPS, Got, Reply, World};
+use super::{Ask, CONFIG_MAPS, Got, World};
+use crate::frontend::Reply;
 
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 const ONE: &str = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";

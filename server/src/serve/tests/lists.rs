@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use revcast_engine::revision::Revision;
 use serde_json::{Value, json};
 
-use super::{Ask, CONFIG_MAPS, Host as _, Reply, World};
+use super::{Ask, CONFIG_MAPS, World};
+use crate::frontend::{Host as _, Reply};
 
 fn names(list: &Value) -> Vec<String> {
     let items = list["items"].as_array().unwrap();

@@ -34,9 +34,9 @@ use serde_json::Value;
 
 use super::app::{App, Life};
 use super::encode::Encoder;
-use super::host::{Host, Newest, Reply, WatchRequest, WriteError, Written};
 use super::options::ServeOptions;
 use crate::api::resources::{Declaration, Registry};
+use crate::frontend::{Host, Newest, Reply, WatchRequest, WriteError, Written};
 use crate::http::request::{Parsed, parse_head};
 use crate::source::embedded::{Store, StoreConfig};
 use crate::source::epoch::{Epoch, Epochs};

@@ -3,7 +3,8 @@
 use revcast_engine::revision::Revision;
 use serde_json::{Value, json};
 
-use super::{Ask, CONFIG_MAPS, World, WriteError};
+use super::{Ask, CONFIG_MAPS, World};
+use crate::frontend::WriteError;
 use crate::source::{Action, Expect, StorageError, Txn, TxnError};
 
 const MERGE: &str = "application/merge-patch+json";
