@@ -82,7 +82,8 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Task,
         "sim" => &["--seeds", "--base"],
         "fuzz" => &["--seconds", "--only"],
         "counts" => &["--keep"],
-        "test" | "clients" | "etcd" | "promtool" | "etcd-suite" | "faults" | "list" | "help" | "--help" | "-h" => &[],
+        "test" | "clients" | "etcd" | "promtool" | "etcd-suite" | "faults" | "list" | "help" | "--help"
+        | "-h" => &[],
         _ => return Err(format!("{command}: unknown command; see cargo xtask help")),
     };
     if let Some((name, _)) = options.iter().find(|(name, _)| !allowed.contains(&name.as_str())) {

@@ -96,7 +96,8 @@ fn repeat(step: &Step, seed: u64) -> String {
 
 fn run(step: &Step, seed: u64, profile: &str) -> Outcome {
     let mut failed = Vec::new();
-    let (mut tally, ended) = follow(&mut command(step, seed, profile, &[]), &mut failed, &mut std::io::stdout());
+    let (mut tally, ended) =
+        follow(&mut command(step, seed, profile, &[]), &mut failed, &mut std::io::stdout());
     if step.proof != Proof::Tests || !worth_repeating(tally, &failed) {
         return Outcome {
             tally,
