@@ -102,5 +102,5 @@ pub(super) async fn handle<H: Host>(call: &Call<'_, H>, name: &str) -> Result<Re
     };
     let object = snapshot.get(&call.key(name)).ok_or_else(|| call.not_found(name))?;
     readable(object)?;
-    Ok(call.show(200, object.json()))
+    Ok(call.show_stored(200, object))
 }

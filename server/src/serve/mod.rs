@@ -40,6 +40,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
+use revcast_engine::Object;
 use revcast_engine::escape;
 use revcast_engine::key::Key;
 use revcast_engine::resource::Resource;
@@ -74,8 +75,9 @@ pub async fn handle<H: Host>(
     head: &RequestHead,
     admitted: &Admitted,
     body: Bytes,
+    budget: &dyn Budget,
 ) -> Reply {
-    let reply = answer(app, host, head, admitted, body).await;
+    let reply = answer(app, host, head, admitted, body, budget).await;
     if head.accepts_gzip() { gzip::shrink(host, reply).await } else { reply }
 }
 
@@ -106,17 +108,24 @@ impl Frontend for App {
         head: &RequestHead,
         admitted: &Box<Admitted>,
         body: Bytes,
-        _: &dyn Budget,
+        budget: &dyn Budget,
     ) -> Reply {
-        handle(self, host, head, admitted, body).await
+        handle(self, host, head, admitted, body, budget).await
     }
 }
 
-async fn answer<H: Host>(app: &App, host: &H, head: &RequestHead, admitted: &Admitted, body: Bytes) -> Reply {
+async fn answer<H: Host>(
+    app: &App,
+    host: &H,
+    head: &RequestHead,
+    admitted: &Admitted,
+    body: Bytes,
+    budget: &dyn Budget,
+) -> Reply {
     let query = &admitted.query;
     let layout = query.layout(head.user_agent.as_deref());
     let errors = ResponseFormat::of_errors(head.accept.as_deref(), layout);
-    let request = Request { app, host, head, admitted, query, layout, errors };
+    let request = Request { app, host, head, admitted, budget, query, layout, errors };
     let target = match &admitted.target {
         Ok(target) => target.clone(),
         Err(RouteError::Method { allow, of, everywhere }) => {
@@ -133,6 +142,7 @@ struct Request<'a, H> {
     host: &'a H,
     head: &'a RequestHead,
     admitted: &'a Admitted,
+    budget: &'a dyn Budget,
     query: &'a Query,
     layout: Layout,
     errors: ResponseFormat,
@@ -331,6 +341,7 @@ impl<'a, H: Host> Request<'a, H> {
             host: self.host,
             head: self.head,
             admitted: self.admitted,
+            budget: self.budget,
             query: self.query,
             spelling: ResponseFormat::of(agreed, self.layout),
             form: agreed.form,
@@ -358,6 +369,8 @@ struct Call<'a, H> {
     host: &'a H,
     head: &'a RequestHead,
     admitted: &'a Admitted,
+    /// What the request may have of the memory that all requests share.
+    budget: &'a dyn Budget,
     query: &'a Query,
     spelling: ResponseFormat,
     form: Form,
@@ -433,6 +446,17 @@ impl<H: Host> Call<'_, H> {
     /// Wall time in seconds since the Unix epoch, for ages.
     fn now_seconds(&self) -> i64 {
         seconds(self.host.wall())
+    }
+
+    /// A stored object, in the shape that was agreed on. As it is stored it goes out from where it is.
+    fn show_stored(&self, code: u16, object: &Object) -> Reply {
+        match (self.shape, self.spelling) {
+            (Shape::Object, ResponseFormat::Json(Layout::Compact)) => Reply::FullBody(FullBody {
+                end: b"\n",
+                ..reply::whole(code, self.spelling.content_type(), object.shared_json())
+            }),
+            _ => self.show(code, object.json()),
+        }
     }
 
     /// One object, in the shape that was agreed on. What was never stored is not escaped yet.

@@ -51,7 +51,7 @@ pub(super) async fn handle<H: Host>(
     body: &Bytes,
 ) -> Result<Reply, Status> {
     payload::check_coding(call)?;
-    payload::check_values(body)?;
+    payload::check_values(call, body)?;
     let is_declared = call.resource.printer == Printer::Custom;
     let patch = match payload::media_type(call.head.content_type.as_deref()).as_str() {
         MERGE_PATCH => Change::Merge(serde_json::from_slice(body).map_err(|error| unreadable(&error))?),

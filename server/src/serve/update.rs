@@ -55,8 +55,11 @@ pub(super) async fn run<H: Host>(
     change: impl Fn(&Object) -> Result<Draft, Status>,
 ) -> Result<Reply, Status> {
     let key = call.key(name);
-    for _ in 0..ATTEMPTS_MAX {
+    for attempt in 0..ATTEMPTS_MAX {
         let current = call.current(&key).await?;
+        if attempt == 0 {
+            payload::charge_stored(call, current.json())?;
+        }
         let old = Draft::stored(current.json())?;
         let mut new = change(&current)?;
         settle_name(call, &mut new, name)?;

@@ -148,9 +148,9 @@ impl World {
             anonymous,
             ..Options::default()
         };
-        let Self { app, host } = Self::new();
+        let Self { app, host, budget } = Self::new();
         let guard = Arc::new(Guard::new(options).unwrap_or_else(|error| panic!("{error}\n{rules}")));
-        Self { app: app.with_guard(guard), host }
+        Self { app: app.with_guard(guard), host, budget }
     }
 
     fn ask_as(&self, user: &str, line: &str) -> Got {
@@ -352,8 +352,8 @@ fn no_stream_outlives_the_proof_of_who_asks() {
     };
     let options =
         Options { oidc: Some((oidc, files.write("jwks", &jwks.to_string()))), ..Options::default() };
-    let World { app, host } = World::new();
-    let world = World { app: app.with_guard(Arc::new(Guard::new(options).unwrap())), host };
+    let World { app, host, budget } = World::new();
+    let world = World { app: app.with_guard(Arc::new(Guard::new(options).unwrap())), host, budget };
     let claims = serde_json::json!({"iss": "https://i", "aud": "c", "sub": "s", "exp": super::NOW + 100});
     let part = |value: &serde_json::Value| text(value.to_string().as_bytes());
     let message = format!("{}.{}", part(&serde_json::json!({"alg": "EdDSA", "kid": "k"})), part(&claims));
