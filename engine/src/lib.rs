@@ -7,7 +7,7 @@
 
 pub mod attributes;
 pub mod change;
-pub mod decode;
+pub mod codec;
 pub mod encoding;
 pub mod escape;
 mod event;

@@ -10,9 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use arc_swap::ArcSwap;
+use bytes::Bytes;
 
 use crate::change::{Batch, Change};
-use crate::decode::Decoder;
+use crate::codec::Decoder;
 use crate::encoding::{Encode, Encoding};
 use crate::event::{Event, MessageName, Times};
 use crate::framing::Framing;
@@ -315,7 +316,7 @@ impl Publisher {
 
     /// Puts an object into the index without an event: part of the state that the source began with.
     /// Visible with the next [`Publisher::publish`]. A value that cannot be served becomes an unreadable object.
-    pub fn load(&mut self, key: Key, revision: Revision, value: &[u8]) {
+    pub fn load(&mut self, key: Key, revision: Revision, value: &Bytes) {
         let object = self.decode(key, revision, value);
         self.index.put(object);
     }
@@ -543,12 +544,12 @@ impl Publisher {
             oldest.map_or(self.bytes_published, |oldest| oldest.bytes_through - oldest.weight() as u64);
     }
 
-    fn decode(&mut self, key: Key, revision: Revision, value: &[u8]) -> Arc<Object> {
+    fn decode(&mut self, key: Key, revision: Revision, value: &Bytes) -> Arc<Object> {
         let resource = self.feed.schema.get(key.resource());
         let before = self.index.get(&key).map(|before| &**before);
         let object =
             Object::new(&mut self.decoder, self.feed.framing, resource, key.clone(), value, revision, before);
-        self.feed.messages_made.fetch_add(1, Ordering::Relaxed);
+        self.feed.messages_made.fetch_add(object.messages(), Ordering::Relaxed);
         Arc::new(object)
     }
 
@@ -567,7 +568,7 @@ impl Publisher {
         };
         let position = Position::new(self.ring.next().get() + self.staged.len() as u64);
         let bytes_before = self.staged.last().map_or(self.bytes_published, |event| event.bytes_through);
-        let deleted = now.is_none() && before.as_ref().is_some_and(|before| before.unreadable().is_none());
+        let deleted = now.is_none() && before.as_ref().is_some_and(|before| before.value().json().is_some());
         let mut event = Event::new(position, revision, before, now, times, bytes_before);
         event.ends_revision = false;
         if deleted {

@@ -1,5 +1,6 @@
 //! What the engine must know of a resource: how its objects name themselves and which fields select.
 
+use crate::codec::Codec;
 use crate::key::ResourceId;
 
 /// One selectable field: its label on the wire and where its value stands in the object.
@@ -80,6 +81,8 @@ pub struct Resource {
     pub plural: String,
     /// Whether its keys have a namespace.
     pub namespaced: bool,
+    /// How its values are stored.
+    pub codec: Codec,
     /// `metadata.name`, then `metadata.namespace` when namespaced, then the resource's own.
     fields: Vec<Field>,
     /// Whether `fields` was written down, were it empty: [`Resource::listing_fields`].
@@ -103,6 +106,7 @@ impl Resource {
             kind: kind.to_owned(),
             plural,
             namespaced,
+            codec: Codec::Json,
             fields,
             fields_listed,
         }
@@ -112,6 +116,12 @@ impl Resource {
     #[must_use]
     pub fn with_plural(self, plural: &str) -> Self {
         Self { plural: plural.to_owned(), ..self }
+    }
+
+    /// The same with values that are stored in another way than as JSON.
+    #[must_use]
+    pub fn with_codec(self, codec: Codec) -> Self {
+        Self { codec, ..self }
     }
 
     /// The same with the manners of a resource that lists its fields, though it has none of its own: Kubernetes' custom

@@ -29,7 +29,7 @@ impl Encode for Columns {
 
     fn event(&self, out: &mut Vec<u8>, view: View<'_>) {
         let shown: &[u8] = if view.first { b"columns" } else { b"rows" };
-        json::event(out, view.kind, |out| out.extend_from_slice(shown));
+        json::event(out, view.event.kind, |out| out.extend_from_slice(shown));
     }
 
     fn first_differs(&self, _: u32) -> bool {

@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use super::run::FrameRun;
 use super::{Outlet, Run, Sent, Shard};
-use crate::encoding::{Encoding, View, json};
+use crate::encoding::{Encoding, Shown, Subject};
 use crate::index::Snapshot;
 use crate::limits::{CATCHUP_PAGE_BYTES, PAGE_BYTES, PAGE_SCAN};
 use crate::message::MessageKind;
@@ -165,15 +165,16 @@ impl Shard {
                 let namespaced = self.feed.schema.get(key.scope.resource).namespaced;
                 let mut objects = objects(&snapshot, &key, namespaced, after.as_deref());
                 let object = objects.find(|object| key.matches_object(object) && key.covers(object.key()));
-                let framed = object.map(|object| match key.encoding {
-                    Encoding::Json => self.framed(object.added(self.feed.framing), &key),
-                    Encoding::Other(_) => {
-                        let mut made = Vec::new();
-                        key.framing.push_with(&mut made, |out| {
-                            self.push_state(out, object, &key, !key.opened, as_of_seconds);
-                        });
-                        Bytes::from(made)
+                let framed = object.map(|object| {
+                    let shared = (key.encoding == Encoding::Json).then(|| object.added(self.feed.framing));
+                    if let Some(added) = shared.flatten() {
+                        return self.framed(added, &key);
                     }
+                    let mut made = Vec::new();
+                    key.framing.push_with(&mut made, |out| {
+                        self.push_state(out, object, &key, !key.opened, as_of_seconds);
+                    });
+                    Bytes::from(made)
                 });
                 // One that is this watch's alone, and long, is not kept for it.
                 let shared = key.encoding == Encoding::Json && key.framing == self.feed.framing;
@@ -527,15 +528,13 @@ impl Shard {
         first: bool,
         as_of_seconds: u64,
     ) {
-        let kind = MessageKind::Added;
-        match key.encoding {
-            Encoding::Json => json::event(out, kind, |out| out.extend_from_slice(object.json())),
-            Encoding::Other(encoding) => {
-                let resource = key.scope.resource;
-                let view = View { encoding, kind, first, resource, json: object.json(), as_of_seconds };
-                self.feed.encoder.event(out, view);
-            }
-        }
+        let shown = Shown {
+            kind: MessageKind::Added,
+            subject: Subject::Object { key: object.key(), value: object.value() },
+            revision: object.revision(),
+            as_of_seconds,
+        };
+        key.encoding.push(out, &*self.feed.encoder, shown, first);
     }
 }
 

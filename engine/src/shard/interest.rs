@@ -409,7 +409,7 @@ impl Interest {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decode::Decoder;
+    use crate::codec::Decoder;
     use crate::encoding::Encoding;
     use crate::event::Times;
     use crate::framing::BARE;
@@ -447,7 +447,7 @@ mod tests {
             fields[1],
         );
         let key = Key::new(PODS, Some(namespace), name);
-        Arc::new(Object::read(&mut Decoder::new(), &pod(), key, value.as_bytes(), Revision::new(1)))
+        Arc::new(Object::read(&mut Decoder::new(), &pod(), key, &value.into(), Revision::new(1)))
     }
 
     fn event(before: Option<Arc<Object>>, now: Option<Arc<Object>>) -> Event {

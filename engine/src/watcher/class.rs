@@ -56,7 +56,7 @@ impl ClassKey {
     }
 
     pub(crate) fn matches_object(&self, object: &Object) -> bool {
-        object.unreadable().is_none() && self.selector.matches(object.attributes())
+        object.is_selected(&self.selector)
     }
 
     /// Whether an object of this key can be of interest.

@@ -7,6 +7,7 @@ use revcast_engine::Object;
 use revcast_engine::index::Snapshot;
 use revcast_engine::key::Key;
 use revcast_engine::revision::Revision;
+use revcast_engine::shown::shown;
 
 use serde_json::Value;
 
@@ -43,7 +44,7 @@ impl<H: Host> Call<'_, H> {
     pub(super) async fn current(&self, key: &Key) -> Result<Arc<Object>, Status> {
         let found = self.host.get(key).await.map_err(|error| unanswered(&error))?;
         let object = found.ok_or_else(|| self.not_found(key.name()))?;
-        readable(&object)?;
+        json(&object)?;
         Ok(object)
     }
 
@@ -74,16 +75,20 @@ impl<H: Host> Call<'_, H> {
     }
 }
 
-/// Refuses what cannot be shown.
+/// An object as JSON.
 ///
 /// # Errors
-/// 500: the stored value is none that revcast understands, and it says why.
-pub(super) fn readable(object: &Object) -> Result<(), Status> {
-    if object.unreadable().is_none() {
-        return Ok(());
+/// 500: the stored value is none that revcast understands, and it says why; or it has no such form.
+pub(super) fn json(object: &Object) -> Result<&[u8], Status> {
+    if let Some(json) = object.value().json() {
+        return Ok(json.text());
     }
-    // Its JSON is a Status already, which a watch is told as it is.
-    let status: Value = serde_json::from_slice(object.json()).unwrap_or_default();
+    let Some(unreadable) = object.unreadable() else {
+        let path = shown(object.key().path());
+        return Err(Status::unreadable(format!("\"{path}\" cannot be served: its value is not JSON")));
+    };
+    // A watch is told this Status as it is.
+    let status: Value = serde_json::from_slice(unreadable.status()).unwrap_or_default();
     Err(Status::unreadable(status["message"].as_str().unwrap_or_default().to_owned()))
 }
 
@@ -101,6 +106,5 @@ pub(super) async fn handle<H: Host>(call: &Call<'_, H>, name: &str) -> Result<Re
         GetVersion::NotOlderThan(revision) => call.not_older_than(revision).await?,
     };
     let object = snapshot.get(&call.key(name)).ok_or_else(|| call.not_found(name))?;
-    readable(object)?;
-    Ok(call.show(200, object.json()))
+    Ok(call.show(200, json(object)?))
 }

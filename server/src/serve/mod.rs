@@ -39,6 +39,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
+use revcast_engine::codec::Codec;
 use revcast_engine::escape;
 use revcast_engine::key::Key;
 use revcast_engine::resource::Resource;
@@ -282,6 +283,11 @@ impl<'a, H: Host> Request<'a, H> {
         }
         if namespace.is_some() && !resource.namespaced {
             return Err(Status::unknown_resource());
+        }
+        let row = self.app.schema().get(resource.row);
+        if row.codec != Codec::Json {
+            let resource = row.qualified_plural();
+            return Err(Status::unreadable(format!("{resource} cannot be served: the values are not JSON")));
         }
         let agreed = negotiation::negotiate(self.head.accept.as_deref()).map_err(|e| e.status())?;
         let include = match agreed.form {

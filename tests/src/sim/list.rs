@@ -4,6 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use revcast_engine::revision::Revision;
+use revcast_engine::{Object, Unreadable};
 
 use super::fault::{Checked, Promise, broken};
 use super::object::{KINDS, NAMESPACES, State, row};
@@ -62,7 +63,7 @@ impl World {
             .collect();
         let from = if all.is_empty() || self.rng.percent(60) { 0 } else { self.rng.below(all.len()) };
         let after = from.checked_sub(1).map(|last| oracle.names[all[last].name].key.path());
-        let got = past.list(namespace, after).map(|object| object.json());
+        let got = past.list(namespace, after).map(|object| served(object));
         if !got.eq(all[from..].iter().map(|state| &state.text[..])) {
             return broken(
                 Promise::List,
@@ -121,7 +122,7 @@ impl World {
         let after = pager.after.clone();
         let mut page = past.list(pager.namespace, after.as_deref());
         for object in page.by_ref().take(limit) {
-            if pager.rest.next().is_none_or(|state| state.text[..] != *object.json()) {
+            if pager.rest.next().is_none_or(|state| state.text[..] != *served(object)) {
                 let what = format!("page {} of {pager:?} shows {:?}", pager.pages, object.key());
                 return broken(Promise::List, what);
             }
@@ -154,7 +155,7 @@ impl World {
                 format!("a snapshot of {}, not {}", snapshot.revision(), oracle.visible),
             );
         }
-        let got = snapshot.list(row(kind), None, None).map(|object| object.json());
+        let got = snapshot.list(row(kind), None, None).map(|object| served(object));
         if !got.eq(oracle.list(kind, oracle.visible).map(|state| &state.text[..])) {
             return broken(Promise::List, format!("the newest state of kind {kind} at {}", oracle.visible));
         }
@@ -181,6 +182,11 @@ impl World {
         self.net.coverage.lists_unreadable += u64::from(expected.is_some());
         Ok(())
     }
+}
+
+/// What is served of an object: of one that is unreadable, the Status.
+fn served(object: &Object) -> &[u8] {
+    object.unreadable().map_or(object.value().bytes(), Unreadable::status)
 }
 
 /// Whether a state is of one namespace and one name, where given.

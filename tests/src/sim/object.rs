@@ -254,7 +254,7 @@ pub(crate) fn spoil(
         revision,
         labels: [None; 3],
         fields: vec![""; kind.fields.len()],
-        weight: weight("ERROR", text.len()),
+        weight: weight("ERROR", text.len()) + value.len() as u64,
         text: text.into_bytes(),
         version: 0..0,
         unreadable: Some(before.and_then(|before| before.unreadable).unwrap_or(revision)),

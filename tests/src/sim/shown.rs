@@ -35,17 +35,16 @@ impl Encode for Wrapper {
     }
 
     fn event(&self, out: &mut Vec<u8>, view: View<'_>) {
-        json::event(out, view.kind, |out| {
+        let View { encoding, first, event } = view;
+        let row = event.resource().expect("every scope covers a resource").row();
+        json::event(out, event.kind, |out| {
             // Writing to a Vec cannot fail.
             let _ = write!(
                 out,
-                "{{\"as\":{},\"first\":{},\"row\":{},\"at\":{},\"object\":",
-                view.encoding,
-                view.first,
-                view.resource.row(),
-                view.as_of_seconds
+                "{{\"as\":{encoding},\"first\":{first},\"row\":{row},\"at\":{},\"object\":",
+                event.as_of_seconds
             );
-            out.extend_from_slice(view.json);
+            out.extend_from_slice(&event.json().expect("it is JSON"));
             out.push(b'}');
         });
     }
