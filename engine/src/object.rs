@@ -6,12 +6,12 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use crate::attributes::Attributes;
-use crate::codec::{Announced, Codec, DecodeError, Decoder, Kept, Value};
+use crate::codec::{Announced, DecodeError, Decoder, Kept, Value};
 use crate::encoding::{Failure, json};
 use crate::framing::{BARE, Framing};
 use crate::key::Key;
 use crate::message::{Draft, Message, MessageKind};
-use crate::resource::Resource;
+use crate::resource::{Codec, Resource};
 use crate::revision::Revision;
 use crate::selector::Selector;
 

@@ -20,6 +20,7 @@ use crate::framing::Framing;
 use crate::gap::Gap;
 use crate::index::{Expired, Past, Snapshot};
 use crate::key::{Key, ResourceId};
+use crate::key_range::KeyRange;
 use crate::limits;
 use crate::message::MessageKind;
 use crate::object::Object;
@@ -117,13 +118,21 @@ impl Feed {
         self.snapshot.load_full()
     }
 
-    /// The objects of `resource` as they were at `revision`. Costs a look at each event from there to the next kept
+    /// The objects of `resource` as they were at `revision`: see [`Feed::past_of_range`].
+    ///
+    /// # Errors
+    /// The same.
+    pub fn past(&self, resource: ResourceId, revision: Revision) -> Result<Past, Expired> {
+        self.past_of_range(KeyRange::prefix(resource, ""), revision)
+    }
+
+    /// The objects in a range of keys as they were at `revision`. Costs a look at each event from there to the next kept
     /// snapshot: at most one in [`limits::KEPT_SNAPSHOTS`] of the ring, and one batch.
     ///
     /// # Errors
     /// [`Expired`] when the window does not reach back that far, or the source skipped the revision. A revision that is not
     /// reached yet gives the newest state: wait for it first.
-    pub fn past(&self, resource: ResourceId, revision: Revision) -> Result<Past, Expired> {
+    pub fn past_of_range(&self, range: KeyRange, revision: Revision) -> Result<Past, Expired> {
         let newest = self.snapshot();
         if let Some(gap) = self.gap_around(revision) {
             return Err(Expired { oldest: gap.next });
@@ -136,7 +145,7 @@ impl Feed {
         let nearest = kept.partition_point(|snapshot| snapshot.revision() < revision);
         let nearest = if planted(Bug::PastFromOlderSnapshot) { nearest.saturating_sub(1) } else { nearest };
         let nearest = kept.get(nearest).filter(|snapshot| snapshot.revision() < newest.revision());
-        Past::new(nearest.map_or(newest, Arc::clone), &self.ring, resource, revision)
+        Past::new(nearest.map_or(newest, Arc::clone), &self.ring, range, revision)
     }
 
     /// The newest revision up to which everything is visible.

@@ -1,6 +1,5 @@
-//! What the engine must know of a resource: how its objects name themselves and which fields select.
+//! What the engine must know of a resource: how its objects name themselves, which fields select, and how values are stored.
 
-use crate::codec::Codec;
 use crate::key::ResourceId;
 
 /// One selectable field: its label on the wire and where its value stands in the object.
@@ -68,6 +67,16 @@ impl FieldId {
     pub const fn index(self) -> usize {
         self.0 as usize
     }
+}
+
+/// How the values of a resource are stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Codec {
+    /// A Kubernetes object in JSON: it has labels and fields, and its revision is shown in it.
+    #[default]
+    Json,
+    /// Any bytes. They have neither labels nor fields, are kept as they are, and can always be served.
+    Opaque,
 }
 
 /// One kind of object, as the engine sees it.

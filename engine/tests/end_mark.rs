@@ -75,7 +75,7 @@ fn told(framing: &'static Framing, room: usize) -> String {
     let mut shard = Shard::new(0, feed, ShardConfig::default());
     let id = shard.subscribe(
         Subscription {
-            scope: Scope { resource, namespace: None, name: None },
+            scope: Scope::all(resource),
             selector: Selector::everything(),
             encoding: Encoding::Other(0),
             framing,

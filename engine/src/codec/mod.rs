@@ -12,22 +12,12 @@ use bytes::Bytes;
 use crate::attributes::Attributes;
 use crate::framing::Framing;
 use crate::message::MessageKind;
-use crate::resource::Resource;
+use crate::resource::{Codec, Resource};
 use crate::revision::Revision;
 
 pub use error::DecodeError;
 pub use json::Json;
 pub(crate) use json::{Announced, decimal};
-
-/// How the values of a resource are stored.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Codec {
-    /// A Kubernetes object in JSON: it has labels and fields, and its revision is shown in it.
-    #[default]
-    Json,
-    /// Any bytes. They have neither labels nor fields, are kept as they are, and can always be served.
-    Opaque,
-}
 
 /// A value as it is kept.
 #[derive(Clone, Copy, Debug)]

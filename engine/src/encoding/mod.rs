@@ -4,11 +4,11 @@ pub mod json;
 
 use std::borrow::Cow;
 
-use crate::codec::{Codec, Value};
+use crate::codec::Value;
 use crate::framing::{BARE, Framing};
 use crate::key::{Key, ResourceId};
 use crate::message::MessageKind;
-use crate::resource::Resource;
+use crate::resource::{Codec, Resource};
 use crate::revision::Revision;
 
 /// How the events of one watch are shown.

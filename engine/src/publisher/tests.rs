@@ -1,10 +1,9 @@
 //! What the publisher makes of batches.
 
 use super::*;
-use crate::codec::Codec;
 use crate::encoding::{JsonOnly, View};
 use crate::framing::tests::COUNTED;
-use crate::resource::Resource;
+use crate::resource::{Codec, Resource};
 use crate::selector::{FieldSelector, LabelSelector, Selector};
 
 const MAPS: ResourceId = ResourceId::new(0);

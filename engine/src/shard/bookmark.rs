@@ -216,9 +216,9 @@ impl Shard {
         revision: Revision,
         initial_end: bool,
     ) {
-        let resource = key.scope.resource;
-        let subject =
-            Subject::Bookmark { resource: Some((resource, self.feed.schema.get(resource))), initial_end };
+        let schema = &self.feed.schema;
+        let resource = key.scope.resources(schema.len()).next().map(|id| (id, schema.get(id)));
+        let subject = Subject::Bookmark { resource, initial_end };
         let shown = Shown { kind: MessageKind::Bookmark, subject, revision, as_of_seconds: 0 };
         key.encoding.push(out, &*self.feed.encoder, shown, !key.opened);
     }

@@ -14,9 +14,10 @@ use crate::object::Object;
 use crate::planted::{Bug, planted};
 use crate::publisher::Feed;
 use crate::revision::{Position, Revision};
+use crate::scope::{Objects, Scope};
 use crate::tick::Tick;
 use crate::watcher::class::ClassKey;
-use crate::watcher::{End, Initial, Phase, QueueState, Scope, Start, Subscription, Watcher, WatcherId};
+use crate::watcher::{End, Initial, Phase, QueueState, Start, Subscription, Watcher, WatcherId};
 
 /// What becomes of a wish to see what comes after a revision.
 enum After {
@@ -137,9 +138,9 @@ impl Shard {
     /// The first resource that a class covers and whose values its encoding cannot show. Whether there are any is not asked:
     /// what a watch may ask for does not change with the state.
     fn without_form(&self, key: &ClassKey) -> Option<ResourceId> {
-        let shows =
-            |id: &ResourceId| key.encoding.shows(self.feed.schema.get(*id).codec, &*self.feed.encoder);
-        Some(key.scope.resource).filter(|id| !shows(id))
+        let schema = &self.feed.schema;
+        let shows = |id: ResourceId| key.encoding.shows(schema.get(id).codec, &*self.feed.encoder);
+        key.scope.resources(schema.len()).find(|id| !shows(*id))
     }
 
     /// Watchers that waited for a revision which has come go on behind it.
@@ -258,10 +259,14 @@ fn concerns_twice(feed: &Feed, key: &ClassKey, first: Position, end: Position) -
 
 /// The first object in a scope that has been unreadable since `revision` or before.
 fn unreadable_since(snapshot: &Snapshot, scope: &Scope, revision: Revision) -> Option<Arc<Object>> {
-    let mut objects =
-        snapshot.unreadable_in(scope.resource, scope.namespace.as_deref(), scope.name.as_deref());
-    let found = objects.find(|object| object.unreadable().is_some_and(|why| why.since() <= revision));
-    found.cloned()
+    let since = |object: &&Arc<Object>| object.unreadable().is_some_and(|why| why.since() <= revision);
+    match scope {
+        Scope::Objects(Objects { resource, namespace, name }) => {
+            let (namespace, name) = (namespace.as_deref(), name.as_deref());
+            snapshot.unreadable_in(*resource, namespace, name).find(since).cloned()
+        }
+        Scope::Keys(range) => snapshot.unreadable_in_range(range).find(since).cloned(),
+    }
 }
 
 #[cfg(test)]
@@ -272,14 +277,13 @@ mod tests {
 
     use super::*;
     use crate::change::{Batch, Change};
-    use crate::codec::Codec;
     use crate::encoding::{Encode, JsonOnly, Subject, View};
     use crate::framing::BARE;
     use crate::gap::Gap;
     use crate::index::Expired;
     use crate::key::Key;
     use crate::publisher::{Publisher, RingLimits};
-    use crate::resource::{Resource, Schema};
+    use crate::resource::{Codec, Resource, Schema};
     use crate::selector::Selector;
     use crate::shard::{Outlet, Run, Sent, ShardConfig, Turn};
 
@@ -330,7 +334,7 @@ mod tests {
 
     fn wish(start: Start) -> Subscription {
         Subscription {
-            scope: Scope { resource: MAPS, namespace: None, name: None },
+            scope: Scope::all(MAPS),
             selector: Selector::everything(),
             encoding: Encoding::Json,
             framing: &BARE,

@@ -108,3 +108,42 @@ pub(super) async fn handle<H: Host>(call: &Call<'_, H>, name: &str) -> Result<Re
     let object = snapshot.get(&call.key(name)).ok_or_else(|| call.not_found(name))?;
     Ok(call.show(200, json(object)?))
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use bytes::Bytes;
+    use revcast_engine::codec::Decoder;
+    use revcast_engine::key::ResourceId;
+    use revcast_engine::resource::{Codec, Resource};
+
+    use super::*;
+
+    #[test]
+    fn what_is_not_json_is_refused_and_says_why() {
+        let read = |codec, value: &'static str| {
+            let resource = Resource::new("v1", "ConfigMap", true, vec![]).with_codec(codec);
+            let (key, value) =
+                (Key::new(ResourceId::new(0), Some("a"), "x"), Bytes::from_static(value.as_bytes()));
+            Object::read(&mut Decoder::new(), &resource, key, &value, Revision::new(7))
+        };
+        let told = |object: &Object| {
+            let status = json(object).unwrap_err();
+            (status.code(), status.to_json())
+        };
+        let good = read(Codec::Json, r#"{"metadata":{}}"#);
+        assert!(json(&good).unwrap().ends_with(br#""metadata":{"resourceVersion":"7"}}"#));
+        let (code, text) = told(&read(Codec::Json, "[]"));
+        assert!(
+            code == 500 && text.contains("configmaps \\\"a/x\\\" cannot be served: the stored value is not"),
+            "{text}"
+        );
+        let (code, text) = told(&read(Codec::Opaque, r#"{"metadata":{}}"#));
+        assert!(
+            code == 500 && text.contains("\\\"a/x\\\" cannot be served: its value is not JSON"),
+            "{text}"
+        );
+        assert!(text.contains("\"reason\":\"StorageReadError\""), "{text}");
+    }
+}

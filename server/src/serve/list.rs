@@ -9,7 +9,7 @@ use std::sync::Arc;
 use revcast_engine::index::{Past, Snapshot};
 use revcast_engine::key::ResourceId;
 use revcast_engine::revision::Revision;
-use revcast_engine::{Object, Scope};
+use revcast_engine::{Object, Objects};
 use serde_json::{Value, json};
 
 use super::encode::{self, Shape};
@@ -60,7 +60,7 @@ impl State {
     }
 
     /// The first object in the scope that cannot be read.
-    fn first_unreadable(&self, scope: &Scope) -> Option<&Arc<Object>> {
+    fn first_unreadable(&self, scope: &Objects) -> Option<&Arc<Object>> {
         let (namespace, name) = (scope.namespace.as_deref(), scope.name.as_deref());
         match self {
             Self::Now(snapshot) => snapshot.first_unreadable(scope.resource, namespace, name),

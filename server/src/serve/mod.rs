@@ -39,10 +39,9 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use revcast_engine::codec::Codec;
 use revcast_engine::escape;
 use revcast_engine::key::Key;
-use revcast_engine::resource::Resource;
+use revcast_engine::resource::{Codec, Resource};
 
 pub use admit::{Admitted, admit, admit_operator};
 pub use app::{App, Freshness, Life};

@@ -10,7 +10,7 @@ use revcast_engine::encoding::JsonOnly;
 use revcast_engine::key::Key;
 use revcast_engine::resource::{Field, Resource, Schema};
 use revcast_engine::revision::Revision;
-use revcast_engine::{Publisher, RingLimits};
+use revcast_engine::{Publisher, RingLimits, Unreadable};
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
@@ -32,7 +32,7 @@ pub(crate) fn run(data: &[u8]) {
         "no JSON is served: {}",
         String::from_utf8_lossy(data)
     );
-    let text = served.unreadable().map_or(served.value().bytes(), |why| why.status());
+    let text = served.unreadable().map_or_else(|| served.value().bytes(), Unreadable::status);
     assert!(is_json(text), "it is served as {}", String::from_utf8_lossy(text));
     // Beyond what both call JSON: numbers that no float holds, and depth.
     let Ok(Once(expected)) = serde_json::from_slice(data) else { return };

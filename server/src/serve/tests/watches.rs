@@ -8,7 +8,7 @@ use revcast_engine::encoding::{Encode, Encoding, Shown, Subject, View};
 use revcast_engine::key::Key;
 use revcast_engine::message::MessageKind;
 use revcast_engine::revision::Revision;
-use revcast_engine::{Object, Start};
+use revcast_engine::{Object, Scope, Start};
 use serde_json::{Value, json};
 
 use super::{Ask, CONFIG_MAPS, World};
@@ -50,7 +50,8 @@ fn what_it_covers() {
     let scope = |target: &str| {
         let wish = world.get(target).wish();
         let text = |part: Option<Box<str>>| part.map(|part| part.to_string()).unwrap_or_default();
-        (text(wish.scope.namespace), text(wish.scope.name), wish.selector.is_everything())
+        let Scope::Objects(scope) = wish.scope else { panic!("a resource") };
+        (text(scope.namespace), text(scope.name), wish.selector.is_everything())
     };
     let of = |namespace: &str, name: &str, all| (namespace.to_owned(), name.to_owned(), all);
     for (target, expected) in [
