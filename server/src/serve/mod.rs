@@ -43,7 +43,7 @@ use bytes::Bytes;
 use revcast_engine::Object;
 use revcast_engine::escape;
 use revcast_engine::key::Key;
-use revcast_engine::resource::Resource;
+use revcast_engine::resource::{Codec, Resource};
 
 pub use admit::{Admitted, admit, admit_operator};
 pub use app::{App, Freshness, Life};
@@ -330,6 +330,11 @@ impl<'a, H: Host> Request<'a, H> {
         if namespace.is_some() && !resource.namespaced {
             return Err(Status::unknown_resource());
         }
+        let row = self.app.schema().get(resource.row);
+        if row.codec != Codec::Json {
+            let resource = row.qualified_plural();
+            return Err(Status::unreadable(format!("{resource} cannot be served: the values are not JSON")));
+        }
         let agreed = negotiation::negotiate(self.head.accept.as_deref()).map_err(|e| e.status())?;
         let include = match agreed.form {
             Form::Table(_) => IncludeObject::parse(self.query).map_err(OptionsError::status)?,
@@ -449,14 +454,18 @@ impl<H: Host> Call<'_, H> {
     }
 
     /// A stored object, in the shape that was agreed on. As it is stored it goes out from where it is.
-    fn show_stored(&self, code: u16, object: &Object) -> Reply {
-        match (self.shape, self.spelling) {
-            (Shape::Object, ResponseFormat::Json(Layout::Compact)) => Reply::FullBody(FullBody {
+    ///
+    /// # Errors
+    /// 500: it has no JSON.
+    fn show_stored(&self, code: u16, object: &Object) -> Result<Reply, Status> {
+        let json = get::json(object)?;
+        Ok(match (self.shape, self.spelling, object.shared_json()) {
+            (Shape::Object, ResponseFormat::Json(Layout::Compact), Some(body)) => Reply::FullBody(FullBody {
                 end: b"\n",
-                ..reply::whole(code, self.spelling.content_type(), object.shared_json())
+                ..reply::whole(code, self.spelling.content_type(), body)
             }),
-            _ => self.show(code, object.json()),
-        }
+            _ => self.show(code, json),
+        })
     }
 
     /// One object, in the shape that was agreed on. What was never stored is not escaped yet.

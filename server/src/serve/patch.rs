@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use super::object::Draft;
 use super::update::{self, Owned};
-use super::{Call, Host, Part, Reply, apply, payload};
+use super::{Call, Host, Part, Reply, apply, get, payload};
 use crate::api::merge;
 use crate::api::printer::Printer;
 use crate::http::options::{OptionsError, WriteKind, WriteOptions};
@@ -94,7 +94,7 @@ fn patched<H: Host>(
     current: &Object,
     name: &str,
 ) -> Result<Draft, Status> {
-    let mut document: Value = serde_json::from_slice(current.json())
+    let mut document: Value = serde_json::from_slice(get::json(current)?)
         .map_err(|_| Status::internal_error("a stored value is not a Kubernetes object"))?;
     match change {
         Change::Merge(patch) => json_patch::merge(&mut document, patch),

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::object::Draft;
 use super::owners::Owners;
 use super::write::{ATTEMPTS_MAX, Outcome};
-use super::{Call, Host, Part, Reply, payload};
+use super::{Call, Host, Part, Reply, get, payload};
 use crate::api::merge as types;
 use crate::http::options::{OptionsError, WriteKind, WriteOptions};
 use crate::http::status::{Cause, Status};
@@ -57,10 +57,11 @@ pub(super) async fn run<H: Host>(
     let key = call.key(name);
     for attempt in 0..ATTEMPTS_MAX {
         let current = call.current(&key).await?;
+        let stored = get::json(&current)?;
         if attempt == 0 {
-            payload::charge_stored(call, current.json())?;
+            payload::charge_stored(call, stored)?;
         }
-        let old = Draft::stored(current.json())?;
+        let old = Draft::stored(stored)?;
         let mut new = change(&current)?;
         settle_name(call, &mut new, name)?;
         check_preconditions(call, &new, &old, current.revision(), name)?;
@@ -75,7 +76,7 @@ pub(super) async fn run<H: Host>(
         }
         check(call, &old, &new)?;
         if old.is_the_same(&new) {
-            return Ok(call.show(200, current.json()));
+            return Ok(call.show(200, get::json(&current)?));
         }
         let value = new.to_json(call);
         // Who asked for a grace period ends it by a DELETE (apiserver `registry/generic`: `ShouldDeleteDuringUpdate`).
@@ -87,7 +88,7 @@ pub(super) async fn run<H: Host>(
         }
         let action = if ends { Action::Delete } else { action };
         match call.write(&key, Expect::At(current.revision()), action).await? {
-            Outcome::Made(Some(object)) => return Ok(call.show(200, object.json())),
+            Outcome::Made(Some(object)) => return Ok(call.show(200, get::json(&object)?)),
             Outcome::Made(None) => {
                 return Ok(call.show(200, &new.to_json_at(call, &current.revision().to_string())));
             }

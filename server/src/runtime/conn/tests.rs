@@ -96,7 +96,7 @@ fn ids() -> Vec<WatcherId> {
         Publisher::new(Arc::new(schema), Arc::new(JsonOnly), RingLimits::default(), 1, Revision::ZERO);
     let mut shard = Shard::new(0, feed, ShardConfig::default());
     let watch = || Subscription {
-        scope: Scope { resource: maps, namespace: None, name: None },
+        scope: Scope::all(maps),
         selector: Selector::everything(),
         encoding: Encoding::Json,
         framing: &BARE,

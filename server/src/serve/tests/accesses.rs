@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::{Ask, Got, World};
 use crate::auth::{Guard, OidcOptions, Options};
 use crate::serve::Reply;
+use revcast_engine::Scope;
 
 /// One user a rule; a user's token is his name. In the order of the table's columns.
 const USERS: [(&str, &str); 12] = [
@@ -216,7 +217,8 @@ fn a_narrowed_read_is_of_that_name_alone() {
     assert_eq!(got.json()["items"].as_array().unwrap().len(), 1);
     assert_eq!(got.json()["items"][0]["metadata"]["name"], "x");
     let wish = world.ask_as("named", &format!("{line}&watch=1")).wish();
-    assert_eq!(wish.scope.name.as_deref(), Some("x"));
+    let Scope::Objects(scope) = wish.scope else { panic!("a resource") };
+    assert_eq!(scope.name.as_deref(), Some("x"));
     assert_eq!(wish.pass.unwrap().identity().name, "named");
 }
 

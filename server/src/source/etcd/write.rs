@@ -8,9 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use etcd_client::{CompactionOptions, Compare, CompareOp, GetOptions, PutOptions, TxnOp, TxnOpResponse};
 use revcast_engine::Object;
-use revcast_engine::decode::Decoder;
+use revcast_engine::codec::Decoder;
 use revcast_engine::key::Key;
 use revcast_engine::revision::Revision;
 use tokio::sync::oneshot;
@@ -204,7 +205,7 @@ pub(super) fn decode(
     context: &EtcdContext,
     decoder: &mut Decoder,
     key: &Key,
-    value: &[u8],
+    value: &Bytes,
     at: Revision,
 ) -> Arc<Object> {
     Arc::new(Object::read(decoder, context.engine.schema.get(key.resource()), key.clone(), value, at))
@@ -244,7 +245,8 @@ pub(super) async fn get(context: Rc<EtcdContext>, key: Key, asker: Asker) {
         }
         Ok(mut found) => Answer::Found(found.take_kvs().pop().map(|key_value| {
             let at = revision(key_value.mod_revision());
-            decode(&context, &mut Decoder::new(), &key, key_value.value(), at)
+            let (_, value) = key_value.into_key_value();
+            decode(&context, &mut Decoder::new(), &key, &value.into(), at)
         })),
     };
     context.shards.answer(asker, answer);

@@ -1,8 +1,9 @@
-//! From a raw value to an object: just enough JSON to know its attributes, and the bytes kept as they are.
+//! The codec of Kubernetes objects in JSON: just enough is read to know their attributes, and the text is kept as it is.
 //!
 //! It owns what is read (labels, selectable fields) and what is spliced (`metadata.resourceVersion`, and a
 //! missing `kind` or `apiVersion`). It never re-serializes an object, and runs on the publisher's core only.
 
+mod announced;
 mod marks;
 mod scan;
 
@@ -12,67 +13,17 @@ use std::ops::Range;
 use simd_json::Buffers;
 use simd_json::prelude::*;
 
+use super::DecodeError;
 use crate::attributes::Attributes;
+use crate::encoding::json;
 use crate::escape;
+use crate::framing::Framing;
+use crate::message::{Draft, MessageKind};
 use crate::resource::Resource;
 use crate::revision::Revision;
 use crate::shown::cut;
+pub(crate) use announced::Announced;
 use marks::Marks;
-
-/// Why a value cannot be served.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum DecodeError {
-    /// In the envelope that Kubernetes puts around protobuf.
-    Protobuf,
-    /// Encrypted at rest by a Kubernetes API server.
-    Encrypted,
-    /// Not JSON at all: truncated, or something else.
-    NotJson(String),
-    /// An object of another kind or apiVersion than the resource's.
-    OtherType {
-        /// What it says that it is, as `apiVersion kind`.
-        stored: String,
-        /// What the resource holds.
-        expected: String,
-    },
-    /// JSON, but not an object with an object as `metadata`.
-    NotAnObject,
-    /// A member name with letters written as `\u` escapes, which the engine does not compare.
-    EscapedName,
-    /// Larger than an offset can say (4 GiB).
-    TooLarge(usize),
-}
-
-impl fmt::Display for DecodeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Protobuf => f.write_str(
-                "the stored value is not JSON (Kubernetes protobuf envelope): store it as JSON \
-                 (kube-apiserver --storage-media-type=application/json), or delete it",
-            ),
-            Self::Encrypted => f.write_str(
-                "the stored value is not JSON (encrypted at rest, k8s:enc:): store it as JSON without \
-                 encryption, or delete it",
-            ),
-            Self::OtherType { stored, expected } => write!(
-                f,
-                "the stored value is of type {stored}, this resource holds {expected}: store it as \
-                 {expected}, or under a key of its own resource"
-            ),
-            Self::NotJson(why) => write!(f, "the stored value is not JSON ({why}): store it as JSON"),
-            Self::NotAnObject => f.write_str(
-                "the stored value is not an object with metadata: store a Kubernetes-style object",
-            ),
-            Self::EscapedName => f.write_str(
-                "a member name of the stored value has letters that are escaped: write them in plain text",
-            ),
-            Self::TooLarge(len) => write!(f, "the stored value has {len} bytes: store less than 4 GiB"),
-        }
-    }
-}
-
-impl std::error::Error for DecodeError {}
 
 /// What Kubernetes writes before a value in protobuf (`runtime/serializer/protobuf`).
 const PROTOBUF_PREFIX: &[u8] = b"k8s\0";
@@ -83,16 +34,54 @@ const TYPE_SHOWN_MAX: usize = 80;
 
 /// What decode learned, and the bytes to serve.
 #[derive(Clone, Debug)]
-pub(crate) struct Decoded {
-    /// The digits of `metadata.resourceVersion` within the text that was appended.
-    pub(crate) version: Range<u32>,
-    /// Where the members behind `kind` and `apiVersion` begin; 0 when those do not lead.
-    pub(crate) bare: u32,
-    pub(crate) attributes: Attributes,
+struct Decoded {
+    places: Places,
+    attributes: Attributes,
 }
 
-/// Decodes values one after another and reuses its buffers. One per publisher.
-pub struct Decoder {
+/// Where things stand in a text that is served.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Places {
+    /// The digits of `metadata.resourceVersion`.
+    version: Range<u32>,
+    /// Where the members behind `kind` and `apiVersion` begin; 0 when those do not lead.
+    bare: u32,
+}
+
+/// An object in JSON as it is served: on one line, `metadata.resourceVersion` included.
+#[derive(Clone, Copy, Debug)]
+pub struct Json<'a> {
+    text: &'a [u8],
+    places: &'a Places,
+}
+
+impl<'a> Json<'a> {
+    /// The whole object.
+    #[must_use]
+    pub const fn text(self) -> &'a [u8] {
+        self.text
+    }
+
+    /// The members behind `kind` and `apiVersion`, without the opening brace: what lists of built-in kinds show
+    /// behind a `{`. `None` when the object does not begin with those two.
+    #[must_use]
+    pub fn bare_members(self) -> Option<&'a [u8]> {
+        (self.places.bare > 0).then(|| &self.text[self.places.bare as usize..])
+    }
+
+    /// Appends the object with another version: the last state of something that is gone.
+    pub fn push_at(self, out: &mut Vec<u8>, revision: Revision) {
+        let Range { start, end } = self.places.version;
+        // As long as it is, or longer by the digits of the version.
+        out.reserve(self.text.len() + 20);
+        out.extend_from_slice(&self.text[..start as usize]);
+        out.extend_from_slice(decimal(revision.get(), &mut [0; 20]));
+        out.extend_from_slice(&self.text[end as usize..]);
+    }
+}
+
+/// Decodes values one after another and reuses its buffers.
+pub(super) struct Decoder {
     buffers: Buffers,
     /// simd-json parses in place: the value is copied here first.
     scratch: Vec<u8>,
@@ -104,29 +93,39 @@ impl fmt::Debug for Decoder {
     }
 }
 
-impl Default for Decoder {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Decoder {
     /// A decoder with no buffer grown yet.
-    #[must_use]
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self { buffers: Buffers::default(), scratch: Vec::new() }
     }
 
-    /// Whether `value` would be accepted from a store; for writers that want to know beforehand.
-    ///
-    /// # Errors
-    /// What is wrong with it.
-    pub fn check(&mut self, resource: &Resource, value: &[u8]) -> Result<(), DecodeError> {
+    /// Whether `value` would be accepted.
+    pub(super) fn check(&mut self, resource: &Resource, value: &[u8]) -> Result<(), DecodeError> {
         self.decode(resource, value, Revision::ZERO, &mut Vec::new()).map(|_| ())
     }
 
+    /// The message of this kind that announces `value`, as `revision` wrote it, and its attributes.
+    pub(super) fn announce(
+        &mut self,
+        framing: &Framing,
+        resource: &Resource,
+        value: &[u8],
+        revision: Revision,
+        kind: MessageKind,
+    ) -> Result<(Announced, Attributes), DecodeError> {
+        let mut draft = Draft::new(framing, value.len() + 160);
+        json::open(&mut draft, kind);
+        let start = draft.len();
+        let Decoded { places, attributes } = self.decode(resource, value, revision, draft.payload())?;
+        let end = draft.len();
+        json::close(&mut draft);
+        let offset = |at: usize| u32::try_from(at).map_err(|_| DecodeError::TooLarge(value.len()));
+        let object = offset(start)?..offset(end)?;
+        Ok((Announced::new(draft.finish(), kind, object, places), attributes))
+    }
+
     /// Appends `value` with `revision` spliced in to `out`, and reads its attributes.
-    pub(crate) fn decode(
+    fn decode(
         &mut self,
         resource: &Resource,
         value: &[u8],
@@ -150,9 +149,9 @@ impl Decoder {
             compacted = scan::compact(text);
             text = &compacted;
         }
-        let places = scan::places(text).map_err(|scan::EscapedName| DecodeError::EscapedName)?;
+        let found = scan::places(text).map_err(|scan::EscapedName| DecodeError::EscapedName)?;
         let copy = if marks.escapes { escape::push } else { Vec::extend_from_slice };
-        Ok(splice(resource, text, &places, copy, revision, attributes, out))
+        Ok(splice(resource, text, &found, copy, revision, attributes, out))
     }
 
     fn attributes(&mut self, resource: &Resource, value: &[u8]) -> Result<Attributes, DecodeError> {
@@ -243,7 +242,7 @@ fn scalar(value: &simd_json::tape::Value<'_, '_>) -> Box<str> {
 fn splice(
     resource: &Resource,
     text: &[u8],
-    places: &scan::Places,
+    found: &scan::Places,
     copy: fn(&mut Vec<u8>, &[u8]),
     revision: Revision,
     attributes: Attributes,
@@ -252,32 +251,32 @@ fn splice(
     let start = out.len();
     let mut bare = 0;
     let mut copied = 0;
-    if let Some(after_type) = places.after_type {
+    if let Some(after_type) = found.after_type {
         copy(out, &text[..after_type]);
         copied = after_type;
         bare = out.len() - start;
     }
-    if places.kind.is_none() || places.api_version.is_none() {
+    if found.kind.is_none() || found.api_version.is_none() {
         out.push(b'{');
         copied = 1;
-        if places.kind.is_none() {
+        if found.kind.is_none() {
             out.extend_from_slice(b"\"kind\":\"");
             out.extend_from_slice(resource.kind.as_bytes());
             out.extend_from_slice(b"\",");
         }
-        if places.api_version.is_none() {
+        if found.api_version.is_none() {
             out.extend_from_slice(b"\"apiVersion\":\"");
             out.extend_from_slice(resource.api_version.as_bytes());
             out.extend_from_slice(b"\",");
         }
-        if places.kind.is_none() && places.api_version.is_none() {
+        if found.kind.is_none() && found.api_version.is_none() {
             bare = out.len() - start;
         }
     }
     let mut digits = [0; 20];
     let digits = decimal(revision.get(), &mut digits);
     let version_at;
-    if let Some(old) = &places.resource_version {
+    if let Some(old) = &found.resource_version {
         copy(out, &text[copied..old.start]);
         out.push(b'"');
         version_at = out.len() - start;
@@ -286,23 +285,24 @@ fn splice(
         copy(out, &text[old.end..]);
     } else {
         // `attributes` found an object as metadata, so the scan did too.
-        let metadata = places.metadata.unwrap_or(1);
-        let at = places.after_identity.unwrap_or(metadata);
+        let metadata = found.metadata.unwrap_or(1);
+        let at = found.after_identity.unwrap_or(metadata);
         copy(out, &text[copied..at]);
-        if places.after_identity.is_some() {
+        if found.after_identity.is_some() {
             out.push(b',');
         }
         out.extend_from_slice(b"\"resourceVersion\":\"");
         version_at = out.len() - start;
         out.extend_from_slice(digits);
         out.push(b'"');
-        if places.after_identity.is_none() && places.metadata_filled {
+        if found.after_identity.is_none() && found.metadata_filled {
             out.push(b',');
         }
         copy(out, &text[at..]);
     }
     let offset = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
-    Decoded { version: offset(version_at)..offset(version_at + digits.len()), bare: offset(bare), attributes }
+    let version = offset(version_at)..offset(version_at + digits.len());
+    Decoded { places: Places { version, bare: offset(bare) }, attributes }
 }
 
 /// `n` in decimal, in `space`.
@@ -332,7 +332,7 @@ mod tests {
         let mut out = b"before".to_vec();
         let decoded = Decoder::new().decode(&pods(), value.as_bytes(), Revision::new(123), &mut out)?;
         let text = String::from_utf8(out.split_off(6)).expect("utf-8");
-        assert_eq!(&text[decoded.version.start as usize..decoded.version.end as usize], "123");
+        assert_eq!(&text[decoded.places.version.start as usize..decoded.places.version.end as usize], "123");
         Ok((text, decoded))
     }
 
@@ -346,7 +346,7 @@ mod tests {
             text,
             r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p","namespace":"n","uid":"u","resourceVersion":"123","labels":{"b":"2","a":"1"}},"spec":{"nodeName":"x","hostNetwork":true}}"#
         );
-        assert!(text[decoded.bare as usize..].starts_with("\"metadata\""));
+        assert!(text[decoded.places.bare as usize..].starts_with("\"metadata\""));
         let a = &decoded.attributes;
         assert_eq!((a.label("a"), a.label("b"), a.label("c")), (Some("1"), Some("2"), None));
         let field = |label| a.field(pods().field(label).expect("declared"));
@@ -402,8 +402,8 @@ mod tests {
         ] {
             let (text, decoded) = decode(stored).expect(stored);
             assert_eq!(text, served);
-            assert_eq!(decoded.bare > 0, bare, "{served}");
-            let behind = &text[decoded.bare as usize..];
+            assert_eq!(decoded.places.bare > 0, bare, "{served}");
+            let behind = &text[decoded.places.bare as usize..];
             assert!(!bare || behind.starts_with('"') && !behind.contains("apiVersion"), "{behind}");
             // What selectors see is the text, not its spelling.
             let again = decode(served).expect(served);
@@ -432,13 +432,13 @@ mod tests {
             text,
             r#"{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"123"},"spec":{}}"#
         );
-        assert!(text[decoded.bare as usize..].starts_with("\"metadata\""));
+        assert!(text[decoded.places.bare as usize..].starts_with("\"metadata\""));
         let (text, decoded) = decode(r#"{"kind":"Pod","metadata":{"labels":{}}}"#).expect("decodes");
         assert_eq!(
             text,
             r#"{"apiVersion":"v1","kind":"Pod","metadata":{"resourceVersion":"123","labels":{}}}"#
         );
-        assert_eq!(decoded.bare, 0);
+        assert_eq!(decoded.places.bare, 0);
     }
 
     #[test]
