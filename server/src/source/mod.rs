@@ -4,11 +4,12 @@
 //! no clock: wall time is an argument, because a lease must outlive the process that granted it.
 
 pub mod command_queue;
+mod driver;
 pub mod embedded;
 pub mod engine;
 pub mod epoch;
 pub mod etcd;
-pub mod publishing;
+mod feeder;
 
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
+use revcast_engine::Publisher;
 use revcast_engine::revision::Revision;
 use tokio::sync::{Notify, oneshot};
 
@@ -17,9 +18,11 @@ use super::lease::Leases;
 use super::link::{Calls, Links};
 use super::options::EtcdOptions;
 use crate::clock::Clock;
-use crate::source::command_queue::{Asker, CommandQueue, Shards};
+use crate::source::command_queue::{CommandQueue, Shards};
+use crate::source::driver::Reply;
 use crate::source::engine::Engine;
 use crate::source::epoch::Epochs;
+use crate::source::feeder::Feeder;
 
 /// Proofs that may wait. A later one stands for those before it.
 const PENDING_MAX: usize = 64;
@@ -63,9 +66,9 @@ pub(super) struct EtcdContext {
     proofs: Cell<u64>,
     proved: Notify,
     pending: RefCell<VecDeque<Pending>>,
-    /// Who waits for the newest revision.
-    pub(super) askers: RefCell<Vec<Asker>>,
-    /// Notified when somebody does.
+    /// Questions for the newest revision.
+    pub(super) questions: RefCell<Vec<Reply>>,
+    /// Notified when there is one.
     pub(super) asked: Notify,
     /// Rung when an answer contradicts what is known: the watch must not be gone on with unchecked.
     pub(super) doubt: Notify,
@@ -105,12 +108,19 @@ impl EtcdContext {
             proofs: Cell::new(0),
             proved: Notify::new(),
             pending: RefCell::default(),
-            askers: RefCell::default(),
+            questions: RefCell::default(),
             asked: Notify::new(),
             doubt: Notify::new(),
             wanted: Notify::new(),
             forgets: RefCell::default(),
         }
+    }
+
+    /// Feeds an engine whose state is about to be served.
+    pub(super) fn feeder(self: &Rc<Self>, publisher: Publisher) -> Feeder {
+        let (commands, shards) = (Arc::clone(&self.commands), Arc::clone(&self.shards));
+        let context = Rc::clone(self);
+        Feeder::new(publisher, commands, shards, self.clock, move |revision| context.reached(revision))
     }
 
     /// Whether an answer may come from this cluster. If not, whoever was asked is not asked again, and the watch is not

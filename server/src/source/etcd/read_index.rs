@@ -86,10 +86,10 @@ pub(super) async fn answer(context: Rc<EtcdContext>) {
     loop {
         // No answer: a second went by.
         let _ = timeout(EVERY, context.asked.notified()).await;
-        let askers = std::mem::take(&mut *context.askers.borrow_mut());
+        let questions = std::mem::take(&mut *context.questions.borrow_mut());
         let began = Instant::now();
-        let within = if askers.is_empty() { PROBE_WITHIN } else { ANSWER_WITHIN };
-        let head = followed_head(&context, within, !askers.is_empty()).await;
+        let within = if questions.is_empty() { PROBE_WITHIN } else { ANSWER_WITHIN };
+        let head = followed_head(&context, within, !questions.is_empty()).await;
         let stats = &context.commands.stats.remote;
         stats.questions.fetch_add(1, Ordering::Relaxed);
         let answer = match head {
@@ -106,9 +106,9 @@ pub(super) async fn answer(context: Rc<EtcdContext>) {
                 Answer::Newest { epoch: known.epoch, revision: head.revision }
             }
         };
-        stats.answered.fetch_add(askers.len() as u64, Ordering::Relaxed);
-        for asker in askers {
-            context.shards.answer(asker, answer.clone());
+        stats.answered.fetch_add(questions.len() as u64, Ordering::Relaxed);
+        for reply in questions {
+            reply.send(answer.clone());
         }
     }
 }
