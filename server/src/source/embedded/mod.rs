@@ -257,7 +257,7 @@ impl Store {
         if self.revision > marks.revision {
             log.begin_life(Gap { last: marks.revision, next: self.revision });
             // Remembered before anyone is told of a revision of it. Without room it waits for the first write. Should it be
-            // lost with that, its revisions lie in the gap before the next life, and whoever names one is told 410.
+            // lost with that, its revisions lie in the gap before the next life, and a client that names one is told 410.
             match log.flush() {
                 Err(fault) if fault.is_full() => log.take_back()?,
                 done => done?,

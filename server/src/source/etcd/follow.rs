@@ -1,9 +1,9 @@
 //! The watch, and what is done when it breaks.
 //!
-//! Owns the order of things: verify, load if there is a reason to, watch from a little before the revision
-//! behind the last, publish what passes the gate; after any break the same again. Each stream must prove that it goes on from
-//! what is served: it tells the last changes again (`replay`), or else all keys are compared once it is open (`compare`). What
-//! a break means:
+//! Owns the order of things: verify, load if there is a reason to, watch from a little before the revision after the last,
+//! publish what the assembler gives out; after any break the same again. Each stream must prove that it goes on from what is
+//! served: it repeats the last changes (`replay`), or else all keys are compared once it is open (`compare`). What a break
+//! means:
 //!
 //! | what happened | what is done |
 //! |---|---|
@@ -43,7 +43,7 @@ use crate::source::{Fault, SourceError};
 const PUBLISH_EVENTS: usize = 512;
 /// Between two looks at a watch: requests for progress, as kube-apiserver sends them, and whether it lags.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long a watch may lag behind what the cluster says before it is made anew.
+/// How old a watch's progress may be, compared with what the cluster says, before the watch is made anew.
 const LAG_MAX: Duration = Duration::from_secs(3);
 /// How long etcd may take to say its version, and to make a watch: a member that is paused is left soon.
 const STATUS_WITHIN: Duration = Duration::from_secs(1);
@@ -66,7 +66,7 @@ struct State {
     is_fresh: bool,
     /// How many objects the next revision must change or delete: only then etcd's state is the one that is served.
     owed: Option<usize>,
-    /// The revision behind which one did not come, when the last watch broke there.
+    /// The revision after which one did not come, when the last watch broke there.
     missing: Option<Revision>,
 }
 
@@ -389,11 +389,11 @@ impl Follower {
             Err(_) => return Stop::Lags,
         };
         context.commands.stats.remote.watches.fetch_add(1, Ordering::Relaxed);
-        let mut gate = RevisionAssembler::new(state.cluster, coverage, last);
+        let mut assembler = RevisionAssembler::new(state.cluster, coverage, last);
         let (mut ask, mut messages, _reader) = stream::read(stream);
         state.owed = None;
         match replay {
-            Some(replay) => gate = gate.with_replay(replay),
+            Some(replay) => assembler = assembler.with_replay(replay),
             // The stream is open, so what is compared now is of the etcd that it follows.
             None => {
                 if let Err(stop) = prove_state(&context, state, coverage).await {
@@ -417,7 +417,7 @@ impl Follower {
                         None => return Stop::Ended,
                     };
                     let mut proof = Proof::default();
-                    let passed = gate.handle(response, &mut proof);
+                    let passed = assembler.handle(response, &mut proof);
                     if proof.progress.is_some() {
                         advanced = Instant::now();
                     }
@@ -427,10 +427,10 @@ impl Follower {
                     }
                     match passed {
                         Ok(()) => {
-                            if gate.is_created() {
+                            if assembler.is_created() {
                                 self.refusals = 0;
                             }
-                            if !is_proven && gate.is_created() && gate.is_replayed() && state.owed.is_none() {
+                            if !is_proven && assembler.is_created() && assembler.is_replayed() && state.owed.is_none() {
                                 is_proven = true;
                                 context.prove();
                             }
@@ -466,7 +466,7 @@ impl Follower {
                 _ = look.tick() => {
                     // Memory may have become scarce since.
                     state.feeder.trim();
-                    if !gate.is_created() && began.elapsed() > CREATE_WITHIN {
+                    if !assembler.is_created() && began.elapsed() > CREATE_WITHIN {
                         return Stop::Lags;
                     }
                     if !is_proven && began.elapsed() > REPLAY_WITHIN {
@@ -521,7 +521,7 @@ async fn prove_state(context: &EtcdContext, state: &mut State, coverage: Coverag
     }
 }
 
-/// Makes visible what passed the gate.
+/// Publishes what the assembler gave out.
 async fn publish(context: &EtcdContext, state: &mut State, proof: Proof, arrived: Tick) -> Result<(), Stop> {
     let remote = &context.commands.stats.remote;
     remote.repeated.fetch_add(proof.repeated, Ordering::Relaxed);

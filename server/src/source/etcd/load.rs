@@ -1,7 +1,7 @@
 //! The whole state, page by page, at one revision.
 //!
 //! Owns the order of pages, and asking again for one that fails (`pager` says how large they are). It never touches what is
-//! served: it fills an engine that nobody reads yet.
+//! served: it fills an engine that has no readers yet.
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;

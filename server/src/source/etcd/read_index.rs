@@ -1,9 +1,9 @@
-//! Which revision is the newest: one question for all who ask.
+//! Which revision is the newest: one read of etcd for all readers that wait.
 //!
-//! Owns the linearizable read that consistent reads rest on. Who asks while one is under way waits for the next: its answer
+//! Owns the linearizable read that consistent reads rest on. A reader that comes while one is under way waits for the next: its answer
 //! could be older than what that reader knows to be written. An answer counts only if the watch was known to follow that
 //! etcd's history all the while: one that was restored meanwhile may tell the same revision, for another state. The same
-//! question is asked once a second when nobody does, and tells how fresh the cache is, whether the watch lags, and whether
+//! question is asked once a second when no reader does, and tells how fresh the cache is, whether the watch lags, and whether
 //! the cluster is still the same.
 
 use std::rc::Rc;
@@ -18,11 +18,11 @@ use super::context::{ClusterState, EtcdContext};
 use crate::source::command_queue::Answer;
 use crate::source::{Fault, SourceError};
 
-/// Between two questions when nobody asks.
+/// Between two questions when no reader waits.
 const EVERY: Duration = Duration::from_secs(1);
 /// How long etcd may take to answer a reader.
 const ANSWER_WITHIN: Duration = Duration::from_millis(2_800);
-/// How long when nobody waits for it: a reader that comes meanwhile waits behind it.
+/// How long when no reader waits for it: one that comes meanwhile waits until it is over.
 const PROBE_WITHIN: Duration = Duration::from_secs(1);
 
 /// What the header of an answer says.
@@ -48,7 +48,7 @@ pub(super) async fn head(context: &EtcdContext, within: Duration) -> Result<Head
 }
 
 /// The same, of the etcd whose history is followed, and what was served when it was asked. `patient`: waits while it is not
-/// known which etcd that is; another state may be served behind that.
+/// known which etcd that is; another state may be served by then.
 async fn followed_head(
     context: &EtcdContext,
     within: Duration,

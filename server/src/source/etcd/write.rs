@@ -1,7 +1,7 @@
 //! Writes: transactions that compare what they expect, and what etcd says of them.
 //!
 //! Owns the translation of a [`Txn`] and of its outcome. A write waits for nothing but etcd; what it wrote is seen by
-//! whoever asks for the newest revision afterwards. A write whose outcome is not known is never sent again.
+//! readers that ask for the newest revision afterwards. A write whose outcome is not known is never sent again.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
