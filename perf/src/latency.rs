@@ -17,11 +17,24 @@ pub(crate) struct Latency {
     histogram: Histogram<u64>,
 }
 
+impl Default for Latency {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Latency {
     pub(crate) fn new() -> Self {
         let histogram = Histogram::new_with_bounds(LOWEST_NS, HIGHEST_NS, 3)
             .expect("1 µs to one hour with three digits is a valid range");
         Self { histogram }
+    }
+
+    /// All of these together.
+    pub(crate) fn of<'a>(all: impl IntoIterator<Item = &'a Pairs>) -> Self {
+        let mut latency = Self::new();
+        all.into_iter().for_each(|pairs| latency.add(pairs));
+        latency
     }
 
     pub(crate) fn record(&mut self, ns: u64) {
@@ -56,7 +69,12 @@ impl Latency {
         self.histogram.value_at_quantile(quantile)
     }
 
-    /// For those who walk over it.
+    /// The usual ones: p50, p90, p99, p99.9.
+    pub(crate) fn quantiles(&self) -> [u64; 4] {
+        [0.5, 0.9, 0.99, 0.999].map(|quantile| self.at(quantile))
+    }
+
+    /// To iterate over.
     pub(crate) fn histogram(&self) -> &Histogram<u64> {
         &self.histogram
     }

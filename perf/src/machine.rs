@@ -53,17 +53,10 @@ pub(crate) fn name_of(pid: u32) -> Option<String> {
     Some(name.trim().to_owned()).filter(|name| !name.is_empty())
 }
 
-/// As a shell takes it: the program without its folder, words with odd letters in quotes.
+/// As a shell takes it, the program without its folder.
 fn show_command(words: &[String]) -> String {
-    let plain = |word: &str| {
-        !word.is_empty() && word.chars().all(|c| c.is_alphanumeric() || "-_./:=,@%+{}".contains(c))
-    };
-    let quoted = |word: &str| {
-        if plain(word) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
-    };
-    let program = words.first().map(|path| path.rsplit('/').next().unwrap_or(path).to_owned());
-    let shown: Vec<String> = program.iter().chain(words.iter().skip(1)).map(|word| quoted(word)).collect();
-    shown.join(" ")
+    let program = words.first().map(|path| path.rsplit('/').next().unwrap_or(path));
+    shell_words::join(program.into_iter().chain(words.iter().skip(1).map(String::as_str)))
 }
 
 #[cfg(test)]

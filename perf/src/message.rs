@@ -1,8 +1,9 @@
 //! What the coordinator and its workers say to each other: one JSON line a message, over a pair of pipes. A worker in
 //! this process and a worker in a process of its own speak the same.
 
-use crate::args::Mixture;
+use crate::http::Caller;
 use crate::latency::Pairs;
+use crate::options::{Mixture, deaf_among};
 use crate::scope::Scope;
 use crate::tally::Tally;
 use serde::{Deserialize, Serialize};
@@ -12,8 +13,7 @@ use std::net::SocketAddr;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Plan {
     pub(crate) address: SocketAddr,
-    pub(crate) host: String,
-    pub(crate) token: Option<String>,
+    pub(crate) caller: Caller,
     pub(crate) run: u64,
     pub(crate) scopes: Vec<Scope>,
     /// Number of the first watcher. Watcher i watches scope i modulo the number of scopes.
@@ -40,11 +40,6 @@ impl Plan {
         let deaf = deaf_among(watcher.saturating_add(1), self.mixture.deaf_percent) > before;
         (deaf, if deaf { before } else { watcher - before })
     }
-}
-
-/// How many of the first `watchers` never read.
-pub(crate) fn deaf_among(watchers: u32, percent: u32) -> u32 {
-    u32::try_from(u64::from(watchers) * u64::from(percent.min(100)) / 100).unwrap_or(watchers)
 }
 
 /// The end of the writes.

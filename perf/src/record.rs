@@ -3,6 +3,7 @@
 
 use crate::latency::{Latency, Pairs};
 use crate::machine::{command_of, own_command};
+use crate::sheet;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -81,16 +82,19 @@ pub(crate) struct Machine {
     pub(crate) versions: BTreeMap<String, String>,
 }
 
+/// The time of day.
+pub(crate) fn unix_seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
 impl Record {
     /// A run that begins now, on this machine, by this command.
     pub(crate) fn new(scenario: &str, subject: &str, round: u32) -> Self {
-        let began_unix_seconds =
-            SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         Self {
             scenario: scenario.to_owned(),
             subject: subject.to_owned(),
             round,
-            began_unix_seconds,
+            began_unix_seconds: unix_seconds(),
             machine: Some(Machine::here()),
             command: Some(own_command()),
             ..Self::default()
@@ -113,6 +117,14 @@ impl Record {
         }
     }
 
+    /// Keeps those of a report's values that have these names.
+    pub(crate) fn take(&mut self, report: &impl Serialize, names: &str) {
+        let values = serde_json::to_value(report).unwrap_or_default();
+        for name in names.split_whitespace() {
+            self.set(name, sheet::number(&values, name));
+        }
+    }
+
     pub(crate) fn value(&self, name: &str) -> Option<f64> {
         self.values.get(name).copied()
     }
@@ -123,14 +135,14 @@ impl Record {
         if latency.is_empty() {
             return;
         }
-        for (name, quantile) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999)] {
-            self.set(&format!("latency_{name}_ns"), latency.at(quantile) as f64);
+        for (name, ns) in ["p50", "p90", "p99", "p999"].into_iter().zip(latency.quantiles()) {
+            self.set(&format!("latency_{name}_ns"), ns as f64);
         }
         self.set("latency_max_ns", latency.max() as f64);
     }
 }
 
-/// What a scenario of several runs found.
+/// What a scenario found.
 pub(crate) trait Scenario: std::fmt::Display + Serialize {
     /// Its runs.
     fn records(&self) -> Vec<&Record>;

@@ -1,7 +1,7 @@
 //! The frames that a floor-sender sends, made from the same recipe as the objects of a real server and with what such a
 //! server adds to them. The coordinator makes them; the sender only patches revision and stamp.
 
-use super::order::Prepared;
+use super::message::Prepared;
 use crate::object::Recipe;
 
 /// Revisions begin here: all that a run can reach have ten digits.
@@ -65,9 +65,9 @@ fn object_of(recipe: &Recipe, object: u32) -> String {
 mod tests {
     use super::*;
     use crate::chunked::{ChunkDecoder, Step};
+    use crate::endpoint::Resource;
     use crate::frame::{Frame, Kind};
     use crate::stamp::Stamp;
-    use crate::target::Resource;
 
     fn recipe() -> Recipe {
         Recipe {

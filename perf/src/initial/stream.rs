@@ -6,6 +6,7 @@ use crate::chunked::Step;
 use crate::frame::{Frame, Kind};
 use crate::http::{Body, HEAD_BYTES_MAX, Head, excerpt};
 use crate::stamp::{Stamp, decimal};
+use crate::sums::sums;
 use flate2::write::GzDecoder;
 use memchr::{memchr, memmem};
 use serde_json::Value;
@@ -25,44 +26,26 @@ pub(super) struct Wanted {
     pub(super) list: bool,
 }
 
-/// What was wrong, of one client or of all.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Wrongs {
-    /// Objects that were not there when the mark came, or the list ended.
-    pub(super) missing: u64,
-    pub(super) duplicated: u64,
-    /// What belongs to no object of this run, or has no place in initial events.
-    pub(super) unexpected: u64,
-    pub(super) malformed: u64,
-    /// Marks, and lists, that are older than an object in front of them.
-    pub(super) stale_marks: u64,
-    /// Clients that did not get to the end.
-    pub(super) unfinished: u64,
-    pub(super) first_fault: Option<String>,
+sums! {
+    /// What was wrong, of one client or of all.
+    Wrongs {
+        /// Objects that were not there when the mark came, or the list ended.
+        missing,
+        duplicated,
+        /// What belongs to no object of this run, or has no place in initial events.
+        unexpected,
+        malformed,
+        /// Marks, and lists, that are older than an object before them.
+        stale_marks,
+        /// Clients that did not get to the end.
+        unfinished,
+    }
 }
 
 impl Wrongs {
-    pub(super) fn add(&mut self, other: &Self) {
-        self.missing += other.missing;
-        self.duplicated += other.duplicated;
-        self.unexpected += other.unexpected;
-        self.malformed += other.malformed;
-        self.stale_marks += other.stale_marks;
-        self.unfinished += other.unfinished;
-        if self.first_fault.is_none() {
-            self.first_fault.clone_from(&other.first_fault);
-        }
-    }
-
     pub(super) const fn any(&self) -> bool {
         self.missing + self.duplicated + self.unexpected + self.malformed + self.stale_marks + self.unfinished
             > 0
-    }
-
-    pub(super) fn note(&mut self, fault: impl FnOnce() -> String) {
-        if self.first_fault.is_none() {
-            self.first_fault = Some(fault());
-        }
     }
 }
 
@@ -191,7 +174,7 @@ impl Stream {
         if !self.is_synced() && !std::mem::replace(&mut self.given_up, true) {
             self.wrongs.unfinished += 1;
             let count = self.count;
-            self.wrongs.note(|| format!("{why}, behind {count} objects"));
+            self.wrongs.note(|| Some(format!("{why}, behind {count} objects")));
         }
     }
 
@@ -235,7 +218,7 @@ impl Stream {
     fn event(&mut self, line: &[u8], wanted: &Wanted) {
         let Some(frame) = Frame::scan(line) else {
             self.wrongs.malformed += 1;
-            self.wrongs.note(|| format!("a line that is no watch event: {}", excerpt(line)));
+            self.wrongs.note(|| Some(format!("a line that is no watch event: {}", excerpt(line))));
             return;
         };
         match frame.kind {
@@ -246,7 +229,7 @@ impl Stream {
             Kind::Bookmark => {}
             Kind::Modified | Kind::Deleted | Kind::Error => {
                 self.wrongs.unexpected += 1;
-                self.wrongs.note(|| format!("an event in front of the mark: {}", excerpt(line)));
+                self.wrongs.note(|| Some(format!("an event in front of the mark: {}", excerpt(line))));
             }
         }
     }
@@ -264,7 +247,7 @@ impl Stream {
                 Some(frame) => self.object(&frame, item, wanted),
                 None => {
                     self.wrongs.malformed += 1;
-                    self.wrongs.note(|| format!("an item that is no object: {}", excerpt(item)));
+                    self.wrongs.note(|| Some(format!("an item that is no object: {}", excerpt(item))));
                 }
             }
         });
@@ -277,7 +260,7 @@ impl Stream {
         let revision = rest["metadata"]["resourceVersion"].as_str().and_then(|text| decimal(text.as_bytes()));
         if revision.is_none() {
             self.wrongs.malformed += 1;
-            self.wrongs.note(|| "a list without a numeric resourceVersion".to_owned());
+            self.wrongs.note(|| Some("a list without a numeric resourceVersion".to_owned()));
         }
         self.mark(revision.unwrap_or(u64::MAX), wanted);
     }
@@ -287,13 +270,13 @@ impl Stream {
         let stamp = stamp.filter(|stamp| stamp.run == wanted.run && stamp.object < wanted.objects);
         let (Some(stamp), Some(revision)) = (stamp, frame.revision) else {
             self.wrongs.unexpected += 1;
-            self.wrongs.note(|| format!("an object that is none of this run's: {}", excerpt(text)));
+            self.wrongs.note(|| Some(format!("an object that is none of this run's: {}", excerpt(text))));
             return;
         };
         let (word, bit) = ((stamp.object / 64) as usize, 1 << (stamp.object % 64));
         if self.seen[word] & bit != 0 {
             self.wrongs.duplicated += 1;
-            self.wrongs.note(|| format!("object {} came again", stamp.object));
+            self.wrongs.note(|| Some(format!("object {} came again", stamp.object)));
             return;
         }
         self.seen[word] |= bit;
@@ -307,12 +290,12 @@ impl Stream {
         let missing = u64::from(wanted.objects - self.count);
         if missing > 0 {
             self.wrongs.missing += missing;
-            self.wrongs.note(|| format!("{missing} objects were missing at the end"));
+            self.wrongs.note(|| Some(format!("{missing} objects were missing at the end")));
         }
         if revision < self.newest {
             self.wrongs.stale_marks += 1;
             let newest = self.newest;
-            self.wrongs.note(|| format!("the end says revision {revision}, an object has {newest}"));
+            self.wrongs.note(|| Some(format!("the end says revision {revision}, an object has {newest}")));
         }
     }
 }

@@ -89,7 +89,7 @@ impl Lane {
             if matches!(watcher.phase, Phase::Streaming(_)) {
                 self.established -= 1;
             }
-            watcher.hang_up(&mut self.desk);
+            watcher.hang_up(&mut self.state);
             *progress = Progress::Away;
             found.watchers += 1;
         }
@@ -160,7 +160,7 @@ impl Lane {
         storm.found.failed += 1;
         storm.found.first_failure.get_or_insert_with(|| why.to_owned());
         storm.again.push_back((now_ns() + PAUSE_NS, index));
-        self.watchers[index].hang_up(&mut self.desk);
+        self.watchers[index].hang_up(&mut self.state);
         true
     }
 
@@ -169,9 +169,9 @@ impl Lane {
         if status != 410 || self.storm.is_none() {
             return self.try_again(index, &format!("answered with {status}: {words}"));
         }
-        self.desk.tally.gone += 1;
-        self.desk.tally.note(|| format!("a watch that came back was answered with 410: {words}"));
-        self.watchers[index].hang_up(&mut self.desk);
+        self.state.tally.seen.gone += 1;
+        self.state.tally.note(|| format!("a watch that came back was answered with 410: {words}"));
+        self.watchers[index].hang_up(&mut self.state);
         self.given_up(index);
         true
     }
@@ -185,7 +185,7 @@ impl Lane {
 
     /// Bytes of watcher `index` were taken. `head`: its response head came with them.
     pub(super) fn notice(&mut self, index: usize, head: bool) {
-        let now = self.desk.now_ns;
+        let now = self.state.now_ns;
         let Some(storm) = &mut self.storm else { return };
         let Some(progress) = storm.progress.get_mut(index) else { return };
         let since_ns = now.saturating_sub(storm.found.began_ns);
@@ -194,7 +194,7 @@ impl Lane {
             storm.answered.record(since_ns);
             storm.found.answered_ns = now;
         }
-        if matches!(*progress, Progress::Answered(at) if self.desk.newest_intended_ns >= at) {
+        if matches!(*progress, Progress::Answered(at) if self.state.newest_intended_ns >= at) {
             *progress = Progress::CaughtUp;
             storm.caught_up.record(since_ns);
             storm.found.caught_up_ns = now;
@@ -207,16 +207,16 @@ impl Lane {
         let Some(storm) = self.storm.take() else { return };
         let count =
             |wanted: fn(&Progress) -> bool| storm.progress.iter().filter(|one| wanted(one)).count() as u64;
-        let tally = &self.desk.tally;
+        let tally = &self.state.tally;
         let found = StormFound {
             unanswered: count(|one| *one == Progress::Away),
             behind: count(|one| matches!(one, Progress::Answered(_))),
             answered: storm.answered.pairs(),
             caught_up: storm.caught_up.pairs(),
-            gone: tally.gone,
-            duplicated: tally.duplicated,
-            out_of_order: tally.out_of_order,
-            disconnected: tally.disconnected,
+            gone: tally.seen.gone,
+            duplicated: tally.seen.duplicated,
+            out_of_order: tally.seen.out_of_order,
+            disconnected: tally.seen.disconnected,
             gaps: self.watchers.iter().map(|watcher| watcher.account().gaps()).sum(),
             ..storm.found
         };
