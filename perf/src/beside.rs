@@ -29,7 +29,6 @@ pub(crate) struct Calls {
     pub(crate) max_ns: u64,
 }
 
-/// What was found beside the watchers.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct BesideReport {
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -62,7 +62,6 @@ impl Server {
         Ok(Self { host: host.to_owned(), port })
     }
 
-    /// The Host header.
     pub(crate) fn authority(&self) -> String {
         format!("{}:{}", self.host, self.port)
     }

@@ -31,15 +31,12 @@ const SETTLE: Duration = Duration::from_millis(500);
 /// Between the word "measure from" and the first write.
 pub(crate) const LEAD_NS: u64 = 200_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
-/// How often the writers are polled.
 const POLL_NS: u64 = 10_000_000;
 /// Filling the sockets of watchers that never read: how long at most, and how long nothing comes when it is over.
 const FILL_LONGEST_NS: u64 = 60_000_000_000;
 const FILL_QUIET_NS: u64 = 2_000_000_000;
 
-/// What writes during a run.
 pub(crate) trait Writing {
-    /// No more writes come.
     fn is_done(&mut self) -> Result<bool, String>;
     /// What was written, and what went on beside it, once it is done.
     fn end(self: Box<Self>) -> Result<(Written, BesideReport), String>;
@@ -62,7 +59,6 @@ impl Writing for Threads {
     }
 }
 
-/// One run under way.
 #[derive(Debug)]
 pub(crate) struct Run<'a> {
     args: &'a Load,
@@ -72,14 +68,12 @@ pub(crate) struct Run<'a> {
     acknowledged: Arc<AtomicU64>,
     series: Series,
     progress: Progress,
-    /// Of writes that follow no clock.
     pace: Option<Pace>,
     /// When the writers stop; 0 until that is known.
     end_ns: u64,
     record: Record,
 }
 
-/// Does the whole run.
 pub(crate) fn run(args: &Load) -> Result<Report, Trouble> {
     let mut run = Run::prepare(args)?;
     run.record = run.target.record(args, "fanout");
@@ -189,12 +183,10 @@ impl<'a> Run<'a> {
         Ok(report)
     }
 
-    /// Allows writes that follow no clock.
     pub(crate) fn gate(&self) -> Option<Arc<Gate>> {
         self.pace.as_ref().map(Pace::gate)
     }
 
-    /// Opens every watch.
     pub(crate) fn open(&mut self, scopes: &[Scope]) -> Result<Fleet, String> {
         let (args, watchers) = (self.args, self.args.watchers);
         let lasts = args.warmup + args.duration + args.drain;

@@ -29,15 +29,12 @@ pub(crate) struct Fleet {
     members: Vec<Member>,
     reports: Receiver<(u32, Option<Report>)>,
     watchers: u32,
-    /// Lanes that are not established yet.
     lanes_opening: u32,
     /// Lanes that are not done yet, by worker.
     lanes_left: Vec<u32>,
     /// (established, delivered) by worker and lane.
     progress: BTreeMap<(u32, u32), (u64, u64)>,
-    /// Latencies since they were last taken.
     pub(crate) recent: Latency,
-    /// Of the lanes that are done.
     pub(crate) tally: Tally,
     pub(crate) latency: Latency,
     pub(crate) windows: Vec<Latency>,

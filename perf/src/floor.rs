@@ -39,7 +39,6 @@ use std::time::Duration;
 const LISTEN_WAIT: Duration = Duration::from_secs(30);
 const NAMESPACE: &str = "floor";
 
-/// What to measure.
 #[derive(Clone, Debug)]
 pub(crate) struct Ask {
     /// Watchers, objects, rate, times: as for `fanout`.
@@ -50,7 +49,6 @@ pub(crate) struct Ask {
     pub(crate) server_cpus: Vec<usize>,
 }
 
-/// One measurement of the floor.
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
     pub(crate) mode: Mode,
@@ -178,7 +176,6 @@ impl Sender {
         self.helper.send(order).map_err(|fault| format!("the floor-sender is gone: {fault}"))
     }
 
-    /// Takes what it said meanwhile.
     fn listen(&mut self) -> Result<(), String> {
         loop {
             match self.answers.try_recv() {
@@ -193,13 +190,11 @@ impl Sender {
     }
 }
 
-/// A floor-sender in the writers' place.
 #[derive(Debug)]
 struct Sending {
     sender: Rc<RefCell<Sender>>,
     /// Says how far it may go when it follows no clock, as it says it to writers.
     gate: Option<Arc<Gate>>,
-    /// What the sender knows of that.
     allowed: u64,
 }
 

@@ -18,7 +18,6 @@ use std::time::Duration;
 
 /// Each client is served once in this time, one after another.
 const ROUND_NS: u64 = 1_000_000_000;
-/// And in so many groups.
 const GROUPS: usize = 50;
 /// A server that is out of everything may not answer at all.
 const CONNECT_WITHIN: Duration = Duration::from_millis(200);
@@ -32,13 +31,10 @@ const BPF_RET: u16 = 0x06;
 /// What begins a TLS handshake: a record and in it a ClientHello of 508 bytes, of which these are the first.
 const HELLO: &[u8] = &[0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3];
 
-/// What became of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Found {
     pub(crate) opened: u64,
-    /// Closed by the server.
     pub(crate) ended: u64,
-    /// Connections that could not be made.
     pub(crate) refused: u64,
     pub(crate) vanished: u64,
     /// Of a burst: bytes of objects that were written, and writes that were answered with an error.
@@ -46,17 +42,14 @@ pub(crate) struct Found {
     pub(crate) burst_refused: u64,
 }
 
-/// One of them.
 #[derive(Debug, Default)]
 struct Client {
     stream: Option<TcpStream>,
-    /// Bytes sent.
     sent: usize,
     /// A watch that has begun; of a vanishing one: that has vanished.
     settled: bool,
 }
 
-/// All of them, on a thread.
 #[derive(Debug)]
 pub(crate) struct HostileClients {
     clients: JoinHandle<Result<Found, String>>,
@@ -82,7 +75,7 @@ impl HostileClients {
         let resource = recipe.resource.clone();
         let collection = resource.collection(&watched);
         let watch = target.caller.head("GET", &format!("{collection}?watch=1"), None);
-        let clients = thread::spawn(move || gently(|| tend_all(hostile, address, &watch, end_ns)));
+        let clients = thread::spawn(move || gently(|| serve_all(hostile, address, &watch, end_ns)));
         let burst = (hostile.kind == HostileKind::Burst).then(|| {
             let server = target.connect();
             thread::spawn(move || {
@@ -93,7 +86,6 @@ impl HostileClients {
         Self { clients, burst }
     }
 
-    /// Waits for their end.
     pub(crate) fn end(self) -> Result<Found, String> {
         let panicked = |_| "a hostile client panicked".to_owned();
         let mut found = self.clients.join().map_err(panicked)??;
@@ -104,7 +96,7 @@ impl HostileClients {
     }
 }
 
-fn tend_all(hostile: Hostile, address: SocketAddr, watch: &str, end_ns: u64) -> Found {
+fn serve_all(hostile: Hostile, address: SocketAddr, watch: &str, end_ns: u64) -> Found {
     let mut found = Found::default();
     let mut clients: Vec<Client> = (0..hostile.clients).map(|_| Client::default()).collect();
     let began = now_ns();
@@ -115,14 +107,14 @@ fn tend_all(hostile: Hostile, address: SocketAddr, watch: &str, end_ns: u64) -> 
         }
         sleep_until(due);
         for client in clients.iter_mut().skip(turn % GROUPS).step_by(GROUPS) {
-            tend(client, hostile.kind, address, watch, &mut found);
+            step(client, hostile.kind, address, watch, &mut found);
         }
     }
     found
 }
 
 /// Does what is due for one of them.
-fn tend(client: &mut Client, kind: HostileKind, address: SocketAddr, watch: &str, found: &mut Found) {
+fn step(client: &mut Client, kind: HostileKind, address: SocketAddr, watch: &str, found: &mut Found) {
     if client.settled && kind == HostileKind::Vanish {
         return;
     }
@@ -234,7 +226,7 @@ mod tests {
     fn a_head_comes_by_the_byte_and_again_when_it_is_cut_off() {
         let (listener, address) = listener();
         let (mut client, mut found) = (Client::default(), Found::default());
-        let mut step = |client: &mut Client| tend(client, HostileKind::Heads, address, "", &mut found);
+        let mut step = |client: &mut Client| step(client, HostileKind::Heads, address, "", &mut found);
         step(&mut client);
         let (mut server, _) = listener.accept().expect("a connection");
         for _ in 0..60 {
@@ -259,7 +251,7 @@ mod tests {
         let (listener, address) = listener();
         let (mut client, mut found) = (Client::default(), Found::default());
         let mut step =
-            |client: &mut Client| tend(client, HostileKind::Vanish, address, "GET\r\n\r\n", &mut found);
+            |client: &mut Client| step(client, HostileKind::Vanish, address, "GET\r\n\r\n", &mut found);
         step(&mut client);
         let (mut server, _) = listener.accept().expect("a connection");
         let mut heard = [0; 7];

@@ -29,15 +29,12 @@ use std::thread;
 use std::time::Duration;
 use stream::{Stream, Taken, Wanted, Wrongs};
 
-/// One read takes at most this.
 const READ_BYTES: usize = 256 * 1024;
 const EVENTS_MAX: usize = 1024;
 /// How often the server's memory is looked at.
 const SAMPLE: Duration = Duration::from_millis(10);
-/// Longer than any run.
 const WATCH_SECONDS: u32 = 3600;
 
-/// What the threads share.
 #[derive(Debug)]
 struct Start {
     request: String,
@@ -47,9 +44,7 @@ struct Start {
     /// When they left, and when nobody waits any longer; ns.
     began_ns: AtomicU64,
     deadline_ns: AtomicU64,
-    /// Clients that are not synced yet.
     left: AtomicU64,
-    /// Why the run cannot go on.
     refused: RwLock<Option<String>>,
 }
 
@@ -82,7 +77,6 @@ pub(crate) fn run(args: &Initial) -> Result<InitialReport, Trouble> {
     Ok(report)
 }
 
-/// What every client asks for.
 fn request_target(recipe: &Recipe, list: bool) -> String {
     let collection = recipe.resource.collection(&recipe.namespaces[0]);
     if list {
@@ -268,7 +262,6 @@ fn is_refused(start: &Start) -> bool {
     start.refused.read().unwrap_or_else(PoisonError::into_inner).is_some()
 }
 
-/// Ends the run for all threads.
 fn refuse(start: &Start, why: &str) -> String {
     let mut refused = start.refused.write().unwrap_or_else(PoisonError::into_inner);
     refused.get_or_insert_with(|| why.to_owned()).clone()
@@ -286,7 +279,6 @@ pub(crate) struct Found {
 pub(crate) struct Memory {
     pid: u32,
     before: Option<u64>,
-    /// The most that it had before.
     peak_before: Option<u64>,
     over: Arc<AtomicBool>,
     sampler: thread::JoinHandle<Option<u64>>,

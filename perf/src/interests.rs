@@ -22,7 +22,6 @@ pub(crate) fn run(args: &Interests) -> Result<InterestsReport, Trouble> {
     Ok(Run::new(args, target).go()?)
 }
 
-/// One run under way.
 #[derive(Debug)]
 struct Run<'a> {
     args: &'a Interests,
@@ -30,7 +29,6 @@ struct Run<'a> {
     recipe: Recipe,
 }
 
-/// The rounds of one table.
 #[derive(Debug)]
 struct Stage {
     interests: u32,

@@ -34,13 +34,10 @@ const RATE_MAX: f64 = 10_000.0;
 enum Note {
     /// A write: when it was sent and when it was acknowledged.
     Written(u64, u64, u64),
-    /// At the bare watch.
     Bare(u64, u64),
-    /// Behind the cache.
     Behind(u64, u64),
 }
 
-/// What was measured, in nanoseconds.
 #[derive(Debug, Serialize)]
 pub(crate) struct LagReport {
     writes: usize,
@@ -51,7 +48,6 @@ pub(crate) struct LagReport {
     behind: Spread,
     /// Behind the cache, less at the bare watch, of the same event.
     added: Spread,
-    /// Every write was seen by both.
     clean: bool,
 }
 
@@ -254,7 +250,6 @@ async fn write(args: Lag, prefix: String, notes: Sender<Note>) -> Result<f64, St
     Ok((now_ns() - began) as f64 / 1e9)
 }
 
-/// Matches arrivals by revision.
 fn judge(arrived: &Receiver<Note>, took_seconds: f64) -> LagReport {
     let mut written = BTreeMap::new();
     let (mut bare, mut behind) = (BTreeMap::new(), BTreeMap::new());

@@ -25,7 +25,6 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
-/// One read takes at most this.
 const READ_BYTES: usize = 256 * 1024;
 /// Watches that were asked for and not answered yet, at most, in one lane.
 const PENDING_MAX: usize = 512;
@@ -33,7 +32,6 @@ const EVENTS_MAX: usize = 1024;
 /// After the last expected event: how long to look for duplicates behind it.
 const LINGER_NS: u64 = 250_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
-/// The longest wait for the next event.
 const IDLE_NS: u64 = 20_000_000;
 
 /// What a worker tells its lanes while they run.
@@ -42,10 +40,8 @@ pub(crate) struct Signals {
     /// From when on deliveries count, ns; `u64::MAX` until known.
     pub(crate) measure_from_ns: AtomicU64,
     /// What was said since the beginning: windows and cuts.
-    pub(crate) told: RwLock<Vec<Command>>,
-    /// Set once, when no more writes come.
+    pub(crate) commands: RwLock<Vec<Command>>,
     pub(crate) finish: OnceLock<Finish>,
-    /// The coordinator is gone.
     pub(crate) abandoned: AtomicBool,
 }
 
@@ -53,7 +49,7 @@ impl Default for Signals {
     fn default() -> Self {
         Self {
             measure_from_ns: AtomicU64::new(u64::MAX),
-            told: RwLock::default(),
+            commands: RwLock::default(),
             finish: OnceLock::new(),
             abandoned: AtomicBool::new(false),
         }
@@ -64,11 +60,9 @@ impl Default for Signals {
 #[derive(Debug)]
 struct Closing {
     deadline_ns: u64,
-    /// When everything had arrived.
     complete_at_ns: Option<u64>,
 }
 
-/// One thread's watchers.
 #[derive(Debug)]
 pub(crate) struct Lane {
     number: u32,
@@ -79,7 +73,6 @@ pub(crate) struct Lane {
     watchers: Vec<Watcher>,
     state: LaneState,
     caller: Caller,
-    /// Watchers to open in all.
     wanted: usize,
     connect_interval_ns: u64,
     next_connect_ns: u64,
@@ -90,8 +83,8 @@ pub(crate) struct Lane {
     /// Who goes and comes back, and when the next one does.
     random: Rng,
     next_return_ns: u64,
-    /// How much was heard of what the worker was told.
-    heard: usize,
+    /// Of the commands that the worker got.
+    commands_taken: usize,
     /// A cut to come, and the storm under way.
     cut: Option<Cut>,
     storm: Option<storm::Storm>,
@@ -136,7 +129,7 @@ impl Lane {
             next_latency_ns: now + SECOND_NS,
             random: Rng::with_seed(plan.run ^ u64::from(plan.first_watcher + number)),
             next_return_ns: 0,
-            heard: 0,
+            commands_taken: 0,
             cut: None,
             storm: None,
             plan,
@@ -152,13 +145,13 @@ impl Lane {
         self.report_ready();
         loop {
             self.open_some()?;
-            self.hear();
+            self.take_commands();
             let usual_ns = if self.watchers.len() < self.wanted {
                 1_000_000
             } else {
                 IDLE_NS.min(self.plan.report_interval_ns)
             };
-            let wait_ns = self.weather()?.map_or(usual_ns, |wait_ns| wait_ns.min(usual_ns));
+            let wait_ns = self.advance_storm()?.map_or(usual_ns, |wait_ns| wait_ns.min(usual_ns));
             events.clear();
             match epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&timeout(wait_ns))) {
                 Ok(_) | Err(Errno::INTR) => {}
@@ -195,21 +188,20 @@ impl Lane {
         }
     }
 
-    /// Takes what the worker was told since the last time.
-    fn hear(&mut self) {
+    /// Takes the commands that the worker got since the last time.
+    fn take_commands(&mut self) {
         let signals = Arc::clone(&self.signals);
-        let told = signals.told.read().unwrap_or_else(PoisonError::into_inner);
-        for command in &told[self.heard..] {
+        let commands = signals.commands.read().unwrap_or_else(PoisonError::into_inner);
+        for command in &commands[self.commands_taken..] {
             match command {
                 Command::Window { from_ns } => self.state.windows.push((*from_ns, Latency::new())),
                 Command::Cut(cut) => self.cut = Some(*cut),
                 Command::Open(_) | Command::Measure { .. } | Command::Finish(_) => {}
             }
         }
-        self.heard = told.len();
+        self.commands_taken = commands.len();
     }
 
-    /// Starts as many connects as are due.
     fn open_some(&mut self) -> Result<(), String> {
         while self.watchers.len() < self.wanted && self.watchers.len() < self.established + PENDING_MAX {
             let now = now_ns();

@@ -5,13 +5,11 @@ use hdrhistogram::Histogram;
 
 /// Latencies above one hour count as one hour.
 const HIGHEST_NS: u64 = 3_600_000_000_000;
-/// The buckets are at least this fine.
 const LOWEST_NS: u64 = 1_000;
 
 /// The recorded buckets: the highest value of each and how often it was met.
 pub(crate) type Pairs = Vec<(u64, u64)>;
 
-/// A distribution of latencies.
 #[derive(Debug)]
 pub(crate) struct Latency {
     histogram: Histogram<u64>,
@@ -30,7 +28,6 @@ impl Latency {
         Self { histogram }
     }
 
-    /// All of these together.
     pub(crate) fn of<'a>(all: impl IntoIterator<Item = &'a Pairs>) -> Self {
         let mut latency = Self::new();
         all.into_iter().for_each(|pairs| latency.add(pairs));
@@ -59,7 +56,6 @@ impl Latency {
         self.histogram.is_empty()
     }
 
-    /// How many were recorded.
     pub(crate) fn count(&self) -> u64 {
         self.histogram.len()
     }
@@ -74,7 +70,6 @@ impl Latency {
         [0.5, 0.9, 0.99, 0.999].map(|quantile| self.at(quantile))
     }
 
-    /// To iterate over.
     pub(crate) fn histogram(&self) -> &Histogram<u64> {
         &self.histogram
     }

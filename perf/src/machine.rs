@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::fs;
 
 impl Machine {
-    /// This machine, with this program's version.
     pub(crate) fn here() -> Self {
         let line =
             |path: &str| fs::read_to_string(path).map(|text| text.trim().to_owned()).unwrap_or_default();
@@ -29,7 +28,6 @@ fn parse_cpuinfo(text: &str) -> (String, usize) {
     (model.unwrap_or_default(), pairs().filter(|(name, _)| name.trim() == "processor").count())
 }
 
-/// The command line of this program.
 pub(crate) fn own_command() -> String {
     let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
     show_command(&words)

@@ -9,7 +9,6 @@ use crate::tally::Tally;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
-/// The watches that one worker opens.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Plan {
     pub(crate) address: SocketAddr,
@@ -24,11 +23,9 @@ pub(crate) struct Plan {
     pub(crate) sources: u32,
     /// Between two connects of this worker, all its threads together.
     pub(crate) connect_interval_ns: u64,
-    /// How often a lane tells its progress.
     pub(crate) report_interval_ns: u64,
     pub(crate) timeout_seconds: u64,
     pub(crate) bookmarks: bool,
-    /// How watchers differ from each other.
     pub(crate) mixture: Mixture,
 }
 
@@ -42,7 +39,6 @@ impl Plan {
     }
 }
 
-/// The end of the writes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Finish {
     /// Number of the last write of each object.
@@ -57,7 +53,6 @@ pub(crate) struct Finish {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Cut {
     pub(crate) at_ns: u64,
-    /// With RST, not with FIN.
     pub(crate) reset: bool,
     /// They come back evenly over so much time; 0: at once.
     pub(crate) spread_ns: u64,
@@ -69,7 +64,6 @@ pub(crate) struct Cut {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct StormFound {
     pub(crate) lane: u32,
-    /// Those that lost their connection.
     pub(crate) watchers: u32,
     /// In front of the first close, behind the last, and behind the last connect that was begun.
     pub(crate) began_ns: u64,
@@ -88,7 +82,6 @@ pub(crate) struct StormFound {
     /// Without an answer, and answered but not caught up, when the time was over.
     pub(crate) unanswered: u64,
     pub(crate) behind: u64,
-    /// Since the lane began.
     pub(crate) gone: u64,
     pub(crate) duplicated: u64,
     pub(crate) out_of_order: u64,
@@ -97,7 +90,6 @@ pub(crate) struct StormFound {
     pub(crate) gaps: u64,
 }
 
-/// To a worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Command {
     /// The first message: open the watches.
@@ -112,24 +104,28 @@ pub(crate) enum Command {
     Finish(Finish),
 }
 
-/// From one lane of a worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Report {
     /// About once a second, or as often as the plan asks; latencies once a second.
     Progress {
         lane: u32,
-        /// Watchers whose response head arrived.
         established: u64,
         delivered: u64,
-        /// Latencies since the report before.
         latency: Pairs,
     },
     /// All watchers of the lane are established. When the first connect began and the last head was read.
-    Ready { lane: u32, first_ns: u64, last_ns: u64 },
+    Ready {
+        lane: u32,
+        first_ns: u64,
+        last_ns: u64,
+    },
     /// Everyone is back after a cut, or the time for it is over.
     Storm(StormFound),
-    /// The lane is finished.
-    Done { lane: u32, tally: Tally },
-    /// The run cannot go on.
-    Failed { message: String },
+    Done {
+        lane: u32,
+        tally: Tally,
+    },
+    Failed {
+        message: String,
+    },
 }

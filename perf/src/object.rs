@@ -34,7 +34,6 @@ pub(crate) fn place_of(name: &str, per_namespace: u32) -> Option<u32> {
 }
 
 impl Recipe {
-    /// The number of objects in all namespaces.
     pub(crate) fn objects(&self) -> u32 {
         u32::try_from(self.namespaces.len()).unwrap_or(u32::MAX).saturating_mul(self.per_namespace)
     }
@@ -76,7 +75,6 @@ impl Recipe {
     }
 }
 
-/// The JSON of one object.
 #[derive(Debug)]
 pub(crate) struct Body {
     bytes: Vec<u8>,

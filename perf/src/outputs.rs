@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 
 /// A scenario's or a subject's part of a name is at most so long.
 const PART_CHARS_MAX: usize = 60;
-/// Runs of one name in one folder.
 const NUMBER_MAX: u32 = 100_000;
 
 /// A folder that takes the records of runs.

@@ -14,7 +14,6 @@ const INTERVAL_NS: u64 = 20_000_000;
 /// The generator's own threads should not make the probe wait; where that is not allowed it waits, which is reported.
 const NICE: i32 = -20;
 
-/// Where to ask, from when until when.
 #[derive(Clone, Debug)]
 pub(crate) struct Probe {
     pub(crate) target: Target,
@@ -24,7 +23,6 @@ pub(crate) struct Probe {
     pub(crate) end_ns: u64,
 }
 
-/// What a probe found.
 #[derive(Debug, Default)]
 pub(crate) struct Probed {
     /// From the intended moment to the end of the answer; with a connection each, that is in it.
@@ -36,7 +34,6 @@ pub(crate) struct Probed {
 }
 
 impl Probe {
-    /// Asks until the end.
     pub(crate) fn run(self) -> Probed {
         // Not allowed: see `late`.
         let _same = setpriority_process(Some(gettid()), NICE);

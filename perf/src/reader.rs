@@ -14,7 +14,6 @@ const GETS_PER_LIST: u64 = 9;
 /// Between an answer and the next call: who reads does something with it.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// One client.
 #[derive(Debug)]
 pub(crate) struct Reader {
     pub(crate) server: Connection,
@@ -24,7 +23,6 @@ pub(crate) struct Reader {
     pub(crate) end_ns: u64,
 }
 
-/// What clients that read found.
 #[derive(Debug, Default)]
 pub(crate) struct Read {
     pub(crate) lists: Latency,
@@ -44,7 +42,6 @@ impl Read {
 }
 
 impl Reader {
-    /// Reads until the end.
     pub(crate) fn run(mut self) -> Read {
         let mut read = Read::default();
         let mut random = Rng::with_seed(self.recipe.seed ^ (u64::from(self.number) << 40));

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// One measured run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Record {
     pub(crate) scenario: String,
@@ -29,15 +28,12 @@ pub(crate) struct Record {
     /// The recorded buckets: ns, and how often.
     #[serde(default)]
     pub(crate) latency: Pairs,
-    /// One row a second.
     #[serde(default)]
     pub(crate) series: Vec<Row>,
     /// Nothing was lost, repeated or out of order.
     pub(crate) clean: bool,
-    /// Where it ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) machine: Option<Machine>,
-    /// The command line that measured it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) command: Option<String>,
     /// The command line of the server, where its process is known.
@@ -45,12 +41,9 @@ pub(crate) struct Record {
     pub(crate) server_command: Option<String>,
 }
 
-/// One second of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Row {
-    /// Since the run began.
     pub(crate) at_seconds: f64,
-    /// Open ones.
     pub(crate) watchers: u64,
     pub(crate) deliveries_per_second: f64,
     /// Of the deliveries of this second; `None`: there were none.
@@ -61,12 +54,10 @@ pub(crate) struct Row {
     pub(crate) server_cpu_share: Option<f64>,
     #[serde(default)]
     pub(crate) server_rss_bytes: Option<u64>,
-    /// Open descriptors of the server.
     #[serde(default)]
     pub(crate) server_fds: Option<u64>,
 }
 
-/// The conditions of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Machine {
     /// `Linux 6.12.1 x86_64`.
@@ -74,15 +65,12 @@ pub(crate) struct Machine {
     pub(crate) kernel: String,
     #[serde(default)]
     pub(crate) cpu_model: String,
-    /// Logical ones, of the machine.
     #[serde(default)]
     pub(crate) cores: usize,
-    /// Of programs, by name.
     #[serde(default)]
     pub(crate) versions: BTreeMap<String, String>,
 }
 
-/// The time of day.
 pub(crate) fn unix_seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
@@ -142,13 +130,28 @@ impl Record {
     }
 }
 
-/// What a scenario found.
 pub(crate) trait Scenario: std::fmt::Display + Serialize {
-    /// Its runs.
     fn records(&self) -> Vec<&Record>;
     /// In every run every watcher saw what it should.
     fn is_clean(&self) -> bool;
 }
+
+/// A report that has its runs in `records`, and says in `clean` whether all was right.
+macro_rules! scenario {
+    ($report:ty) => {
+        impl crate::record::Scenario for $report {
+            fn records(&self) -> Vec<&crate::record::Record> {
+                self.records.iter().collect()
+            }
+
+            fn is_clean(&self) -> bool {
+                self.clean
+            }
+        }
+    };
+}
+
+pub(crate) use scenario;
 
 #[cfg(test)]
 mod tests {

@@ -21,7 +21,6 @@ pub(crate) struct Memory {
     pub(crate) kernel: Option<Held>,
 }
 
-/// Absent numbers could not be measured.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Report {
     pub(crate) server: String,
@@ -96,7 +95,6 @@ const KEPT: &str = "deliveries_per_second stream_bytes_per_second watch_open_rat
     events_per_read frame_bytes server_rss_before_bytes server_rss_idle_bytes server_rss_end_bytes";
 
 impl Report {
-    /// Fills the record of this run.
     pub(crate) fn keep(&mut self, mut record: Record, latency: &Latency) {
         record.watchers = self.watchers;
         record.object_bytes = self.object_bytes;
@@ -135,7 +133,6 @@ impl Report {
         self.kernel_unread_bytes = memory.kernel.map(|held| held.unread_bytes);
     }
 
-    /// Nothing went wrong, and something was delivered.
     pub(crate) fn judge(&mut self) {
         self.clean = self.seen.wrong() == 0 && self.seen.delivered > 0 && self.beside.is_clean();
     }

@@ -157,7 +157,6 @@ pub(crate) fn list_scopes(
     Ok(scopes)
 }
 
-/// Asks which objects one path covers.
 pub(crate) fn list_scope(
     server: &mut Connection,
     recipe: &Recipe,

@@ -25,14 +25,12 @@ impl Sheet {
         sheet
     }
 
-    /// A line without a name.
     pub(crate) fn line(&mut self, sentence: &str) {
         if let Some(said) = fill(sentence, &self.values) {
             self.text(&said);
         }
     }
 
-    /// Lines as they are.
     pub(crate) fn text(&mut self, lines: &str) {
         self.text.push_str(lines);
         self.text.push('\n');

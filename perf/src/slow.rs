@@ -44,7 +44,6 @@ pub(crate) fn run(args: &Slow) -> Result<SlowReport, Trouble> {
     Ok(SlowReport::new(args, shares))
 }
 
-/// One state of one round.
 fn half(base: &Load, watchers: u32, deaf_percent: u32) -> Load {
     let mut half = Load { watchers, floor: Some(Vec::new()), ..base.clone() };
     half.mixture.deaf_percent = deaf_percent;

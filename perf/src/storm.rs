@@ -36,15 +36,12 @@ const SOURCES: u32 = 8;
 /// Windows of one round: in front of the storm, during it, behind it.
 const WINDOWS: usize = 3;
 
-/// What the storm of one round was.
 #[derive(Debug)]
 enum Kind {
-    /// Of each lane.
     Cut(Vec<StormFound>),
     Lists(Box<InitialReport>),
 }
 
-/// One round.
 #[derive(Debug)]
 struct Round {
     began_unix_seconds: u64,
@@ -58,13 +55,11 @@ struct Round {
     listen_overflows: Option<u64>,
 }
 
-/// What all rounds left behind.
 #[derive(Debug)]
 struct Ended {
     rounds: Vec<Round>,
     /// Of the watchers that stayed, [`WINDOWS`] a round.
     windows: Vec<Latency>,
-    /// Of all watchers.
     seen: Seen,
     written: Written,
 }
@@ -76,7 +71,6 @@ pub(crate) fn run(args: &Storm) -> Result<StormReport, Trouble> {
     Ok(Run { args, target }.go()?)
 }
 
-/// One run under way.
 #[derive(Debug)]
 struct Run<'a> {
     args: &'a Storm,
@@ -144,7 +138,6 @@ impl Run<'_> {
         self.args.base.sources.or_else(|| local.then_some(SOURCES))
     }
 
-    /// Longer than all rounds take.
     fn lasts(&self) -> Duration {
         (self.args.calm + self.args.timeout + Duration::from_secs(1)) * self.args.rounds
             + self.args.base.drain
@@ -217,7 +210,6 @@ impl Run<'_> {
         Ok(std::mem::take(&mut fleet.storms))
     }
 
-    /// Lists everything with all clients at once.
     fn list(&self, recipe: &Recipe, object_bytes: usize) -> Result<InitialReport, String> {
         let clients = self.args.lists.map_or(0, |lists| lists.clients);
         let base = Load { watchers: clients, ..self.args.base.clone() };

@@ -7,7 +7,6 @@ macro_rules! sums {
         #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
         pub(crate) struct $name {
             $($(#[$field_meta])* pub(crate) $field: u64,)*
-            /// The first thing that went wrong.
             pub(crate) first_fault: Option<String>,
         }
 

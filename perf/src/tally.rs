@@ -43,12 +43,9 @@ sums! {
 }
 
 sums! {
-    /// What arrived after the warm-up.
     Window {
         deliveries,
-        /// Of the streams.
         bytes,
-        /// Reads that found something.
         reads,
         bookmarks,
         /// Chunks of white space between two events: a quiet stream is kept open with them.
@@ -56,7 +53,6 @@ sums! {
     }
 }
 
-/// What a number of watchers saw.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Tally {
     pub(crate) seen: Seen,

@@ -29,10 +29,8 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// A step of nice is about a tenth of the CPU: this is one part in ten against a thread of usual priority.
 const NICE: i32 = 10;
 
-/// Why there is no report.
 #[derive(Debug)]
 pub(crate) enum Trouble {
-    /// An option asks for what cannot be.
     Option(BadOption),
     /// The server or the machine did not do its part.
     Run(String),
@@ -89,7 +87,6 @@ impl Target {
         Ok(Self { address, caller: Caller { host, token }, server_pid, seed: seed(base) })
     }
 
-    /// A server of ours on loopback.
     pub(crate) fn local(base: &Load, port: u16, pid: u32) -> Self {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let caller = Caller { host: address.to_string(), token: None };

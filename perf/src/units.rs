@@ -43,7 +43,6 @@ pub(crate) enum Unit {
     Bytes,
     BytesPerSecond,
     PerSecond,
-    /// Of one core.
     Share,
     Ratio,
     Count,

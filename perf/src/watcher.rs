@@ -17,22 +17,16 @@ use std::ops::Range;
 /// A line of a watch stream above this ends the watch.
 const LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Where a watch is in its life.
 #[derive(Debug)]
 pub(crate) enum Phase {
-    /// The connect is on its way.
     Connecting,
-    /// This much of the request was sent.
     Asking(usize),
-    /// Waiting for the response head.
     Heading,
-    /// Events may come.
     Streaming(Body),
     /// Refused: the rest of the body says why.
     Refused(u16, Body),
     /// It reads no more, ever: only the end of its socket is noticed.
     Deaf,
-    /// Ended, by whom ever.
     Closed,
 }
 
@@ -41,27 +35,22 @@ pub(crate) enum Phase {
 pub(crate) struct LaneState {
     pub(crate) run: u64,
     pub(crate) tally: Tally,
-    /// Latencies of the measured deliveries.
     pub(crate) latency: Latency,
-    /// Latencies since the last progress report.
     pub(crate) recent: Latency,
     /// Newest write seen, by object's rank: one row a watcher.
     pub(crate) rows: Vec<u32>,
     /// When the bytes at hand were read, ns.
     pub(crate) now_ns: u64,
-    /// From when on deliveries count.
     pub(crate) measure_from_ns: u64,
     /// Latencies by window: each from a moment on, until the next.
     pub(crate) windows: Vec<(u64, Latency)>,
     /// The newest write among the bytes at hand, by when it was meant to be sent.
     pub(crate) newest_intended_ns: u64,
-    /// Events that other watchers got.
     pub(crate) known: Known,
     /// Buffers for events that arrive in pieces, lent to watchers.
     pub(crate) spare: Vec<Vec<u8>>,
 }
 
-/// Why bytes could not be taken.
 #[derive(Debug)]
 pub(crate) enum Refusal {
     /// The server answered the watch with another status than 200.
@@ -70,12 +59,10 @@ pub(crate) enum Refusal {
     LineTooLong,
 }
 
-/// One watch.
 #[derive(Debug)]
 pub(crate) struct Watcher {
     pub(crate) socket: Option<OwnedFd>,
     pub(crate) phase: Phase,
-    /// Index of its scope.
     pub(crate) scope: u32,
     row_at: usize,
     account: Account,

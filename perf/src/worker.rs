@@ -28,8 +28,8 @@ pub(crate) fn run(commands: impl Read + Send + 'static, mut reports: impl Write)
                 Ok(Command::Measure { from_ns }) => {
                     listener.measure_from_ns.store(from_ns, Ordering::Release);
                 }
-                Ok(told @ (Command::Window { .. } | Command::Cut(_))) => {
-                    listener.told.write().unwrap_or_else(PoisonError::into_inner).push(told);
+                Ok(command @ (Command::Window { .. } | Command::Cut(_))) => {
+                    listener.commands.write().unwrap_or_else(PoisonError::into_inner).push(command);
                 }
                 Ok(Command::Finish(finish)) => {
                     let _kept = listener.finish.set(finish);

@@ -27,7 +27,6 @@ const REPLIES_NS: u64 = 10_000_000_000;
 const FAILURES_MAX: usize = 1_000;
 const READ_BYTES: usize = 64 * 1024;
 
-/// When a run writes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
     pub(crate) start_ns: u64,
@@ -46,13 +45,10 @@ pub(crate) struct Order {
     pub(crate) span: Span,
     /// Between two writes of one writer; 0: as fast as it goes.
     pub(crate) interval_ns: u64,
-    /// Requests in flight at most, of each.
     pub(crate) depth: usize,
-    /// Each stops after so many writes.
     pub(crate) writes_max: u64,
     /// Numbers of the last writes (object, seq) before these.
     pub(crate) written_before: Vec<(u32, u32)>,
-    /// Allows each write that follows no clock.
     pub(crate) gate: Option<Arc<Gate>>,
     /// Writes whose reply came, for the progress line.
     pub(crate) acknowledged: Arc<AtomicU64>,
@@ -82,7 +78,6 @@ impl Order {
 /// What one writer did, or all of them.
 #[derive(Debug, Default)]
 pub(crate) struct Written {
-    /// Acknowledged writes that count.
     pub(crate) measured: u64,
     /// Number of the last write of each object (object, seq).
     pub(crate) finals: Vec<(u32, u32)>,
@@ -118,7 +113,6 @@ impl Written {
     }
 }
 
-/// A write under way.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     intended_ns: u64,
@@ -135,7 +129,6 @@ struct Item {
     body: Body,
 }
 
-/// The writer.
 #[derive(Debug)]
 pub(crate) struct Writer {
     order: Order,
@@ -181,8 +174,8 @@ impl Writer {
         let _slack = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         crate::clock::sleep_until(self.next_ns);
         while !self.is_over() {
-            self.heed_stop();
-            if let Err(fault) = self.converse() {
+            self.check_stop();
+            if let Err(fault) = self.use_connection() {
                 self.fail_under_way(&format!("the connection that writes broke: {fault}"));
                 // A refused connect must not spin.
                 std::thread::sleep(Duration::from_millis(100));
@@ -193,7 +186,7 @@ impl Writer {
     }
 
     /// The end of the order has come, if somebody says so.
-    fn heed_stop(&mut self) {
+    fn check_stop(&mut self) {
         if self.order.stop.load(Ordering::Relaxed) {
             self.order.span.end_ns = self.order.span.end_ns.min(now_ns());
         }
@@ -209,7 +202,7 @@ impl Writer {
     }
 
     /// Uses one connection until the order is done or the connection breaks.
-    fn converse(&mut self) -> io::Result<()> {
+    fn use_connection(&mut self) -> io::Result<()> {
         let mut stream = TcpStream::connect(self.order.target.address)?;
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
@@ -245,7 +238,7 @@ impl Writer {
 
     /// Puts the writes that are due into the send buffer. Gives the moment of the next, or `u64::MAX`: a reply first.
     fn prepare(&mut self) -> u64 {
-        self.heed_stop();
+        self.check_stop();
         loop {
             if self.under_way.len() >= self.order.depth || self.sent >= self.order.writes_max {
                 return u64::MAX;

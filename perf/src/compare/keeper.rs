@@ -18,7 +18,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// From SIGTERM to SIGKILL.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a server may take to answer.
 const START_WAIT: Duration = Duration::from_secs(60);
@@ -67,7 +66,6 @@ impl Kept {
         Server { host: Ipv4Addr::LOCALHOST.to_string(), port: self.port }
     }
 
-    /// What it said last on its stderr.
     pub(crate) fn last_words(&self) -> Option<String> {
         let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         let lines: Vec<&str> = said.iter().map(String::as_str).collect();

@@ -19,7 +19,6 @@ const FIGURES: [(&str, &str); 7] = [
     ("generator busy", "client_cpu_share"),
 ];
 
-/// Which run a record is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Row {
     pub(crate) watchers: u32,
@@ -97,7 +96,6 @@ impl CompareReport {
     }
 }
 
-/// A, B, C, ...
 fn letter(subject: usize) -> char {
     u8::try_from(subject).map_or('?', |place| char::from(b'A'.saturating_add(place)))
 }

@@ -28,12 +28,10 @@ pub(crate) struct Acceptor {
     epoll: OwnedFd,
     /// By place; `None` is gone.
     sockets: Vec<Option<OwnedFd>>,
-    /// Requests that are not complete, by place.
     requests: BTreeMap<usize, Vec<u8>>,
 }
 
 impl Acceptor {
-    /// Listens on a free port of loopback.
     pub(crate) fn open() -> io::Result<Self> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let listener = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)?;

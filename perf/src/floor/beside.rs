@@ -24,7 +24,6 @@ const EVENTS_PER_WRITE_MAX: u32 = 1024;
 #[derive(Clone, Debug)]
 struct Shown {
     pub(crate) frame_bytes: usize,
-    /// Of the events that one watcher gets.
     pub(crate) rate: Rate,
     pub(crate) events_per_write: u32,
     /// Where the server runs; empty: anywhere.
@@ -50,10 +49,8 @@ pub(crate) struct Beside {
     pub(crate) floor_cpu_ratio: Option<f64>,
     /// The run's deliveries a second, of the floor's.
     pub(crate) floor_rate_ratio: Option<f64>,
-    /// The floor lost, repeated and swapped nothing.
     floor_clean: bool,
     floor_notes: Vec<String>,
-    /// Why there is no floor.
     #[serde(skip_serializing_if = "Option::is_none")]
     floor_fault: Option<String>,
 }

@@ -11,11 +11,9 @@ const KEPT_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// The digits of a revision in a prepared frame.
 const REVISION_BYTES: usize = 10;
 
-/// Frames that leave in one write.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     pub(crate) bytes: Vec<u8>,
-    /// Where each frame ends.
     pub(crate) ends: Vec<usize>,
 }
 
@@ -80,7 +78,6 @@ impl Log {
         self.batches.push_back(batch);
     }
 
-    /// A batch that was not forgotten.
     pub(crate) fn batch(&self, number: u64) -> &Batch {
         let place = usize::try_from(number - self.first).unwrap_or(usize::MAX);
         &self.batches[place]

@@ -23,12 +23,10 @@ pub(crate) struct Prepare {
     pub(crate) cpus: Vec<usize>,
     pub(crate) run: u64,
     pub(crate) seed: u64,
-    /// Events have the revisions behind this one.
     pub(crate) revision: u64,
     pub(crate) frames: Vec<Prepared>,
 }
 
-/// When to send, and how often.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Begin {
     pub(crate) start_ns: u64,
@@ -41,7 +39,6 @@ pub(crate) struct Begin {
     pub(crate) allowed: u64,
 }
 
-/// To the sender.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Order {
     Prepare(Prepare),
@@ -53,19 +50,16 @@ pub(crate) enum Order {
     },
 }
 
-/// What was made of the objects.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Made {
     /// Number of the last event of each object (object, seq).
     pub(crate) finals: Vec<(u32, u32)>,
-    /// Events that count as measured.
     pub(crate) measured: u64,
     pub(crate) last_ns: u64,
     /// Writes that a socket took in part or not at all.
     pub(crate) short_writes: u64,
 }
 
-/// From the sender.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Answer {
     Listening {

@@ -15,12 +15,10 @@ const PIECES_MAX: usize = 1024;
 /// How many bytes a socket took of what was for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Took {
-    /// Its place in what was asked for.
     pub(crate) at: usize,
     pub(crate) outcome: Result<usize, Errno>,
 }
 
-/// One of the ways.
 #[derive(Debug)]
 pub(crate) enum Outlet {
     Send,

@@ -10,10 +10,8 @@ const ENVELOPE: &str = r#"{"type":"MODIFIED","object":"#;
 const METADATA: &str = r#""metadata":{"#;
 const STAMP: &str = r#""stamp":""#;
 
-/// What is to have which size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Size {
-    /// The JSON of an object.
     Object(usize),
     /// All bytes of its event in the stream.
     Frame(usize),
@@ -35,7 +33,6 @@ pub(crate) fn pad_for(recipe: &mut Recipe, size: Size) -> usize {
     object_of(recipe, 0).len()
 }
 
-/// The frames of all objects.
 pub(crate) fn prepare_all(recipe: &Recipe) -> Vec<Prepared> {
     (0..recipe.objects()).map(|object| prepare(recipe, object)).collect()
 }

@@ -2,7 +2,7 @@
 
 use super::{Ask, Found};
 use crate::options::{Floor, Mode};
-use crate::record::{Record, Scenario};
+use crate::record::{Record, scenario};
 use crate::sheet::Sheet;
 use crate::spread::Spread;
 use serde::Serialize;
@@ -22,7 +22,6 @@ const FIGURES: [&str; 9] = [
     "client_cpu_share",
 ];
 
-/// One mode over all rounds.
 #[derive(Clone, Debug, Serialize)]
 struct ModeReport {
     mode: Mode,
@@ -101,15 +100,7 @@ impl FloorReport {
     }
 }
 
-impl Scenario for FloorReport {
-    fn records(&self) -> Vec<&Record> {
-        self.records.iter().collect()
-    }
-
-    fn is_clean(&self) -> bool {
-        self.clean
-    }
-}
+scenario!(FloorReport);
 
 impl fmt::Display for FloorReport {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {

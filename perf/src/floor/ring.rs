@@ -14,7 +14,6 @@ use rustix::net::SendFlags;
 use std::io;
 use std::os::fd::RawFd;
 
-/// Sends in one submission.
 const BATCH: usize = 64;
 
 /// One send: where to, and what.
@@ -26,7 +25,6 @@ pub struct Piece<'a> {
     pub bytes: &'a [u8],
 }
 
-/// How a ring is set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Setup {
     Plain,

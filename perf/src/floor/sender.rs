@@ -33,9 +33,7 @@ const OVERTIME_NS: u64 = 10_000_000_000;
 /// What the coordinator says while the sender is at work. Neither guards any other memory: no order is needed.
 #[derive(Debug, Default)]
 struct Told {
-    /// Events that there may be in all.
     allowed: AtomicU64,
-    /// The orders are over.
     closed: AtomicBool,
 }
 
@@ -108,7 +106,6 @@ struct Progress {
     offset: usize,
 }
 
-/// The loop, and all that it owns.
 #[derive(Debug)]
 struct Sender {
     begin: Begin,
@@ -121,7 +118,6 @@ struct Sender {
     /// By place: `None` is live, or gone.
     late: Vec<Option<Progress>>,
     late_count: usize,
-    /// Number of the next event.
     event: u64,
     made: Made,
     took: Vec<Took>,

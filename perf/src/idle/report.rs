@@ -1,7 +1,7 @@
 //! What a run of `idle` found. Names carry their units.
 
 use crate::options::Idle;
-use crate::record::{Record, Scenario};
+use crate::record::{Record, scenario};
 use crate::report::NO_PROCESS;
 use crate::sheet::Sheet;
 use crate::spread::Spread;
@@ -16,7 +16,6 @@ pub(super) struct Memory {
     pub(super) anon_bytes: Option<u64>,
 }
 
-/// All watchers opened once, and closed again.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Round {
     pub(super) number: u32,
@@ -32,7 +31,6 @@ pub(super) struct Round {
     pub(super) bytes: u64,
     pub(super) heartbeats: u64,
     pub(super) bookmarks: u64,
-    /// Watches that the server ended.
     pub(super) ended: u64,
     /// Events that no watch should get, lines that are no events, bookmarks that go back.
     pub(super) wrong: u64,
@@ -41,7 +39,6 @@ pub(super) struct Round {
     pub(super) first_fault: Option<String>,
 }
 
-/// Absent numbers could not be measured.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct IdleReport {
     scenario: &'static str,
@@ -103,15 +100,7 @@ impl Round {
     }
 }
 
-impl Scenario for IdleReport {
-    fn records(&self) -> Vec<&Record> {
-        self.records.iter().collect()
-    }
-
-    fn is_clean(&self) -> bool {
-        self.clean
-    }
-}
+scenario!(IdleReport);
 
 impl fmt::Display for IdleReport {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -8,7 +8,6 @@ use crate::sheet::Sheet;
 use serde::Serialize;
 use std::fmt;
 
-/// Absent numbers could not be measured.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct InitialReport {
     pub(crate) server: String,
@@ -44,7 +43,6 @@ pub(crate) struct InitialReport {
     pub(crate) client_cpu_share: Option<f64>,
     pub(crate) client_cpus: usize,
 
-    /// When the clients were synced.
     #[serde(skip)]
     pub(super) synced: Pairs,
     #[serde(skip)]
@@ -71,7 +69,6 @@ impl InitialReport {
         self.record = record;
     }
 
-    /// Nothing was wrong, and something came.
     pub(super) fn judge(&mut self) {
         self.clean = !self.wrongs.any() && self.objects_received > 0;
     }
@@ -80,7 +77,6 @@ impl InitialReport {
         self.wrongs.unfinished
     }
 
-    /// Objects and marks that were wrong.
     pub(crate) fn wrong(&self) -> u64 {
         let Wrongs { missing, duplicated, unexpected, malformed, stale_marks, .. } = self.wrongs;
         missing + duplicated + unexpected + malformed + stale_marks

@@ -17,12 +17,10 @@ const LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// What the mark carries (KEP-3157).
 const END_MARK: &[u8] = br#""k8s.io/initial-events-end":"true""#;
 
-/// What every client should get.
 #[derive(Debug)]
 pub(super) struct Wanted {
     pub(super) run: u64,
     pub(super) objects: u32,
-    /// A LIST, not a WatchList.
     pub(super) list: bool,
 }
 
@@ -49,7 +47,6 @@ impl Wrongs {
     }
 }
 
-/// How far a response is.
 #[derive(Debug)]
 enum Phase {
     Heading,
@@ -59,11 +56,9 @@ enum Phase {
     Synced,
 }
 
-/// What came of some bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Taken {
     More,
-    /// Everything is there.
     Synced,
     /// The server answered with another status than 200.
     Refused(u16, String),
@@ -71,7 +66,6 @@ pub(super) enum Taken {
     Broken(String),
 }
 
-/// One client.
 #[derive(Debug)]
 pub(super) struct Stream {
     phase: Phase,
@@ -79,7 +73,6 @@ pub(super) struct Stream {
     part: Vec<u8>,
     gzip: Option<GzDecoder<Vec<u8>>>,
     items: Items,
-    /// A bit for each object that came.
     seen: Vec<u64>,
     count: u32,
     newest: u64,
@@ -106,12 +99,10 @@ impl Stream {
         matches!(self.phase, Phase::Synced)
     }
 
-    /// Objects that came, each counted once.
     pub(super) const fn received(&self) -> u32 {
         self.count
     }
 
-    /// Takes what was read from the socket.
     pub(super) fn take(&mut self, mut input: &[u8], wanted: &Wanted) -> Taken {
         loop {
             match &mut self.phase {

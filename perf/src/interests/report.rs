@@ -5,7 +5,7 @@ use super::state::{Sample, State};
 use crate::object::Recipe;
 use crate::options::{By, Interests};
 use crate::process::cpu_count;
-use crate::record::{Record, Scenario};
+use crate::record::{Record, scenario};
 use crate::report::NO_PROCESS;
 use crate::sheet::Sheet;
 use crate::spread::Spread;
@@ -18,7 +18,6 @@ use std::fmt;
 const RATIO_MARK: f64 = 3.0;
 const STATES: [State; 3] = [State::None, State::One, State::Each];
 
-/// One state over all rounds.
 #[derive(Clone, Debug, Serialize)]
 struct StateFound {
     state: String,
@@ -31,7 +30,6 @@ struct StateFound {
     client_cpu_share: Option<Spread>,
 }
 
-/// One number of interests at one rate.
 #[derive(Clone, Debug, Serialize)]
 struct Table {
     interests: u32,
@@ -63,7 +61,6 @@ pub(crate) struct InterestsReport {
     /// Smaller numbers of interests first, then all of them at each rate.
     tables: Vec<Table>,
     ratio_mark: f64,
-    /// Over all states and rounds.
     writes: u64,
     writes_failed: u64,
     #[serde(flatten)]
@@ -203,15 +200,7 @@ impl Table {
     }
 }
 
-impl Scenario for InterestsReport {
-    fn records(&self) -> Vec<&Record> {
-        self.records.iter().collect()
-    }
-
-    fn is_clean(&self) -> bool {
-        self.clean
-    }
-}
+scenario!(InterestsReport);
 
 impl fmt::Display for InterestsReport {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -24,9 +24,7 @@ const TAIL_NS: u64 = 300_000_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     None,
-    /// One, who gets every write.
     One,
-    /// One for each object.
     Each,
 }
 
@@ -49,11 +47,9 @@ impl State {
     }
 }
 
-/// What one state cost.
 #[derive(Debug)]
 pub(super) struct Sample {
     pub(super) began_unix_seconds: u64,
-    /// Acknowledged and measured.
     pub(super) writes: u64,
     pub(super) writes_failed: u64,
     pub(super) writes_per_second: f64,

@@ -20,7 +20,6 @@ const CONNECTS_AT_ONCE: usize = 256;
 /// Before an attempt that failed is made again.
 const PAUSE_NS: u64 = 50_000_000;
 
-/// How far one watch is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Progress {
     /// Its connection was lost before the storm: it does not take part.
@@ -33,14 +32,12 @@ enum Progress {
     GivenUp,
 }
 
-/// One storm under way.
 #[derive(Debug)]
 pub(super) struct Storm {
     cut: Cut,
     progress: Vec<Progress>,
     /// The next watcher that connects for the first time.
     next: usize,
-    /// Those that try again, and when.
     again: VecDeque<(u64, usize)>,
     left: usize,
     answered: Latency,
@@ -59,15 +56,15 @@ impl Storm {
 
 impl Lane {
     /// Does what a storm wants now. How long the lane may wait for events, ns; `None`: as long as always.
-    pub(super) fn weather(&mut self) -> Result<Option<u64>, String> {
+    pub(super) fn advance_storm(&mut self) -> Result<Option<u64>, String> {
         let now = now_ns();
         if let Some(cut) = self.cut.take_if(|cut| now >= cut.at_ns) {
-            self.lose_all(cut);
+            self.close_all(cut);
         }
         if self.storm.is_none() {
             return Ok(self.cut.as_ref().map(|cut| cut.at_ns.saturating_sub(now)));
         }
-        let more = self.come_back()?;
+        let more = self.return_some()?;
         let over = self.storm.as_ref().is_none_or(|storm| {
             storm.left == 0 || now >= storm.cut.at_ns.saturating_add(storm.cut.timeout_ns)
         });
@@ -77,7 +74,7 @@ impl Lane {
         Ok(Some(if more { 0 } else { 1_000_000 }))
     }
 
-    fn lose_all(&mut self, cut: Cut) {
+    fn close_all(&mut self, cut: Cut) {
         let mut found = StormFound { lane: self.number, began_ns: now_ns(), ..StormFound::default() };
         let mut progress = vec![Progress::Absent; self.watchers.len()];
         for (watcher, progress) in self.watchers.iter_mut().zip(&mut progress) {
@@ -107,7 +104,7 @@ impl Lane {
     }
 
     /// Starts connects that are due. True: more are due now.
-    fn come_back(&mut self) -> Result<bool, String> {
+    fn return_some(&mut self) -> Result<bool, String> {
         for _ in 0..CONNECTS_AT_ONCE {
             let now = now_ns();
             let Some(storm) = &mut self.storm else { return Ok(false) };

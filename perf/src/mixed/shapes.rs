@@ -9,7 +9,6 @@ use crate::target::selected;
 
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";
-/// One watcher of twenty each.
 const TURNS: u32 = 20;
 
 /// Lists every scope. Those that stand next to each other are of different namespaces.

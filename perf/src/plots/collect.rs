@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 /// Endings of files with records, in a folder. A file that is named itself may have any.
 const ENDINGS: [&str; 3] = ["json", "jsonl", "ndjson"];
 
-/// What was found.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     /// By the time when they began, then by round.
@@ -17,7 +16,6 @@ pub(super) struct Found {
     pub(super) faults: Vec<String>,
 }
 
-/// Everything below the paths.
 pub(super) fn collect(paths: &[PathBuf]) -> Found {
     let mut found = Found::default();
     for path in paths {

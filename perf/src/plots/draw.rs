@@ -10,14 +10,11 @@ use plotters::prelude::*;
 use std::ops::Range;
 
 const SIZE: (u32, u32) = (640, 330);
-/// At the right, for the lines' names.
 const NAMES_WIDTH: u32 = 140;
 const NAME_CHARS_MAX: usize = 18;
-/// Between two names.
 const NAME_STEP: i32 = 14;
 /// A log axis where the largest value is so many times the least.
 const LOG_FROM: f64 = 30.0;
-/// Readable on white and on black.
 const COLOURS: [RGBColor; 8] = [
     RGBColor(0x1f, 0x7f, 0xd0),
     RGBColor(0xe0, 0x6a, 0x10),
@@ -37,7 +34,6 @@ pub(super) struct Point {
     pub(super) y: Spread,
 }
 
-/// One subject's line, ascending in x.
 #[derive(Clone, Debug)]
 pub(super) struct Line {
     pub(super) name: String,
@@ -47,7 +43,6 @@ pub(super) struct Line {
     pub(super) points: Vec<Point>,
 }
 
-/// How values are spread over an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scale {
     Linear,
@@ -56,7 +51,6 @@ pub(super) enum Scale {
     Nines,
 }
 
-/// What a plot shows.
 #[derive(Clone, Debug)]
 pub(super) struct Plot {
     pub(super) title: String,

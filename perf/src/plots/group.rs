@@ -15,7 +15,6 @@ pub(super) struct Group<'a> {
     pub(super) subjects: Vec<Subject<'a>>,
 }
 
-/// One subject's runs, by watchers.
 #[derive(Debug)]
 pub(super) struct Subject<'a> {
     pub(super) name: &'a str,

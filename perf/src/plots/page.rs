@@ -12,7 +12,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const STYLE: &str = include_str!("style.css");
 
-/// The whole page.
 pub(super) fn html(title: &str, records: &[Record]) -> String {
     let moments = records.iter().map(|record| record.began_unix_seconds);
     let (from, to) = (date(moments.clone().min().unwrap_or(0)), date(moments.max().unwrap_or(0)));
@@ -84,7 +83,6 @@ fn section(group: &Group<'_>) -> Markup {
     }
 }
 
-/// Machines and command lines, each once.
 fn conditions(records: &[Record]) -> Markup {
     let (mut machines, mut versions) = (BTreeSet::new(), BTreeMap::<&str, BTreeSet<&str>>::new());
     for (record, machine) in records.iter().filter_map(|record| Some((record, record.machine.as_ref()?))) {
@@ -114,7 +112,6 @@ fn conditions(records: &[Record]) -> Markup {
     }
 }
 
-/// The day and minute in UTC.
 fn date(unix_seconds: u64) -> String {
     let moment = i64::try_from(unix_seconds).ok().and_then(|at| jiff::Timestamp::from_second(at).ok());
     moment.map_or_else(String::new, |at| at.strftime("%Y-%m-%d %H:%M UTC").to_string())

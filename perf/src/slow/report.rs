@@ -10,7 +10,6 @@ use serde::Serialize;
 use serde_json::Value;
 use std::fmt;
 
-/// Both states, one after the other.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Round {
     pub(super) number: u32,
@@ -63,7 +62,6 @@ pub(super) struct Share {
 pub(crate) struct SlowReport {
     scenario: &'static str,
     server: String,
-    /// In the user's words.
     started_with: Option<String>,
     /// Of those that never read; `None`: the kernel's default.
     receive_buffer_bytes: Option<usize>,
@@ -185,7 +183,6 @@ impl Scenario for SlowReport {
     }
 }
 
-/// Numbers in both states.
 const PAIRS: [Row; 5] = [
     ("p50", "latency_p50_ns"),
     ("p99", "latency_p99_ns"),

@@ -7,7 +7,7 @@ use crate::latency::Latency;
 use crate::object::Recipe;
 use crate::options::{Close, Storm};
 use crate::process::cpu_count;
-use crate::record::{Record, Scenario};
+use crate::record::{Record, scenario};
 use crate::sheet::Sheet;
 use crate::spread::Spread;
 use crate::tally::Seen;
@@ -48,7 +48,6 @@ pub(super) struct RoundFound {
     bytes: Option<u64>,
     objects_received: Option<u64>,
     objects_wrong: u64,
-    /// Of the watchers that stayed.
     live_deliveries_before: u64,
     live_deliveries_during: u64,
     live_p99_before_ns: Option<u64>,
@@ -95,14 +94,12 @@ pub(crate) struct StormReport {
     writes: u64,
     writes_failed: u64,
     write_send_delay_p99_ns: u64,
-    /// Of all watchers over the whole run.
     #[serde(flatten)]
     seen: Seen,
     clean: bool,
     records: Vec<Record>,
 }
 
-/// The progress line of one round.
 pub(super) fn line(round: &Round) -> String {
     match &round.kind {
         Kind::Cut(lanes) => Storming::of(lanes).describe(),
@@ -264,15 +261,7 @@ impl StormReport {
     }
 }
 
-impl Scenario for StormReport {
-    fn records(&self) -> Vec<&Record> {
-        self.records.iter().collect()
-    }
-
-    fn is_clean(&self) -> bool {
-        self.clean
-    }
-}
+scenario!(StormReport);
 
 impl fmt::Display for StormReport {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
