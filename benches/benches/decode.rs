@@ -15,9 +15,10 @@ mod support;
 use std::collections::BTreeMap;
 use std::hint::black_box;
 
+use bytes::Bytes;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use revcast_engine::Object;
-use revcast_engine::decode::Decoder;
+use revcast_engine::codec::Decoder;
 use revcast_engine::key::{Key, ResourceId};
 use revcast_engine::revision::Revision;
 use serde::Deserialize;
@@ -86,7 +87,7 @@ fn raw_members(value: &[u8]) -> Made {
 }
 
 /// Objects of about `bytes` that are made of different stuff.
-fn shapes(bytes: usize) -> [(&'static str, Vec<u8>); 3] {
+fn shapes(bytes: usize) -> [(&'static str, Bytes); 3] {
     let with = |rest: &str| {
         let text = format!(
             r#"{{"kind":"Pod","apiVersion":"v1","metadata":{{"name":"pod-1","namespace":"default","uid":"3f1c7c1e-6f0d-4d39-9d8e-0a5d2d1f7b11","labels":{{"app":"web","tier":"front","track":"stable"}}}},"spec":{{"nodeName":"node-1","rest":{rest}}},"status":{{"phase":"Running"}}}}"#
@@ -97,11 +98,11 @@ fn shapes(bytes: usize) -> [(&'static str, Vec<u8>); 3] {
         let items = (bytes.saturating_sub(300) / (item.len() + between.len())).max(1);
         vec![item; items].join(between)
     };
-    let nested = support::value("pod-1", "node-1", bytes).to_vec();
+    let nested = support::value("pod-1", "node-1", bytes);
     // A program or a certificate in a ConfigMap: one long text, with lines.
     let text = with(&format!("\"{}\"", filled(r#"  - echo \"hello\" >> /tmp/out # and more text\n"#, "")));
     let numbers = with(&format!("[{}]", filled("1024,0.25,-17,true", ",")));
-    [("nested", nested), ("text", text), ("numbers", numbers)]
+    [("nested", nested), ("text", text.into()), ("numbers", numbers.into())]
 }
 
 fn decoding(c: &mut Criterion) {
@@ -109,7 +110,7 @@ fn decoding(c: &mut Criterion) {
     let key = Key::new(ResourceId::new(0), Some("default"), "pod-1");
     let mut decoder = Decoder::new();
     let mut ours =
-        |value: &[u8]| Object::read(&mut decoder, &resource, key.clone(), value, Revision::new(REVISION));
+        |value: &Bytes| Object::read(&mut decoder, &resource, key.clone(), value, Revision::new(REVISION));
     for bytes in SIZES {
         for (shape, value) in shapes(bytes) {
             assert!(value.len().abs_diff(bytes) < 300, "{shape} of {bytes} has {}", value.len());
@@ -117,7 +118,7 @@ fn decoding(c: &mut Criterion) {
             let object = ours(&value);
             assert!(object.unreadable().is_none(), "{shape}");
             assert_eq!(object.attributes().label("tier"), Some("front"));
-            for made in [object.json(), &raw_members(&value).2] {
+            for made in [object.value().bytes(), &raw_members(&value).2] {
                 assert_eq!(
                     serde_json::from_slice::<Value>(made).expect("JSON"),
                     wanted,
@@ -144,9 +145,10 @@ fn decoding(c: &mut Criterion) {
     }
     let mut group = c.benchmark_group("decode/many_lines");
     let lines = String::from_utf8_lossy(&support::value("pod-1", "node-1", 1024)).replace(',', ",\n  ");
-    assert!(ours(lines.as_bytes()).json().iter().all(|&byte| byte != b'\n'));
+    let lines = Bytes::from(lines);
+    assert!(ours(&lines).value().bytes().iter().all(|&byte| byte != b'\n'));
     group.throughput(Throughput::Bytes(lines.len() as u64));
-    group.bench_function(BenchmarkId::new("revcast", 1024), |b| b.iter(|| ours(black_box(lines.as_bytes()))));
+    group.bench_function(BenchmarkId::new("revcast", 1024), |b| b.iter(|| ours(black_box(&lines))));
 }
 
 criterion_group!(benches, decoding);

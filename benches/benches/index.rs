@@ -59,8 +59,8 @@ fn snapshots(c: &mut Criterion, engine: &mut Engine) {
     group.bench_function("page_of_500", |b| {
         b.iter(|| {
             let page = snapshot.list(engine.pods, Some("default"), Some("default/pod-004242")).take(PAGE);
-            let (objects, bytes) =
-                page.fold((0, 0), |(objects, bytes), object| (objects + 1, bytes + object.json().len()));
+            let (objects, bytes) = page
+                .fold((0, 0), |(objects, bytes), object| (objects + 1, bytes + object.value().bytes().len()));
             assert_eq!(objects, PAGE);
             bytes
         });
@@ -69,8 +69,8 @@ fn snapshots(c: &mut Criterion, engine: &mut Engine) {
     group.bench_function("walk", |b| {
         b.iter(|| {
             let all = snapshot.list(engine.pods, None, None);
-            let (objects, bytes) =
-                all.fold((0, 0), |(objects, bytes), object| (objects + 1, bytes + object.json().len()));
+            let (objects, bytes) = all
+                .fold((0, 0), |(objects, bytes), object| (objects + 1, bytes + object.value().bytes().len()));
             assert_eq!(objects, OBJECTS);
             bytes
         });
@@ -99,7 +99,7 @@ fn looking_back(c: &mut Criterion, engine: &mut Engine) {
         group.bench_function(BenchmarkId::new("page_of_500", events), |b| {
             b.iter(|| {
                 let page = past.list(Some("default"), Some("default/pod-004242")).take(PAGE);
-                page.map(|object| object.json().len()).sum::<usize>()
+                page.map(|object| object.value().bytes().len()).sum::<usize>()
             });
         });
     }

@@ -13,7 +13,6 @@
 //! it. The sender's figure so holds the receiver's TCP and the wake-up of the reader, and differences between ways are a
 //! smaller part of it than they are of what a network card would leave. A kernel that accounts interrupts on their own
 //! (`CONFIG_IRQ_TIME_ACCOUNTING`) leaves the softirq out of the CPU time, but not of the wall time.
-#![allow(unsafe_code, reason = "entries of an io_uring; nothing here is served")]
 
 use std::fmt;
 use std::io::{self, IoSlice, Write};
@@ -25,7 +24,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
-use io_uring::{IoUring, opcode, types};
+use revcast_perf::ring::{Piece, Ring, Setup};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags, send, sendmsg};
@@ -37,23 +36,11 @@ use rustix::time::{ClockId, clock_gettime};
 const FRAME_BYTES: usize = 1200;
 /// Frames in a run.
 const RUN: usize = 4;
-/// Sends in one submission to an io_uring.
-const BATCH: usize = 64;
 /// Descriptors for all but the sockets.
 const DESCRIPTORS_BESIDES: u64 = 64;
 /// The sender's core; the reader's is an option.
 const SENDER_CORE: usize = 0;
 const FLAGS: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);
-
-/// How a ring is set up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Setup {
-    Plain,
-    Cooperative,
-    Deferred,
-    /// Deferred, and sockets are named by their place in a registered table.
-    DeferredRegistered,
-}
 
 /// A way to deliver. The last three deliver a run of [`RUN`] frames, the others one frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,70 +131,20 @@ impl Frame {
     }
 }
 
-/// An io_uring that sends in batches.
-struct Batches {
-    ring: IoUring,
-    registered: bool,
-}
-
-impl Batches {
-    /// To be made on the thread that delivers: a ring of a single issuer belongs to its maker.
-    fn new(setup: Setup, sockets: &[TcpStream]) -> io::Result<Self> {
-        let mut builder = IoUring::builder();
-        match setup {
-            Setup::Plain => {}
-            Setup::Cooperative => {
-                builder.setup_coop_taskrun();
-            }
-            Setup::Deferred | Setup::DeferredRegistered => {
-                builder.setup_single_issuer().setup_defer_taskrun();
-            }
+/// One frame to each socket, in batches.
+fn deliver(ring: &mut Ring, sockets: &[TcpStream], bytes: &'static [u8]) -> io::Result<()> {
+    let piece = |at: usize| Piece {
+        place: u32::try_from(at).expect("fewer sockets than 2^32"),
+        descriptor: sockets[at].as_raw_fd(),
+        bytes,
+    };
+    let mut outcome = Ok(());
+    ring.send_each(sockets.len(), FLAGS, piece, |_, taken| {
+        if let Err(error) = taken.map_err(io::Error::from).and_then(|taken| took_all(taken, bytes.len())) {
+            outcome = Err(error);
         }
-        let ring = builder.build(u32::try_from(BATCH).expect("a small number"))?;
-        let registered = setup == Setup::DeferredRegistered;
-        if registered {
-            let descriptors: Vec<RawFd> = sockets.iter().map(AsRawFd::as_raw_fd).collect();
-            ring.submitter().register_files(&descriptors)?;
-        }
-        Ok(Self { ring, registered })
-    }
-
-    fn deliver(&mut self, sockets: &[TcpStream], bytes: &'static [u8]) -> io::Result<()> {
-        let length = u32::try_from(bytes.len()).expect("a frame is smaller than 4 GiB");
-        let flags = FLAGS.bits().cast_signed();
-        let mut place = 0;
-        for batch in sockets.chunks(BATCH) {
-            let mut queue = self.ring.submission();
-            for socket in batch {
-                let entry = if self.registered {
-                    opcode::Send::new(types::Fixed(place), bytes.as_ptr(), length).flags(flags).build()
-                } else {
-                    opcode::Send::new(types::Fd(socket.as_raw_fd()), bytes.as_ptr(), length)
-                        .flags(flags)
-                        .build()
-                };
-                place += 1;
-                // SAFETY: `bytes` is never freed nor written to, so the entry may outlive this call and the ring.
-                unsafe { queue.push(&entry) }.expect("a batch fits the queue, which is empty here");
-            }
-            drop(queue);
-            let mut missing = batch.len();
-            while missing > 0 {
-                match self.ring.submit_and_wait(missing) {
-                    Ok(_) => {}
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    Err(error) => return Err(error),
-                }
-                for completion in self.ring.completion() {
-                    missing -= 1;
-                    let taken = usize::try_from(completion.result())
-                        .map_err(|_| io::Error::from_raw_os_error(-completion.result()))?;
-                    took_all(taken, bytes.len())?;
-                }
-            }
-        }
-        Ok(())
-    }
+    });
+    outcome
 }
 
 /// A delivery that a socket takes in part would be measured as a whole one.
@@ -219,7 +156,7 @@ fn took_all(taken: usize, length: usize) -> io::Result<()> {
 struct Sender {
     sockets: Vec<TcpStream>,
     frame: Frame,
-    rings: Vec<(Setup, Batches)>,
+    rings: Vec<(Setup, Ring)>,
 }
 
 impl Sender {
@@ -245,7 +182,7 @@ impl Sender {
                     .iter_mut()
                     .find(|(made, _)| *made == setup)
                     .expect("only ways that work are run");
-                ring.deliver(&self.sockets, whole)
+                deliver(ring, &self.sockets, whole)
             }
             Way::RunJoined => {
                 self.sockets.iter().try_for_each(|socket| took_all(send(socket, run, FLAGS)?, run.len()))
@@ -485,11 +422,12 @@ fn connect(count: usize) -> io::Result<(Vec<TcpStream>, Vec<TcpStream>)> {
 }
 
 /// The rings that this kernel makes, and a word about those it does not.
-fn rings(sockets: &[TcpStream]) -> io::Result<Vec<(Setup, Batches)>> {
+fn rings(sockets: &[TcpStream]) -> io::Result<Vec<(Setup, Ring)>> {
+    let descriptors: Vec<RawFd> = sockets.iter().map(AsRawFd::as_raw_fd).collect();
     let mut made = Vec::new();
     for way in Way::ALL {
         let Way::Ring(setup) = way else { continue };
-        match Batches::new(setup, sockets) {
+        match Ring::with(setup, &descriptors) {
             Ok(ring) => made.push((setup, ring)),
             Err(error) => writeln!(io::stderr(), "outlet: left out: {way}: {error}")?,
         }

@@ -12,7 +12,7 @@ use std::hint::black_box;
 
 use bytes::Bytes;
 use gungraun::{library_benchmark, library_benchmark_group, main};
-use revcast_engine::decode::Decoder;
+use revcast_engine::codec::Decoder;
 use revcast_engine::key::Key;
 use revcast_engine::revision::Revision;
 use revcast_engine::selector::{FieldSelector, LabelSelector, Selector};

@@ -146,7 +146,7 @@ fn wish(
     bookmarks: bool,
 ) -> Subscription {
     Subscription {
-        scope: Scope { resource, namespace: None, name: None },
+        scope: Scope::all(resource),
         selector,
         encoding: Encoding::Json,
         framing,

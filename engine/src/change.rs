@@ -10,7 +10,8 @@ use crate::revision::Revision;
 pub struct Change {
     /// Which object.
     pub key: Key,
-    /// The object as JSON (its `metadata.resourceVersion`, if any, is not trusted); `None`: deleted.
+    /// The value in the codec of the key's resource (of JSON, its `metadata.resourceVersion` is not trusted); `None`:
+    /// deleted. An opaque value is kept as it is given: it should not be a small part of a large buffer.
     pub value: Option<Bytes>,
 }
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crate::encoding::{Encode, Encoding, View, json};
+use crate::encoding::{Encode, Encoding, Shown, Subject};
 use crate::key::Key;
 use crate::message::{Message, MessageKind};
 use crate::object::Object;
@@ -93,10 +93,15 @@ impl Event {
         }
     }
 
+    /// The state now, or the last one.
+    fn state(&self) -> &Arc<Object> {
+        // One of the two is there: an event is a change of something.
+        self.now.as_ref().or(self.before.as_ref()).expect("an event has a state")
+    }
+
     /// What it happened to.
     pub(crate) fn key(&self) -> &Key {
-        // One of the two is there: an event is a change of something.
-        self.now.as_ref().or(self.before.as_ref()).map(|object| object.key()).expect("an event has a state")
+        self.state().key()
     }
 
     /// What every watch that covers the key is told instead of this event before it ends, when the new value is unreadable.
@@ -161,32 +166,26 @@ impl Event {
     }
 
     fn make(&self, name: MessageName, encoder: &dyn Encode) -> Message {
-        let mut gone = Vec::new();
-        let object: &[u8] = match (name.kind, &self.now, &self.before) {
-            (MessageKind::Deleted, now, Some(before)) => {
-                let last =
-                    if planted(Bug::WrongDeletedObject) { now.as_ref().unwrap_or(before) } else { before };
-                let revision =
-                    if planted(Bug::StaleDeletedVersion) { before.revision() } else { self.revision };
-                last.write_at(&mut gone, revision);
-                &gone
+        let (object, revision) = match (name.kind, &self.before) {
+            (MessageKind::Deleted, Some(before)) => {
+                let last = if planted(Bug::WrongDeletedObject) {
+                    self.now.as_ref().unwrap_or(before)
+                } else {
+                    before
+                };
+                let stale = planted(Bug::StaleDeletedVersion);
+                (last, if stale { before.revision() } else { self.revision })
             }
-            (_, Some(now), _) => now.json(),
-            (_, None, before) => before.as_ref().map_or(&[], |before| before.json()),
+            _ => (self.state(), self.state().revision()),
         };
-        Message::new(encoder.framing(), object.len() + 64, |out| match name.encoding {
-            Encoding::Json => json::event(out, name.kind, |out| out.extend_from_slice(object)),
-            Encoding::Other(encoding) => encoder.event(
-                out,
-                View {
-                    encoding,
-                    kind: name.kind,
-                    first: name.first,
-                    resource: self.key().resource(),
-                    json: object,
-                    as_of_seconds: self.as_of_seconds,
-                },
-            ),
-        })
+        let value = object.value();
+        let shown = Shown {
+            kind: name.kind,
+            subject: Subject::Object { key: object.key(), value },
+            revision,
+            as_of_seconds: self.as_of_seconds,
+        };
+        let capacity = value.bytes().len() + 64;
+        Message::new(encoder.framing(), capacity, |out| name.encoding.push(out, encoder, shown, name.first))
     }
 }

@@ -16,6 +16,11 @@ impl ResourceId {
         Self(row)
     }
 
+    /// The next row; `None`: there can be none.
+    pub(crate) fn next(self) -> Option<Self> {
+        self.0.checked_add(1).map(Self)
+    }
+
     /// The row in the schema.
     #[must_use]
     pub const fn row(self) -> usize {

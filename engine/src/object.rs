@@ -1,28 +1,52 @@
-//! One state of one object: its bytes inside the message that announced it, and what selectors see of it.
+//! One state of one object: its value as its codec keeps it, and what selectors see of it.
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::OnceLock;
 
 use bytes::Bytes;
 
 use crate::attributes::Attributes;
-use crate::decode::{DecodeError, Decoder, decimal};
+use crate::codec::{Announced, DecodeError, Decoder, Kept, Value};
 use crate::encoding::{Failure, json};
 use crate::framing::{BARE, Framing};
 use crate::key::Key;
 use crate::message::{Draft, Message, MessageKind};
-use crate::resource::Resource;
+use crate::resource::{Codec, Resource};
 use crate::revision::Revision;
+use crate::selector::Selector;
 
-/// Why a stored value cannot be served, and since when its key holds such values.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A stored value that cannot be served: why, and since when its key holds such values.
 pub struct Unreadable {
     error: DecodeError,
     since: Revision,
+    codec: Codec,
+    value: Bytes,
+    /// The ERROR that a watch in JSON is told.
+    message: Message,
+    /// The Status within the payload.
+    status: Range<usize>,
 }
 
 impl Unreadable {
+    fn new(
+        framing: &Framing,
+        resource: &Resource,
+        path: &str,
+        value: Bytes,
+        since: Revision,
+        error: DecodeError,
+    ) -> Self {
+        let (plural, why) = (resource.qualified_plural(), error.to_string());
+        let status = json::status(&Failure::Unreadable { resource: &plural, path, why: &why });
+        let mut draft = Draft::new(framing, status.len() + 64);
+        json::open_error(&mut draft);
+        let start = draft.len();
+        draft.payload().extend_from_slice(&status);
+        let status = start..draft.len();
+        json::close(&mut draft);
+        Self { error, since, codec: resource.codec, value, message: draft.finish(), status }
+    }
+
     /// What is wrong with the value.
     #[must_use]
     pub const fn error(&self) -> &DecodeError {
@@ -34,82 +58,59 @@ impl Unreadable {
     pub const fn since(&self) -> Revision {
         self.since
     }
+
+    /// The Status that says so, as JSON (500 `StorageReadError`).
+    #[must_use]
+    pub fn status(&self) -> &[u8] {
+        &self.message.payload()[self.status.clone()]
+    }
+}
+
+impl fmt::Debug for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Unreadable")
+            .field("error", &self.error)
+            .field("since", &self.since)
+            .finish_non_exhaustive()
+    }
 }
 
 /// One state of one object. Immutable and shared: the index, the ring and snapshots hold the same one.
 ///
-/// The bytes are serialized once, inside the message of the event that made this state; everything else refers
-/// into them.
-///
-/// A stored value that cannot be decoded is a state too: its JSON is the Status that says so, it has no attributes
-/// and matches no selector, and its message tells a watch the Status, which ends it.
+/// A stored value that cannot be decoded is a state too: it has no attributes and matches no selector, and its message
+/// tells a watch the Status that says so, which ends it.
 pub struct Object {
     key: Key,
     revision: Revision,
-    message: Message,
-    /// `None`: the message is an ERROR.
-    kind: Option<MessageKind>,
-    /// The object within the payload.
-    place: Range<u32>,
-    version: Range<u32>,
-    bare: u32,
     attributes: Attributes,
-    unreadable: Option<Box<Unreadable>>,
-    /// The message that adds it, when its own is another: see [`Object::added`].
-    added: OnceLock<Box<Message>>,
+    kept: Result<Kept, Box<Unreadable>>,
 }
 
+// There is one for each object in the index and each event in the ring.
+const _: () = assert!(size_of::<Object>() <= 152);
+
 impl Object {
-    /// The state that `value` makes of a key that held `before`; its message is made in this framing.
+    /// The state that `value` makes of a key that held `before`; its message, if it has one, is made in this framing.
     pub(crate) fn new(
         decoder: &mut Decoder,
         framing: &Framing,
         resource: &Resource,
         key: Key,
-        value: &[u8],
+        value: &Bytes,
         revision: Revision,
         before: Option<&Self>,
     ) -> Self {
         // To whom watches, a value that could not be served was none.
-        let known = before.is_some_and(|before| before.unreadable.is_none());
+        let known = before.is_some_and(|before| before.kept.is_ok());
         let kind = if known { MessageKind::Modified } else { MessageKind::Added };
-        let draft = Draft::new(framing, value.len() + 160);
-        match Self::readable(decoder, draft, resource, &key, value, revision, kind) {
-            Ok(object) => object,
+        match decoder.decode(framing, resource, value, revision, kind) {
+            Ok((kept, attributes)) => Self { key, revision, attributes, kept: Ok(kept) },
             Err(error) => {
                 let since = before.and_then(Self::unreadable).map_or(revision, Unreadable::since);
-                Self::undecodable(framing, resource, key, revision, Unreadable { error, since })
+                let why = Unreadable::new(framing, resource, key.path(), value.clone(), since, error);
+                Self { key, revision, attributes: Attributes::default(), kept: Err(Box::new(why)) }
             }
         }
-    }
-
-    fn readable(
-        decoder: &mut Decoder,
-        mut draft: Draft<'_>,
-        resource: &Resource,
-        key: &Key,
-        value: &[u8],
-        revision: Revision,
-        kind: MessageKind,
-    ) -> Result<Self, DecodeError> {
-        json::open(&mut draft, kind);
-        let start = draft.len();
-        let decoded = decoder.decode(resource, value, revision, draft.payload())?;
-        let end = draft.len();
-        json::close(&mut draft);
-        let offset = |at: usize| u32::try_from(at).map_err(|_| DecodeError::TooLarge(value.len()));
-        Ok(Self {
-            key: key.clone(),
-            revision,
-            message: draft.finish(),
-            kind: Some(kind),
-            place: offset(start)?..offset(end)?,
-            version: decoded.version,
-            bare: decoded.bare,
-            attributes: decoded.attributes,
-            unreadable: None,
-            added: OnceLock::new(),
-        })
     }
 
     /// A state as its writer sees it: `value`, written by `revision`.
@@ -118,54 +119,21 @@ impl Object {
         decoder: &mut Decoder,
         resource: &Resource,
         key: Key,
-        value: &[u8],
+        value: &Bytes,
         revision: Revision,
     ) -> Self {
         Self::new(decoder, &BARE, resource, key, value, revision, None)
     }
 
-    fn undecodable(
-        framing: &Framing,
-        resource: &Resource,
-        key: Key,
-        revision: Revision,
-        unreadable: Unreadable,
-    ) -> Self {
-        let (resource, why) = (resource.qualified_plural(), unreadable.error.to_string());
-        let failure = Failure::Unreadable { resource: &resource, path: key.path(), why: &why };
-        let status = json::status(&failure);
-        let mut draft = Draft::new(framing, status.len() + 64);
-        json::open_error(&mut draft);
-        let start = draft.len();
-        draft.payload().extend_from_slice(&status);
-        let end = draft.len();
-        json::close(&mut draft);
-        // A path has some hundred bytes, and so has a reason.
-        let offset = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
-        Self {
-            key,
-            revision,
-            message: draft.finish(),
-            kind: None,
-            place: offset(start)..offset(end),
-            version: 0..0,
-            bare: 0,
-            attributes: Attributes::default(),
-            unreadable: Some(Box::new(unreadable)),
-            added: OnceLock::new(),
-        }
-    }
-
-    /// Why the stored value cannot be served, if it cannot: then [`Object::json`] is a Status (500
-    /// `StorageReadError`), and nothing else here is the object's.
+    /// Why the stored value cannot be served, if it cannot.
     #[must_use]
     pub fn unreadable(&self) -> Option<&Unreadable> {
-        self.unreadable.as_deref()
+        self.kept.as_ref().err().map(|why| &**why)
     }
 
     /// What a watch that covers the key of an unreadable state is told before it ends: the ERROR, in JSON.
     pub(crate) fn refusal(&self) -> Option<&Message> {
-        self.kind.is_none().then_some(&self.message)
+        self.unreadable().map(|why| &why.message)
     }
 
     /// What it is called.
@@ -174,7 +142,7 @@ impl Object {
         &self.key
     }
 
-    /// The revision of the change that made this state: its `metadata.resourceVersion`.
+    /// The revision of the change that made this state: of JSON its `metadata.resourceVersion`.
     #[must_use]
     pub const fn revision(&self) -> Revision {
         self.revision
@@ -186,61 +154,74 @@ impl Object {
         &self.attributes
     }
 
-    /// The object as JSON on one line, `metadata.resourceVersion` included; a Status when it is unreadable.
+    /// The value as it is kept.
     #[must_use]
-    pub fn json(&self) -> &[u8] {
-        &self.message.payload()[self.place.start as usize..self.place.end as usize]
+    pub fn value(&self) -> Value<'_> {
+        match &self.kept {
+            Ok(Kept::Json(announced)) => Value::Json(announced.json()),
+            Ok(Kept::Opaque(bytes)) => Value::Opaque(bytes),
+            Err(why) => Value::Unreadable(why.codec, &why.value),
+        }
     }
 
-    /// [`Object::json`], shared.
+    /// The text that is served of a readable JSON object, shared.
     #[must_use]
-    pub fn shared_json(&self) -> Bytes {
-        self.message.shared_payload().slice(self.place.start as usize..self.place.end as usize)
+    pub fn shared_json(&self) -> Option<Bytes> {
+        self.announced().map(Announced::shared_text)
     }
 
-    /// The members behind `kind` and `apiVersion`, without the opening brace: what lists of built-in kinds show
-    /// behind a `{`. `None` when the object does not begin with those two.
-    #[must_use]
-    pub fn bare_members(&self) -> Option<&[u8]> {
-        (self.bare > 0).then(|| &self.json()[self.bare as usize..])
+    /// Whether a selector selects it. What has no attributes has none that a selector could require.
+    pub(crate) fn is_selected(&self, selector: &Selector) -> bool {
+        match &self.kept {
+            Ok(Kept::Json(_)) => selector.matches(&self.attributes),
+            Ok(Kept::Opaque(_)) => selector.required().next().is_none() && selector.matches(&self.attributes),
+            Err(_) => false,
+        }
     }
 
     /// Bytes that this state keeps alive.
     #[must_use]
     pub fn weight(&self) -> usize {
-        self.message.framed().len()
+        match &self.kept {
+            Ok(Kept::Json(announced)) => announced.own().framed().len(),
+            Ok(Kept::Opaque(bytes)) => bytes.len(),
+            Err(why) => why.message.framed().len() + why.value.len(),
+        }
+    }
+
+    fn announced(&self) -> Option<&Announced> {
+        match &self.kept {
+            Ok(Kept::Json(announced)) => Some(announced),
+            Ok(Kept::Opaque(_)) | Err(_) => None,
+        }
     }
 
     /// The message of the event that made this state, when that is the kind asked for. In JSON.
+    #[inline]
     pub(crate) fn message(&self, kind: MessageKind) -> Option<&Message> {
-        (self.kind == Some(kind)).then_some(&self.message)
+        self.announced()?.message(kind)
     }
 
-    /// The message that adds it, shared by all who ask: watches that end within it keep its rest, however many they are.
-    pub(crate) fn added(&self, framing: &Framing) -> &Message {
-        self.message(MessageKind::Added).unwrap_or_else(|| {
-            self.added.get_or_init(|| {
-                let make = |out: &mut Vec<u8>| {
-                    json::event(out, MessageKind::Added, |out| out.extend_from_slice(self.json()));
-                };
-                Box::new(Message::new(framing, self.json().len() + 64, make))
-            })
-        })
+    /// The message that adds it, in JSON, if it has such a form. See [`Announced::added`].
+    pub(crate) fn added(&self, framing: &Framing) -> Option<&Message> {
+        Some(self.announced()?.added(framing))
     }
 
-    /// Makes the message ready to be shared: asks for its count of owners now, not with the first clone.
+    /// Messages that were made with it.
+    pub(crate) const fn messages(&self) -> u64 {
+        match &self.kept {
+            Ok(Kept::Json(_)) | Err(_) => 1,
+            Ok(Kept::Opaque(_)) => 0,
+        }
+    }
+
+    /// Makes what it keeps ready to be shared: asks for its count of owners now, not with the first clone.
     pub(crate) fn share(&self) {
-        drop(self.message.clone());
-    }
-
-    /// Appends the object as it was, with another version: the last state of something that is gone.
-    pub(crate) fn write_at(&self, out: &mut Vec<u8>, revision: Revision) {
-        let json = self.json();
-        // As long as it is, or longer by the digits of the version.
-        out.reserve(json.len() + 20);
-        out.extend_from_slice(&json[..self.version.start as usize]);
-        out.extend_from_slice(decimal(revision.get(), &mut [0; 20]));
-        out.extend_from_slice(&json[self.version.end as usize..]);
+        match &self.kept {
+            Ok(Kept::Json(announced)) => drop(announced.own().clone()),
+            Ok(Kept::Opaque(bytes)) => drop(bytes.clone()),
+            Err(why) => drop(why.message.clone()),
+        }
     }
 }
 

@@ -57,6 +57,8 @@ pub enum Bug {
     NeededForgotten,
     /// A shard needs the ring only for what it has not dispatched, not for watches that recently fell behind.
     FallenNotKept,
+    /// Of ranges that are found by their order, those that begin later than another are not looked at.
+    LaterRangeMissed,
 }
 
 #[cfg(feature = "planted-bugs")]

@@ -10,15 +10,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use arc_swap::ArcSwap;
+use bytes::Bytes;
 
 use crate::change::{Batch, Change};
-use crate::decode::Decoder;
+use crate::codec::Decoder;
 use crate::encoding::{Encode, Encoding};
 use crate::event::{Event, MessageName, Times};
 use crate::framing::Framing;
 use crate::gap::Gap;
 use crate::index::{Expired, Past, Snapshot};
 use crate::key::{Key, ResourceId};
+use crate::key_range::KeyRange;
 use crate::limits;
 use crate::message::MessageKind;
 use crate::object::Object;
@@ -116,13 +118,21 @@ impl Feed {
         self.snapshot.load_full()
     }
 
-    /// The objects of `resource` as they were at `revision`. Costs a look at each event from there to the next kept
+    /// The objects of `resource` as they were at `revision`: see [`Feed::past_of_range`].
+    ///
+    /// # Errors
+    /// The same.
+    pub fn past(&self, resource: ResourceId, revision: Revision) -> Result<Past, Expired> {
+        self.past_of_range(KeyRange::prefix(resource, ""), revision)
+    }
+
+    /// The objects in a range of keys as they were at `revision`. Costs a look at each event from there to the next kept
     /// snapshot: at most one in [`limits::KEPT_SNAPSHOTS`] of the ring, and one batch.
     ///
     /// # Errors
     /// [`Expired`] when the window does not reach back that far, or the source skipped the revision. A revision that is not
     /// reached yet gives the newest state: wait for it first.
-    pub fn past(&self, resource: ResourceId, revision: Revision) -> Result<Past, Expired> {
+    pub fn past_of_range(&self, range: KeyRange, revision: Revision) -> Result<Past, Expired> {
         let newest = self.snapshot();
         if let Some(gap) = self.gap_around(revision) {
             return Err(Expired { oldest: gap.next });
@@ -135,7 +145,7 @@ impl Feed {
         let nearest = kept.partition_point(|snapshot| snapshot.revision() < revision);
         let nearest = if planted(Bug::PastFromOlderSnapshot) { nearest.saturating_sub(1) } else { nearest };
         let nearest = kept.get(nearest).filter(|snapshot| snapshot.revision() < newest.revision());
-        Past::new(nearest.map_or(newest, Arc::clone), &self.ring, resource, revision)
+        Past::new(nearest.map_or(newest, Arc::clone), &self.ring, range, revision)
     }
 
     /// The newest revision up to which everything is visible.
@@ -315,7 +325,7 @@ impl Publisher {
 
     /// Puts an object into the index without an event: part of the state that the source began with.
     /// Visible with the next [`Publisher::publish`]. A value that cannot be served becomes an unreadable object.
-    pub fn load(&mut self, key: Key, revision: Revision, value: &[u8]) {
+    pub fn load(&mut self, key: Key, revision: Revision, value: &Bytes) {
         let object = self.decode(key, revision, value);
         self.index.put(object);
     }
@@ -543,12 +553,12 @@ impl Publisher {
             oldest.map_or(self.bytes_published, |oldest| oldest.bytes_through - oldest.weight() as u64);
     }
 
-    fn decode(&mut self, key: Key, revision: Revision, value: &[u8]) -> Arc<Object> {
+    fn decode(&mut self, key: Key, revision: Revision, value: &Bytes) -> Arc<Object> {
         let resource = self.feed.schema.get(key.resource());
         let before = self.index.get(&key).map(|before| &**before);
         let object =
             Object::new(&mut self.decoder, self.feed.framing, resource, key.clone(), value, revision, before);
-        self.feed.messages_made.fetch_add(1, Ordering::Relaxed);
+        self.feed.messages_made.fetch_add(object.messages(), Ordering::Relaxed);
         Arc::new(object)
     }
 
@@ -567,7 +577,7 @@ impl Publisher {
         };
         let position = Position::new(self.ring.next().get() + self.staged.len() as u64);
         let bytes_before = self.staged.last().map_or(self.bytes_published, |event| event.bytes_through);
-        let deleted = now.is_none() && before.as_ref().is_some_and(|before| before.unreadable().is_none());
+        let deleted = now.is_none() && before.as_ref().is_some_and(|before| before.value().json().is_some());
         let mut event = Event::new(position, revision, before, now, times, bytes_before);
         event.ends_revision = false;
         if deleted {

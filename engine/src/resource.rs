@@ -1,4 +1,5 @@
-//! What the engine must know of a resource: how its objects are named and which fields are selectable.
+//! What the engine must know of a resource: how its objects are named, which fields are selectable, and how values are
+//! stored.
 
 use crate::key::ResourceId;
 
@@ -69,6 +70,16 @@ impl FieldId {
     }
 }
 
+/// How the values of a resource are stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Codec {
+    /// A Kubernetes object in JSON: it has labels and fields, and its revision is shown in it.
+    #[default]
+    Json,
+    /// Any bytes. They have neither labels nor fields, are kept as they are, and can always be served.
+    Opaque,
+}
+
 /// One kind of object, as the engine sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resource {
@@ -80,6 +91,8 @@ pub struct Resource {
     pub plural: String,
     /// Whether its keys have a namespace.
     pub namespaced: bool,
+    /// How its values are stored.
+    pub codec: Codec,
     /// `metadata.name`, then `metadata.namespace` when namespaced, then the resource's own.
     fields: Vec<Field>,
     /// Whether the list of fields was declared, even if empty: [`Resource::listing_fields`].
@@ -103,6 +116,7 @@ impl Resource {
             kind: kind.to_owned(),
             plural,
             namespaced,
+            codec: Codec::Json,
             fields,
             fields_listed,
         }
@@ -112,6 +126,12 @@ impl Resource {
     #[must_use]
     pub fn with_plural(self, plural: &str) -> Self {
         Self { plural: plural.to_owned(), ..self }
+    }
+
+    /// The same with values that are stored in another way than as JSON.
+    #[must_use]
+    pub fn with_codec(self, codec: Codec) -> Self {
+        Self { codec, ..self }
     }
 
     /// The same, treated as a resource that lists its fields although it has none of its own: Kubernetes' custom

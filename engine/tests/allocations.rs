@@ -125,7 +125,7 @@ impl World {
         let mut watchers = 0;
         for (selector, jitter) in selectors.into_iter().zip((0..=u8::MAX).cycle()) {
             let wish = Subscription {
-                scope: Scope { resource: pods, namespace: None, name: None },
+                scope: Scope::all(pods),
                 selector,
                 encoding: Encoding::Json,
                 framing,

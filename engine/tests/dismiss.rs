@@ -58,7 +58,7 @@ fn settle(shard: &mut Shard, pipes: &mut Pipes) {
 
 fn wish(resource: ResourceId, start: Start) -> Subscription {
     Subscription {
-        scope: Scope { resource, namespace: None, name: None },
+        scope: Scope::all(resource),
         selector: Selector::everything(),
         encoding: Encoding::Json,
         framing: &BARE,

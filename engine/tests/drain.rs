@@ -93,7 +93,7 @@ impl Stand {
     fn subscribe(&mut self, bookmarks: bool) -> WatcherId {
         self.shard.subscribe(
             Subscription {
-                scope: Scope { resource: self.resource, namespace: Some("n".into()), name: None },
+                scope: Scope::of_namespace(self.resource, "n"),
                 selector: Selector::everything(),
                 encoding: Encoding::Json,
                 framing: &BARE,

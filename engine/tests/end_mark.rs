@@ -29,7 +29,7 @@ impl Encode for Columns {
 
     fn event(&self, out: &mut Vec<u8>, view: View<'_>) {
         let shown: &[u8] = if view.first { b"columns" } else { b"rows" };
-        json::event(out, view.kind, |out| out.extend_from_slice(shown));
+        json::event(out, view.event.kind, |out| out.extend_from_slice(shown));
     }
 
     fn first_differs(&self, _: u32) -> bool {
@@ -75,7 +75,7 @@ fn told(framing: &'static Framing, room: usize) -> String {
     let mut shard = Shard::new(0, feed, ShardConfig::default());
     let id = shard.subscribe(
         Subscription {
-            scope: Scope { resource, namespace: None, name: None },
+            scope: Scope::all(resource),
             selector: Selector::everything(),
             encoding: Encoding::Other(0),
             framing,

@@ -95,7 +95,7 @@ impl World {
     /// One more watcher, from now on.
     fn subscribe(&mut self, selector: Selector, framing: &'static Framing) {
         let wish = Subscription {
-            scope: Scope { resource: self.configs, namespace: None, name: None },
+            scope: Scope::all(self.configs),
             selector,
             encoding: Encoding::Json,
             framing,

@@ -74,7 +74,7 @@ impl World {
 
     fn open(&mut self, jitter: u8) -> WatcherId {
         let wish = Subscription {
-            scope: Scope { resource: self.maps, namespace: None, name: None },
+            scope: Scope::all(self.maps),
             selector: Selector::everything(),
             encoding: Encoding::Json,
             framing: &BARE,

@@ -95,7 +95,7 @@ impl World {
     fn watch_of(&mut self, app: &str, start: Start, framing: &'static Framing) -> WatcherId {
         let labels = LabelSelector::parse(&format!("app={app}")).expect("valid");
         let wish = Subscription {
-            scope: Scope { resource: self.maps, namespace: None, name: None },
+            scope: Scope::all(self.maps),
             selector: Selector::new(labels, FieldSelector::default()),
             encoding: Encoding::Json,
             framing,

@@ -90,7 +90,7 @@ impl World {
     fn watch(&mut self, labels: &str, framing: &'static Framing, start: Start) -> WatcherId {
         let labels = LabelSelector::parse(labels).expect("a selector");
         let wish = Subscription {
-            scope: Scope { resource: self.maps, namespace: None, name: None },
+            scope: Scope::all(self.maps),
             selector: Selector::new(labels, FieldSelector::default()),
             encoding: Encoding::Json,
             framing,

@@ -73,7 +73,7 @@ impl World {
     /// What a watch of a namespace gets that begins after `revision`: the types of the events, and the end.
     fn after(&mut self, revision: u64, namespace: &str) -> Vec<String> {
         let wish = Subscription {
-            scope: Scope { resource: MAPS, namespace: Some(namespace.into()), name: None },
+            scope: Scope::of_namespace(MAPS, namespace),
             selector: Selector::everything(),
             encoding: Encoding::Json,
             framing: &BARE,

@@ -74,7 +74,7 @@ impl World {
 
     fn watch(&mut self, start: Start, lives: Duration) -> WatcherId {
         let wish = Subscription {
-            scope: Scope { resource: self.maps, namespace: None, name: None },
+            scope: Scope::all(self.maps),
             selector: Selector::default(),
             encoding: Encoding::Json,
             framing: &BARE,

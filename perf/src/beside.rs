@@ -1,25 +1,23 @@
 //! What goes on beside the watchers, on threads of its own, from the first measured moment to the last: the probes of
-//! `/livez` and the clients that read; and what they found.
+//! `/livez`, the clients that read, the hostile ones; and what they found.
 
-use crate::args::Mixture;
-use crate::http::{Caller, Connection};
+use crate::hostile::{Found, HostileClients};
 use crate::latency::Latency;
 use crate::object::Recipe;
+use crate::options::Load;
 use crate::probe::{Probe, Probed};
 use crate::reader::{Read, Reader};
-use crate::siege::{Besieged, Besiegers};
-use crate::units::{show_count, show_ns};
+use crate::sheet::Sheet;
+use crate::target::Target;
+use crate::writer::Span;
 use serde::Serialize;
-use std::fmt;
-use std::net::SocketAddr;
 use std::thread::{self, JoinHandle};
 
-/// Threads at work.
 #[derive(Debug)]
 pub(crate) struct Beside {
     probes: Vec<(bool, JoinHandle<Probed>)>,
     readers: Vec<JoinHandle<Read>>,
-    besiegers: Option<Besiegers>,
+    hostile: Option<HostileClients>,
 }
 
 /// One kind of call. Absent in the report when there was none.
@@ -31,7 +29,6 @@ pub(crate) struct Calls {
     pub(crate) max_ns: u64,
 }
 
-/// What was found beside the watchers.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct BesideReport {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -51,33 +48,25 @@ pub(crate) struct BesideReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) calls_first_fault: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) besieged: Option<Besieged>,
+    pub(crate) besieged: Option<Found>,
 }
 
 impl Beside {
-    pub(crate) fn start(
-        mixture: &Mixture,
-        address: SocketAddr,
-        caller: &Caller,
-        recipe: &Recipe,
-        from_ns: u64,
-        end_ns: u64,
-    ) -> Self {
+    pub(crate) fn start(args: &Load, target: &Target, recipe: &Recipe, span: Span) -> Self {
+        let (from_ns, end_ns) = (span.measure_from_ns, span.end_ns);
         let probe = |fresh| {
-            let probe = Probe { address, caller: caller.clone(), fresh, from_ns, end_ns };
+            let probe = Probe { target: target.clone(), fresh, from_ns, end_ns };
             (fresh, thread::spawn(move || probe.run()))
         };
         let reader = |number| {
-            let server = Connection::new(address, caller.clone());
-            let reader = Reader { server, recipe: recipe.clone(), number, from_ns, end_ns };
+            let reader = Reader { server: target.connect(), recipe: recipe.clone(), number, from_ns, end_ns };
             thread::spawn(move || reader.run())
         };
+        let hostile = |hostile| HostileClients::start(hostile, target, recipe, from_ns, end_ns);
         Self {
-            probes: if mixture.probe { [true, false].map(probe).into() } else { Vec::new() },
-            readers: (0..mixture.readers).map(reader).collect(),
-            besiegers: mixture
-                .siege
-                .map(|siege| Besiegers::start(siege, address, caller, recipe, from_ns, end_ns)),
+            probes: if args.probe { [true, false].map(probe).into() } else { Vec::new() },
+            readers: (0..args.mixture.readers).map(reader).collect(),
+            hostile: args.mixture.hostile.map(hostile),
         }
     }
 
@@ -94,7 +83,7 @@ impl Beside {
             let calls = Some(Calls::from(&probed.latency));
             if fresh { report.livez_fresh = calls } else { report.livez_kept = calls }
         }
-        let mut read = Read::new();
+        let mut read = Read::default();
         for reader in self.readers {
             read.add(reader.join().map_err(|_| "a reader panicked".to_owned())?);
         }
@@ -109,7 +98,7 @@ impl Beside {
             report.calls_failed = Some(failed + read.failed);
             report.calls_first_fault = fault.or(read.first_fault);
         }
-        report.besieged = self.besiegers.map(Besiegers::end).transpose()?;
+        report.besieged = self.hostile.map(HostileClients::end).transpose()?;
         Ok(report)
     }
 }
@@ -130,29 +119,17 @@ impl BesideReport {
     pub(crate) fn is_clean(&self) -> bool {
         self.calls_failed.is_none_or(|failed| failed == 0)
     }
-}
 
-impl fmt::Display for BesideReport {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kinds = [
-            ("/livez, fresh", self.livez_fresh),
-            ("/livez, kept", self.livez_kept),
-            ("LISTs", self.lists),
-            ("GETs", self.gets),
-        ];
-        for (name, calls) in kinds {
-            let Some(calls) = calls else { continue };
-            let [p50, p99, max] = [calls.p50_ns, calls.p99_ns, calls.max_ns].map(show_ns);
-            let answered = show_count(calls.answered);
-            writeln!(out, "  {name:<16}{answered} answered: p50 {p50}  p99 {p99}  max {max}")?;
+    pub(crate) fn show(&self, sheet: &mut Sheet) {
+        sheet.rows(&[
+            ("/livez, fresh", "{livez_fresh/answered} answered: p50 {livez_fresh/p50_ns}  p99 {livez_fresh/p99_ns}  max {livez_fresh/max_ns}"),
+            ("/livez, kept", "{livez_kept/answered} answered: p50 {livez_kept/p50_ns}  p99 {livez_kept/p99_ns}  max {livez_kept/max_ns}"),
+            ("", "of which the probe itself woke late by p99 {livez_client_delay_p99_ns}"),
+            ("LISTs", "{lists/answered} answered: p50 {lists/p50_ns}  p99 {lists/p99_ns}  max {lists/max_ns}"),
+            ("GETs", "{gets/answered} answered: p50 {gets/p50_ns}  p99 {gets/p99_ns}  max {gets/max_ns}"),
+        ]);
+        if !self.is_clean() {
+            sheet.rows(&[("calls failed", "{calls_failed}, first: {calls_first_fault|}")]);
         }
-        if let Some(ns) = self.livez_client_delay_p99_ns {
-            let delay = show_ns(ns);
-            writeln!(out, "  {:<16}of which the probe itself woke late by p99 {delay}", "")?;
-        }
-        if let (Some(failed @ 1..), Some(why)) = (self.calls_failed, &self.calls_first_fault) {
-            writeln!(out, "  {:<16}{}, first: {why}", "calls failed", show_count(failed))?;
-        }
-        Ok(())
     }
 }

@@ -8,52 +8,40 @@
 mod face;
 mod store;
 
-use crate::target::Server;
+use crate::child::Helper;
+use crate::endpoint::Server;
+use crate::process::raise_nofile;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use std::convert::Infallible;
 use std::io::{BufRead, BufReader, Read, Write, stdin, stdout};
 use std::net::Ipv4Addr;
-use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
+use std::process::ExitCode;
 use std::rc::Rc;
 use store::Store;
 use tokio::net::TcpListener;
 use tokio::task::{LocalSet, spawn_local};
 
-/// Behind these many watches connections are shared: both ends of each watch are descriptors of one process.
+/// After so many watches connections are shared: both ends of each watch are descriptors of one process.
 const SPARE_DESCRIPTORS: u64 = 256;
 
 /// The bridge, from the side of `compare`. Dropped, it ends.
 #[derive(Debug)]
 pub(crate) struct Bridge {
-    child: Child,
-    orders: Option<ChildStdin>,
     port: u16,
+    _process: Helper,
 }
 
 impl Bridge {
     /// Starts it in front of an etcd that answers.
     pub(crate) fn start(etcd: &Server) -> Result<Self, String> {
-        let wrong = |fault: std::io::Error| format!("the bridge to etcd cannot be started: {fault}");
-        let mut child = Command::new(std::env::current_exe().map_err(wrong)?)
-            .arg("etcd-bridge")
-            .arg(format!("http://{}", etcd.authority()))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(wrong)?;
-        let orders = child.stdin.take();
-        let mut line = String::new();
-        if let Some(told) = child.stdout.take() {
-            BufReader::new(told).read_line(&mut line).map_err(wrong)?;
-        }
-        let mut bridge = Self { child, orders, port: 0 };
-        bridge.port = line
-            .trim()
-            .parse()
-            .map_err(|_| format!("no etcd answers at http://{}: {}", etcd.authority(), line.trim()))?;
-        Ok(bridge)
+        let url = format!("http://{}", etcd.authority());
+        let (process, output) = Helper::start(&["etcd-bridge", &url])
+            .map_err(|fault| format!("the bridge to etcd cannot be started: {fault}"))?;
+        let line = BufReader::new(output).lines().next().and_then(Result::ok).unwrap_or_default();
+        let port = line.trim().parse().map_err(|_| format!("no etcd answers at {url}: {}", line.trim()))?;
+        Ok(Self { port, _process: process })
     }
 
     pub(crate) fn server(&self) -> Server {
@@ -61,17 +49,9 @@ impl Bridge {
     }
 }
 
-impl Drop for Bridge {
-    /// It ends when its input does.
-    fn drop(&mut self) {
-        drop(self.orders.take());
-        let _status = self.child.wait();
-    }
-}
-
 /// The bridge itself. Its first line is its port, or why there is none.
 pub(crate) fn run(endpoint: &str) -> ExitCode {
-    let limit = crate::fanout::raise_nofile();
+    let limit = raise_nofile();
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(fault) => return tell(&fault.to_string(), ExitCode::FAILURE),

@@ -2,10 +2,11 @@
 //! the input and copies nothing. A chunk boundary says nothing about event boundaries.
 
 use std::fmt;
+use std::io::{self, BufRead};
 
 /// What the decoder found next in the input.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Step<'a> {
+pub enum Step<'a> {
     /// Bytes of the body.
     Data(&'a [u8]),
     /// The input is used up; the body goes on.
@@ -16,7 +17,7 @@ pub(crate) enum Step<'a> {
 
 /// The server broke the chunk format.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct ChunkFault {
+pub struct ChunkFault {
     expected: &'static str,
     found: u8,
 }
@@ -50,18 +51,24 @@ enum Phase {
 
 /// Where in a chunked body the connection is: 16 bytes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ChunkDecoder {
+pub struct ChunkDecoder {
     remaining: u64,
     phase: Phase,
 }
 
+impl Default for ChunkDecoder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl ChunkDecoder {
-    pub(crate) const fn new() -> Self {
+    pub const fn new() -> Self {
         Self { remaining: 0, phase: Phase::Size(0) }
     }
 
     /// Advances `input` past what was decoded and says what it was. Call until it answers `More` or `End`.
-    pub(crate) fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<Step<'a>, ChunkFault> {
+    pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<Step<'a>, ChunkFault> {
         loop {
             if self.phase == Phase::End {
                 return Ok(Step::End);
@@ -85,6 +92,33 @@ impl ChunkDecoder {
             *input = rest;
             self.phase = self.after(byte)?;
         }
+    }
+
+    /// Reads one whole chunk, as the server cut it, and its end; `None`: the last one, with its trailer.
+    ///
+    /// # Errors
+    /// The connection broke or ended, or the server broke the chunk format.
+    pub fn read_chunk(&mut self, reader: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
+        let mut chunk = Vec::new();
+        while self.phase != Phase::End {
+            let input = reader.fill_buf()?;
+            if input.is_empty() {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            // Byte by byte between chunks: nothing behind the chunk's end is taken.
+            let visible = if self.phase == Phase::Data { input } else { &input[..1] };
+            let mut rest = visible;
+            match self.next(&mut rest).map_err(|fault| io::Error::other(fault.to_string()))? {
+                Step::Data(data) => chunk.extend_from_slice(data),
+                Step::More | Step::End => {}
+            }
+            let taken = visible.len() - rest.len();
+            reader.consume(taken);
+            if self.phase == Phase::Size(0) && !chunk.is_empty() {
+                return Ok(Some(chunk));
+            }
+        }
+        Ok(None)
     }
 
     /// The phase that follows when `byte`, which is no body data, was read.
@@ -183,6 +217,18 @@ mod tests {
         assert_eq!(decoder.next(&mut input), Ok(Step::Data(b"x")));
         assert_eq!(decoder.next(&mut input), Ok(Step::End));
         assert_eq!(input, b"HTTP/1.1 200 OK");
+    }
+
+    #[test]
+    fn chunks_are_read_as_they_were_cut() {
+        let mut reader: &[u8] = b"5\r\nhello\r\n1\r\n \r\n0\r\n\r\nHTTP/1.1";
+        let mut decoder = ChunkDecoder::new();
+        let mut next = || decoder.read_chunk(&mut reader).expect("the stream is valid");
+        assert_eq!([next(), next(), next()], [Some(b"hello".to_vec()), Some(b" ".to_vec()), None]);
+        assert_eq!(reader, b"HTTP/1.1");
+        for broken in [&b"5\r\nhel"[..], b"1\r\nxy", b"x"] {
+            assert!(ChunkDecoder::new().read_chunk(&mut &broken[..]).is_err());
+        }
     }
 
     #[test]

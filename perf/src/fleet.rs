@@ -1,48 +1,47 @@
 //! All workers, from the coordinator's side: started, told, listened to, and ended.
 
+use crate::child::{self, Helper, messages};
+use crate::clock::{now_ns, sleep_until};
 use crate::latency::Latency;
-use crate::message::{Command, Plan, Report, StormFound};
+use crate::message::{Command, Finish, Plan, Report, StormFound};
 use crate::tally::Tally;
 use crate::worker;
 use std::collections::BTreeMap;
-use std::io::{self, BufRead, BufReader, Read, Write, pipe};
-use std::process::{Child, Stdio};
+use std::io::{self, PipeWriter, Read, pipe};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-/// One worker's end of the conversation.
-#[derive(Debug)]
-struct Member {
-    commands: Box<dyn CommandPipe>,
-    child: Option<Child>,
-}
+const SECOND_NS: u64 = 1_000_000_000;
+/// Without one more established watch for so long the opening has failed.
+const OPENING_STALL_NS: u64 = 30_000_000_000;
 
-trait CommandPipe: Write + Send + std::fmt::Debug {}
-impl<T: Write + Send + std::fmt::Debug> CommandPipe for T {}
+/// One worker: a thread of this process, or a process.
+#[derive(Debug)]
+enum Member {
+    Thread(PipeWriter),
+    Process(Helper),
+}
 
 /// The workers of a run, and what they have said so far.
 #[derive(Debug)]
 pub(crate) struct Fleet {
     members: Vec<Member>,
     reports: Receiver<(u32, Option<Report>)>,
-    /// Lanes that are not established yet.
+    watchers: u32,
     lanes_opening: u32,
     /// Lanes that are not done yet, by worker.
     lanes_left: Vec<u32>,
     /// (established, delivered) by worker and lane.
     progress: BTreeMap<(u32, u32), (u64, u64)>,
-    /// Latencies since they were last taken.
     pub(crate) recent: Latency,
-    /// Of the lanes that are done.
     pub(crate) tally: Tally,
     pub(crate) latency: Latency,
-    /// Latencies by window, of the lanes that are done.
     pub(crate) windows: Vec<Latency>,
     /// What came of cuts, until it is taken.
     pub(crate) storms: Vec<StormFound>,
-    pub(crate) first_connect_ns: u64,
-    pub(crate) last_established_ns: u64,
+    first_connect_ns: u64,
+    last_established_ns: u64,
 }
 
 impl Fleet {
@@ -52,6 +51,7 @@ impl Fleet {
         let mut fleet = Self {
             members: Vec::new(),
             reports,
+            watchers: plans.iter().map(|plan| plan.watchers).sum(),
             lanes_opening: plans.iter().map(|plan| plan.threads).sum(),
             lanes_left: plans.iter().map(|plan| plan.threads).collect(),
             progress: BTreeMap::new(),
@@ -74,21 +74,23 @@ impl Fleet {
 
     /// The process ids of workers that are processes.
     pub(crate) fn pids(&self) -> Vec<u32> {
-        self.members.iter().filter_map(|member| Some(member.child.as_ref()?.id())).collect()
+        let pid = |member: &Member| match member {
+            Member::Thread(_) => None,
+            Member::Process(helper) => Some(helper.process.id()),
+        };
+        self.members.iter().filter_map(pid).collect()
     }
 
-    /// Says the same to every worker.
     pub(crate) fn tell_all(&mut self, command: &Command) -> Result<(), String> {
         (0..self.members.len()).try_for_each(|member| self.tell(member, command))
     }
 
     fn tell(&mut self, member: usize, command: &Command) -> Result<(), String> {
-        let mut line = serde_json::to_vec(command).map_err(|fault| fault.to_string())?;
-        line.push(b'\n');
-        let pipe = &mut self.members[member].commands;
-        pipe.write_all(&line)
-            .and_then(|()| pipe.flush())
-            .map_err(|fault| format!("worker {member} is gone: {fault}"))
+        let told = match &mut self.members[member] {
+            Member::Thread(pipe) => child::send(pipe, command),
+            Member::Process(helper) => helper.send(command),
+        };
+        told.map_err(|fault| format!("worker {member} is gone: {fault}"))
     }
 
     /// Listens until `wait` has passed or a worker said something. The error is the reason why the run cannot go on.
@@ -125,6 +127,40 @@ impl Fleet {
         Ok(())
     }
 
+    /// Waits until every watch is established; `step` listens once. Fails when no more come.
+    pub(crate) fn await_open(
+        &mut self,
+        mut step: impl FnMut(&mut Self) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let (mut open, mut moved_ns) = (0, now_ns());
+        while !self.is_ready() {
+            step(self)?;
+            let now_open = self.totals().0;
+            if now_open > open {
+                (open, moved_ns) = (now_open, now_ns());
+            }
+            if now_ns() > moved_ns + OPENING_STALL_NS {
+                let watchers = self.watchers;
+                return Err(format!("only {open} of {watchers} watches were answered, and none for 30 s"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Listens until every lane is done, and returns what all saw.
+    pub(crate) fn finish(&mut self, finish: Finish) -> Result<Tally, String> {
+        self.tell_all(&Command::Finish(finish))?;
+        while !self.is_done() {
+            self.listen_a_second()?;
+        }
+        Ok(std::mem::take(&mut self.tally))
+    }
+
+    pub(crate) fn listen_a_second(&mut self) -> Result<(), String> {
+        self.recent.clear();
+        self.listen(Duration::from_secs(1))
+    }
+
     pub(crate) fn is_ready(&self) -> bool {
         self.lanes_opening == 0
     }
@@ -135,25 +171,33 @@ impl Fleet {
     }
 
     pub(crate) fn is_done(&self) -> bool {
-        self.lanes_left.iter().all(|&left| left == 0)
+        self.lanes() == 0
     }
 
     /// Watchers open and deliveries so far, as last reported.
     pub(crate) fn totals(&self) -> (u64, u64) {
         self.progress.values().fold((0, 0), |(open, delivered), lane| (open + lane.0, delivered + lane.1))
     }
+
+    /// From the first connect to the last response head.
+    pub(crate) fn opening_seconds(&self) -> f64 {
+        self.last_established_ns.saturating_sub(self.first_connect_ns).max(1) as f64 / 1e9
+    }
 }
 
-impl Drop for Fleet {
-    /// A worker ends when its commands do.
-    fn drop(&mut self) {
-        for Member { commands, child } in self.members.drain(..) {
-            drop(commands);
-            if let Some(mut child) = child {
-                let _status = child.wait();
+/// Listens to the fleet, if there is one, until the clock shows `until_ns`.
+pub(crate) fn wait_until(mut fleet: Option<&mut Fleet>, until_ns: u64) -> Result<(), String> {
+    while now_ns() < until_ns {
+        match &mut fleet {
+            Some(fleet) => {
+                fleet.recent.clear();
+                let wait_ns = until_ns.saturating_sub(now_ns()).min(SECOND_NS);
+                fleet.listen(Duration::from_nanos(wait_ns))?;
             }
+            None => sleep_until(until_ns),
         }
     }
+    Ok(())
 }
 
 fn start_thread(number: u32, sender: &Sender<(u32, Option<Report>)>) -> io::Result<Member> {
@@ -161,26 +205,20 @@ fn start_thread(number: u32, sender: &Sender<(u32, Option<Report>)>) -> io::Resu
     let (reports_in, reports_out) = pipe()?;
     thread::spawn(move || worker::run(commands_in, reports_out));
     forward(number, reports_in, sender.clone());
-    Ok(Member { commands: Box::new(commands_out), child: None })
+    Ok(Member::Thread(commands_out))
 }
 
 fn start_process(number: u32, sender: &Sender<(u32, Option<Report>)>) -> io::Result<Member> {
-    let mut child = std::process::Command::new(std::env::current_exe()?)
-        .arg("worker")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()?;
-    let missing = || io::Error::other("the child has no pipe");
-    let commands = child.stdin.take().ok_or_else(missing)?;
-    forward(number, child.stdout.take().ok_or_else(missing)?, sender.clone());
-    Ok(Member { commands: Box::new(commands), child: Some(child) })
+    let (helper, reports) = Helper::start(&["worker"])?;
+    forward(number, reports, sender.clone());
+    Ok(Member::Process(helper))
 }
 
 /// Reads a worker's reports on a thread of its own; `None` is the end of the pipe.
 fn forward(number: u32, reports: impl Read + Send + 'static, sender: Sender<(u32, Option<Report>)>) {
     thread::spawn(move || {
-        for line in BufReader::new(reports).lines().map_while(Result::ok) {
-            let report = serde_json::from_str(&line)
+        for report in messages(reports) {
+            let report = report
                 .unwrap_or_else(|fault| Report::Failed { message: format!("worker {number}: {fault}") });
             if sender.send((number, Some(report))).is_err() {
                 return;

@@ -2,6 +2,7 @@
 //! the few calls that prepare a run. The watchers use the same parts without the connection.
 
 use crate::chunked::{ChunkDecoder, ChunkFault, Step};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -13,7 +14,7 @@ const HEADERS_MAX: usize = 64;
 
 /// What a server did wrong on the HTTP level.
 #[derive(Debug)]
-pub(crate) enum HttpFault {
+pub enum HttpFault {
     Head(httparse::Error),
     HeadTooLong,
     Length,
@@ -50,7 +51,7 @@ impl From<io::Error> for HttpFault {
 
 /// How the end of a body is found, and how far it is.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Body {
+pub enum Body {
     /// This many bytes are left.
     Length(u64),
     Chunked(ChunkDecoder),
@@ -60,7 +61,10 @@ pub(crate) enum Body {
 
 impl Body {
     /// Advances `input` past what was taken and says what it was. Call until it answers `More` or `End`.
-    pub(crate) fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<Step<'a>, ChunkFault> {
+    ///
+    /// # Errors
+    /// The server broke the chunk format.
+    pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<Step<'a>, ChunkFault> {
         match self {
             Self::Chunked(decoder) => decoder.next(input),
             Self::Length(0) => Ok(Step::End),
@@ -79,18 +83,21 @@ impl Body {
 
 /// Status and framing of a response.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Head {
-    pub(crate) status: u16,
-    pub(crate) body: Body,
+pub struct Head {
+    pub status: u16,
+    pub body: Body,
     /// The server will close the connection after this response.
-    pub(crate) closes: bool,
+    pub closes: bool,
     /// The body is coded with gzip.
-    pub(crate) gzip: bool,
+    pub gzip: bool,
 }
 
 impl Head {
     /// Parses the head at the start of `bytes`; with it the number of bytes it took. `None`: not complete yet.
-    pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(Self, usize)>, HttpFault> {
+    ///
+    /// # Errors
+    /// It is no response head.
+    pub fn parse(bytes: &[u8]) -> Result<Option<(Self, usize)>, HttpFault> {
         let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
         let mut response = httparse::Response::new(&mut headers);
         let taken = match response.parse(bytes).map_err(HttpFault::Head)? {
@@ -184,7 +191,7 @@ impl Replies {
 }
 
 /// What every request says about its sender.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Caller {
     /// The Host header.
     pub(crate) host: String,
@@ -242,6 +249,17 @@ impl Connection {
                 Ok((status, self.replies.body()))
             }
             other => other.map(|status| (status, self.replies.body())),
+        }
+    }
+
+    /// The body of what `path` is; another status than 200 is an error.
+    pub(crate) fn get(&mut self, path: &str) -> Result<&[u8], String> {
+        match self.call("GET", path, None) {
+            Ok((200, body)) => Ok(body),
+            Ok((status, body)) => {
+                Err(format!("the server answered GET {path} with {status}: {}", excerpt(body)))
+            }
+            Err(fault) => Err(format!("GET {path}: {fault}")),
         }
     }
 

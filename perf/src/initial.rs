@@ -10,17 +10,14 @@ mod stream;
 
 pub(crate) use report::InitialReport;
 
-use crate::args::{BadOption, Initial};
 use crate::clock::{nanos, now_ns, timeout};
-use crate::fanout::{self, Trouble};
-use crate::http::{Caller, Connection};
 use crate::latency::Latency;
 use crate::object::Recipe;
-use crate::outputs::Outputs;
+use crate::options::Initial;
+use crate::process::cpu_count;
 use crate::procfs;
-use crate::random::Random;
-use crate::record::Record;
-use crate::stock;
+use crate::setup;
+use crate::target::{Target, Trouble, client_cpu_ns, used};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
@@ -30,34 +27,28 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, PoisonError, RwLock};
 use std::thread;
 use std::time::Duration;
-
 use stream::{Stream, Taken, Wanted, Wrongs};
 
-/// One read takes at most this.
 const READ_BYTES: usize = 256 * 1024;
 const EVENTS_MAX: usize = 1024;
 /// How often the server's memory is looked at.
 const SAMPLE: Duration = Duration::from_millis(10);
-/// Longer than any run.
 const WATCH_SECONDS: u32 = 3600;
 
-/// What the threads share.
 #[derive(Debug)]
 struct Start {
     request: String,
     wanted: Wanted,
-    /// All threads and the coordinator: the requests leave behind it.
+    /// All threads and the coordinator: the requests leave after it.
     gate: Barrier,
     /// When they left, and when nobody waits any longer; ns.
     began_ns: AtomicU64,
     deadline_ns: AtomicU64,
-    /// Clients that are not synced yet.
     left: AtomicU64,
-    /// Why the run cannot go on.
     refused: RwLock<Option<String>>,
 }
 
-/// What one thread's clients got.
+/// What the clients of one thread got, or of all.
 #[derive(Debug)]
 struct Share {
     synced: Latency,
@@ -67,44 +58,26 @@ struct Share {
     wrongs: Wrongs,
 }
 
-/// Does the whole run.
+impl Default for Share {
+    fn default() -> Self {
+        let (synced, wrongs) = (Latency::new(), Wrongs::default());
+        Self { synced, first_ns: u64::MAX, bytes: 0, received: 0, wrongs }
+    }
+}
+
 pub(crate) fn run(args: &Initial) -> Result<InitialReport, Trouble> {
     let base = &args.base;
-    let outputs = Outputs::open(base.out.as_deref())?;
-    fanout::check_descriptors(base.watchers, 1, fanout::raise_nofile())?;
-    fanout::pin(&base.client_cpus)?;
-    let address = base.server.resolve(base.anywhere).map_err(|fault| {
-        BadOption::new("--server", &format!("http://{}", base.server.authority()), fault.to_string())
-    })?;
-    let caller = Caller { host: base.server.authority(), token: fanout::read_token(base)? };
-    let server_pid =
-        base.server_pid.or_else(|| procfs::listener(address).filter(|_| address.ip().is_loopback()));
-    if let Some(pid) = base.server_pid.filter(|&pid| procfs::cpu_time(pid).is_none()) {
-        return Err(BadOption::new("--server-pid", &pid.to_string(), "there is no such process").into());
-    }
-    let run_id = Random::new(now_ns() ^ u64::from(std::process::id()) << 48).next();
-    let mut recipe = Recipe {
-        resource: base.resource.clone(),
-        namespaces: base.namespaces.clone(),
-        per_namespace: base.objects,
-        run: run_id,
-        seed: base.seed.unwrap_or(run_id >> 32),
-        pad_bytes: 0,
-    };
-    let connect = || Connection::new(address, caller.clone());
-    let object_bytes = stock::create_objects_at_once(&connect, &mut recipe, base.size_bytes, base.writers)?;
-    let mut record = Record::new("initial", &fanout::subject(base, server_pid), 1);
-    let report = measure(args, address, &caller, &recipe, server_pid, object_bytes)?;
-    if let Some(outputs) = outputs {
-        record.set_server(server_pid, stock::server_version(&mut connect()));
-        report.keep_in(&mut record);
-        outputs.keep(&record)?;
-    }
+    let target = Target::prepare(base, base.watchers)?;
+    let mut recipe = target.recipe(base, base.namespaces(), base.objects);
+    let connect = || target.connect();
+    let object_bytes = setup::create_objects_at_once(&connect, &mut recipe, base.size_bytes, base.writers)?;
+    let record = target.record(base, "initial");
+    let mut report = measure(args, &target, &recipe, object_bytes)?;
+    report.keep(record);
     Ok(report)
 }
 
-/// The target that every client asks for.
-fn target(recipe: &Recipe, list: bool) -> String {
+fn request_target(recipe: &Recipe, list: bool) -> String {
     let collection = recipe.resource.collection(&recipe.namespaces[0]);
     if list {
         return collection;
@@ -117,14 +90,12 @@ fn target(recipe: &Recipe, list: bool) -> String {
 /// Asks with all clients at once and checks what they get.
 pub(crate) fn measure(
     args: &Initial,
-    address: SocketAddr,
-    caller: &Caller,
+    target: &Target,
     recipe: &Recipe,
-    server_pid: Option<u32>,
     object_bytes: usize,
 ) -> Result<InitialReport, String> {
     let base = &args.base;
-    let mut request = caller.head("GET", &target(recipe, args.list), None);
+    let mut request = target.caller.head("GET", &request_target(recipe, args.list), None);
     if args.gzip {
         request.insert_str(request.len() - 2, "Accept-Encoding: gzip\r\n");
     }
@@ -138,21 +109,21 @@ pub(crate) fn measure(
         left: AtomicU64::new(u64::from(base.watchers)),
         refused: RwLock::new(None),
     };
-    let mut shares: Vec<Vec<TcpStream>> = (0..threads).map(|_| Vec::new()).collect();
+    let mut sockets: Vec<Vec<TcpStream>> = (0..threads).map(|_| Vec::new()).collect();
     for number in 0..base.watchers {
+        let address = target.address;
         let socket = connect(address).map_err(|fault| {
             format!("connect to {address}, {number} being open: {fault}; is the server up?")
         })?;
-        shares[(number % threads) as usize].push(socket);
+        sockets[(number % threads) as usize].push(socket);
     }
 
-    let watch = server_pid.map(Memory::watch);
-    let own = || procfs::cpu_time(std::process::id()).map(nanos);
-    let server = || server_pid.and_then(procfs::cpu_time).map(nanos);
-    let (server_before, own_before) = (server(), own());
-    let got: Vec<Result<Share, String>> = thread::scope(|scope| {
-        let running: Vec<_> =
-            shares.into_iter().map(|sockets| scope.spawn(|| receive(sockets, &start))).collect();
+    let watch = target.server_pid.map(Memory::watch);
+    let server = || target.server_pid.and_then(procfs::cpu_time).map(nanos);
+    let (server_before, own_before) = (server(), client_cpu_ns([]));
+    let shares: Vec<Result<Share, String>> = thread::scope(|scope| {
+        let receive = |sockets| scope.spawn(|| receive(sockets, &start));
+        let running: Vec<_> = sockets.into_iter().map(receive).collect();
         let began = now_ns();
         start.began_ns.store(began, Ordering::Relaxed);
         start.deadline_ns.store(began.saturating_add(nanos(args.timeout)), Ordering::Relaxed);
@@ -160,29 +131,24 @@ pub(crate) fn measure(
         let joined = running.into_iter().map(|thread| thread.join());
         joined.map(|share| share.unwrap_or_else(|_| Err("a receiver panicked".to_owned()))).collect()
     });
-    let window_ns = now_ns().saturating_sub(start.began_ns.load(Ordering::Relaxed)).max(1);
-    let used = |before: Option<u64>, after: Option<u64>| {
-        after.zip(before).map(|(after, before)| after.saturating_sub(before))
-    };
-    let (server_ns, own_ns) = (used(server_before, server()), used(own_before, own()));
+    let window_ns = now_ns().saturating_sub(start.began_ns.load(Ordering::Relaxed)).max(1) as f64;
+    let (server_ns, own_ns) = (used(server_before, server()), used(own_before, client_cpu_ns([])));
     let memory = watch.map(Memory::end);
     if let Some(why) = start.refused.into_inner().unwrap_or_else(PoisonError::into_inner) {
         return Err(why);
     }
-
-    let (mut synced, mut wrongs) = (Latency::new(), Wrongs::default());
-    let (mut first_ns, mut bytes, mut received) = (u64::MAX, 0, 0);
-    for share in got {
+    let mut all = Share::default();
+    for share in shares {
         let share = share?;
-        synced.add(&share.synced.pairs());
-        wrongs.add(&share.wrongs);
-        first_ns = first_ns.min(share.first_ns);
-        bytes += share.bytes;
-        received += share.received;
+        all.synced.add(&share.synced.pairs());
+        all.wrongs.add(&share.wrongs);
+        all.first_ns = all.first_ns.min(share.first_ns);
+        all.bytes += share.bytes;
+        all.received += share.received;
     }
-    let seconds = window_ns as f64 / 1e9;
+    let received = all.received;
     let mut report = InitialReport {
-        server: format!("http://{}", caller.host),
+        server: target.url(),
         resource: recipe.resource.plural.clone(),
         asked: if args.list { "list" } else { "watch_list" },
         gzip: args.gzip,
@@ -190,24 +156,26 @@ pub(crate) fn measure(
         objects: recipe.objects(),
         object_bytes,
         seed: recipe.seed,
+        first_synced_ns: if all.first_ns == u64::MAX { 0 } else { all.first_ns },
+        synced_p50_ns: all.synced.at(0.5),
+        synced_p99_ns: all.synced.at(0.99),
+        last_synced_ns: all.synced.max(),
         objects_received: received,
-        objects_per_second: received as f64 / seconds,
-        bytes,
-        bytes_per_second: bytes as f64 / seconds,
-        server_pid,
+        objects_per_second: received as f64 * 1e9 / window_ns,
+        bytes: all.bytes,
+        bytes_per_second: all.bytes as f64 * 1e9 / window_ns,
+        wrongs: all.wrongs,
+        server_pid: target.server_pid,
         server_cpu_ns: server_ns,
         server_cpu_ns_per_object: server_ns.filter(|_| received > 0).map(|ns| ns as f64 / received as f64),
         server_rss_before_bytes: memory.and_then(|memory| memory.before),
         server_rss_peak_bytes: memory.and_then(|memory| memory.peak),
-        client_cpu_share: own_ns.map(|ns| ns as f64 / window_ns as f64),
-        client_cpus: match base.client_cpus.len() {
-            0 => thread::available_parallelism().map_or(1, Into::into),
-            pinned => pinned,
-        },
+        client_cpu_share: own_ns.map(|ns| ns as f64 / window_ns),
+        client_cpus: cpu_count(&base.client_cpus),
+        synced: all.synced.pairs(),
         ..InitialReport::default()
     };
-    report.set_times(if first_ns == u64::MAX { 0 } else { first_ns }, &synced);
-    report.judge(&wrongs);
+    report.judge();
     Ok(report)
 }
 
@@ -227,13 +195,7 @@ fn receive(sockets: Vec<TcpStream>, start: &Start) -> Result<Share, String> {
     let poll = poll.map_err(|fault| format!("epoll_create: {fault}"))?;
     let began_ns = start.began_ns.load(Ordering::Relaxed);
     let deadline_ns = start.deadline_ns.load(Ordering::Relaxed);
-    let mut share = Share {
-        synced: Latency::new(),
-        first_ns: u64::MAX,
-        bytes: 0,
-        received: 0,
-        wrongs: Wrongs::default(),
-    };
+    let mut share = Share::default();
     for (index, (socket, _)) in clients.iter_mut().enumerate() {
         // A request fits into the empty buffer of a new socket.
         socket.write_all(start.request.as_bytes()).map_err(|fault| refuse(start, &fault.to_string()))?;
@@ -300,7 +262,6 @@ fn is_refused(start: &Start) -> bool {
     start.refused.read().unwrap_or_else(PoisonError::into_inner).is_some()
 }
 
-/// Ends the run for all threads.
 fn refuse(start: &Start, why: &str) -> String {
     let mut refused = start.refused.write().unwrap_or_else(PoisonError::into_inner);
     refused.get_or_insert_with(|| why.to_owned()).clone()
@@ -318,7 +279,6 @@ pub(crate) struct Found {
 pub(crate) struct Memory {
     pid: u32,
     before: Option<u64>,
-    /// The most that it had before.
     peak_before: Option<u64>,
     over: Arc<AtomicBool>,
     sampler: thread::JoinHandle<Option<u64>>,

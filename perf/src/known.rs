@@ -8,12 +8,10 @@ use crate::stamp::{STAMP_BYTES, Stamp};
 const KEPT_MAX: usize = 4096;
 /// About so many bytes are kept of lines of one size: of longer ones fewer.
 const KEPT_BYTES: usize = 8 * 1024 * 1024;
-/// A longer line is scanned each time.
 const LINE_BYTES_MAX: usize = 64 * 1024;
 /// The end of a line that tells it from others: stamps mostly stand there.
 const TAIL_BYTES: usize = STAMP_BYTES + 7;
 
-/// What a line says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Event {
     pub(crate) kind: Kind,
@@ -34,7 +32,6 @@ struct Entry {
     event: Event,
 }
 
-/// The lines.
 #[derive(Debug)]
 pub(crate) struct Known {
     entries: Vec<Entry>,

@@ -15,28 +15,29 @@ use std::time::Duration;
 use etcd_client::{Client, GetOptions, WatchOptions};
 use serde::Serialize;
 
-use crate::args::LagArgs;
 use crate::chunked::{ChunkDecoder, Step};
 use crate::clock::{nanos, now_ns, sleep_until};
 use crate::frame::{Frame, Kind};
+use crate::options::Lag;
+use crate::record::{Record, Scenario};
+use crate::target::Trouble;
 use crate::units::show_ns;
 
 /// How long the last events may take to arrive.
 const DRAIN: Duration = Duration::from_secs(5);
 const NAMESPACE: &str = "revcast-perf-lag";
+/// Writes a second at `--rate max`.
+const RATE_MAX: f64 = 10_000.0;
 
 /// An arrival, or a write: at which revision, and when.
 #[derive(Clone, Copy, Debug)]
 enum Note {
     /// A write: when it was sent and when it was acknowledged.
     Written(u64, u64, u64),
-    /// At the bare watch.
     Bare(u64, u64),
-    /// Behind the cache.
     Behind(u64, u64),
 }
 
-/// What was measured, in nanoseconds.
 #[derive(Debug, Serialize)]
 pub(crate) struct LagReport {
     writes: usize,
@@ -47,8 +48,17 @@ pub(crate) struct LagReport {
     behind: Spread,
     /// Behind the cache, less at the bare watch, of the same event.
     added: Spread,
-    /// Every write was seen by both.
-    pub(crate) clean: bool,
+    clean: bool,
+}
+
+impl Scenario for LagReport {
+    fn records(&self) -> Vec<&Record> {
+        Vec::new()
+    }
+
+    fn is_clean(&self) -> bool {
+        self.clean
+    }
 }
 
 /// A distribution. Added latency can be negative: the bare watcher may be the later one.
@@ -99,8 +109,7 @@ impl fmt::Display for LagReport {
     }
 }
 
-/// Measures.
-pub(crate) fn run(args: &LagArgs) -> Result<LagReport, String> {
+pub(crate) fn run(args: &Lag) -> Result<LagReport, Trouble> {
     let prefix = format!("{}/configmaps/{NAMESPACE}/", args.prefix.trim_end_matches('/'));
     let (notes, arrived) = channel();
     let from = on_a_runtime(newest(&args.etcd))??;
@@ -158,15 +167,15 @@ async fn watch_bare(etcd: String, prefix: String, from: u64, notes: Sender<Note>
 }
 
 /// Opens the watch behind the cache, and reads it on a thread of its own.
-fn watch_behind(args: &LagArgs, from: u64, notes: Sender<Note>) -> Result<(), String> {
-    let wrong = |error: std::io::Error| format!("the server at {}: {error}", args.server.authority());
-    let address = args.server.resolve(false).map_err(|fault| fault.to_string())?;
+fn watch_behind(args: &Lag, from: u64, notes: Sender<Note>) -> Result<(), String> {
+    let wrong = |error: std::io::Error| format!("the server at {}: {error}", args.base.server.authority());
+    let address = args.base.server.resolve(false).map_err(|fault| fault.to_string())?;
     let mut socket = TcpStream::connect(address).map_err(wrong)?;
     socket.set_nodelay(true).map_err(wrong)?;
     let path = format!(
         "/api/v1/namespaces/{NAMESPACE}/configmaps?watch=1&timeoutSeconds=3600&resourceVersion={from}"
     );
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", args.server.authority());
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", args.base.server.authority());
     socket.write_all(request.as_bytes()).map_err(wrong)?;
     let mut buffer = vec![0; 64 << 10];
     let mut held = Vec::new();
@@ -174,7 +183,7 @@ fn watch_behind(args: &LagArgs, from: u64, notes: Sender<Note>) -> Result<(), St
         let count = socket.read(&mut buffer).map_err(wrong)?;
         held.extend_from_slice(&buffer[..count]);
         if count == 0 {
-            return Err(format!("the server at {} closed the watch", args.server.authority()));
+            return Err(format!("the server at {} closed the watch", args.base.server.authority()));
         }
         if let Some(end) = held.windows(4).position(|four| four == b"\r\n\r\n") {
             break held.split_off(end + 4);
@@ -215,13 +224,13 @@ fn watch_behind(args: &LagArgs, from: u64, notes: Sender<Note>) -> Result<(), St
 }
 
 /// Writes at the rate asked for. How long it took, in seconds.
-async fn write(args: LagArgs, prefix: String, notes: Sender<Note>) -> Result<f64, String> {
+async fn write(args: Lag, prefix: String, notes: Sender<Note>) -> Result<f64, String> {
     let wrong = |error| unreachable(&args.etcd, &error);
     let mut client = Client::connect([&args.etcd], None).await.map_err(wrong)?;
-    let pad = "x".repeat(args.size_bytes.saturating_sub(200));
-    let every = nanos(Duration::from_secs_f64(1.0 / args.rate));
+    let pad = "x".repeat(args.base.size_bytes.saturating_sub(200));
+    let every = nanos(Duration::from_secs_f64(1.0 / args.base.rate.per_second().unwrap_or(RATE_MAX)));
     let began = now_ns();
-    let end = began + nanos(args.duration);
+    let end = began + nanos(args.base.duration);
     for count in 0_u64.. {
         let due = began + count * every;
         if due >= end {
@@ -241,7 +250,6 @@ async fn write(args: LagArgs, prefix: String, notes: Sender<Note>) -> Result<f64
     Ok((now_ns() - began) as f64 / 1e9)
 }
 
-/// Matches arrivals by revision.
 fn judge(arrived: &Receiver<Note>, took_seconds: f64) -> LagReport {
     let mut written = BTreeMap::new();
     let (mut bare, mut behind) = (BTreeMap::new(), BTreeMap::new());

@@ -1,4 +1,4 @@
-//! One thread and its share of the watchers: an epoll, one read buffer, one desk. It opens its watches at a bounded
+//! One thread and its share of the watchers: an epoll, one read buffer, one state. It opens its watches at a bounded
 //! rate, reads what comes, and at the end waits for what is still on its way and closes the accounts.
 
 mod storm;
@@ -8,10 +8,10 @@ use crate::http::Caller;
 use crate::known::Known;
 use crate::latency::Latency;
 use crate::message::{Command, Cut, Finish, Plan, Report};
-use crate::random::Random;
 use crate::scope::Scope;
 use crate::tally::Tally;
-use crate::watcher::{Desk, Phase, Refusal, Watcher};
+use crate::watcher::{LaneState, Phase, Refusal, Watcher};
+use fastrand::Rng;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::OwnedFd;
@@ -25,7 +25,6 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
-/// One read takes at most this.
 const READ_BYTES: usize = 256 * 1024;
 /// Watches that were asked for and not answered yet, at most, in one lane.
 const PENDING_MAX: usize = 512;
@@ -33,7 +32,6 @@ const EVENTS_MAX: usize = 1024;
 /// After the last expected event: how long to look for duplicates behind it.
 const LINGER_NS: u64 = 250_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
-/// The longest wait for the next event.
 const IDLE_NS: u64 = 20_000_000;
 
 /// What a worker tells its lanes while they run.
@@ -42,22 +40,29 @@ pub(crate) struct Signals {
     /// From when on deliveries count, ns; `u64::MAX` until known.
     pub(crate) measure_from_ns: AtomicU64,
     /// What was said since the beginning: windows and cuts.
-    pub(crate) told: RwLock<Vec<Command>>,
-    /// Set once, when no more writes come.
+    pub(crate) commands: RwLock<Vec<Command>>,
     pub(crate) finish: OnceLock<Finish>,
-    /// The coordinator is gone.
     pub(crate) abandoned: AtomicBool,
+}
+
+impl Default for Signals {
+    fn default() -> Self {
+        Self {
+            measure_from_ns: AtomicU64::new(u64::MAX),
+            commands: RwLock::default(),
+            finish: OnceLock::new(),
+            abandoned: AtomicBool::new(false),
+        }
+    }
 }
 
 /// What is left to wait for after the writes.
 #[derive(Debug)]
 struct Closing {
     deadline_ns: u64,
-    /// When everything had arrived.
     complete_at_ns: Option<u64>,
 }
 
-/// One thread's watchers.
 #[derive(Debug)]
 pub(crate) struct Lane {
     number: u32,
@@ -66,9 +71,8 @@ pub(crate) struct Lane {
     reports: Sender<Report>,
     epoll: OwnedFd,
     watchers: Vec<Watcher>,
-    desk: Desk,
+    state: LaneState,
     caller: Caller,
-    /// Watchers to open in all.
     wanted: usize,
     connect_interval_ns: u64,
     next_connect_ns: u64,
@@ -77,10 +81,10 @@ pub(crate) struct Lane {
     next_report_ns: u64,
     next_latency_ns: u64,
     /// Who goes and comes back, and when the next one does.
-    random: Random,
+    random: Rng,
     next_return_ns: u64,
-    /// How much was heard of what the worker was told.
-    heard: usize,
+    /// Of the commands that the worker got.
+    commands_taken: usize,
     /// A cut to come, and the storm under way.
     cut: Option<Cut>,
     storm: Option<storm::Storm>,
@@ -102,7 +106,7 @@ impl Lane {
             reports,
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             watchers: Vec::with_capacity(wanted),
-            desk: Desk {
+            state: LaneState {
                 run: plan.run,
                 tally: Tally::default(),
                 latency: Latency::new(),
@@ -115,7 +119,7 @@ impl Lane {
                 known: Known::new(),
                 spare: Vec::new(),
             },
-            caller: Caller { host: plan.host.clone(), token: plan.token.clone() },
+            caller: plan.caller.clone(),
             wanted,
             connect_interval_ns: plan.connect_interval_ns.saturating_mul(u64::from(plan.threads)),
             next_connect_ns: now,
@@ -123,9 +127,9 @@ impl Lane {
             established: 0,
             next_report_ns: now + plan.report_interval_ns,
             next_latency_ns: now + SECOND_NS,
-            random: Random::new(plan.run ^ u64::from(plan.first_watcher + number)),
+            random: Rng::with_seed(plan.run ^ u64::from(plan.first_watcher + number)),
             next_return_ns: 0,
-            heard: 0,
+            commands_taken: 0,
             cut: None,
             storm: None,
             plan,
@@ -141,19 +145,19 @@ impl Lane {
         self.report_ready();
         loop {
             self.open_some()?;
-            self.hear();
+            self.take_commands();
             let usual_ns = if self.watchers.len() < self.wanted {
                 1_000_000
             } else {
                 IDLE_NS.min(self.plan.report_interval_ns)
             };
-            let wait_ns = self.weather()?.map_or(usual_ns, |wait_ns| wait_ns.min(usual_ns));
+            let wait_ns = self.advance_storm()?.map_or(usual_ns, |wait_ns| wait_ns.min(usual_ns));
             events.clear();
             match epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&timeout(wait_ns))) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(fault) => return Err(format!("epoll_wait: {fault}")),
             }
-            self.desk.measure_from_ns = self.signals.measure_from_ns.load(Ordering::Acquire);
+            self.state.measure_from_ns = self.signals.measure_from_ns.load(Ordering::Acquire);
             for event in &events {
                 let (data, flags) = (event.data, event.flags);
                 if let Ok(index) = usize::try_from(data.u64()) {
@@ -173,7 +177,7 @@ impl Lane {
             }
             if let Some(finish) = signals.finish.get() {
                 let closing = closing.get_or_insert_with(|| {
-                    self.desk.tally.expected = self.expected(finish);
+                    self.state.tally.seen.expected = self.expected(finish);
                     Closing { deadline_ns: now.saturating_add(finish.drain_ns), complete_at_ns: None }
                 });
                 if self.is_over(closing, finish, now) {
@@ -184,21 +188,20 @@ impl Lane {
         }
     }
 
-    /// Takes what the worker was told since the last time.
-    fn hear(&mut self) {
+    /// Takes the commands that the worker got since the last time.
+    fn take_commands(&mut self) {
         let signals = Arc::clone(&self.signals);
-        let told = signals.told.read().unwrap_or_else(PoisonError::into_inner);
-        for command in &told[self.heard..] {
+        let commands = signals.commands.read().unwrap_or_else(PoisonError::into_inner);
+        for command in &commands[self.commands_taken..] {
             match command {
-                Command::Window { from_ns } => self.desk.windows.push((*from_ns, Latency::new())),
+                Command::Window { from_ns } => self.state.windows.push((*from_ns, Latency::new())),
                 Command::Cut(cut) => self.cut = Some(*cut),
                 Command::Open(_) | Command::Measure { .. } | Command::Finish(_) => {}
             }
         }
-        self.heard = told.len();
+        self.commands_taken = commands.len();
     }
 
-    /// Starts as many connects as are due.
     fn open_some(&mut self) -> Result<(), String> {
         while self.watchers.len() < self.wanted && self.watchers.len() < self.established + PENDING_MAX {
             let now = now_ns();
@@ -228,17 +231,17 @@ impl Lane {
         let Some(scope) = self.plan.scopes.get(scope_at as usize) else {
             return Err("the plan has no scope to watch".to_owned());
         };
-        let row_at = self.desk.rows.len();
+        let row_at = self.state.rows.len();
         let receive_buffer = self.plan.mixture.receive_buffer_bytes.filter(|_| deaf);
         let source = source_of(watcher, self.plan.sources);
         let socket = begin_connect(self.plan.address, source, receive_buffer)
             .map_err(|fault| self.connect_fault(fault))?;
         epoll::add(&self.epoll, &socket, EventData::new_u64(index as u64), EventFlags::OUT)
             .map_err(|fault| format!("epoll_ctl: {fault}"))?;
-        self.desk.rows.resize(row_at + scope.objects.len(), 0);
+        self.state.rows.resize(row_at + scope.objects.len(), 0);
         let mut opened = Watcher::new(socket, scope_at, scope.revision, row_at);
         opened.deaf = deaf;
-        self.desk.tally.deaf += u64::from(deaf);
+        self.state.tally.seen.deaf += u64::from(deaf);
         self.watchers.push(opened);
         Ok(())
     }
@@ -269,7 +272,7 @@ impl Lane {
             }
             Phase::Deaf if flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR) => {
                 (watcher.phase, watcher.socket) = (Phase::Closed, None);
-                self.desk.tally.deaf_ended += 1;
+                self.state.tally.seen.deaf_ended += 1;
                 Ok(())
             }
             Phase::Deaf | Phase::Closed => Ok(()),
@@ -278,7 +281,7 @@ impl Lane {
 
     /// Lets those go and come back who are due.
     fn churn(&mut self, now: u64) -> Result<(), String> {
-        if self.plan.mixture.churn_per_second <= 0.0 || now < self.desk.measure_from_ns {
+        if self.plan.mixture.churn_per_second <= 0.0 || now < self.state.measure_from_ns {
             return Ok(());
         }
         // Who is picked and never reads stays: so each of the others is picked at this rate.
@@ -288,7 +291,7 @@ impl Lane {
         self.next_return_ns = self.next_return_ns.max(now.saturating_sub(100_000_000));
         while self.next_return_ns <= now {
             self.next_return_ns = self.next_return_ns.saturating_add(interval_ns.max(1));
-            let index = self.random.below(self.watchers.len());
+            let index = self.random.usize(..self.watchers.len());
             let watcher = &mut self.watchers[index];
             if !matches!(watcher.phase, Phase::Streaming(_)) {
                 continue;
@@ -300,7 +303,7 @@ impl Lane {
                 .map_err(|fault| format!("connect of a watcher that comes back: {fault}"))?;
             epoll::add(&self.epoll, &socket, EventData::new_u64(index as u64), EventFlags::OUT)
                 .map_err(|fault| format!("epoll_ctl: {fault}"))?;
-            watcher.come_back(socket, &mut self.desk);
+            watcher.come_back(socket, &mut self.state);
         }
         Ok(())
     }
@@ -364,15 +367,15 @@ impl Lane {
         if count == 0 {
             return self.ended(index, "the server closed a watch without ending it");
         }
-        self.desk.now_ns = now_ns();
-        if self.desk.now_ns >= self.desk.measure_from_ns {
-            self.desk.tally.bytes_in_window += count as u64;
-            self.desk.tally.reads_in_window += 1;
+        self.state.now_ns = now_ns();
+        if self.state.now_ns >= self.state.measure_from_ns {
+            self.state.tally.window.bytes += count as u64;
+            self.state.tally.window.reads += 1;
         }
         let waited = matches!(watcher.phase, Phase::Heading);
-        self.desk.newest_intended_ns = 0;
+        self.state.newest_intended_ns = 0;
         let scope = &self.plan.scopes[watcher.scope as usize];
-        let outcome = watcher.take(&buffer[..count], scope, &mut self.desk);
+        let outcome = watcher.take(&buffer[..count], scope, &mut self.state);
         if let (Phase::Deaf, Some(socket)) = (&watcher.phase, &watcher.socket) {
             let flags = EventFlags::RDHUP | EventFlags::ET;
             epoll::modify(&self.epoll, socket, EventData::new_u64(index as u64), flags)
@@ -381,7 +384,7 @@ impl Lane {
         let answered = waited && matches!(watcher.phase, Phase::Streaming(_) | Phase::Deaf);
         if answered && watcher.returning {
             watcher.returning = false;
-            self.desk.tally.returned += 1;
+            self.state.tally.seen.returned += 1;
         } else if answered {
             self.established += 1;
             if self.established == self.wanted {
@@ -398,11 +401,11 @@ impl Lane {
                 Err(format!("the server answered a watch with {status}: {words}"))
             }
             Err(Refusal::Fault(fault)) => {
-                self.desk.tally.malformed += 1;
+                self.state.tally.seen.malformed += 1;
                 self.ended(index, &fault.to_string())
             }
             Err(Refusal::LineTooLong) => {
-                self.desk.tally.malformed += 1;
+                self.state.tally.seen.malformed += 1;
                 self.ended(index, "the server sent an event over 16 MiB")
             }
         }
@@ -424,8 +427,8 @@ impl Lane {
         if !streamed {
             return Err(format!("{why} (watch {index} of lane {}, before its response)", self.number));
         }
-        self.desk.tally.disconnected += 1;
-        self.desk.tally.note(|| why.to_owned());
+        self.state.tally.seen.disconnected += 1;
+        self.state.tally.note(|| why.to_owned());
         Ok(false)
     }
 
@@ -459,8 +462,8 @@ impl Lane {
     }
 
     fn is_over(&self, closing: &mut Closing, finish: &Finish, now: u64) -> bool {
-        let tally = &self.desk.tally;
-        if tally.delivered >= tally.expected && closing.complete_at_ns.is_none() {
+        let tally = &self.state.tally;
+        if tally.seen.delivered >= tally.seen.expected && closing.complete_at_ns.is_none() {
             // A write that failed may have been done all the same: then the number alone says nothing.
             if finish.failed.is_empty() || self.balance(finish).0 == 0 {
                 closing.complete_at_ns = Some(now);
@@ -475,7 +478,7 @@ impl Lane {
         let (finals, failed) = (self.finals_of(finish), self.failed_of(finish));
         let of = |watcher: &Watcher| {
             let at = watcher.scope as usize;
-            watcher.balance(&self.plan.scopes[at], &self.desk.rows, &finals[at], &failed[at])
+            watcher.balance(&self.plan.scopes[at], &self.state.rows, &finals[at], &failed[at])
         };
         let each = self.watchers.iter().map(of);
         each.fold((0, 0), |(lost, invented), one| (lost + one.0, invented + one.1))
@@ -484,21 +487,21 @@ impl Lane {
     /// Closes the accounts and sends the last report.
     fn close(&mut self, finish: &Finish) {
         let (lost, invented) = self.balance(finish);
-        self.desk.tally.lost = lost;
-        self.desk.tally.unexpected += invented;
+        self.state.tally.seen.lost = lost;
+        self.state.tally.seen.unexpected += invented;
         for watcher in &mut self.watchers {
             (watcher.phase, watcher.socket) = (Phase::Closed, None);
         }
         self.report_progress(true);
-        let mut tally = std::mem::take(&mut self.desk.tally);
-        tally.latency = self.desk.latency.pairs();
-        tally.windows = self.desk.windows.iter().map(|(_, window)| window.pairs()).collect();
+        let mut tally = std::mem::take(&mut self.state.tally);
+        tally.latency = self.state.latency.pairs();
+        tally.windows = self.state.windows.iter().map(|(_, window)| window.pairs()).collect();
         self.report(Report::Done { lane: self.number, tally });
     }
 
     fn report_ready(&self) {
         if self.established == self.wanted {
-            let (first_ns, last_ns) = (self.first_connect_ns, self.desk.now_ns);
+            let (first_ns, last_ns) = (self.first_connect_ns, self.state.now_ns);
             self.report(Report::Ready { lane: self.number, first_ns, last_ns });
         }
     }
@@ -507,16 +510,16 @@ impl Lane {
     fn report_progress(&mut self, with_latency: bool) {
         let mut latency = Vec::new();
         if with_latency {
-            if !self.desk.recent.is_empty() {
-                latency = self.desk.recent.pairs();
+            if !self.state.recent.is_empty() {
+                latency = self.state.recent.pairs();
             }
-            self.desk.recent.clear();
+            self.state.recent.clear();
             self.next_latency_ns = now_ns() + SECOND_NS;
         }
         self.report(Report::Progress {
             lane: self.number,
-            established: (self.established as u64).saturating_sub(self.desk.tally.disconnected),
-            delivered: self.desk.tally.delivered,
+            established: (self.established as u64).saturating_sub(self.state.tally.seen.disconnected),
+            delivered: self.state.tally.seen.delivered,
             latency,
         });
     }

@@ -5,16 +5,20 @@ use hdrhistogram::Histogram;
 
 /// Latencies above one hour count as one hour.
 const HIGHEST_NS: u64 = 3_600_000_000_000;
-/// The buckets are at least this fine.
 const LOWEST_NS: u64 = 1_000;
 
 /// The recorded buckets: the highest value of each and how often it was met.
 pub(crate) type Pairs = Vec<(u64, u64)>;
 
-/// A distribution of latencies.
 #[derive(Debug)]
 pub(crate) struct Latency {
     histogram: Histogram<u64>,
+}
+
+impl Default for Latency {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl Latency {
@@ -22,6 +26,12 @@ impl Latency {
         let histogram = Histogram::new_with_bounds(LOWEST_NS, HIGHEST_NS, 3)
             .expect("1 µs to one hour with three digits is a valid range");
         Self { histogram }
+    }
+
+    pub(crate) fn of<'a>(all: impl IntoIterator<Item = &'a Pairs>) -> Self {
+        let mut latency = Self::new();
+        all.into_iter().for_each(|pairs| latency.add(pairs));
+        latency
     }
 
     pub(crate) fn record(&mut self, ns: u64) {
@@ -46,7 +56,6 @@ impl Latency {
         self.histogram.is_empty()
     }
 
-    /// How many were recorded.
     pub(crate) fn count(&self) -> u64 {
         self.histogram.len()
     }
@@ -56,7 +65,11 @@ impl Latency {
         self.histogram.value_at_quantile(quantile)
     }
 
-    /// For those who walk over it.
+    /// The usual ones: p50, p90, p99, p99.9.
+    pub(crate) fn quantiles(&self) -> [u64; 4] {
+        [0.5, 0.9, 0.99, 0.999].map(|quantile| self.at(quantile))
+    }
+
     pub(crate) fn histogram(&self) -> &Histogram<u64> {
         &self.histogram
     }

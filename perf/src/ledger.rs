@@ -6,14 +6,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What one delivered write meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// New, and newer than all before it.
     InOrder,
     /// New, but after one that is younger: by resourceVersion, or by the object's own sequence.
     OutOfOrder,
-    /// It was delivered to this watcher before.
     Duplicated,
 }
 
@@ -31,7 +28,6 @@ impl Account {
         Self { revision, missing: BTreeMap::new() }
     }
 
-    /// The newest revision seen.
     pub(crate) const fn revision(&self) -> u64 {
         self.revision
     }

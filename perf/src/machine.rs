@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::fs;
 
 impl Machine {
-    /// This machine, with this program's version.
     pub(crate) fn here() -> Self {
         let line =
             |path: &str| fs::read_to_string(path).map(|text| text.trim().to_owned()).unwrap_or_default();
@@ -29,7 +28,6 @@ fn parse_cpuinfo(text: &str) -> (String, usize) {
     (model.unwrap_or_default(), pairs().filter(|(name, _)| name.trim() == "processor").count())
 }
 
-/// The command line of this program.
 pub(crate) fn own_command() -> String {
     let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
     show_command(&words)
@@ -53,17 +51,10 @@ pub(crate) fn name_of(pid: u32) -> Option<String> {
     Some(name.trim().to_owned()).filter(|name| !name.is_empty())
 }
 
-/// As a shell takes it: the program without its folder, words with odd letters in quotes.
+/// As a shell takes it, the program without its folder.
 fn show_command(words: &[String]) -> String {
-    let plain = |word: &str| {
-        !word.is_empty() && word.chars().all(|c| c.is_alphanumeric() || "-_./:=,@%+{}".contains(c))
-    };
-    let quoted = |word: &str| {
-        if plain(word) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
-    };
-    let program = words.first().map(|path| path.rsplit('/').next().unwrap_or(path).to_owned());
-    let shown: Vec<String> = program.iter().chain(words.iter().skip(1)).map(|word| quoted(word)).collect();
-    shown.join(" ")
+    let program = words.first().map(|path| path.rsplit('/').next().unwrap_or(path));
+    shell_words::join(program.into_iter().chain(words.iter().skip(1).map(String::as_str)))
 }
 
 #[cfg(test)]

@@ -1,19 +1,18 @@
 //! What the coordinator and its workers say to each other: one JSON line a message, over a pair of pipes. A worker in
 //! this process and a worker in a process of its own speak the same.
 
-use crate::args::Mixture;
+use crate::http::Caller;
 use crate::latency::Pairs;
+use crate::options::{Mixture, deaf_among};
 use crate::scope::Scope;
 use crate::tally::Tally;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
-/// The watches that one worker opens.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Plan {
     pub(crate) address: SocketAddr,
-    pub(crate) host: String,
-    pub(crate) token: Option<String>,
+    pub(crate) caller: Caller,
     pub(crate) run: u64,
     pub(crate) scopes: Vec<Scope>,
     /// Number of the first watcher. Watcher i watches scope i modulo the number of scopes.
@@ -24,11 +23,9 @@ pub(crate) struct Plan {
     pub(crate) sources: u32,
     /// Between two connects of this worker, all its threads together.
     pub(crate) connect_interval_ns: u64,
-    /// How often a lane tells its progress.
     pub(crate) report_interval_ns: u64,
     pub(crate) timeout_seconds: u64,
     pub(crate) bookmarks: bool,
-    /// How watchers differ from each other.
     pub(crate) mixture: Mixture,
 }
 
@@ -42,12 +39,6 @@ impl Plan {
     }
 }
 
-/// How many of the first `watchers` never read.
-pub(crate) fn deaf_among(watchers: u32, percent: u32) -> u32 {
-    u32::try_from(u64::from(watchers) * u64::from(percent.min(100)) / 100).unwrap_or(watchers)
-}
-
-/// The end of the writes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Finish {
     /// Number of the last write of each object.
@@ -62,7 +53,6 @@ pub(crate) struct Finish {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Cut {
     pub(crate) at_ns: u64,
-    /// With RST, not with FIN.
     pub(crate) reset: bool,
     /// They come back evenly over so much time; 0: at once.
     pub(crate) spread_ns: u64,
@@ -74,7 +64,6 @@ pub(crate) struct Cut {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct StormFound {
     pub(crate) lane: u32,
-    /// Those that lost their connection.
     pub(crate) watchers: u32,
     /// In front of the first close, behind the last, and behind the last connect that was begun.
     pub(crate) began_ns: u64,
@@ -93,7 +82,6 @@ pub(crate) struct StormFound {
     /// Without an answer, and answered but not caught up, when the time was over.
     pub(crate) unanswered: u64,
     pub(crate) behind: u64,
-    /// Since the lane began.
     pub(crate) gone: u64,
     pub(crate) duplicated: u64,
     pub(crate) out_of_order: u64,
@@ -102,7 +90,6 @@ pub(crate) struct StormFound {
     pub(crate) gaps: u64,
 }
 
-/// To a worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Command {
     /// The first message: open the watches.
@@ -117,24 +104,28 @@ pub(crate) enum Command {
     Finish(Finish),
 }
 
-/// From one lane of a worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Report {
     /// About once a second, or as often as the plan asks; latencies once a second.
     Progress {
         lane: u32,
-        /// Watchers whose response head arrived.
         established: u64,
         delivered: u64,
-        /// Latencies since the report before.
         latency: Pairs,
     },
     /// All watchers of the lane are established. When the first connect began and the last head was read.
-    Ready { lane: u32, first_ns: u64, last_ns: u64 },
+    Ready {
+        lane: u32,
+        first_ns: u64,
+        last_ns: u64,
+    },
     /// Everyone is back after a cut, or the time for it is over.
     Storm(StormFound),
-    /// The lane is finished.
-    Done { lane: u32, tally: Tally },
-    /// The run cannot go on.
-    Failed { message: String },
+    Done {
+        lane: u32,
+        tally: Tally,
+    },
+    Failed {
+        message: String,
+    },
 }

@@ -1,17 +1,18 @@
-//! What a cluster does, at once: watches of several kinds, watchers that never read, watchers that go and come back,
+//! What a cluster does, at once: watches of several kinds, watchers that never read, watchers that leave and return,
 //! LISTs and GETs, writes, and a probe of the server's health. It is one run of [`fanout`] with all that
 //! beside it; every watcher that reads is held to account as there.
 
 pub(crate) mod shapes;
 
-use crate::args::Mixed;
-use crate::fanout::{self, Trouble};
+use crate::fanout;
+use crate::options::Mixed;
+use crate::record::{Record, Scenario};
 use crate::report::Report;
-use crate::units::show_bytes;
+use crate::sheet::Sheet;
+use crate::target::Trouble;
 use serde::Serialize;
 use std::fmt;
 
-/// What was found.
 #[derive(Debug, Serialize)]
 pub(crate) struct MixedReport {
     scenario: &'static str,
@@ -19,15 +20,14 @@ pub(crate) struct MixedReport {
     churn_share_per_second: f64,
     readers: u32,
     #[serde(flatten)]
-    pub(crate) fanout: Report,
+    fanout: Report,
 }
 
-/// Does the whole run.
 pub(crate) fn run(args: &Mixed) -> Result<MixedReport, Trouble> {
     let mixture = &args.base.mixture;
     let mut fanout = fanout::run(&args.base)?;
-    // Nobody may be ended but by himself.
-    fanout.clean &= fanout.disconnected == 0;
+    // No watch may end but by its client.
+    fanout.clean &= fanout.seen.disconnected == 0;
     Ok(MixedReport {
         scenario: "mixed",
         never_read_percent: mixture.deaf_percent,
@@ -37,21 +37,25 @@ pub(crate) fn run(args: &Mixed) -> Result<MixedReport, Trouble> {
     })
 }
 
+impl Scenario for MixedReport {
+    fn records(&self) -> Vec<&Record> {
+        self.fanout.records()
+    }
+
+    fn is_clean(&self) -> bool {
+        self.fanout.clean
+    }
+}
+
 impl fmt::Display for MixedReport {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            out,
-            "mixed: {} % never read, {} % a second go and come back, {} clients list and get",
-            self.never_read_percent,
-            self.churn_share_per_second * 100.0,
-            self.readers
-        )?;
-        write!(out, "{}", self.fanout)?;
-        let (before, loaded) = (self.fanout.server_rss_before_bytes, self.fanout.server_rss_loaded_bytes);
-        if let Some((before, loaded)) = before.zip(loaded) {
-            let [before, loaded] = [before, loaded].map(show_bytes);
-            writeln!(out, "  {:<16}{before} at the start, {loaded} at the end of the writes", "server RSS")?;
-        }
-        Ok(())
+        let title = "mixed: {never_read_percent} % never read, {churn_share_per_second:percent} % a second leave and return, \
+                     {readers} clients list and get";
+        let mut sheet = Sheet::new(self, title);
+        sheet.text(self.fanout.to_string().trim_end());
+        let memory =
+            "{server_rss_before_bytes} at the start, {server_rss_loaded_bytes} at the end of the writes";
+        sheet.rows(&[("server RSS", memory)]);
+        sheet.fmt(out)
     }
 }

@@ -1,8 +1,8 @@
 //! The objects of a run as JSON: one body a object, made once, whose stamp is patched in place before each write.
 
-use crate::random::Random;
+use crate::endpoint::Resource;
 use crate::stamp::{STAMP_BYTES, Stamp};
-use crate::target::Resource;
+use fastrand::Rng;
 
 /// How the objects of a run are named and what they contain. Objects are numbered over all namespaces:
 /// `namespace * per_namespace + place`.
@@ -34,7 +34,6 @@ pub(crate) fn place_of(name: &str, per_namespace: u32) -> Option<u32> {
 }
 
 impl Recipe {
-    /// The number of objects in all namespaces.
     pub(crate) fn objects(&self) -> u32 {
         u32::try_from(self.namespaces.len()).unwrap_or(u32::MAX).saturating_mul(self.per_namespace)
     }
@@ -64,11 +63,8 @@ impl Recipe {
             self.resource.api_version, self.resource.kind
         );
         let mut bytes = head.into_bytes();
-        let mut random = Random::new(self.seed ^ u64::from(object));
-        bytes
-            .extend((0..self.pad_bytes).map(|_| {
-                b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"[random.below(62)]
-            }));
+        let mut random = Rng::with_seed(self.seed ^ u64::from(object));
+        bytes.extend((0..self.pad_bytes).map(|_| u8::try_from(random.alphanumeric()).unwrap_or(b'x')));
         bytes.extend_from_slice(br#"","stamp":""#);
         let stamp_at = bytes.len();
         bytes.resize(stamp_at + STAMP_BYTES, b'0');
@@ -79,7 +75,6 @@ impl Recipe {
     }
 }
 
-/// The JSON of one object.
 #[derive(Debug)]
 pub(crate) struct Body {
     bytes: Vec<u8>,

@@ -2,18 +2,16 @@
 //! under one name. It never overwrites a file, and it is opened before a run, so that a folder that cannot be written is
 //! told before minutes are spent.
 
-mod csv;
 mod hgrm;
 
-use crate::args::BadOption;
-use crate::record::Record;
+use crate::options::BadOption;
+use crate::record::{Record, Row};
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 /// A scenario's or a subject's part of a name is at most so long.
 const PART_CHARS_MAX: usize = 60;
-/// Runs of one name in one folder.
 const NUMBER_MAX: u32 = 100_000;
 
 /// A folder that takes the records of runs.
@@ -26,7 +24,7 @@ impl Outputs {
     /// Makes the folder if it is not there. `None` for a run that is not kept.
     pub(crate) fn open(folder: Option<&Path>) -> Result<Option<Self>, BadOption> {
         let Some(folder) = folder else { return Ok(None) };
-        let bad = |mend: String| BadOption::new("--out", &folder.to_string_lossy(), mend);
+        let bad = |mend: String| BadOption::new("--out", folder.display(), mend);
         fs::create_dir_all(folder).map_err(|fault| {
             bad(format!("the folder cannot be made ({fault}): give one that you may write"))
         })?;
@@ -47,7 +45,10 @@ impl Outputs {
             files.push(("hgrm", hgrm::text(&record.latency).into_bytes()));
         }
         if !record.series.is_empty() {
-            files.push(("csv", csv::text(&record.series).into_bytes()));
+            files.push((
+                "csv",
+                table(&record.series).map_err(|fault| format!("a series has no CSV: {fault}"))?,
+            ));
         }
         let (scenario, subject) = (part(&record.scenario), part(&record.subject));
         let stem = format!("{scenario}-{subject}-r{}", record.round);
@@ -91,6 +92,13 @@ impl Outputs {
     }
 }
 
+/// A series: one row a second, columns that say their units, nothing where nothing was measured.
+fn table(series: &[Row]) -> Result<Vec<u8>, csv::Error> {
+    let mut table = csv::Writer::from_writer(Vec::new());
+    series.iter().try_for_each(|row| table.serialize(row))?;
+    table.into_inner().map_err(|fault| fault.into_error().into())
+}
+
 fn unwritten(path: &Path, fault: &io::Error) -> String {
     let full = matches!(fault.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded);
     let mend = if full { "make room" } else { "give --out a folder that you may write" };
@@ -114,7 +122,6 @@ fn part(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Row;
 
     fn folder(name: &str) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("revcast-perf-{name}-{}", std::process::id()));
@@ -165,6 +172,25 @@ mod tests {
         let gone = Outputs { folder: taken.clone() };
         let said = gone.keep(&Record::new("a", "b", 1)).expect_err("the folder is gone");
         assert!(said.contains("a-b-r1.json") && said.contains("give --out a folder"), "{said}");
+    }
+
+    #[test]
+    fn a_series_has_a_column_for_each_value() {
+        let full = Row {
+            at_seconds: 1.5,
+            watchers: 2000,
+            deliveries_per_second: 40_000.0,
+            latency_p99_ns: Some(1_234_567),
+            server_cpu_share: Some(0.5),
+            server_rss_bytes: Some(4096),
+            server_fds: Some(12),
+        };
+        let bytes = table(&[full, Row { at_seconds: 2.0, ..Row::default() }]).expect("memory");
+        assert_eq!(
+            String::from_utf8_lossy(&bytes),
+            "at_seconds,watchers,deliveries_per_second,latency_p99_ns,server_cpu_share,server_rss_bytes,server_fds\n\
+             1.5,2000,40000.0,1234567,0.5,4096,12\n2.0,0,0.0,,,,\n"
+        );
     }
 
     #[test]

@@ -2,12 +2,11 @@
 //! run goes as fast as the watchers take it, and what is on its way at the end is bounded. Writers ask the [`Gate`] in
 //! front of every write; the coordinator raises it with every report of the lanes. It sends nothing and waits for nobody.
 
-use crate::args::{Fanout, Rate};
-use crate::message::deaf_among;
+use crate::options::{Load, Rate, deaf_among};
 use crate::scope::Scope;
+use crate::units::whole;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 /// How often lanes tell their progress when writers wait for it; else once a second is enough.
 const REPORT_NS: u64 = 10_000_000;
@@ -66,7 +65,7 @@ pub(crate) struct Pace {
 impl Pace {
     /// `None`: writes follow the clock, or nobody is to get any. `delivered`: before the first of these writes.
     pub(crate) fn new(
-        base: &Fanout,
+        base: &Load,
         rate: Rate,
         scopes: &[Scope],
         watchers: u32,
@@ -103,8 +102,7 @@ impl Pace {
         if share > 0.0 && more > 0 {
             self.reached += more as f64 / (self.due_per_write * share);
             self.delivered = delivered;
-            // A duration cuts the fraction without a cast.
-            let reached = Duration::try_from_secs_f64(self.reached).map_or(u64::MAX, |whole| whole.as_secs());
+            let reached = whole(self.reached.floor());
             self.gate.allowed.store(reached.saturating_add(self.ahead), Ordering::Relaxed);
         }
     }
@@ -126,7 +124,7 @@ fn due_per_write(scopes: &[Scope], readers: u32, objects: u32) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::Mixture;
+    use crate::options::Mixture;
 
     fn scope(objects: std::ops::Range<u32>) -> Scope {
         Scope { path: "/p".to_owned(), revision: 1, objects: objects.collect(), accept: None }
@@ -134,7 +132,7 @@ mod tests {
 
     fn pace(deaf_percent: u32, scopes: &[Scope], watchers: u32, objects: u32) -> Pace {
         let mixture = Mixture { deaf_percent, ..Mixture::default() };
-        let base = Fanout { ahead: 4, mixture, ..Fanout::default() };
+        let base = Load { ahead: 4, mixture, ..Load::default() };
         Pace::new(&base, Rate::Max, scopes, watchers, objects, 0).expect("somebody is to get them")
     }
 
@@ -178,7 +176,7 @@ mod tests {
         // Of 7 watchers 4 have three of the four objects, and 3 have one.
         assert_eq!(due_per_write(&[scope(0..3), scope(3..4)], 7, 4), 15.0 / 4.0);
         assert_eq!(due_per_write(&[], 7, 4), 0.0);
-        let none = |rate, watchers| Pace::new(&Fanout::default(), rate, &[scope(0..1)], watchers, 1, 0);
+        let none = |rate, watchers| Pace::new(&Load::default(), rate, &[scope(0..1)], watchers, 1, 0);
         assert!(none(Rate::PerSecond(20.0), 5).is_none() && none(Rate::Max, 0).is_none());
         assert_eq!(
             (report_interval_ns(Rate::Max), report_interval_ns(Rate::PerSecond(1.0))),

@@ -2,11 +2,10 @@
 //! slow answer does not move the next one. A probe is a thread; it looks at nothing but the status and the time.
 
 use crate::clock::{now_ns, sleep_until};
-use crate::http::{Caller, Connection, HttpFault, excerpt};
 use crate::latency::Latency;
+use crate::target::Target;
 use rustix::process::setpriority_process;
 use rustix::thread::gettid;
-use std::net::SocketAddr;
 use std::num::NonZeroU64;
 
 const PATH: &str = "/livez";
@@ -15,19 +14,16 @@ const INTERVAL_NS: u64 = 20_000_000;
 /// The generator's own threads should not make the probe wait; where that is not allowed it waits, which is reported.
 const NICE: i32 = -20;
 
-/// Where to ask, from when until when.
 #[derive(Clone, Debug)]
 pub(crate) struct Probe {
-    pub(crate) address: SocketAddr,
-    pub(crate) caller: Caller,
+    pub(crate) target: Target,
     /// A connection for each question; else one for all.
     pub(crate) fresh: bool,
     pub(crate) from_ns: u64,
     pub(crate) end_ns: u64,
 }
 
-/// What a probe found.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Probed {
     /// From the intended moment to the end of the answer; with a connection each, that is in it.
     pub(crate) latency: Latency,
@@ -38,14 +34,12 @@ pub(crate) struct Probed {
 }
 
 impl Probe {
-    /// Asks until the end.
     pub(crate) fn run(self) -> Probed {
         // Not allowed: see `late`.
         let _same = setpriority_process(Some(gettid()), NICE);
         let _slack = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
-        let mut probed =
-            Probed { latency: Latency::new(), late: Latency::new(), failed: 0, first_fault: None };
-        let mut kept = Connection::new(self.address, self.caller.clone());
+        let mut probed = Probed::default();
+        let mut kept = self.target.connect();
         // The two kinds of probe take turns.
         let mut due_ns = self.from_ns + if self.fresh { 0 } else { INTERVAL_NS / 2 };
         while due_ns < self.end_ns {
@@ -54,9 +48,9 @@ impl Probe {
                 probed.late.record(now_ns().saturating_sub(due_ns));
             }
             let outcome = if self.fresh {
-                ask(&mut Connection::new(self.address, self.caller.clone()))
+                self.target.connect().get(PATH).map(|_| ())
             } else {
-                ask(&mut kept)
+                kept.get(PATH).map(|_| ())
             };
             match outcome {
                 Ok(()) => probed.latency.record(now_ns().saturating_sub(due_ns)),
@@ -71,19 +65,12 @@ impl Probe {
     }
 }
 
-fn ask(server: &mut Connection) -> Result<(), String> {
-    match server.call("GET", PATH, None) {
-        Ok((200, _)) => Ok(()),
-        Ok((status, body)) => Err(format!("the server answered GET {PATH} with {status}: {}", excerpt(body))),
-        Err(fault) => Err(format!("GET {PATH}: {}", HttpFault::to_string(&fault))),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::Load;
     use std::io::{Read, Write};
-    use std::net::{Ipv4Addr, TcpListener};
+    use std::net::{Ipv4Addr, SocketAddr, TcpListener};
     use std::thread;
     use std::time::Duration;
 
@@ -105,10 +92,10 @@ mod tests {
     }
 
     fn probe(address: SocketAddr, fresh: bool, questions: u64) -> Probed {
-        let caller = Caller { host: address.to_string(), token: None };
+        let target = Target::local(&Load::default(), address.port(), 0);
         let from_ns = now_ns();
         let turn = if fresh { 0 } else { INTERVAL_NS / 2 };
-        Probe { address, caller, fresh, from_ns, end_ns: from_ns + turn + INTERVAL_NS * questions }.run()
+        Probe { target, fresh, from_ns, end_ns: from_ns + turn + INTERVAL_NS * questions }.run()
     }
 
     #[test]

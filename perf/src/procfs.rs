@@ -94,13 +94,10 @@ pub(crate) fn anon_bytes(pid: u32) -> Option<u64> {
 /// What the kernel holds for connections to one address, both ends being on this machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Held {
-    /// The server's ends, in any state.
     pub(crate) connections: u64,
     /// Those that the server has closed while bytes were unsent: the client cannot see that before it reads.
     pub(crate) closing: u64,
-    /// In the server's send queues.
     pub(crate) unsent_bytes: u64,
-    /// In the clients' receive queues.
     pub(crate) unread_bytes: u64,
 }
 

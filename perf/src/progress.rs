@@ -8,7 +8,6 @@ use std::time::Duration;
 /// How often the spinner turns: seldom, for it runs on the load generator's core.
 const TICK: Duration = Duration::from_millis(200);
 
-/// The progress of one run.
 #[derive(Debug)]
 pub(crate) enum Progress {
     Quiet,
@@ -16,14 +15,10 @@ pub(crate) enum Progress {
     Bar(ProgressBar),
 }
 
-/// How far a phase goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
-    /// It ends when it ends.
     Open,
-    /// So many of something.
     Count(u64),
-    /// So long.
     Time(Duration),
 }
 
@@ -111,7 +106,6 @@ fn style(template: &str) -> ProgressStyle {
 mod tests {
     use super::*;
 
-    /// A bar that is drawn nowhere.
     fn hidden() -> (Progress, ProgressBar) {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
         (Progress::Bar(bar.clone()), bar)

@@ -5,7 +5,7 @@ use crate::clock::now_ns;
 use crate::http::{Connection, excerpt};
 use crate::latency::Latency;
 use crate::object::{Recipe, name_of};
-use crate::random::Random;
+use fastrand::Rng;
 use memchr::memmem;
 use std::thread;
 use std::time::Duration;
@@ -14,7 +14,6 @@ const GETS_PER_LIST: u64 = 9;
 /// Between an answer and the next call: who reads does something with it.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// One client.
 #[derive(Debug)]
 pub(crate) struct Reader {
     pub(crate) server: Connection,
@@ -24,8 +23,7 @@ pub(crate) struct Reader {
     pub(crate) end_ns: u64,
 }
 
-/// What clients that read found.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Read {
     pub(crate) lists: Latency,
     pub(crate) gets: Latency,
@@ -35,10 +33,6 @@ pub(crate) struct Read {
 }
 
 impl Read {
-    pub(crate) fn new() -> Self {
-        Self { lists: Latency::new(), gets: Latency::new(), failed: 0, first_fault: None }
-    }
-
     pub(crate) fn add(&mut self, other: Self) {
         self.lists.add(&other.lists.pairs());
         self.gets.add(&other.gets.pairs());
@@ -48,18 +42,16 @@ impl Read {
 }
 
 impl Reader {
-    /// Reads until the end.
     pub(crate) fn run(mut self) -> Read {
-        let mut read = Read::new();
-        let mut random = Random::new(self.recipe.seed ^ (u64::from(self.number) << 40));
+        let mut read = Read::default();
+        let mut random = Rng::with_seed(self.recipe.seed ^ (u64::from(self.number) << 40));
         crate::clock::sleep_until(self.from_ns);
         for turn in 0u64.. {
             let asked_ns = now_ns();
             if asked_ns >= self.end_ns {
                 break;
             }
-            let object = random.below(self.recipe.objects() as usize);
-            let object = u32::try_from(object).unwrap_or(0);
+            let object = random.u32(..self.recipe.objects());
             let is_list = turn % (GETS_PER_LIST + 1) == GETS_PER_LIST;
             let outcome = if is_list { self.list(object) } else { self.get(object) };
             let latency = if is_list { &mut read.lists } else { &mut read.gets };
@@ -78,7 +70,7 @@ impl Reader {
     fn list(&mut self, object: u32) -> Result<(), String> {
         let path = self.recipe.resource.collection(self.recipe.namespace_of(object));
         let wanted = self.recipe.per_namespace as usize;
-        let body = self.call(&path)?;
+        let body = self.server.get(&path)?;
         let listed = memmem::find_iter(body, br#""stamp":""#).count();
         if listed == wanted {
             return Ok(());
@@ -89,20 +81,10 @@ impl Reader {
     fn get(&mut self, object: u32) -> Result<(), String> {
         let path = self.recipe.path_of(object);
         let name = format!(r#""name":"{}""#, name_of(object % self.recipe.per_namespace));
-        let body = self.call(&path)?;
+        let body = self.server.get(&path)?;
         if memmem::find(body, name.as_bytes()).is_some() {
             return Ok(());
         }
         Err(format!("GET {path} is another object: {}", excerpt(body)))
-    }
-
-    fn call(&mut self, path: &str) -> Result<&[u8], String> {
-        match self.server.call("GET", path, None) {
-            Ok((200, body)) => Ok(body),
-            Ok((status, body)) => {
-                Err(format!("the server answered GET {path} with {status}: {}", excerpt(body)))
-            }
-            Err(fault) => Err(format!("GET {path}: {fault}")),
-        }
     }
 }

@@ -3,11 +3,11 @@
 
 use crate::latency::{Latency, Pairs};
 use crate::machine::{command_of, own_command};
+use crate::sheet;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// One measured run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Record {
     pub(crate) scenario: String,
@@ -28,15 +28,12 @@ pub(crate) struct Record {
     /// The recorded buckets: ns, and how often.
     #[serde(default)]
     pub(crate) latency: Pairs,
-    /// One row a second.
     #[serde(default)]
     pub(crate) series: Vec<Row>,
     /// Nothing was lost, repeated or out of order.
     pub(crate) clean: bool,
-    /// Where it ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) machine: Option<Machine>,
-    /// The command line that measured it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) command: Option<String>,
     /// The command line of the server, where its process is known.
@@ -44,12 +41,9 @@ pub(crate) struct Record {
     pub(crate) server_command: Option<String>,
 }
 
-/// One second of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Row {
-    /// Since the run began.
     pub(crate) at_seconds: f64,
-    /// Open ones.
     pub(crate) watchers: u64,
     pub(crate) deliveries_per_second: f64,
     /// Of the deliveries of this second; `None`: there were none.
@@ -60,12 +54,10 @@ pub(crate) struct Row {
     pub(crate) server_cpu_share: Option<f64>,
     #[serde(default)]
     pub(crate) server_rss_bytes: Option<u64>,
-    /// Open descriptors of the server.
     #[serde(default)]
     pub(crate) server_fds: Option<u64>,
 }
 
-/// The conditions of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Machine {
     /// `Linux 6.12.1 x86_64`.
@@ -73,24 +65,24 @@ pub(crate) struct Machine {
     pub(crate) kernel: String,
     #[serde(default)]
     pub(crate) cpu_model: String,
-    /// Logical ones, of the machine.
     #[serde(default)]
     pub(crate) cores: usize,
-    /// Of programs, by name.
     #[serde(default)]
     pub(crate) versions: BTreeMap<String, String>,
+}
+
+pub(crate) fn unix_seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 impl Record {
     /// A run that begins now, on this machine, by this command.
     pub(crate) fn new(scenario: &str, subject: &str, round: u32) -> Self {
-        let began_unix_seconds =
-            SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         Self {
             scenario: scenario.to_owned(),
             subject: subject.to_owned(),
             round,
-            began_unix_seconds,
+            began_unix_seconds: unix_seconds(),
             machine: Some(Machine::here()),
             command: Some(own_command()),
             ..Self::default()
@@ -113,6 +105,14 @@ impl Record {
         }
     }
 
+    /// Keeps those of a report's values that have these names.
+    pub(crate) fn take(&mut self, report: &impl Serialize, names: &str) {
+        let values = serde_json::to_value(report).unwrap_or_default();
+        for name in names.split_whitespace() {
+            self.set(name, sheet::number(&values, name));
+        }
+    }
+
     pub(crate) fn value(&self, name: &str) -> Option<f64> {
         self.values.get(name).copied()
     }
@@ -123,20 +123,35 @@ impl Record {
         if latency.is_empty() {
             return;
         }
-        for (name, quantile) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999)] {
-            self.set(&format!("latency_{name}_ns"), latency.at(quantile) as f64);
+        for (name, ns) in ["p50", "p90", "p99", "p999"].into_iter().zip(latency.quantiles()) {
+            self.set(&format!("latency_{name}_ns"), ns as f64);
         }
         self.set("latency_max_ns", latency.max() as f64);
     }
 }
 
-/// What a scenario of several runs found.
 pub(crate) trait Scenario: std::fmt::Display + Serialize {
-    /// Its runs.
     fn records(&self) -> Vec<&Record>;
     /// In every run every watcher saw what it should.
     fn is_clean(&self) -> bool;
 }
+
+/// A report that has its runs in `records`, and says in `clean` whether all was right.
+macro_rules! scenario {
+    ($report:ty) => {
+        impl crate::record::Scenario for $report {
+            fn records(&self) -> Vec<&crate::record::Record> {
+                self.records.iter().collect()
+            }
+
+            fn is_clean(&self) -> bool {
+                self.clean
+            }
+        }
+    };
+}
+
+pub(crate) use scenario;
 
 #[cfg(test)]
 mod tests {

@@ -13,7 +13,6 @@ const SECOND_NS: u64 = 1_000_000_000;
 pub(crate) struct Series {
     server_pid: Option<u32>,
     began_ns: u64,
-    /// When the next row is due.
     pub(crate) due_ns: u64,
     before_ns: u64,
     delivered_before: u64,
@@ -30,7 +29,6 @@ struct Found {
 }
 
 impl Series {
-    /// A series that begins now.
     pub(crate) fn new(server_pid: Option<u32>) -> Self {
         let now = now_ns();
         Self {

@@ -7,7 +7,6 @@ pub(crate) const STAMP_BYTES: usize = 16 + 1 + 8 + 1 + 10 + 1 + 20;
 /// Objects of a run are numbered below this.
 pub(crate) const OBJECTS_MAX: u32 = 100_000_000;
 
-/// Identity and time of one write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
     /// Tells this run's writes from those of another.

@@ -8,27 +8,23 @@
 
 mod report;
 
-pub(crate) use report::StormReport;
-
-use crate::args::storm::{Lists, Storm};
-use crate::args::{Fanout, Initial};
 use crate::clock::{nanos, now_ns};
-use crate::fanout::Span;
-use crate::fanout::Trouble;
-use crate::fleet::Fleet;
+use crate::fleet::{Fleet, wait_until};
 use crate::initial::{self, InitialReport, Memory};
-use crate::interests::{await_open, wait_until};
 use crate::latency::Latency;
 use crate::message::{Command, Cut, StormFound};
 use crate::object::Recipe;
-use crate::procfs::{self, CpuMark};
-use crate::record::Record;
+use crate::options::{Close, Initial, Lists, Load, Storm};
+use crate::procfs;
+use crate::record::unix_seconds;
 use crate::scope::Scope;
-use crate::site::{Site, client_cpu_ns, gently};
-use crate::stock;
-use crate::tally::Tally;
+use crate::setup;
+use crate::tally::Seen;
+use crate::target::{Target, Trouble, client_cpu_ns, gently, used};
 use crate::units::{show_count, show_ns};
+use crate::writer::{Order, Span, Written};
 use crate::writers::Writers;
+use report::StormReport;
 use std::time::Duration;
 
 /// Between a word to the workers and the moment that it names.
@@ -40,19 +36,16 @@ const SOURCES: u32 = 8;
 /// Windows of one round: in front of the storm, during it, behind it.
 const WINDOWS: usize = 3;
 
-/// What the storm of one round was.
 #[derive(Debug)]
-enum Weather {
-    /// Of each lane.
+enum Kind {
     Cut(Vec<StormFound>),
     Lists(Box<InitialReport>),
 }
 
-/// One round.
 #[derive(Debug)]
 struct Round {
     began_unix_seconds: u64,
-    weather: Weather,
+    kind: Kind,
     /// From the cut, or from the first request, to the end of it all.
     lasted_ns: u64,
     rss_before_bytes: Option<u64>,
@@ -62,126 +55,99 @@ struct Round {
     listen_overflows: Option<u64>,
 }
 
-/// What all rounds left behind.
 #[derive(Debug)]
 struct Ended {
     rounds: Vec<Round>,
     /// Of the watchers that stayed, [`WINDOWS`] a round.
     windows: Vec<Latency>,
-    live: Tally,
-    /// Of the watchers that lost their connections.
-    storm: Tally,
-    writes: u64,
-    writes_failed: u64,
-    write_fault: Option<String>,
-    lateness_p99_ns: u64,
+    seen: Seen,
+    written: Written,
 }
 
-/// Does the whole run.
 pub(crate) fn run(args: &Storm) -> Result<StormReport, Trouble> {
     let at_once = args.lists.map_or(args.base.watchers, |lists| lists.clients);
     // The ones that stay live in this process, and so does the storm unless it has processes of its own.
-    let site = Site::prepare(&args.base, at_once.saturating_add(args.live))?;
-    Ok(Run { args, site }.go()?)
+    let target = Target::prepare(&args.base, at_once.saturating_add(args.live))?;
+    Ok(Run { args, target }.go()?)
 }
 
-/// One run under way.
 #[derive(Debug)]
 struct Run<'a> {
     args: &'a Storm,
-    site: Site,
+    target: Target,
 }
 
 impl Run<'_> {
-    fn go(mut self) -> Result<StormReport, String> {
-        let base = &self.args.base;
-        let mut recipe = self.site.recipe(base, base.namespaces.clone(), base.objects);
-        let mut server = self.site.connect();
-        let mut object_bytes = stock::create_objects(&mut server, &mut recipe, base.size_bytes)?;
-        let listed = match self.args.lists {
-            Some(lists) => {
-                let (recipe, bytes) = self.create_listed(lists)?;
-                object_bytes = bytes;
-                Some(recipe)
-            }
-            None => None,
-        };
-        let scopes = stock::list_scopes(&mut server, &recipe, None, None)?;
+    fn go(self) -> Result<StormReport, String> {
+        let (base, target) = (&self.args.base, &self.target);
+        let mut recipe = target.recipe(base, base.namespaces(), base.objects);
+        let mut server = target.connect();
+        let mut object_bytes = setup::create_objects(&mut server, &mut recipe, base.size_bytes)?;
+        let mut listed = None;
+        if let Some(lists) = self.args.lists {
+            let (recipe, bytes) = self.create_listed(lists)?;
+            (object_bytes, listed) = (bytes, Some(recipe));
+        }
+        let scopes = setup::list_scopes(&mut server, &recipe, None, None)?;
         drop(server);
         let mut live = self.open_live(&recipe, &scopes)?;
-        let mut fleet = match listed {
-            Some(_) => None,
-            None => {
-                let base = &Fanout { sources: self.sources(), ..base.clone() };
-                let plans =
-                    self.site.plans(base, base.rate, recipe.run, &scopes, base.watchers, self.lasts());
-                let mut fleet = gently(|| Fleet::start(&plans))??;
-                await_open(&mut fleet, base.watchers)?;
-                eprintln!("{} watchers are open", show_count(u64::from(base.watchers)));
-                Some(fleet)
-            }
-        };
+        let mut fleet = None;
+        if listed.is_none() {
+            let base = &Load { sources: self.sources(), ..base.clone() };
+            let plans = target.plans(base, base.rate, recipe.run, &scopes, base.watchers, self.lasts());
+            let mut storming = gently(|| Fleet::start(&plans))??;
+            storming.await_open(Fleet::listen_a_second)?;
+            eprintln!("{} watchers are open", show_count(u64::from(base.watchers)));
+            fleet = Some(storming);
+        }
         let now = now_ns();
         let span = Span { start_ns: now + LEAD_NS, measure_from_ns: now, end_ns: u64::MAX };
-        let writers = Writers::start(&self.site, base, &recipe, base.rate, span, None);
+        let writers = Writers::start(Order::new(target, base, &recipe, base.rate, span));
         let mut rounds = Vec::new();
         for number in 0..self.args.rounds {
             let round = self.round(&mut live, fleet.as_mut(), listed.as_ref(), object_bytes)?;
             eprintln!("round {}  {}", number + 1, report::line(&round));
             rounds.push(round);
         }
-        let account = writers.end()?;
-        let finish = Command::Finish(account.finish(base.drain));
-        let mut storm = Tally::default();
-        live.tell_all(&finish)?;
+        let written = writers.end()?;
+        let finish = written.finish(recipe.objects(), base.drain);
+        live.tell_all(&Command::Finish(finish.clone()))?;
+        let mut seen = Seen::default();
         if let Some(mut fleet) = fleet {
-            fleet.tell_all(&finish)?;
-            finished(&mut fleet)?;
-            storm = std::mem::take(&mut fleet.tally);
+            seen.add(&fleet.finish(finish.clone())?.seen);
         }
-        finished(&mut live)?;
-        let ended = Ended {
-            rounds,
-            windows: std::mem::take(&mut live.windows),
-            live: std::mem::take(&mut live.tally),
-            storm,
-            writes: account.measured,
-            writes_failed: account.failed.len() as u64,
-            write_fault: account.first_fault.clone(),
-            lateness_p99_ns: account.lateness.at(0.99),
-        };
-        Ok(StormReport::new(self.args, &self.site, &recipe, object_bytes, &ended))
+        seen.add(&live.finish(finish)?.seen);
+        let ended = Ended { rounds, windows: std::mem::take(&mut live.windows), seen, written };
+        Ok(StormReport::new(self.args, target, &recipe, object_bytes, &ended))
     }
 
     /// The objects of the lists: in a namespace of their own, so that the ones who stay do not get them.
-    fn create_listed(&mut self, lists: Lists) -> Result<(Recipe, usize), String> {
-        let base = &self.args.base;
+    fn create_listed(&self, lists: Lists) -> Result<(Recipe, usize), String> {
+        let (base, target) = (&self.args.base, &self.target);
         eprintln!("creating {} objects", show_count(u64::from(lists.objects)));
-        let namespaces = vec![format!("{}-lists", base.namespaces.concat())];
-        let mut recipe = self.site.recipe(base, namespaces, lists.objects);
-        let site = &self.site;
-        let bytes = stock::create_objects_at_once(&|| site.connect(), &mut recipe, base.size_bytes, 8)?;
+        let mut recipe = target.recipe(base, vec![format!("{}-lists", base.namespace)], lists.objects);
+        let connect = || target.connect();
+        let bytes = setup::create_objects_at_once(&connect, &mut recipe, base.size_bytes, 8)?;
         Ok((recipe, bytes))
     }
 
     /// Addresses to connect from. A port whose connection this side has ended rests for a minute: with one address only,
     /// connect would soon spend its time in looking for a port that does not.
     fn sources(&self) -> Option<u32> {
-        let local = self.site.address.is_ipv4() && self.site.address.ip().is_loopback();
+        let local = self.target.address.is_ipv4() && self.target.address.ip().is_loopback();
         self.args.base.sources.or_else(|| local.then_some(SOURCES))
     }
 
-    /// Longer than all rounds take.
     fn lasts(&self) -> Duration {
         (self.args.calm + self.args.timeout + Duration::from_secs(1)) * self.args.rounds
             + self.args.base.drain
     }
 
     fn open_live(&self, recipe: &Recipe, scopes: &[Scope]) -> Result<Fleet, String> {
-        let base = Fanout { processes: 1, threads: 1, ..self.args.base.clone() };
-        let plans = self.site.plans(&base, base.rate, recipe.run, scopes, self.args.live, self.lasts());
+        let base = Load { processes: 1, threads: 1, ..self.args.base.clone() };
+        let plans = self.target.plans(&base, base.rate, recipe.run, scopes, self.args.live, self.lasts());
         let mut live = Fleet::start(&plans)?;
-        await_open(&mut live, self.args.live)?;
+        live.await_open(Fleet::listen_a_second)?;
         Ok(live)
     }
 
@@ -195,38 +161,35 @@ impl Run<'_> {
         let calm_from_ns = now_ns() + LEAD_NS;
         live.tell_all(&Command::Window { from_ns: calm_from_ns })?;
         wait_until(Some(live), calm_from_ns + nanos(self.args.calm))?;
-        let began_unix_seconds = Record::new("", "", 0).began_unix_seconds;
-        let memory = self.site.server_pid.map(Memory::watch);
+        let began_unix_seconds = unix_seconds();
+        let memory = self.target.server_pid.map(Memory::watch);
         let overflows = procfs::listen_overflows();
         let at_ns = now_ns() + LEAD_NS;
         live.tell_all(&Command::Window { from_ns: at_ns })?;
         let pids = fleet.as_ref().map(|fleet| fleet.pids()).unwrap_or_default();
-        let (server_before, own_before) = (self.site.server_cpu(), client_cpu_ns(pids.clone()));
-        let weather = match (fleet, listed) {
-            (Some(fleet), _) => Weather::Cut(self.cut(fleet, at_ns)?),
+        let (server_before, own_before) = (self.target.server_cpu(), client_cpu_ns(pids.clone()));
+        let kind = match (fleet, listed) {
+            (Some(fleet), _) => Kind::Cut(self.cut(fleet, at_ns)?),
             (None, Some(recipe)) => {
                 wait_until(Some(live), at_ns)?;
-                Weather::Lists(Box::new(self.list(recipe, object_bytes)?))
+                Kind::Lists(Box::new(self.list(recipe, object_bytes)?))
             }
-            (None, None) => return Err("no weather: this is a bug of revcast-perf".to_owned()),
+            (None, None) => return Err("no kind of storm: this is a bug of revcast-perf".to_owned()),
         };
         let over_ns = now_ns();
         live.tell_all(&Command::Window { from_ns: over_ns + LEAD_NS / 10 })?;
-        let (server_after, own_after) = (self.site.server_cpu(), client_cpu_ns(pids));
+        let (server_after, own_after) = (self.target.server_cpu(), client_cpu_ns(pids));
         let memory = memory.map(Memory::end);
-        let overflowed =
-            procfs::listen_overflows().zip(overflows).map(|(after, before)| after.saturating_sub(before));
+        let overflowed = used(overflows, procfs::listen_overflows());
         wait_until(Some(live), over_ns + SETTLE_NS)?;
         Ok(Round {
             began_unix_seconds,
-            weather,
+            kind,
             lasted_ns: over_ns.saturating_sub(at_ns),
             rss_before_bytes: memory.and_then(|memory| memory.before),
             rss_peak_bytes: memory.and_then(|memory| memory.peak),
-            server_cpu_ns: server_after
-                .zip(server_before)
-                .map(|(after, before): (CpuMark, _)| after.since(&before)),
-            client_cpu_ns: own_after.zip(own_before).map(|(after, before)| after.saturating_sub(before)),
+            server_cpu_ns: server_after.zip(server_before).map(|(after, before)| after.since(&before)),
+            client_cpu_ns: used(own_before, own_after),
             listen_overflows: overflowed,
         })
     }
@@ -235,34 +198,24 @@ impl Run<'_> {
     fn cut(&self, fleet: &mut Fleet, at_ns: u64) -> Result<Vec<StormFound>, String> {
         let cut = Cut {
             at_ns,
-            reset: self.args.reset,
+            reset: self.args.close == Close::Rst,
             spread_ns: nanos(self.args.spread),
             timeout_ns: nanos(self.args.timeout),
         };
         fleet.storms.clear();
         fleet.tell_all(&Command::Cut(cut))?;
         while fleet.storms.len() < fleet.lanes() {
-            fleet.listen(Duration::from_secs(1))?;
-            fleet.recent.clear();
+            fleet.listen_a_second()?;
         }
         Ok(std::mem::take(&mut fleet.storms))
     }
 
-    /// Lists everything with all clients at once.
     fn list(&self, recipe: &Recipe, object_bytes: usize) -> Result<InitialReport, String> {
         let clients = self.args.lists.map_or(0, |lists| lists.clients);
-        let base = Fanout { watchers: clients, ..self.args.base.clone() };
+        let base = Load { watchers: clients, ..self.args.base.clone() };
         let args = Initial { base, list: true, gzip: false, timeout: self.args.timeout };
-        let (address, caller) = (self.site.address, &self.site.caller);
-        gently(|| initial::measure(&args, address, caller, recipe, self.site.server_pid, object_bytes))?
+        gently(|| initial::measure(&args, &self.target, recipe, object_bytes))?
     }
-}
-
-fn finished(fleet: &mut Fleet) -> Result<(), String> {
-    while !fleet.is_done() {
-        fleet.listen(Duration::from_secs(1))?;
-    }
-    Ok(())
 }
 
 /// All lanes of one storm together: the times since the first of them began.
@@ -290,19 +243,14 @@ impl Storming {
         let last =
             |of: fn(&StormFound) -> u64| lanes.iter().map(of).max().unwrap_or(0).saturating_sub(began_ns);
         let sum = |of: fn(&StormFound) -> u64| lanes.iter().map(of).sum::<u64>();
-        let (mut answered, mut caught_up) = (Latency::new(), Latency::new());
-        for lane in lanes {
-            answered.add(&lane.answered);
-            caught_up.add(&lane.caught_up);
-        }
         Self {
             watchers: sum(|lane| u64::from(lane.watchers)),
             closed_ns: last(|lane| lane.closed_ns),
             connected_ns: last(|lane| lane.connected_ns),
             answered_ns: last(|lane| lane.answered_ns),
             caught_up_ns: last(|lane| lane.caught_up_ns),
-            answered,
-            caught_up,
+            answered: Latency::of(lanes.iter().map(|lane| &lane.answered)),
+            caught_up: Latency::of(lanes.iter().map(|lane| &lane.caught_up)),
             attempts: sum(|lane| lane.attempts),
             failed: sum(|lane| lane.failed),
             first_failure: lanes.iter().find_map(|lane| lane.first_failure.clone()),

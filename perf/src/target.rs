@@ -1,186 +1,227 @@
-//! What is loaded: the server's address, its resource and the paths of its objects. Nothing else is known of the server.
+//! What a run loads: the server's address and process, who calls, the objects; and from options the plans of receiving
+//! processes. It opens no watch and writes nothing.
 
+use crate::clock::nanos;
+use crate::endpoint::encode;
+use crate::http::{Caller, Connection};
+use crate::machine;
+use crate::message::Plan;
+use crate::object::Recipe;
+use crate::options::{BadOption, Load, Rate};
+use crate::pace::report_interval_ns;
+use crate::process::{check_descriptors, pin, raise_nofile};
+use crate::procfs::{self, CpuMark};
+use crate::record::Record;
+use crate::scope::Scope;
+use crate::setup;
+use crate::stamp::decimal;
+use fastrand::Rng;
+use serde_json::Value;
 use std::fmt;
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::thread;
 use std::time::Duration;
 
-/// Where the server listens, as written: `http://HOST:PORT`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Server {
-    pub(crate) host: String,
-    pub(crate) port: u16,
+/// One source address has 28,232 ports by default (net.ipv4.ip_local_port_range).
+const WATCHERS_PER_SOURCE: u32 = 28_000;
+const SECOND_NS: u64 = 1_000_000_000;
+/// A step of nice is about a tenth of the CPU: this is one part in ten against a thread of usual priority.
+const NICE: i32 = 10;
+
+#[derive(Debug)]
+pub(crate) enum Trouble {
+    Option(BadOption),
+    /// The server or the machine did not do its part.
+    Run(String),
 }
 
-/// Why a server cannot be loaded. Each is the user's to mend.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum TargetFault {
-    Unresolved(String),
-    NotLoopback(SocketAddr),
-    Refused(SocketAddr, String),
-}
-
-impl fmt::Display for TargetFault {
+impl fmt::Display for Trouble {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unresolved(why) => write!(out, "the host has no address ({why}); check its spelling"),
-            Self::NotLoopback(address) => write!(
-                out,
-                "{} is not this machine; give a loopback address, or --i-own-this-server if that is true",
-                address.ip()
-            ),
-            Self::Refused(address, why) => {
-                write!(out, "nothing answers at {address} ({why}); start the server first")
-            }
+            Self::Option(bad) => write!(out, "{bad}"),
+            Self::Run(why) => out.write_str(why),
         }
     }
 }
 
-impl Server {
-    /// Reads `http://HOST[:PORT][/]`. The error is the mend.
-    pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
-        if text.starts_with("https://") {
-            return Err(
-                "TLS is not spoken here; put `kubectl proxy` in front and give http://127.0.0.1:8001",
-            );
+impl From<BadOption> for Trouble {
+    fn from(bad: BadOption) -> Self {
+        Self::Option(bad)
+    }
+}
+
+impl From<String> for Trouble {
+    fn from(why: String) -> Self {
+        Self::Run(why)
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    pub(crate) address: SocketAddr,
+    pub(crate) caller: Caller,
+    pub(crate) server_pid: Option<u32>,
+    pub(crate) seed: u64,
+}
+
+impl Target {
+    /// Pins this process, raises its limits, finds the server. `watchers`: the most that are open at once.
+    pub(crate) fn prepare(base: &Load, watchers: u32) -> Result<Self, Trouble> {
+        check_descriptors(watchers, base.processes, raise_nofile())?;
+        pin(&base.client_cpus)?;
+        let host = base.server.authority();
+        let address = base.server.resolve(base.anywhere);
+        let address = address
+            .map_err(|fault| BadOption::new("--server", format!("http://{host}"), fault.to_string()))?;
+        let local = address.ip().is_loopback();
+        if let Some(sources) = base.sources.filter(|_| !(address.is_ipv4() && local)) {
+            let mend = "only for a server on 127.0.0.1; omit it";
+            return Err(BadOption::new("--sources", sources, mend).into());
         }
-        let rest = text.strip_prefix("http://").ok_or("write it as http://HOST:PORT")?;
-        let authority = rest.strip_suffix('/').unwrap_or(rest);
-        if authority.contains(['/', '?', '#', '@']) || authority.is_empty() {
-            return Err("give host and port only, as http://HOST:PORT");
+        let server_pid = base.server_pid.or_else(|| procfs::listener(address).filter(|_| local));
+        if let Some(pid) = base.server_pid.filter(|&pid| procfs::cpu_time(pid).is_none()) {
+            return Err(BadOption::new("--server-pid", pid, "there is no such process").into());
         }
-        let bracket = authority.rfind(']').unwrap_or(0);
-        let (host, port) = match authority[bracket..].find(':') {
-            Some(colon) => {
-                let (host, port) = authority.split_at(bracket + colon);
-                (host, port[1..].parse().map_err(|_| "the port is a number from 1 to 65535")?)
-            }
-            None => (authority, 80),
+        let token = base.token_file.as_deref().map(read_token).transpose()?;
+        Ok(Self { address, caller: Caller { host, token }, server_pid, seed: seed(base) })
+    }
+
+    pub(crate) fn local(base: &Load, port: u16, pid: u32) -> Self {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let caller = Caller { host: address.to_string(), token: None };
+        Self { address, caller, server_pid: Some(pid), seed: seed(base) }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.caller.host)
+    }
+
+    pub(crate) fn connect(&self) -> Connection {
+        Connection::new(self.address, self.caller.clone())
+    }
+
+    /// The record of a run that begins now. Its subject is what `--subject` says, else the server's process, else its URL.
+    pub(crate) fn record(&self, base: &Load, scenario: &str) -> Record {
+        let named = base.subject.clone().or_else(|| self.server_pid.and_then(machine::name_of));
+        let mut record = Record::new(scenario, &named.unwrap_or_else(|| self.url()), 1);
+        record.set_server(self.server_pid, setup::server_version(&mut self.connect()));
+        record
+    }
+
+    /// The objects, before their padding is known. Each call's have stamps of their own.
+    pub(crate) fn recipe(&self, base: &Load, namespaces: Vec<String>, per_namespace: u32) -> Recipe {
+        let (resource, run) = (base.resource.clone(), Rng::new().u64(..));
+        Recipe { resource, namespaces, per_namespace, run, seed: self.seed, pad_bytes: 0 }
+    }
+
+    pub(crate) fn server_cpu(&self) -> Option<CpuMark> {
+        self.server_pid.and_then(CpuMark::of)
+    }
+
+    pub(crate) fn server_rss(&self) -> Option<u64> {
+        self.server_pid.and_then(procfs::rss_bytes)
+    }
+
+    /// The revision of the newest state of what `path` lists.
+    pub(crate) fn revision(&self, path: &str) -> Result<u64, String> {
+        list(&mut self.connect(), &format!("{path}?limit=1")).map(|(revision, _)| revision)
+    }
+
+    /// The names of the objects that `path` lists.
+    pub(crate) fn names(&self, path: &str) -> Result<Vec<String>, String> {
+        list(&mut self.connect(), path).map(|(_, names)| names)
+    }
+
+    /// One plan for each receiving process. `lasts`: no watch is needed longer.
+    pub(crate) fn plans(
+        &self,
+        base: &Load,
+        rate: Rate,
+        run: u64,
+        scopes: &[Scope],
+        watchers: u32,
+        lasts: Duration,
+    ) -> Vec<Plan> {
+        let processes = base.processes.clamp(1, watchers.max(1));
+        let opening = Duration::from_secs(u64::from(watchers / base.connect_rate));
+        let local = self.address.is_ipv4() && self.address.ip().is_loopback();
+        let needed = if local && watchers > WATCHERS_PER_SOURCE { watchers.div_ceil(20_000) } else { 0 };
+        let edge = |number: u32| {
+            let edge = u64::from(watchers) * u64::from(number) / u64::from(processes);
+            u32::try_from(edge).unwrap_or(u32::MAX)
         };
-        if host.is_empty() || port == 0 {
-            return Err("give host and port, as http://127.0.0.1:8080");
-        }
-        Ok(Self { host: host.to_owned(), port })
-    }
-
-    /// The Host header.
-    pub(crate) fn authority(&self) -> String {
-        format!("{}:{}", self.host, self.port)
-    }
-
-    /// The first of the host's addresses at which something answers. An address that is not loopback is refused, unless
-    /// `anywhere`.
-    pub(crate) fn resolve(&self, anywhere: bool) -> Result<SocketAddr, TargetFault> {
-        let host = self.host.trim_start_matches('[').trim_end_matches(']');
-        let addresses: Vec<SocketAddr> = (host, self.port)
-            .to_socket_addrs()
-            .map_err(|fault| TargetFault::Unresolved(fault.to_string()))?
-            .collect();
-        if let Some(&far) = addresses.iter().find(|address| !anywhere && !address.ip().is_loopback()) {
-            return Err(TargetFault::NotLoopback(far));
-        }
-        let mut fault = TargetFault::Unresolved("an empty answer".to_owned());
-        for address in addresses {
-            match TcpStream::connect_timeout(&address, Duration::from_secs(3)) {
-                Ok(_) => return Ok(address),
-                Err(why) => fault = TargetFault::Refused(address, why.to_string()),
+        let plan = |number: u32| {
+            let first_watcher = edge(number);
+            let watchers = edge(number + 1) - first_watcher;
+            Plan {
+                address: self.address,
+                caller: self.caller.clone(),
+                run,
+                scopes: scopes.to_vec(),
+                first_watcher,
+                watchers,
+                threads: base.threads.min(watchers),
+                sources: base.sources.unwrap_or(needed),
+                connect_interval_ns: SECOND_NS * u64::from(processes) / u64::from(base.connect_rate),
+                report_interval_ns: report_interval_ns(rate),
+                timeout_seconds: (opening + lasts + Duration::from_secs(600)).as_secs(),
+                bookmarks: base.bookmarks,
+                mixture: base.mixture.clone(),
             }
-        }
-        Err(fault)
-    }
-}
-
-/// A namespaced resource whose objects keep a `data` member of strings.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Resource {
-    /// `v1`, `example.com/v1`.
-    pub(crate) api_version: String,
-    pub(crate) plural: String,
-    pub(crate) kind: String,
-}
-
-impl Resource {
-    /// Reads `configmaps`, `v1/PLURAL/KIND` or `GROUP/VERSION/PLURAL/KIND`.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
-        let parts: Vec<&str> = text.split('/').collect();
-        if parts.iter().any(|part| part.is_empty()) {
-            return None;
-        }
-        let (api_version, plural, kind) = match parts.as_slice() {
-            ["configmaps"] => ("v1".to_owned(), "configmaps", "ConfigMap"),
-            ["v1", plural, kind] => ("v1".to_owned(), *plural, *kind),
-            [group, version, plural, kind] => (format!("{group}/{version}"), *plural, *kind),
-            _ => return None,
         };
-        Some(Self { api_version, plural: plural.to_owned(), kind: kind.to_owned() })
-    }
-
-    /// The path of the collection over all namespaces.
-    pub(crate) fn everywhere(&self) -> String {
-        let root = if self.api_version == "v1" { "/api" } else { "/apis" };
-        format!("{root}/{}/{}", self.api_version, self.plural)
-    }
-
-    /// The path of the collection in one namespace.
-    pub(crate) fn collection(&self, namespace: &str) -> String {
-        let root = if self.api_version == "v1" { "/api" } else { "/apis" };
-        format!("{root}/{}/namespaces/{namespace}/{}", self.api_version, self.plural)
+        (0..processes).map(plan).collect()
     }
 }
 
-/// Percent-encodes a query value: all but RFC 3986's unreserved characters.
-pub(crate) fn encode(value: &str) -> String {
-    let mut text = String::with_capacity(value.len());
-    for byte in value.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            text.push(char::from(byte));
-        } else {
-            text.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    text
+fn seed(base: &Load) -> u64 {
+    base.seed.unwrap_or_else(|| u64::from(Rng::new().u32(..)))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+fn read_token(path: &Path) -> Result<String, BadOption> {
+    let bad = |mend: String| BadOption::new("--token-file", path.display(), mend);
+    let token = std::fs::read_to_string(path).map_err(|fault| bad(format!("cannot be read: {fault}")))?;
+    let token = token.trim().to_owned();
+    let valid = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
+    valid.then_some(token).ok_or_else(|| bad("give a file with one bearer token in it".to_owned()))
+}
 
-    #[test]
-    fn servers_as_written() {
-        let server = |host: &str, port| Ok(Server { host: host.to_owned(), port });
-        assert_eq!(Server::parse("http://127.0.0.1:8080"), server("127.0.0.1", 8080));
-        assert_eq!(Server::parse("http://localhost/"), server("localhost", 80));
-        assert_eq!(Server::parse("http://[::1]:8080"), server("[::1]", 8080));
-        for bad in [
-            "https://x",
-            "127.0.0.1:8080",
-            "http://",
-            "http://:80",
-            "http://a:b",
-            "http://a:0",
-            "http://a/b",
-            "http://u@a",
-        ] {
-            assert!(Server::parse(bad).is_err(), "{bad}");
-        }
-    }
+/// The revision of a list, and the names of its objects.
+pub(crate) fn list(server: &mut Connection, path: &str) -> Result<(u64, Vec<String>), String> {
+    let list: Value = serde_json::from_slice(server.get(path)?)
+        .map_err(|fault| format!("GET {path} is not JSON: {fault}"))?;
+    let revision = list["metadata"]["resourceVersion"].as_str().and_then(|text| decimal(text.as_bytes()));
+    let revision = revision.ok_or_else(|| format!("GET {path}: the list has no numeric resourceVersion"))?;
+    let items = list["items"].as_array().ok_or_else(|| format!("GET {path}: the list has no items"))?;
+    let name = |item: &Value| item["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    Ok((revision, items.iter().map(name).collect()))
+}
 
-    #[test]
-    fn only_this_machine() {
-        let far = Server { host: "192.0.2.1".to_owned(), port: 80 };
-        assert!(matches!(far.resolve(false), Err(TargetFault::NotLoopback(_))));
-    }
+/// A collection narrowed by a selector: `labelSelector` or `fieldSelector`.
+pub(crate) fn selected(collection: &str, key: &str, selector: &str) -> String {
+    format!("{collection}?{key}={}", encode(selector))
+}
 
-    #[test]
-    fn resources_and_paths() {
-        let configmaps = Resource::parse("configmaps").expect("built in");
-        assert_eq!(configmaps.collection("a"), "/api/v1/namespaces/a/configmaps");
-        assert_eq!(configmaps.everywhere(), "/api/v1/configmaps");
-        let widgets = Resource::parse("example.com/v1/widgets/Widget").expect("four parts");
-        assert_eq!(widgets.collection("a"), "/apis/example.com/v1/namespaces/a/widgets");
-        assert_eq!(widgets.kind, "Widget");
-        for bad in ["pods", "", "a/b", "a//b/c", "a/b/c/d/e", "v2/x/X"] {
-            assert_eq!(Resource::parse(bad), None, "{bad}");
-        }
-        assert_eq!(encode("a=b,c in (d)"), "a%3Db%2Cc%20in%20%28d%29");
-    }
+/// Does `work` on a thread of lower priority, which all threads and processes that it starts inherit: what is heavy must
+/// not take the CPU from those whose latency is measured.
+pub(crate) fn gently<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, String> {
+    thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            // Of this thread alone (nice(2), "C library/kernel differences"). Refused: then at equal priority.
+            let _refused = rustix::process::nice(NICE);
+            work()
+        });
+        thread.join().map_err(|_| "a thread of the generator panicked".to_owned())
+    })
+}
+
+/// CPU time of this generator, ns: its own and that of its receiving processes.
+pub(crate) fn client_cpu_ns(pids: impl IntoIterator<Item = u32>) -> Option<u64> {
+    let own = pids.into_iter().chain([std::process::id()]);
+    own.map(|pid| procfs::cpu_time(pid).map(nanos)).sum()
+}
+
+/// What was used between two readings of a counter.
+pub(crate) fn used(before: Option<u64>, after: Option<u64>) -> Option<u64> {
+    after.zip(before).map(|(after, before)| after.saturating_sub(before))
 }

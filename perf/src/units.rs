@@ -35,52 +35,91 @@ pub(crate) fn parse_size(text: &str) -> Option<usize> {
     number.parse::<usize>().ok()?.checked_mul(bytes_per_unit)
 }
 
-/// Three digits and the unit that suits: `412 ns`, `87.3 µs`, `3.12 ms`, `1.20 s`.
+/// What a number counts, as the end of its name says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    Nanoseconds,
+    Seconds,
+    Bytes,
+    BytesPerSecond,
+    PerSecond,
+    Share,
+    Ratio,
+    Count,
+    /// A quantile from 0 to 1.
+    Quantile,
+}
+
+const KIB: f64 = 1024.0;
+const MIB: f64 = 1_048_576.0;
+const GIB: f64 = 1_073_741_824.0;
+
+impl Unit {
+    /// By the end of a name, or by what precedes `_per_`.
+    pub(crate) fn of(name: &str) -> Self {
+        if name.ends_with("bytes_per_second") {
+            return Self::BytesPerSecond;
+        }
+        if name.ends_with("_per_second") {
+            return Self::PerSecond;
+        }
+        match name.split("_per_").next().and_then(|unit| unit.rsplit('_').next()) {
+            Some("ns") => Self::Nanoseconds,
+            Some("seconds") => Self::Seconds,
+            Some("bytes") => Self::Bytes,
+            Some("share") => Self::Share,
+            Some("ratio" | "times" | "differences") => Self::Ratio,
+            _ => Self::Count,
+        }
+    }
+
+    /// What a value is divided by when the largest beside it is `most`, and the name of the result.
+    pub(crate) fn scale(self, most: f64) -> (f64, &'static str) {
+        let ladder: &[(f64, &str)] = match self {
+            Self::Nanoseconds => &[(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")],
+            Self::Seconds => &[(1.0, "s")],
+            Self::Bytes => &[(GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB"), (1.0, "B")],
+            Self::BytesPerSecond => &[(GIB, "GiB/s"), (MIB, "MiB/s"), (KIB, "KiB/s"), (1.0, "B/s")],
+            Self::PerSecond => &[(1e6, "million/s"), (1e3, "thousand/s"), (1.0, "1/s")],
+            Self::Share => &[(0.01, "% of a core")],
+            Self::Ratio | Self::Count | Self::Quantile => &[(1.0, "")],
+        };
+        let fits = ladder.iter().find(|(size, _)| most.abs() >= *size);
+        fits.or_else(|| ladder.last()).copied().unwrap_or((1.0, ""))
+    }
+
+    /// The number with the unit that suits it: `87.3 µs`, `7.42 KiB`, `12,345`.
+    pub(crate) fn show(self, value: f64) -> String {
+        let (size, unit) = self.scale(value);
+        match self {
+            Self::Nanoseconds | Self::Bytes if size == 1.0 && value.fract() == 0.0 => {
+                format!("{value:.0} {unit}")
+            }
+            Self::PerSecond => show_rate(value),
+            Self::Ratio => format!("{value:.2}"),
+            Self::Count => digits(value),
+            Self::Quantile => {
+                let text = format!("{:.4}", value * 100.0);
+                format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
+            }
+            Self::Nanoseconds | Self::Seconds | Self::Bytes | Self::BytesPerSecond | Self::Share => {
+                format!("{} {unit}", three_digits(value / size))
+            }
+        }
+    }
+}
+
 pub(crate) fn show_ns(ns: u64) -> String {
-    let (value, unit) = match ns {
-        0..1_000 => return format!("{ns} ns"),
-        1_000..1_000_000 => (ns as f64 / 1e3, "µs"),
-        1_000_000..1_000_000_000 => (ns as f64 / 1e6, "ms"),
-        1_000_000_000.. => (ns as f64 / 1e9, "s"),
-    };
-    format!("{} {unit}", three_digits(value))
+    Unit::Nanoseconds.show(ns as f64)
 }
 
-/// The same for a mean: `283 ns`.
-pub(crate) fn show_nanos(ns: f64) -> String {
-    show_ns(
-        u64::try_from(Duration::try_from_secs_f64(ns / 1e9).map_or(u128::MAX, |time| time.as_nanos()))
-            .unwrap_or(u64::MAX),
-    )
-}
-
-/// `1.07`: a ratio.
-pub(crate) fn show_ratio(ratio: f64) -> String {
-    format!("{ratio:.2}")
-}
-
-/// `512 B`, `7.42 KiB`, `812 MiB`.
 pub(crate) fn show_bytes(bytes: u64) -> String {
-    let (value, unit) = match bytes {
-        0..1_024 => return format!("{bytes} B"),
-        1_024..1_048_576 => (bytes as f64 / 1_024.0, "KiB"),
-        1_048_576..1_073_741_824 => (bytes as f64 / 1_048_576.0, "MiB"),
-        1_073_741_824.. => (bytes as f64 / 1_073_741_824.0, "GiB"),
-    };
-    format!("{} {unit}", three_digits(value))
+    Unit::Bytes.show(bytes as f64)
 }
 
 /// `12,345,678`.
 pub(crate) fn show_count(count: u64) -> String {
-    let digits = count.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (place, digit) in digits.char_indices() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    indicatif::HumanCount(count).to_string()
 }
 
 /// A count a second: whole with separators from 100 on, else with the digits that matter.
@@ -88,21 +127,31 @@ pub(crate) fn show_rate(per_second: f64) -> String {
     if per_second == 0.0 {
         return "0/s".to_owned();
     }
-    if per_second < 100.0 {
-        return format!("{}/s", three_digits(per_second));
-    }
-    let whole = Duration::try_from_secs_f64(per_second.round()).map_or(u64::MAX, |whole| whole.as_secs());
-    format!("{}/s", show_count(whole))
+    format!("{}/s", if per_second < 100.0 { three_digits(per_second) } else { show_count(whole(per_second)) })
+}
+
+/// Three digits that matter, whole with separators from 1,000 on.
+pub(crate) fn digits(value: f64) -> String {
+    let size = value.abs();
+    let text = if size >= 100.0 || size.fract() == 0.0 {
+        show_count(whole(size))
+    } else if size >= 0.1 {
+        three_digits(size)
+    } else {
+        format!("{size:.2e}")
+    };
+    if value < 0.0 { format!("−{text}") } else { text }
+}
+
+/// The nearest whole number; what is too large for one is the largest, what is negative is 0.
+pub(crate) fn whole(size: f64) -> u64 {
+    // As seconds, because that conversion is checked.
+    Duration::try_from_secs_f64(size.max(0.0).round()).map_or(u64::MAX, |whole| whole.as_secs())
 }
 
 fn three_digits(value: f64) -> String {
-    if value < 10.0 {
-        format!("{value:.2}")
-    } else if value < 100.0 {
-        format!("{value:.1}")
-    } else {
-        format!("{value:.0}")
-    }
+    let places = if value.abs() < 10.0 { 2 } else { usize::from(value.abs() < 100.0) };
+    format!("{value:.places$}")
 }
 
 #[cfg(test)]
@@ -142,5 +191,28 @@ mod tests {
         assert_eq!(show_rate(0.0), "0/s");
         assert_eq!(show_rate(19.98), "20.0/s");
         assert_eq!(show_rate(200_123.4), "200,123/s");
+        assert_eq!(Unit::Nanoseconds.show(4_321.0), "4.32 µs");
+        assert_eq!(Unit::Bytes.show(-1536.0), "-1.50 KiB");
+        assert_eq!(Unit::Share.show(0.973), "97.3 % of a core");
+        assert_eq!(Unit::Quantile.show(0.99999), "99.999 %");
+        assert_eq!([digits(0.0123), digits(1234.5), digits(12.34)], ["1.23e-2", "1,235", "12.3"]);
+        assert_eq!(Unit::Nanoseconds.scale(2.5e6), (1e6, "ms"));
+    }
+
+    #[test]
+    fn the_name_tells_the_unit() {
+        for (name, unit) in [
+            ("deliveries_per_second", Unit::PerSecond),
+            ("server_cpu_ns_per_delivery", Unit::Nanoseconds),
+            ("rss_bytes_per_watcher", Unit::Bytes),
+            ("stream_bytes_per_second", Unit::BytesPerSecond),
+            ("client_cpu_share", Unit::Share),
+            ("reconnected_p99_ns", Unit::Nanoseconds),
+            ("all_live_seconds", Unit::Seconds),
+            ("live_p99_ratio", Unit::Ratio),
+            ("evicted", Unit::Count),
+        ] {
+            assert_eq!(Unit::of(name), unit, "{name}");
+        }
     }
 }

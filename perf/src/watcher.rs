@@ -17,51 +17,40 @@ use std::ops::Range;
 /// A line of a watch stream above this ends the watch.
 const LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Where a watch is in its life.
 #[derive(Debug)]
 pub(crate) enum Phase {
-    /// The connect is on its way.
     Connecting,
-    /// This much of the request was sent.
     Asking(usize),
-    /// Waiting for the response head.
     Heading,
-    /// Events may come.
     Streaming(Body),
     /// Refused: the rest of the body says why.
     Refused(u16, Body),
     /// It reads no more, ever: only the end of its socket is noticed.
     Deaf,
-    /// Ended, by whom ever.
     Closed,
 }
 
 /// What a lane keeps for all its watchers together.
 #[derive(Debug)]
-pub(crate) struct Desk {
+pub(crate) struct LaneState {
     pub(crate) run: u64,
     pub(crate) tally: Tally,
-    /// Latencies of the measured deliveries.
     pub(crate) latency: Latency,
-    /// Latencies since the last progress report.
     pub(crate) recent: Latency,
     /// Newest write seen, by object's rank: one row a watcher.
     pub(crate) rows: Vec<u32>,
     /// When the bytes at hand were read, ns.
     pub(crate) now_ns: u64,
-    /// From when on deliveries count.
     pub(crate) measure_from_ns: u64,
     /// Latencies by window: each from a moment on, until the next.
     pub(crate) windows: Vec<(u64, Latency)>,
     /// The newest write among the bytes at hand, by when it was meant to be sent.
     pub(crate) newest_intended_ns: u64,
-    /// Events that other watchers got.
     pub(crate) known: Known,
     /// Buffers for events that arrive in pieces, lent to watchers.
     pub(crate) spare: Vec<Vec<u8>>,
 }
 
-/// Why bytes could not be taken.
 #[derive(Debug)]
 pub(crate) enum Refusal {
     /// The server answered the watch with another status than 200.
@@ -70,12 +59,10 @@ pub(crate) enum Refusal {
     LineTooLong,
 }
 
-/// One watch.
 #[derive(Debug)]
 pub(crate) struct Watcher {
     pub(crate) socket: Option<OwnedFd>,
     pub(crate) phase: Phase,
-    /// Index of its scope.
     pub(crate) scope: u32,
     row_at: usize,
     account: Account,
@@ -106,15 +93,15 @@ impl Watcher {
 
     /// It goes away in the middle of its stream and comes back over another socket. What it had half received is gone;
     /// its account goes on.
-    pub(crate) fn come_back(&mut self, socket: OwnedFd, desk: &mut Desk) {
+    pub(crate) fn come_back(&mut self, socket: OwnedFd, lane: &mut LaneState) {
         self.part.clear();
-        self.give_back(desk);
+        self.give_back(lane);
         self.socket = Some(socket);
         self.phase = Phase::Connecting;
         self.returning = true;
     }
 
-    /// Its row in [`Desk::rows`].
+    /// Its row in [`LaneState::rows`].
     pub(crate) fn row(&self, scope: &Scope) -> Range<usize> {
         self.row_at..self.row_at + scope.objects.len()
     }
@@ -124,7 +111,12 @@ impl Watcher {
     }
 
     /// Takes what was read from the socket. True: the response is complete, no more events will come.
-    pub(crate) fn take(&mut self, mut input: &[u8], scope: &Scope, desk: &mut Desk) -> Result<bool, Refusal> {
+    pub(crate) fn take(
+        &mut self,
+        mut input: &[u8],
+        scope: &Scope,
+        lane: &mut LaneState,
+    ) -> Result<bool, Refusal> {
         loop {
             match &mut self.phase {
                 Phase::Connecting | Phase::Asking(_) | Phase::Deaf | Phase::Closed => return Ok(false),
@@ -142,7 +134,7 @@ impl Watcher {
                         200 => Phase::Streaming(head.body),
                         status => Phase::Refused(status, head.body),
                     };
-                    self.give_back(desk);
+                    self.give_back(lane);
                 }
                 Phase::Refused(status, body) => {
                     let status = *status;
@@ -157,7 +149,7 @@ impl Watcher {
                 }
                 Phase::Streaming(body) => {
                     match body.next(&mut input).map_err(|fault| Refusal::Fault(fault.into()))? {
-                        Step::Data(data) => self.take_lines(data, scope, desk)?,
+                        Step::Data(data) => self.take_lines(data, scope, lane)?,
                         Step::More => return Ok(false),
                         Step::End => return Ok(true),
                     }
@@ -167,29 +159,29 @@ impl Watcher {
     }
 
     /// Cuts body data into lines. An event that lies whole in `data` is read where it is.
-    fn take_lines(&mut self, mut data: &[u8], scope: &Scope, desk: &mut Desk) -> Result<(), Refusal> {
+    fn take_lines(&mut self, mut data: &[u8], scope: &Scope, lane: &mut LaneState) -> Result<(), Refusal> {
         while let Some(end) = memchr(b'\n', data) {
             let line = &data[..end];
             data = &data[end + 1..];
             if self.part.is_empty() {
-                self.on_line(line, scope, desk);
+                self.on_line(line, scope, lane);
             } else {
                 let mut part = std::mem::take(&mut self.part);
                 part.extend_from_slice(line);
-                self.on_line(&part, scope, desk);
+                self.on_line(&part, scope, lane);
                 part.clear();
                 self.part = part;
-                self.give_back(desk);
+                self.give_back(lane);
             }
         }
         if self.part.is_empty() && data.trim_ascii_start().is_empty() {
             // White space between two events says that the server is there, and needs no place.
-            if !data.is_empty() && desk.now_ns >= desk.measure_from_ns {
-                desk.tally.heartbeats_in_window += 1;
+            if !data.is_empty() && lane.now_ns >= lane.measure_from_ns {
+                lane.tally.window.heartbeats += 1;
             }
         } else {
             if self.part.capacity() == 0 {
-                self.part = desk.spare.pop().unwrap_or_default();
+                self.part = lane.spare.pop().unwrap_or_default();
             }
             if self.part.len() + data.len() > LINE_BYTES_MAX {
                 return Err(Refusal::LineTooLong);
@@ -199,62 +191,62 @@ impl Watcher {
         Ok(())
     }
 
-    fn give_back(&mut self, desk: &mut Desk) {
+    fn give_back(&mut self, lane: &mut LaneState) {
         debug_assert!(self.part.is_empty(), "only an empty buffer is lent on");
         if self.part.capacity() > 0 {
-            desk.spare.push(std::mem::take(&mut self.part));
+            lane.spare.push(std::mem::take(&mut self.part));
         }
     }
 
-    fn on_line(&mut self, line: &[u8], scope: &Scope, desk: &mut Desk) {
-        let Some(event) = desk.known.read(line) else {
-            desk.tally.malformed += 1;
-            desk.tally.note(|| format!("a line that is no watch event: {}", excerpt(line)));
+    fn on_line(&mut self, line: &[u8], scope: &Scope, lane: &mut LaneState) {
+        let Some(event) = lane.known.read(line) else {
+            lane.tally.seen.malformed += 1;
+            lane.tally.note(|| format!("a line that is no watch event: {}", excerpt(line)));
             return;
         };
         if !self.compared {
             self.compared = true;
             if !Frame::scan(line).is_some_and(|frame| frame.agrees_with_parser(line)) {
-                desk.tally.malformed += 1;
-                desk.tally
+                lane.tally.seen.malformed += 1;
+                lane.tally
                     .note(|| format!("an event that a JSON parser reads differently: {}", excerpt(line)));
             }
         }
         match event.kind {
             Kind::Bookmark => {
-                desk.tally.bookmarks += 1;
-                desk.tally.bookmarks_in_window += u64::from(desk.now_ns >= desk.measure_from_ns);
+                lane.tally.seen.bookmarks += 1;
+                lane.tally.window.bookmarks += u64::from(lane.now_ns >= lane.measure_from_ns);
                 if !self.account.bookmark(event.revision.unwrap_or(0)) {
-                    desk.tally.out_of_order += 1;
-                    desk.tally.note(|| format!("a bookmark that goes back: {}", excerpt(line)));
+                    lane.tally.seen.out_of_order += 1;
+                    lane.tally.note(|| format!("a bookmark that goes back: {}", excerpt(line)));
                 }
             }
             Kind::Error => {
-                desk.tally.errors += 1;
-                desk.tally.gone += u64::from(memmem::find(line, br#""code":410"#).is_some());
-                desk.tally.note(|| format!("an ERROR event: {}", excerpt(line)));
+                lane.tally.seen.errors += 1;
+                lane.tally.seen.gone += u64::from(memmem::find(line, br#""code":410"#).is_some());
+                lane.tally.note(|| format!("an ERROR event: {}", excerpt(line)));
             }
-            Kind::Added | Kind::Modified | Kind::Deleted => self.on_change(event, line, scope, desk),
+            Kind::Added | Kind::Modified | Kind::Deleted => self.on_change(event, line, scope, lane),
         }
     }
 
     /// An event without a stamp. Its row's first place is how many came; the last revision says which may still come.
-    fn count(&mut self, event: Event, revision: u64, line: &[u8], desk: &mut Desk) {
-        let tally = &mut desk.tally;
+    fn count(&mut self, event: Event, revision: u64, line: &[u8], lane: &mut LaneState) {
+        let tally = &mut lane.tally;
         let before = self.account.revision();
         if event.kind != Kind::Modified {
-            tally.unexpected += 1;
+            tally.seen.unexpected += 1;
             tally.note(|| format!("an event that this watch should not get: {}", excerpt(line)));
         } else if self.account.pass(revision) {
-            desk.rows[self.row_at] += 1;
-            tally.delivered += 1;
-            tally.last_delivery_ns = desk.now_ns;
-            tally.received_in_window += u64::from(desk.now_ns >= desk.measure_from_ns);
+            lane.rows[self.row_at] += 1;
+            tally.seen.delivered += 1;
+            tally.last_delivery_ns = lane.now_ns;
+            tally.window.deliveries += u64::from(lane.now_ns >= lane.measure_from_ns);
         } else if revision == before {
-            tally.duplicated += 1;
+            tally.seen.duplicated += 1;
             tally.note(|| format!("revision {revision} came again"));
         } else {
-            tally.out_of_order += 1;
+            tally.seen.out_of_order += 1;
             tally.note(|| format!("revision {revision} came after {before}"));
         }
     }
@@ -284,21 +276,21 @@ impl Watcher {
         (self.account.lost(row, finals, failed), Account::invented(row, finals))
     }
 
-    fn on_change(&mut self, event: Event, line: &[u8], scope: &Scope, desk: &mut Desk) {
-        let tally = &mut desk.tally;
+    fn on_change(&mut self, event: Event, line: &[u8], scope: &Scope, lane: &mut LaneState) {
+        let tally = &mut lane.tally;
         let Some(revision) = event.revision else {
-            tally.malformed += 1;
+            tally.seen.malformed += 1;
             tally.note(|| format!("an event without resourceVersion: {}", excerpt(line)));
             return;
         };
         if scope.accept.is_some() {
-            self.count(event, revision, line, desk);
+            self.count(event, revision, line, lane);
             return;
         }
-        let Some(stamp) = event.stamp.filter(|stamp| stamp.run == desk.run) else {
-            tally.foreign += 1;
+        let Some(stamp) = event.stamp.filter(|stamp| stamp.run == lane.run) else {
+            tally.seen.foreign += 1;
             if !self.account.pass(revision) {
-                tally.out_of_order += 1;
+                tally.seen.out_of_order += 1;
                 tally.note(|| format!("an event of another writer out of order: {}", excerpt(line)));
             }
             return;
@@ -306,20 +298,20 @@ impl Watcher {
         let rank = scope.rank(stamp.object).filter(|_| event.kind == Kind::Modified);
         let Some(rank) = rank else {
             self.account.pass(revision);
-            tally.unexpected += 1;
+            tally.seen.unexpected += 1;
             tally.note(|| format!("an event that this watch should not get: {}", excerpt(line)));
             return;
         };
         let before = self.account.revision();
         let range = self.row(scope);
-        match self.account.deliver(&mut desk.rows[range], rank, stamp.seq, revision) {
+        match self.account.deliver(&mut lane.rows[range], rank, stamp.seq, revision) {
             Verdict::Duplicated => {
-                tally.duplicated += 1;
+                tally.seen.duplicated += 1;
                 tally.note(|| format!("write {} of object {} came again", stamp.seq, stamp.object));
                 return;
             }
             Verdict::OutOfOrder => {
-                tally.out_of_order += 1;
+                tally.seen.out_of_order += 1;
                 tally.note(|| {
                     format!(
                         "write {} of object {} at revision {revision} after {before}",
@@ -329,22 +321,22 @@ impl Watcher {
             }
             Verdict::InOrder => {}
         }
-        tally.delivered += 1;
-        tally.last_delivery_ns = desk.now_ns;
-        let latency_ns = desk.now_ns.saturating_sub(stamp.intended_ns);
-        desk.recent.record(latency_ns);
-        desk.newest_intended_ns = desk.newest_intended_ns.max(stamp.intended_ns);
+        tally.seen.delivered += 1;
+        tally.last_delivery_ns = lane.now_ns;
+        let latency_ns = lane.now_ns.saturating_sub(stamp.intended_ns);
+        lane.recent.record(latency_ns);
+        lane.newest_intended_ns = lane.newest_intended_ns.max(stamp.intended_ns);
         if let Some((_, window)) =
-            desk.windows.iter_mut().rev().find(|(from_ns, _)| *from_ns <= stamp.intended_ns)
+            lane.windows.iter_mut().rev().find(|(from_ns, _)| *from_ns <= stamp.intended_ns)
         {
             window.record(latency_ns);
         }
-        if desk.now_ns >= desk.measure_from_ns {
-            tally.received_in_window += 1;
+        if lane.now_ns >= lane.measure_from_ns {
+            tally.window.deliveries += 1;
         }
-        if stamp.intended_ns >= desk.measure_from_ns {
-            tally.measured += 1;
-            desk.latency.record(latency_ns);
+        if stamp.intended_ns >= lane.measure_from_ns {
+            tally.seen.measured += 1;
+            lane.latency.record(latency_ns);
         }
     }
 }

@@ -2,20 +2,24 @@
 //! stall of the server does not move it), or as fast as the connection goes. Requests are pipelined up to a depth, so
 //! that a slow reply does not hold the next write back. A writer owns its objects: their sequence numbers are its own.
 
-use crate::clock::{now_ns, timeout};
-use crate::http::{Caller, Replies, excerpt};
+use crate::clock::{nanos, now_ns, timeout};
+use crate::http::{Replies, excerpt};
 use crate::latency::Latency;
+use crate::message::Finish;
 use crate::object::{Body, Recipe};
+use crate::options::{Load, Rate};
 use crate::pace::{CLOSED_NS, Gate};
-use crate::random::Random;
 use crate::stamp::Stamp;
+use crate::target::Target;
+use fastrand::Rng;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 /// After the last write: how long to wait for replies.
 const REPLIES_NS: u64 = 10_000_000_000;
@@ -23,33 +27,57 @@ const REPLIES_NS: u64 = 10_000_000_000;
 const FAILURES_MAX: usize = 1_000;
 const READ_BYTES: usize = 64 * 1024;
 
-/// What one writer is to do.
-#[derive(Clone, Debug)]
-pub(crate) struct Order {
-    pub(crate) address: SocketAddr,
-    pub(crate) caller: Caller,
-    pub(crate) recipe: Recipe,
-    /// This writer's number and how many there are: it owns the objects whose number is `number` modulo `writers`.
-    pub(crate) number: u32,
-    pub(crate) writers: u32,
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span {
     pub(crate) start_ns: u64,
-    pub(crate) end_ns: u64,
     /// Writes meant to be sent from here on are measured.
     pub(crate) measure_from_ns: u64,
-    /// Between two writes of this writer; 0: as fast as it goes.
+    /// `u64::MAX`: until they are told to stop.
+    pub(crate) end_ns: u64,
+}
+
+/// What all writers of a run are to do together.
+#[derive(Clone, Debug)]
+pub(crate) struct Order {
+    pub(crate) target: Target,
+    pub(crate) recipe: Recipe,
+    pub(crate) writers: u32,
+    pub(crate) span: Span,
+    /// Between two writes of one writer; 0: as fast as it goes.
     pub(crate) interval_ns: u64,
-    /// Requests under way at most.
     pub(crate) depth: usize,
-    /// It stops after so many writes.
     pub(crate) writes_max: u64,
     /// Numbers of the last writes (object, seq) before these.
     pub(crate) written_before: Vec<(u32, u32)>,
+    pub(crate) gate: Option<Arc<Gate>>,
+    /// Writes whose reply came, for the progress line.
+    pub(crate) acknowledged: Arc<AtomicU64>,
+    /// Set: nothing more is written.
+    pub(crate) stop: Arc<AtomicBool>,
 }
 
-/// What one writer did.
-#[derive(Debug)]
+impl Order {
+    pub(crate) fn new(target: &Target, base: &Load, recipe: &Recipe, rate: Rate, span: Span) -> Self {
+        let interval = |rate: f64| nanos(Duration::from_secs_f64(f64::from(base.writers) / rate)).max(1);
+        Self {
+            target: target.clone(),
+            recipe: recipe.clone(),
+            writers: base.writers,
+            span,
+            interval_ns: rate.per_second().map_or(0, interval),
+            depth: base.pipeline as usize,
+            writes_max: u64::MAX,
+            written_before: Vec::new(),
+            gate: None,
+            acknowledged: Arc::default(),
+            stop: Arc::default(),
+        }
+    }
+}
+
+/// What one writer did, or all of them.
+#[derive(Debug, Default)]
 pub(crate) struct Written {
-    /// Acknowledged writes that count.
     pub(crate) measured: u64,
     /// Number of the last write of each object (object, seq).
     pub(crate) finals: Vec<(u32, u32)>,
@@ -60,26 +88,31 @@ pub(crate) struct Written {
     pub(crate) latency: Latency,
     /// From the intended moment to the send, of measured writes: the generator's own lateness.
     pub(crate) lateness: Latency,
-    /// When the last reply came.
     pub(crate) last_reply_ns: u64,
 }
 
 impl Written {
-    /// Nothing yet.
-    pub(crate) fn new() -> Self {
-        Self {
-            measured: 0,
-            finals: Vec::new(),
-            failed: Vec::new(),
-            first_fault: None,
-            latency: Latency::new(),
-            lateness: Latency::new(),
-            last_reply_ns: 0,
+    /// Adds what was written beside it, or after it.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.measured += other.measured;
+        self.finals.extend(other.finals);
+        self.failed.extend(other.failed);
+        self.first_fault = self.first_fault.take().or(other.first_fault);
+        self.latency.add(&other.latency.pairs());
+        self.lateness.add(&other.lateness.pairs());
+        self.last_reply_ns = self.last_reply_ns.max(other.last_reply_ns);
+    }
+
+    /// What the watchers of so many objects are held against.
+    pub(crate) fn finish(&self, objects: u32, drain: Duration) -> Finish {
+        let mut finals = vec![0; objects as usize];
+        for &(object, seq) in &self.finals {
+            finals[object as usize] = seq;
         }
+        Finish { finals, failed: self.failed.clone(), drain_ns: nanos(drain) }
     }
 }
 
-/// A write under way.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     intended_ns: u64,
@@ -96,17 +129,11 @@ struct Item {
     body: Body,
 }
 
-/// The writer.
 #[derive(Debug)]
 pub(crate) struct Writer {
     order: Order,
-    acknowledged: Arc<AtomicU64>,
-    /// Set: nothing more is written.
-    stop: Arc<AtomicBool>,
-    /// Says when a write may be sent that follows no clock.
-    gate: Option<Arc<Gate>>,
     items: Vec<Item>,
-    random: Random,
+    random: Rng,
     next_ns: u64,
     sent: u64,
     under_way: VecDeque<Sent>,
@@ -116,45 +143,29 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// `acknowledged` counts writes as their replies come, for the progress line.
-    pub(crate) fn new(order: Order, acknowledged: Arc<AtomicU64>) -> Self {
-        let mine = (order.number..order.recipe.objects()).step_by(order.writers.max(1) as usize);
+    /// Writer `number` owns the objects whose number is `number` modulo the number of writers.
+    pub(crate) fn new(order: Order, number: u32) -> Self {
+        let mine = (number..order.recipe.objects()).step_by(order.writers.max(1) as usize);
         let before: BTreeMap<u32, u32> = order.written_before.iter().copied().collect();
-        let items = mine
-            .map(|object| {
-                let body = order.recipe.body_of(object);
-                let head = order.caller.head("PUT", &order.recipe.path_of(object), Some(body.bytes().len()));
-                Item { object, seq: before.get(&object).copied().unwrap_or(0), head, body }
-            })
-            .collect();
+        let item = |object| {
+            let body = order.recipe.body_of(object);
+            let path = order.recipe.path_of(object);
+            let head = order.target.caller.head("PUT", &path, Some(body.bytes().len()));
+            Item { object, seq: before.get(&object).copied().unwrap_or(0), head, body }
+        };
         // Writers at the same rate take turns.
-        let turn = order.interval_ns / u64::from(order.writers.max(1)) * u64::from(order.number);
+        let turn = order.interval_ns / u64::from(order.writers.max(1)) * u64::from(number);
         Self {
-            acknowledged,
-            stop: Arc::default(),
-            gate: None,
-            items,
-            random: Random::new(order.recipe.seed.wrapping_add(u64::from(order.number) << 32)),
-            next_ns: order.start_ns + turn,
+            items: mine.map(item).collect(),
+            random: Rng::with_seed(order.recipe.seed.wrapping_add(u64::from(number) << 32)),
+            next_ns: order.span.start_ns + turn,
             sent: 0,
             under_way: VecDeque::new(),
             out: Vec::new(),
             out_at: 0,
-            written: Written::new(),
+            written: Written::default(),
             order,
         }
-    }
-
-    /// Whoever sets `stop` ends the writes before their time.
-    pub(crate) fn until(mut self, stop: Arc<AtomicBool>) -> Self {
-        self.stop = stop;
-        self
-    }
-
-    /// Every write waits for the gate.
-    pub(crate) fn behind(mut self, gate: Option<Arc<Gate>>) -> Self {
-        self.gate = gate;
-        self
     }
 
     /// Writes until the end of the order and waits for the replies.
@@ -163,11 +174,11 @@ impl Writer {
         let _slack = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         crate::clock::sleep_until(self.next_ns);
         while !self.is_over() {
-            self.heed_stop();
-            if let Err(fault) = self.converse() {
+            self.check_stop();
+            if let Err(fault) = self.use_connection() {
                 self.fail_under_way(&format!("the connection that writes broke: {fault}"));
                 // A refused connect must not spin.
-                std::thread::sleep(std::time::Duration::from_millis(100));
+                std::thread::sleep(Duration::from_millis(100));
             }
         }
         self.written.finals = self.items.iter().map(|item| (item.object, item.seq)).collect();
@@ -175,24 +186,24 @@ impl Writer {
     }
 
     /// The end of the order has come, if somebody says so.
-    fn heed_stop(&mut self) {
-        if self.stop.load(Ordering::Relaxed) {
-            self.order.end_ns = self.order.end_ns.min(now_ns());
+    fn check_stop(&mut self) {
+        if self.order.stop.load(Ordering::Relaxed) {
+            self.order.span.end_ns = self.order.span.end_ns.min(now_ns());
         }
     }
 
     fn is_over(&self) -> bool {
         let reached_ns = if self.order.interval_ns == 0 { now_ns() } else { self.next_ns };
-        let spent = reached_ns >= self.order.end_ns || self.sent >= self.order.writes_max;
+        let spent = reached_ns >= self.order.span.end_ns || self.sent >= self.order.writes_max;
         (spent && self.under_way.is_empty())
             || self.written.failed.len() >= FAILURES_MAX
-            || now_ns() >= self.order.end_ns.saturating_add(REPLIES_NS)
+            || now_ns() >= self.order.span.end_ns.saturating_add(REPLIES_NS)
             || self.items.is_empty()
     }
 
     /// Uses one connection until the order is done or the connection breaks.
-    fn converse(&mut self) -> io::Result<()> {
-        let mut stream = TcpStream::connect(self.order.address)?;
+    fn use_connection(&mut self) -> io::Result<()> {
+        let mut stream = TcpStream::connect(self.order.target.address)?;
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
         let mut replies = Replies::default();
@@ -227,24 +238,24 @@ impl Writer {
 
     /// Puts the writes that are due into the send buffer. Gives the moment of the next, or `u64::MAX`: a reply first.
     fn prepare(&mut self) -> u64 {
-        self.heed_stop();
+        self.check_stop();
         loop {
             if self.under_way.len() >= self.order.depth || self.sent >= self.order.writes_max {
                 return u64::MAX;
             }
             let now = now_ns();
             let intended_ns = if self.order.interval_ns == 0 { now } else { self.next_ns };
-            if intended_ns >= self.order.end_ns {
+            if intended_ns >= self.order.span.end_ns {
                 return u64::MAX;
             }
             if intended_ns > now {
                 return intended_ns;
             }
-            if self.gate.as_ref().is_some_and(|gate| !gate.take()) {
+            if self.order.gate.as_ref().is_some_and(|gate| !gate.take()) {
                 return now + CLOSED_NS;
             }
             self.next_ns = intended_ns + self.order.interval_ns;
-            let spot = self.random.below(self.items.len());
+            let spot = self.random.usize(..self.items.len());
             let item = &mut self.items[spot];
             item.seq += 1;
             self.sent += 1;
@@ -257,7 +268,7 @@ impl Writer {
             self.out.extend_from_slice(item.head.as_bytes());
             self.out.extend_from_slice(item.body.bytes());
             self.under_way.push_back(Sent { intended_ns, object: item.object, seq: item.seq });
-            if intended_ns >= self.order.measure_from_ns {
+            if intended_ns >= self.order.span.measure_from_ns {
                 self.written.lateness.record(now - intended_ns);
             }
         }
@@ -314,15 +325,15 @@ impl Writer {
             });
             return;
         }
-        self.acknowledged.fetch_add(1, Ordering::Relaxed);
-        if sent.intended_ns >= self.order.measure_from_ns {
+        self.order.acknowledged.fetch_add(1, Ordering::Relaxed);
+        if sent.intended_ns >= self.order.span.measure_from_ns {
             self.written.measured += 1;
             self.written.latency.record(now.saturating_sub(sent.intended_ns));
         }
     }
 
     fn count_failed(&self, writes: usize) {
-        if let Some(gate) = &self.gate {
+        if let Some(gate) = &self.order.gate {
             gate.fail(writes as u64);
         }
     }

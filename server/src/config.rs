@@ -36,7 +36,7 @@ use row::{Row, Set, Shown, Standard};
 use table::ROWS;
 use tls::TlsWanted;
 
-/// A slot of the ring is at least a pointer: a ring whose slots alone pass its bytes is a slip.
+/// A slot of the ring is at least a pointer: a ring whose slots alone pass its bytes is a mistake.
 const SLOT_BYTES_MIN: u64 = 8;
 /// Below this many bytes a slot the bound of bytes ends the window first: hardly any object is smaller.
 const EVENT_BYTES_SMALL: u64 = 256;
@@ -202,7 +202,7 @@ impl Config {
         self.server.cpus.len()
     }
 
-    /// Who set the option of this name (`ring-events`).
+    /// Where the option of this name (`ring-events`) was set.
     ///
     /// # Panics
     /// There is no such option.
@@ -255,7 +255,7 @@ impl Config {
         if admin.port() == 0 || admin.port() != self.server.listen.port() || !overlaps {
             return Ok(());
         }
-        // The blame goes to whoever spoke last; a default is never at fault.
+        // The option with the stronger origin is at fault; a default never is.
         let is_listen = self.origin("listen") > self.origin("admin-listen");
         let name = if is_listen { "listen" } else { "admin-listen" };
         let wrong = Wrong::new(
@@ -287,7 +287,7 @@ impl Config {
         }
     }
 
-    /// What is allowed and yet looks like a slip; a line each.
+    /// What is allowed and yet looks like a mistake; a line each.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let mut lines = Vec::new();
@@ -312,7 +312,7 @@ impl Config {
         lines
     }
 
-    /// The effective configuration as a file that `--config` takes, each value with who set it.
+    /// The effective configuration as a file that `--config` takes, each value with its origin.
     #[must_use]
     pub fn to_toml(&self) -> String {
         let mut text = format!("# revcast {}: the effective configuration\n", env!("CARGO_PKG_VERSION"));

@@ -17,11 +17,10 @@ use revcast::serve::{App, Freshness};
 use revcast::setting::ConfigError;
 use revcast::signals::ShutdownSignals;
 use revcast::source::command_queue::CommandQueue;
-use revcast::source::embedded::{Store, StoreConfig};
+use revcast::source::embedded::{self, Store, StoreConfig};
 use revcast::source::engine::Engine;
 use revcast::source::epoch::{Epoch, Epochs};
 use revcast::source::etcd::{self, EtcdOptions, Layout};
-use revcast::source::publishing;
 use revcast::tls::{Current, Reloader};
 use revcast::{doctor, log, runtime};
 use revcast_engine::RingLimits;
@@ -218,8 +217,8 @@ fn start_embedded(
 ) -> Result<(runtime::Running, String), Failure> {
     let names: Vec<String> = registry.iter().map(|resource| resource.storage_name().to_owned()).collect();
     let store_config = match &config.embedded.data_dir {
-        None => StoreConfig::memory(names, publishing::wall_now()),
-        Some(dir) => StoreConfig::durable(dir, names, publishing::wall_now()),
+        None => StoreConfig::memory(names, embedded::wall_now()),
+        Some(dir) => StoreConfig::durable(dir, names, embedded::wall_now()),
     };
     let (store, recovery) = Store::open(&store_config).map_err(|error| Failure::Run(error.to_string()))?;
     for undeclared in &recovery.undeclared {
@@ -232,7 +231,7 @@ fn start_embedded(
     // A file from before lives were kept may have compacted nothing; 0 means "any" on the wire.
     let start = recovery.compacted.max(Revision::new(1));
     let (mut publisher, feed) = engine.start(start);
-    publishing::replay(&recovery, &mut publisher).map_err(Failure::Run)?;
+    embedded::replay(&recovery, &mut publisher).map_err(Failure::Run)?;
     let store_is = match &config.embedded.data_dir {
         None => "in memory (lost at exit; --data-dir DIR keeps it)".to_owned(),
         Some(dir) => {
@@ -247,7 +246,7 @@ fn start_embedded(
         .with_names(config.allowed_hosts().clone(), plan.tls.clone());
     prepare(&app);
     let running = runtime::start(plan, app, Arc::clone(&commands), |shards| {
-        publishing::start(store, publisher, commands, shards, plan.clock, config.embedded.compact_interval)
+        embedded::start(store, publisher, commands, shards, plan.clock, config.embedded.compact_interval)
     });
     Ok((running.map_err(|error| Failure::Run(error.to_string()))?, store_is))
 }

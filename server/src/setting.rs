@@ -14,7 +14,7 @@ const QUOTED_MAX: usize = 80;
 /// Where a setting was made. Later variants win over earlier ones.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
-    /// Nobody set it.
+    /// It was not set.
     Default,
     /// The configuration file.
     File {
@@ -52,7 +52,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Why a value cannot stand, before it is known who gave it.
+/// Why a value cannot stand, before its origin is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {
     /// What is wrong with it.
@@ -86,7 +86,7 @@ impl ConfigError {
         Self { place: origin.with_value(key, value), problem: wrong.problem, mend: wrong.mend }
     }
 
-    /// A name that nobody knows. `what` is its kind (`option`, `key`, ...), `value` is what it was set to, if
+    /// A name that is not known. `what` is its kind (`option`, `key`, ...), `value` is what it was set to, if
     /// anything, and `known` are the names it is compared with.
     pub(crate) fn unknown<S: AsRef<str>>(
         what: &str,
@@ -142,7 +142,7 @@ fn quote(value: &str) -> String {
     format!("\"{head}...\"")
 }
 
-/// The one of `known` that `name` is most likely a slip of. Case, dashes and underscores do not count.
+/// The one of `known` that `name` most likely misspells. Case, dashes and underscores do not count.
 fn nearest<'a, S: AsRef<str>>(name: &str, known: &'a [S]) -> Option<&'a str> {
     let wanted = letters(name);
     if wanted.is_empty() || wanted.len() > QUOTED_MAX {
@@ -153,7 +153,7 @@ fn nearest<'a, S: AsRef<str>>(name: &str, known: &'a [S]) -> Option<&'a str> {
         .map(|candidate| {
             let candidate = candidate.as_ref();
             let its = letters(candidate);
-            // A name cut short is as likely as a slip: `--ring` or `--bookmark`.
+            // A name cut short is as likely as a misspelling: `--ring` or `--bookmark`.
             let cut = wanted.len() >= 3 && its.starts_with(&wanted);
             (if cut { 1 } else { distance(&wanted, &its) }, candidate)
         })

@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use revcast_perf::chunked::ChunkDecoder;
 use serde_json::Value;
 
 use crate::tls::{Stream, Trust};
@@ -80,7 +81,7 @@ impl Client {
             None => Stream::Plain(stream),
             Some(trust) => trust.over(stream),
         };
-        Ok(Connection { reader: BufReader::new(stream) })
+        Ok(Connection { reader: BufReader::new(stream), chunks: ChunkDecoder::new() })
     }
 
     /// One request on a separate connection; an empty [`Response`] when that fails.
@@ -141,6 +142,8 @@ impl Client {
 #[derive(Debug)]
 pub struct Connection {
     reader: BufReader<Stream>,
+    /// Where in a chunked reply it is.
+    chunks: ChunkDecoder,
 }
 
 impl Connection {
@@ -280,6 +283,7 @@ impl Connection {
     }
 
     fn read_head(&mut self) -> std::io::Result<(u16, Vec<(String, String)>)> {
+        self.chunks = ChunkDecoder::new();
         let status = self.read_line()?;
         let code = status.split(' ').nth(1).and_then(|code| code.parse().ok());
         let code = code.ok_or_else(|| std::io::Error::other(format!("no status line: {status:?}")))?;
@@ -297,15 +301,7 @@ impl Connection {
 
     /// The next chunk; `None` for the last.
     fn read_chunk(&mut self) -> std::io::Result<Option<Vec<u8>>> {
-        let size = self.read_line()?;
-        let size = usize::from_str_radix(&size, 16).map_err(std::io::Error::other)?;
-        let mut data = vec![0; size];
-        self.reader.read_exact(&mut data)?;
-        let end = self.read_line()?;
-        if !end.is_empty() {
-            return Err(std::io::Error::other(format!("bytes behind a chunk: {end:?}")));
-        }
-        Ok((size > 0).then_some(data))
+        self.chunks.read_chunk(&mut self.reader)
     }
 }
 

@@ -308,13 +308,24 @@ fn out_of_descriptors_and_back() {
     let mut told = 0;
     for number in 0..400 {
         let mut connection = client.connect().unwrap();
-        let answer = connection.request("GET", "/livez", &[], &[]);
+        let answer = connection.request("GET", "/version", &[], &[]);
         match answer.map(|answer| answer.status) {
             Ok(200) => held.push(connection),
             Ok(503) => told += 1,
             other => panic!("connection {number}, {} held: {other:?}", held.len()),
         }
     }
+    // Clients have what is theirs; health checks and operators are answered from the reserve.
+    for _ in 0..20 {
+        let mut connection = client.connect().unwrap();
+        let health = connection.request("GET", "/livez", &[], &[]).unwrap();
+        assert_eq!((health.status, health.header("connection")), (200, Some("close")), "{}", health.text());
+        assert_eq!(server.admin_client().get("/metrics").status, 200);
+    }
+    // Also while connections that ask for nothing lie in it.
+    let silent: Vec<TcpStream> = (0..4).map(|_| TcpStream::connect(&server.address).unwrap()).collect();
+    assert_eq!(client.get("/readyz").status, 200);
+    drop(silent);
     assert!(told > 100 && held.len() > 50, "{told} told, {} held", held.len());
     drop((early, writer, held));
     // Until it has seen that they disconnected, it has no descriptor left.

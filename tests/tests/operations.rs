@@ -145,7 +145,7 @@ fn the_status_has_its_shape() {
     assert_eq!(names(&status["window"]), window);
     assert_eq!(status["window"]["events"], 1);
     assert!(status["window"]["ageSeconds"].as_f64().unwrap() < 20.0);
-    assert_eq!(names(&status["memory"]), ["window", "index", "watchers", "pages", "resident"]);
+    assert_eq!(names(&status["memory"]), ["window", "index", "watchers", "pages", "requests", "resident"]);
     let shards = status["shards"].as_array().unwrap();
     assert_eq!(shards.len(), 2);
     assert_eq!(shards.iter().map(|shard| shard["watchers"].as_u64().unwrap()).sum::<u64>(), 1);

@@ -1,15 +1,19 @@
 //! Many seeds of the simulator, on all cores.
 //!
-//! `REVCAST_SIM_SEEDS` is their number, `REVCAST_SIM_BASE` the first, `REVCAST_SIM_SEED` the one that `one_seed`
-//! replays.
+//! `REVCAST_SIM_SEEDS` says how many, `REVCAST_SIM_BASE` which is the first, `REVCAST_SIM_SEED` names the one that
+//! `one_seed` replays, in the world that `REVCAST_SIM_PROFILE` names (`Usual` or `Ranges`).
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use revcast_tests::sim::{self, Coverage};
+use revcast_tests::sim::{self, Coverage, Profile};
 
 const SEEDS_DEFAULT: u64 = 10_000;
+/// The same of worlds of ranges, which differ in less.
+const RANGE_SEEDS_DEFAULT: u64 = 3_000;
+
+const PROFILES: [Profile; 2] = [Profile::Usual, Profile::Ranges];
 
 fn setting(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
@@ -20,21 +24,30 @@ fn setting(name: &str) -> Option<u64> {
     }))
 }
 
-/// A run, or the trace of its failure.
-fn story(seed: u64) -> Result<Coverage, String> {
-    match catch_unwind(AssertUnwindSafe(|| sim::run(seed))) {
+/// A run, or the story of its failure.
+fn story(profile: Profile, seed: u64) -> Result<Coverage, String> {
+    match catch_unwind(AssertUnwindSafe(|| sim::run_as(profile, seed))) {
         Ok(Ok(coverage)) => Ok(coverage),
         Ok(Err(violation)) => Err(violation.to_string()),
         Err(_) => Err(format!(
-            "seed {seed} panicked (the message stands above)\nreplay: REVCAST_SIM_SEED={seed} cargo test -p \
-             revcast-tests --test simulation -- one_seed --nocapture"
+            "seed {seed} panicked (the message stands above)\nreplay: REVCAST_SIM_PROFILE={profile:?} \
+             REVCAST_SIM_SEED={seed} cargo test -p revcast-tests --test simulation -- one_seed --nocapture"
         )),
     }
 }
 
 #[test]
 fn many_seeds() {
-    let seeds = setting("REVCAST_SIM_SEEDS").unwrap_or(SEEDS_DEFAULT);
+    run_many(Profile::Usual, SEEDS_DEFAULT);
+}
+
+#[test]
+fn many_seeds_of_ranges() {
+    run_many(Profile::Ranges, RANGE_SEEDS_DEFAULT);
+}
+
+fn run_many(profile: Profile, default: u64) {
+    let seeds = setting("REVCAST_SIM_SEEDS").unwrap_or(default);
     let base = setting("REVCAST_SIM_BASE").unwrap_or(1);
     let next = AtomicU64::new(0);
     let stop = AtomicBool::new(false);
@@ -51,7 +64,7 @@ fn many_seeds() {
                     if number >= seeds {
                         break;
                     }
-                    match story(base.wrapping_add(number)) {
+                    match story(profile, base.wrapping_add(number)) {
                         Ok(coverage) => sum.add(&coverage),
                         Err(failure) => {
                             failures.push(failure);
@@ -67,10 +80,11 @@ fn many_seeds() {
     });
     let (coverage, failures) = total.into_inner().expect("no thread panics with the lock");
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
-    eprintln!("{seeds} seeds from {base} in {:?}:\n{coverage}", started.elapsed());
+    eprintln!("{profile:?}: {seeds} seeds from {base} in {:?}:\n{coverage}", started.elapsed());
     // A run of a few seeds cannot exercise everything.
-    if seeds >= SEEDS_DEFAULT {
-        for (what, count) in coverage.rows() {
+    if seeds >= default {
+        let ours = |what: &str| what.starts_with("range_") == (profile == Profile::Ranges);
+        for (what, count) in coverage.rows().into_iter().filter(|(what, _)| ours(what)) {
             assert!(count > 0, "{seeds} seeds exercised no {what}: the simulator lost its teeth");
         }
     }
@@ -78,9 +92,9 @@ fn many_seeds() {
 
 #[test]
 fn a_seed_is_one_run() {
-    for seed in [1, 77, 123_456_789] {
-        let first = story(seed).unwrap_or_else(|failure| panic!("{failure}"));
-        let again = story(seed).unwrap_or_else(|failure| panic!("{failure}"));
+    for (profile, seed) in [1, 77, 123_456_789].into_iter().flat_map(|seed| PROFILES.map(|it| (it, seed))) {
+        let run = || story(profile, seed).unwrap_or_else(|failure| panic!("{failure}"));
+        let (first, again) = (run(), run());
         assert_eq!(first, again, "the run of seed {seed} depends on more than its seed");
     }
 }
@@ -88,7 +102,11 @@ fn a_seed_is_one_run() {
 #[test]
 fn one_seed() {
     let seed = setting("REVCAST_SIM_SEED").unwrap_or(42);
-    match story(seed) {
+    let named = std::env::var("REVCAST_SIM_PROFILE").unwrap_or_else(|_| "Usual".to_owned());
+    let profile = PROFILES.into_iter().find(|profile| format!("{profile:?}") == named);
+    let profile =
+        profile.unwrap_or_else(|| panic!("REVCAST_SIM_PROFILE={named}: set it to one of {PROFILES:?}"));
+    match story(profile, seed) {
         Ok(coverage) => eprintln!("seed {seed}:\n{coverage}"),
         Err(failure) => panic!("{failure}"),
     }

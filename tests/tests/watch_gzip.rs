@@ -7,6 +7,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use flate2::write::GzDecoder;
+use revcast_perf::chunked::ChunkDecoder;
 use revcast_tests::server::Server;
 use serde_json::{Value, json};
 
@@ -29,6 +30,7 @@ fn create_all(server: &Server, count: usize, name: impl Fn(usize) -> String, dat
 /// A gzip watch, decoded chunk by chunk as a client with a streaming decoder sees it.
 struct Zipped {
     reader: BufReader<TcpStream>,
+    chunks: ChunkDecoder,
     head: String,
     decoder: GzDecoder<Vec<u8>>,
     /// Bytes of the stream received.
@@ -46,25 +48,19 @@ impl Zipped {
         while !head.ends_with("\r\n\r\n") {
             assert_ne!(reader.read_line(&mut head).unwrap(), 0, "{head}");
         }
-        Self { reader, head, decoder: GzDecoder::new(Vec::new()), raw: 0 }
+        Self { reader, chunks: ChunkDecoder::new(), head, decoder: GzDecoder::new(Vec::new()), raw: 0 }
     }
 
     /// The decoded content of one more chunk; `None`: the last chunk. Then the stream is complete, and the connection
     /// ends.
     fn next(&mut self) -> Option<String> {
-        let mut size = String::new();
-        self.reader.read_line(&mut size).unwrap();
-        let size =
-            usize::from_str_radix(size.trim_end(), 16).unwrap_or_else(|_| panic!("no chunk: {size:?}"));
-        let mut chunk = vec![0; size + 2];
-        self.reader.read_exact(&mut chunk).unwrap();
-        if size == 0 {
+        let Some(chunk) = self.chunks.read_chunk(&mut self.reader).unwrap() else {
             self.decoder.try_finish().expect("a whole stream with the right sum and length");
             assert_eq!(self.reader.read(&mut [0]).unwrap(), 0, "nothing behind the end");
             return None;
-        }
-        self.raw += size;
-        self.decoder.write_all(&chunk[..size]).unwrap();
+        };
+        self.raw += chunk.len();
+        self.decoder.write_all(&chunk).unwrap();
         self.decoder.flush().unwrap();
         let out = std::mem::take(self.decoder.get_mut());
         assert!(out.is_empty() || out.ends_with(b"\n"), "whole events: {:?}", String::from_utf8_lossy(&out));

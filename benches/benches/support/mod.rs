@@ -143,7 +143,7 @@ impl Watched {
 
     pub(crate) fn subscribe(&mut self, selector: Selector, start: Start) {
         let wish = Subscription {
-            scope: Scope { resource: self.engine.pods, namespace: None, name: None },
+            scope: Scope::all(self.engine.pods),
             selector,
             encoding: Encoding::Json,
             framing: &BARE,

@@ -1,7 +1,7 @@
 //! Watch events as JSON, as Kubernetes writes them: an envelope with the type and the object, on one line.
 
-use super::Failure;
-use crate::decode::decimal;
+use super::{Failure, Shown, Subject};
+use crate::codec::decimal;
 use crate::escape;
 use crate::message::{Draft, MessageKind};
 use crate::resource::Resource;
@@ -27,6 +27,35 @@ pub fn event(out: &mut Vec<u8>, kind: MessageKind, write_object: impl FnOnce(&mu
     out.extend_from_slice(CLOSING);
 }
 
+/// Appends the payload of one message.
+pub(crate) fn push(out: &mut Vec<u8>, shown: &Shown<'_>) {
+    event(out, shown.kind, |out| {
+        if !push_object(out, shown) {
+            // No watch in JSON covers what has no such form: it is refused as it starts.
+            out.extend_from_slice(b"null");
+        }
+    });
+}
+
+/// Appends what a message shows; false, and nothing, where that has no form in JSON.
+pub(crate) fn push_object(out: &mut Vec<u8>, shown: &Shown<'_>) -> bool {
+    match shown.subject {
+        Subject::Bookmark { resource, initial_end } => {
+            let resource = resource.map(|(_, resource)| resource);
+            bookmark_object(out, resource, shown.revision, initial_end);
+        }
+        Subject::Object { value, .. } => {
+            let Some(json) = value.json() else { return false };
+            if shown.kind == MessageKind::Deleted {
+                json.push_at(out, shown.revision);
+            } else {
+                out.extend_from_slice(json.text());
+            }
+        }
+    }
+    true
+}
+
 /// Begins an event in a draft: the object is appended next, then [`close`].
 pub(crate) fn open(draft: &mut Draft<'_>, kind: MessageKind) {
     draft.payload().extend_from_slice(opening(kind));
@@ -50,13 +79,17 @@ pub fn error(out: &mut Vec<u8>, status: &[u8]) {
 }
 
 /// Appends "nothing of interest up to `revision`", as an empty object of the kind (KEP-956); with the mark that ends
-/// the initial events when `initial_end` (KEP-3157).
-pub(crate) fn bookmark_object(out: &mut Vec<u8>, resource: &Resource, revision: Revision, initial_end: bool) {
-    out.extend_from_slice(b"{\"kind\":\"");
-    out.extend_from_slice(resource.kind.as_bytes());
-    out.extend_from_slice(b"\",\"apiVersion\":\"");
-    out.extend_from_slice(resource.api_version.as_bytes());
-    out.extend_from_slice(b"\",\"metadata\":{\"resourceVersion\":\"");
+/// the initial events when `initial_end` (KEP-3157). Where there is no resource, it has no kind.
+fn bookmark_object(out: &mut Vec<u8>, resource: Option<&Resource>, revision: Revision, initial_end: bool) {
+    out.push(b'{');
+    if let Some(resource) = resource {
+        out.extend_from_slice(b"\"kind\":\"");
+        out.extend_from_slice(resource.kind.as_bytes());
+        out.extend_from_slice(b"\",\"apiVersion\":\"");
+        out.extend_from_slice(resource.api_version.as_bytes());
+        out.extend_from_slice(b"\",");
+    }
+    out.extend_from_slice(b"\"metadata\":{\"resourceVersion\":\"");
     out.extend_from_slice(decimal(revision.get(), &mut [0; 20]));
     out.extend_from_slice(b"\"");
     if initial_end {
@@ -77,14 +110,21 @@ pub fn status(failure: &Failure<'_>) -> Vec<u8> {
         .into_bytes(),
         Failure::Unreadable { resource, path, why } => {
             let path = shown(path);
-            let mut out =
-                b"{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\""
-                    .to_vec();
-            escape::push_text(&mut out, &format!("{resource} \"{path}\" cannot be served: {why}"));
-            out.extend_from_slice(b"\",\"reason\":\"StorageReadError\",\"code\":500}");
-            out
+            storage_read_error(&format!("{resource} \"{path}\" cannot be served: {why}"))
         }
+        Failure::NoForm { resource } => storage_read_error(&format!(
+            "{resource} cannot be served: the values have no form in the encoding of this watch: ask for another"
+        )),
     }
+}
+
+fn storage_read_error(message: &str) -> Vec<u8> {
+    let mut out =
+        b"{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\""
+            .to_vec();
+    escape::push_text(&mut out, message);
+    out.extend_from_slice(b"\",\"reason\":\"StorageReadError\",\"code\":500}");
+    out
 }
 
 #[cfg(test)]
@@ -108,15 +148,18 @@ mod tests {
         let resource = Resource::new("v1", "ConfigMap", true, vec![]);
         let mut out = Vec::new();
         event(&mut out, MessageKind::Bookmark, |out| {
-            bookmark_object(out, &resource, Revision::new(108), false)
+            bookmark_object(out, Some(&resource), Revision::new(108), false)
         });
         let line = br#"{"type":"BOOKMARK","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"resourceVersion":"108"}}}"#;
         assert_eq!(out, [&line[..], b"\n"].concat());
         let mut out = Vec::new();
-        bookmark_object(&mut out, &resource, Revision::new(80), true);
+        bookmark_object(&mut out, Some(&resource), Revision::new(80), true);
         assert!(out.ends_with(
             br#""metadata":{"resourceVersion":"80","annotations":{"k8s.io/initial-events-end":"true"}}}"#
         ));
+        out.clear();
+        bookmark_object(&mut out, None, Revision::new(80), false);
+        assert_eq!(out, br#"{"metadata":{"resourceVersion":"80"}}"#);
     }
 
     #[test]

@@ -2,9 +2,13 @@
 
 pub mod json;
 
+use std::borrow::Cow;
+
+use crate::codec::Value;
 use crate::framing::{BARE, Framing};
-use crate::key::ResourceId;
+use crate::key::{Key, ResourceId};
 use crate::message::MessageKind;
+use crate::resource::{Codec, Resource};
 use crate::revision::Revision;
 
 /// How the events of one watch are shown.
@@ -15,6 +19,24 @@ pub enum Encoding {
     Json,
     /// What an [`Encode`] makes of it, in the encoder's own numbering.
     Other(u32),
+}
+
+impl Encoding {
+    /// Whether values of a codec have this form. Where they have not, a watch is refused as it starts.
+    pub(crate) fn shows(self, codec: Codec, encoder: &dyn Encode) -> bool {
+        match self {
+            Self::Json => codec == Codec::Json,
+            Self::Other(encoding) => encoder.shows(encoding, codec),
+        }
+    }
+
+    /// Appends the payload of one message.
+    pub(crate) fn push(self, out: &mut Vec<u8>, encoder: &dyn Encode, event: Shown<'_>, first: bool) {
+        match self {
+            Self::Json => json::push(out, &event),
+            Self::Other(encoding) => encoder.event(out, View { encoding, first, event }),
+        }
+    }
 }
 
 /// Turns events into messages of other shapes (a Table row, metadata alone). Implemented outside the engine.
@@ -34,25 +56,83 @@ pub trait Encode: Send + Sync + std::fmt::Debug {
         json::error(out, &json::status(failure));
     }
 
+    /// Whether it knows a form for the values of a codec. A watch of others is refused as it starts.
+    fn shows(&self, _encoding: u32, codec: Codec) -> bool {
+        codec == Codec::Json
+    }
+
     /// Whether the first message of a watch looks different (a Table names its columns once).
     fn first_differs(&self, encoding: u32) -> bool;
 }
 
-/// One event to be shown.
+/// One event to be shown by an encoder.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     /// The encoder's number.
     pub encoding: u32,
-    /// What happened.
-    pub kind: MessageKind,
     /// Whether it is the first message of the watch, when [`Encode::first_differs`] says that this matters.
     pub first: bool,
-    /// What kind of object it is.
-    pub resource: ResourceId,
-    /// The object as JSON. Of a bookmark: its kind and its revision.
-    pub json: &'a [u8],
+    /// What is shown.
+    pub event: Shown<'a>,
+}
+
+/// What one message shows.
+#[derive(Clone, Copy, Debug)]
+pub struct Shown<'a> {
+    /// What happened.
+    pub kind: MessageKind,
+    /// What it happened to.
+    pub subject: Subject<'a>,
+    /// Of an object that is there: the revision that wrote it. Of one that is gone, or does not match any more: of the
+    /// change that ended it. Of a bookmark: up to where.
+    pub revision: Revision,
     /// Wall time of the event since the Unix epoch, in seconds: for ages.
     pub as_of_seconds: u64,
+}
+
+/// What a message is about.
+#[derive(Clone, Copy, Debug)]
+pub enum Subject<'a> {
+    /// A state of an object: of one that is gone, the last.
+    Object {
+        /// What it is called.
+        key: &'a Key,
+        /// As it is kept.
+        value: Value<'a>,
+    },
+    /// Nothing: a bookmark.
+    Bookmark {
+        /// The first resource of the watch's scope; a scope may cover none.
+        resource: Option<(ResourceId, &'a Resource)>,
+        /// Whether it marks the end of the initial events (KEP-3157).
+        initial_end: bool,
+    },
+}
+
+impl<'a> Shown<'a> {
+    /// What kind of object it is; of a bookmark see [`Subject::Bookmark`].
+    #[must_use]
+    pub fn resource(&self) -> Option<ResourceId> {
+        match self.subject {
+            Subject::Object { key, .. } => Some(key.resource()),
+            Subject::Bookmark { resource, .. } => resource.map(|(id, _)| id),
+        }
+    }
+
+    /// The object as JSON, with the revision that it is shown with; of a bookmark an empty object. `None`: the value has no
+    /// such form.
+    #[must_use]
+    pub fn json(&self) -> Option<Cow<'a, [u8]>> {
+        match self.subject {
+            Subject::Object { value, .. } if self.kind != MessageKind::Deleted => {
+                value.json().map(|json| json.text().into())
+            }
+            Subject::Object { .. } | Subject::Bookmark { .. } => {
+                let mut out = Vec::new();
+                json::push_object(&mut out, self).then_some(out.into())
+            }
+        }
+    }
 }
 
 /// Why a watch cannot go on.
@@ -74,6 +154,11 @@ pub enum Failure<'a> {
         /// What is wrong, and what to do.
         why: &'a str,
     },
+    /// The values of a resource that it covers have no form in its encoding: 500 as well.
+    NoForm {
+        /// The plural and the group.
+        resource: &'a str,
+    },
 }
 
 /// The encoder of an engine that only speaks JSON.
@@ -82,7 +167,7 @@ pub struct JsonOnly;
 
 impl Encode for JsonOnly {
     fn event(&self, out: &mut Vec<u8>, view: View<'_>) {
-        json::event(out, view.kind, |out| out.extend_from_slice(view.json));
+        json::push(out, &view.event);
     }
 
     fn first_differs(&self, _: u32) -> bool {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use imbl::OrdMap;
 
 use crate::key::{Key, ResourceId};
+use crate::key_range::KeyRange;
 use crate::object::Object;
 use crate::revision::{Position, Revision};
 
@@ -103,6 +104,15 @@ impl Snapshot {
             .map(|(_, object)| object)
     }
 
+    /// The objects in a range of keys, in key order, behind the key `after` when given. Unreadable ones stand among them.
+    pub fn range<'a>(
+        &'a self,
+        range: &'a KeyRange,
+        after: Option<&'a Key>,
+    ) -> impl Iterator<Item = &'a Arc<Object>> + use<'a> {
+        within(&self.resources, range, after)
+    }
+
     /// How many objects of a resource are unreadable.
     #[must_use]
     pub fn unreadable(&self, resource: ResourceId) -> usize {
@@ -134,6 +144,15 @@ impl Snapshot {
         });
         let objects = range.into_iter().flatten().map(|(_, object)| object);
         objects.filter(move |object| name.is_none_or(|name| object.key().name() == name))
+    }
+
+    /// The unreadable objects in a range of keys, in key order. Costs a look at each of them, and nothing when there are none.
+    pub fn unreadable_in_range<'a>(
+        &'a self,
+        range: &'a KeyRange,
+    ) -> impl Iterator<Item = &'a Arc<Object>> + use<'a> {
+        let objects = (self.unreadable_total > 0).then(|| within(&self.unreadable, range, None));
+        objects.into_iter().flatten()
     }
 
     /// The first unreadable object of a resource, of one namespace and one name when given.
@@ -182,4 +201,16 @@ impl Snapshot {
             self.unreadable_total += 1;
         }
     }
+}
+
+/// The objects of some resources in a range of keys, behind the key `after` when given.
+fn within<'a>(
+    resources: &'a [Objects],
+    range: &'a KeyRange,
+    after: Option<&'a Key>,
+) -> impl Iterator<Item = &'a Arc<Object>> + use<'a> {
+    let spans = range.spans(resources.len(), after);
+    spans
+        .flat_map(|span| resources[span.resource.row()].range::<_, str>(span.paths))
+        .map(|(_, object)| object)
 }

@@ -1,11 +1,13 @@
 //! The state at a past revision: a snapshot with the newer events of the ring undone.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use super::Snapshot;
 use crate::event::Event;
-use crate::key::ResourceId;
+use crate::key::Key;
+use crate::key_range::KeyRange;
 use crate::object::Object;
 use crate::revision::{Position, Revision};
 use crate::ring::{Missing, Reader};
@@ -17,26 +19,29 @@ pub struct Expired {
     pub oldest: Revision,
 }
 
-/// The objects of one resource as they were. Immutable.
+/// The state that a key had.
+type Was = Option<Arc<Object>>;
+
+/// The objects in a range of keys, mostly those of one resource, as they were. Immutable.
 #[derive(Debug)]
 pub struct Past {
     snapshot: Arc<Snapshot>,
-    resource: ResourceId,
+    within: KeyRange,
     revision: Revision,
-    /// By path: the state at the revision, for every key that changed since.
-    undone: BTreeMap<Arc<str>, Option<Arc<Object>>>,
+    /// The state at the revision, for every key that changed since.
+    undone: BTreeMap<Key, Was>,
     /// How many of those were unreadable.
     undone_unreadable: usize,
 }
 
 impl Past {
-    /// The state of `resource` at `revision`, which is at most that of `snapshot`.
+    /// The state of the keys in `within` at `revision`, which is at most that of `snapshot`.
     ///
     /// Costs one look at each event between the two.
     pub(crate) fn new(
         snapshot: Arc<Snapshot>,
         ring: &Reader<Event>,
-        resource: ResourceId,
+        within: KeyRange,
         revision: Revision,
     ) -> Result<Self, Expired> {
         let expired = |_: Missing| Expired { oldest: ring.forgotten() };
@@ -45,34 +50,48 @@ impl Past {
             let mut at = ring.position_after(revision).map_err(expired)?;
             while at < snapshot.position() {
                 let event = ring.get(at).map_err(expired)?;
-                if event.key().resource() == resource {
-                    // The first change after the revision holds the state before it.
-                    undone.entry(event.key().shared_path()).or_insert_with(|| event.before.clone());
+                if within.contains(event.key()) {
+                    // The first change after the revision knows what was there before it.
+                    undone.entry(event.key().clone()).or_insert_with(|| event.before.clone());
                 }
                 at = at.next();
             }
         }
-        let unreadable =
-            |was: &&Option<Arc<Object>>| was.as_ref().is_some_and(|was| was.unreadable().is_some());
+        let unreadable = |was: &&Was| was.as_ref().is_some_and(|was| was.unreadable().is_some());
         let undone_unreadable = undone.values().filter(unreadable).count();
-        Ok(Self { snapshot, resource, revision, undone, undone_unreadable })
+        Ok(Self { snapshot, within, revision, undone, undone_unreadable })
     }
 
-    /// The first object that was unreadable then, of one namespace and one name when given. Costs nothing when none was
-    /// and none is.
+    /// The first object that was unreadable then, of one namespace and one name of the (first) resource when given. Costs
+    /// nothing when none was and none is.
     #[must_use]
     pub fn first_unreadable(&self, namespace: Option<&str>, name: Option<&str>) -> Option<&Arc<Object>> {
-        let still = self
-            .snapshot
-            .unreadable_in(self.resource, namespace, name)
-            .find(|object| !self.undone.contains_key(object.key().path()));
+        let resource = self.within.first_key().resource();
+        let still = self.snapshot.unreadable_in(resource, namespace, name);
+        self.first_of(still, |key| {
+            key.resource() == resource
+                && namespace.is_none_or(|namespace| key.namespace() == Some(namespace))
+                && name.is_none_or(|name| key.name() == name)
+        })
+    }
+
+    /// The first object in a part of the range that was unreadable then. Costs the same.
+    #[must_use]
+    pub fn first_unreadable_in_range<'a>(&'a self, range: &'a KeyRange) -> Option<&'a Arc<Object>> {
+        self.first_of(self.snapshot.unreadable_in_range(range), |key| range.contains(key))
+    }
+
+    /// The first of those that are unreadable in the snapshot and were so, and of those that were and are not any more.
+    fn first_of<'a>(
+        &'a self,
+        mut still: impl Iterator<Item = &'a Arc<Object>>,
+        is_asked_for: impl Fn(&Key) -> bool,
+    ) -> Option<&'a Arc<Object>> {
+        let still = still.find(|object| !self.undone.contains_key(object.key()));
         let undone = (self.undone_unreadable > 0).then(|| self.undone.values().flatten());
-        let was = undone.into_iter().flatten().find(|object| {
-            object.unreadable().is_some()
-                && namespace.is_none_or(|namespace| object.key().namespace() == Some(namespace))
-                && name.is_none_or(|name| object.key().name() == name)
-        });
-        still.into_iter().chain(was).min_by(|a, b| a.key().path().cmp(b.key().path()))
+        let mut undone = undone.into_iter().flatten();
+        let was = undone.find(|object| object.unreadable().is_some() && is_asked_for(object.key()));
+        still.into_iter().chain(was).min_by(|a, b| a.key().cmp(b.key()))
     }
 
     /// The revision whose state this is.
@@ -87,34 +106,59 @@ impl Past {
         self.snapshot.position()
     }
 
-    /// The objects, of one namespace when given, in key order, after the path `after` when given. Unreadable ones are
-    /// included: ask [`Past::first_unreadable`] whether there is one.
+    /// The objects of the (first) resource, of one namespace when given, in key order, behind the path `after` when given.
+    /// Unreadable ones stand among them: ask [`Past::first_unreadable`] whether there is one.
     pub fn list(&self, namespace: Option<&str>, after: Option<&str>) -> impl Iterator<Item = &Arc<Object>> {
-        let prefix: Box<str> = namespace.map_or_else(|| "".into(), |ns| format!("{ns}/").into());
-        let start = match after {
-            Some(path) if *path >= *prefix => std::ops::Bound::Excluded(path),
-            _ => std::ops::Bound::Included(&*prefix),
+        let resource = self.within.first_key().resource();
+        let prefix = namespace.map_or_else(String::new, |ns| format!("{ns}/"));
+        let begin = match after {
+            Some(path) if *path >= *prefix => Bound::Excluded(Key::new(resource, None, path)),
+            _ => Bound::Included(Key::new(resource, None, &prefix)),
         };
-        let undone = self.undone.range::<str, _>((start, std::ops::Bound::Unbounded));
-        let mut undone = undone.take_while(move |(path, _)| path.starts_with(&*prefix)).peekable();
-        let mut newest = self.snapshot.list(self.resource, namespace, after).peekable();
-        std::iter::from_fn(move || {
-            loop {
-                let path = newest.peek().copied().map(|object| object.key().path());
-                match (path, undone.peek()) {
-                    (None, None) => return None,
-                    (Some(path), Some((changed, _))) if *path < ***changed => return newest.next(),
-                    (Some(_), None) => return newest.next(),
-                    (path, Some((changed, _))) => {
-                        if path == Some(&***changed) {
-                            newest.next();
-                        }
-                        if let Some((_, Some(was))) = undone.next() {
-                            return Some(was);
-                        }
+        let undone = self.undone.range((begin, Bound::Unbounded));
+        let undone =
+            undone.take_while(move |(key, _)| key.resource() == resource && key.path().starts_with(&*prefix));
+        merged(self.snapshot.list(resource, namespace, after), undone)
+    }
+
+    /// The objects in a part of the range, in key order, behind the key `after` when given. Unreadable ones stand among them:
+    /// ask [`Past::first_unreadable_in_range`] whether there is one.
+    pub fn range<'a>(
+        &'a self,
+        range: &'a KeyRange,
+        after: Option<&'a Key>,
+    ) -> impl Iterator<Item = &'a Arc<Object>> {
+        let begin = match after {
+            Some(key) if range.begins_by(key) => Bound::Excluded(key.clone()),
+            _ => Bound::Included(range.first_key()),
+        };
+        let undone = self.undone.range((begin, Bound::Unbounded));
+        merged(self.snapshot.range(range, after), undone.take_while(|(key, _)| range.ends_after(key)))
+    }
+}
+
+/// Objects of a snapshot and what the keys that changed since had instead, both in key order.
+fn merged<'a>(
+    newest: impl Iterator<Item = &'a Arc<Object>>,
+    undone: impl Iterator<Item = (&'a Key, &'a Was)>,
+) -> impl Iterator<Item = &'a Arc<Object>> {
+    let (mut newest, mut undone) = (newest.peekable(), undone.peekable());
+    std::iter::from_fn(move || {
+        loop {
+            let key = newest.peek().copied().map(|object| object.key());
+            match (key, undone.peek()) {
+                (None, None) => return None,
+                (Some(key), Some((changed, _))) if key < *changed => return newest.next(),
+                (Some(_), None) => return newest.next(),
+                (key, Some((changed, _))) => {
+                    if key == Some(*changed) {
+                        newest.next();
+                    }
+                    if let Some((_, Some(was))) = undone.next() {
+                        return Some(was);
                     }
                 }
             }
-        })
-    }
+        }
+    })
 }

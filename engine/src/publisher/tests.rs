@@ -1,11 +1,10 @@
 //! What the publisher makes of batches.
 
-use bytes::Bytes;
-
 use super::*;
 use crate::encoding::{JsonOnly, View};
 use crate::framing::tests::COUNTED;
-use crate::resource::Resource;
+use crate::resource::{Codec, Resource};
+use crate::selector::{FieldSelector, LabelSelector, Selector};
 
 const MAPS: ResourceId = ResourceId::new(0);
 
@@ -83,23 +82,26 @@ fn a_window_that_may_hold_less_forgets_the_oldest_and_grows_again() {
 #[test]
 fn an_unreadable_value_is_an_object_that_says_so() {
     let (mut publisher, feed) = publisher();
-    publisher.load(key("a/x"), Revision::new(3), BAD.as_bytes());
+    publisher.load(key("a/x"), Revision::new(3), &Bytes::from_static(BAD.as_bytes()));
     publisher.loaded(Revision::new(4));
     let snapshot = feed.snapshot();
     let object = snapshot.get(&key("a/x")).expect("loaded");
     let why = object.unreadable().expect("it is in protobuf");
-    assert_eq!((why.error(), why.since()), (&crate::decode::DecodeError::Protobuf, Revision::new(3)));
+    assert_eq!((why.error(), why.since()), (&crate::codec::DecodeError::Protobuf, Revision::new(3)));
     let status = "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\
                   \"configmaps \\\"a/x\\\" cannot be served: the stored value is not JSON (Kubernetes protobuf \
                   envelope): store it as JSON (kube-apiserver --storage-media-type=application/json), or delete \
                   it\",\"reason\":\"StorageReadError\",\"code\":500}";
-    assert_eq!(object.json(), status.as_bytes());
+    assert_eq!(why.status(), status.as_bytes());
+    // Another reader may understand what is stored.
+    assert_eq!((object.value().codec(), object.value().bytes()), (Codec::Json, BAD.as_bytes()));
     let line = format!("{{\"type\":\"ERROR\",\"object\":{status}}}\n");
     let framed = format!("{}:{line};", line.len());
     let refusal = object.refusal().expect("it has one");
     assert_eq!((&refusal.framed()[..], refusal.payload()), (framed.as_bytes(), line.as_bytes()));
-    assert_eq!(object.weight(), framed.len());
-    assert!(object.message(MessageKind::Added).is_none() && object.bare_members().is_none());
+    assert_eq!(object.weight(), framed.len() + BAD.len());
+    assert_eq!(snapshot.bytes(), object.weight() as u64);
+    assert!(object.message(MessageKind::Added).is_none() && object.value().json().is_none());
     // Written again, it is unreadable since the same revision; behind a good value it is so anew.
     let since = |publisher: &Publisher| {
         publisher.get(&key("a/x")).and_then(|it| it.unreadable()).map(|why| why.since().get())
@@ -112,6 +114,48 @@ fn an_unreadable_value_is_an_object_that_says_so() {
     assert_eq!((since(&publisher), feed.unreadable(MAPS)), (Some(7), 1));
     batch(&mut publisher, 8, &[("a/x", None)]);
     assert_eq!((since(&publisher), feed.unreadable(MAPS), feed.unreadable_total()), (None, 0, 0));
+}
+
+#[test]
+fn an_opaque_value_is_kept_as_it_is() {
+    let mut schema = Schema::new();
+    schema.add(Resource::new("v1", "Blob", true, vec![]).with_codec(Codec::Opaque));
+    let limits = RingLimits { events: 64, bytes: 1 << 20 };
+    let (mut publisher, feed) =
+        Publisher::with_small_ring(Arc::new(schema), Arc::new(Counted), limits, 1, Revision::ZERO);
+    let stored = Bytes::from_static(b"k8s\0 any bytes: \xff");
+    let mut put = |revision, value: Option<&Bytes>| {
+        let changes = vec![Change { key: key("a/x"), value: value.cloned() }];
+        publisher.handle_batch(&Batch { revision: Revision::new(revision), changes }, 0).expect("newer");
+        publisher.publish();
+        (publisher.window_bytes(), feed.snapshot().bytes())
+    };
+    let len = stored.len() as u64;
+    assert_eq!(put(1, Some(&stored)), (len, len));
+    let object = Arc::clone(feed.snapshot().get(&key("a/x")).expect("it is there"));
+    let value = object.value();
+    assert_eq!((value.codec(), value.bytes()), (Codec::Opaque, &stored[..]));
+    assert_eq!(value.bytes().as_ptr(), stored.as_ptr(), "it is shared, not copied");
+    assert!(object.unreadable().is_none() && value.json().is_none() && object.refusal().is_none());
+    assert_eq!((object.attributes().labels().len(), object.revision()), (0, Revision::new(1)));
+    // What selects everything selects it; what requires anything does not.
+    let selects = |labels: &str, fields: &str| {
+        let resource = Resource::new("v1", "Blob", true, vec![]);
+        let labels = LabelSelector::parse(labels).expect("a selector");
+        object
+            .is_selected(&Selector::new(labels, FieldSelector::parse(fields, &resource).expect("a selector")))
+    };
+    assert!(selects("", ""));
+    for (labels, fields) in
+        [("a=b", ""), ("a", ""), ("a>1", ""), ("", "metadata.name=x"), ("", "metadata.name=")]
+    {
+        assert!(!selects(labels, fields), "{labels} {fields}");
+    }
+    // An empty value is one, a deletion weighs what is gone, and no message is made that nobody can be sent.
+    assert_eq!(put(2, Some(&Bytes::new())), (len, 0));
+    assert_eq!(put(3, Some(&stored)), (2 * len, len));
+    assert_eq!(put(4, None), (3 * len, 0));
+    assert_eq!((feed.messages_made(), feed.unreadable_total()), (0, 0));
 }
 
 #[test]

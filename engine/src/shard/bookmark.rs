@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::catchup::UnderWay;
 use super::{Outlet, Run, Sent, Shard};
-use crate::encoding::{Encoding, View, json};
+use crate::encoding::{Shown, Subject};
 use crate::limits::{BOOKMARK_BEFORE_DEADLINE, DRAIN_GRACE, SENDS_PER_TURN, TIMER_STEPS};
 use crate::message::MessageKind;
 use crate::planted::{Bug, planted};
@@ -218,23 +218,10 @@ impl Shard {
         revision: Revision,
         initial_end: bool,
     ) {
-        let resource = self.feed.schema.get(key.scope.resource);
-        let object = |out: &mut Vec<u8>| json::bookmark_object(out, resource, revision, initial_end);
-        match key.encoding {
-            Encoding::Json => json::event(out, MessageKind::Bookmark, object),
-            Encoding::Other(encoding) => {
-                let mut json = Vec::new();
-                object(&mut json);
-                let view = View {
-                    encoding,
-                    kind: MessageKind::Bookmark,
-                    first: !key.opened,
-                    resource: key.scope.resource,
-                    json: &json,
-                    as_of_seconds: 0,
-                };
-                self.feed.encoder.event(out, view);
-            }
-        }
+        let schema = &self.feed.schema;
+        let resource = key.scope.resources(schema.len()).next().map(|id| (id, schema.get(id)));
+        let subject = Subject::Bookmark { resource, initial_end };
+        let shown = Shown { kind: MessageKind::Bookmark, subject, revision, as_of_seconds: 0 };
+        key.encoding.push(out, &*self.feed.encoder, shown, !key.opened);
     }
 }

@@ -10,14 +10,17 @@ use bytes::Bytes;
 
 use super::run::FrameRun;
 use super::{Outlet, Run, Sent, Shard};
-use crate::encoding::{Encoding, View, json};
+use crate::encoding::{Encoding, Shown, Subject};
 use crate::index::Snapshot;
+use crate::key::Key;
 use crate::limits::{CATCHUP_PAGE_BYTES, PAGE_BYTES, PAGE_SCAN};
 use crate::message::MessageKind;
 use crate::object::Object;
 use crate::planted::{Bug, planted};
+use crate::resource::Schema;
 use crate::revision::Position;
 use crate::ring::Missing;
+use crate::scope::{Objects, Scope};
 use crate::tick::Tick;
 use crate::watcher::class::ClassKey;
 use crate::watcher::{Initial, Pending, Phase, QueueState, WatcherId};
@@ -28,7 +31,7 @@ enum Of {
     Event(Position),
     /// That a value is unreadable: the watch ends after it.
     Refusal,
-    Object(Arc<str>),
+    Object(Key),
     EndOfState,
 }
 
@@ -162,18 +165,18 @@ impl Shard {
                 let offset = initial.offset;
                 let (snapshot, after) = (Arc::clone(&initial.snapshot), initial.after.clone());
                 let (key, as_of_seconds) = (class.key.clone(), initial.as_of_seconds);
-                let namespaced = self.feed.schema.get(key.scope.resource).namespaced;
-                let mut objects = objects(&snapshot, &key, namespaced, after.as_deref());
+                let mut objects = objects(&self.feed.schema, &snapshot, &key, after.as_ref());
                 let object = objects.find(|object| key.matches_object(object) && key.covers(object.key()));
-                let framed = object.map(|object| match key.encoding {
-                    Encoding::Json => self.framed(object.added(self.feed.framing), &key),
-                    Encoding::Other(_) => {
-                        let mut made = Vec::new();
-                        key.framing.push_with(&mut made, |out| {
-                            self.push_state(out, object, &key, !key.opened, as_of_seconds);
-                        });
-                        Bytes::from(made)
+                let framed = object.map(|object| {
+                    let shared = (key.encoding == Encoding::Json).then(|| object.added(self.feed.framing));
+                    if let Some(added) = shared.flatten() {
+                        return self.framed(added, &key);
                     }
+                    let mut made = Vec::new();
+                    key.framing.push_with(&mut made, |out| {
+                        self.push_state(out, object, &key, !key.opened, as_of_seconds);
+                    });
+                    Bytes::from(made)
                 });
                 // A long message that only this watch needs is not kept for it.
                 let shared = key.encoding == Encoding::Json && key.framing == self.feed.framing;
@@ -403,11 +406,10 @@ impl Shard {
         let Some((watcher, class)) = self.table.pair(id) else { return };
         let (ending, opened) = (watcher.ending, class.key.opened);
         let key = class.key.clone();
-        let namespaced = self.feed.schema.get(key.scope.resource).namespaced;
-        let mut scanned: Option<Arc<str>> = None;
+        let mut scanned: Option<Key> = None;
         let mut complete = true;
         let mut budget = PAGE_SCAN;
-        for object in objects(&initial.snapshot, &key, namespaced, initial.after.as_deref()) {
+        for object in objects(&self.feed.schema, &initial.snapshot, &key, initial.after.as_ref()) {
             if budget == 0 || page.run.len() >= PAGE_BYTES || (!page.of.is_empty() && !opened) {
                 complete = false;
                 break;
@@ -415,9 +417,9 @@ impl Shard {
             budget -= 1;
             if key.matches_object(object) && key.covers(object.key()) {
                 self.add_state(&mut page.run, object, &key, initial.as_of_seconds);
-                page.of.push(Of::Object(object.key().shared_path()));
+                page.of.push(Of::Object(object.key().clone()));
             }
-            scanned = Some(object.key().shared_path());
+            scanned = Some(object.key().clone());
         }
         if complete && initial.end_mark && (page.of.is_empty() || opened) {
             let revision = initial.snapshot.revision();
@@ -482,8 +484,8 @@ impl Shard {
             watcher.rest = Some(Box::new(Pending::new(bytes, within)));
             watcher.phase = phase_after_state;
         } else {
-            if let Some(Of::Object(path)) = before {
-                initial.after = Some(Arc::clone(path));
+            if let Some(Of::Object(key)) = before {
+                initial.after = Some(key.clone());
             }
             initial.offset = within;
             if planted(Bug::PartialSendRestarted) {
@@ -528,15 +530,13 @@ impl Shard {
         first: bool,
         as_of_seconds: u64,
     ) {
-        let kind = MessageKind::Added;
-        match key.encoding {
-            Encoding::Json => json::event(out, kind, |out| out.extend_from_slice(object.json())),
-            Encoding::Other(encoding) => {
-                let resource = key.scope.resource;
-                let view = View { encoding, kind, first, resource, json: object.json(), as_of_seconds };
-                self.feed.encoder.event(out, view);
-            }
-        }
+        let shown = Shown {
+            kind: MessageKind::Added,
+            subject: Subject::Object { key: object.key(), value: object.value() },
+            revision: object.revision(),
+            as_of_seconds,
+        };
+        key.encoding.push(out, &*self.feed.encoder, shown, first);
     }
 }
 
@@ -544,23 +544,30 @@ fn offer(outlet: &mut impl Outlet, id: WatcherId, run: &FrameRun, from: usize) -
     if from >= run.len() { Sent::Took(0) } else { outlet.send(id, run.offer(from)) }
 }
 
-/// The objects that may match a class, in key order, after the path `after`.
+/// The objects that a class can be interested in, in key order, behind the key `after`.
 fn objects<'a>(
+    schema: &Schema,
     snapshot: &'a Snapshot,
-    key: &ClassKey,
-    namespaced: bool,
-    after: Option<&str>,
+    key: &'a ClassKey,
+    after: Option<&'a Key>,
 ) -> impl Iterator<Item = &'a Arc<Object>> + use<'a> {
-    let scope = &key.scope;
-    let one = scope.name.as_deref().and_then(|name| match &scope.namespace {
-        Some(namespace) => Some(format!("{namespace}/{name}")),
-        None => (!namespaced).then(|| name.to_owned()),
-    });
-    let (one, many) = match one {
-        Some(path) => {
-            (snapshot.at_path(scope.resource, &path).filter(|_| after.is_none_or(|a| a < &*path)), None)
+    let (mut one, mut many, mut range) = (None, None, None);
+    match &key.scope {
+        Scope::Keys(keys) => range = Some(snapshot.range(keys, after)),
+        Scope::Objects(Objects { resource, namespace, name }) => {
+            let (namespace, after) = (namespace.as_deref(), after.map(Key::path));
+            let path = name.as_deref().and_then(|name| match namespace {
+                Some(namespace) => Some(format!("{namespace}/{name}")),
+                None => (!schema.get(*resource).namespaced).then(|| name.to_owned()),
+            });
+            match path {
+                Some(path) => {
+                    let object = snapshot.at_path(*resource, &path);
+                    one = object.filter(|_| after.is_none_or(|after| *after < *path));
+                }
+                None => many = Some(snapshot.list(*resource, namespace, after)),
+            }
         }
-        None => (None, Some(snapshot.list(scope.resource, scope.namespace.as_deref(), after))),
-    };
-    one.into_iter().chain(many.into_iter().flatten())
+    }
+    one.into_iter().chain(many.into_iter().flatten()).chain(range.into_iter().flatten())
 }

@@ -7,10 +7,11 @@ use bytes::Bytes;
 
 use super::Shard;
 use crate::encoding::{Encoding, Failure, json};
+use crate::key::ResourceId;
 use crate::object::Object;
 use crate::revision::Revision;
 use crate::tick::Tick;
-use crate::watcher::class::Class;
+use crate::watcher::class::{Class, ClassKey};
 use crate::watcher::{End, Pending, Phase, WatcherId};
 
 impl Shard {
@@ -44,6 +45,18 @@ impl Shard {
         let Some(class) = self.table.class_of(id) else { return };
         let Some(refusal) = self.refusal(object, &class.key) else { return };
         let last = self.framed(&refusal, &class.key);
+        self.refuse_with(id, last, now);
+    }
+
+    /// The same for a watch in an encoding that does not show what a resource in its scope holds.
+    pub(super) fn refuse_form(&mut self, id: WatcherId, resource: ResourceId, now: Tick) {
+        let Some(class) = self.table.class_of(id) else { return };
+        let resource = self.feed.schema.get(resource).qualified_plural();
+        let last = self.failure(&Failure::NoForm { resource: &resource }, &class.key);
+        self.refuse_with(id, last, now);
+    }
+
+    fn refuse_with(&mut self, id: WatcherId, last: Bytes, now: Tick) {
         self.stats.refused += 1;
         self.because(id, End::Refused);
         if self.conclude(id, Some(last), now) {
@@ -70,13 +83,19 @@ impl Shard {
         let oldest = ring.forgotten().max(gone).max(skipped);
         let failure = Failure::Expired { asked: watcher.start, oldest };
         let Some(Class { key, .. }) = self.table.class_of(id) else { return };
-        let mut last = Vec::with_capacity(256);
-        key.framing.push_with(&mut last, |out| match key.encoding {
-            Encoding::Json => json::error(out, &json::status(&failure)),
-            Encoding::Other(encoding) => self.feed.encoder.failure(out, encoding, &failure),
-        });
-        if self.conclude(id, Some(Bytes::from(last)), now) {
+        let last = self.failure(&failure, key);
+        if self.conclude(id, Some(last), now) {
             self.queue(id);
         }
+    }
+
+    /// The ERROR that a class is told, in its framing.
+    fn failure(&self, failure: &Failure<'_>, key: &ClassKey) -> Bytes {
+        let mut last = Vec::with_capacity(256);
+        key.framing.push_with(&mut last, |out| match key.encoding {
+            Encoding::Json => json::error(out, &json::status(failure)),
+            Encoding::Other(encoding) => self.feed.encoder.failure(out, encoding, failure),
+        });
+        last.into()
     }
 }

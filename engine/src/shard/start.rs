@@ -8,14 +8,16 @@ use std::sync::Arc;
 use super::Shard;
 use crate::encoding::Encoding;
 use crate::index::Snapshot;
+use crate::key::ResourceId;
 use crate::limits::PAGE_SCAN;
 use crate::object::Object;
 use crate::planted::{Bug, planted};
 use crate::publisher::Feed;
 use crate::revision::{Position, Revision};
+use crate::scope::{Objects, Scope};
 use crate::tick::Tick;
 use crate::watcher::class::ClassKey;
-use crate::watcher::{End, Initial, Phase, QueueState, Scope, Start, Subscription, Watcher, WatcherId};
+use crate::watcher::{End, Initial, Phase, QueueState, Start, Subscription, Watcher, WatcherId};
 
 /// The decision about a start after a revision.
 enum After {
@@ -31,9 +33,16 @@ enum After {
 
 /// How a watch begins.
 enum Opening {
+    At(Phase),
+    Ended(Why),
+}
+
+/// Why a watch ends as it begins.
+enum Why {
     Expired,
     Refused(Arc<Object>),
-    At(Phase),
+    /// The values of this resource have no form in its encoding.
+    NoForm(ResourceId),
 }
 
 impl Shard {
@@ -57,10 +66,9 @@ impl Shard {
         let key = ClassKey { scope, selector, encoding, framing, opened };
         let (opening, start_revision) = self.opening(&key, start, as_of_seconds);
         let class = self.table.class_for(key);
-        let (phase, end) = match opening {
+        let (phase, ended) = match opening {
             Opening::At(phase) => (phase, None),
-            Opening::Expired => (Phase::Draining, Some(None)),
-            Opening::Refused(object) => (Phase::Draining, Some(Some(object))),
+            Opening::Ended(why) => (Phase::Draining, Some(why)),
         };
         let parked = matches!(phase, Phase::Parked { .. });
         let mut watcher = Watcher {
@@ -83,12 +91,13 @@ impl Shard {
         watcher.next_heartbeat = self.config.first_heartbeat(&watcher, now);
         let id = self.table.insert(watcher);
         self.stats.watches_started += 1;
-        match end {
-            Some(None) => {
+        match ended {
+            Some(Why::Expired) => {
                 self.because(id, if self.abandoned { End::Abandoned } else { End::Lapped });
                 self.expire(id, now);
             }
-            Some(Some(object)) => self.refuse(id, &object, now),
+            Some(Why::Refused(object)) => self.refuse(id, &object, now),
+            Some(Why::NoForm(resource)) => self.refuse_form(id, resource, now),
             None if parked => drop(self.parked.insert((start_revision, id))),
             None => self.queue(id),
         }
@@ -98,12 +107,15 @@ impl Shard {
     fn opening(&self, key: &ClassKey, start: Start, as_of_seconds: u64) -> (Opening, Revision) {
         if self.abandoned {
             let asked = if let Start::After(revision) = start { revision } else { self.feed.revision() };
-            return (Opening::Expired, asked);
+            return (Opening::Ended(Why::Expired), asked);
+        }
+        if let Some(resource) = self.without_form(key) {
+            return (Opening::Ended(Why::NoForm(resource)), self.feed.revision());
         }
         if let Start::After(revision) = start {
             let opening = match after(&self.feed, key, revision) {
-                After::Expired => Opening::Expired,
-                After::Refused(object) => Opening::Refused(object),
+                After::Expired => Opening::Ended(Why::Expired),
+                After::Refused(object) => Opening::Ended(Why::Refused(object)),
                 After::Wait => Opening::At(Phase::Parked { floor: revision }),
                 After::From(cursor) => Opening::At(Phase::CatchingUp { cursor, offset: 0 }),
             };
@@ -112,7 +124,7 @@ impl Shard {
         let snapshot = self.feed.snapshot();
         let revision = snapshot.revision();
         if let Some(object) = unreadable_since(&snapshot, &key.scope, revision) {
-            return (Opening::Refused(object), revision);
+            return (Opening::Ended(Why::Refused(object)), revision);
         }
         let phase = if let Start::State { end_mark } = start {
             let initial = Initial { snapshot, after: None, offset: 0, end_mark, as_of_seconds };
@@ -123,7 +135,15 @@ impl Shard {
         (Opening::At(phase), revision)
     }
 
-    /// Watchers that waited for a revision which has come continue after it.
+    /// The first resource that a class covers and whose values its encoding cannot show. Whether there are any is not asked:
+    /// what a watch may ask for does not change with the state.
+    fn without_form(&self, key: &ClassKey) -> Option<ResourceId> {
+        let schema = &self.feed.schema;
+        let shows = |id: ResourceId| key.encoding.shows(schema.get(id).codec, &*self.feed.encoder);
+        key.scope.resources(schema.len()).find(|id| !shows(*id))
+    }
+
+    /// Watchers that waited for a revision which has come go on behind it.
     pub(super) fn wake_parked(&mut self, now: Tick) {
         while let Some(&(floor, id)) = self.parked.first() {
             if floor > self.revision {
@@ -239,10 +259,14 @@ fn concerns_twice(feed: &Feed, key: &ClassKey, first: Position, end: Position) -
 
 /// The first object in a scope that has been unreadable since `revision` or before.
 fn unreadable_since(snapshot: &Snapshot, scope: &Scope, revision: Revision) -> Option<Arc<Object>> {
-    let mut objects =
-        snapshot.unreadable_in(scope.resource, scope.namespace.as_deref(), scope.name.as_deref());
-    let found = objects.find(|object| object.unreadable().is_some_and(|why| why.since() <= revision));
-    found.cloned()
+    let since = |object: &&Arc<Object>| object.unreadable().is_some_and(|why| why.since() <= revision);
+    match scope {
+        Scope::Objects(Objects { resource, namespace, name }) => {
+            let (namespace, name) = (namespace.as_deref(), name.as_deref());
+            snapshot.unreadable_in(*resource, namespace, name).find(since).cloned()
+        }
+        Scope::Keys(range) => snapshot.unreadable_in_range(range).find(since).cloned(),
+    }
 }
 
 #[cfg(test)]
@@ -253,13 +277,13 @@ mod tests {
 
     use super::*;
     use crate::change::{Batch, Change};
-    use crate::encoding::JsonOnly;
+    use crate::encoding::{Encode, JsonOnly, Subject, View};
     use crate::framing::BARE;
     use crate::gap::Gap;
     use crate::index::Expired;
-    use crate::key::{Key, ResourceId};
+    use crate::key::Key;
     use crate::publisher::{Publisher, RingLimits};
-    use crate::resource::{Resource, Schema};
+    use crate::resource::{Codec, Resource, Schema};
     use crate::selector::Selector;
     use crate::shard::{Outlet, Run, Sent, ShardConfig, Turn};
 
@@ -296,27 +320,34 @@ mod tests {
     }
 
     fn world() -> (Publisher, Shard) {
+        world_of(Resource::new("v1", "ConfigMap", true, vec![]), Arc::new(JsonOnly))
+    }
+
+    fn world_of(resource: Resource, encoder: Arc<dyn Encode>) -> (Publisher, Shard) {
         let mut schema = Schema::new();
-        schema.add(Resource::new("v1", "ConfigMap", true, vec![]));
+        schema.add(resource);
         let limits = RingLimits { events: 64, bytes: 1 << 20 };
         let (publisher, feed) =
-            Publisher::with_small_ring(Arc::new(schema), Arc::new(JsonOnly), limits, 1, Revision::ZERO);
+            Publisher::with_small_ring(Arc::new(schema), encoder, limits, 1, Revision::ZERO);
         (publisher, Shard::new(0, feed, ShardConfig::default()))
     }
 
-    fn after(shard: &mut Shard, revision: u64) -> WatcherId {
-        let wish = Subscription {
-            scope: Scope { resource: MAPS, namespace: None, name: None },
+    fn wish(start: Start) -> Subscription {
+        Subscription {
+            scope: Scope::all(MAPS),
             selector: Selector::everything(),
             encoding: Encoding::Json,
             framing: &BARE,
-            start: Start::After(Revision::new(revision)),
+            start,
             bookmarks: false,
             deadline: Tick::from_nanos(1 << 50),
             jitter: 0,
             as_of_seconds: 0,
-        };
-        shard.subscribe(wish, Tick::ZERO)
+        }
+    }
+
+    fn after(shard: &mut Shard, revision: u64) -> WatcherId {
+        shard.subscribe(wish(Start::After(Revision::new(revision))), Tick::ZERO)
     }
 
     fn settle(shard: &mut Shard, socket: &mut Socket) {
@@ -348,7 +379,64 @@ mod tests {
         assert_eq!((shard.stats().refused, shard.poll_ended().map(|ended| ended.clean)), (1, Some(true)));
     }
 
-    /// A skipped revision belongs to another history: no watch continues from it, whether it asks before or after.
+    /// Shows what any value has: its length.
+    #[derive(Debug)]
+    struct Lengths;
+
+    impl Encode for Lengths {
+        fn event(&self, out: &mut Vec<u8>, view: View<'_>) {
+            let Subject::Object { key, value } = view.event.subject else { panic!("no bookmarks") };
+            let text = format!("{:?} {} {};", view.event.kind, key.path(), value.bytes().len());
+            out.extend_from_slice(text.as_bytes());
+        }
+
+        fn shows(&self, encoding: u32, _: Codec) -> bool {
+            encoding == 1
+        }
+
+        fn first_differs(&self, _: u32) -> bool {
+            false
+        }
+    }
+
+    /// Whatever is stored, now or later: what a watch is told does not hang on it.
+    #[test]
+    fn a_watch_in_an_encoding_that_does_not_show_the_values_is_refused_as_it_starts() {
+        let blobs = Resource::new("v1", "Blob", true, vec![]).with_codec(Codec::Opaque);
+        let (mut publisher, mut shard) = world_of(blobs, Arc::new(Lengths));
+        for start in [Start::After(Revision::ZERO), Start::Latest, Start::State { end_mark: true }] {
+            for encoding in [Encoding::Json, Encoding::Other(0)] {
+                let mut socket = Socket::default();
+                let id = shard.subscribe(Subscription { encoding, ..wish(start) }, Tick::ZERO);
+                settle(&mut shard, &mut socket);
+                let told = String::from_utf8(socket.0).expect("text");
+                assert!(told.starts_with("{\"type\":\"ERROR\",") && told.ends_with("}\nthe end"), "{told}");
+                assert!(told.contains("\"message\":\"blobs cannot be served: "), "{told}");
+                assert!(told.contains("\"reason\":\"StorageReadError\",\"code\":500"), "{told}");
+                assert!(!shard.contains(id));
+                assert_eq!(
+                    shard.poll_ended().map(|ended| (ended.clean, ended.why)),
+                    Some((true, End::Refused))
+                );
+            }
+        }
+        assert_eq!(shard.stats().refused, 6);
+        // An encoder that knows any bytes gets them: at the start, then live, then what is gone.
+        write(&mut publisher, 1, "k8s\0");
+        publisher.publish();
+        let mut socket = Socket::default();
+        let live = Subscription { encoding: Encoding::Other(1), ..wish(Start::State { end_mark: false }) };
+        shard.subscribe(live, Tick::ZERO);
+        settle(&mut shard, &mut socket);
+        write(&mut publisher, 2, "");
+        let changes = vec![Change { key: Key::new(MAPS, Some("a"), "x"), value: None }];
+        publisher.handle_batch(&Batch { revision: Revision::new(3), changes }, 0).expect("it is newer");
+        publisher.publish();
+        settle(&mut shard, &mut socket);
+        assert_eq!(socket.0, b"Added a/x 4;Modified a/x 0;Deleted a/x 0;");
+    }
+
+    /// What the source skipped belongs to another history: nobody goes on from it, whether he asks before or after.
     #[test]
     fn a_start_in_a_gap_is_expired_and_what_waited_for_it_is_too() {
         let (mut publisher, mut shard) = world();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{Scope, WatcherId};
+use super::WatcherId;
 use crate::encoding::Encoding;
 use crate::event::{Event, MessageName};
 use crate::framing::Framing;
@@ -14,6 +14,7 @@ use crate::message::{Message, MessageKind};
 use crate::object::Object;
 use crate::planted::{Bug, planted};
 use crate::revision::{Position, Revision};
+use crate::scope::Scope;
 use crate::selector::Selector;
 use crate::tick::Tick;
 
@@ -56,14 +57,12 @@ impl ClassKey {
     }
 
     pub(crate) fn matches_object(&self, object: &Object) -> bool {
-        object.unreadable().is_none() && self.selector.matches(object.attributes())
+        object.is_selected(&self.selector)
     }
 
     /// Whether the scope covers objects with this key.
     pub(crate) fn covers(&self, key: &Key) -> bool {
-        self.scope.resource == key.resource()
-            && self.scope.namespace.as_deref().is_none_or(|namespace| key.namespace() == Some(namespace))
-            && self.scope.name.as_deref().is_none_or(|name| key.name() == name)
+        self.scope.covers(key)
     }
 }
 

@@ -12,8 +12,9 @@ use bytes::Bytes;
 use crate::encoding::Encoding;
 use crate::framing::Framing;
 use crate::index::Snapshot;
-use crate::key::ResourceId;
+use crate::key::Key;
 use crate::revision::{Position, Revision};
+use crate::scope::Scope;
 use crate::selector::Selector;
 use crate::tick::Tick;
 
@@ -44,17 +45,6 @@ impl WatcherId {
     pub const fn generation(self) -> u32 {
         self.generation
     }
-}
-
-/// Which objects a watch covers, before its selector.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Scope {
-    /// The resource.
-    pub resource: ResourceId,
-    /// One namespace, or all.
-    pub namespace: Option<Box<str>>,
-    /// One name, or all.
-    pub name: Option<Box<str>>,
 }
 
 /// Where a watch begins.
@@ -118,8 +108,8 @@ pub struct Subscription {
 #[derive(Debug)]
 pub(crate) struct Initial {
     pub(crate) snapshot: Arc<Snapshot>,
-    /// The path of the last object that was sent completely.
-    pub(crate) after: Option<Arc<str>>,
+    /// The last object that was sent whole.
+    pub(crate) after: Option<Key>,
     /// Bytes of the next message that were sent.
     pub(crate) offset: usize,
     pub(crate) end_mark: bool,

@@ -8,7 +8,6 @@ use std::cell::{Cell, RefCell};
 const PREFIX: &str = "/revcast-perf";
 const METADATA: &[u8] = br#""metadata":{"#;
 
-/// etcd, and the connections to it.
 pub(super) struct Store {
     endpoint: String,
     client: Client,
@@ -40,7 +39,6 @@ impl Store {
         Ok(with_revision(json, answer.header().map_or(0, etcd_client::ResponseHeader::revision)))
     }
 
-    /// The objects below a path.
     pub(super) async fn list(&self, path: &str) -> Result<Listed, String> {
         let options = GetOptions::new().with_prefix();
         let answer = self.client.kv_client().get(format!("{PREFIX}{path}/"), Some(options)).await;

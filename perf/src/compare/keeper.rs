@@ -1,23 +1,23 @@
 //! Keeps a server that was started for a round: a process between `compare` and the server, which ends the server when
 //! its own input ends. So the server never outlives `compare`, also when that is interrupted or killed.
 
-use super::subject::with_port;
-use crate::fanout::pin_to;
+use crate::child::Helper;
+use crate::endpoint::Server;
 use crate::http::{Caller, Connection};
-use crate::target::Server;
+use crate::options::with_port;
+use crate::process::pin_to;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// From SIGTERM to SIGKILL.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a server may take to answer.
 const START_WAIT: Duration = Duration::from_secs(60);
@@ -31,8 +31,7 @@ const ANY_CPU: &str = "any";
 #[derive(Debug)]
 pub(crate) struct Kept {
     port: u16,
-    keeper: Child,
-    orders: Option<ChildStdin>,
+    keeper: Helper,
     said: Arc<Mutex<VecDeque<String>>>,
 }
 
@@ -44,23 +43,21 @@ impl Kept {
         let port = listener.local_addr().map_err(wrong)?.port();
         drop(listener);
         let list: Vec<String> = cpus.iter().map(ToString::to_string).collect();
-        let mut keeper = Command::new(std::env::current_exe().map_err(wrong)?)
+        let mut command = Command::new(std::env::current_exe().map_err(wrong)?);
+        command
             .arg("keeper")
             .arg(if list.is_empty() { ANY_CPU.to_owned() } else { list.join(",") })
             .args(with_port(words, port))
             // What interrupts `compare` from a terminal must not end the keeper before its server.
             .process_group(0)
-            .stdin(Stdio::piped())
             .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(wrong)?;
+            .stderr(Stdio::piped());
+        let mut keeper = Helper::spawn(&mut command).map_err(wrong)?;
         let said = Arc::new(Mutex::new(VecDeque::new()));
-        if let Some(stderr) = keeper.stderr.take() {
+        if let Some(stderr) = keeper.process.stderr.take() {
             keep_lines(stderr, Arc::clone(&said));
         }
-        let orders = keeper.stdin.take();
-        let mut kept = Self { port, keeper, orders, said };
+        let mut kept = Self { port, keeper, said };
         kept.await_answer()?;
         Ok(kept)
     }
@@ -69,7 +66,6 @@ impl Kept {
         Server { host: Ipv4Addr::LOCALHOST.to_string(), port: self.port }
     }
 
-    /// What it said last on its stderr.
     pub(crate) fn last_words(&self) -> Option<String> {
         let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         let lines: Vec<&str> = said.iter().map(String::as_str).collect();
@@ -81,7 +77,7 @@ impl Kept {
         let caller = Caller { host: address.to_string(), token: None };
         let deadline = Instant::now() + START_WAIT;
         loop {
-            if self.keeper.try_wait().is_ok_and(|status| status.is_some()) {
+            if self.keeper.process.try_wait().is_ok_and(|status| status.is_some()) {
                 // Its last words may still be on their way.
                 thread::sleep(LOOK);
                 return Err(format!("it ended at once; {}", self.last_words().unwrap_or_default()));
@@ -106,13 +102,6 @@ impl Kept {
     }
 }
 
-impl Drop for Kept {
-    fn drop(&mut self) {
-        drop(self.orders.take());
-        let _status = self.keeper.wait();
-    }
-}
-
 fn keep_lines(stderr: impl Read + Send + 'static, said: Arc<Mutex<VecDeque<String>>>) {
     thread::spawn(move || {
         for line in BufReader::new(stderr).lines().map_while(Result::ok) {
@@ -126,17 +115,7 @@ fn keep_lines(stderr: impl Read + Send + 'static, said: Arc<Mutex<VecDeque<Strin
 }
 
 /// The keeper: `revcast-perf keeper CPUS COMMAND...`.
-pub(crate) fn run(words: &[OsString]) -> ExitCode {
-    match keep(words) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(why) => {
-            eprintln!("revcast-perf: {why}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn keep(words: &[OsString]) -> Result<(), String> {
+pub(crate) fn run(words: &[OsString]) -> Result<(), String> {
     let [cpus, program, arguments @ ..] = words else {
         return Err("a keeper is started by revcast-perf compare, not by hand".to_owned());
     };

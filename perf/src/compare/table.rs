@@ -1,38 +1,24 @@
 //! What `compare` found: every run, and per number of watchers each subject's spread and its ratio to the first.
 
-use super::Subject;
-use crate::args::Rate;
-use crate::args::compare::Compare;
-use crate::record::Record;
+use crate::options::{Compare, Rate, Subject};
+use crate::record::{Record, Scenario};
 use crate::spread::Spread;
-use crate::units::{show_bytes, show_count, show_nanos, show_rate, show_ratio};
+use crate::units::{Unit, show_bytes, show_count, show_rate};
 use serde::Serialize;
 use std::fmt;
 
-/// How a value of a record is shown.
-type Show = fn(f64) -> String;
-
-/// What is compared: the line's name, the value's name, how it is shown.
-const FIGURES: [(&str, &str, Show); 7] = [
-    ("CPU a delivery", "server_cpu_ns_per_delivery", show_nanos),
-    ("deliveries", "deliveries_per_second", show_rate),
-    ("latency p50", "latency_p50_ns", show_nanos),
-    ("latency p99", "latency_p99_ns", show_nanos),
-    ("RSS a watcher", "rss_bytes_per_watcher", show_kib),
-    ("server busy", "server_cpu_share", show_cores),
-    // Where that is all it has, rates are its own.
-    ("generator busy", "client_cpu_share", show_cores),
+/// What is compared: the line's name, and the value's.
+const FIGURES: [(&str, &str); 7] = [
+    ("CPU a delivery", "server_cpu_ns_per_delivery"),
+    ("deliveries", "deliveries_per_second"),
+    ("latency p50", "latency_p50_ns"),
+    ("latency p99", "latency_p99_ns"),
+    ("RSS a watcher", "rss_bytes_per_watcher"),
+    ("server busy", "server_cpu_share"),
+    // Near all that it has, rates are its own.
+    ("generator busy", "client_cpu_share"),
 ];
 
-fn show_cores(share: f64) -> String {
-    format!("{share:.2} cores")
-}
-
-fn show_kib(bytes: f64) -> String {
-    format!("{:.2} KiB", bytes / 1024.0)
-}
-
-/// Which run a record is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Row {
     pub(crate) watchers: u32,
@@ -110,17 +96,24 @@ impl CompareReport {
     }
 }
 
-/// A, B, C, ...
 fn letter(subject: usize) -> char {
     u8::try_from(subject).map_or('?', |place| char::from(b'A'.saturating_add(place)))
 }
 
+impl Scenario for CompareReport {
+    /// It keeps them by itself, as they come.
+    fn records(&self) -> Vec<&Record> {
+        Vec::new()
+    }
+
+    fn is_clean(&self) -> bool {
+        self.clean
+    }
+}
+
 impl fmt::Display for CompareReport {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rate = match self.rate {
-            Rate::Max => "max".to_owned(),
-            Rate::PerSecond(rate) => show_rate(rate),
-        };
+        let rate = self.rate.per_second().map_or_else(|| "max".to_owned(), show_rate);
         let size = self.records.first().map_or(0, |record| record.object_bytes as u64);
         let size = show_bytes(size);
         writeln!(out, "compare: objects of {size} at {rate}, {} rounds; median (least..most)", self.rounds)?;
@@ -129,14 +122,15 @@ impl fmt::Display for CompareReport {
         }
         for &watchers in &self.watchers {
             writeln!(out, "{} watchers", show_count(u64::from(watchers)))?;
-            for (title, name, show) in FIGURES {
+            for (title, name) in FIGURES {
+                let show = |value: f64| Unit::of(name).show(value);
                 for subject in 0..self.subjects.len() {
                     let title = if subject == 0 { title } else { "" };
                     let (values, ratios) = self.spreads(watchers, subject, name);
                     let values = values.map_or_else(|| "not measured".to_owned(), |spread| spread.show(show));
-                    let ratios = ratios
-                        .filter(|_| subject > 0)
-                        .map_or_else(String::new, |spread| format!("  {} of A", spread.show(show_ratio)));
+                    let ratios = ratios.filter(|_| subject > 0).map_or_else(String::new, |spread| {
+                        format!("  {} of A", spread.show(|ratio| Unit::Ratio.show(ratio)))
+                    });
                     writeln!(out, "  {title:<16}{}  {values}{ratios}", letter(subject))?;
                 }
             }
@@ -164,11 +158,12 @@ impl fmt::Display for CompareReport {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::floor::Mode;
+    use crate::options::{Load, Mode};
 
     fn report(rounds: u32) -> CompareReport {
         let subjects = vec![Subject::Floor(None), Subject::Floor(Some(Mode::Send))];
-        CompareReport::new(&Compare { subjects, rounds, watchers: vec![5], ..Compare::default() })
+        let (base, watchers, server_cpu) = (Load::default(), vec![5], Vec::new());
+        CompareReport::new(&Compare { base, subjects, watchers, rounds, server_cpu })
     }
 
     fn add(report: &mut CompareReport, round: u32, subject: usize, cpu: f64) {

@@ -1,13 +1,13 @@
 //! The floor beside a run: measured right behind it, with the same watchers, bytes, rate and events per write, and put
 //! into the run's report as ratios.
 
-use super::{Ask, Mode, Size, measure};
-use crate::args::floor::FloorChoice;
-use crate::args::{Fanout, Mixture, Rate};
-use crate::fanout::Trouble;
+use super::{Ask, Size, measure_all};
+use crate::options::{Load, Mixture, Mode, Rate};
 use crate::procfs;
 use crate::report::Report;
-use crate::units::{show_nanos, show_rate, show_ratio};
+use crate::target::Trouble;
+use crate::units::{Unit, show_rate, whole};
+use clap::ValueEnum;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,9 +22,8 @@ const EVENTS_PER_WRITE_MAX: u32 = 1024;
 
 /// What a run showed, as far as the floor has to match it.
 #[derive(Clone, Debug)]
-pub(crate) struct Shown {
+struct Shown {
     pub(crate) frame_bytes: usize,
-    /// Of the events that one watcher gets.
     pub(crate) rate: Rate,
     pub(crate) events_per_write: u32,
     /// Where the server runs; empty: anywhere.
@@ -50,99 +49,74 @@ pub(crate) struct Beside {
     pub(crate) floor_cpu_ratio: Option<f64>,
     /// The run's deliveries a second, of the floor's.
     pub(crate) floor_rate_ratio: Option<f64>,
-    /// The floor lost, repeated and swapped nothing.
     floor_clean: bool,
     floor_notes: Vec<String>,
-    /// Why there is no floor.
     #[serde(skip_serializing_if = "Option::is_none")]
     floor_fault: Option<String>,
 }
 
 /// Puts the floor into a run's report, if one is wanted and there is something to compare with.
-pub(crate) fn beside_report(args: &Fanout, address: SocketAddr, report: &mut Report) {
-    let modes = match args.floor {
-        FloorChoice::Off => return,
+pub(crate) fn beside_report(args: &Load, address: SocketAddr, report: &mut Report) {
+    let modes = match &args.floor {
+        Some(modes) => modes.as_slice(),
         // The floor of another machine is not measured here, and no process means no CPU to compare.
-        FloorChoice::Local if !address.ip().is_loopback() || report.server_pid.is_none() => return,
-        FloorChoice::Local | FloorChoice::Best => Mode::ALL.to_vec(),
-        FloorChoice::One(mode) => vec![mode],
+        None if !address.ip().is_loopback() || report.server_pid.is_none() => return,
+        None => Mode::value_variants(),
     };
-    let Some(shown) = Shown::of(args, report) else { return };
-    report.floor = Some(match beside(args, &shown, &modes) {
+    let Some(shown) = Shown::of(args, report).filter(|_| !modes.is_empty()) else { return };
+    report.floor = Some(match beside(args, shown, modes) {
         Ok(beside) => beside,
-        Err(Trouble::Run(why)) => Beside { floor_fault: Some(why), ..Beside::default() },
-        Err(Trouble::Option(bad)) => Beside { floor_fault: Some(bad.to_string()), ..Beside::default() },
+        Err(why) => Beside { floor_fault: Some(why.to_string()), ..Beside::default() },
     });
 }
 
 /// Measures `modes` for about three seconds together; `base` says how the watchers are opened.
-pub(crate) fn beside(base: &Fanout, shown: &Shown, modes: &[Mode]) -> Result<Beside, Trouble> {
+fn beside(base: &Load, shown: Shown, modes: &[Mode]) -> Result<Beside, Trouble> {
     let share = MEASURED / u32::try_from(modes.len()).unwrap_or(1).max(1);
-    let mut base = base.clone();
-    base.rate = shown.rate;
-    // Nobody writes to the floor, reads of it, or leaves it unread.
-    base.mixture = Mixture::default();
-    base.duration = base.duration.min(share);
-    base.warmup = base.warmup.min(WARMUP_MAX);
-    let mut besides = Vec::new();
-    for &mode in modes {
-        eprintln!("the floor beside it, {mode}");
-        let ask = Ask {
-            mode,
-            base: base.clone(),
-            size: Size::Frame(shown.frame_bytes),
-            events_per_write: shown.events_per_write,
-            server_cpus: shown.server_cpus.clone(),
-        };
-        besides.push((mode, measure(&ask)?));
-    }
-    let by_mode: BTreeMap<&'static str, f64> = besides
-        .iter()
-        .filter_map(|(mode, found)| Some((mode.name(), found.report.server_cpu_ns_per_delivery?)))
-        .collect();
-    let cpu = |found: &super::Found| found.report.server_cpu_ns_per_delivery.unwrap_or(f64::INFINITY);
-    let clean = besides.iter().all(|(_, found)| found.report.clean);
-    let notes = besides.iter().flat_map(|(_, found)| found.notes.clone()).collect();
-    let best = besides.iter().min_by(|one, other| cpu(&one.1).total_cmp(&cpu(&other.1)));
-    let Some((mode, found)) = best else {
-        return Err("no mode of the floor was asked for".to_owned().into());
+    let base = Load {
+        rate: shown.rate,
+        // Nothing else goes on beside the floor.
+        mixture: Mixture::default(),
+        probe: false,
+        duration: base.duration.min(share),
+        warmup: base.warmup.min(WARMUP_MAX),
+        ..base.clone()
     };
-    let report = &found.report;
-    let floor_rate = report.deliveries_per_second;
+    let (size, events_per_write) = (Size::Frame(shown.frame_bytes), shown.events_per_write);
+    let all = measure_all(&Ask { base, size, events_per_write, server_cpus: shown.server_cpus }, modes)?;
+    let report = &all[0].report;
+    let (floor_cpu, floor_rate) = (report.server_cpu_ns_per_delivery, report.deliveries_per_second);
     Ok(Beside {
-        floor_mode: Some(*mode),
-        floor_events_per_write: shown.events_per_write,
+        floor_mode: Some(all[0].mode),
+        floor_events_per_write: events_per_write,
         floor_frame_bytes: shown.frame_bytes,
-        floor_cpu_ns_per_delivery: report.server_cpu_ns_per_delivery,
+        floor_cpu_ns_per_delivery: floor_cpu,
         floor_deliveries_per_second: Some(floor_rate),
         floor_latency_p50_ns: Some(report.latency_p50_ns),
         floor_latency_p99_ns: Some(report.latency_p99_ns),
-        floor_cpu_ns_per_delivery_by_mode: by_mode,
-        floor_cpu_ratio: shown
-            .cpu_ns_per_delivery
-            .zip(report.server_cpu_ns_per_delivery)
-            .map(|(own, floor)| own / floor),
+        floor_cpu_ns_per_delivery_by_mode: all
+            .iter()
+            .filter_map(|found| Some((found.mode.name(), found.report.server_cpu_ns_per_delivery?)))
+            .collect(),
+        floor_cpu_ratio: shown.cpu_ns_per_delivery.zip(floor_cpu).map(|(own, floor)| own / floor),
         floor_rate_ratio: (floor_rate > 0.0).then(|| shown.deliveries_per_second / floor_rate),
-        floor_clean: clean,
-        floor_notes: notes,
+        floor_clean: all.iter().all(|found| found.report.clean),
+        floor_notes: all.iter().flat_map(|found| found.notes.clone()).collect(),
         floor_fault: None,
     })
 }
 
 impl Shown {
     /// `None`: nothing was delivered.
-    pub(crate) fn of(args: &Fanout, report: &Report) -> Option<Self> {
-        let frame_bytes = whole(report.frame_bytes?);
+    fn of(args: &Load, report: &Report) -> Option<Self> {
+        let frame_bytes = usize::try_from(whole(report.frame_bytes?)).ok()?;
         let events_per_write = events_per_write_of(args, report);
         // A watcher of one namespace of several, or behind a selector, gets a part of the writes.
         let all = report.writes as f64 * f64::from(report.watchers);
-        let part = if all > 0.0 { (report.deliveries as f64 / all).min(1.0) } else { 1.0 };
-        let rate = match args.rate {
-            Rate::Max => Rate::Max,
-            Rate::PerSecond(rate) => Rate::PerSecond((rate * part).max(0.001)),
-        };
+        let part = if all > 0.0 { (report.seen.measured as f64 / all).min(1.0) } else { 1.0 };
+        let rate = args.rate.per_second().map_or(Rate::Max, |rate| Rate::PerSecond((rate * part).max(0.001)));
         Some(Self {
-            frame_bytes: frame_bytes as usize,
+            frame_bytes,
             rate,
             events_per_write,
             server_cpus: report.server_pid.and_then(procfs::cpus_of).unwrap_or_default(),
@@ -155,14 +129,12 @@ impl Shown {
 /// How many events a write of that server carried, if nobody says it: what one read found, in the mean. At the highest
 /// rate that is an upper bound: a reader with no time left finds several writes in one read. What is under way at the
 /// writers is no bound for it: a server may reply before it has sent.
-pub(crate) fn events_per_write_of(args: &Fanout, report: &Report) -> u32 {
-    let found = || whole(report.events_per_read.unwrap_or(1.0)).clamp(1, EVENTS_PER_WRITE_MAX);
+pub(crate) fn events_per_write_of(args: &Load, report: &Report) -> u32 {
+    let found = || {
+        let found = u32::try_from(whole(report.events_per_read.unwrap_or(1.0))).unwrap_or(u32::MAX);
+        found.clamp(1, EVENTS_PER_WRITE_MAX)
+    };
     args.events_per_write.unwrap_or_else(found)
-}
-
-fn whole(number: f64) -> u32 {
-    Duration::try_from_secs_f64(number.round())
-        .map_or(u32::MAX, |whole| u32::try_from(whole.as_secs()).unwrap_or(u32::MAX))
 }
 
 impl fmt::Display for Beside {
@@ -170,8 +142,11 @@ impl fmt::Display for Beside {
         if let Some(fault) = &self.floor_fault {
             return write!(out, "not measured: {fault}");
         }
-        let ratio = |ratio: Option<f64>| ratio.map_or_else(|| "?".to_owned(), show_ratio);
-        let cpu = self.floor_cpu_ns_per_delivery.map_or_else(|| "no CPU".to_owned(), show_nanos);
+        let ratio =
+            |ratio: Option<f64>| ratio.map_or_else(|| "?".to_owned(), |ratio| Unit::Ratio.show(ratio));
+        let cpu = self
+            .floor_cpu_ns_per_delivery
+            .map_or_else(|| "no CPU".to_owned(), |ns| Unit::Nanoseconds.show(ns));
         let mode = self.floor_mode.map_or("", Mode::name);
         write!(
             out,
@@ -194,12 +169,13 @@ impl fmt::Display for Beside {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tally::Seen;
 
     fn report() -> Report {
         Report {
             watchers: 10,
             writes: 100,
-            deliveries: 500,
+            seen: Seen { measured: 500, ..Seen::default() },
             deliveries_per_second: 50.0,
             frame_bytes: Some(1083.4),
             events_per_read: Some(2.6),
@@ -209,18 +185,18 @@ mod tests {
 
     #[test]
     fn the_floor_matches_what_was_shown() {
-        let args = Fanout { rate: Rate::PerSecond(20.0), ..Fanout::default() };
+        let args = Load { rate: Rate::PerSecond(20.0), ..Load::default() };
         let shown = Shown::of(&args, &report()).expect("something was delivered");
         assert_eq!((shown.frame_bytes, shown.events_per_write), (1083, 3));
         assert_eq!(shown.rate, Rate::PerSecond(10.0), "each watcher got half of the writes");
-        let max = Shown::of(&Fanout { rate: Rate::Max, ..args.clone() }, &report()).expect("as above");
+        let max = Shown::of(&Load { rate: Rate::Max, ..args.clone() }, &report()).expect("as above");
         assert_eq!(max.rate, Rate::Max);
         assert!(Shown::of(&args, &Report::default()).is_none());
         let many = Report { events_per_read: Some(1e9), ..report() };
         assert_eq!(events_per_write_of(&args, &many), EVENTS_PER_WRITE_MAX);
         let few = Report { events_per_read: Some(0.1), ..report() };
         assert_eq!(events_per_write_of(&args, &few), 1);
-        let told = Fanout { events_per_write: Some(64), ..args };
+        let told = Load { events_per_write: Some(64), ..args };
         assert_eq!(events_per_write_of(&told, &few), 64);
     }
 
@@ -251,10 +227,10 @@ mod tests {
         let local = SocketAddr::from(([127, 0, 0, 1], 1));
         let far = SocketAddr::from(([192, 0, 2, 1], 1));
         let mut found = report();
-        beside_report(&Fanout { floor: FloorChoice::Off, ..Fanout::default() }, local, &mut found);
-        beside_report(&Fanout { floor: FloorChoice::Local, ..Fanout::default() }, local, &mut found);
+        beside_report(&Load { floor: Some(Vec::new()), ..Load::default() }, local, &mut found);
+        beside_report(&Load::default(), local, &mut found);
         found.server_pid = Some(1);
-        beside_report(&Fanout { floor: FloorChoice::Local, ..Fanout::default() }, far, &mut found);
+        beside_report(&Load::default(), far, &mut found);
         assert!(found.floor.is_none());
     }
 }

@@ -1,8 +1,8 @@
 //! The events of a floor-sender as bytes: batches of frames, made once each, kept until the last socket has taken them.
 
-use super::order::{Load, Prepared};
-use crate::random::Random;
+use super::message::{Prepare, Prepared};
 use crate::stamp::{STAMP_BYTES, Stamp};
+use fastrand::Rng;
 use std::collections::VecDeque;
 use std::io::Write;
 
@@ -11,11 +11,9 @@ const KEPT_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// The digits of a revision in a prepared frame.
 const REVISION_BYTES: usize = 10;
 
-/// Frames that leave in one write.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     pub(crate) bytes: Vec<u8>,
-    /// Where each frame ends.
     pub(crate) ends: Vec<usize>,
 }
 
@@ -27,7 +25,7 @@ pub(crate) struct Log {
     seqs: Vec<u32>,
     run: u64,
     revision: u64,
-    random: Random,
+    random: Rng,
     first: u64,
     batches: VecDeque<Batch>,
     kept_bytes: usize,
@@ -35,13 +33,13 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    pub(crate) fn new(load: Load) -> Self {
+    pub(crate) fn new(prepare: Prepare) -> Self {
         Self {
-            seqs: vec![0; load.frames.len()],
-            frames: load.frames,
-            run: load.run,
-            revision: load.revision,
-            random: Random::new(load.seed),
+            seqs: vec![0; prepare.frames.len()],
+            frames: prepare.frames,
+            run: prepare.run,
+            revision: prepare.revision,
+            random: Rng::with_seed(prepare.seed),
             first: 0,
             batches: VecDeque::new(),
             kept_bytes: 0,
@@ -62,7 +60,7 @@ impl Log {
     pub(crate) fn make(&mut self, moments_ns: impl Iterator<Item = u64>) {
         let mut batch = self.spare.pop().unwrap_or_default();
         for intended_ns in moments_ns {
-            let spot = self.random.below(self.frames.len());
+            let spot = self.random.usize(..self.frames.len());
             let prepared = &self.frames[spot];
             self.seqs[spot] += 1;
             self.revision += 1;
@@ -80,7 +78,6 @@ impl Log {
         self.batches.push_back(batch);
     }
 
-    /// A batch that was not forgotten.
     pub(crate) fn batch(&self, number: u64) -> &Batch {
         let place = usize::try_from(number - self.first).unwrap_or(usize::MAX);
         &self.batches[place]
@@ -106,15 +103,15 @@ impl Log {
 
 #[cfg(test)]
 mod tests {
-    use super::super::order::Mode;
     use super::*;
+    use crate::options::Mode;
 
     fn log() -> Log {
         let frame = |object: u32| {
             let stamp = "0".repeat(STAMP_BYTES);
             Prepared { object, frame: format!("[0000000000|{stamp}]"), revision_at: 1, stamp_at: 12 }
         };
-        Log::new(Load {
+        Log::new(Prepare {
             mode: Mode::Send,
             cpus: Vec::new(),
             run: 3,

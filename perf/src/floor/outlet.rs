@@ -1,8 +1,8 @@
 //! The ways to hand prepared bytes to sockets. It owns the ring, if there is one, and keeps no bytes.
 
 use super::log::Batch;
-use super::order::Mode;
 use super::ring::{Piece, Ring};
+use crate::options::Mode;
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::io::{Errno, writev};
 use rustix::net::{SendFlags, send};
@@ -15,12 +15,10 @@ const PIECES_MAX: usize = 1024;
 /// How many bytes a socket took of what was for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Took {
-    /// Its place in what was asked for.
     pub(crate) at: usize,
     pub(crate) outcome: Result<usize, Errno>,
 }
 
-/// One of the ways.
 #[derive(Debug)]
 pub(crate) enum Outlet {
     Send,
@@ -124,6 +122,7 @@ fn piece_of<'a>(sockets: &[Option<OwnedFd>], place: u32, bytes: &'a [u8]) -> Pie
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::ValueEnum;
     use std::io::Read;
     use std::os::unix::net::UnixStream;
 
@@ -142,7 +141,7 @@ mod tests {
 
     #[test]
     fn every_mode_sends_the_same_bytes_and_tells_who_took_less() {
-        for mode in Mode::ALL {
+        for &mode in Mode::value_variants() {
             let (ours, mut theirs) = sockets();
             let mut outlet = Outlet::new(mode, &ours, |_| {});
             let batch = Batch { bytes: b"one two three".to_vec(), ends: vec![4, 8, 13] };
@@ -167,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_full_socket_says_so_in_every_mode() {
-        for mode in Mode::ALL {
+        for &mode in Mode::value_variants() {
             let (ours, _theirs) = sockets();
             let mut outlet = Outlet::new(mode, &ours, |_| {});
             let batch = Batch { bytes: vec![b'x'; 4 << 20], ends: vec![4 << 20] };

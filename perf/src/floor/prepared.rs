@@ -1,7 +1,7 @@
 //! The frames that a floor-sender sends, made from the same recipe as the objects of a real server and with what such a
 //! server adds to them. The coordinator makes them; the sender only patches revision and stamp.
 
-use super::order::Prepared;
+use super::message::Prepared;
 use crate::object::Recipe;
 
 /// Revisions begin here: all that a run can reach have ten digits.
@@ -10,10 +10,8 @@ const ENVELOPE: &str = r#"{"type":"MODIFIED","object":"#;
 const METADATA: &str = r#""metadata":{"#;
 const STAMP: &str = r#""stamp":""#;
 
-/// What is to have which size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Size {
-    /// The JSON of an object.
     Object(usize),
     /// All bytes of its event in the stream.
     Frame(usize),
@@ -35,7 +33,6 @@ pub(crate) fn pad_for(recipe: &mut Recipe, size: Size) -> usize {
     object_of(recipe, 0).len()
 }
 
-/// The frames of all objects.
 pub(crate) fn prepare_all(recipe: &Recipe) -> Vec<Prepared> {
     (0..recipe.objects()).map(|object| prepare(recipe, object)).collect()
 }
@@ -65,9 +62,9 @@ fn object_of(recipe: &Recipe, object: u32) -> String {
 mod tests {
     use super::*;
     use crate::chunked::{ChunkDecoder, Step};
+    use crate::endpoint::Resource;
     use crate::frame::{Frame, Kind};
     use crate::stamp::Stamp;
-    use crate::target::Resource;
 
     fn recipe() -> Recipe {
         Recipe {

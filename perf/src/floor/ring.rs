@@ -1,5 +1,5 @@
 //! An io_uring that sends in batches: the one place here that says `unsafe`. It owns the ring and knows descriptors and
-//! bytes; it never keeps a slice behind the call that lent it.
+//! bytes; it never keeps a slice after the call that lent it.
 //!
 //! Why unsafe: an entry holds a bare pointer to the bytes that it sends, and the kernel reads them at some moment
 //! between submission and completion. Each call of [`Ring::send_each`] borrows its slices for longer than it runs and
@@ -14,20 +14,44 @@ use rustix::net::SendFlags;
 use std::io;
 use std::os::fd::RawFd;
 
-/// Sends in one submission.
 const BATCH: usize = 64;
 
 /// One send: where to, and what.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Piece<'a> {
+pub struct Piece<'a> {
     /// The socket's place among those that were registered.
-    pub(crate) place: u32,
-    pub(crate) descriptor: RawFd,
-    pub(crate) bytes: &'a [u8],
+    pub place: u32,
+    pub descriptor: RawFd,
+    pub bytes: &'a [u8],
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Setup {
+    Plain,
+    Cooperative,
+    Deferred,
+    /// Deferred, and sockets are named by their place in a registered table.
+    DeferredRegistered,
+}
+
+impl Setup {
+    fn build(self) -> io::Result<IoUring> {
+        let mut builder = IoUring::builder();
+        match self {
+            Self::Plain => {}
+            Self::Cooperative => {
+                builder.setup_coop_taskrun();
+            }
+            Self::Deferred | Self::DeferredRegistered => {
+                builder.setup_single_issuer().setup_defer_taskrun();
+            }
+        }
+        builder.build(u32::try_from(BATCH).expect("a small number"))
+    }
 }
 
 /// The ring. It belongs to the thread that made it.
-pub(crate) struct Ring {
+pub struct Ring {
     ring: IoUring,
     registered: bool,
 }
@@ -41,16 +65,10 @@ impl std::fmt::Debug for Ring {
 impl Ring {
     /// The best ring that this kernel gives. `sockets`: to be registered, by place. `note` hears what was refused.
     pub(crate) fn new(sockets: &[RawFd], mut note: impl FnMut(String)) -> io::Result<Self> {
-        let entries = u32::try_from(BATCH).expect("a small number");
-        let mut deferred = IoUring::builder();
-        deferred.setup_single_issuer().setup_defer_taskrun();
-        let ring = match deferred.build(entries) {
-            Ok(ring) => ring,
-            Err(fault) => {
-                note(format!("io_uring without SINGLE_ISSUER and DEFER_TASKRUN ({fault})"));
-                IoUring::new(entries)?
-            }
-        };
+        let ring = Setup::Deferred.build().or_else(|fault| {
+            note(format!("io_uring without SINGLE_ISSUER and DEFER_TASKRUN ({fault})"));
+            Setup::Plain.build()
+        })?;
         let registered = match ring.submitter().register_files(sockets) {
             Ok(()) => true,
             Err(fault) => {
@@ -61,8 +79,20 @@ impl Ring {
         Ok(Self { ring, registered })
     }
 
+    /// A ring that is set up so and not otherwise, for comparisons.
+    ///
+    /// # Errors
+    /// This kernel has no such ring.
+    pub fn with(setup: Setup, sockets: &[RawFd]) -> io::Result<Self> {
+        let (ring, registered) = (setup.build()?, setup == Setup::DeferredRegistered);
+        if registered {
+            ring.submitter().register_files(sockets)?;
+        }
+        Ok(Self { ring, registered })
+    }
+
     /// Sends `count` pieces; `done` hears of each how many bytes its socket took.
-    pub(crate) fn send_each<'a>(
+    pub fn send_each<'a>(
         &mut self,
         count: usize,
         flags: SendFlags,
@@ -83,7 +113,7 @@ impl Ring {
                 } else {
                     opcode::Send::new(types::Fd(*descriptor), bytes.as_ptr(), length).flags(flags).build()
                 };
-                // SAFETY: `bytes` lives for `'a`, which is longer than this call, and this call goes on only behind the
+                // SAFETY: `bytes` lives for `'a`, which is longer than this call, and this call goes on only after the
                 // completion of every entry that it pushed: `wait_for_all` counts them, calls nobody meanwhile, and
                 // ends the process if it cannot wait.
                 unsafe { queue.push(&entry.user_data(number)) }

@@ -4,16 +4,18 @@
 //! A socket that does not take a whole batch keeps its place by number of the batch and offset, and gets nothing newer
 //! until it took that: so nothing is lost or repeated, and the watchers' accounts hold as with a real server.
 
-use super::door::Door;
+use super::accept::Acceptor;
 use super::log::Log;
-use super::order::{Answer, Begin, Load, Made, Order};
+use super::message::{Answer, Begin, Made, Order, Prepare};
 use super::outlet::{Outlet, Took};
+use crate::child::{messages, send};
 use crate::clock::{now_ns, timeout};
+use crate::process::pin_to;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, EventFlags};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -31,9 +33,7 @@ const OVERTIME_NS: u64 = 10_000_000_000;
 /// What the coordinator says while the sender is at work. Neither guards any other memory: no order is needed.
 #[derive(Debug, Default)]
 struct Told {
-    /// Events that there may be in all.
     allowed: AtomicU64,
-    /// The orders are over.
     closed: AtomicBool,
 }
 
@@ -45,19 +45,18 @@ pub(crate) fn run(orders: impl Read + Send + 'static, mut answers: impl Write) {
 }
 
 fn serve(orders: impl Read + Send + 'static, answers: &mut impl Write) -> Result<(), String> {
-    let mut lines = BufReader::new(orders).lines();
-    let first = lines.next().and_then(Result::ok);
-    let Some(Ok(Order::Load(load))) = first.map(|line| serde_json::from_str(&line)) else {
+    let mut orders = messages(orders);
+    let Some(Ok(Order::Prepare(prepare))) = orders.next() else {
         return Err("a floor-sender is started by revcast-perf floor, not by hand".to_owned());
     };
-    crate::fanout::pin_to(&load.cpus).map_err(|fault| format!("--server-cpu: not allowed: {fault}"))?;
+    pin_to(&prepare.cpus).map_err(|fault| format!("--server-cpu: not allowed: {fault}"))?;
     let told = Arc::new(Told::default());
-    let (sender, orders) = channel();
+    let (sender, begins) = channel();
     let listener = Arc::clone(&told);
     // Ends with the pipe: when the coordinator closes it, or dies.
     thread::spawn(move || {
-        for line in lines.map_while(Result::ok) {
-            match serde_json::from_str(&line) {
+        for order in orders {
+            match order {
                 Ok(Order::Begin(begin)) => {
                     listener.allowed.store(begin.allowed, Ordering::Relaxed);
                     if sender.send(begin).is_err() {
@@ -65,28 +64,29 @@ fn serve(orders: impl Read + Send + 'static, answers: &mut impl Write) -> Result
                     }
                 }
                 Ok(Order::Allow { events }) => listener.allowed.store(events, Ordering::Relaxed),
-                Ok(Order::Load(_)) | Err(_) => break,
+                Ok(Order::Prepare(_)) | Err(_) => break,
             }
         }
         listener.closed.store(true, Ordering::Relaxed);
     });
-    let mut door = Door::open().map_err(|fault| format!("the floor-sender cannot listen: {fault}"))?;
-    say(answers, &Answer::Listening { port: door.port() })?;
-    let Some(begin) = admit(&mut door, &orders, &told)? else { return Ok(()) };
-    let (epoll, sockets) = door.close();
+    let mut acceptor =
+        Acceptor::open().map_err(|fault| format!("the floor-sender cannot listen: {fault}"))?;
+    say(answers, &Answer::Listening { port: acceptor.port() })?;
+    let Some(begin) = admit(&mut acceptor, &begins, &told)? else { return Ok(()) };
+    let (epoll, sockets) = acceptor.close();
     let mut notes = Vec::new();
-    let outlet = Outlet::new(load.mode, &sockets, |text| notes.push(text));
+    let outlet = Outlet::new(prepare.mode, &sockets, |text| notes.push(text));
     for text in notes {
         say(answers, &Answer::Note { text })?;
     }
-    Sender::new(load, begin, epoll, sockets, outlet).run(&told, answers)
+    Sender::new(prepare, begin, epoll, sockets, outlet).run(&told, answers)
 }
 
 /// Lets watchers in until the word to begin comes. `None`: it will not come.
-fn admit(door: &mut Door, orders: &Receiver<Begin>, told: &Told) -> Result<Option<Begin>, String> {
+fn admit(acceptor: &mut Acceptor, begins: &Receiver<Begin>, told: &Told) -> Result<Option<Begin>, String> {
     loop {
-        door.step(WAIT_NS_MAX).map_err(|fault| format!("the floor-sender cannot accept: {fault}"))?;
-        if let Ok(begin) = orders.try_recv() {
+        acceptor.step(WAIT_NS_MAX).map_err(|fault| format!("the floor-sender cannot accept: {fault}"))?;
+        if let Ok(begin) = begins.try_recv() {
             return Ok(Some(begin));
         }
         if told.closed.load(Ordering::Relaxed) {
@@ -96,9 +96,7 @@ fn admit(door: &mut Door, orders: &Receiver<Begin>, told: &Told) -> Result<Optio
 }
 
 fn say(answers: &mut impl Write, answer: &Answer) -> Result<(), String> {
-    let mut line = serde_json::to_vec(answer).map_err(|fault| fault.to_string())?;
-    line.push(b'\n');
-    answers.write_all(&line).and_then(|()| answers.flush()).map_err(|fault| fault.to_string())
+    send(answers, answer).map_err(|fault| fault.to_string())
 }
 
 /// How far a socket that is late got: batch, and bytes of it.
@@ -108,7 +106,6 @@ struct Progress {
     offset: usize,
 }
 
-/// The loop, and all that it owns.
 #[derive(Debug)]
 struct Sender {
     begin: Begin,
@@ -121,7 +118,6 @@ struct Sender {
     /// By place: `None` is live, or gone.
     late: Vec<Option<Progress>>,
     late_count: usize,
-    /// Number of the next event.
     event: u64,
     made: Made,
     took: Vec<Took>,
@@ -130,11 +126,17 @@ struct Sender {
 }
 
 impl Sender {
-    fn new(load: Load, begin: Begin, epoll: OwnedFd, sockets: Vec<Option<OwnedFd>>, outlet: Outlet) -> Self {
+    fn new(
+        prepare: Prepare,
+        begin: Begin,
+        epoll: OwnedFd,
+        sockets: Vec<Option<OwnedFd>>,
+        outlet: Outlet,
+    ) -> Self {
         let live = (0..).zip(&sockets).filter(|(_, socket)| socket.is_some()).map(|(place, _)| place);
         Self {
             begin,
-            log: Log::new(load),
+            log: Log::new(prepare),
             epoll,
             live: live.collect(),
             late: vec![None; sockets.len()],

@@ -1,8 +1,10 @@
-//! What a run of `idle` found: for a person on a screen, and as one JSON object whose fields carry their units.
+//! What a run of `idle` found. Names carry their units.
 
-use crate::record::{Record, Scenario};
+use crate::options::Idle;
+use crate::record::{Record, scenario};
+use crate::report::NO_PROCESS;
+use crate::sheet::Sheet;
 use crate::spread::Spread;
-use crate::units::{show_bytes, show_count};
 use serde::Serialize;
 use std::fmt;
 
@@ -14,7 +16,6 @@ pub(super) struct Memory {
     pub(super) anon_bytes: Option<u64>,
 }
 
-/// All watchers opened once, and closed again.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Round {
     pub(super) number: u32,
@@ -30,7 +31,6 @@ pub(super) struct Round {
     pub(super) bytes: u64,
     pub(super) heartbeats: u64,
     pub(super) bookmarks: u64,
-    /// Watches that the server ended.
     pub(super) ended: u64,
     /// Events that no watch should get, lines that are no events, bookmarks that go back.
     pub(super) wrong: u64,
@@ -39,152 +39,129 @@ pub(super) struct Round {
     pub(super) first_fault: Option<String>,
 }
 
-/// The report of one run. Absent numbers could not be measured.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct IdleReport {
-    pub(super) scenario: &'static str,
-    pub(super) server: String,
-    pub(super) watchers: u32,
+    scenario: &'static str,
+    server: String,
+    watchers: u32,
     /// Watchers opened and closed before memory was first read.
-    pub(super) primed: u32,
-    pub(super) server_pid: Option<u32>,
+    primed: u32,
+    server_pid: Option<u32>,
     /// From the empty server, before or afterwards, whichever was leaner, to the end of the silence; median and ends over
     /// the rounds. Afterwards counts too, because what an allocator took in huge pages before it gives back one day.
-    pub(super) anon_bytes_per_watcher: Option<Spread>,
-    pub(super) rss_bytes_per_watcher: Option<Spread>,
-    pub(super) server_cpu_share: Option<Spread>,
-    pub(super) ended: u64,
-    pub(super) rounds: Vec<Round>,
-    pub(super) records: Vec<Record>,
-    pub(crate) clean: bool,
+    anon_bytes_per_watcher: Option<Spread>,
+    rss_bytes_per_watcher: Option<Spread>,
+    server_cpu_share: Option<Spread>,
+    ended: u64,
+    rounds: Vec<Round>,
+    records: Vec<Record>,
+    clean: bool,
 }
 
 impl IdleReport {
-    /// Puts the rounds together. Nobody was ended, and nobody got what is not for him.
-    pub(super) fn judge(&mut self) {
-        let watchers = f64::from(self.watchers.max(1));
-        let each = |round: &Round, of: fn(&Memory) -> Option<u64>| {
-            let (before, closed, waited) = (of(&round.before)?, of(&round.closed)?, of(&round.waited)?);
-            Some((waited as f64 - before.min(closed) as f64) / watchers)
-        };
-        let (anon, rss) = (|memory: &Memory| memory.anon_bytes, |memory: &Memory| memory.rss_bytes);
-        self.anon_bytes_per_watcher = Spread::of(self.rounds.iter().filter_map(|round| each(round, anon)));
-        self.rss_bytes_per_watcher = Spread::of(self.rounds.iter().filter_map(|round| each(round, rss)));
-        self.server_cpu_share = Spread::of(self.rounds.iter().filter_map(|round| round.server_cpu_share));
-        self.ended = self.rounds.iter().map(|round| round.ended).sum();
-        let is_clean = |round: &Round| round.ended == 0 && round.wrong == 0;
-        self.clean = !self.rounds.is_empty() && self.rounds.iter().all(is_clean);
-        let record = |round: &Round| {
-            let mut record = Record::new("idle", &self.server, round.number);
-            record.watchers = self.watchers;
-            record.clean = is_clean(round);
-            record.set("anon_bytes_per_watcher", each(round, anon));
-            record.set("rss_bytes_per_watcher", each(round, rss));
-            record.set("server_cpu_share", round.server_cpu_share);
-            record.set("bookmarks", round.bookmarks as f64);
-            record.set("heartbeats", round.heartbeats as f64);
-            record
-        };
-        self.records = self.rounds.iter().map(record).collect();
-    }
-}
-
-impl Scenario for IdleReport {
-    fn records(&self) -> Vec<&Record> {
-        self.records.iter().collect()
-    }
-
-    fn is_clean(&self) -> bool {
-        self.clean
-    }
-}
-
-impl fmt::Display for IdleReport {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let line =
-            |out: &mut fmt::Formatter<'_>, name: &str, text: String| writeln!(out, "  {name:<16}{text}");
-        let (watchers, primed) = (show_count(u64::from(self.watchers)), show_count(u64::from(self.primed)));
-        writeln!(out, "idle at {}: {watchers} watchers, {primed} opened and closed before", self.server)?;
-        for round in &self.rounds {
-            round.write(out, self.rounds.len())?;
+    pub(super) fn new(args: &Idle, server_pid: Option<u32>, rounds: Vec<Round>) -> Self {
+        let (server, watchers) = (format!("http://{}", args.base.server.authority()), args.base.watchers);
+        let records: Vec<Record> = rounds.iter().map(|round| round.record(&server, watchers)).collect();
+        let over = |name: &str| Spread::of(records.iter().filter_map(|record| record.value(name)));
+        Self {
+            scenario: "idle",
+            server,
+            watchers,
+            primed: args.prime,
+            server_pid,
+            anon_bytes_per_watcher: over("anon_bytes_per_watcher"),
+            rss_bytes_per_watcher: over("rss_bytes_per_watcher"),
+            server_cpu_share: over("server_cpu_share"),
+            ended: rounds.iter().map(|round| round.ended).sum(),
+            clean: !rounds.is_empty() && rounds.iter().all(Round::is_clean),
+            rounds,
+            records,
         }
-        let kib = |bytes: f64| format!("{:.3}", bytes / 1024.0);
-        match (self.server_pid, self.anon_bytes_per_watcher, self.rss_bytes_per_watcher) {
-            (Some(pid), Some(anon), Some(rss)) => {
-                let (anon, rss) = (anon.show(kib), rss.show(kib));
-                line(out, "user memory", format!("{anon} KiB a watcher (RssAnon; RSS: {rss}), pid {pid}"))?;
-                line(out, "", "the kernel's socket memory is in neither".to_owned())?;
-            }
-            _ => line(
-                out,
-                "server",
-                "its process was not found: give --server-pid for CPU and memory".to_owned(),
-            )?,
-        }
-        if let Some(share) = self.server_cpu_share {
-            let share = share.show(|share| format!("{:.2}", share * 100.0));
-            line(out, "server CPU", format!("{share} % of a core while idle"))?;
-        }
-        if let Some(fault) = self.rounds.iter().find_map(|round| round.first_fault.as_ref()) {
-            line(out, "first fault", fault.clone())?;
-        }
-        let verdict = match (self.clean, self.ended) {
-            (true, _) => "no watch was ended, and none got what was not for it".to_owned(),
-            (false, 0) => "FAILED: watchers got what was not for them".to_owned(),
-            (false, ended) => format!("FAILED: {} watches were ended", show_count(ended)),
-        };
-        line(out, "verdict", verdict)
     }
 }
 
 impl Round {
-    fn write(&self, out: &mut fmt::Formatter<'_>, rounds: usize) -> fmt::Result {
-        let memory = |memory: Memory| {
-            let [anon, rss] = [memory.anon_bytes, memory.rss_bytes]
-                .map(|bytes| bytes.map_or_else(|| "?".to_owned(), show_bytes));
-            format!("{anon} (RSS {rss})")
+    /// No watch was ended, and none got what is not for it.
+    fn is_clean(&self) -> bool {
+        self.ended == 0 && self.wrong == 0
+    }
+
+    fn record(&self, server: &str, watchers: u32) -> Record {
+        let each = |of: fn(&Memory) -> Option<u64>| {
+            let (before, closed, waited) = (of(&self.before)?, of(&self.closed)?, of(&self.waited)?);
+            Some((waited as f64 - before.min(closed) as f64) / f64::from(watchers.max(1)))
         };
-        let name = if rounds == 1 { String::new() } else { format!("round {}", self.number) };
-        let opening = format!("opened in {:.2} s", self.opening_seconds);
-        writeln!(out, "  {name:<16}{opening}; RssAnon {} before", memory(self.before))?;
-        writeln!(out, "  {:<16}{} with all of them", "", memory(self.opened))?;
-        let seconds = format!("{:.1} s of silence", self.silence_seconds);
-        writeln!(out, "  {:<16}{} after {seconds}", "", memory(self.waited))?;
-        writeln!(out, "  {:<16}{} when all were closed", "", memory(self.closed))?;
-        let [bytes, heartbeats, bookmarks, ended] =
-            [self.bytes, self.heartbeats, self.bookmarks, self.ended].map(show_count);
-        writeln!(
-            out,
-            "  {:<16}meanwhile {bytes} bytes: {heartbeats} heartbeats, {bookmarks} bookmarks; ended {ended}",
-            ""
-        )?;
-        if self.foreign > 0 {
-            let foreign = show_count(self.foreign);
-            writeln!(out, "  {:<16}and {foreign} events of somebody else's writes: not idle", "")?;
+        let mut record = Record::new("idle", server, self.number);
+        (record.watchers, record.clean) = (watchers, self.is_clean());
+        record.set("anon_bytes_per_watcher", each(|memory| memory.anon_bytes));
+        record.set("rss_bytes_per_watcher", each(|memory| memory.rss_bytes));
+        record.take(self, "server_cpu_share bookmarks heartbeats");
+        record
+    }
+}
+
+scenario!(IdleReport);
+
+impl fmt::Display for IdleReport {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let title = "idle at {server}: {watchers} watchers, {primed} opened and closed before";
+        let mut sheet = Sheet::new(self, title);
+        sheet.each("/rounds", |sheet, _| {
+            sheet.line("  round {number}: opened in {opening_seconds}");
+            sheet.rows(&[
+                ("", "RssAnon {before/anon_bytes|?} (RSS {before/rss_bytes|?}) before"),
+                ("", "{opened/anon_bytes|?} (RSS {opened/rss_bytes|?}) with all of them"),
+                ("", "{waited/anon_bytes|?} (RSS {waited/rss_bytes|?}) after {silence_seconds} of silence"),
+                ("", "{closed/anon_bytes|?} (RSS {closed/rss_bytes|?}) when all were closed"),
+                ("", "meanwhile {bytes:plain} bytes: {heartbeats} heartbeats, {bookmarks} bookmarks; ended {ended}"),
+            ]);
+            if sheet.number("foreign").is_some_and(|count| count > 0.0) {
+                sheet.rows(&[("", "and {foreign} events of another client's writes: not idle")]);
+            }
+        });
+        if self.anon_bytes_per_watcher.is_none() {
+            sheet.rows(&[NO_PROCESS]);
         }
-        Ok(())
+        sheet.rows(&[
+            (
+                "user memory",
+                "{anon_bytes_per_watcher:kib} KiB a watcher (RssAnon; RSS: {rss_bytes_per_watcher:kib}), pid {server_pid:plain}",
+            ),
+            ("server CPU", "{server_cpu_share:percent} % of a core while idle"),
+        ]);
+        if self.anon_bytes_per_watcher.is_some() {
+            sheet.rows(&[("", "the kernel's socket memory is not in it")]);
+        }
+        let verdict = match (self.clean, self.ended) {
+            (true, _) => "no watch was ended, and none got what was not for it",
+            (false, 0) => "FAILED: watchers got what was not for them",
+            (false, _) => "FAILED: {ended} watches were ended",
+        };
+        if let Some(at) = self.rounds.iter().position(|round| round.first_fault.is_some()) {
+            sheet.line(&format!("  first fault     {{rounds/{at}/first_fault}}"));
+        }
+        sheet.rows(&[("verdict", verdict)]);
+        sheet.fmt(out)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::Load;
 
     fn memory(kib: u64) -> Memory {
         Memory { rss_bytes: Some((kib + 5000) * 1024), anon_bytes: Some(kib * 1024) }
     }
 
     #[test]
-    fn only_who_was_left_alone_is_clean() {
+    fn only_watchers_that_were_left_alone_are_clean() {
         let judged = |change: fn(&mut Round)| {
             let mut round = Round { before: memory(1000), waited: memory(1600), ..Round::default() };
-            round.closed = memory(1200);
-            round.server_cpu_share = Some(0.0042);
+            (round.closed, round.server_cpu_share) = (memory(1200), Some(0.0042));
             change(&mut round);
-            let mut report = IdleReport { watchers: 1000, rounds: vec![round], ..IdleReport::default() };
-            report.server_pid = Some(7);
-            report.judge();
-            report
+            let base = Load { watchers: 1000, ..Load::default() };
+            IdleReport::new(&Idle { base, prime: 0, rounds: 1 }, Some(7), vec![round])
         };
         let report = judged(|_| {});
         assert!(report.clean);
@@ -193,13 +170,10 @@ mod tests {
         let late = judged(|round| (round.before, round.closed) = (memory(3000), memory(1000)));
         assert_eq!(late.anon_bytes_per_watcher, report.anon_bytes_per_watcher, "the leaner of both ends");
         let screen = report.to_string();
-        assert!(screen.contains("0.600 (0.600..0.600) KiB a watcher"), "{screen}");
+        assert!(screen.contains("0.60 (0.60..0.60) KiB a watcher"), "{screen}");
         assert!(screen.contains("0.42 (0.42..0.42) % of a core"), "{screen}");
         assert!(judged(|round| round.bookmarks = 9).clean);
         assert!(!judged(|round| round.ended = 1).clean);
         assert!(!judged(|round| round.wrong = 1).clean);
-        let mut nothing = IdleReport::default();
-        nothing.judge();
-        assert!(!nothing.clean);
     }
 }

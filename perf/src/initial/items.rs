@@ -3,14 +3,12 @@
 
 use memchr::memchr2;
 
-/// An item above this is refused.
 const ITEM_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// What a list may have besides its items.
 const REST_BYTES_MAX: usize = 64 * 1024;
 /// Items stand in an array of the outermost object.
 const ITEM_DEPTH: usize = 2;
 
-/// Where in a list the bytes are.
 #[derive(Debug, Default)]
 pub(super) struct Items {
     depth: usize,
@@ -18,7 +16,6 @@ pub(super) struct Items {
     escaped: bool,
     /// At depth 2: inside of an array.
     in_array: bool,
-    /// The item under way.
     item: Vec<u8>,
     /// Everything but the items, and the commas between them.
     rest: Vec<u8>,

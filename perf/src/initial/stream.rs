@@ -6,6 +6,7 @@ use crate::chunked::Step;
 use crate::frame::{Frame, Kind};
 use crate::http::{Body, HEAD_BYTES_MAX, Head, excerpt};
 use crate::stamp::{Stamp, decimal};
+use crate::sums::sums;
 use flate2::write::GzDecoder;
 use memchr::{memchr, memmem};
 use serde_json::Value;
@@ -16,57 +17,36 @@ const LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// What the mark carries (KEP-3157).
 const END_MARK: &[u8] = br#""k8s.io/initial-events-end":"true""#;
 
-/// What every client should get.
 #[derive(Debug)]
 pub(super) struct Wanted {
     pub(super) run: u64,
     pub(super) objects: u32,
-    /// A LIST, not a WatchList.
     pub(super) list: bool,
 }
 
-/// What was wrong, of one client or of all.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Wrongs {
-    /// Objects that were not there when the mark came, or the list ended.
-    pub(super) missing: u64,
-    pub(super) duplicated: u64,
-    /// What belongs to no object of this run, or has no place in initial events.
-    pub(super) unexpected: u64,
-    pub(super) malformed: u64,
-    /// Marks, and lists, that are older than an object in front of them.
-    pub(super) stale_marks: u64,
-    /// Clients that did not get to the end.
-    pub(super) unfinished: u64,
-    pub(super) first_fault: Option<String>,
+sums! {
+    /// What was wrong, of one client or of all.
+    Wrongs {
+        /// Objects that were not there when the mark came, or the list ended.
+        missing,
+        duplicated,
+        /// What belongs to no object of this run, or has no place in initial events.
+        unexpected,
+        malformed,
+        /// Marks, and lists, that are older than an object before them.
+        stale_marks,
+        /// Clients that did not get to the end.
+        unfinished,
+    }
 }
 
 impl Wrongs {
-    pub(super) fn add(&mut self, other: &Self) {
-        self.missing += other.missing;
-        self.duplicated += other.duplicated;
-        self.unexpected += other.unexpected;
-        self.malformed += other.malformed;
-        self.stale_marks += other.stale_marks;
-        self.unfinished += other.unfinished;
-        if self.first_fault.is_none() {
-            self.first_fault.clone_from(&other.first_fault);
-        }
-    }
-
     pub(super) const fn any(&self) -> bool {
         self.missing + self.duplicated + self.unexpected + self.malformed + self.stale_marks + self.unfinished
             > 0
     }
-
-    pub(super) fn note(&mut self, fault: impl FnOnce() -> String) {
-        if self.first_fault.is_none() {
-            self.first_fault = Some(fault());
-        }
-    }
 }
 
-/// How far a response is.
 #[derive(Debug)]
 enum Phase {
     Heading,
@@ -76,11 +56,9 @@ enum Phase {
     Synced,
 }
 
-/// What came of some bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Taken {
     More,
-    /// Everything is there.
     Synced,
     /// The server answered with another status than 200.
     Refused(u16, String),
@@ -88,7 +66,6 @@ pub(super) enum Taken {
     Broken(String),
 }
 
-/// One client.
 #[derive(Debug)]
 pub(super) struct Stream {
     phase: Phase,
@@ -96,7 +73,6 @@ pub(super) struct Stream {
     part: Vec<u8>,
     gzip: Option<GzDecoder<Vec<u8>>>,
     items: Items,
-    /// A bit for each object that came.
     seen: Vec<u64>,
     count: u32,
     newest: u64,
@@ -123,12 +99,10 @@ impl Stream {
         matches!(self.phase, Phase::Synced)
     }
 
-    /// Objects that came, each counted once.
     pub(super) const fn received(&self) -> u32 {
         self.count
     }
 
-    /// Takes what was read from the socket.
     pub(super) fn take(&mut self, mut input: &[u8], wanted: &Wanted) -> Taken {
         loop {
             match &mut self.phase {
@@ -191,7 +165,7 @@ impl Stream {
         if !self.is_synced() && !std::mem::replace(&mut self.given_up, true) {
             self.wrongs.unfinished += 1;
             let count = self.count;
-            self.wrongs.note(|| format!("{why}, behind {count} objects"));
+            self.wrongs.note(|| Some(format!("{why}, behind {count} objects")));
         }
     }
 
@@ -235,7 +209,7 @@ impl Stream {
     fn event(&mut self, line: &[u8], wanted: &Wanted) {
         let Some(frame) = Frame::scan(line) else {
             self.wrongs.malformed += 1;
-            self.wrongs.note(|| format!("a line that is no watch event: {}", excerpt(line)));
+            self.wrongs.note(|| Some(format!("a line that is no watch event: {}", excerpt(line))));
             return;
         };
         match frame.kind {
@@ -246,7 +220,7 @@ impl Stream {
             Kind::Bookmark => {}
             Kind::Modified | Kind::Deleted | Kind::Error => {
                 self.wrongs.unexpected += 1;
-                self.wrongs.note(|| format!("an event in front of the mark: {}", excerpt(line)));
+                self.wrongs.note(|| Some(format!("an event in front of the mark: {}", excerpt(line))));
             }
         }
     }
@@ -264,7 +238,7 @@ impl Stream {
                 Some(frame) => self.object(&frame, item, wanted),
                 None => {
                     self.wrongs.malformed += 1;
-                    self.wrongs.note(|| format!("an item that is no object: {}", excerpt(item)));
+                    self.wrongs.note(|| Some(format!("an item that is no object: {}", excerpt(item))));
                 }
             }
         });
@@ -277,7 +251,7 @@ impl Stream {
         let revision = rest["metadata"]["resourceVersion"].as_str().and_then(|text| decimal(text.as_bytes()));
         if revision.is_none() {
             self.wrongs.malformed += 1;
-            self.wrongs.note(|| "a list without a numeric resourceVersion".to_owned());
+            self.wrongs.note(|| Some("a list without a numeric resourceVersion".to_owned()));
         }
         self.mark(revision.unwrap_or(u64::MAX), wanted);
     }
@@ -287,13 +261,13 @@ impl Stream {
         let stamp = stamp.filter(|stamp| stamp.run == wanted.run && stamp.object < wanted.objects);
         let (Some(stamp), Some(revision)) = (stamp, frame.revision) else {
             self.wrongs.unexpected += 1;
-            self.wrongs.note(|| format!("an object that is none of this run's: {}", excerpt(text)));
+            self.wrongs.note(|| Some(format!("an object that is none of this run's: {}", excerpt(text))));
             return;
         };
         let (word, bit) = ((stamp.object / 64) as usize, 1 << (stamp.object % 64));
         if self.seen[word] & bit != 0 {
             self.wrongs.duplicated += 1;
-            self.wrongs.note(|| format!("object {} came again", stamp.object));
+            self.wrongs.note(|| Some(format!("object {} came again", stamp.object)));
             return;
         }
         self.seen[word] |= bit;
@@ -307,12 +281,12 @@ impl Stream {
         let missing = u64::from(wanted.objects - self.count);
         if missing > 0 {
             self.wrongs.missing += missing;
-            self.wrongs.note(|| format!("{missing} objects were missing at the end"));
+            self.wrongs.note(|| Some(format!("{missing} objects were missing at the end")));
         }
         if revision < self.newest {
             self.wrongs.stale_marks += 1;
             let newest = self.newest;
-            self.wrongs.note(|| format!("the end says revision {revision}, an object has {newest}"));
+            self.wrongs.note(|| Some(format!("the end says revision {revision}, an object has {newest}")));
         }
     }
 }

@@ -20,7 +20,6 @@ const CONNECTS_AT_ONCE: usize = 256;
 /// Before an attempt that failed is made again.
 const PAUSE_NS: u64 = 50_000_000;
 
-/// How far one watch is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Progress {
     /// Its connection was lost before the storm: it does not take part.
@@ -33,14 +32,12 @@ enum Progress {
     GivenUp,
 }
 
-/// One storm under way.
 #[derive(Debug)]
 pub(super) struct Storm {
     cut: Cut,
     progress: Vec<Progress>,
     /// The next watcher that connects for the first time.
     next: usize,
-    /// Those that try again, and when.
     again: VecDeque<(u64, usize)>,
     left: usize,
     answered: Latency,
@@ -59,15 +56,15 @@ impl Storm {
 
 impl Lane {
     /// Does what a storm wants now. How long the lane may wait for events, ns; `None`: as long as always.
-    pub(super) fn weather(&mut self) -> Result<Option<u64>, String> {
+    pub(super) fn advance_storm(&mut self) -> Result<Option<u64>, String> {
         let now = now_ns();
         if let Some(cut) = self.cut.take_if(|cut| now >= cut.at_ns) {
-            self.lose_all(cut);
+            self.close_all(cut);
         }
         if self.storm.is_none() {
             return Ok(self.cut.as_ref().map(|cut| cut.at_ns.saturating_sub(now)));
         }
-        let more = self.come_back()?;
+        let more = self.return_some()?;
         let over = self.storm.as_ref().is_none_or(|storm| {
             storm.left == 0 || now >= storm.cut.at_ns.saturating_add(storm.cut.timeout_ns)
         });
@@ -77,7 +74,7 @@ impl Lane {
         Ok(Some(if more { 0 } else { 1_000_000 }))
     }
 
-    fn lose_all(&mut self, cut: Cut) {
+    fn close_all(&mut self, cut: Cut) {
         let mut found = StormFound { lane: self.number, began_ns: now_ns(), ..StormFound::default() };
         let mut progress = vec![Progress::Absent; self.watchers.len()];
         for (watcher, progress) in self.watchers.iter_mut().zip(&mut progress) {
@@ -89,7 +86,7 @@ impl Lane {
             if matches!(watcher.phase, Phase::Streaming(_)) {
                 self.established -= 1;
             }
-            watcher.hang_up(&mut self.desk);
+            watcher.hang_up(&mut self.state);
             *progress = Progress::Away;
             found.watchers += 1;
         }
@@ -107,7 +104,7 @@ impl Lane {
     }
 
     /// Starts connects that are due. True: more are due now.
-    fn come_back(&mut self) -> Result<bool, String> {
+    fn return_some(&mut self) -> Result<bool, String> {
         for _ in 0..CONNECTS_AT_ONCE {
             let now = now_ns();
             let Some(storm) = &mut self.storm else { return Ok(false) };
@@ -160,7 +157,7 @@ impl Lane {
         storm.found.failed += 1;
         storm.found.first_failure.get_or_insert_with(|| why.to_owned());
         storm.again.push_back((now_ns() + PAUSE_NS, index));
-        self.watchers[index].hang_up(&mut self.desk);
+        self.watchers[index].hang_up(&mut self.state);
         true
     }
 
@@ -169,9 +166,9 @@ impl Lane {
         if status != 410 || self.storm.is_none() {
             return self.try_again(index, &format!("answered with {status}: {words}"));
         }
-        self.desk.tally.gone += 1;
-        self.desk.tally.note(|| format!("a watch that came back was answered with 410: {words}"));
-        self.watchers[index].hang_up(&mut self.desk);
+        self.state.tally.seen.gone += 1;
+        self.state.tally.note(|| format!("a watch that came back was answered with 410: {words}"));
+        self.watchers[index].hang_up(&mut self.state);
         self.given_up(index);
         true
     }
@@ -185,7 +182,7 @@ impl Lane {
 
     /// Bytes of watcher `index` were taken. `head`: its response head came with them.
     pub(super) fn notice(&mut self, index: usize, head: bool) {
-        let now = self.desk.now_ns;
+        let now = self.state.now_ns;
         let Some(storm) = &mut self.storm else { return };
         let Some(progress) = storm.progress.get_mut(index) else { return };
         let since_ns = now.saturating_sub(storm.found.began_ns);
@@ -194,7 +191,7 @@ impl Lane {
             storm.answered.record(since_ns);
             storm.found.answered_ns = now;
         }
-        if matches!(*progress, Progress::Answered(at) if self.desk.newest_intended_ns >= at) {
+        if matches!(*progress, Progress::Answered(at) if self.state.newest_intended_ns >= at) {
             *progress = Progress::CaughtUp;
             storm.caught_up.record(since_ns);
             storm.found.caught_up_ns = now;
@@ -207,16 +204,16 @@ impl Lane {
         let Some(storm) = self.storm.take() else { return };
         let count =
             |wanted: fn(&Progress) -> bool| storm.progress.iter().filter(|one| wanted(one)).count() as u64;
-        let tally = &self.desk.tally;
+        let tally = &self.state.tally;
         let found = StormFound {
             unanswered: count(|one| *one == Progress::Away),
             behind: count(|one| matches!(one, Progress::Answered(_))),
             answered: storm.answered.pairs(),
             caught_up: storm.caught_up.pairs(),
-            gone: tally.gone,
-            duplicated: tally.duplicated,
-            out_of_order: tally.out_of_order,
-            disconnected: tally.disconnected,
+            gone: tally.seen.gone,
+            duplicated: tally.seen.duplicated,
+            out_of_order: tally.seen.out_of_order,
+            disconnected: tally.seen.disconnected,
             gaps: self.watchers.iter().map(|watcher| watcher.account().gaps()).sum(),
             ..storm.found
         };

@@ -4,12 +4,11 @@
 use crate::http::Connection;
 use crate::object::{Recipe, name_of};
 use crate::scope::Scope;
-use crate::stock::list_scope;
-use crate::target::encode;
+use crate::setup::list_scope;
+use crate::target::selected;
 
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";
-/// One watcher of twenty each.
 const TURNS: u32 = 20;
 
 /// Lists every scope. Those that stand next to each other are of different namespaces.
@@ -23,7 +22,7 @@ pub(crate) fn list(server: &mut Connection, recipe: &Recipe) -> Result<Vec<Scope
         for (number, all) in (0..).zip(&whole) {
             let (query, accept) = shape(turn, recipe.per_namespace);
             scopes.push(match query {
-                Some(query) => list_scope(server, recipe, format!("{}?{query}", all.path), number)?,
+                Some((key, query)) => list_scope(server, recipe, selected(&all.path, key, &query), number)?,
                 None => Scope { accept: accept.map(str::to_owned), ..all.clone() },
             });
         }
@@ -31,19 +30,14 @@ pub(crate) fn list(server: &mut Connection, recipe: &Recipe) -> Result<Vec<Scope
     Ok(scopes)
 }
 
-/// The selectors of one turn, and the media type.
-fn shape(turn: u32, objects: u32) -> (Option<String>, Option<&'static str>) {
+/// The selector of one turn, and the media type.
+fn shape(turn: u32, objects: u32) -> (Option<(&'static str, String)>, Option<&'static str>) {
+    let label = |half: &str| (Some(("labelSelector", half.to_owned())), None);
     match turn % TURNS {
-        1 | 11 => (Some(format!("labelSelector={}", encode("half=even"))), None),
+        1 | 11 => label("half=even"),
         // The only object of a namespace is even.
-        6 | 16 => {
-            let half = if objects > 1 { "half=odd" } else { "half=even" };
-            (Some(format!("labelSelector={}", encode(half))), None)
-        }
-        3 | 8 | 13 => {
-            let name = name_of(turn % objects);
-            (Some(format!("fieldSelector={}", encode(&format!("metadata.name={name}")))), None)
-        }
+        6 | 16 => label(if objects > 1 { "half=odd" } else { "half=even" }),
+        3 | 8 | 13 => (Some(("fieldSelector", format!("metadata.name={}", name_of(turn % objects)))), None),
         5 | 15 => (None, Some(METADATA)),
         18 => (None, Some(TABLE)),
         _ => (None, None),
@@ -58,12 +52,15 @@ mod tests {
     fn the_shares() {
         let shapes: Vec<_> = (0..TURNS).map(|turn| shape(turn, 10)).collect();
         let with = |part: &str| {
-            shapes.iter().filter(|shape| shape.0.as_ref().is_some_and(|query| query.contains(part))).count()
+            shapes
+                .iter()
+                .filter(|shape| shape.0.as_ref().is_some_and(|(_, query)| query.contains(part)))
+                .count()
         };
-        assert_eq!((with("half%3Deven"), with("half%3Dodd"), with("metadata.name")), (2, 2, 3));
+        assert_eq!((with("half=even"), with("half=odd"), with("metadata.name")), (2, 2, 3));
         let accepts = |wanted| shapes.iter().filter(|shape| shape.1 == wanted).count();
         assert_eq!((accepts(Some(METADATA)), accepts(Some(TABLE))), (2, 1));
         assert_eq!(shapes.iter().filter(|shape| shape.0.is_none() && shape.1.is_none()).count(), 10);
-        assert!(shape(16, 1).0.is_some_and(|query| query.ends_with("even")));
+        assert!(shape(16, 1).0.is_some_and(|(_, query)| query.ends_with("even")));
     }
 }

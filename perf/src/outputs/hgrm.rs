@@ -9,7 +9,6 @@ use std::fmt::Write;
 const TICKS_PER_HALF: u32 = 5;
 const NS_PER_MS: f64 = 1e6;
 
-/// The whole file.
 pub(super) fn text(pairs: &[(u64, u64)]) -> String {
     let mut latency = Latency::new();
     latency.add(pairs);

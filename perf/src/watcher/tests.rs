@@ -33,8 +33,8 @@ fn scope() -> Scope {
     Scope { path: "/watched".to_owned(), revision: 76, objects: vec![0, 1], accept: None }
 }
 
-fn desk() -> Desk {
-    Desk {
+fn lane() -> LaneState {
+    LaneState {
         run: 7,
         tally: Tally::default(),
         latency: Latency::new(),
@@ -57,16 +57,16 @@ fn watcher() -> Watcher {
 }
 
 /// Feeds pieces; gives what was counted and whether the response ended.
-fn feed(pieces: &[&[u8]]) -> (Desk, Watcher, Result<bool, Refusal>) {
-    let (mut desk, mut watcher, scope) = (desk(), watcher(), scope());
+fn feed(pieces: &[&[u8]]) -> (LaneState, Watcher, Result<bool, Refusal>) {
+    let (mut lane, mut watcher, scope) = (lane(), watcher(), scope());
     let mut ended = Ok(false);
     for piece in pieces.iter().filter(|piece| !piece.is_empty()) {
-        ended = watcher.take(piece, &scope, &mut desk);
+        ended = watcher.take(piece, &scope, &mut lane);
         if ended.is_err() {
             break;
         }
     }
-    (desk, watcher, ended)
+    (lane, watcher, ended)
 }
 
 /// A stream of events in chunks of `chunk_bytes`, as a server sends a burst.
@@ -98,15 +98,15 @@ fn write(object: u32, seq: u32) -> Stamp {
 fn the_recorded_stream_at_every_split() {
     let bytes = RECORDED.as_bytes();
     for split in 0..=bytes.len() {
-        let (desk, watcher, ended) = feed(&[&bytes[..split], &bytes[split..]]);
+        let (lane, watcher, ended) = feed(&[&bytes[..split], &bytes[split..]]);
         assert!(matches!(ended, Ok(true)), "split at {split}: {ended:?}");
-        assert_eq!(desk.tally.foreign, 3, "split at {split}: three events of another writer");
-        assert_eq!(desk.tally.malformed + desk.tally.out_of_order, 0, "split at {split}");
+        assert_eq!(lane.tally.seen.foreign, 3, "split at {split}: three events of another writer");
+        assert_eq!(lane.tally.seen.malformed + lane.tally.seen.out_of_order, 0, "split at {split}");
         assert_eq!(watcher.account().revision(), 79);
     }
-    let (desk, _, ended) = feed(&bytes.chunks(1).collect::<Vec<_>>());
+    let (lane, _, ended) = feed(&bytes.chunks(1).collect::<Vec<_>>());
     assert!(matches!(ended, Ok(true)));
-    assert_eq!(desk.tally.foreign, 3, "byte by byte");
+    assert_eq!(lane.tally.seen.foreign, 3, "byte by byte");
 }
 
 #[test]
@@ -120,18 +120,21 @@ fn a_burst_in_small_chunks_counts_exactly_at_every_split() {
     ];
     let bytes = stream(&lines, 37);
     for split in 0..=bytes.len() {
-        let (desk, watcher, ended) = feed(&[&bytes[..split], &bytes[split..]]);
+        let (lane, watcher, ended) = feed(&[&bytes[..split], &bytes[split..]]);
         assert!(matches!(ended, Ok(false)));
-        let tally = &desk.tally;
+        let tally = &lane.tally;
         assert_eq!(
-            (tally.delivered, tally.bookmarks, tally.received_in_window),
+            (tally.seen.delivered, tally.seen.bookmarks, tally.window.deliveries),
             (4, 1, 4),
             "split at {split}"
         );
-        assert_eq!((tally.out_of_order, tally.duplicated, tally.malformed, tally.unexpected), (0, 0, 0, 0));
-        assert_eq!(desk.rows, [3, 1]);
+        assert_eq!(
+            (tally.seen.out_of_order, tally.seen.duplicated, tally.seen.malformed, tally.seen.unexpected),
+            (0, 0, 0, 0)
+        );
+        assert_eq!(lane.rows, [3, 1]);
         // Writes 1 were meant for 2,000 ns, where the measured window begins.
-        assert_eq!(tally.measured, 4);
+        assert_eq!(tally.seen.measured, 4);
         assert_eq!(watcher.part.capacity(), 0, "an idle watcher holds no buffer");
     }
 }
@@ -142,29 +145,39 @@ fn each_wrong_is_counted_as_what_it_is() {
     let one = event("MODIFIED", 77, write(0, 1));
     let two = event("MODIFIED", 78, write(0, 2));
     let tally = count(&[one.clone(), two.clone(), two.clone()]);
-    assert_eq!((tally.delivered, tally.duplicated, tally.out_of_order), (2, 1, 0));
+    assert_eq!((tally.seen.delivered, tally.seen.duplicated, tally.seen.out_of_order), (2, 1, 0));
     let tally = count(&[two, one.clone()]);
-    assert_eq!((tally.delivered, tally.duplicated, tally.out_of_order), (2, 0, 1));
+    assert_eq!((tally.seen.delivered, tally.seen.duplicated, tally.seen.out_of_order), (2, 0, 1));
     let tally = count(&[event("ADDED", 77, write(0, 1)), event("MODIFIED", 78, write(2, 1))]);
-    assert_eq!((tally.delivered, tally.unexpected), (0, 2), "a wrong type, and an object out of the scope");
+    assert_eq!(
+        (tally.seen.delivered, tally.seen.unexpected),
+        (0, 2),
+        "a wrong type, and an object out of the scope"
+    );
     let tally = count(&[event("MODIFIED", 77, Stamp { run: 8, ..write(0, 1) })]);
-    assert_eq!((tally.delivered, tally.foreign), (0, 1), "another run's write");
+    assert_eq!((tally.seen.delivered, tally.seen.foreign), (0, 1), "another run's write");
     let tally = count(&["{}".to_owned(), one, r#"{"type":"ERROR","object":{"code":410}}"#.to_owned()]);
-    assert_eq!((tally.malformed, tally.delivered, tally.errors), (1, 1, 1));
+    assert_eq!((tally.seen.malformed, tally.seen.delivered, tally.seen.errors), (1, 1, 1));
     let bookmark = |revision: u64| {
         format!(r#"{{"type":"BOOKMARK","object":{{"metadata":{{"resourceVersion":"{revision}"}}}}}}"#)
     };
     let tally = count(&[bookmark(90), event("MODIFIED", 90, write(0, 1)), bookmark(89)]);
-    assert_eq!(tally.out_of_order, 2, "an event that a bookmark had closed, and a bookmark that goes back");
+    assert_eq!(
+        tally.seen.out_of_order, 2,
+        "an event that a bookmark had closed, and a bookmark that goes back"
+    );
 }
 
 #[test]
 fn warm_up_is_checked_but_not_measured() {
     let early = Stamp { intended_ns: 1_999, ..write(0, 1) };
-    let (desk, ..) = feed(&[&stream(&[event("MODIFIED", 77, early)], 4096)]);
-    assert_eq!((desk.tally.delivered, desk.tally.measured, desk.tally.received_in_window), (1, 0, 1));
-    assert!(desk.latency.is_empty());
-    assert!(!desk.recent.is_empty());
+    let (lane, ..) = feed(&[&stream(&[event("MODIFIED", 77, early)], 4096)]);
+    assert_eq!(
+        (lane.tally.seen.delivered, lane.tally.seen.measured, lane.tally.window.deliveries),
+        (1, 0, 1)
+    );
+    assert!(lane.latency.is_empty());
+    assert!(!lane.recent.is_empty());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Options of who may come in and do what: their text, and what they must be together.
+//! Options of authentication and authorization: their text, and what they must be together.
 //!
 //! What the files that they name say is the module `auth`'s.
 
@@ -215,7 +215,7 @@ pub(super) const ALLOWED_HOSTS: Row = row!(
 );
 
 impl Config {
-    /// Whether rules say who may do what.
+    /// Whether there are authorization rules.
     pub(super) const fn has_rules(&self) -> bool {
         self.auth_wanted.rules.is_some()
     }
@@ -258,10 +258,10 @@ impl Config {
         Ok(())
     }
 
-    /// Who may come in, given what of the listeners is encrypted and whether connections may bring certificates.
+    /// The options of the guard, given whether the API is served with TLS and clients may have certificates.
     ///
     /// # Errors
-    /// A listener would be open to whom it should not be.
+    /// A listener would be open to clients that it should refuse.
     pub fn auth(&self, has_tls: bool, certificates: bool) -> Result<Options, ConfigError> {
         let wanted = &self.auth_wanted;
         let oidc = match (&wanted.issuer, &wanted.client, &wanted.keys) {

@@ -10,7 +10,7 @@ use crate::setting::{ConfigError, Origin, Wrong};
 /// One `--resource`, one item of `REVCAST_RESOURCE`, or one item of `resource` in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourceEntry {
-    /// Who declared it.
+    /// Where it was declared.
     pub origin: Origin,
     /// What was declared.
     pub form: ResourceForm,

@@ -21,7 +21,7 @@ pub(crate) struct Row {
     pub(crate) show: fn(&Config) -> Shown,
 }
 
-/// What holds when nobody says anything.
+/// What holds when the option is not given.
 #[derive(Debug)]
 pub(crate) enum Standard {
     /// This text, parsed as any other.

@@ -91,6 +91,8 @@ pub struct FullBody {
     pub content_type: &'static str,
     /// The body.
     pub body: Bytes,
+    /// What follows it: of a stored object, whose bytes are shared, the line feed.
+    pub end: &'static [u8],
     /// `Retry-After`, in seconds.
     pub retry_after_seconds: Option<u32>,
     /// `Allow`.

@@ -125,6 +125,7 @@ fn whole(code: u16, content_type: &'static str, body: String) -> Reply {
         code,
         content_type,
         body: body.into(),
+        end: b"",
         retry_after_seconds: (code == 429).then_some(1),
         allow: (code == 405).then_some("POST"),
         vary: None,

@@ -52,7 +52,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Without a shard, a limit or any time: for whoever sets what matters.
+    /// Without a shard, a limit or any time, before options are set.
     #[must_use]
     pub const fn blank() -> Self {
         Self {

@@ -4,7 +4,7 @@
 //! that placement goes by. A connection travels as a descriptor, before its first event.
 
 use std::collections::hash_map::DefaultHasher;
-use std::hash::{Hash, Hasher};
+use std::hash::Hasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -158,8 +158,7 @@ impl ShardHandles {
     /// than another. A prefix that one core cannot carry spreads this way.
     pub(super) fn place(&self, scope: &Scope) -> usize {
         let mut hasher = DefaultHasher::new();
-        scope.resource.hash(&mut hasher);
-        scope.namespace.hash(&mut hasher);
+        scope.hash_placement(&mut hasher);
         let shards = self.0.len() as u64;
         let home = usize::try_from(hasher.finish() % shards).unwrap_or(0);
         let count = |handle: &ShardHandle| handle.watchers.load(Ordering::Relaxed);
@@ -197,7 +196,7 @@ mod tests {
     use revcast_engine::key::ResourceId;
 
     fn scope(namespace: &str) -> Scope {
-        Scope { resource: ResourceId::new(1), namespace: Some(namespace.into()), name: None }
+        Scope::of_namespace(ResourceId::new(1), namespace)
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::object::{Draft, is_never_kept, rfc3339};
 use super::owners::{Applier, ApplyFault, Conflict, Owners};
 use super::update::{self, Owned};
 use super::write::ATTEMPTS_MAX;
-use super::{Call, Part, create};
+use super::{Call, Part, create, get};
 use crate::api::{merge, yaml};
 use crate::frontend::{Host, Reply};
 use crate::http::options::{OptionsError, WriteKind, WriteOptions};
@@ -34,7 +34,7 @@ pub(super) async fn handle<H: Host>(
     let config = configuration(call, part, read(body)?)?;
     for _ in 0..ATTEMPTS_MAX {
         let change = |current: &Object| {
-            let live = Draft::stored(current.json())?;
+            let live = Draft::stored(get::json(current)?)?;
             applied(call, &options, part, Some(live), &config)
         };
         match update::run(call, name, part, options.dry_run, Owned::Told, change).await {

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::object::Draft;
 use super::write::Outcome;
-use super::{Call, names, payload};
+use super::{Call, get, names, payload};
 use crate::frontend::{Host, Reply};
 use crate::http::options::{OptionsError, WriteKind, WriteOptions};
 use crate::http::status::{Cause, Status};
@@ -56,7 +56,7 @@ async fn create<H: Host>(call: &Call<'_, H>, draft: &Draft, dry_run: bool) -> Re
         Outcome::Made(object) => {
             let object =
                 object.ok_or_else(|| Status::internal_error("a write told nothing of its object"))?;
-            Ok(Some(call.show(201, object.json())))
+            Ok(Some(call.show(201, get::json(&object)?)))
         }
         Outcome::Lost(_) => Ok(None),
     }

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::object::{Draft, rfc3339};
 use super::write::{ATTEMPTS_MAX, Outcome};
-use super::{Call, payload, reply};
+use super::{Call, get, payload, reply};
 use crate::frontend::{Host, Reply};
 use crate::http::options::{DeleteOptions, OptionsError};
 use crate::http::shown;
@@ -65,7 +65,7 @@ pub(super) async fn delete<H: Host>(
     let mut marked_at = None;
     for _ in 0..ATTEMPTS_MAX {
         let current = call.current(key).await?;
-        let old = Draft::stored(current.json())?;
+        let old = Draft::stored(get::json(&current)?)?;
         if marked_at != Some(current.revision()) {
             check_preconditions(call, name, &current, &old, options)?;
         }
@@ -73,9 +73,9 @@ pub(super) async fn delete<H: Host>(
         let held = grace.is_some_and(|seconds| seconds > 0) || !old.finalizers().is_empty();
         let Some(marked) = mark(call, &old, grace) else {
             if held {
-                return Ok(Fate::Waits(current.json().to_vec()));
+                return Ok(Fate::Waits(get::json(&current)?.to_vec()));
             }
-            let fate = Fate::Gone { uid: old.meta("uid").to_owned(), last: current.json().to_vec() };
+            let fate = Fate::Gone { uid: old.meta("uid").to_owned(), last: get::json(&current)?.to_vec() };
             if options.dry_run {
                 return Ok(fate);
             }
@@ -92,7 +92,7 @@ pub(super) async fn delete<H: Host>(
         }
         let action = call.put_marked(marked.to_json(call))?;
         match call.write(key, Expect::At(current.revision()), action).await? {
-            Outcome::Made(Some(object)) if held => return Ok(Fate::Waits(object.json().to_vec())),
+            Outcome::Made(Some(object)) if held => return Ok(Fate::Waits(get::json(&object)?.to_vec())),
             // The next round finds nothing left to mark.
             Outcome::Made(Some(object)) => marked_at = Some(object.revision()),
             Outcome::Lost(Some(_)) => {}

@@ -4,6 +4,7 @@
 //! row belongs to [`api::table`](crate::api::table). It costs one parse of the object: once an event and shape, never
 //! once a watcher.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use revcast_engine::encoding::{Encode, Encoding, View, json};
@@ -174,11 +175,14 @@ impl Encode for Encoder {
     }
 
     fn event(&self, out: &mut Vec<u8>, view: View<'_>) {
-        json::event(out, view.kind, |out| match self.registry.get(view.resource) {
-            None => out.extend_from_slice(view.json),
+        let View { encoding, first, event } = view;
+        // What is not JSON has no shape here: the engine refuses a watch of it as it starts.
+        let object = event.json().unwrap_or(Cow::Borrowed(b"null"));
+        json::event(out, event.kind, |out| match event.resource().and_then(|row| self.registry.get(row)) {
+            None => out.extend_from_slice(&object),
             Some(resource) => {
-                let now = i64::try_from(view.as_of_seconds).unwrap_or(i64::MAX);
-                Shape::of_number(view.encoding).append(out, resource, view.json, now, view.first);
+                let now = i64::try_from(event.as_of_seconds).unwrap_or(i64::MAX);
+                Shape::of_number(encoding).append(out, resource, &object, now, first);
             }
         });
     }

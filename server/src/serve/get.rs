@@ -7,6 +7,7 @@ use revcast_engine::Object;
 use revcast_engine::index::Snapshot;
 use revcast_engine::key::Key;
 use revcast_engine::revision::Revision;
+use revcast_engine::shown::shown;
 
 use serde_json::Value;
 
@@ -44,7 +45,7 @@ impl<H: Host> Call<'_, H> {
     pub(super) async fn current(&self, key: &Key) -> Result<Arc<Object>, Status> {
         let found = self.host.get(key).await.map_err(|error| unanswered(&error))?;
         let object = found.ok_or_else(|| self.not_found(key.name()))?;
-        readable(&object)?;
+        json(&object)?;
         Ok(object)
     }
 
@@ -75,16 +76,20 @@ impl<H: Host> Call<'_, H> {
     }
 }
 
-/// Refuses what cannot be shown.
+/// An object as JSON.
 ///
 /// # Errors
-/// 500: the stored value is none that revcast understands, and it says why.
-pub(super) fn readable(object: &Object) -> Result<(), Status> {
-    if object.unreadable().is_none() {
-        return Ok(());
+/// 500: the stored value is none that revcast understands, and it says why; or it has no such form.
+pub(super) fn json(object: &Object) -> Result<&[u8], Status> {
+    if let Some(json) = object.value().json() {
+        return Ok(json.text());
     }
-    // Its JSON is a Status already, which a watch is told as it is.
-    let status: Value = serde_json::from_slice(object.json()).unwrap_or_default();
+    let Some(unreadable) = object.unreadable() else {
+        let path = shown(object.key().path());
+        return Err(Status::unreadable(format!("\"{path}\" cannot be served: its value is not JSON")));
+    };
+    // A watch is told this Status as it is.
+    let status: Value = serde_json::from_slice(unreadable.status()).unwrap_or_default();
     Err(Status::unreadable(status["message"].as_str().unwrap_or_default().to_owned()))
 }
 
@@ -102,6 +107,44 @@ pub(super) async fn handle<H: Host>(call: &Call<'_, H>, name: &str) -> Result<Re
         GetVersion::NotOlderThan(revision) => call.not_older_than(revision).await?,
     };
     let object = snapshot.get(&call.key(name)).ok_or_else(|| call.not_found(name))?;
-    readable(object)?;
-    Ok(call.show(200, object.json()))
+    call.show_stored(200, object)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use bytes::Bytes;
+    use revcast_engine::codec::Decoder;
+    use revcast_engine::key::ResourceId;
+    use revcast_engine::resource::{Codec, Resource};
+
+    use super::*;
+
+    #[test]
+    fn what_is_not_json_is_refused_and_says_why() {
+        let read = |codec, value: &'static str| {
+            let resource = Resource::new("v1", "ConfigMap", true, vec![]).with_codec(codec);
+            let (key, value) =
+                (Key::new(ResourceId::new(0), Some("a"), "x"), Bytes::from_static(value.as_bytes()));
+            Object::read(&mut Decoder::new(), &resource, key, &value, Revision::new(7))
+        };
+        let told = |object: &Object| {
+            let status = json(object).unwrap_err();
+            (status.code(), status.to_json())
+        };
+        let good = read(Codec::Json, r#"{"metadata":{}}"#);
+        assert!(json(&good).unwrap().ends_with(br#""metadata":{"resourceVersion":"7"}}"#));
+        let (code, text) = told(&read(Codec::Json, "[]"));
+        assert!(
+            code == 500 && text.contains("configmaps \\\"a/x\\\" cannot be served: the stored value is not"),
+            "{text}"
+        );
+        let (code, text) = told(&read(Codec::Opaque, r#"{"metadata":{}}"#));
+        assert!(
+            code == 500 && text.contains("\\\"a/x\\\" cannot be served: its value is not JSON"),
+            "{text}"
+        );
+        assert!(text.contains("\"reason\":\"StorageReadError\""), "{text}");
+    }
 }

@@ -35,9 +35,13 @@ pub(super) async fn shrink<H: Host>(host: &H, reply: Reply) -> Reply {
         }
         host.yield_now().await;
     }
+    if encoder.write_all(whole.end).is_err() {
+        return Reply::FullBody(whole);
+    }
     let Ok(body) = encoder.finish() else { return Reply::FullBody(whole) };
     let vary = if whole.vary.is_some() { "Accept, Accept-Encoding" } else { "Accept-Encoding" };
-    Reply::FullBody(FullBody { body: body.into(), content_encoding: Some("gzip"), vary: Some(vary), ..whole })
+    let (body, end) = (body.into(), &b""[..]);
+    Reply::FullBody(FullBody { body, end, content_encoding: Some("gzip"), vary: Some(vary), ..whole })
 }
 
 /// A long list, compressed: whole when no more than `whole_max` bytes are left of it, else in pieces.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use revcast_engine::index::{Past, Snapshot};
 use revcast_engine::key::ResourceId;
 use revcast_engine::revision::Revision;
-use revcast_engine::{Object, Scope};
+use revcast_engine::{Object, Objects};
 use serde_json::{Value, json};
 
 use super::encode::{self, Shape};
@@ -62,7 +62,7 @@ impl State {
     }
 
     /// The first object in the scope that cannot be read.
-    fn first_unreadable(&self, scope: &Scope) -> Option<&Arc<Object>> {
+    fn first_unreadable(&self, scope: &Objects) -> Option<&Arc<Object>> {
         let (namespace, name) = (scope.namespace.as_deref(), scope.name.as_deref());
         match self {
             Self::Now(snapshot) => snapshot.first_unreadable(scope.resource, namespace, name),
@@ -103,7 +103,7 @@ pub(super) async fn state<H: Host>(
     let state = reached(call, options).await?;
     match state.first_unreadable(&choice.scope) {
         None => Ok(state),
-        Some(object) => Err(get::readable(object).err().unwrap_or_else(|| Status::unreadable(String::new()))),
+        Some(object) => Err(get::json(object).err().unwrap_or_else(|| Status::unreadable(String::new()))),
     }
 }
 
@@ -497,28 +497,31 @@ fn opening(out: &mut Vec<u8>, kind: &str, api_version: &str) {
 
 /// Appends one element of `items` or `rows`.
 fn item(out: &mut Vec<u8>, resource: &ApiResource, shape: Shape, object: &Object, now: i64) {
-    let start = out.len();
+    let Some(json) = object.value().json() else {
+        // No call is made of a resource that may hold such a value, and no list of what is unreadable.
+        out.extend_from_slice(b"null");
+        return;
+    };
+    let (start, text) = (out.len(), json.text());
     let appended = match shape {
         // Items of built-in lists say neither kind nor apiVersion, those of declared resources do (recording 01).
-        Shape::Object => match object.bare_members() {
+        Shape::Object => match json.bare_members() {
             Some(members) if resource.printer != Printer::Custom => {
                 out.push(b'{');
                 out.extend_from_slice(members);
                 Ok(())
             }
             Some(_) | None => {
-                out.extend_from_slice(object.json());
+                out.extend_from_slice(text);
                 Ok(())
             }
         },
-        Shape::Metadata(version) => table::append_partial_metadata(out, object.json(), version),
-        Shape::Table(version, include) => {
-            table::append_row(out, resource, object.json(), include, version, now)
-        }
+        Shape::Metadata(version) => table::append_partial_metadata(out, text, version),
+        Shape::Table(version, include) => table::append_row(out, resource, text, include, version, now),
     };
     if appended.is_err() {
         // What the engine keeps always is an object; anything else is shown as it is.
         out.truncate(start);
-        out.extend_from_slice(object.json());
+        out.extend_from_slice(text);
     }
 }

@@ -39,9 +39,10 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
+use revcast_engine::Object;
 use revcast_engine::escape;
 use revcast_engine::key::Key;
-use revcast_engine::resource::Resource;
+use revcast_engine::resource::{Codec, Resource};
 
 pub use admit::{Admitted, admit, admit_operator};
 pub use app::{App, Freshness, Life};
@@ -72,8 +73,9 @@ pub async fn handle<H: Host>(
     head: &RequestHead,
     admitted: &Admitted,
     body: Bytes,
+    budget: &dyn Budget,
 ) -> Reply {
-    let reply = answer(app, host, head, admitted, body).await;
+    let reply = answer(app, host, head, admitted, body, budget).await;
     if head.accepts_gzip() { gzip::shrink(host, reply).await } else { reply }
 }
 
@@ -104,17 +106,24 @@ impl Frontend for App {
         head: &RequestHead,
         admitted: &Box<Admitted>,
         body: Bytes,
-        _: &dyn Budget,
+        budget: &dyn Budget,
     ) -> Reply {
-        handle(self, host, head, admitted, body).await
+        handle(self, host, head, admitted, body, budget).await
     }
 }
 
-async fn answer<H: Host>(app: &App, host: &H, head: &RequestHead, admitted: &Admitted, body: Bytes) -> Reply {
+async fn answer<H: Host>(
+    app: &App,
+    host: &H,
+    head: &RequestHead,
+    admitted: &Admitted,
+    body: Bytes,
+    budget: &dyn Budget,
+) -> Reply {
     let query = &admitted.query;
     let layout = query.layout(head.user_agent.as_deref());
     let errors = ResponseFormat::of_errors(head.accept.as_deref(), layout);
-    let request = Request { app, host, head, admitted, query, layout, errors };
+    let request = Request { app, host, head, admitted, budget, query, layout, errors };
     let target = match &admitted.target {
         Ok(target) => target.clone(),
         Err(RouteError::Method { allow, of, everywhere }) => {
@@ -131,6 +140,7 @@ struct Request<'a, H> {
     host: &'a H,
     head: &'a RequestHead,
     admitted: &'a Admitted,
+    budget: &'a dyn Budget,
     query: &'a Query,
     layout: Layout,
     errors: ResponseFormat,
@@ -318,6 +328,11 @@ impl<'a, H: Host> Request<'a, H> {
         if namespace.is_some() && !resource.namespaced {
             return Err(Status::unknown_resource());
         }
+        let row = self.app.schema().get(resource.row);
+        if row.codec != Codec::Json {
+            let resource = row.qualified_plural();
+            return Err(Status::unreadable(format!("{resource} cannot be served: the values are not JSON")));
+        }
         let agreed = negotiation::negotiate(self.head.accept.as_deref()).map_err(|e| e.status())?;
         let include = match agreed.form {
             Form::Table(_) => IncludeObject::parse(self.query).map_err(OptionsError::status)?,
@@ -329,6 +344,7 @@ impl<'a, H: Host> Request<'a, H> {
             host: self.host,
             head: self.head,
             admitted: self.admitted,
+            budget: self.budget,
             query: self.query,
             spelling: ResponseFormat::of(agreed, self.layout),
             form: agreed.form,
@@ -356,6 +372,8 @@ struct Call<'a, H> {
     host: &'a H,
     head: &'a RequestHead,
     admitted: &'a Admitted,
+    /// What the request may have of the memory that all requests share.
+    budget: &'a dyn Budget,
     query: &'a Query,
     spelling: ResponseFormat,
     form: Form,
@@ -431,6 +449,21 @@ impl<H: Host> Call<'_, H> {
     /// Wall time in seconds since the Unix epoch, for ages.
     fn now_seconds(&self) -> i64 {
         seconds(self.host.wall())
+    }
+
+    /// A stored object, in the shape that was agreed on. As it is stored it goes out from where it is.
+    ///
+    /// # Errors
+    /// 500: it has no JSON.
+    fn show_stored(&self, code: u16, object: &Object) -> Result<Reply, Status> {
+        let json = get::json(object)?;
+        Ok(match (self.shape, self.spelling, object.shared_json()) {
+            (Shape::Object, ResponseFormat::Json(Layout::Compact), Some(body)) => Reply::FullBody(FullBody {
+                end: b"\n",
+                ..reply::whole(code, self.spelling.content_type(), body)
+            }),
+            _ => self.show(code, json),
+        })
     }
 
     /// One object, in the shape that was agreed on. What was never stored is not escaped yet.

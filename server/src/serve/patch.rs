@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use super::object::Draft;
 use super::update::{self, Owned};
-use super::{Call, Part, apply, payload};
+use super::{Call, Part, apply, get, payload};
 use crate::api::merge;
 use crate::api::printer::Printer;
 use crate::frontend::{Host, Reply};
@@ -52,7 +52,7 @@ pub(super) async fn handle<H: Host>(
     body: &Bytes,
 ) -> Result<Reply, Status> {
     payload::check_coding(call)?;
-    payload::check_values(body)?;
+    payload::check_values(call, body)?;
     let is_declared = call.resource.printer == Printer::Custom;
     let patch = match payload::media_type(call.head.content_type.as_deref()).as_str() {
         MERGE_PATCH => Change::Merge(serde_json::from_slice(body).map_err(|error| unreadable(&error))?),
@@ -95,7 +95,7 @@ fn patched<H: Host>(
     current: &Object,
     name: &str,
 ) -> Result<Draft, Status> {
-    let mut document: Value = serde_json::from_slice(current.json())
+    let mut document: Value = serde_json::from_slice(get::json(current)?)
         .map_err(|_| Status::internal_error("a stored value is not a Kubernetes object"))?;
     match change {
         Change::Merge(patch) => json_patch::merge(&mut document, patch),

@@ -65,12 +65,35 @@ fn from_yaml<H: Host>(call: &Call<'_, H>, body: &Bytes) -> Result<Value, Status>
 
 /// Values of one body: each takes some seventy bytes of memory while it is worked on, several times.
 pub(super) const VALUES_MAX: usize = 500_000;
+/// What a value is charged: some 70 to 140 bytes, in each of the states that a write holds at once (sent, stored, merged).
+const VALUE_BYTES: usize = 400;
 
-/// Refuses JSON of more values than objects have, before it is taken apart: `[0,0,0,...]` grows fortyfold.
+/// Refuses JSON of more values than objects have, before it is taken apart: `[0,0,0,...]` grows fortyfold. What is taken is
+/// charged.
 ///
 /// # Errors
-/// 413.
-pub(super) fn check_values(json: &[u8]) -> Result<(), Status> {
+/// 413, or 429 when too much is under way.
+pub(super) fn check_values<H: Host>(call: &Call<'_, H>, json: &[u8]) -> Result<(), Status> {
+    let values = values(json);
+    if values <= VALUES_MAX {
+        return call.budget.charge(values * VALUE_BYTES);
+    }
+    let why = format!(
+        "the body has more than {VALUES_MAX} values: put data of that size into fewer, longer strings"
+    );
+    Err(Status::other(413, why))
+}
+
+/// Charges what a stored object takes while it is changed.
+///
+/// # Errors
+/// 429: too much is under way.
+pub(super) fn charge_stored<H: Host>(call: &Call<'_, H>, json: &[u8]) -> Result<(), Status> {
+    call.budget.charge(values(json) * VALUE_BYTES)
+}
+
+/// How many values JSON has, at most.
+fn values(json: &[u8]) -> usize {
     let (mut values, mut in_string, mut escaped) = (1_usize, false, false);
     for &byte in json {
         if in_string {
@@ -81,13 +104,7 @@ pub(super) fn check_values(json: &[u8]) -> Result<(), Status> {
             values += usize::from(matches!(byte, b',' | b'[' | b'{'));
         }
     }
-    if values <= VALUES_MAX {
-        return Ok(());
-    }
-    let why = format!(
-        "the body has more than {VALUES_MAX} values: put data of that size into fewer, longer strings"
-    );
-    Err(Status::other(413, why))
+    values
 }
 
 /// The members of the object in the body of a POST or PUT.
@@ -97,7 +114,7 @@ pub(super) fn object<H: Host>(call: &Call<'_, H>, body: &Bytes) -> Result<Map<St
         let why = format!("the request has no body: send the {} as JSON or YAML", call.resource.kind);
         return Err(Status::bad_request(why));
     }
-    check_values(&json)?;
+    check_values(call, &json)?;
     match serde_json::from_slice(&json) {
         Ok(Value::Object(members)) => Ok(members),
         Ok(_) => Err(unreadable(call, "it is no JSON object")),

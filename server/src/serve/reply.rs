@@ -17,6 +17,7 @@ pub(super) const fn whole(code: u16, content_type: &'static str, body: Bytes) ->
         code,
         content_type,
         body,
+        end: b"",
         retry_after_seconds: None,
         allow: None,
         vary: None,

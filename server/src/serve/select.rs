@@ -5,7 +5,7 @@
 use revcast_engine::key::Key;
 use revcast_engine::resource::FieldId;
 use revcast_engine::selector::{FieldSelector, Selector};
-use revcast_engine::{Object, Scope};
+use revcast_engine::{Object, Objects};
 
 use super::Call;
 use crate::frontend::Host;
@@ -14,7 +14,7 @@ use crate::http::options::Selectors;
 /// Which objects are meant.
 #[derive(Clone, Debug)]
 pub(super) struct Choice {
-    pub(super) scope: Scope,
+    pub(super) scope: Objects,
     /// The one key that can be meant, when the scope names it whole.
     pub(super) key: Option<Key>,
     pub(super) selector: Selector,
@@ -34,7 +34,7 @@ impl Choice {
         } else {
             (fields, None)
         };
-        let scope = Scope { resource: call.resource.row, namespace, name };
+        let scope = Objects { resource: call.resource.row, namespace, name };
         let key = scope
             .name
             .as_deref()

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::object::Draft;
 use super::owners::Owners;
 use super::write::{ATTEMPTS_MAX, Outcome};
-use super::{Call, Part, payload};
+use super::{Call, Part, get, payload};
 use crate::api::merge as types;
 use crate::frontend::{Host, Reply};
 use crate::http::options::{OptionsError, WriteKind, WriteOptions};
@@ -56,9 +56,13 @@ pub(super) async fn run<H: Host>(
     change: impl Fn(&Object) -> Result<Draft, Status>,
 ) -> Result<Reply, Status> {
     let key = call.key(name);
-    for _ in 0..ATTEMPTS_MAX {
+    for attempt in 0..ATTEMPTS_MAX {
         let current = call.current(&key).await?;
-        let old = Draft::stored(current.json())?;
+        let stored = get::json(&current)?;
+        if attempt == 0 {
+            payload::charge_stored(call, stored)?;
+        }
+        let old = Draft::stored(stored)?;
         let mut new = change(&current)?;
         settle_name(call, &mut new, name)?;
         check_preconditions(call, &new, &old, current.revision(), name)?;
@@ -73,7 +77,7 @@ pub(super) async fn run<H: Host>(
         }
         check(call, &old, &new)?;
         if old.is_the_same(&new) {
-            return Ok(call.show(200, current.json()));
+            return Ok(call.show(200, get::json(&current)?));
         }
         let value = new.to_json(call);
         // Who asked for a grace period ends it by a DELETE (apiserver `registry/generic`: `ShouldDeleteDuringUpdate`).
@@ -85,7 +89,7 @@ pub(super) async fn run<H: Host>(
         }
         let action = if ends { Action::Delete } else { action };
         match call.write(&key, Expect::At(current.revision()), action).await? {
-            Outcome::Made(Some(object)) => return Ok(call.show(200, object.json())),
+            Outcome::Made(Some(object)) => return Ok(call.show(200, get::json(&object)?)),
             Outcome::Made(None) => {
                 return Ok(call.show(200, &new.to_json_at(call, &current.revision().to_string())));
             }

@@ -65,7 +65,7 @@ pub(super) async fn handle<H: Host>(
         }
     };
     Ok(Reply::Watch(WatchRequest {
-        scope: choice.scope,
+        scope: choice.scope.into(),
         selector: choice.selector,
         encoding: shape.encoding(),
         start,

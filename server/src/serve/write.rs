@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use revcast_engine::Object;
-use revcast_engine::decode::Decoder;
+use revcast_engine::codec::Decoder;
 use revcast_engine::escape;
 use revcast_engine::key::Key;
 use revcast_engine::revision::Revision;
@@ -139,9 +139,10 @@ impl Extent {
 
     /// Of an object as its writer sent it: without the `resourceVersion` that the engine spliced in, and what escapes added.
     fn stored(object: &Object) -> Self {
-        let shown = Self::of(object.json());
+        let text = object.value().bytes();
+        let shown = Self::of(text);
         let version = ",\"resourceVersion\":\"\"".len() + object.revision().to_string().len();
-        let added = version + escape::surplus(object.json());
+        let added = version + escape::surplus(text);
         Self { bytes: shown.bytes.saturating_sub(added), values: shown.values.saturating_sub(1), ..shown }
     }
 

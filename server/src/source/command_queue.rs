@@ -19,7 +19,7 @@ use crate::durations::Durations;
 /// Commands that may wait; more are told to come back.
 const COMMANDS_MAX: usize = 4096;
 
-/// Who asked: a shard, and its own number for the question.
+/// Where an answer goes: a shard, and its own number for the question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asker {
     /// The shard.
@@ -84,13 +84,13 @@ pub struct SourceStats {
     pub expired: AtomicU64,
     /// Flushes of a group to disk (or to nothing, in memory).
     pub flushes: AtomicU64,
-    /// Times that the source waited for a shard that was half a ring behind.
+    /// Times that the source waited because shards still needed half of the ring.
     pub backlogged: AtomicU64,
     /// Up to where the store has forgotten history.
     pub compacted: AtomicU64,
     /// From when the source had changes to when they were visible to shards, once for all that became visible together.
     pub publishing: Durations,
-    /// Bytes of frames in the window.
+    /// Bytes of messages in the window.
     pub window_bytes: AtomicU64,
     /// The disk has no room: writes are refused until it has.
     pub full: AtomicBool,
@@ -173,7 +173,7 @@ impl RemoteStats {
     }
 }
 
-/// Where shards leave commands.
+/// Where shards submit commands.
 pub struct CommandQueue {
     commands: ArrayQueue<Command>,
     waker: OnceLock<Box<dyn Fn() + Send + Sync>>,
@@ -187,7 +187,7 @@ pub struct CommandQueue {
 pub struct Full;
 
 impl CommandQueue {
-    /// An empty desk; nobody sits at it yet.
+    /// An empty queue without a waker.
     #[must_use]
     pub fn new() -> Arc<Self> {
         Arc::new(Self {
@@ -198,7 +198,7 @@ impl CommandQueue {
         })
     }
 
-    /// Leaves a command; its answer comes through [`Shards::answer`].
+    /// Submits a command; its answer comes through [`Shards::answer`].
     ///
     /// # Errors
     /// [`Full`]: nothing was taken.
@@ -214,7 +214,7 @@ impl CommandQueue {
         self.wake();
     }
 
-    /// Sits down: `wake` is called from other threads when there is something to do. Only the first who does sits.
+    /// Registers the waker, which other threads call when there is something to do. The first registration wins.
     pub fn set_waker(&self, wake: impl Fn() + Send + Sync + 'static) {
         let _ = self.waker.set(Box::new(wake));
     }
@@ -231,7 +231,7 @@ impl CommandQueue {
         self.closing.load(Ordering::Acquire)
     }
 
-    /// Has the thread look around, though there may be nothing to do.
+    /// Wakes the thread, though there may be nothing to do.
     pub fn wake(&self) {
         if let Some(wake) = self.waker.get() {
             wake();

@@ -53,11 +53,11 @@ impl Epoch {
     }
 }
 
-/// An epoch with what was counted before it. One value, so that who reads it never adds counts of two moments.
+/// An epoch with what was counted before it. One value, so that a reader never adds counts of two moments.
 #[derive(Debug)]
 struct Served {
     epoch: Arc<Epoch>,
-    /// Frames that engines of earlier epochs serialized.
+    /// Messages that engines of earlier epochs serialized.
     frames_before: u64,
     /// Events that they published.
     events_before: u64,
@@ -78,7 +78,7 @@ impl Served {
 pub struct Epochs {
     served: ArcSwap<Served>,
     number: AtomicU64,
-    /// The most frames that were told: a shard may still make one for an epoch whose count is taken.
+    /// The most messages that were reported: a shard may still make one for an epoch whose count is taken.
     frames_told: AtomicU64,
 }
 
@@ -97,7 +97,7 @@ impl Epochs {
         Arc::clone(&self.served.load().epoch)
     }
 
-    /// The current epoch's number, for who only wants to know whether it changed.
+    /// The current epoch's number, for a caller that asks whether it changed.
     #[must_use]
     pub fn number(&self) -> u64 {
         self.number.load(Ordering::Acquire)
@@ -119,7 +119,7 @@ impl Epochs {
         self.served.load().events()
     }
 
-    /// Frames that were serialized since the process began.
+    /// Messages that were serialized since the process began.
     #[must_use]
     pub fn messages_made(&self) -> u64 {
         let frames = self.served.load().frames();

@@ -4,11 +4,12 @@
 //! no clock: wall time is an argument, because a lease must outlive the process that granted it.
 
 pub mod command_queue;
+mod driver;
 pub mod embedded;
 pub mod engine;
 pub mod epoch;
 pub mod etcd;
-pub mod publishing;
+mod feeder;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -155,7 +156,7 @@ pub enum TxnError {
     Source(SourceError),
 }
 
-/// Why a source elsewhere did not do what it was asked. Cheap enough to give to everyone who waits.
+/// Why a source elsewhere did not do what it was asked. Cheap to clone: every request that waits gets one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceError {
     /// What kind of failure it is.
@@ -277,7 +278,7 @@ impl StorageError {
         Self { full: true, ..Self::new(path, detail) }
     }
 
-    /// Whether the store has no room, and will have when somebody makes some.
+    /// Whether the store has no room, and will have when some is made.
     #[must_use]
     pub const fn is_full(&self) -> bool {
         self.full

@@ -7,32 +7,23 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
+use revcast_perf::chunked::Step;
+use revcast_perf::http::Head;
+
 /// How long a server may take to accept.
 const CONNECT_WITHIN: Duration = Duration::from_millis(500);
 /// Most bytes of one read.
 const CHUNK: usize = 32 * 1024;
 
-/// The position of the next byte in the framing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
-    Head,
-    Size,
-    Chunk(usize),
-    /// The line end after a chunk; after the last one when true.
-    ChunkEnd(bool),
-    Body(usize),
-    Done,
-}
-
-/// A reply, complete or not.
+/// A reply that comes, or came.
 #[derive(Debug)]
 pub struct Exchange {
     socket: TcpStream,
-    place: Place,
-    /// Received bytes that are not parsed yet.
+    /// The beginning of a head that is not complete.
     raw: Vec<u8>,
-    status: Option<u16>,
+    head: Option<Head>,
     body: Vec<u8>,
+    done: bool,
 }
 
 impl Exchange {
@@ -46,7 +37,7 @@ impl Exchange {
         socket.set_nodelay(true)?;
         socket.write_all(format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n").as_bytes())?;
         socket.set_nonblocking(true)?;
-        Ok(Self { socket, place: Place::Head, raw: Vec::new(), status: None, body: Vec::new() })
+        Ok(Self { socket, raw: Vec::new(), head: None, body: Vec::new(), done: false })
     }
 
     /// What to poll.
@@ -57,14 +48,14 @@ impl Exchange {
 
     /// The code, once the head is there.
     #[must_use]
-    pub const fn status(&self) -> Option<u16> {
-        self.status
+    pub fn status(&self) -> Option<u16> {
+        self.head.map(|head| head.status)
     }
 
     /// Whether it is complete.
     #[must_use]
-    pub fn is_done(&self) -> bool {
-        self.place == Place::Done
+    pub const fn is_done(&self) -> bool {
+        self.done
     }
 
     /// The part of the body that arrived and was not taken.
@@ -90,8 +81,7 @@ impl Exchange {
             match self.socket.read(&mut chunk) {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
                 Ok(length) => {
-                    self.raw.extend_from_slice(&chunk[..length]);
-                    self.digest()?;
+                    self.digest(&chunk[..length])?;
                     if self.is_done() || length < CHUNK {
                         return Ok(());
                     }
@@ -103,63 +93,26 @@ impl Exchange {
         }
     }
 
-    fn digest(&mut self) -> std::io::Result<()> {
-        let mut at = 0;
+    fn digest(&mut self, mut input: &[u8]) -> std::io::Result<()> {
+        if self.head.is_none() {
+            let before = self.raw.len();
+            self.raw.extend_from_slice(input);
+            let head = Head::parse(&self.raw).map_err(|fault| Error::other(fault.to_string()))?;
+            let Some((head, taken)) = head else { return Ok(()) };
+            input = &input[taken - before..];
+            self.head = Some(head);
+        }
+        let Some(head) = &mut self.head else { return Ok(()) };
         loop {
-            let rest = &self.raw[at..];
-            match self.place {
-                Place::Head => {
-                    let Some(end) = rest.windows(4).position(|four| four == b"\r\n\r\n") else { break };
-                    let head = String::from_utf8_lossy(&rest[..end]).to_ascii_lowercase();
-                    at += end + 4;
-                    let status = head.split(' ').nth(1).and_then(|code| code.parse().ok());
-                    self.status =
-                        Some(status.ok_or_else(|| Error::other(format!("no status line: {head}")))?);
-                    let length = head.split("\r\ncontent-length: ").nth(1);
-                    let length = length.and_then(|text| text.split("\r\n").next()?.parse().ok());
-                    self.place = match length {
-                        Some(0) => Place::Done,
-                        Some(length) => Place::Body(length),
-                        None => Place::Size,
-                    };
+            match head.body.next(&mut input).map_err(|fault| Error::other(fault.to_string()))? {
+                Step::Data(data) => self.body.extend_from_slice(data),
+                Step::More => return Ok(()),
+                Step::End => {
+                    self.done = true;
+                    return Ok(());
                 }
-                Place::Size => {
-                    let Some(end) = rest.windows(2).position(|two| two == b"\r\n") else { break };
-                    let size = std::str::from_utf8(&rest[..end]).ok();
-                    let size = size.and_then(|size| usize::from_str_radix(size, 16).ok());
-                    let size = size.ok_or_else(|| Error::other("no size of a chunk"))?;
-                    at += end + 2;
-                    self.place = if size == 0 { Place::ChunkEnd(true) } else { Place::Chunk(size) };
-                }
-                Place::Chunk(left) | Place::Body(left) => {
-                    if rest.is_empty() {
-                        break;
-                    }
-                    let taken = left.min(rest.len());
-                    self.body.extend_from_slice(&rest[..taken]);
-                    at += taken;
-                    self.place = match (self.place, left - taken) {
-                        (Place::Body(_), 0) => Place::Done,
-                        (Place::Body(_), left) => Place::Body(left),
-                        (_, 0) => Place::ChunkEnd(false),
-                        (_, left) => Place::Chunk(left),
-                    };
-                }
-                Place::ChunkEnd(last) => {
-                    if rest.len() < 2 {
-                        break;
-                    }
-                    if !rest.starts_with(b"\r\n") {
-                        return Err(Error::other("bytes behind a chunk"));
-                    }
-                    at += 2;
-                    self.place = if last { Place::Done } else { Place::Size };
-                }
-                Place::Done => break,
             }
         }
-        self.raw.drain(..at);
-        Ok(())
     }
 }
 
@@ -205,7 +158,9 @@ mod tests {
     #[test]
     fn lines_are_taken_whole_and_a_broken_reply_is_no_end() {
         let (mut exchange, mut server) = pair();
-        server.write_all(b"HTTP/1.1 200 OK\r\n\r\n4\r\na\nbc\r\n").expect("open");
+        server
+            .write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\na\nbc\r\n")
+            .expect("open");
         until(&mut exchange, |exchange| exchange.body().len() == 4).expect("it goes on");
         assert_eq!((exchange.take_lines(), exchange.body()), (b"a\n".to_vec(), &b"bc"[..]));
         drop(server);

@@ -182,6 +182,22 @@ coverage! {
     crowds,
     /// Messages made besides the publisher's own.
     messages_shared,
+    /// Watches of ranges of keys (these counts only in worlds of ranges),
+    range_watches,
+    /// ... that reach several kinds,
+    range_watches_across,
+    /// ... or none.
+    range_watches_empty,
+    /// Event messages of those watches.
+    range_deliveries,
+    /// Event messages of opaque values.
+    range_opaque,
+    /// Watches that were refused because their encoding does not show such values.
+    range_hidden,
+    /// Lists of ranges, now and at past revisions.
+    range_lists,
+    /// ... with an unreadable object in them.
+    range_lists_unreadable,
     /// Clients whose copy of the state was compared at the end.
     copies_compared,
     /// Hash of all bytes that were sent: equal for equal runs.

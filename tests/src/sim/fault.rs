@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::Profile;
+
 /// The promises that the simulator holds the engine to. The numbered ones are those of the architecture page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Promise {
@@ -52,7 +54,9 @@ pub(crate) fn broken<T>(promise: Promise, what: impl Into<String>) -> Result<T, 
 /// A run that found something: everything that is needed to replay it.
 #[derive(Clone, Debug)]
 pub struct Violation {
-    /// The number that determines the whole run.
+    /// What the world was about.
+    pub profile: Profile,
+    /// The number the whole run follows from.
     pub seed: u64,
     /// The broken promise.
     pub promise: Promise,
@@ -64,14 +68,15 @@ pub struct Violation {
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "seed {} broke {:?}: {}", self.seed, self.promise, self.what)?;
+        let (profile, seed) = (self.profile, self.seed);
+        writeln!(f, "seed {seed} of {profile:?} broke {:?}: {}", self.promise, self.what)?;
         for step in &self.trace {
             writeln!(f, "    {step}")?;
         }
         write!(
             f,
-            "replay: REVCAST_SIM_SEED={} cargo test -p revcast-tests --test simulation -- one_seed --nocapture",
-            self.seed
+            "replay: REVCAST_SIM_PROFILE={profile:?} REVCAST_SIM_SEED={seed} cargo test -p revcast-tests --test simulation \
+             -- one_seed --nocapture"
         )
     }
 }

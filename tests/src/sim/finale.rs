@@ -87,7 +87,7 @@ impl World {
             if watch.pipe.full || watch.parked(oracle) {
                 continue;
             }
-            let there = oracle.list(client.wish.kind, oracle.visible);
+            let there = oracle.covered(&client.wish, oracle.visible);
             let there = there.filter(|state| client.wish.matches(&oracle.names, state));
             let there: Copy = there.map(|state| (state.name, state.revision)).collect();
             if *copy != there {

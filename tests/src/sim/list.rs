@@ -1,25 +1,77 @@
 //! Lists: the newest state, past ones, and lists by pages, compared with the state in the history.
 
+use std::borrow::Cow;
 use std::rc::Rc;
+use std::sync::Arc;
 
+use revcast_engine::Object;
+use revcast_engine::codec::Value;
+use revcast_engine::key_range::KeyRange;
 use revcast_engine::revision::Revision;
 
 use super::fault::{Checked, Promise, broken};
-use super::object::{KINDS, NAMESPACES, State, row};
+use super::object::{KINDS, NAMESPACES, State, hex, row};
 use super::oracle::Oracle;
 use super::pager::Pager;
+use super::range::{Range, is_behind};
+use super::rng::Rng;
 use super::world::World;
 
 /// Most lists under way.
 const PAGERS_MAX: usize = 4;
 
 impl World {
+    /// What stands in a range of keys, now or at a past revision.
+    fn list_range(&mut self, mut own: Rng) -> Checked {
+        let oracle = &self.net.oracle;
+        let range = Range::random(&mut own, &oracle.names);
+        let keys = range.keys();
+        let low = oracle.forgotten.min(oracle.visible);
+        let revision = if own.percent(40) { oracle.visible } else { own.range_u64(low, oracle.visible) };
+        let states = KINDS.iter().enumerate().flat_map(|(kind, _)| oracle.list(kind, revision));
+        let all: Vec<_> = states.filter(|state| range.covers(&oracle.names[state.name])).collect();
+        let after = own.percent(50).then(|| own.pick(&oracle.names).key.clone());
+        let expected = all.iter().filter(|state| is_behind(&oracle.names[state.name].key, after.as_ref()));
+        let expected: Vec<&[u8]> = expected.map(|state| state.text.as_slice()).collect();
+        let bad = all.iter().find(|state| state.unreadable.is_some());
+        let bad = bad.map(|state| &oracle.names[state.name].key);
+        self.net.coverage.range_lists += 1;
+        self.net.coverage.range_lists_unreadable += u64::from(bad.is_some());
+        let snapshot = self.feed.snapshot();
+        let same = |got: &mut dyn Iterator<Item = &Arc<Object>>, found: Option<&Arc<Object>>| {
+            let got: Vec<_> = got.map(|object| served(object)).collect();
+            got == expected && found.map(|object| object.key()) == bad
+        };
+        let newest = revision < oracle.visible
+            || same(&mut snapshot.range(&keys, after.as_ref()), snapshot.unreadable_in_range(&keys).next());
+        let past = match self.feed.past_of_range(KeyRange::everything(), Revision::new(revision)) {
+            Err(expired) => {
+                let why = format!("a past of {revision} is refused, {} is forgotten", expired.oldest);
+                return broken(Promise::List, why);
+            }
+            Ok(past) => past,
+        };
+        let whole = same(&mut past.range(&keys, after.as_ref()), past.first_unreadable_in_range(&keys));
+        let own_past =
+            self.feed.past_of_range(keys.clone(), Revision::new(revision)).expect("it was given before");
+        let part =
+            same(&mut own_past.range(&keys, after.as_ref()), own_past.first_unreadable_in_range(&keys));
+        if !newest || !whole || !part {
+            let what = format!("{range:?} at {revision}, behind {after:?}: {newest}, {whole}, {part}");
+            return broken(Promise::List, what);
+        }
+        Ok(())
+    }
+
     /// A list of any kind at any revision, or a page of one.
     pub(crate) fn list(&mut self) -> Checked {
+        if let Some(own) = self.ranges.as_mut().map(Rng::fork) {
+            self.list_range(own)?;
+        }
         if self.rng.percent(40) {
             return self.page();
         }
-        let kind = self.rng.below(KINDS.len());
+        let kind = self.rng.below(self.plan.kinds);
         if self.rng.percent(30) {
             return self.check_newest(kind);
         }
@@ -49,8 +101,8 @@ impl World {
             .collect();
         let from = if all.is_empty() || self.rng.percent(60) { 0 } else { self.rng.below(all.len()) };
         let after = from.checked_sub(1).map(|last| oracle.names[all[last].name].key.path());
-        let got = past.list(namespace, after).map(|object| object.json());
-        if !got.eq(all[from..].iter().map(|state| &state.text[..])) {
+        let got = past.list(namespace, after).map(|object| served(object));
+        if !got.eq(all[from..].iter().map(|state| state.text.as_slice())) {
             return broken(
                 Promise::List,
                 format!("kind {kind} at {revision}, namespace {namespace:?}, after {after:?}"),
@@ -76,7 +128,7 @@ impl World {
     /// token is expired because the window does not reach back any more.
     fn page(&mut self) -> Checked {
         if self.pagers.is_empty() || self.pagers.len() < PAGERS_MAX && self.rng.percent(30) {
-            let kind = self.rng.below(KINDS.len());
+            let kind = self.rng.below(self.plan.kinds);
             let namespace =
                 (KINDS[kind].namespaced && self.rng.percent(50)).then(|| *self.rng.pick(&NAMESPACES));
             let oracle = &self.net.oracle;
@@ -108,7 +160,7 @@ impl World {
         let after = pager.after.clone();
         let mut page = past.list(pager.namespace, after.as_deref());
         for object in page.by_ref().take(limit) {
-            if pager.rest.next().is_none_or(|state| state.text[..] != *object.json()) {
+            if pager.rest.next().is_none_or(|state| state.text[..] != *served(object)) {
                 let what = format!("page {} of {pager:?} shows {:?}", pager.pages, object.key());
                 return broken(Promise::List, what);
             }
@@ -141,8 +193,8 @@ impl World {
                 format!("a snapshot of {}, not {}", snapshot.revision(), oracle.visible),
             );
         }
-        let got = snapshot.list(row(kind), None, None).map(|object| object.json());
-        if !got.eq(oracle.list(kind, oracle.visible).map(|state| &state.text[..])) {
+        let got = snapshot.list(row(kind), None, None).map(|object| served(object));
+        if !got.eq(oracle.list(kind, oracle.visible).map(|state| state.text.as_slice())) {
             return broken(Promise::List, format!("the newest state of kind {kind} at {}", oracle.visible));
         }
         let unreadable: Vec<_> =
@@ -170,7 +222,16 @@ impl World {
     }
 }
 
-/// Whether a state has this namespace and this name, where given.
+/// What is served of an object: of one that is unreadable, the Status.
+fn served(object: &Object) -> Cow<'_, [u8]> {
+    match (object.unreadable(), object.value()) {
+        (Some(why), _) => why.status().into(),
+        (None, Value::Opaque(bytes)) => hex(bytes).into(),
+        (None, value) => value.bytes().into(),
+    }
+}
+
+/// Whether a state is of one namespace and one name, where given.
 fn of(oracle: &Oracle, state: &State, namespace: Option<&str>, name: Option<&str>) -> bool {
     let known = &oracle.names[state.name];
     namespace.is_none_or(|it| known.namespace == Some(it)) && name.is_none_or(|it| known.name == it)

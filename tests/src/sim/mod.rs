@@ -16,6 +16,7 @@ mod oracle;
 mod pager;
 mod pipe;
 mod plan;
+mod range;
 pub(crate) mod rng;
 mod shown;
 mod stream;
@@ -31,28 +32,50 @@ pub use fault::{Promise, Violation};
 
 use world::World;
 
+/// What a world is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Profile {
+    /// Kubernetes' watches of objects in JSON. What a seed makes of it never changes: recorded ones are replayed.
+    Usual,
+    /// Watches of ranges of keys as well, and a kind whose values are opaque.
+    Ranges,
+}
+
+/// Runs the usual world of one seed to its end: see [`run_as`].
+///
+/// # Errors
+/// The same.
+///
+/// # Panics
+/// The same.
+pub fn run(seed: u64) -> Result<Coverage, Box<Violation>> {
+    run_as(Profile::Usual, seed)
+}
+
 /// Runs the world of one seed to its end.
 ///
 /// # Errors
 /// The first broken promise, with the steps before it.
 ///
 /// # Panics
-/// When the engine panics, which is a fault as well.
-pub fn run(seed: u64) -> Result<Coverage, Box<Violation>> {
-    let mut world = World::new(seed, false);
+/// When the engine does, which is a fault as well.
+pub fn run_as(profile: Profile, seed: u64) -> Result<Coverage, Box<Violation>> {
+    let mut world = World::new(seed, profile, false);
     if world.run().is_ok() {
         return Ok(world.net.coverage);
     }
-    // The same again, with a trace.
-    let mut world = World::new(seed, true);
+    // The same again, with notes.
+    let mut world = World::new(seed, profile, true);
     match world.run() {
         Ok(()) => Err(Box::new(Violation {
+            profile,
             seed,
             promise: Promise::Counts,
             what: "a fault that did not come again: the run depends on more than its seed".to_owned(),
             trace: Vec::new(),
         })),
         Err(fault) => Err(Box::new(Violation {
+            profile,
             seed,
             promise: fault.promise,
             what: fault.what,

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use revcast_engine::key::{Key, ResourceId};
-use revcast_engine::resource::{Field, Resource, Schema};
+use revcast_engine::resource::{Codec, Field, Resource, Schema};
 
 use super::rng::Rng;
 
@@ -22,16 +22,28 @@ pub(crate) struct Kind {
     pub(crate) namespaced: bool,
     /// Own selectable fields, with their possible values.
     pub(crate) fields: &'static [(&'static str, &'static [&'static str])],
+    pub(crate) codec: Codec,
 }
 
-pub(crate) const KINDS: [Kind; 3] = [
-    Kind { name: "ConfigMap", version: "v1", plural: "configmaps", namespaced: true, fields: &[] },
+/// The kinds of the usual world; one of ranges has the last as well.
+pub(crate) const USUAL_KINDS: usize = 3;
+
+pub(crate) const KINDS: [Kind; 4] = [
+    Kind {
+        name: "ConfigMap",
+        version: "v1",
+        plural: "configmaps",
+        namespaced: true,
+        fields: &[],
+        codec: Codec::Json,
+    },
     Kind {
         name: "Pod",
         version: "v1",
         plural: "pods",
         namespaced: true,
         fields: &[("spec.nodeName", &["", "n1", "n2", "n3"]), ("status.phase", &["", "Pending", "Running"])],
+        codec: Codec::Json,
     },
     Kind {
         name: "Gadget",
@@ -39,6 +51,15 @@ pub(crate) const KINDS: [Kind; 3] = [
         plural: "gadgets.toys.example.com",
         namespaced: false,
         fields: &[("spec.sealed", &["", "true", "false"]), ("status.phase", &["", "Ready"])],
+        codec: Codec::Json,
+    },
+    Kind {
+        name: "Blob",
+        version: "v1",
+        plural: "blobs",
+        namespaced: true,
+        fields: &[],
+        codec: Codec::Opaque,
     },
 ];
 
@@ -53,7 +74,7 @@ pub(crate) fn schema() -> Schema {
     let mut schema = Schema::new();
     for kind in &KINDS {
         let own = kind.fields.iter().map(|(label, _)| Field::at(label)).collect();
-        schema.add(Resource::new(kind.version, kind.name, kind.namespaced, own));
+        schema.add(Resource::new(kind.version, kind.name, kind.namespaced, own).with_codec(kind.codec));
     }
     schema
 }
@@ -75,7 +96,7 @@ impl Name {
 }
 
 pub(crate) fn row(kind: usize) -> ResourceId {
-    ResourceId::new(u16::try_from(kind).expect("three kinds"))
+    ResourceId::new(u16::try_from(kind).expect("four kinds"))
 }
 
 /// One state of one object.
@@ -95,11 +116,27 @@ pub(crate) struct State {
     pub(crate) weight: u64,
     /// The value is unreadable, as were those before it since this revision; the text is a Status.
     pub(crate) unreadable: Option<u64>,
+    /// It has neither labels nor fields, and no version.
+    pub(crate) opaque: bool,
 }
+
+/// An opaque value as the simulation shows it.
+pub(crate) fn hex(bytes: &[u8]) -> Vec<u8> {
+    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("\"{digits}\"").into_bytes()
+}
+
+/// What a watch is told whose encoding shows no opaque values.
+pub(crate) const NO_FORM: &str = "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\
+    \"message\":\"blobs cannot be served: the values have no form in the encoding of this watch: ask for another\",\
+    \"reason\":\"StorageReadError\",\"code\":500}";
 
 impl State {
     /// The object with another version.
     pub(crate) fn at(&self, revision: u64) -> Vec<u8> {
+        if self.opaque {
+            return self.text.clone();
+        }
         [&self.text[..self.version.start], revision.to_string().as_bytes(), &self.text[self.version.end..]]
             .concat()
     }
@@ -121,6 +158,9 @@ pub(crate) fn draft(
     pad: usize,
 ) -> (Bytes, State) {
     let kind = &KINDS[name.kind];
+    if kind.codec == Codec::Opaque {
+        return any_bytes(rng, at, revision, pad);
+    }
     let labels = LABELS.map(|(_, values)| rng.percent(60).then(|| *rng.pick(values)));
     let fields: Vec<&'static str> = kind.fields.iter().map(|(_, values)| *rng.pick(values)).collect();
 
@@ -196,8 +236,32 @@ pub(crate) fn draft(
     let version = start..text.len();
     text.extend_from_slice(format!("{behind}{served_types}{tail}").as_bytes());
     let weight = weight(if exists { "MODIFIED" } else { "ADDED" }, text.len());
-    let unreadable = None;
-    (Bytes::from(value), State { name: at, revision, labels, fields, text, version, weight, unreadable })
+    let (unreadable, opaque) = (None, false);
+    (
+        Bytes::from(value),
+        State { name: at, revision, labels, fields, text, version, weight, unreadable, opaque },
+    )
+}
+
+/// Makes up an opaque value: nothing of it is looked at.
+fn any_bytes(rng: &mut Rng, at: usize, revision: u64, len: usize) -> (Bytes, State) {
+    let value: Bytes = match rng.below(4) {
+        0 => Bytes::new(),
+        1 => Bytes::from_static(b"k8s\0\n\xff"),
+        _ => (0..len).map(|_| rng.below(256).to_le_bytes()[0]).collect(),
+    };
+    let state = State {
+        name: at,
+        revision,
+        labels: [None; 3],
+        fields: Vec::new(),
+        text: hex(&value),
+        version: 0..0,
+        weight: value.len() as u64,
+        unreadable: None,
+        opaque: true,
+    };
+    (value, state)
 }
 
 /// Makes an unreadable value of `names[name]` after `before`: the bytes to store, and the state that must follow.
@@ -254,10 +318,11 @@ pub(crate) fn spoil(
         revision,
         labels: [None; 3],
         fields: vec![""; kind.fields.len()],
-        weight: weight("ERROR", text.len()),
+        weight: weight("ERROR", text.len()) + value.len() as u64,
         text: text.into_bytes(),
         version: 0..0,
         unreadable: Some(before.and_then(|before| before.unreadable).unwrap_or(revision)),
+        opaque: false,
     };
     (Bytes::from(value), state)
 }

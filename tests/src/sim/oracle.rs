@@ -113,7 +113,8 @@ pub(crate) struct Oracle {
 impl Oracle {
     pub(crate) fn new(names: Vec<Name>, revision: u64, slots: usize, bytes_max: u64) -> Self {
         let mut sorted: Vec<usize> = (0..names.len()).collect();
-        sorted.sort_by(|a, b| names[*a].key.path().cmp(names[*b].key.path()));
+        let place = |name: usize| (names[name].kind, names[name].key.path());
+        sorted.sort_by(|a, b| place(*a).cmp(&place(*b)));
         Self {
             sorted,
             states: names.iter().map(|_| Vec::new()).collect(),
@@ -142,7 +143,7 @@ impl Oracle {
 
     /// A state that existed before the first event.
     pub(crate) fn load(&mut self, state: State) {
-        self.messages_own += 1;
+        self.messages_own += u64::from(!state.opaque);
         self.spoiled |= state.unreadable.is_some();
         self.states[state.name].push((state.revision, Some(Rc::new(state))));
     }
@@ -172,7 +173,8 @@ impl Oracle {
             let now = state.map(Rc::new);
             let Some(weight) = now.as_ref().or(before.as_ref()).map(|state| state.weight) else { continue };
             let gone_unseen = now.is_none() && before.as_ref().is_some_and(|it| it.unreadable.is_some());
-            self.messages_own += u64::from(!gone_unseen);
+            let opaque = now.as_ref().or(before.as_ref()).is_some_and(|it| it.opaque);
+            self.messages_own += u64::from(!gone_unseen && !opaque);
             self.spoiled |= now.as_ref().is_some_and(|now| now.unreadable.is_some());
             self.states[name].push((revision, now.clone()));
             let bytes_through = self.bytes_before(self.events.len()) + weight;
@@ -277,13 +279,18 @@ impl Oracle {
         names.filter_map(move |name| self.state_at(*name, revision))
     }
 
-    /// The first unreadable object at a revision, in the scope of a watch, that was so at `since` already.
+    /// What there was in the scope of a wish at a revision, in key order.
+    pub(crate) fn covered(&self, wish: &Wish, revision: u64) -> impl Iterator<Item = &Rc<State>> {
+        let names = self.sorted.iter().filter(|name| wish.covers(&self.names[**name]));
+        names.filter_map(move |name| self.state_at(*name, revision))
+    }
+
+    /// The first unreadable object at a revision, in the scope of a wish, that was so at `since` already.
     pub(crate) fn unreadable_in(&self, wish: &Wish, revision: u64, since: u64) -> Option<&Rc<State>> {
         if !self.spoiled {
             return None;
         }
-        let mut there = self.list(wish.kind, revision).filter(|it| wish.covers(&self.names[it.name]));
-        there.find(|it| it.unreadable.is_some_and(|began| began <= since))
+        self.covered(wish, revision).find(|it| it.unreadable.is_some_and(|began| began <= since))
     }
 
     pub(crate) fn verdict(&self, wish: &Wish, event: &Happened) -> Option<Kind> {

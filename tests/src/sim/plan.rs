@@ -5,6 +5,7 @@ use std::time::Duration;
 use revcast_engine::limits::{LOOKS_PER_TURN, RUN_MESSAGES};
 use revcast_engine::tick::Tick;
 
+use super::object::USUAL_KINDS;
 use super::pipe::Nature;
 use super::rng::Rng;
 use super::wire::Wire;
@@ -31,6 +32,8 @@ pub(crate) struct Plan {
     pub(crate) steps: usize,
     pub(crate) shards: usize,
     pub(crate) names: usize,
+    /// Of the kinds that there are, the first so many.
+    pub(crate) kinds: usize,
     pub(crate) clients: usize,
     /// All clients share this many subscriptions; 0: each has its own.
     pub(crate) alike: usize,
@@ -156,6 +159,7 @@ impl Plan {
             steps,
             shards: rng.range(1, 4),
             names: if many { 1_300 } else { rng.range(3, 24) },
+            kinds: USUAL_KINDS,
             clients: if crowd { rng.range(70, 160) } else { rng.range(1, 14) },
             alike: if crowd { rng.range(1, 2) } else { *rng.pick(&[0, 0, 0, 1, 3]) },
             slots,

@@ -2,9 +2,13 @@
 
 use std::io::Write as _;
 
-use revcast_engine::encoding::{Encode, Encoding, Failure, View, json};
+use revcast_engine::codec::Value;
+use revcast_engine::encoding::{Encode, Encoding, Failure, Subject, View, json};
 use revcast_engine::framing::Framing;
+use revcast_engine::key::ResourceId;
+use revcast_engine::resource::Codec;
 
+use super::object::hex;
 use super::wire::Wire;
 
 /// An encoding with a different first message, as a Table has.
@@ -25,7 +29,10 @@ pub(crate) fn first_differs(encoding: Encoding) -> bool {
     encoding == ROWS
 }
 
-/// Wraps every object together with the properties of the message, so that a wrong one is visible.
+/// What stands for the row of a bookmark whose scope covers no resource.
+const NO_ROW: usize = 99;
+
+/// Wraps every object in what there is to know of the message, so that a wrong one shows.
 #[derive(Debug)]
 pub(crate) struct Wrapper;
 
@@ -35,17 +42,21 @@ impl Encode for Wrapper {
     }
 
     fn event(&self, out: &mut Vec<u8>, view: View<'_>) {
-        json::event(out, view.kind, |out| {
+        let View { encoding, first, event } = view;
+        let row = event.resource().map_or(NO_ROW, ResourceId::row);
+        json::event(out, event.kind, |out| {
             // Writing to a Vec cannot fail.
             let _ = write!(
                 out,
-                "{{\"as\":{},\"first\":{},\"row\":{},\"at\":{},\"object\":",
-                view.encoding,
-                view.first,
-                view.resource.row(),
-                view.as_of_seconds
+                "{{\"as\":{encoding},\"first\":{first},\"row\":{row},\"at\":{},\"object\":",
+                event.as_of_seconds
             );
-            out.extend_from_slice(view.json);
+            match event.subject {
+                Subject::Object { value: Value::Opaque(bytes), .. } => out.extend_from_slice(&hex(bytes)),
+                Subject::Object { .. } | Subject::Bookmark { .. } => {
+                    out.extend_from_slice(&event.json().expect("it is JSON"));
+                }
+            }
             out.push(b'}');
         });
     }
@@ -57,6 +68,10 @@ impl Encode for Wrapper {
         } else {
             json::error(out, &status);
         }
+    }
+
+    fn shows(&self, encoding: u32, codec: Codec) -> bool {
+        codec == Codec::Json || encoding == WRAPPED_NUMBER
     }
 
     fn first_differs(&self, encoding: u32) -> bool {
@@ -72,12 +87,12 @@ pub(crate) fn status_within(encoding: Encoding, object: &[u8]) -> Option<&[u8]> 
     if encoding == WRAPPED { object.strip_prefix(WRAPPED_STATUS)?.strip_suffix(b"}") } else { Some(object) }
 }
 
-/// The expected `object` of a watch event.
-pub(crate) fn shown(encoding: Encoding, first: bool, kind: usize, at: u64, object: &[u8]) -> Vec<u8> {
+/// What must stand as `object` in a watch event.
+pub(crate) fn shown(encoding: Encoding, first: bool, kind: Option<usize>, at: u64, object: &[u8]) -> Vec<u8> {
     match encoding {
         Encoding::Json => object.to_vec(),
         Encoding::Other(number) => {
-            let first = first && number == 0;
+            let (first, kind) = (first && number == 0, kind.unwrap_or(NO_ROW));
             let head = format!("{{\"as\":{number},\"first\":{first},\"row\":{kind},\"at\":{at},\"object\":");
             [head.as_bytes(), object, b"}"].concat()
         }

@@ -38,7 +38,7 @@ impl World {
                     self.check_newest(self.clients[client].wish.kind)?;
                     let wish = &self.clients[client].wish;
                     let oracle = &self.net.oracle;
-                    let listed = oracle.list(wish.kind, visible).filter(|it| wish.matches(&oracle.names, it));
+                    let listed = oracle.covered(wish, visible).filter(|it| wish.matches(&oracle.names, it));
                     let copy = listed.map(|state| (state.name, state.revision)).collect();
                     (Start::After(Revision::new(visible)), Some(copy))
                 } else {

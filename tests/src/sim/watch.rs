@@ -13,7 +13,7 @@ use revcast_engine::{Start, WatcherId};
 
 use super::coverage::Coverage;
 use super::fault::{Checked, Promise, broken};
-use super::object::{KINDS, State};
+use super::object::{KINDS, NO_FORM, State};
 use super::oracle::{Kind, Oracle};
 use super::pipe::Pipe;
 use super::shown::{first_differs, shown, status_within};
@@ -85,9 +85,9 @@ pub(crate) struct Watch {
     pub(crate) told: bool,
     /// 410, because the window passed it.
     pub(crate) evicted: bool,
-    /// What was unreadable in its scope when it began: it is told that and nothing else.
-    pub(crate) refused: Option<Rc<State>>,
-    /// How many events were published when it began to wait for a revision.
+    /// It covered what was unreadable when it began, or what its encoding does not show: it is told this and nothing else.
+    pub(crate) refused: Option<Vec<u8>>,
+    /// The published events when it began to wait for a revision to come.
     pub(crate) parked_at: Option<usize>,
     /// It was told that something is unreadable.
     pub(crate) unreadable: bool,
@@ -127,7 +127,7 @@ impl Watch {
         };
         let initial = match began {
             Began::State { end_mark } => {
-                let objects = oracle.list(wish.kind, start).filter(|it| wish.matches(&oracle.names, it));
+                let objects = oracle.covered(&wish, start).filter(|it| wish.matches(&oracle.names, it));
                 Some(Initial { objects: objects.cloned().collect(), next: 0, end_mark })
             }
             Began::After | Began::Latest => None,
@@ -135,7 +135,9 @@ impl Watch {
         let initial = initial.filter(|initial| initial.end_mark || !initial.objects.is_empty());
         // A watch that comes too late is told so.
         let refused = oracle.unreadable_in(&wish, oracle.visible, start);
-        let refused = refused.filter(|_| began != Began::After || !oracle.is_expired(start)).cloned();
+        let refused = refused.filter(|_| began != Began::After || !oracle.is_expired(start));
+        let refused = refused.map(|state| state.text.clone());
+        let refused = if wish.hides_values() { Some(NO_FORM.into()) } else { refused };
         let parked_at = (began == Began::After && start > oracle.visible).then_some(oracle.published);
         Self {
             shard,
@@ -190,6 +192,12 @@ impl Watch {
                 coverage.starts_parked += u64::from(self.parked(oracle));
             }
         }
+        if self.wish.range.is_some() {
+            coverage.range_watches += 1;
+            coverage.range_watches_across += u64::from(self.wish.kinds().count() > 1);
+            coverage.range_watches_empty += u64::from(self.wish.kinds().count() == 0);
+        }
+        coverage.range_hidden += u64::from(self.wish.hides_values());
         let long = self.initial.as_ref().is_some_and(|initial| initial.objects.len() > PAGE_SCAN);
         coverage.long_states += u64::from(long);
     }
@@ -326,11 +334,12 @@ impl Watch {
         object: &[u8],
         first: bool,
     ) -> Checked {
+        let kind_of = |state: &State| oracle.names[state.name].kind;
         if let Some(initial) = &mut self.initial {
             let Some(state) = initial.objects.get(initial.next) else {
                 return broken(Promise::ExactlyOnce, format!("{} before the end mark", kind.text()));
             };
-            let expected = shown(self.wish.encoding, first, self.wish.kind, self.at, &state.text);
+            let expected = shown(self.wish.encoding, first, Some(kind_of(state)), self.at, &state.text);
             if kind != Kind::Added || object != expected {
                 return broken(
                     Promise::ExactlyOnce,
@@ -363,7 +372,7 @@ impl Watch {
             (_, _, Some(now)) => now.text.clone(),
             (_, _, None) => Vec::new(),
         };
-        let expected = shown(self.wish.encoding, first, self.wish.kind, event.at, &json);
+        let expected = shown(self.wish.encoding, first, Some(oracle.names[event.name].kind), event.at, &json);
         if kind != due || object != expected {
             let promise = if kind == Kind::Deleted && due == Kind::Deleted {
                 Promise::Deleted
@@ -374,6 +383,9 @@ impl Watch {
             return broken(promise, format!("{place}: {}", difference(&expected, kind.text(), object)));
         }
         coverage.deliveries += 1;
+        coverage.range_deliveries += u64::from(self.wish.range.is_some());
+        let opaque = event.now.as_ref().or(event.before.as_ref()).is_some_and(|state| state.opaque);
+        coverage.range_opaque += u64::from(opaque);
         let mended = due == Kind::Added && event.before.is_some() && event.readable_before().is_none();
         coverage.mended += u64::from(mended);
         coverage.transitions_in += u64::from(due == Kind::Added && event.readable_before().is_some());
@@ -399,15 +411,17 @@ impl Watch {
             return broken(Promise::Bookmark, format!("no version: {text}"));
         };
         let ends_state = self.initial.is_some();
-        let kind = &KINDS[self.wish.kind];
+        // Of a range, the first.
+        let first_kind = self.wish.kinds().next();
+        let named = first_kind.map_or(String::new(), |kind| {
+            format!("\"kind\":\"{}\",\"apiVersion\":\"{}\",", KINDS[kind].name, KINDS[kind].version)
+        });
         let mark = ",\"annotations\":{\"k8s.io/initial-events-end\":\"true\"}";
         let json = format!(
-            "{{\"kind\":\"{}\",\"apiVersion\":\"{}\",\"metadata\":{{\"resourceVersion\":\"{revision}\"{}}}}}",
-            kind.name,
-            kind.version,
+            "{{{named}\"metadata\":{{\"resourceVersion\":\"{revision}\"{}}}}}",
             if ends_state { mark } else { "" },
         );
-        let expected = shown(self.wish.encoding, first, self.wish.kind, 0, json.as_bytes());
+        let expected = shown(self.wish.encoding, first, first_kind, 0, json.as_bytes());
         if object != expected {
             return broken(Promise::Bookmark, difference(&expected, "BOOKMARK", object));
         }
@@ -514,9 +528,9 @@ impl Watch {
         let due = self.due(oracle);
         // A watch that waits for its first event is told of earlier ones as well.
         let waited = self.parked_at.filter(|_| self.messages == 0);
-        if let Some(state) = &self.refused {
-            if !same(state) {
-                return broken(Promise::Unreadable, difference(&state.text, "ERROR", status));
+        if let Some(text) = &self.refused {
+            if text != status {
+                return broken(Promise::Unreadable, difference(text, "ERROR", status));
             }
             coverage.unreadable_refusals += 1;
         } else if self.initial.is_none()

@@ -3,13 +3,15 @@
 //! The selector goes to the engine as text. Whether a state matches is decided here again, from the terms, so that the
 //! oracle does not depend on the engine's selectors.
 
-use revcast_engine::Scope;
 use revcast_engine::encoding::Encoding;
-use revcast_engine::resource::Schema;
+use revcast_engine::resource::{Codec, Schema};
 use revcast_engine::selector::{FieldSelector, LabelSelector, Selector};
+use revcast_engine::{Objects, Scope};
 
 use super::object::{KINDS, LABELS, NAMESPACES, Name, State, row};
+use super::range::Range;
 use super::rng::Rng;
+use super::shown::WRAPPED;
 
 #[derive(Clone, Debug)]
 enum LabelTerm {
@@ -37,6 +39,8 @@ pub(crate) struct Wish {
     labels: Vec<LabelTerm>,
     fields: Vec<FieldTerm>,
     pub(crate) encoding: Encoding,
+    /// Whatever stands in this range instead.
+    pub(crate) range: Option<Range>,
 }
 
 impl Wish {
@@ -47,15 +51,46 @@ impl Wish {
         let name = rng.percent(15).then(|| example.name.clone());
         let labels = (0..[0, 0, 1, 1, 2][rng.below(5)]).map(|_| label_term(rng)).collect();
         let fields = (0..[0, 0, 0, 1, 1, 2][rng.below(6)]).map(|_| field_term(rng, kind, example)).collect();
-        Self { kind, namespace, name, labels, fields, encoding }
+        Self { kind, namespace, name, labels, fields, encoding, range: None }
+    }
+
+    /// The same for a world of ranges: mostly of a range, and mostly in an encoding that shows what it may cover.
+    pub(crate) fn among_ranges(mut self, own: &mut Rng, names: &[Name]) -> Self {
+        if own.percent(70) {
+            self.range = Some(Range::random(own, names));
+            // Fields are places in the lists of their resources.
+            self.fields.clear();
+            if own.percent(60) {
+                self.labels.clear();
+            }
+        }
+        if self.hides_values() && own.percent(85) {
+            self.encoding = WRAPPED;
+        }
+        self
+    }
+
+    /// Whether its encoding does not show values that may be in its scope.
+    pub(crate) fn hides_values(&self) -> bool {
+        let mut kinds = self.kinds();
+        self.encoding != WRAPPED && kinds.any(|kind| KINDS[kind].codec == Codec::Opaque)
+    }
+
+    /// The kinds in its scope, in order.
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = usize> {
+        let own = self.range.is_none().then_some(self.kind);
+        own.into_iter().chain(self.range.iter().flat_map(Range::kinds))
     }
 
     pub(crate) fn scope(&self) -> Scope {
-        Scope {
+        if let Some(range) = &self.range {
+            return Scope::Keys(range.keys());
+        }
+        Scope::Objects(Objects {
             resource: row(self.kind),
             namespace: self.namespace.map(Into::into),
             name: self.name.as_deref().map(Into::into),
-        }
+        })
     }
 
     pub(crate) fn selector(&self, schema: &Schema) -> Selector {
@@ -73,16 +108,26 @@ impl Wish {
 
     /// Whether a name is in the scope, whatever the selector.
     pub(crate) fn covers(&self, name: &Name) -> bool {
+        if let Some(range) = &self.range {
+            return range.covers(name);
+        }
         name.kind == self.kind
             && self.namespace.is_none_or(|namespace| name.namespace == Some(namespace))
             && self.name.as_ref().is_none_or(|wanted| *wanted == name.name)
     }
 
-    /// Whether a state matches.
+    /// Whether a term demands that an object has something.
+    fn demands_anything(&self) -> bool {
+        let demands = |term: &LabelTerm| !matches!(term, LabelTerm::NotIn(..) | LabelTerm::Lacks(_));
+        self.labels.iter().any(demands) || self.fields.iter().any(|term| term.equal)
+    }
+
+    /// Whether a state is one of those asked for.
     pub(crate) fn matches(&self, names: &[Name], state: &State) -> bool {
         let name = &names[state.name];
         state.unreadable.is_none()
             && self.covers(name)
+            && !(state.opaque && self.demands_anything())
             && self.labels.iter().all(|term| term.admits(state))
             && self.fields.iter().all(|term| (field(name, state, term.label) == term.value) == term.equal)
     }
@@ -90,6 +135,7 @@ impl Wish {
 
 fn field<'a>(name: &'a Name, state: &'a State, label: &str) -> &'a str {
     match label {
+        _ if state.opaque => "",
         "metadata.name" => &name.name,
         "metadata.namespace" => name.namespace.unwrap_or(""),
         _ => {

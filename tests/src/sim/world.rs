@@ -11,10 +11,12 @@ use std::time::Duration;
 use revcast_engine::encoding::Encoding;
 use revcast_engine::hash::HashSeed;
 use revcast_engine::limits::{DRAIN_GRACE, SENDS_PER_TURN};
+use revcast_engine::resource::Codec;
 use revcast_engine::revision::Revision;
 use revcast_engine::tick::Tick;
 use revcast_engine::{Ended, Feed, Publisher, RingLimits, Shard, ShardConfig, Stats, Turn, WatcherId};
 
+use super::Profile;
 use super::client::Client;
 use super::coverage::Coverage;
 use super::fault::{Checked, Fault, Promise, broken};
@@ -50,6 +52,8 @@ pub(crate) struct Driven {
 pub(crate) struct World {
     pub(crate) plan: Plan,
     pub(crate) rng: Rng,
+    /// In a world of ranges: what they are drawn from.
+    pub(crate) ranges: Option<Rng>,
     pub(crate) publisher: Publisher,
     pub(crate) feed: Feed,
     pub(crate) shards: Vec<Driven>,
@@ -61,10 +65,15 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub(crate) fn new(seed: u64, tracing: bool) -> Self {
+    pub(crate) fn new(seed: u64, profile: Profile, tracing: bool) -> Self {
         let mut rng = Rng::new(seed);
-        let plan = Plan::new(&mut rng);
-        let names = names(&mut rng, plan.names);
+        let mut plan = Plan::new(&mut rng);
+        let mut ranges = (profile == Profile::Ranges).then(|| rng.clone().fork());
+        if ranges.is_some() {
+            plan.kinds = KINDS.len();
+            plan.encodings = true;
+        }
+        let names = names(&mut rng, &plan);
         let limits = RingLimits { events: plan.slots, bytes: plan.bytes_max };
         let start = Revision::new(plan.start);
         let (mut publisher, feed) =
@@ -75,7 +84,8 @@ impl World {
                 if rng.percent(plan.loaded) {
                     let revision = plan.start + rng.range_u64(1, 20);
                     let name = (at, &oracle.names[at]);
-                    let (value, state) = if rng.percent(plan.unreadable) {
+                    let opaque = KINDS[name.1.kind].codec == Codec::Opaque;
+                    let (value, state) = if !opaque && rng.percent(plan.unreadable) {
                         spoil(&mut rng, name, revision, None)
                     } else {
                         draft(&mut rng, name, revision, false, 10)
@@ -103,13 +113,16 @@ impl World {
             abandoned: false,
         });
         let shards = shards.collect();
-        let wishes: Vec<Wish> = (0..plan.alike).map(|_| wish(&mut rng, &plan, &oracle.names)).collect();
+        let mut wish = |rng: &mut Rng| {
+            let wish = wish(rng, &plan, &oracle.names);
+            match &mut ranges {
+                Some(own) => wish.among_ranges(own, &oracle.names),
+                None => wish,
+            }
+        };
+        let wishes: Vec<Wish> = (0..plan.alike).map(|_| wish(&mut rng)).collect();
         let clients = (0..plan.clients).map(|_| {
-            let wish = if wishes.is_empty() {
-                wish(&mut rng, &plan, &oracle.names)
-            } else {
-                rng.pick(&wishes).clone()
-            };
+            let wish = if wishes.is_empty() { wish(&mut rng) } else { rng.pick(&wishes).clone() };
             Client::new(wish, rng.percent(60))
         });
         let clients = clients.collect();
@@ -126,7 +139,8 @@ impl World {
             hasher: DefaultHasher::new(),
             trace: tracing.then(VecDeque::new),
         };
-        Self { plan, rng, publisher, feed, shards, clients, net, drained: Vec::new(), pagers: Vec::new() }
+        let (drained, pagers) = (Vec::new(), Vec::new());
+        Self { plan, rng, ranges, publisher, feed, shards, clients, net, drained, pagers }
     }
 
     /// The whole life of the world.
@@ -466,8 +480,8 @@ fn wish(rng: &mut Rng, plan: &Plan, names: &[Name]) -> Wish {
     Wish::random(rng, names, encoding)
 }
 
-fn names(rng: &mut Rng, count: usize) -> Vec<Name> {
-    let kinds = rng.range(1, KINDS.len());
+fn names(rng: &mut Rng, plan: &Plan) -> Vec<Name> {
+    let (count, kinds) = (plan.names, rng.range(1, plan.kinds));
     let mut names: Vec<Name> = Vec::new();
     while names.len() < count {
         let kind = if count > 1_000 { 0 } else { rng.below(kinds) };

@@ -2,10 +2,11 @@
 
 use revcast_engine::BatchError;
 use revcast_engine::change::{Batch, Change};
+use revcast_engine::resource::Codec;
 use revcast_engine::revision::{Position, Revision};
 
 use super::fault::{Checked, Fault, Promise, broken};
-use super::object::{draft, spoil};
+use super::object::{KINDS, draft, spoil};
 use super::world::World;
 
 impl World {
@@ -53,7 +54,8 @@ impl World {
                 states.push((at, None));
                 continue;
             }
-            if self.rng.percent(self.plan.unreadable) {
+            let opaque = KINDS[name.kind].codec == Codec::Opaque;
+            if !opaque && self.rng.percent(self.plan.unreadable) {
                 let before = newest.map(|newest| &**newest);
                 let (value, state) = spoil(&mut self.rng, (at, name), revision, before);
                 changes.push(Change { key, value: Some(value) });

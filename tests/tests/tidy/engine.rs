@@ -33,15 +33,17 @@ const LAYERS: [(&str, &[&str]); 5] = [
             "hash",
             "histogram",
             "key",
+            "key_range",
             "limits",
             "planted",
             "resource",
             "revision",
+            "scope",
             "shown",
             "tick",
         ],
     ),
-    ("turning", &["decode", "encoding", "escape", "framing", "message", "selector"]),
+    ("turning", &["codec", "encoding", "escape", "framing", "message", "selector"]),
     ("keeping", &["event", "index", "object", "ring"]),
     ("acting", &["publisher", "watcher"]),
     ("scheduling", &["shard"]),
@@ -212,10 +214,10 @@ fn imports_that_run_upwards_are_found() {
     let text = "use crate::key::Key;\nuse crate::{limits::A, ring::Ring};\nfn f() { crate::shard::g() }\n\
                 use super::watcher::W;\nuse crate::Event;\nuse crate::*;\n\
                 mod tests { use super::*; use super::super::event::E; }\n/// See [`crate::shard`].\nuse super::tick;";
-    assert_eq!(lines(&upward(&file("engine/src/decode/mod.rs", text))), [2, 3, 4, 5, 6, 7]);
+    assert_eq!(lines(&upward(&file("engine/src/codec/mod.rs", text))), [2, 3, 4, 5, 6, 7]);
     let text = "use super::inner;\nuse super::super::shard::S;\nuse super::super::tick::Tick;";
-    assert_eq!(lines(&upward(&file("engine/src/decode/scan.rs", text))), [2]);
-    assert_eq!(lines(&upward(&file("engine/src/decode/tests/a.rs", "use super::super::x;"))), [0_usize; 0]);
+    assert_eq!(lines(&upward(&file("engine/src/codec/scan.rs", text))), [2]);
+    assert_eq!(lines(&upward(&file("engine/src/codec/tests/a.rs", "use super::super::x;"))), [0_usize; 0]);
     assert_eq!(lines(&upward(&file("engine/src/strange.rs", ""))), [1]);
     assert_eq!(lines(&upward(&file("engine/src/lib.rs", "pub use shard::Shard;"))), [0_usize; 0]);
 }

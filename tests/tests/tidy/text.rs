@@ -12,10 +12,6 @@ const LONG: &[(&str, &str)] = &[];
 /// Files that may contain `unsafe`, with reasons.
 const UNSAFE: &[(&str, &str)] = &[
     (
-        "benches/benches/outlet.rs",
-        "measures io_uring sends against send(2): one push, never part of a served binary",
-    ),
-    (
         "engine/tests/allocations/counting.rs",
         "being an allocator is an unsafe trait: every call goes to the system's as it came; in tests only",
     ),

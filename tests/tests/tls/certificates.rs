@@ -30,6 +30,48 @@ fn certificates_of_clients_are_optional_and_verified() {
     }
 }
 
+/// An authority that is taken away: certificates of those that are connected are verified again.
+#[test]
+fn a_removed_authority_ends_what_it_vouched_for() {
+    let stand = Stand::new("tls-removed", true, &[]);
+    let bundle = stand.authority.certificate();
+    let first = std::fs::read_to_string(&bundle).unwrap();
+    let others = Authority::new(Path::new(stand.scratch.path()), "others");
+    // Both vouch for clients.
+    let both = format!("{first}{}", std::fs::read_to_string(others.certificate()).unwrap());
+    let (client_ca, removed) = (&bundle, others.client("rita"));
+    std::fs::write(client_ca, &both).unwrap();
+    hang_up(&stand.server);
+    std::thread::sleep(Duration::from_secs(1));
+    for (number, version) in Version::ALL.into_iter().enumerate() {
+        std::fs::write(client_ca, &both).unwrap();
+        hang_up(&stand.server);
+        std::thread::sleep(Duration::from_secs(1));
+        let kept = stand.client_with(&stand.trust.showing(version, &stand.authority.client("kim")));
+        let gone = stand.client_with(&stand.trust.showing(version, &removed));
+        let path = format!("{PATH}?watch=1&resourceVersion={}", kept.newest());
+        let (mut kept_watch, mut gone_watch) = (kept.watch(&path).unwrap(), gone.watch(&path).unwrap());
+        let (mut kept_requests, mut gone_requests) = (kept.connect().unwrap(), gone.connect().unwrap());
+        assert_eq!(gone_requests.request("GET", "/version", &[], &[]).unwrap().status, 200, "{version:?}");
+        assert_eq!(kept_requests.request("GET", "/version", &[], &[]).unwrap().status, 200);
+        std::fs::write(client_ca, &first).unwrap();
+        hang_up(&stand.server);
+        // The watch ends, and a connection that only asks is refused.
+        assert!(gone_watch.rest().is_empty(), "{version:?}: nothing happened meanwhile");
+        let refused = gone_requests.request("GET", "/version", &[], &[]).unwrap();
+        assert_eq!(
+            (refused.status, refused.header("connection")),
+            (401, Some("close")),
+            "{}",
+            refused.text()
+        );
+        // Clients of the other authority are not concerned.
+        assert_eq!(kept_requests.request("GET", "/version", &[], &[]).unwrap().status, 200);
+        create(&kept, &format!("after-{number}"));
+        assert_eq!(kept_watch.next_event().1["metadata"]["name"], format!("after-{number}"));
+    }
+}
+
 /// Session tickets contain the client's certificate. One that has expired since is refused nevertheless.
 #[test]
 fn a_session_is_resumed_but_not_beyond_its_certificate() {

@@ -5,6 +5,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use flate2::write::GzDecoder;
+use revcast_perf::chunked::ChunkDecoder;
 use revcast_tests::client::Watch;
 use revcast_tests::tls::{Stream, Version};
 use tungstenite::Message;
@@ -209,19 +210,12 @@ fn unzip(mut reader: BufReader<Stream>) -> String {
         assert_ne!(reader.read_line(&mut head).unwrap(), 0, "{head}");
     }
     assert!(head.contains("Content-Encoding: gzip"), "{head}");
-    let mut decoder = GzDecoder::new(Vec::new());
-    loop {
-        let mut size = String::new();
-        reader.read_line(&mut size).unwrap();
-        let size = usize::from_str_radix(size.trim_end(), 16).unwrap();
-        let mut chunk = vec![0; size + 2];
-        reader.read_exact(&mut chunk).unwrap();
-        if size == 0 {
-            assert_eq!(reader.read(&mut [0]).unwrap(), 0, "a clean end");
-            return String::from_utf8(decoder.finish().unwrap()).unwrap();
-        }
-        decoder.write_all(&chunk[..size]).unwrap();
+    let (mut chunks, mut decoder) = (ChunkDecoder::new(), GzDecoder::new(Vec::new()));
+    while let Some(chunk) = chunks.read_chunk(&mut reader).unwrap() {
+        decoder.write_all(&chunk).unwrap();
     }
+    assert_eq!(reader.read(&mut [0]).unwrap(), 0, "a clean end");
+    String::from_utf8(decoder.finish().unwrap()).unwrap()
 }
 
 /// A closing server ends every watch, closes every connection gracefully, and exits with 0.

@@ -24,6 +24,14 @@ pub(in crate::runtime) enum Offer<'a> {
 }
 
 impl Offer<'_> {
+    /// Whether so many bytes are all that is offered. If not, the engine offers the rest when it is told of room.
+    fn is_all(&self, taken: usize) -> bool {
+        match self {
+            Self::Messages(run) => taken == run.bytes().len(),
+            Self::Heartbeat => true,
+        }
+    }
+
     /// What goes to the kernel at once for a stream whose wire form is the engine's own.
     fn verbatim<'b>(&'b self, conn: &Conn) -> &'b [u8] {
         match (self, &conn.streams) {
@@ -204,6 +212,9 @@ impl Conns {
             return Sent::Gone;
         }
         let taken = plain.len();
+        if !what.is_all(taken) {
+            conn.poll_to_write(owner, &mut self.polls);
+        }
         if self.outbox.len() > OUTBOX_BYTES_MAX {
             self.flush();
         }
@@ -215,6 +226,9 @@ impl Conns {
         let owner = self.owner(slot);
         let Self { slots, polls, .. } = self;
         let Some(conn) = &mut slots[slot as usize].conn else { return Sent::Gone };
+        if !what.is_all(taken) {
+            conn.poll_to_write(owner, polls);
+        }
         if taken == bytes.len() {
             return Sent::Took(taken);
         }

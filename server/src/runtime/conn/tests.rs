@@ -96,7 +96,7 @@ fn ids() -> Vec<WatcherId> {
         Publisher::new(Arc::new(schema), Arc::new(JsonOnly), RingLimits::default(), 1, Revision::ZERO);
     let mut shard = Shard::new(0, feed, ShardConfig::default());
     let watch = || Subscription {
-        scope: Scope { resource: maps, namespace: None, name: None },
+        scope: Scope::all(maps),
         selector: Selector::everything(),
         encoding: Encoding::Json,
         framing: &BARE,
@@ -209,6 +209,24 @@ fn the_rest_of_a_heartbeat_goes_first() {
     let mut all = Vec::new();
     theirs.read_to_end(&mut all).expect("all of it");
     assert_eq!(all, b"\n \r\n1\r\nx\r\n0\r\n\r\n");
+}
+
+/// Of more than a page a page is taken, and the engine is told of room for the rest, though the socket was never full.
+#[test]
+fn the_rest_of_a_long_run_is_asked_for() {
+    for coding in [gzip_coding(), Coding::WebSocket(Box::default())] {
+        let mut stand = Stand::new();
+        let (ours, _theirs) = pair();
+        let (slot, id) = stand.open(link(ours, None), coding);
+        let (bytes, ends) = framed(&BARE, &vec![vec![b'x'; 10_000]; 12]);
+        stand.conns.begin();
+        let sent = stand.conns.offer(slot, id, Offer::Messages(Run::new(&bytes, &ends, 0)));
+        assert_eq!(sent, Sent::Took(70_000), "a page ends with the message that fills it");
+        stand.conns.flush();
+        stand.conns.submit();
+        stand.until(|stand| !stand.events.is_empty());
+        assert_eq!(stand.events, [(id, ConnEvent::Writable)]);
+    }
 }
 
 /// The kernel is visited once for all that one connection is sent in a turn.

@@ -71,15 +71,23 @@ impl Connection {
         response.nosniff = whole.nosniff;
         response.websocket_version = whole.websocket_version;
         response.close = last;
-        let body = push_response_head(&mut out, &response, Some(head), &whole.body);
+        let len = whole.body.len() + whole.end.len();
+        let has_body = push_response_head(&mut out, &response, Some(head), len);
+        let (body, end) = if has_body { (&whole.body[..], whole.end) } else { (&[][..], &[][..]) };
         let mut parts = body.chunks(SEND_BYTES);
         out.extend_from_slice(parts.next().unwrap_or_default());
+        if body.len() <= SEND_BYTES {
+            out.extend_from_slice(end);
+        }
         let mut pace = ReplyDeadline::new(self.local.shared.options.request_timeout);
         self.send_in_time(&mut pace, &out).await?;
         for part in parts {
             // A long reply must not keep the shard from its watches.
             self.local.yield_now().await;
             self.send_in_time(&mut pace, part).await?;
+        }
+        if body.len() > SEND_BYTES {
+            self.send_in_time(&mut pace, end).await?;
         }
         Ok(())
     }

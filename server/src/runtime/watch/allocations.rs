@@ -69,7 +69,7 @@ impl Stand {
             set_socket_send_buffer_size(&socket, BUFFER_BYTES).expect("a socket");
             set_socket_recv_buffer_size(&client, BUFFER_BYTES).expect("a socket");
             let wish = Subscription {
-                scope: Scope { resource: maps, namespace: None, name: None },
+                scope: Scope::all(maps),
                 selector: Selector::everything(),
                 encoding: Encoding::Json,
                 framing: &BARE,

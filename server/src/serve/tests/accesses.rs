@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::{Ask, Got, World};
 use crate::auth::{Guard, OidcOptions, Options};
 use crate::serve::Reply;
+use revcast_engine::Scope;
 
 /// One user a rule; a user's token is his name. In the order of the table's columns.
 const USERS: [(&str, &str); 12] = [
@@ -148,9 +149,9 @@ impl World {
             anonymous,
             ..Options::default()
         };
-        let Self { app, host } = Self::new();
+        let Self { app, host, budget } = Self::new();
         let guard = Arc::new(Guard::new(options).unwrap_or_else(|error| panic!("{error}\n{rules}")));
-        Self { app: app.with_guard(guard), host }
+        Self { app: app.with_guard(guard), host, budget }
     }
 
     fn ask_as(&self, user: &str, line: &str) -> Got {
@@ -216,7 +217,8 @@ fn a_narrowed_read_is_of_that_name_alone() {
     assert_eq!(got.json()["items"].as_array().unwrap().len(), 1);
     assert_eq!(got.json()["items"][0]["metadata"]["name"], "x");
     let wish = world.ask_as("named", &format!("{line}&watch=1")).wish();
-    assert_eq!(wish.scope.name.as_deref(), Some("x"));
+    let Scope::Objects(scope) = wish.scope else { panic!("a resource") };
+    assert_eq!(scope.name.as_deref(), Some("x"));
     assert_eq!(wish.pass.unwrap().identity().name, "named");
 }
 
@@ -352,8 +354,8 @@ fn no_stream_outlives_the_proof_of_who_asks() {
     };
     let options =
         Options { oidc: Some((oidc, files.write("jwks", &jwks.to_string()))), ..Options::default() };
-    let World { app, host } = World::new();
-    let world = World { app: app.with_guard(Arc::new(Guard::new(options).unwrap())), host };
+    let World { app, host, budget } = World::new();
+    let world = World { app: app.with_guard(Arc::new(Guard::new(options).unwrap())), host, budget };
     let claims = serde_json::json!({"iss": "https://i", "aud": "c", "sub": "s", "exp": super::NOW + 100});
     let part = |value: &serde_json::Value| text(value.to_string().as_bytes());
     let message = format!("{}.{}", part(&serde_json::json!({"alg": "EdDSA", "kid": "k"})), part(&claims));

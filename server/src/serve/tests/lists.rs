@@ -1,11 +1,12 @@
 //! LIST and GET.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 
 use revcast_engine::revision::Revision;
 use serde_json::{Value, json};
 
-use super::{Ask, CONFIG_MAPS, World};
+use super::{Ask, CONFIG_MAPS, Left, World};
 use crate::frontend::{Host as _, Reply};
 
 fn names(list: &Value) -> Vec<String> {
@@ -156,11 +157,10 @@ fn long_lists_come_in_pieces_of_one_state() {
     let head = head(&format!("GET {CONFIG_MAPS} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
     let admitted =
         super::super::admit(&world.app, &head, None, world.host.wall(), &mut |_| {}).expect("all may");
-    let Reply::StreamingBody(mut pieces) =
-        super::run(super::super::handle(&world.app, &world.host, &head, &admitted, bytes::Bytes::new()))
-    else {
-        panic!("a long list comes in pieces")
-    };
+    let left = Left(Cell::new(usize::MAX));
+    let (none, app) = (bytes::Bytes::new(), &world.app);
+    let reply = super::run(super::super::handle(app, &world.host, &head, &admitted, none, &left));
+    let Reply::StreamingBody(mut pieces) = reply else { panic!("a long list comes in pieces") };
     let (mut whole, mut count) = (Vec::new(), 0);
     loop {
         let mut piece = Vec::new();

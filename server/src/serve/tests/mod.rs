@@ -36,8 +36,10 @@ use super::app::{App, Life};
 use super::encode::Encoder;
 use super::options::ServeOptions;
 use crate::api::resources::{Declaration, Registry};
+use crate::frontend::Budget;
 use crate::frontend::{Host, Newest, Reply, WatchRequest, WriteError, Written};
 use crate::http::request::{Parsed, parse_head};
+use crate::http::status::Status;
 use crate::source::embedded::{Store, StoreConfig};
 use crate::source::epoch::{Epoch, Epochs};
 use crate::source::{SourceError, Txn, WallTime};
@@ -130,6 +132,19 @@ impl Host for FakeHost {
 struct World {
     app: App,
     host: FakeHost,
+    /// Bytes that each request may have.
+    budget: usize,
+}
+
+/// What one request has left.
+struct Left(Cell<usize>);
+
+impl Budget for Left {
+    fn charge(&self, bytes: usize) -> Result<(), Status> {
+        let left = self.0.get().checked_sub(bytes);
+        self.0.set(left.ok_or_else(|| Status::too_many_requests("too much is under way".to_owned(), 1))?);
+        Ok(())
+    }
 }
 
 /// What a client gets.
@@ -204,7 +219,7 @@ impl World {
             newest: Cell::new(None),
             unanswered: RefCell::default(),
         };
-        Self { app, host }
+        Self { app, host, budget: usize::MAX }
     }
 
     /// A world in which a source elsewhere wrote the five config maps of the recordings, at revisions 70 to 74.
@@ -253,11 +268,14 @@ impl World {
         head.push_str("\r\n");
         let Ok(Parsed::Complete { head, .. }) = parse_head(head.as_bytes()) else { panic!("{head}") };
         let mut reply = match super::admit(&self.app, &head, None, self.host.wall(), &mut |_| {}) {
-            Ok(admitted) => run(super::handle(&self.app, &self.host, &head, &admitted, ask.body.clone())),
+            Ok(admitted) => {
+                let left = Left(Cell::new(self.budget));
+                run(super::handle(&self.app, &self.host, &head, &admitted, ask.body.clone(), &left))
+            }
             Err(whole) => Reply::FullBody(*whole),
         };
         let (code, body) = match &mut reply {
-            Reply::FullBody(whole) => (whole.code, whole.body.to_vec()),
+            Reply::FullBody(whole) => (whole.code, [&whole.body, whole.end].concat()),
             Reply::StreamingBody(pieces) => {
                 let mut out = Vec::new();
                 while pieces.next(&mut out) {}

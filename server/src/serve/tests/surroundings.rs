@@ -146,7 +146,7 @@ fn nothing_is_served_before_the_first_state() {
         "192.0.2.1:1",
         super::OPTIONS,
     );
-    let world = World { app, host: world.host };
+    let world = World { app, host: world.host, budget: world.budget };
     let got = world.get(CONFIG_MAPS);
     assert_eq!((got.code, got.whole().retry_after_seconds), (429, Some(1)));
     assert!(got.message().starts_with("storage is (re)initializing"));

@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
-use revcast_engine::Start;
-use revcast_engine::encoding::{Encode, Encoding, View};
+use bytes::Bytes;
+use revcast_engine::codec::Decoder;
+use revcast_engine::encoding::{Encode, Encoding, Shown, Subject, View};
+use revcast_engine::key::Key;
 use revcast_engine::message::MessageKind;
 use revcast_engine::revision::Revision;
+use revcast_engine::{Object, Scope, Start};
 use serde_json::{Value, json};
 
 use super::{Ask, CONFIG_MAPS, World};
@@ -47,7 +50,8 @@ fn what_it_covers() {
     let scope = |target: &str| {
         let wish = world.get(target).wish();
         let text = |part: Option<Box<str>>| part.map(|part| part.to_string()).unwrap_or_default();
-        (text(wish.scope.namespace), text(wish.scope.name), wish.selector.is_everything())
+        let Scope::Objects(scope) = wish.scope else { panic!("a resource") };
+        (text(scope.namespace), text(scope.name), wish.selector.is_everything())
     };
     let of = |namespace: &str, name: &str, all| (namespace.to_owned(), name.to_owned(), all);
     for (target, expected) in [
@@ -104,16 +108,15 @@ fn forms_are_encodings() {
 
     let encoder = super::Encoder::new(std::sync::Arc::clone(&world.app.registry));
     let key = world.key("configmaps", "t1", "del1");
-    let json = br#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"del1","namespace":"t1","resourceVersion":"104","creationTimestamp":"2026-11-21T05:38:06Z"},"data":{"k":"v"}}"#;
+    let json = r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"del1","namespace":"t1","resourceVersion":"104","creationTimestamp":"2026-11-21T05:38:06Z"},"data":{"k":"v"}}"#;
+    let object = stored(&world, &key, json, 104);
     for (accept, encoding) in
         [(table, encoding(table, "")), (beta, encoding(beta, "")), (metadata, encoding(metadata, ""))]
     {
         let Encoding::Other(encoding) = encoding else { panic!("{accept}") };
         for first in [false, true] {
             let mut out = Vec::new();
-            let resource = key.resource();
-            let (kind, as_of_seconds) = (MessageKind::Modified, super::NOW);
-            encoder.event(&mut out, View { encoding, kind, first, resource, json, as_of_seconds });
+            encoder.event(&mut out, View { encoding, first, event: shown(&object, MessageKind::Modified) });
             let event: Value = serde_json::from_slice(&out).unwrap();
             assert_eq!((&event["type"], out.last()), (&json!("MODIFIED"), Some(&b'\n')));
             let shown = &event["object"];
@@ -128,6 +131,18 @@ fn forms_are_encodings() {
             assert_eq!(shown["rows"][0]["cells"], json!(["del1", 1, "7s"]));
         }
     }
+}
+
+/// What a source would have stored as `json`, by the revision that stands in it.
+fn stored(world: &World, key: &Key, json: &str, revision: u64) -> Object {
+    let resource = world.app.schema().get(key.resource());
+    let value = Bytes::copy_from_slice(json.as_bytes());
+    Object::read(&mut Decoder::new(), resource, key.clone(), &value, Revision::new(revision))
+}
+
+fn shown(object: &Object, kind: MessageKind) -> Shown<'_> {
+    let subject = Subject::Object { key: object.key(), value: object.value() };
+    Shown { kind, subject, revision: object.revision(), as_of_seconds: super::NOW }
 }
 
 #[test]
@@ -148,21 +163,17 @@ fn table_events_are_as_recorded() {
             let json = format!(
                 r#"{{"kind":"ConfigMap","apiVersion":"v1","metadata":{metadata},"data":{{"k":"v"}}}}"#
             );
-            let mut out = Vec::new();
-            let view = View {
-                encoding,
-                kind: match event["type"].as_str() {
-                    Some("ADDED") => MessageKind::Added,
-                    Some("MODIFIED") => MessageKind::Modified,
-                    Some("DELETED") => MessageKind::Deleted,
-                    _ => panic!("{line}"),
-                },
-                first: index == 0 && encoder.first_differs(encoding),
-                resource: wish.scope.resource,
-                json: json.as_bytes(),
-                as_of_seconds: super::NOW,
+            let version = metadata["resourceVersion"].as_str().unwrap().parse().unwrap();
+            let object = stored(&world, &world.key("configmaps", "t1", "x"), &json, version);
+            let kind = match event["type"].as_str() {
+                Some("ADDED") => MessageKind::Added,
+                Some("MODIFIED") => MessageKind::Modified,
+                Some("DELETED") => MessageKind::Deleted,
+                _ => panic!("{line}"),
             };
-            encoder.event(&mut out, view);
+            let first = index == 0 && encoder.first_differs(encoding);
+            let mut out = Vec::new();
+            encoder.event(&mut out, View { encoding, first, event: shown(&object, kind) });
             assert_eq!(String::from_utf8(out).unwrap(), format!("{line}\n"));
             compared += 1;
         }

@@ -453,6 +453,50 @@ fn a_store_that_cannot_write_says_why() {
     }
 }
 
+/// Values take more memory than their text: they are charged before they are taken apart, those of the stored object too.
+#[test]
+fn many_values_are_charged() {
+    let mut world = World::new();
+    let object = |values: usize| json!({"metadata": {"name": "cm1"}, "x": vec![0; values]});
+    assert_eq!(world.send("POST", CONFIG_MAPS, &object(10_000)).code, 201);
+    world.budget = 1 << 20;
+    let one = format!("{CONFIG_MAPS}/cm1");
+    for (method, target, body) in [
+        ("POST", CONFIG_MAPS, &object(10_000)),
+        ("PUT", &one, &object(10_000)),
+        ("PUT", &one, &object(1)),
+        ("PATCH", &one, &json!({"x": null})),
+    ] {
+        let headers = [(
+            "Content-Type",
+            if method == "PATCH" { "application/merge-patch+json" } else { "application/json" },
+        )];
+        let got = world.ask(&Ask {
+            method,
+            target,
+            headers: headers.to_vec(),
+            body: body.to_string().into(),
+            http: "HTTP/1.1",
+        });
+        assert_eq!(got.code, 429, "{method} {}", got.body);
+    }
+    world.budget = 8 << 20;
+    assert_eq!(world.send("PUT", &one, &object(1)).code, 200);
+}
+
+/// An object as it is stored goes out from where it is stored.
+#[test]
+fn a_get_shares_what_the_store_has() {
+    let world = World::new();
+    world.config_map("cm1", "x");
+    let one = format!("{CONFIG_MAPS}/cm1");
+    let got = world.get(&one);
+    assert!(!got.whole().body.is_unique() && got.whole().end == b"\n", "{got:?}");
+    assert!(got.body.ends_with("}\n"));
+    let got = world.get(&format!("{one}?pretty=true"));
+    assert!(got.whole().body.is_unique() && got.whole().end.is_empty());
+}
+
 #[test]
 fn events_have_a_lease() {
     let world = World::new();

@@ -300,7 +300,7 @@ fn a_power_cut_at_any_moment_keeps_what_was_acknowledged() {
 }
 
 /// Writes of 20 kB until there is no room, then with room again, over and over: what was refused did not happen, what was
-/// acknowledged did, also behind a power cut.
+/// acknowledged did, also after a power cut.
 #[test]
 fn without_room_nothing_happens_and_with_room_it_goes_on() {
     let (mut refused, mut written, mut undone) = (0, 0, 0);

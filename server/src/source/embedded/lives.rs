@@ -1,7 +1,7 @@
 //! The lives of a store: each start begins one, at a revision that no life before it can have reached.
 //!
 //! Owns the floor that the clock gives to the revisions of a start, and the gaps between lives. A revision in a gap was
-//! never written here: whoever names it saw a store that is lost, or what became of this one after the copy was made that
+//! never written here: a client that names it saw a store that is lost, or what became of this one after the copy was made that
 //! is served now. Never touches the file and never reads a clock.
 
 use std::fmt;

@@ -39,7 +39,7 @@ pub(super) const LIVES: TableDefinition<'_, u64, u64> = TableDefinition::new("li
 pub(super) const FORMAT: u64 = 2;
 /// The oldest layout that is read; the next start makes it the newest.
 pub(super) const FORMAT_MIN: u64 = 1;
-/// A folding step ends early once it read this much, so that a writer never waits long behind it.
+/// A folding step ends early once it read this much, so that a writer never waits long for it.
 const FOLD_BYTES_MAX: usize = 4 << 20;
 
 /// The numbers in `meta`.
@@ -73,7 +73,7 @@ pub(super) enum Fault {
     Mark(&'static str),
     /// redb gave up in its own way.
     Panic(String),
-    /// The file could not be opened again behind a commit that failed.
+    /// The file could not be opened again after a commit that failed.
     Shut(String),
 }
 
@@ -199,11 +199,11 @@ impl Log {
         self.db.as_ref().ok_or_else(|| Fault::Shut("it is closed".to_owned()))
     }
 
-    /// Forgets what waits, and goes back to what the file held before a commit that failed. redb refuses everything behind
+    /// Forgets what waits, and goes back to what the file held before a commit that failed. redb refuses everything after
     /// an error of the disk: the file is closed and opened again, which also proves that nothing of the commit is there.
     ///
     /// # Errors
-    /// Nobody knows what the file holds.
+    /// It is not known what the file holds.
     pub(super) fn take_back(&mut self) -> Result<(), Fault> {
         self.pending = Pending::default();
         self.db = None;

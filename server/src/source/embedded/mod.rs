@@ -1,8 +1,8 @@
 //! The embedded store: revisions, expectations, leases and compaction, in memory or in one file.
 //!
 //! Owns which revision wrote each key, when it expires, and the next revision. Keeps no value in memory: values go
-//! through to the engine's index and, if there is a data directory, to the file. It lives on the publisher's thread; it
-//! never waits for anything but the disk, starts no thread and reads no clock.
+//! through to the engine's index and, if there is a data directory, to the file. The store lives on the publisher's thread; it
+//! never waits for anything but the disk, starts no thread and reads no clock: `source` drives it.
 //!
 //! A write is applied at once and durable after the next [`Store::flush`], which commits everything that was applied
 //! since the one before (group commit). Answer a writer only after the flush: an acknowledged write is never lost.
@@ -19,6 +19,8 @@ mod open;
 mod options;
 mod record;
 mod recovery;
+mod replay;
+mod source;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -35,6 +37,8 @@ pub use self::lives::ClockFault;
 pub use self::open::OpenError;
 pub use self::options::EmbeddedOptions;
 pub use self::recovery::{BaseObject, Recovery, Undeclared};
+pub use self::replay::replay;
+pub use self::source::{start, wall_now};
 
 use self::lease::Leases;
 use self::log::Log;
@@ -253,7 +257,7 @@ impl Store {
         if self.revision > marks.revision {
             log.begin_life(Gap { last: marks.revision, next: self.revision });
             // Remembered before anyone is told of a revision of it. Without room it waits for the first write. Should it be
-            // lost with that, its revisions lie in the gap before the next life, and whoever names one is told 410.
+            // lost with that, its revisions lie in the gap before the next life, and a client that names one is told 410.
             match log.flush() {
                 Err(fault) if fault.is_full() => log.take_back()?,
                 done => done?,

@@ -62,7 +62,7 @@ pub(super) struct Names {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Named<'a> {
     Declared(Key),
-    /// Nobody declares its resource now.
+    /// Its resource is not declared now.
     Undeclared {
         resource: &'a str,
     },

@@ -31,12 +31,12 @@ pub struct Recovery {
     pub gaps: Vec<Gap>,
     /// The clock does not keep revisions above those of a store that is lost.
     pub clock: Option<ClockFault>,
-    /// Objects that stay on disk but are not served, because nobody declares their resource any more.
+    /// Objects that stay on disk but are not served, because their resource is not declared any more.
     pub undeclared: Vec<Undeclared>,
     file: Option<Contents>,
 }
 
-/// Objects of a resource that nobody declares. They are kept, unseen and unexpired, until somebody does.
+/// Objects of a resource that is not declared. They are kept, unseen and unexpired, until it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Undeclared {
     /// The name under which it was declared.

@@ -147,7 +147,7 @@ impl fmt::Display for Break {
     }
 }
 
-/// The gate of one watch stream.
+/// Makes whole revisions of the responses of one watch stream.
 #[derive(Debug)]
 pub(super) struct RevisionAssembler {
     cluster: u64,
@@ -159,7 +159,7 @@ pub(super) struct RevisionAssembler {
     /// What the stream has to tell again first, and the place that was asked for.
     replay: Option<Replay>,
     asked: Revision,
-    /// The revision behind the last one when the stream began.
+    /// The revision after the last one when the stream began.
     resumed: Revision,
     /// The revision that is still coming.
     partial: Vec<RawEvent>,
@@ -170,7 +170,7 @@ pub(super) struct RevisionAssembler {
 }
 
 impl RevisionAssembler {
-    /// A gate for a watch of `cluster` from the revision behind `last` on.
+    /// For a watch of `cluster` from the revision after `last` on.
     pub(super) fn new(cluster: u64, coverage: Coverage, last: Revision) -> Self {
         Self {
             cluster,
@@ -187,7 +187,7 @@ impl RevisionAssembler {
         }
     }
 
-    /// The stream begins before the revision behind the last, and must tell again what came before it.
+    /// The stream begins before the revision after the last, and must repeat what came before it.
     pub(super) fn with_replay(self, replay: Replay) -> Self {
         Self { asked: replay.from(), replay: Some(replay), ..self }
     }
@@ -431,7 +431,7 @@ mod tests {
         assert_eq!(back, Err(Break::WentBack { from: Revision::new(9), to: Revision::new(8) }));
     }
 
-    /// A gate whose stream has to tell revisions 5 to 8 again, of which 6 is somebody else's; 9 is behind the last.
+    /// For a stream that has to repeat revisions 5 to 8, of which 6 changed keys elsewhere; 9 is the one after the last.
     fn replaying(coverage: Coverage) -> RevisionAssembler {
         let mut recent = Recent::default();
         for revision in [5, 7, 8] {

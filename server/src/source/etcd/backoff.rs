@@ -7,8 +7,8 @@ const FIRST: Duration = Duration::from_millis(50);
 /// The longest wait.
 const LAST: Duration = Duration::from_secs(5);
 
-/// Waits that grow, each drawn evenly from zero to its bound ("full jitter"): who failed together does not come back
-/// together.
+/// Waits that grow, each drawn evenly from zero to its bound ("full jitter"): clients that failed together do not come
+/// back together.
 #[derive(Debug)]
 pub(super) struct Backoff {
     bound: Duration,

@@ -10,9 +10,10 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use etcd_client::{GetOptions, Txn, TxnOp, TxnOpResponse, TxnResponse};
 use revcast_engine::Object;
-use revcast_engine::decode::Decoder;
+use revcast_engine::codec::Decoder;
 use revcast_engine::index::Snapshot;
 use revcast_engine::key::Key;
 use revcast_engine::revision::Revision;
@@ -126,14 +127,11 @@ async fn compare_values(
     let mut bytes = 0;
     let mut wanted = Vec::new();
     for object in keys.iter().filter_map(|key| snapshot.get(key)) {
-        bytes += object.json().len();
+        bytes += object.value().bytes().len();
         if bytes > VALUES_BYTES_MAX && !wanted.is_empty() {
             break;
         }
-        // Of what cannot be read nothing but its revision is kept.
-        if object.unreadable().is_none() {
-            wanted.push(object);
-        }
+        wanted.push(object);
     }
     in_parts(&wanted, async |part| {
         let answer = values(context, part, at).await?;
@@ -174,7 +172,7 @@ async fn values(context: &EtcdContext, objects: &[&Arc<Object>], at: Revision) -
         .iter()
         .map(|object| TxnOp::get(context.layout.to_etcd(object.key()), Some(get.clone())))
         .collect();
-    let bytes: usize = objects.iter().map(|object| object.json().len()).sum();
+    let bytes: usize = objects.iter().map(|object| object.value().bytes().len()).sum();
     let bytes_max = PAGE_BYTES_MAX.max(4 * bytes);
     let answer = context.calls.read_large(VALUES_WITHIN, |client| async move {
         client.kv_client().max_decoding_message_size(bytes_max).txn(Txn::new().and_then(gets)).await
@@ -190,10 +188,11 @@ fn first_other<'a>(
 ) -> Option<&'a Arc<Object>> {
     let mut decoder = Decoder::new();
     let mut is_other = |object: &Arc<Object>, answer: TxnOpResponse| {
-        let TxnOpResponse::Get(found) = answer else { return false };
-        found.kvs().first().is_none_or(|found| {
-            let found = decode(context, &mut decoder, object.key(), found.value(), object.revision());
-            found.json() != object.json()
+        let TxnOpResponse::Get(mut found) = answer else { return false };
+        found.take_kvs().pop().is_none_or(|found| {
+            let value = Bytes::from(found.into_key_value().1);
+            let found = decode(context, &mut decoder, object.key(), &value, object.revision());
+            found.value().bytes() != object.value().bytes()
         })
     };
     objects

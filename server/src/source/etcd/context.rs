@@ -9,6 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
+use revcast_engine::Publisher;
 use revcast_engine::revision::Revision;
 use tokio::sync::{Notify, oneshot};
 
@@ -17,9 +18,11 @@ use super::lease::Leases;
 use super::link::{Calls, Links};
 use super::options::EtcdOptions;
 use crate::clock::Clock;
-use crate::source::command_queue::{Asker, CommandQueue, Shards};
+use crate::source::command_queue::{CommandQueue, Shards};
+use crate::source::driver::Reply;
 use crate::source::engine::Engine;
 use crate::source::epoch::Epochs;
+use crate::source::feeder::Feeder;
 
 /// Proofs that may wait. A later one stands for those before it.
 const PENDING_MAX: usize = 64;
@@ -63,15 +66,16 @@ pub(super) struct EtcdContext {
     proofs: Cell<u64>,
     proved: Notify,
     pending: RefCell<VecDeque<Pending>>,
-    /// Who waits for the newest revision.
-    pub(super) askers: RefCell<Vec<Asker>>,
-    /// Notified when somebody does.
+    /// Questions for the newest revision.
+    pub(super) questions: RefCell<Vec<Reply>>,
+    /// Notified when there is one.
     pub(super) asked: Notify,
-    /// Rung when an answer contradicts what is known: the watch must not be gone on with unchecked.
+    /// Notified when an answer contradicts what is known: the watch must be checked before it goes on.
     pub(super) doubt: Notify,
-    /// Rung when somebody waits for progress of the watch, or for history to be forgotten.
+    /// Notified when a request waits for progress of the watch, or for history to be forgotten.
     pub(super) wanted: Notify,
-    /// Revisions up to which etcd has forgotten history at somebody's word, and who waits for it to be forgotten here.
+    /// Revisions up to which etcd was asked to forget history, and did; each with the request that waits until it is forgotten
+    /// here.
     pub(super) forgets: RefCell<Vec<(Revision, oneshot::Sender<()>)>>,
 }
 
@@ -105,7 +109,7 @@ impl EtcdContext {
             proofs: Cell::new(0),
             proved: Notify::new(),
             pending: RefCell::default(),
-            askers: RefCell::default(),
+            questions: RefCell::default(),
             asked: Notify::new(),
             doubt: Notify::new(),
             wanted: Notify::new(),
@@ -113,8 +117,15 @@ impl EtcdContext {
         }
     }
 
-    /// Whether an answer may come from this cluster. If not, whoever was asked is not asked again, and the watch is not
-    /// gone on with unchecked.
+    /// Feeds an engine whose state is about to be served.
+    pub(super) fn feeder(self: &Rc<Self>, publisher: Publisher) -> Feeder {
+        let (commands, shards) = (Arc::clone(&self.commands), Arc::clone(&self.shards));
+        let context = Rc::clone(self);
+        Feeder::new(publisher, commands, shards, self.clock, move |revision| context.reached(revision))
+    }
+
+    /// Whether an answer may come from this cluster. If not, the connection is given up, and the watch is checked before it
+    /// goes on.
     pub(super) fn trusts(&self, cluster: u64, connection: u64) -> bool {
         let known = self.known.get().map(|known| known.cluster);
         if self.wanted_cluster.or(known).is_none_or(|wanted| wanted == cluster) {
@@ -144,7 +155,7 @@ impl EtcdContext {
         self.proved.notify_waiters();
     }
 
-    /// The watch broke: whoever answers now may be an etcd that was restored.
+    /// The watch broke: the etcd that answers now may have been restored.
     pub(super) fn doubt_line(&self) {
         self.proven.set(false);
     }
@@ -180,7 +191,7 @@ impl EtcdContext {
             match pending.back_mut() {
                 Some(back) if back.revision >= revision => back.latest = back.latest.max(moment),
                 _ if room => pending.push_back(Pending { revision, first: moment, latest: moment }),
-                // So far behind, a few proofs more or less say nothing.
+                // With so many revisions missing, a few proofs more or less say nothing.
                 _ => {}
             }
         }

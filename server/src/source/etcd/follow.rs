@@ -1,9 +1,9 @@
 //! The watch, and what is done when it breaks.
 //!
-//! Owns the publisher and the order of things: verify, load if there is a reason to, watch from a little before the revision
-//! behind the last, publish what passes the gate; after any break the same again. Each stream must prove that it goes on from
-//! what is served: it tells the last changes again (`replay`), or else all keys are compared once it is open (`compare`). What
-//! a break means:
+//! Owns the order of things: verify, load if there is a reason to, watch from a little before the revision after the last,
+//! publish what the assembler gives out; after any break the same again. Each stream must prove that it goes on from what is
+//! served: it repeats the last changes (`replay`), or else all keys are compared once it is open (`compare`). What a break
+//! means:
 //!
 //! | what happened | what is done |
 //! |---|---|
@@ -17,10 +17,10 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use etcd_client::{Client, WatchOptions};
+use revcast_engine::Feed;
 use revcast_engine::change::{Batch, Change};
 use revcast_engine::revision::Revision;
 use revcast_engine::tick::Tick;
-use revcast_engine::{Feed, Publisher};
 use tokio::time::{interval, sleep, timeout};
 
 use super::assembler::{Break, Coverage, Proof, RevisionAssembler};
@@ -36,15 +36,14 @@ use super::write::number_of;
 use super::{load, stream, version};
 use crate::log;
 use crate::source::epoch::Epoch;
+use crate::source::feeder::Feeder;
 use crate::source::{Fault, SourceError};
 
-/// How often it is looked whether such a shard has caught up.
-const BACKLOG_POLL: Duration = Duration::from_millis(1);
 /// Events that become visible together at most.
 const PUBLISH_EVENTS: usize = 512;
 /// Between two looks at a watch: requests for progress, as kube-apiserver sends them, and whether it lags.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long a watch may lag behind what the cluster says before it is made anew.
+/// How old a watch's progress may be, compared with what the cluster says, before the watch is made anew.
 const LAG_MAX: Duration = Duration::from_secs(3);
 /// How long etcd may take to say its version, and to make a watch: a member that is paused is left soon.
 const STATUS_WITHIN: Duration = Duration::from_secs(1);
@@ -58,7 +57,7 @@ const GOOD: Duration = Duration::from_secs(5);
 
 /// Everything that is kept from one watch to the next.
 struct State {
-    publisher: Publisher,
+    feeder: Feeder,
     feed: Feed,
     cluster: u64,
     /// The last changes: what etcd must still say after a break.
@@ -67,7 +66,7 @@ struct State {
     is_fresh: bool,
     /// How many objects the next revision must change or delete: only then etcd's state is the one that is served.
     owed: Option<usize>,
-    /// The revision behind which one did not come, when the last watch broke there.
+    /// The revision after which one did not come, when the last watch broke there.
     missing: Option<Revision>,
 }
 
@@ -116,7 +115,7 @@ struct Follower {
 impl Follower {
     /// Whether something passed since this was last asked.
     fn advanced(&mut self) -> bool {
-        let now = self.state.as_ref().map_or(Revision::ZERO, |state| state.publisher.revision());
+        let now = self.state.as_ref().map_or(Revision::ZERO, |state| state.feeder.revision());
         let advanced = now != self.seen;
         self.seen = now;
         advanced
@@ -190,7 +189,7 @@ impl Follower {
         let Some(state) = &mut self.state else { return Ok(()) };
         // Whatever was loaded before this attempt may be of an etcd that is no more.
         state.is_fresh = false;
-        let seen = state.publisher.revision();
+        let seen = state.feeder.revision();
         if head.cluster != state.cluster {
             log::warn(&format!(
                 "etcd is another cluster now ({:x}, it was {:x}): nothing is served until its state is loaded; every watch \
@@ -211,7 +210,7 @@ impl Follower {
 
     /// Whether a compaction took only what was served, and a watch of what follows is still possible.
     fn is_only_old(&self, compacted: Revision) -> bool {
-        self.state.as_ref().is_some_and(|state| compacted <= state.publisher.revision().next())
+        self.state.as_ref().is_some_and(|state| compacted <= state.feeder.revision().next())
     }
 
     /// The last revision is there, but not what led to it: the cluster was restored and has passed it again, or its crash
@@ -221,7 +220,7 @@ impl Follower {
         log::warn(&format!(
             "{stop}, at revision {}: it was restored, or lost or repeated writes when it broke; nothing is served until its \
              state is loaded; every watch is told to list again",
-            state.publisher.revision()
+            state.feeder.revision()
         ));
         self.give_up(state.cluster);
     }
@@ -229,7 +228,7 @@ impl Follower {
     /// What is served does not hold any more: ends it at once, before anything of the new state is known.
     fn give_up(&mut self, cluster: u64) {
         let Some(state) = self.state.take() else { return };
-        self.abandoned = self.abandoned.max(state.publisher.revision());
+        self.abandoned = self.abandoned.max(state.feeder.revision());
         if cluster == state.cluster {
             self.breaks_of_line += 1;
         }
@@ -248,7 +247,7 @@ impl Follower {
         // What is loaded may be another line of revisions than what was verified.
         let wanted = self.context.options.cluster;
         let went_back = self.state.as_ref().is_some_and(|state| {
-            loaded.cluster != state.cluster || loaded.revision < state.publisher.revision()
+            loaded.cluster != state.cluster || loaded.revision < state.feeder.revision()
         });
         if went_back || wanted.is_some_and(|wanted| wanted != loaded.cluster) {
             self.context.calls.leave();
@@ -282,7 +281,7 @@ impl Follower {
             began.elapsed()
         ));
         self.state = Some(State {
-            publisher: loaded.publisher,
+            feeder: self.context.feeder(loaded.publisher),
             feed: loaded.feed,
             cluster: loaded.cluster,
             recent: Recent::default(),
@@ -314,18 +313,18 @@ impl Follower {
             ));
             return self.load().await;
         }
-        show(&self.context, state);
-        match load::difference(&self.context, &state.publisher, &state.feed, state.cluster).await {
+        state.feeder.show();
+        match load::difference(&self.context, state.feeder.revision(), &state.feed, state.cluster).await {
             Ok(batch) => {
                 log::warn(&format!(
                     "etcd does not tell what revision {} was: found {} changes by comparing states",
                     batch.revision,
                     batch.changes.len()
                 ));
-                publish_batch(state, &batch);
+                state.feeder.take(&batch, load::wall_seconds());
                 // It will not be told again either.
                 state.recent = Recent::default();
-                show(&self.context, state);
+                state.feeder.show();
                 Ok(())
             }
             Err(error) if error.fault == Fault::Broken => {
@@ -367,7 +366,7 @@ impl Follower {
     async fn watch(&mut self, client: &Client, coverage: Coverage) -> Stop {
         let context = Rc::clone(&self.context);
         let Some(state) = &mut self.state else { return Stop::Doubt };
-        let last = state.publisher.revision();
+        let last = state.feeder.revision();
         let prefix = context.layout.prefix();
         let replay = state.recent.replay(prefix, last);
         let from = replay.as_ref().map_or_else(|| last.next(), Replay::from);
@@ -390,11 +389,11 @@ impl Follower {
             Err(_) => return Stop::Lags,
         };
         context.commands.stats.remote.watches.fetch_add(1, Ordering::Relaxed);
-        let mut gate = RevisionAssembler::new(state.cluster, coverage, last);
+        let mut assembler = RevisionAssembler::new(state.cluster, coverage, last);
         let (mut ask, mut messages, _reader) = stream::read(stream);
         state.owed = None;
         match replay {
-            Some(replay) => gate = gate.with_replay(replay),
+            Some(replay) => assembler = assembler.with_replay(replay),
             // The stream is open, so what is compared now is of the etcd that it follows.
             None => {
                 if let Err(stop) = prove_state(&context, state, coverage).await {
@@ -418,7 +417,7 @@ impl Follower {
                         None => return Stop::Ended,
                     };
                     let mut proof = Proof::default();
-                    let passed = gate.handle(response, &mut proof);
+                    let passed = assembler.handle(response, &mut proof);
                     if proof.progress.is_some() {
                         advanced = Instant::now();
                     }
@@ -428,10 +427,10 @@ impl Follower {
                     }
                     match passed {
                         Ok(()) => {
-                            if gate.is_created() {
+                            if assembler.is_created() {
                                 self.refusals = 0;
                             }
-                            if !is_proven && gate.is_created() && gate.is_replayed() && state.owed.is_none() {
+                            if !is_proven && assembler.is_created() && assembler.is_replayed() && state.owed.is_none() {
                                 is_proven = true;
                                 context.prove();
                             }
@@ -466,10 +465,8 @@ impl Follower {
                 }
                 _ = look.tick() => {
                     // Memory may have become scarce since.
-                    if state.publisher.trim() {
-                        show(&context, state);
-                    }
-                    if !gate.is_created() && began.elapsed() > CREATE_WITHIN {
+                    state.feeder.trim();
+                    if !assembler.is_created() && began.elapsed() > CREATE_WITHIN {
                         return Stop::Lags;
                     }
                     if !is_proven && began.elapsed() > REPLAY_WITHIN {
@@ -510,7 +507,7 @@ async fn prove_state(context: &EtcdContext, state: &mut State, coverage: Coverag
     if std::mem::take(&mut state.is_fresh) {
         return Ok(());
     }
-    show(context, state);
+    state.feeder.show();
     match compare::compare(context, &state.feed.snapshot(), state.cluster).await? {
         Compared::Same => Ok(()),
         Compared::SameIfNextChanges(objects) if coverage == Coverage::All => {
@@ -524,16 +521,16 @@ async fn prove_state(context: &EtcdContext, state: &mut State, coverage: Coverag
     }
 }
 
-/// Makes visible what passed the gate.
+/// Publishes what the assembler gave out.
 async fn publish(context: &EtcdContext, state: &mut State, proof: Proof, arrived: Tick) -> Result<(), Stop> {
     let remote = &context.commands.stats.remote;
     remote.repeated.fetch_add(proof.repeated, Ordering::Relaxed);
     let mut unseen = 0;
-    state.publisher.set_arrival(arrived);
+    state.feeder.set_arrival(arrived);
     let any = !proof.batches.is_empty();
     for raw in proof.batches {
         if let Some(owed) = state.owed.take() {
-            let is_served = |key: &_| state.publisher.get(key).is_some();
+            let is_served = |key: &_| state.feeder.get(key).is_some();
             let keys = raw.events.iter().filter_map(|event| context.layout.to_key(&event.key));
             let changed = keys.filter(|key| is_served(key)).count();
             if changed != owed {
@@ -552,43 +549,37 @@ async fn publish(context: &EtcdContext, state: &mut State, proof: Proof, arrived
                 }
                 continue;
             };
-            let ours = state.publisher.get(&key).map(|object| object.revision());
+            let ours = state.feeder.get(&key).map(|object| object.revision());
             let missed = match event.before {
                 Some(before) => ours != Some(before),
                 // A key that was just created was not there before, so its end was missed.
                 None => event.version == 1 && ours.is_some(),
             };
             if missed {
-                let after = state.publisher.revision();
+                let after = state.feeder.revision();
                 return Err(Stop::Broke(Break::Missing { after, found: raw.revision }));
             }
             told.push((event.key, event.value.clone()));
             changes.push(Change { key, value: event.value });
         }
         let batch = Batch { revision: raw.revision, changes };
-        let weight = state.publisher.weigh(&batch);
-        if state.publisher.should_wait(weight) {
-            context.commands.stats.backlogged.fetch_add(1, Ordering::Relaxed);
-            show(context, state);
-            while state.publisher.should_wait(weight) {
-                sleep(BACKLOG_POLL).await;
-            }
-        }
+        state.feeder.make_room(&batch, sleep).await;
         unseen += batch.changes.len();
-        publish_batch(state, &batch);
+        state.feeder.take(&batch, load::wall_seconds());
         state.recent.push(raw.revision, told);
         if unseen >= PUBLISH_EVENTS {
             unseen = 0;
-            show(context, state);
+            state.feeder.show();
             tokio::task::yield_now().await;
         }
     }
     if let Some(progress) = proof.progress {
         state.missing = None;
-        state.publisher.handle_progress(progress);
-        show(context, state);
+        state.feeder.take_progress(progress);
         if any {
-            context.commands.stats.publishing.observe(context.clock.now().since(arrived));
+            state.feeder.show_arrived();
+        } else {
+            state.feeder.show();
         }
     }
     Ok(())
@@ -598,26 +589,8 @@ async fn publish(context: &EtcdContext, state: &mut State, proof: Proof, arrived
 fn forget(context: &EtcdContext, state: &mut State) {
     let forgets = std::mem::take(&mut *context.forgets.borrow_mut());
     for (upto, done) in forgets {
-        state.publisher.compact(upto);
-        show(context, state);
-        // Who waited may have given up.
+        state.feeder.compact(upto);
+        // The request may have been given up.
         let _ = done.send(());
-    }
-}
-
-/// Makes what the publisher took visible.
-fn show(context: &EtcdContext, state: &mut State) {
-    state.publisher.publish();
-    context.commands.stats.window_bytes.store(state.publisher.window_bytes(), Ordering::Relaxed);
-    context.reached(state.publisher.revision());
-    context.shards.published();
-}
-
-fn publish_batch(state: &mut State, batch: &Batch) {
-    if batch.changes.is_empty() {
-        state.publisher.handle_progress(batch.revision);
-    } else if let Err(error) = state.publisher.handle_batch(batch, load::wall_seconds()) {
-        // The gate lets each revision pass once, in order.
-        panic!("revision {} passed the gate and cannot be published: {error}", batch.revision);
     }
 }

@@ -1,4 +1,4 @@
-//! Connections to etcd: where to, as whom, and what its errors mean.
+//! Connections to etcd: endpoints, credentials, and what its errors mean.
 //!
 //! Owns the choice of the endpoint and the options of a connection. A connection is to one member at a time; when it
 //! fails the next one is to the next member. Passwords and certificates are read from their files for every connection, so
@@ -64,7 +64,7 @@ impl Links {
         match timeout(CONNECT_WITHIN, Box::pin(Client::connect([endpoint], Some(options)))).await {
             Ok(Ok(client)) => Ok(client),
             Ok(Err(error)) if error.to_string().contains("authentication is not enabled") => {
-                // Nobody is asked for a name: as etcd's own client does it, the connection goes on without one.
+                // etcd asks for no user: as etcd's own client does it, the connection goes on without one.
                 let options = self.connect_options(purpose, false)?;
                 Box::pin(Client::connect([endpoint], Some(options)))
                     .await
@@ -134,7 +134,7 @@ pub(super) struct Calls {
     commands: Arc<CommandQueue>,
     current: RefCell<Option<(u64, Client)>>,
     made: Cell<u64>,
-    /// Held by who makes one.
+    /// Held while one is made.
     making: tokio::sync::Mutex<()>,
 }
 
@@ -160,7 +160,7 @@ impl Calls {
         if let Some(current) = current {
             return Ok(current);
         }
-        // Also when whoever waits for it gives up: the next attempt is with the next member.
+        // Also when the caller gives up: the next attempt is with the next member.
         let unmade = Unmade(&self.links);
         let client = Box::pin(self.links.open(Purpose::Calls)).await?;
         std::mem::forget(unmade);
@@ -228,7 +228,7 @@ impl Calls {
         }
     }
 
-    /// Reads something large, once: whoever asks decides whether to ask again, and for less.
+    /// Reads something large, once: the caller decides whether to ask again, and for less.
     pub(super) async fn read_large<T, F>(
         &self,
         within: Duration,
@@ -299,7 +299,7 @@ pub(super) fn explain(error: &Error, wrote: bool) -> SourceError {
         }
         code::PERMISSION_DENIED => Fault::Denied,
         code::INVALID_ARGUMENT | code::OUT_OF_RANGE | code::UNIMPLEMENTED => Fault::Broken,
-        // Nobody was there to take it.
+        // It may have reached etcd.
         _ if wrote && !never_sent(error) => Fault::Unknown,
         _ => Fault::Unavailable,
     };

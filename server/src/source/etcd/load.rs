@@ -1,7 +1,7 @@
 //! The whole state, page by page, at one revision.
 //!
 //! Owns the order of pages, and asking again for one that fails (`pager` says how large they are). It never touches what is
-//! served: it fills an engine that nobody reads yet.
+//! served: it fills an engine that has no readers yet.
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
@@ -67,18 +67,18 @@ pub(super) async fn load(context: &EtcdContext) -> Result<Loaded, SourceError> {
     Ok(Loaded { publisher, feed, cluster: listed.cluster, revision: listed.at, is_whole })
 }
 
-/// What the one revision behind the publisher's changed, from the state at that revision. Between two revisions next to
+/// What the one revision after `last` changed, from the state at that revision. Between two revisions next to
 /// each other nothing can hide: a key was written, deleted, or is as it was.
 ///
 /// # Errors
 /// The state at that revision cannot be read any more.
 pub(super) async fn difference(
     context: &EtcdContext,
-    publisher: &Publisher,
+    last: Revision,
     feed: &Feed,
     cluster: u64,
 ) -> Result<Batch, SourceError> {
-    let at = publisher.revision().next();
+    let at = last.next();
     let mut seen: HashSet<Key> = HashSet::new();
     let mut changes = Vec::new();
     let found = pages(context, Listing::of_values(at), |listed| {

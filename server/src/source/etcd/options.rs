@@ -10,11 +10,11 @@ pub struct EtcdOptions {
     pub endpoints: Vec<String>,
     /// Where Kubernetes-style keys begin: `/registry`.
     pub prefix: String,
-    /// As whom to log in.
+    /// The user to log in as.
     pub user: Option<String>,
     /// Where the password stands; there is one when there is a user.
     pub password_file: Option<PathBuf>,
-    /// Who vouches for the members (PEM).
+    /// The certificate authorities of the members (PEM).
     pub ca: Option<PathBuf>,
     /// The certificate shown to them (PEM).
     pub cert: Option<PathBuf>,

@@ -1,9 +1,9 @@
-//! Which revision is the newest: one question for all who ask.
+//! Which revision is the newest: one read of etcd for all readers that wait.
 //!
-//! Owns the linearizable read that consistent reads rest on. Who asks while one is under way waits for the next: its answer
+//! Owns the linearizable read that consistent reads rest on. A reader that comes while one is under way waits for the next: its answer
 //! could be older than what that reader knows to be written. An answer counts only if the watch was known to follow that
 //! etcd's history all the while: one that was restored meanwhile may tell the same revision, for another state. The same
-//! question is asked once a second when nobody does, and tells how fresh the cache is, whether the watch lags, and whether
+//! question is asked once a second when no reader does, and tells how fresh the cache is, whether the watch lags, and whether
 //! the cluster is still the same.
 
 use std::rc::Rc;
@@ -18,11 +18,11 @@ use super::context::{ClusterState, EtcdContext};
 use crate::source::command_queue::Answer;
 use crate::source::{Fault, SourceError};
 
-/// Between two questions when nobody asks.
+/// Between two questions when no reader waits.
 const EVERY: Duration = Duration::from_secs(1);
 /// How long etcd may take to answer a reader.
 const ANSWER_WITHIN: Duration = Duration::from_millis(2_800);
-/// How long when nobody waits for it: a reader that comes meanwhile waits behind it.
+/// How long when no reader waits for it: one that comes meanwhile waits until it is over.
 const PROBE_WITHIN: Duration = Duration::from_secs(1);
 
 /// What the header of an answer says.
@@ -48,7 +48,7 @@ pub(super) async fn head(context: &EtcdContext, within: Duration) -> Result<Head
 }
 
 /// The same, of the etcd whose history is followed, and what was served when it was asked. `patient`: waits while it is not
-/// known which etcd that is; another state may be served behind that.
+/// known which etcd that is; another state may be served by then.
 async fn followed_head(
     context: &EtcdContext,
     within: Duration,
@@ -86,10 +86,10 @@ pub(super) async fn answer(context: Rc<EtcdContext>) {
     loop {
         // No answer: a second went by.
         let _ = timeout(EVERY, context.asked.notified()).await;
-        let askers = std::mem::take(&mut *context.askers.borrow_mut());
+        let questions = std::mem::take(&mut *context.questions.borrow_mut());
         let began = Instant::now();
-        let within = if askers.is_empty() { PROBE_WITHIN } else { ANSWER_WITHIN };
-        let head = followed_head(&context, within, !askers.is_empty()).await;
+        let within = if questions.is_empty() { PROBE_WITHIN } else { ANSWER_WITHIN };
+        let head = followed_head(&context, within, !questions.is_empty()).await;
         let stats = &context.commands.stats.remote;
         stats.questions.fetch_add(1, Ordering::Relaxed);
         let answer = match head {
@@ -106,9 +106,9 @@ pub(super) async fn answer(context: Rc<EtcdContext>) {
                 Answer::Newest { epoch: known.epoch, revision: head.revision }
             }
         };
-        stats.answered.fetch_add(askers.len() as u64, Ordering::Relaxed);
-        for asker in askers {
-            context.shards.answer(asker, answer.clone());
+        stats.answered.fetch_add(questions.len() as u64, Ordering::Relaxed);
+        for reply in questions {
+            reply.send(answer.clone());
         }
     }
 }

@@ -33,7 +33,7 @@ impl Group {
     }
 }
 
-/// The last events below the prefix: all of them since the oldest that is remembered, whoever else wrote meanwhile.
+/// The last events below the prefix: all of them since the oldest that is remembered.
 #[derive(Debug, Default)]
 pub(super) struct Recent {
     groups: VecDeque<Group>,
@@ -71,7 +71,7 @@ impl Recent {
         }
     }
 
-    /// What a watch must tell again before it tells what is behind `last`; `None`: too little is known for that.
+    /// What a watch must repeat before it tells what came after `last`; `None`: too little is known for that.
     pub(super) fn replay(&self, prefix: &str, last: Revision) -> Option<Replay> {
         let near = |group: &&Group| last.get() - group.revision.get().min(last.get()) <= REVISIONS_MAX;
         let mut groups = self.groups.iter().filter(near);
@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(recent.replay("/r/", Revision::new(12)).unwrap().from(), Revision::new(5));
         assert_eq!(replay(&recent, 12, SERVED), Ok(true));
         assert_eq!(replay(&recent, 12, &SERVED[..3]), Ok(false), "not all of it");
-        // What follows is the gate's.
+        // What follows is the assembler's.
         assert_eq!(replay(&recent, 12, &[SERVED, &[(13, "c", "1")]].concat()), Ok(true));
         // A delete at the first revision may be left out, and anything may come twice.
         assert_eq!(replay(&recent, 12, &SERVED[1..]), Ok(true));

@@ -1,6 +1,6 @@
-//! A watch stream, from etcd's messages to the gate's.
+//! A watch stream, from etcd's messages to those of the assembler.
 //!
-//! Owns the task that reads it, and how many messages wait. It looks at nothing but their shape: what they prove is `ingest`'s.
+//! Owns the task that reads it, and how many messages wait. It looks at nothing but their shape: what they prove is `assembler`'s.
 
 use etcd_client::WatchStream;
 use tokio::sync::mpsc;
@@ -11,7 +11,7 @@ use super::link::explain;
 use super::read_index::revision;
 use super::stop::Stop;
 
-/// Messages of a watch that may wait to be published while a shard is behind.
+/// Messages of a watch that may wait while a shard catches up.
 const WAITING_MAX: usize = 256;
 
 /// Ends the reader of a stream when the watch is over.
@@ -45,7 +45,7 @@ pub(super) fn read(
     (ask, messages, Reader(reader))
 }
 
-/// A message in the gate's words; values change hands without being copied.
+/// A message as the assembler takes it; values are moved, not copied.
 fn response(message: etcd_client::WatchResponse) -> Result<Response, Break> {
     let message = message.0;
     let header = message.header.ok_or_else(|| Break::Nonsense("a message has no header".to_owned()))?;

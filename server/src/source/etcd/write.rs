@@ -1,16 +1,16 @@
 //! Writes: transactions that compare what they expect, and what etcd says of them.
 //!
 //! Owns the translation of a [`Txn`] and of its outcome. A write waits for nothing but etcd; what it wrote is seen by
-//! whoever asks for the newest revision afterwards. A write whose outcome is not known is never sent again.
+//! readers that ask for the newest revision afterwards. A write whose outcome is not known is never sent again.
 
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use etcd_client::{CompactionOptions, Compare, CompareOp, GetOptions, PutOptions, TxnOp, TxnOpResponse};
 use revcast_engine::Object;
-use revcast_engine::decode::Decoder;
+use revcast_engine::codec::Decoder;
 use revcast_engine::key::Key;
 use revcast_engine::revision::Revision;
 use tokio::sync::oneshot;
@@ -20,7 +20,7 @@ use super::context::EtcdContext;
 use super::lease::Leases;
 use super::link::explain;
 use super::read_index::revision;
-use crate::source::command_queue::{Answer, Asker};
+use crate::source::command_queue::Answer;
 use crate::source::{
     Action, Expect, Fault, KEY_BYTES_MAX, Op, SourceError, TXN_OPS_MAX, Txn, TxnError, VALUE_BYTES_MAX,
 };
@@ -34,20 +34,12 @@ const FORGET_WITHIN: Duration = Duration::from_secs(2);
 /// How often a write that surely was not made is tried.
 const ATTEMPTS_MAX: usize = 3;
 
-/// Makes a transaction and answers.
-pub(super) async fn write(context: Rc<EtcdContext>, txn: Txn, asker: Asker) {
-    let stats = &context.commands.stats;
-    let answer = match run(&context, &txn).await {
-        Ok((at, objects)) => {
-            stats.writes.fetch_add(1, Ordering::Relaxed);
-            Answer::Written(at, objects)
-        }
-        Err(error) => {
-            stats.refused.fetch_add(1, Ordering::Relaxed);
-            Answer::Refused(error)
-        }
-    };
-    context.shards.answer(asker, answer);
+/// Makes a transaction.
+pub(super) async fn write(context: &EtcdContext, txn: &Txn) -> Answer {
+    match run(context, txn).await {
+        Ok((at, objects)) => Answer::Written(at, objects),
+        Err(error) => Answer::Refused(error),
+    }
 }
 
 async fn run(context: &EtcdContext, txn: &Txn) -> Result<(Revision, Vec<Option<Arc<Object>>>), TxnError> {
@@ -204,7 +196,7 @@ pub(super) fn decode(
     context: &EtcdContext,
     decoder: &mut Decoder,
     key: &Key,
-    value: &[u8],
+    value: &Bytes,
     at: Revision,
 ) -> Arc<Object> {
     Arc::new(Object::read(decoder, context.engine.schema.get(key.resource()), key.clone(), value, at))
@@ -226,15 +218,15 @@ async fn lease(context: &EtcdContext, ttl: Duration) -> Result<i64, SourceError>
     Ok(id)
 }
 
-/// Reads one key from etcd itself and answers.
-pub(super) async fn get(context: Rc<EtcdContext>, key: Key, asker: Asker) {
-    let etcd = context.layout.to_etcd(&key);
+/// Reads one key from etcd itself.
+pub(super) async fn get(context: &EtcdContext, key: &Key) -> Answer {
+    let etcd = context.layout.to_etcd(key);
     let found = context.calls.read(GET_WITHIN, |client| {
         let etcd = etcd.clone();
         async move { client.kv_client().max_decoding_message_size(usize::MAX).get(etcd, None).await }
     });
     let served = context.known().map(|known| known.cluster);
-    let answer = match found.await {
+    match found.await {
         Err(error) => Answer::Unanswered(error),
         Ok(found) if found.header().map(|header| header.cluster_id()) != served => {
             context.calls.leave();
@@ -244,15 +236,15 @@ pub(super) async fn get(context: Rc<EtcdContext>, key: Key, asker: Asker) {
         }
         Ok(mut found) => Answer::Found(found.take_kvs().pop().map(|key_value| {
             let at = revision(key_value.mod_revision());
-            decode(&context, &mut Decoder::new(), &key, key_value.value(), at)
+            let (_, value) = key_value.into_key_value();
+            decode(context, &mut Decoder::new(), key, &value.into(), at)
         })),
-    };
-    context.shards.answer(asker, answer);
+    }
 }
 
 /// Has etcd forget history; what is forgotten there is forgotten here too.
-pub(super) async fn compact(context: Rc<EtcdContext>, upto: Revision, asker: Asker) {
-    let answer = match context.calls.client().await {
+pub(super) async fn compact(context: &EtcdContext, upto: Revision) -> Answer {
+    match context.calls.client().await {
         Err(error) => Answer::Unanswered(error),
         Ok((number, mut client)) => {
             match timeout(WRITE_WITHIN, client.compact(number_of(upto), None::<CompactionOptions>)).await {
@@ -282,6 +274,5 @@ pub(super) async fn compact(context: Rc<EtcdContext>, upto: Revision, asker: Ask
                 }
             }
         }
-    };
-    context.shards.answer(asker, answer);
+    }
 }

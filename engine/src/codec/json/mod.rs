@@ -1,0 +1,511 @@
+//! The codec of Kubernetes objects in JSON: just enough is read to know their attributes, and the text is kept as it is.
+//!
+//! It owns what is read (labels, selectable fields) and what is spliced (`metadata.resourceVersion`, and a
+//! missing `kind` or `apiVersion`). It never re-serializes an object, and runs on the publisher's core only.
+
+mod announced;
+mod marks;
+mod scan;
+
+use std::fmt;
+use std::ops::Range;
+
+use simd_json::Buffers;
+use simd_json::prelude::*;
+
+use super::DecodeError;
+use crate::attributes::Attributes;
+use crate::encoding::json;
+use crate::escape;
+use crate::framing::Framing;
+use crate::message::{Draft, MessageKind};
+use crate::resource::Resource;
+use crate::revision::Revision;
+use crate::shown::cut;
+pub(crate) use announced::Announced;
+use marks::Marks;
+
+/// What Kubernetes writes before a value in protobuf (`runtime/serializer/protobuf`).
+const PROTOBUF_PREFIX: &[u8] = b"k8s\0";
+/// What Kubernetes writes before a value that it encrypted (`storage/value/encrypt`), then the provider's name.
+const ENCRYPTED_PREFIX: &[u8] = b"k8s:enc:";
+/// Characters of a stored kind or apiVersion that an error repeats.
+const TYPE_SHOWN_MAX: usize = 80;
+
+/// What decode learned, and the bytes to serve.
+#[derive(Clone, Debug)]
+struct Decoded {
+    places: Places,
+    attributes: Attributes,
+}
+
+/// Where things stand in a text that is served.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Places {
+    /// The digits of `metadata.resourceVersion`.
+    version: Range<u32>,
+    /// Where the members behind `kind` and `apiVersion` begin; 0 when those do not lead.
+    bare: u32,
+}
+
+/// An object in JSON as it is served: on one line, `metadata.resourceVersion` included.
+#[derive(Clone, Copy, Debug)]
+pub struct Json<'a> {
+    text: &'a [u8],
+    places: &'a Places,
+}
+
+impl<'a> Json<'a> {
+    /// The whole object.
+    #[must_use]
+    pub const fn text(self) -> &'a [u8] {
+        self.text
+    }
+
+    /// The members behind `kind` and `apiVersion`, without the opening brace: what lists of built-in kinds show
+    /// behind a `{`. `None` when the object does not begin with those two.
+    #[must_use]
+    pub fn bare_members(self) -> Option<&'a [u8]> {
+        (self.places.bare > 0).then(|| &self.text[self.places.bare as usize..])
+    }
+
+    /// Appends the object with another version: the last state of something that is gone.
+    pub fn push_at(self, out: &mut Vec<u8>, revision: Revision) {
+        let Range { start, end } = self.places.version;
+        // As long as it is, or longer by the digits of the version.
+        out.reserve(self.text.len() + 20);
+        out.extend_from_slice(&self.text[..start as usize]);
+        out.extend_from_slice(decimal(revision.get(), &mut [0; 20]));
+        out.extend_from_slice(&self.text[end as usize..]);
+    }
+}
+
+/// Decodes values one after another and reuses its buffers.
+pub(super) struct Decoder {
+    buffers: Buffers,
+    /// simd-json parses in place: the value is copied here first.
+    scratch: Vec<u8>,
+}
+
+impl fmt::Debug for Decoder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Decoder").field("scratch_bytes", &self.scratch.capacity()).finish_non_exhaustive()
+    }
+}
+
+impl Decoder {
+    /// A decoder with no buffer grown yet.
+    pub(super) fn new() -> Self {
+        Self { buffers: Buffers::default(), scratch: Vec::new() }
+    }
+
+    /// Whether `value` would be accepted.
+    pub(super) fn check(&mut self, resource: &Resource, value: &[u8]) -> Result<(), DecodeError> {
+        self.decode(resource, value, Revision::ZERO, &mut Vec::new()).map(|_| ())
+    }
+
+    /// The message of this kind that announces `value`, as `revision` wrote it, and its attributes.
+    pub(super) fn announce(
+        &mut self,
+        framing: &Framing,
+        resource: &Resource,
+        value: &[u8],
+        revision: Revision,
+        kind: MessageKind,
+    ) -> Result<(Announced, Attributes), DecodeError> {
+        let mut draft = Draft::new(framing, value.len() + 160);
+        json::open(&mut draft, kind);
+        let start = draft.len();
+        let Decoded { places, attributes } = self.decode(resource, value, revision, draft.payload())?;
+        let end = draft.len();
+        json::close(&mut draft);
+        let offset = |at: usize| u32::try_from(at).map_err(|_| DecodeError::TooLarge(value.len()));
+        let object = offset(start)?..offset(end)?;
+        Ok((Announced::new(draft.finish(), kind, object, places), attributes))
+    }
+
+    /// Appends `value` with `revision` spliced in to `out`, and reads its attributes.
+    fn decode(
+        &mut self,
+        resource: &Resource,
+        value: &[u8],
+        revision: Revision,
+        out: &mut Vec<u8>,
+    ) -> Result<Decoded, DecodeError> {
+        if u32::try_from(value.len() + 4096).is_err() {
+            return Err(DecodeError::TooLarge(value.len()));
+        }
+        if value.starts_with(PROTOBUF_PREFIX) {
+            return Err(DecodeError::Protobuf);
+        }
+        if value.starts_with(ENCRYPTED_PREFIX) {
+            return Err(DecodeError::Encrypted);
+        }
+        let attributes = self.attributes(resource, value)?;
+        let compacted;
+        let mut text = value.trim_ascii();
+        let marks = Marks::of(text);
+        if marks.lines {
+            compacted = scan::compact(text);
+            text = &compacted;
+        }
+        let found = scan::places(text).map_err(|scan::EscapedName| DecodeError::EscapedName)?;
+        let copy = if marks.escapes { escape::push } else { Vec::extend_from_slice };
+        Ok(splice(resource, text, &found, copy, revision, attributes, out))
+    }
+
+    fn attributes(&mut self, resource: &Resource, value: &[u8]) -> Result<Attributes, DecodeError> {
+        self.scratch.clear();
+        self.scratch.extend_from_slice(value);
+        let tape = simd_json::to_tape_with_buffers(&mut self.scratch, &mut self.buffers)
+            .map_err(|error| DecodeError::NotJson(error.to_string()))?;
+        let top = tape.as_value();
+        let object = top.as_object().ok_or(DecodeError::NotAnObject)?;
+        check_type(resource, &object)?;
+        let metadata = object.get("metadata");
+        let metadata =
+            metadata.as_ref().and_then(simd_json::tape::Value::as_object).ok_or(DecodeError::NotAnObject)?;
+        let mut labels = Vec::new();
+        if let Some(map) = metadata.get("labels").as_ref().and_then(simd_json::tape::Value::as_object) {
+            for (key, value) in map.iter() {
+                if let Some(value) = value.as_str() {
+                    labels.push((key.into(), value.into()));
+                }
+            }
+        }
+        let fields = resource.fields().iter().map(|field| {
+            let at = |path: &[String]| {
+                let mut here = (!path.is_empty()).then_some(top);
+                for member in path {
+                    here = here
+                        .and_then(|value| value.as_object().and_then(|object| object.get(member.as_str())));
+                }
+                here.map(|value| scalar(&value)).filter(|text| !text.is_empty())
+            };
+            at(&field.path).or_else(|| at(&field.otherwise)).unwrap_or_else(|| field.absent.as_str().into())
+        });
+        let fields: Vec<Box<str>> = fields.collect();
+        Ok(Attributes::new(labels, fields))
+    }
+}
+
+/// Whether the type members that are there, each time that they are, are those of the resource.
+fn check_type(resource: &Resource, object: &simd_json::tape::Object<'_, '_>) -> Result<(), DecodeError> {
+    let (mut api_version, mut kind) = (None, None);
+    for (name, value) in object.iter() {
+        let (found, expected) = match name {
+            "apiVersion" => (&mut api_version, &resource.api_version),
+            "kind" => (&mut kind, &resource.kind),
+            _ => continue,
+        };
+        let text = value.as_str().unwrap_or("(not text)");
+        if text != expected {
+            *found = Some(cut(text, TYPE_SHOWN_MAX).into_owned());
+        }
+    }
+    if api_version.is_none() && kind.is_none() {
+        return Ok(());
+    }
+    let name = |api_version: &str, kind: &str| format!("{api_version} {kind}");
+    Err(DecodeError::OtherType {
+        // A member that is missing, or right, is what the resource says.
+        stored: name(
+            api_version.as_ref().unwrap_or(&resource.api_version),
+            kind.as_ref().unwrap_or(&resource.kind),
+        ),
+        expected: name(&resource.api_version, &resource.kind),
+    })
+}
+
+/// A field's value as a selector compares it: text as it is, numbers and booleans as written, others "".
+fn scalar(value: &simd_json::tape::Value<'_, '_>) -> Box<str> {
+    if let Some(text) = value.as_str() {
+        return text.into();
+    }
+    if let Some(truth) = value.as_bool() {
+        return if truth { "true".into() } else { "false".into() };
+    }
+    if let Some(number) = value.as_i64() {
+        return number.to_string().into();
+    }
+    if let Some(number) = value.as_u64() {
+        return number.to_string().into();
+    }
+    if let Some(number) = value.as_f64() {
+        return number.to_string().into();
+    }
+    "".into()
+}
+
+/// Appends `text` with the version spliced in, and with `kind` and `apiVersion` when it lacks them. `copy` appends a part of
+/// it, which may get longer by that.
+fn splice(
+    resource: &Resource,
+    text: &[u8],
+    found: &scan::Places,
+    copy: fn(&mut Vec<u8>, &[u8]),
+    revision: Revision,
+    attributes: Attributes,
+    out: &mut Vec<u8>,
+) -> Decoded {
+    let start = out.len();
+    let mut bare = 0;
+    let mut copied = 0;
+    if let Some(after_type) = found.after_type {
+        copy(out, &text[..after_type]);
+        copied = after_type;
+        bare = out.len() - start;
+    }
+    if found.kind.is_none() || found.api_version.is_none() {
+        out.push(b'{');
+        copied = 1;
+        if found.kind.is_none() {
+            out.extend_from_slice(b"\"kind\":\"");
+            out.extend_from_slice(resource.kind.as_bytes());
+            out.extend_from_slice(b"\",");
+        }
+        if found.api_version.is_none() {
+            out.extend_from_slice(b"\"apiVersion\":\"");
+            out.extend_from_slice(resource.api_version.as_bytes());
+            out.extend_from_slice(b"\",");
+        }
+        if found.kind.is_none() && found.api_version.is_none() {
+            bare = out.len() - start;
+        }
+    }
+    let mut digits = [0; 20];
+    let digits = decimal(revision.get(), &mut digits);
+    let version_at;
+    if let Some(old) = &found.resource_version {
+        copy(out, &text[copied..old.start]);
+        out.push(b'"');
+        version_at = out.len() - start;
+        out.extend_from_slice(digits);
+        out.push(b'"');
+        copy(out, &text[old.end..]);
+    } else {
+        // `attributes` found an object as metadata, so the scan did too.
+        let metadata = found.metadata.unwrap_or(1);
+        let at = found.after_identity.unwrap_or(metadata);
+        copy(out, &text[copied..at]);
+        if found.after_identity.is_some() {
+            out.push(b',');
+        }
+        out.extend_from_slice(b"\"resourceVersion\":\"");
+        version_at = out.len() - start;
+        out.extend_from_slice(digits);
+        out.push(b'"');
+        if found.after_identity.is_none() && found.metadata_filled {
+            out.push(b',');
+        }
+        copy(out, &text[at..]);
+    }
+    let offset = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+    let version = offset(version_at)..offset(version_at + digits.len());
+    Decoded { places: Places { version, bare: offset(bare) }, attributes }
+}
+
+/// `n` in decimal, in `space`.
+pub(crate) fn decimal(n: u64, space: &mut [u8; 20]) -> &[u8] {
+    let mut at = space.len();
+    let mut rest = n;
+    loop {
+        at -= 1;
+        space[at] = b'0' + (rest % 10).to_le_bytes()[0];
+        rest /= 10;
+        if rest == 0 {
+            return &space[at..];
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resource::{Field, FieldId};
+
+    fn pods() -> Resource {
+        Resource::new("v1", "Pod", true, vec![Field::at("spec.nodeName"), Field::at("spec.hostNetwork")])
+    }
+
+    fn decode(value: &str) -> Result<(String, Decoded), DecodeError> {
+        let mut out = b"before".to_vec();
+        let decoded = Decoder::new().decode(&pods(), value.as_bytes(), Revision::new(123), &mut out)?;
+        let text = String::from_utf8(out.split_off(6)).expect("utf-8");
+        assert_eq!(&text[decoded.places.version.start as usize..decoded.places.version.end as usize], "123");
+        Ok((text, decoded))
+    }
+
+    #[test]
+    fn the_version_goes_behind_the_uid() {
+        let (text, decoded) = decode(
+            r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p","namespace":"n","uid":"u","labels":{"b":"2","a":"1"}},"spec":{"nodeName":"x","hostNetwork":true}}"#,
+        )
+        .expect("decodes");
+        assert_eq!(
+            text,
+            r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p","namespace":"n","uid":"u","resourceVersion":"123","labels":{"b":"2","a":"1"}},"spec":{"nodeName":"x","hostNetwork":true}}"#
+        );
+        assert!(text[decoded.places.bare as usize..].starts_with("\"metadata\""));
+        let a = &decoded.attributes;
+        assert_eq!((a.label("a"), a.label("b"), a.label("c")), (Some("1"), Some("2"), None));
+        let field = |label| a.field(pods().field(label).expect("declared"));
+        assert_eq!((field("spec.nodeName"), field("spec.hostNetwork")), ("x", "true"));
+        assert_eq!((a.field(FieldId::NAME), a.field(FieldId::NAMESPACE)), ("p", "n"));
+    }
+
+    #[test]
+    fn a_field_without_a_value_reads_as_it_is_told_to() {
+        let own = vec![
+            Field::at("reason").or_value("none"),
+            Field::alias("source", "source.component").or("reporter"),
+            Field::alias("count", "status.count").or_value("0"),
+            Field::empty("never"),
+        ];
+        let resource = Resource::new("v1", "Event", true, own);
+        let read = |json: &str| {
+            let mut out = Vec::new();
+            let decoded =
+                Decoder::new().decode(&resource, json.as_bytes(), Revision::new(1), &mut out).expect(json);
+            ["reason", "source", "count", "never"]
+                .map(|label| decoded.attributes.field(resource.field(label).expect(label)).to_owned())
+        };
+        assert_eq!(read(r#"{"metadata":{}}"#), ["none", "", "0", ""]);
+        assert_eq!(read(r#"{"metadata":{},"reporter":"r","reason":"","status":{}}"#), ["none", "r", "0", ""]);
+        assert_eq!(
+            read(
+                r#"{"metadata":{},"source":{"component":"c"},"reporter":"r","reason":"x","status":{"count":0}}"#
+            ),
+            ["x", "c", "0", ""]
+        );
+        assert_eq!(read(r#"{"metadata":{},"source":{"component":[]},"reporter":true}"#)[1], "true");
+    }
+
+    #[test]
+    fn what_go_escapes_is_escaped_and_the_places_are_right() {
+        for (stored, served, bare) in [
+            (
+                r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p","labels":{"a":"1"},"annotations":{"x&y":"<p>"}},"<":"&"}"#,
+                r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p","resourceVersion":"123","labels":{"a":"1"},"annotations":{"x\u0026y":"\u003cp\u003e"}},"\u003c":"\u0026"}"#,
+                true,
+            ),
+            (
+                r#"{"<":1,"metadata":{"&":"","resourceVersion":"9","uid":">"}}"#,
+                r#"{"kind":"Pod","apiVersion":"v1","\u003c":1,"metadata":{"\u0026":"","resourceVersion":"123","uid":"\u003e"}}"#,
+                true,
+            ),
+            (
+                "{\n\"a\":\"<\u{2028}\u{2014}\",\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{}}",
+                "{\"a\":\"\\u003c\\u2028\u{2014}\",\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"resourceVersion\":\"123\"}}",
+                false,
+            ),
+        ] {
+            let (text, decoded) = decode(stored).expect(stored);
+            assert_eq!(text, served);
+            assert_eq!(decoded.places.bare > 0, bare, "{served}");
+            let behind = &text[decoded.places.bare as usize..];
+            assert!(!bare || behind.starts_with('"') && !behind.contains("apiVersion"), "{behind}");
+            // What selectors see is the text, not its spelling.
+            let again = decode(served).expect(served);
+            assert_eq!((again.0.as_str(), &again.1.attributes), (served, &decoded.attributes));
+        }
+        let (_, decoded) = decode(r#"{"metadata":{"name":"<","labels":{"a":"<&>"}}}"#).expect("decodes");
+        assert_eq!(decoded.attributes.label("a"), Some("<&>"));
+        assert_eq!(decoded.attributes.field(FieldId::NAME), "<");
+    }
+
+    #[test]
+    fn a_version_that_is_there_is_replaced() {
+        let (text, _) =
+            decode(r#"{"apiVersion":"v1","kind":"Pod","metadata":{"resourceVersion":"9999999","name":"p"}}"#)
+                .expect("decodes");
+        assert_eq!(
+            text,
+            r#"{"apiVersion":"v1","kind":"Pod","metadata":{"resourceVersion":"123","name":"p"}}"#
+        );
+    }
+
+    #[test]
+    fn what_is_missing_is_added() {
+        let (text, decoded) = decode(r#"{"metadata":{},"spec":{}}"#).expect("decodes");
+        assert_eq!(
+            text,
+            r#"{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"123"},"spec":{}}"#
+        );
+        assert!(text[decoded.places.bare as usize..].starts_with("\"metadata\""));
+        let (text, decoded) = decode(r#"{"kind":"Pod","metadata":{"labels":{}}}"#).expect("decodes");
+        assert_eq!(
+            text,
+            r#"{"apiVersion":"v1","kind":"Pod","metadata":{"resourceVersion":"123","labels":{}}}"#
+        );
+        assert_eq!(decoded.places.bare, 0);
+    }
+
+    #[test]
+    fn many_lines_become_one() {
+        let (text, _) = decode("{\n  \"metadata\": {\n    \"name\": \"p\"\n  }\n}\n").expect("decodes");
+        assert_eq!(
+            text,
+            r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p","resourceVersion":"123"}}"#
+        );
+    }
+
+    #[test]
+    fn what_is_not_an_object_is_refused() {
+        for bad in
+            ["k8s\0\n\u{b}", "", "[]", "{}", r#"{"metadata":3}"#, r#"{"metadata":{}"#, "{\"metadata\":{}} x"]
+        {
+            assert!(decode(bad).is_err(), "{bad:?}");
+        }
+        assert_eq!(decode(r#"{"metadata":{"n\u0061me":"x"}}"#).err(), Some(DecodeError::EscapedName));
+    }
+
+    #[test]
+    fn prefixes_of_kubernetes_are_known() {
+        assert_eq!(decode("k8s\0\n\u{b}").err(), Some(DecodeError::Protobuf));
+        assert_eq!(decode("k8s:enc:aescbc:v1:key1:\u{7f}").err(), Some(DecodeError::Encrypted));
+        assert!(matches!(decode("k8s"), Err(DecodeError::NotJson(_))));
+        assert!(
+            DecodeError::Protobuf.to_string().contains("(Kubernetes protobuf envelope): store it as JSON")
+        );
+        assert!(DecodeError::Encrypted.to_string().contains("encrypted at rest"));
+    }
+
+    #[test]
+    fn another_type_is_refused_by_name() {
+        let other = |value: &str| match decode(value) {
+            Err(DecodeError::OtherType { stored, expected }) => (stored, expected),
+            other => panic!("{value}: {other:?}"),
+        };
+        for (value, stored) in [
+            (r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{}}"#, "v1 ConfigMap"),
+            (r#"{"metadata":{},"kind":"ConfigMap"}"#, "v1 ConfigMap"),
+            (r#"{"apiVersion":"v2","metadata":{}}"#, "v2 Pod"),
+            (r#"{"kind":"Pods","apiVersion":"apps/v1","metadata":{}}"#, "apps/v1 Pods"),
+            // Go's decoder takes the last of two members, others the first: neither may be another type.
+            (r#"{"kind":"Pod","kind":"Secret","metadata":{}}"#, "v1 Secret"),
+            (r#"{"kind":"Secret","kind":"Pod","metadata":{}}"#, "v1 Secret"),
+            (r#"{"kind":"","metadata":{}}"#, "v1 "),
+            (r#"{"kind":null,"metadata":{}}"#, "v1 (not text)"),
+        ] {
+            assert_eq!(other(value), (stored.to_owned(), "v1 Pod".to_owned()), "{value}");
+        }
+        let error = decode(r#"{"apiVersion":"v2","metadata":{}}"#).expect_err("another apiVersion");
+        assert_eq!(
+            error.to_string(),
+            "the stored value is of type v2 Pod, this resource holds v1 Pod: store it as v1 Pod, or under a \
+             key of its own resource"
+        );
+        let long = other(&format!(r#"{{"kind":"{}","metadata":{{}}}}"#, "x".repeat(10_000)));
+        assert_eq!(long.0.len(), "v1 ".len() + TYPE_SHOWN_MAX + "...".len());
+        // Written in another way it is the same.
+        assert!(decode(r#"{"kind":"P\u006fd","apiVersion":"v1","metadata":{}}"#).is_ok());
+    }
+
+    #[test]
+    fn decimals() {
+        for n in [0, 7, 10, 999, u64::MAX] {
+            assert_eq!(decimal(n, &mut [0; 20]), n.to_string().as_bytes());
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! revcast-perf: load from outside. It knows a TCP port and nothing else: it never links the server, so what it measures
+//! is what any client of a Kubernetes-style list/watch server gets.
+//!
+//! A run reads from the top: [`options`] → [`fanout`] (the run) → [`target`] (the server) → [`setup`] (its objects) →
+//! [`fleet`] and [`worker`] (processes) → [`lane`] (a thread with its watchers) → [`watcher`] (one watch) →
+//! [`report`], whose text is a [`sheet`]. [`writer`] writes meanwhile. [`initial`] is the other run: many clients that ask for
+//! everything at once. A run is kept as a [`record`] by [`outputs`], and [`plots`] makes a page of many. Exactness lives in
+//! [`stamp`], [`frame`] and [`ledger`].
+//!
+//! Public is what tests and benchmarks of other crates share: HTTP as a client reads it, and the floor's io_uring.
+
+mod beside;
+#[cfg(feature = "etcd")]
+mod bridge;
+mod child;
+pub mod chunked;
+mod clock;
+mod compare;
+mod endpoint;
+mod fanout;
+mod fleet;
+mod floor;
+mod frame;
+mod hostile;
+pub mod http;
+mod idle;
+mod initial;
+mod interests;
+mod known;
+#[cfg(feature = "etcd")]
+mod lag;
+mod lane;
+mod latency;
+mod ledger;
+mod machine;
+mod message;
+mod mixed;
+mod object;
+mod options;
+mod outputs;
+mod pace;
+mod plots;
+mod probe;
+mod process;
+mod procfs;
+mod progress;
+mod reader;
+mod record;
+mod report;
+mod scope;
+mod series;
+mod setup;
+mod sheet;
+mod slow;
+mod spread;
+mod stamp;
+mod storm;
+mod sums;
+mod tally;
+mod target;
+mod units;
+mod watcher;
+mod worker;
+mod writer;
+mod writers;
+
+pub use floor::ring;
+
+use options::{Job, Load, Stop};
+use record::Scenario;
+use std::ffi::OsString;
+use std::io::{Write, stdin, stdout};
+use std::process::ExitCode;
+use target::Trouble;
+
+/// The program, with the words of its command line.
+pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let job = match options::parse(words) {
+        Ok(job) => job,
+        Err(Stop::Show(text)) => return print(&text),
+        Err(Stop::Refuse(why)) => return refuse(&why),
+    };
+    match job {
+        Job::Fanout(args) => scenario(&args, || fanout::run(&args)),
+        Job::Initial(args) => scenario(&args.base, || initial::run(&args)),
+        Job::Idle(args) => scenario(&args.base, || idle::run(&args)),
+        Job::Slow(args) => scenario(&args.base, || slow::run(&args)),
+        Job::Siege(args) => {
+            let args = options::Slow::from(*args);
+            scenario(&args.base, || slow::run(&args))
+        }
+        Job::Mixed(args) => scenario(&args.base, || mixed::run(&args)),
+        Job::Interests(args) => scenario(&args.base, || interests::run(&args)),
+        Job::Storm(args) => scenario(&args.base, || storm::run(&args)),
+        Job::Floor(args) => scenario(&args.base, || floor::run(&args)),
+        // `--out` is a file, which it writes by itself.
+        Job::Compare(args) => finish(compare::run(&args), args.base.json),
+        #[cfg(feature = "etcd")]
+        Job::Lag(args) => finish(lag::run(&args), args.base.json),
+        #[cfg(not(feature = "etcd"))]
+        Job::Lag(_) => refuse("lag speaks etcd's protocol: build with --features etcd"),
+        Job::Report(args) => plots::run(&args),
+        Job::Worker => {
+            process::raise_nofile();
+            worker::run(stdin(), stdout());
+            ExitCode::SUCCESS
+        }
+        Job::FloorSender => {
+            process::raise_nofile();
+            floor::sender::run(stdin(), stdout());
+            ExitCode::SUCCESS
+        }
+        Job::Keeper { words } => {
+            compare::keeper::run(&words).map_or_else(|why| fail(&why), |()| ExitCode::SUCCESS)
+        }
+        #[cfg(feature = "etcd")]
+        Job::EtcdBridge { endpoint } => bridge::run(&endpoint),
+        #[cfg(not(feature = "etcd"))]
+        Job::EtcdBridge { endpoint } => refuse(&format!("{endpoint}: build with --features etcd")),
+    }
+}
+
+/// Runs a scenario, keeps its runs where `--out` says, and shows what it found.
+fn scenario<R: Scenario>(base: &Load, run: impl FnOnce() -> Result<R, Trouble>) -> ExitCode {
+    let keep = || {
+        // Before the run, so that a folder that cannot be written is told before minutes are spent.
+        let outputs = outputs::Outputs::open(base.out.as_deref())?;
+        let report = run()?;
+        if let Some(outputs) = outputs {
+            for record in report.records() {
+                outputs.keep(record)?;
+            }
+        }
+        Ok(report)
+    };
+    finish(keep(), base.json)
+}
+
+/// Shows what a scenario found, or why it found nothing. Whether all was right is the exit code.
+fn finish<R: Scenario>(outcome: Result<R, Trouble>, json: bool) -> ExitCode {
+    let report = match outcome {
+        Ok(report) => report,
+        Err(Trouble::Option(bad)) => return refuse(&bad.to_string()),
+        Err(Trouble::Run(why)) => return fail(&why),
+    };
+    let text =
+        if json { serde_json::to_string(&report).unwrap_or_default() + "\n" } else { report.to_string() };
+    print(&text);
+    if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn refuse(bad: &str) -> ExitCode {
+    eprintln!("revcast-perf: {bad}");
+    ExitCode::from(2)
+}
+
+fn fail(why: &str) -> ExitCode {
+    eprintln!("revcast-perf: {why}");
+    ExitCode::FAILURE
+}
+
+/// A reader that went away needs no text.
+fn print(text: &str) -> ExitCode {
+    let _gone = stdout().write_all(text.as_bytes());
+    ExitCode::SUCCESS
+}

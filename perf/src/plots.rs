@@ -1,0 +1,45 @@
+//! `report`: plots and tables of records, as one page that needs nothing else: no script, no network, no font; or one plot of
+//! fan-out beside the floor as an SVG.
+//!
+//! It reads from the top: [`collect`] (files) → [`group`] (what can be compared) → [`chart`] (points) → [`draw`] (SVG),
+//! [`table`] → [`page`]. It never measures, and never changes a record.
+
+mod chart;
+mod collect;
+mod draw;
+mod group;
+mod page;
+mod table;
+
+use crate::options::Report;
+use std::fs;
+use std::process::ExitCode;
+
+/// Writes the page, or the plot; says what was left out.
+pub(crate) fn run(args: &Report) -> ExitCode {
+    let found = collect::collect(&args.paths);
+    for fault in &found.faults {
+        eprintln!("revcast-perf: {fault}");
+    }
+    if found.records.is_empty() {
+        eprintln!("revcast-perf: no record was found: give what runs with --out DIR wrote");
+        return ExitCode::FAILURE;
+    }
+    let (path, text) = match &args.fanout_svg {
+        None => (&args.html, page::html(&args.title, &found.records)),
+        Some(path) => match chart::fanout(&found.records, args.fanout_value) {
+            Some(plot) => (path, plot.standalone()),
+            None => {
+                eprintln!("revcast-perf: no run of fanout among the records has that value: measure one");
+                return ExitCode::FAILURE;
+            }
+        },
+    };
+    if let Err(fault) = fs::write(path, text) {
+        let path = path.display();
+        eprintln!("revcast-perf: {path} cannot be written ({fault}): give a file that you may write");
+        return ExitCode::FAILURE;
+    }
+    eprintln!("{} records: {}", found.records.len(), path.display());
+    if found.faults.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

@@ -1,0 +1,204 @@
+//! Which plots a group gets: latency percentiles, values over the number of watchers, and the series of a round. It
+//! turns records into points; how they look is [`Plot`]'s.
+
+use super::draw::{Line, Plot, Point, Scale};
+use super::group::{Group, Subject, groups};
+use crate::latency::Latency;
+use crate::options::FanoutValue;
+use crate::record::{Record, Row};
+use crate::spread::Spread;
+use crate::units::{Unit, digits};
+
+/// Numbers of watchers whose percentiles are drawn: the largest ones.
+const PERCENTILE_PLOTS_MAX: usize = 4;
+/// Points of a percentile line for each nine, and the last quantile.
+const POINTS_PER_NINE: u32 = 10;
+const QUANTILE_MAX: f64 = 0.999_99;
+
+/// What is drawn over the number of watchers: the value, and its words.
+const OVER_WATCHERS: [(&str, &str); 4] = [
+    ("deliveries_per_second", "Throughput"),
+    ("server_cpu_ns_per_delivery", "Server CPU per delivery"),
+    ("rss_bytes_per_watcher", "Server memory per watcher"),
+    ("latency_p99_ns", "Latency p99"),
+];
+
+/// One column of the series: its words, its unit, its cell of a row.
+type Column = (&'static str, Unit, fn(&Row) -> Option<f64>);
+
+const SERIES: [Column; 5] = [
+    ("Throughput", Unit::PerSecond, |row| Some(row.deliveries_per_second)),
+    ("Latency p99", Unit::Nanoseconds, |row| row.latency_p99_ns.map(|ns| ns as f64)),
+    ("Server memory", Unit::Bytes, |row| row.server_rss_bytes.map(|bytes| bytes as f64)),
+    ("Server descriptors", Unit::Count, |row| row.server_fds.map(|fds| fds as f64)),
+    ("Server CPU", Unit::Share, |row| row.server_cpu_share),
+];
+
+/// All plots that the group has points for.
+pub(super) fn plots(group: &Group<'_>) -> Vec<Plot> {
+    let watchers = group.watchers();
+    let largest = watchers.iter().rev().take(PERCENTILE_PLOTS_MAX).rev();
+    let percentiles = largest.map(|&watchers| percentiles(group, watchers));
+    let over = OVER_WATCHERS.into_iter().map(|(name, words)| {
+        let title = format!("{words} over watchers");
+        over_watchers(title, Unit::of(name), lines(group, |subject| by_watchers(subject, name)))
+    });
+    let series = SERIES.into_iter().map(|column| series(group, column));
+    percentiles.chain(over).chain(series).filter(|plot| !plot.lines.is_empty()).collect()
+}
+
+/// Fan-out beside the floor. Of several sizes and rates the one that was measured with the most numbers of watchers.
+pub(super) fn fanout(records: &[Record], value: FanoutValue) -> Option<Plot> {
+    let (name, of_floor, title) = match value {
+        FanoutValue::Cpu => {
+            ("server_cpu_ns_per_delivery", "floor_cpu_ns_per_delivery", "CPU time of one delivery")
+        }
+        FanoutValue::Rate => ("deliveries_per_second", "floor_deliveries_per_second", "Deliveries a second"),
+    };
+    let groups = groups(records);
+    let of_fanout = groups.iter().filter(|group| group.scenario == "fanout");
+    let group = of_fanout.max_by_key(|group| group.watchers().len())?;
+    let mut lines = lines(group, |subject| by_watchers(subject, name));
+    // A run of `fanout` has the floor beside itself, one of `compare` as a subject.
+    if let Some(first) = group.first().filter(|_| lines.iter().all(|line| !line.floor)) {
+        let points = by_watchers(first, of_floor);
+        lines.push(Line { name: "floor".to_owned(), floor: true, place: 0, points });
+    }
+    lines.retain(|line| !line.points.is_empty());
+    (!lines.is_empty()).then(|| over_watchers(title.to_owned(), Unit::of(name), lines))
+}
+
+fn lines(group: &Group<'_>, points: impl Fn(&Subject<'_>) -> Vec<Point>) -> Vec<Line> {
+    let line = |subject: &Subject<'_>| Line {
+        name: subject.name.to_owned(),
+        floor: subject.is_floor(),
+        place: group.place(subject),
+        points: points(subject),
+    };
+    group.subjects.iter().map(line).filter(|line| !line.points.is_empty()).collect()
+}
+
+fn percentiles(group: &Group<'_>, watchers: u32) -> Plot {
+    Plot {
+        title: format!("Latency percentiles, {} watchers", digits(f64::from(watchers))),
+        x_label: "Percentile",
+        x_unit: Unit::Quantile,
+        x_scale: Scale::Nines,
+        y_unit: Unit::Nanoseconds,
+        markers: false,
+        lines: lines(group, |subject| {
+            quantiles(subject.runs.get(&watchers).map_or(&[], |runs| runs.as_slice()))
+        }),
+    }
+}
+
+/// The median of the rounds at each quantile that all of them have deliveries for.
+fn quantiles(runs: &[&Record]) -> Vec<Point> {
+    let with = runs.iter().filter(|record| !record.latency.is_empty());
+    let rounds: Vec<Latency> = with.map(|record| Latency::of([&record.latency])).collect();
+    let Some(fewest) = rounds.iter().map(Latency::count).min() else { return Vec::new() };
+    let step = |step: u32| 1.0 - 10_f64.powf(-f64::from(step) / f64::from(POINTS_PER_NINE));
+    // Beyond the last delivery there is nothing to see.
+    let seen = |quantile: &f64| *quantile <= QUANTILE_MAX && (1.0 - quantile) * fewest as f64 >= 0.999;
+    let point = |x: f64| Some(Point { x, y: Spread::of(rounds.iter().map(|latency| latency.at(x) as f64))? });
+    (0..=5 * POINTS_PER_NINE).map(step).filter(seen).filter_map(point).collect()
+}
+
+fn by_watchers(subject: &Subject<'_>, name: &str) -> Vec<Point> {
+    let point = |&watchers: &u32| Some(Point { x: f64::from(watchers), y: subject.spread(watchers, name)? });
+    subject.runs.keys().filter_map(point).collect()
+}
+
+fn over_watchers(title: String, y_unit: Unit, lines: Vec<Line>) -> Plot {
+    let (x_label, x_unit, x_scale) = ("Watchers", Unit::Count, Scale::Log);
+    Plot { title, x_label, x_unit, x_scale, y_unit, markers: true, lines }
+}
+
+/// The series of one round of each subject at the largest number of watchers that has any.
+fn series(group: &Group<'_>, (words, y_unit, cell): Column) -> Plot {
+    let has = |watchers: &u32| {
+        let runs = group.subjects.iter().filter_map(|subject| subject.runs.get(watchers)).flatten();
+        runs.into_iter().any(|record| !record.series.is_empty())
+    };
+    let watchers = group.watchers().into_iter().rev().find(has).unwrap_or(0);
+    let points = |subject: &Subject<'_>| -> Vec<Point> {
+        let round = subject.runs.get(&watchers).and_then(|runs| middle(runs));
+        let rows = round.map_or(&[][..], |record| record.series.as_slice());
+        rows.iter().filter_map(|row| Some(Point { x: row.at_seconds, y: Spread::of(cell(row))? })).collect()
+    };
+    Plot {
+        title: format!("{words} over time, {} watchers, the median round", digits(f64::from(watchers))),
+        x_label: "Time since the run began",
+        x_unit: Unit::Seconds,
+        x_scale: Scale::Linear,
+        y_unit,
+        markers: false,
+        lines: lines(group, points),
+    }
+}
+
+/// Of the rounds with a series, the one whose throughput is the median.
+fn middle<'a>(runs: &[&'a Record]) -> Option<&'a Record> {
+    let mut with: Vec<&Record> = runs.iter().copied().filter(|record| !record.series.is_empty()).collect();
+    let rate = |record: &Record| record.value("deliveries_per_second").unwrap_or(0.0);
+    with.sort_by(|a, b| rate(a).total_cmp(&rate(b)));
+    with.get(with.len().checked_sub(1)? / 2).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(subject: &str, round: u32, watchers: u32) -> Record {
+        let mut record = Record::new("fanout", subject, round);
+        record.watchers = watchers;
+        record.set("deliveries_per_second", f64::from(watchers * round));
+        record.latency = vec![(1_000_000 * u64::from(round), 99), (9_000_000, 1)];
+        let row = Row { at_seconds: f64::from(round), ..Row::default() };
+        record.series = vec![row, Row { at_seconds: 9.0, latency_p99_ns: Some(5), ..row }];
+        record
+    }
+
+    #[test]
+    fn percentiles_are_medians_with_a_band_and_end_with_the_data() {
+        let records: Vec<Record> = (1..=3).map(|round| record("a", round, 10)).collect();
+        let plots = plots(&groups(&records)[0]);
+        let points = &plots[0].lines[0].points;
+        let half = points.iter().find(|point| point.x >= 0.5).expect("the median").y;
+        let near = |ns: f64, ms: f64| (ns / 1e6 - ms).abs() < 0.01;
+        assert!(near(half.median, 2.0) && near(half.least, 1.0) && near(half.most, 3.0), "{half:?}");
+        let last = points.last().expect("points");
+        assert!((last.x - 0.99).abs() < 1e-9, "100 deliveries have no 99.9 %: {last:?}");
+    }
+
+    #[test]
+    fn the_series_is_of_the_median_round_and_leaves_gaps_out() {
+        let records: Vec<Record> = [3, 1, 2].map(|round| record("a", round, 10)).to_vec();
+        let plots = plots(&groups(&records)[0]);
+        let of = |start: &str| {
+            plots.iter().find(|plot| plot.title.starts_with(start)).map(|plot| &plot.lines[0].points)
+        };
+        assert_eq!(of("Throughput over time").map(|points| points[0].x), Some(2.0));
+        assert_eq!(of("Latency p99 over time").map(Vec::len), Some(1));
+        assert!(of("Server memory over time").is_none(), "nobody knew it");
+    }
+
+    #[test]
+    fn fanout_has_the_floor_beside_it() {
+        let with = |subject: &str, watchers, cpu: f64, floor: Option<f64>| {
+            let mut record = record(subject, 1, watchers);
+            record.set("server_cpu_ns_per_delivery", cpu);
+            record.set("floor_cpu_ns_per_delivery", floor);
+            record
+        };
+        let beside = [with("server", 10, 5.0, Some(4.0)), with("server", 100, 6.0, Some(5.0))];
+        let subjects = [with("server", 10, 5.0, None), with("floor send", 10, 4.0, None)];
+        for (records, points) in [(&beside, 2), (&subjects, 1)] {
+            let plot = fanout(records, FanoutValue::Cpu).expect("two lines");
+            assert_eq!(plot.lines.iter().map(|line| line.floor).collect::<Vec<_>>(), [false, true]);
+            assert!(plot.lines.iter().all(|line| line.points.len() == points), "{plot:?}");
+            assert!(plot.standalone().contains("#FFFFFF"), "on white");
+        }
+        assert!(fanout(&[Record::new("idle", "a", 1)], FanoutValue::Rate).is_none());
+    }
+}

@@ -1,0 +1,143 @@
+//! Reads records from files and folders. What is no record is named with its file and left out.
+
+use crate::record::Record;
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Endings of files with records, in a folder. A file that is named itself may have any.
+const ENDINGS: [&str; 3] = ["json", "jsonl", "ndjson"];
+
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// By the time when they began, then by round.
+    pub(super) records: Vec<Record>,
+    /// A line each: what could not be read, and why.
+    pub(super) faults: Vec<String>,
+}
+
+pub(super) fn collect(paths: &[PathBuf]) -> Found {
+    let mut found = Found::default();
+    for path in paths {
+        if path.is_dir() {
+            let before = found.records.len() + found.faults.len();
+            walk(path, &mut found);
+            if found.records.len() + found.faults.len() == before {
+                found.faults.push(format!("{}: there is no record in this folder", path.display()));
+            }
+        } else {
+            read(path, &mut found);
+        }
+    }
+    found.records.sort_by_key(|record| (record.began_unix_seconds, record.round));
+    found
+}
+
+/// A folder and those below it, by name; links to folders are not followed.
+fn walk(folder: &Path, found: &mut Found) {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(fault) => return found.faults.push(format!("{}: {fault}", folder.display())),
+    };
+    let mut entries: Vec<_> = entries.flatten().collect();
+    entries.sort_by_key(fs::DirEntry::file_name);
+    for entry in entries {
+        let path = entry.path();
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            walk(&path, found);
+        } else if path.extension().is_some_and(|end| ENDINGS.iter().any(|known| end == *known)) {
+            read(&path, found);
+        }
+    }
+}
+
+/// One file: a record, a `--json` report with records in it, or either of them a line.
+fn read(path: &Path, found: &mut Found) {
+    let shown = path.display();
+    let text = match fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(fault) => return found.faults.push(format!("{shown}: {fault}")),
+    };
+    let whole = match records_of(&text) {
+        Ok(records) => return found.records.extend(records),
+        Err(fault) => fault,
+    };
+    let lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
+    let read: Vec<_> = lines.map(|(number, line)| (number, records_of(line))).collect();
+    if read.iter().all(|(_, line)| line.is_err()) {
+        return found.faults.push(format!("{shown}: not a record: {whole}"));
+    }
+    for (number, line) in read {
+        match line {
+            Ok(records) => found.records.extend(records),
+            Err(fault) => found.faults.push(format!("{shown}, line {number}: not a record: {fault}")),
+        }
+    }
+}
+
+/// A text that is a record, or has some below names `records`, as the reports of scenarios with rounds do.
+fn records_of(text: &str) -> Result<Vec<Record>, serde_json::Error> {
+    let fault = match serde_json::from_str::<Record>(text) {
+        Ok(record) => return Ok(vec![record]),
+        Err(fault) => fault,
+    };
+    let mut records = Vec::new();
+    gather(&serde_json::from_str(text)?, &mut records)?;
+    if records.is_empty() { Err(fault) } else { Ok(records) }
+}
+
+fn gather(value: &Value, records: &mut Vec<Record>) -> Result<(), serde_json::Error> {
+    for (name, field) in value.as_object().into_iter().flatten() {
+        match field.as_array().filter(|_| name == "records") {
+            Some(items) => {
+                for item in items {
+                    records.push(serde_json::from_value(item.clone())?);
+                }
+            }
+            None => gather(field, records)?,
+        }
+    }
+    value.as_array().into_iter().flatten().try_for_each(|item| gather(item, records))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_and_folders_are_read_and_broken_ones_named() {
+        let folder = std::env::temp_dir().join(format!("revcast-perf-collect-{}", std::process::id()));
+        let _none = fs::remove_dir_all(&folder);
+        fs::create_dir_all(folder.join("deep")).expect("writable");
+        let record = |round: u32| serde_json::to_string(&Record::new("fanout", "a", round)).expect("plain");
+        let write = |name: &str, text: &str| fs::write(folder.join(name), text).expect("writable");
+        write("one.json", &record(1));
+        write("deep/lines.jsonl", &format!("{}\n\n{{\"scenario\":1}}\n{}\n", record(2), record(3)));
+        write("broken.json", "{");
+        write("empty.json", "");
+        write("other.json", "[1]");
+        write("series.csv", "not looked at");
+        let found = collect(&[folder.clone(), folder.join("no such file")]);
+        assert_eq!(found.records.iter().map(|record| record.round).collect::<Vec<_>>(), [1, 2, 3]);
+        assert_eq!(found.faults.len(), 5, "{:?}", found.faults);
+        for name in ["broken.json", "empty.json", "other.json", "lines.jsonl, line 3", "no such file"] {
+            assert!(found.faults.iter().any(|fault| fault.contains(name)), "{name}: {:?}", found.faults);
+        }
+        write(
+            "report.json",
+            &format!(
+                r#"{{"clean":true,"shares":[{{"percent":5,"records":[{},{}]}}]}}"#,
+                record(7),
+                record(8)
+            ),
+        );
+        let inside = collect(&[folder.join("report.json")]);
+        assert_eq!(inside.records.iter().map(|record| record.round).collect::<Vec<_>>(), [7, 8]);
+        write("report.json", r#"{"records":[{"scenario":1}]}"#);
+        assert_eq!(collect(&[folder.join("report.json")]).faults.len(), 1);
+        fs::create_dir(folder.join("void")).expect("writable");
+        let none = collect(&[folder.join("void")]);
+        assert!(none.records.is_empty() && none.faults[0].contains("no record in this folder"));
+        fs::remove_dir_all(&folder).expect("it is ours");
+    }
+}

@@ -1,0 +1,155 @@
+//! The tables of a group: for each number of watchers every value with its median, spread and ratios, a row a subject.
+
+use super::group::{Group, Subject};
+use crate::spread::Spread;
+use crate::units::{Unit, digits};
+use maud::{Markup, html};
+use std::collections::BTreeSet;
+
+/// Values that people ask for first, in this order, with their words.
+const KNOWN: [(&str, &str); 13] = [
+    ("deliveries_per_second", "Deliveries"),
+    ("server_cpu_ns_per_delivery", "Server CPU per delivery"),
+    ("latency_p50_ns", "Latency p50"),
+    ("latency_p90_ns", "Latency p90"),
+    ("latency_p99_ns", "Latency p99"),
+    ("latency_p999_ns", "Latency p99.9"),
+    ("latency_max_ns", "Latency, most"),
+    ("rss_bytes_per_watcher", "Server memory per watcher"),
+    ("server_cpu_share", "Server CPU"),
+    ("lost", "Lost"),
+    ("duplicated", "Duplicated"),
+    ("out_of_order", "Out of order"),
+    ("disconnected", "Disconnected"),
+];
+
+/// The place of a value among those that are known; the others come after them.
+fn place_of(name: &str) -> usize {
+    KNOWN.iter().position(|(known, _)| *known == name).unwrap_or(KNOWN.len())
+}
+
+/// `latency_p99_ns` in words.
+fn words_of(name: &str) -> String {
+    if let Some((_, words)) = KNOWN.get(place_of(name)) {
+        return (*words).to_owned();
+    }
+    let ends = ["_per_second", "_seconds", "_bytes", "_ns", "_share"];
+    let bare = ends.iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name);
+    let words = bare.replace("_ns_per_", "_per_").replace("_bytes_per_", "_per_").replace('_', " ");
+    let mut letters = words.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// The values that people ask for first; the rest can be unfolded.
+pub(super) fn tables(group: &Group<'_>, watchers: u32) -> Markup {
+    let runs = group.subjects.iter().filter_map(|subject| subject.runs.get(&watchers)).flatten();
+    let names: BTreeSet<&str> = runs.flat_map(|record| record.values.keys().map(String::as_str)).collect();
+    let mut names: Vec<&str> = names.into_iter().collect();
+    names.sort_by_key(|name| (place_of(name), *name));
+    let caption = format!("{} watchers", digits(f64::from(watchers)));
+    // A scenario of its own kind has values of its own: then those are what it is about.
+    let known = names.iter().filter(|name| place_of(name) < KNOWN.len()).count();
+    let (open, folded) = names.split_at(if known > 2 { known } else { names.len() });
+    html! {
+        @if open.is_empty() {
+            p { (caption) ": no value was recorded." }
+        } @else {
+            (table(group, watchers, &caption, open))
+        }
+        @if !folded.is_empty() {
+            details { summary { (folded.len()) " more values" } (table(group, watchers, &caption, folded)) }
+        }
+    }
+}
+
+fn table(group: &Group<'_>, watchers: u32, caption: &str, names: &[&str]) -> Markup {
+    let measured = |subject: &&Subject<'_>| subject.runs.contains_key(&watchers);
+    let subjects: Vec<&Subject<'_>> = group.subjects.iter().filter(measured).collect();
+    let has_floor = subjects.iter().any(|subject| subject.is_floor());
+    let first = group.first().filter(measured);
+    let rows = |name: &str| -> Vec<(&Subject<'_>, Spread)> {
+        subjects.iter().filter_map(|subject| Some((*subject, subject.spread(watchers, name)?))).collect()
+    };
+    let ratio = |subject: &Subject<'_>, other: Option<&Subject<'_>>, name: &str| {
+        let other = other.filter(|other| other.name != subject.name);
+        let ratio = other.and_then(|other| subject.ratio(other, watchers, name));
+        ratio.map_or_else(|| "–".to_owned(), |ratio| format!("{} ×", digits(ratio)))
+    };
+    html! {
+        div.wide { table {
+            caption { (caption) }
+            thead { tr {
+                th { "Value" } th { "Subject" }
+                th.n { "Median" } th.n { "Least" } th.n { "Most" } th.n { "Rounds" }
+                @if let Some(first) = first { th.n { "to " (first.name) } }
+                @if has_floor { th.n { "to the floor" } }
+            } }
+            @for name in names { tbody {
+                @for (at, (subject, spread)) in rows(name).into_iter().enumerate() { tr {
+                    @if at == 0 { th rowspan=(rows(name).len()) title=(name) { (words_of(name)) } }
+                    td { (subject.name) }
+                    td.n { b { (Unit::of(name).show(spread.median)) } }
+                    td.n { (Unit::of(name).show(spread.least)) }
+                    td.n { (Unit::of(name).show(spread.most)) }
+                    td.n { (subject.values(watchers, name).count()) }
+                    @if first.is_some() { td.n { (ratio(subject, first, name)) } }
+                    @if has_floor { td.n { (ratio(subject, group.floor(watchers, name), name)) } }
+                } }
+            } }
+        } }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::group::groups;
+    use super::*;
+    use crate::record::Record;
+
+    fn record(subject: &str, round: u32, values: &[(&str, f64)]) -> Record {
+        let mut record = Record::new("fanout", subject, round);
+        record.watchers = 1000;
+        values.iter().for_each(|(name, value)| record.set(name, *value));
+        record
+    }
+
+    fn text(records: &[Record]) -> String {
+        tables(&groups(records)[0], 1000).into_string()
+    }
+
+    #[test]
+    fn medians_spread_and_ratios() {
+        let cpu = "server_cpu_ns_per_delivery";
+        let html = text(&[
+            record("revcast", 1, &[(cpu, 4000.0), ("lost", 0.0)]),
+            record("revcast", 2, &[(cpu, 6000.0), ("lost", 0.0)]),
+            record("floor", 1, &[(cpu, 4000.0)]),
+            record("floor", 2, &[(cpu, 4000.0)]),
+            record("<b>other", 1, &[(cpu, 10_000.0)]),
+        ]);
+        let row = |name: &str| {
+            let at = html.find(&format!("<td>{name}</td>")).unwrap_or_else(|| panic!("{name}: {html}"));
+            html[at..].split("</tr>").next().expect("a row").replace(" class=\"n\"", "")
+        };
+        assert_eq!(
+            row("revcast"),
+            "<td>revcast</td><td><b>5.00 µs</b></td><td>4.00 µs</td><td>6.00 µs</td><td>2</td><td>–</td><td>1.25 ×</td>"
+        );
+        assert!(row("&lt;b&gt;other").ends_with("<td>2 ×</td><td>2.50 ×</td>"), "{html}");
+        assert!(row("floor").ends_with("<td>0.83 ×</td><td>–</td>"), "{html}");
+    }
+
+    #[test]
+    fn a_scenario_of_its_own_kind_shows_its_own_values() {
+        assert_eq!(text(&[record("a", 1, &[])]), "<p>1,000 watchers: no value was recorded.</p>");
+        let html = text(&[record("a", 1, &[("all_live_seconds", 2.5), ("cpu_ns_per_event", 10_000.0)])]);
+        assert!(
+            html.contains("All live") && html.contains("2.50 s") && !html.contains("<details>"),
+            "{html}"
+        );
+        assert!(html.contains("Cpu per event"), "{html}");
+        let many = [("lost", 0.0), ("duplicated", 0.0), ("out_of_order", 0.0), ("odd_count", 3.0)];
+        let html = text(&[record("a", 1, &many)]);
+        assert!(html.contains("<summary>1 more values</summary>"), "{html}");
+    }
+}

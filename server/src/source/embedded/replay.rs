@@ -1,0 +1,45 @@
+//! Replaying history at the start, so that the window survives a restart.
+
+use revcast_engine::Publisher;
+
+use super::recovery::Recovery;
+use super::source::{seconds, wall_now};
+
+/// Of messages that are replayed, so many bytes become visible together: what they push out of the window is let go then.
+const REPLAY_BYTES: u64 = 1 << 20;
+/// As many revisions at most.
+const REPLAY_REVISIONS: usize = 1024;
+
+/// Gives the publisher the state and the history that the store remembers.
+///
+/// # Errors
+/// The file cannot be read, or its revisions do not grow; one line either way.
+pub fn replay(recovery: &Recovery, publisher: &mut Publisher) -> Result<(), String> {
+    let now = seconds(wall_now());
+    for object in recovery.base() {
+        let object = object.map_err(|error| error.to_string())?;
+        publisher.load(object.key, object.revision, &object.value);
+    }
+    publisher.loaded(recovery.compacted);
+    let mut gaps = recovery.gaps.iter().copied().peekable();
+    // A delete has no value: its message is a copy of what is gone, which it keeps besides. The window counts it.
+    let (mut shown, mut revisions) = (publisher.window_bytes(), 0);
+    for batch in recovery.history() {
+        let batch = batch.map_err(|error| error.to_string())?;
+        while let Some(gap) = gaps.next_if(|gap| gap.next < batch.revision) {
+            publisher.skip(gap);
+        }
+        publisher
+            .handle_batch(&batch, now)
+            .map_err(|error| format!("the stored revision {} cannot be served: {error}", batch.revision))?;
+        revisions += 1;
+        if publisher.window_bytes() >= shown + REPLAY_BYTES || revisions >= REPLAY_REVISIONS {
+            publisher.publish();
+            (shown, revisions) = (publisher.window_bytes(), 0);
+        }
+    }
+    gaps.for_each(|gap| publisher.skip(gap));
+    publisher.handle_progress(recovery.revision);
+    publisher.publish();
+    Ok(())
+}

@@ -1,0 +1,125 @@
+//! The way from a source to the shards: one revision after the other into the engine, and made visible.
+//!
+//! Owns the engine's publisher, the one wait for shards that are far behind, and the counts of both. There is one for each
+//! epoch. It never knows which store the changes come from.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use revcast_engine::change::Batch;
+use revcast_engine::key::Key;
+use revcast_engine::revision::Revision;
+use revcast_engine::tick::Tick;
+use revcast_engine::{Object, Publisher};
+
+use super::command_queue::{CommandQueue, Shards};
+use crate::clock::Clock;
+
+/// How often it is looked whether such a shard has caught up.
+const BACKLOG_POLL: Duration = Duration::from_micros(200);
+
+/// Feeds one engine.
+pub(super) struct Feeder {
+    publisher: Publisher,
+    commands: Arc<CommandQueue>,
+    shards: Arc<dyn Shards>,
+    clock: Clock,
+    /// Called with the revision that is visible, before shards are told.
+    is_visible: Box<dyn Fn(Revision)>,
+}
+
+impl Feeder {
+    pub(super) fn new(
+        publisher: Publisher,
+        commands: Arc<CommandQueue>,
+        shards: Arc<dyn Shards>,
+        clock: Clock,
+        is_visible: impl Fn(Revision) + 'static,
+    ) -> Self {
+        Self { publisher, commands, shards, clock, is_visible: Box::new(is_visible) }
+    }
+
+    /// Backpressure: makes visible what was taken, and waits until shards have room for this batch too, or the server has
+    /// closed. `pause` waits for a time.
+    pub(super) async fn make_room(&mut self, batch: &Batch, pause: impl AsyncFn(Duration)) {
+        let weight = self.publisher.weigh(batch);
+        if !self.publisher.should_wait(weight) {
+            return;
+        }
+        self.commands.stats.backlogged.fetch_add(1, Ordering::Relaxed);
+        self.show();
+        while self.publisher.should_wait(weight) && !self.commands.is_closing() {
+            pause(BACKLOG_POLL).await;
+        }
+    }
+
+    /// The source had what is taken next at this time.
+    pub(super) const fn set_arrival(&mut self, arrival: Tick) {
+        self.publisher.set_arrival(arrival);
+    }
+
+    /// Takes a revision, which is visible later. One without changes is progress.
+    pub(super) fn take(&mut self, batch: &Batch, as_of_seconds: u64) {
+        if batch.changes.is_empty() {
+            self.publisher.handle_progress(batch.revision);
+        } else if let Err(error) = self.publisher.handle_batch(batch, as_of_seconds) {
+            // A source gives each revision once, in order, and decoded or unreadable.
+            panic!("revision {} cannot be published: {error}", batch.revision);
+        }
+    }
+
+    /// Everything up to here was taken.
+    pub(super) fn take_progress(&mut self, revision: Revision) {
+        self.publisher.handle_progress(revision);
+    }
+
+    /// Makes visible what was taken.
+    pub(super) fn show(&mut self) {
+        self.publisher.publish();
+        self.commands.stats.window_bytes.store(self.publisher.window_bytes(), Ordering::Relaxed);
+        (self.is_visible)(self.publisher.revision());
+        self.shards.published();
+    }
+
+    /// Makes visible what was taken since the arrival, and counts how long that took.
+    pub(super) fn show_arrived(&mut self) {
+        self.show();
+        self.commands.stats.publishing.observe(self.clock.now().since(self.publisher.arrival()));
+    }
+
+    /// Narrows the window to what memory allows now.
+    pub(super) fn trim(&mut self) {
+        if self.publisher.trim() {
+            self.show();
+        }
+    }
+
+    /// Forgets history up to this revision.
+    pub(super) fn compact(&mut self, upto: Revision) {
+        self.publisher.compact(upto);
+        self.show();
+    }
+
+    /// The newest state of a key that was taken.
+    pub(super) fn get(&self, key: &Key) -> Option<&Arc<Object>> {
+        self.publisher.get(key)
+    }
+
+    /// The newest revision that was taken.
+    pub(super) const fn revision(&self) -> Revision {
+        self.publisher.revision()
+    }
+
+    /// The revision up to which the window has forgotten.
+    pub(super) fn forgotten(&self) -> Revision {
+        self.publisher.forgotten()
+    }
+}
+
+impl fmt::Debug for Feeder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Feeder").field("revision", &self.revision()).finish_non_exhaustive()
+    }
+}
