@@ -107,7 +107,7 @@ fn server(base: &Load) -> Result<crate::report::Report, String> {
 #[cfg(feature = "etcd")]
 fn behind_bridge(etcd: &crate::endpoint::Server, base: &Load) -> Result<crate::report::Report, String> {
     let address = etcd.resolve(base.anywhere).map_err(|fault| fault.to_string())?;
-    let server_pid = crate::procfs::listener(address).filter(|_| address.ip().is_loopback());
+    let server_pid = crate::usage::listener(address).filter(|_| address.ip().is_loopback());
     let bridge = crate::bridge::Bridge::start(etcd)?;
     server(&Load { server: bridge.server(), server_pid, ..base.clone() })
 }

@@ -10,8 +10,7 @@ use crate::object::Recipe;
 use crate::options::Load;
 use crate::pace::{Gate, Pace};
 use crate::process::cpu_count;
-use crate::procfs;
-use crate::progress::{Extent, Progress};
+use crate::progress::Progress;
 use crate::record::Record;
 use crate::report::{Memory, Report};
 use crate::scope::Scope;
@@ -20,6 +19,7 @@ use crate::setup;
 use crate::tally::Tally;
 use crate::target::{Target, Trouble, client_cpu_ns, used};
 use crate::units::{show_count, show_ns, show_rate};
+use crate::usage;
 use crate::writer::{Order, Span, Written};
 use crate::writers::Writers;
 use std::sync::Arc;
@@ -85,6 +85,12 @@ pub(crate) fn run(args: &Load) -> Result<Report, Trouble> {
         Ok(Box::new(Threads { writers, beside }))
     })?;
     floor::beside_report(args, address, &mut report);
+    let mut record = std::mem::take(&mut report.record);
+    record.take(
+        &report,
+        "floor_cpu_ns_per_delivery floor_deliveries_per_second floor_cpu_ratio floor_rate_ratio",
+    );
+    report.record = record;
     Ok(report)
 }
 
@@ -113,7 +119,7 @@ impl<'a> Run<'a> {
     /// Creates the objects and learns what the scopes cover.
     pub(crate) fn set_up(&mut self) -> Result<Vec<Scope>, String> {
         let (args, mut server) = (self.args, self.target.connect());
-        self.progress.phase("creating objects", Extent::Open);
+        self.progress.phase("creating objects", None);
         self.object_bytes = setup::create_objects(&mut server, &mut self.recipe, args.size_bytes)?;
         if args.mixture.shapes {
             return shapes::list(&mut server, &self.recipe);
@@ -140,7 +146,7 @@ impl<'a> Run<'a> {
         let span = Span { start_ns, measure_from_ns, end_ns: measure_from_ns + nanos(args.duration) };
         self.end_ns = span.end_ns;
         fleet.tell_all(&Command::Measure { from_ns: measure_from_ns })?;
-        self.progress.phase("measuring", Extent::Time(args.warmup + args.duration));
+        self.progress.timed_phase("measuring", args.warmup + args.duration);
         let objects = self.recipe.objects();
         self.pace = Pace::new(args, args.rate, scopes, args.watchers, objects, fleet.totals().1);
         let mut writing = begin(&self, span, &written)?;
@@ -155,11 +161,11 @@ impl<'a> Run<'a> {
         let (of_span, beside) = writing.end()?;
         written.add(of_span);
         memory.loaded = target.server_rss();
-        memory.loaded_anon = target.server_pid.and_then(procfs::anon_bytes);
+        memory.loaded_anon = target.server_pid.and_then(usage::anon_bytes);
         // Of watchers that never read, while they are connected.
-        memory.kernel = if args.mixture.deaf_percent > 0 { procfs::held(target.address) } else { None };
+        memory.kernel = if args.mixture.deaf_percent > 0 { usage::held(target.address) } else { None };
         fleet.tell_all(&Command::Finish(written.finish(objects, args.drain)))?;
-        self.progress.phase("draining", Extent::Open);
+        self.progress.phase("draining", None);
         while !fleet.is_done() {
             self.step(&mut fleet, now_ns() + SECOND_NS)?;
         }
@@ -192,7 +198,7 @@ impl<'a> Run<'a> {
         let lasts = args.warmup + args.duration + args.drain;
         let plans = self.target.plans(args, args.rate, self.recipe.run, scopes, watchers, lasts);
         let mut fleet = Fleet::start(&plans)?;
-        self.progress.phase("opening watches", Extent::Count(u64::from(watchers)));
+        self.progress.phase("opening watches", Some(u64::from(watchers)));
         fleet.await_open(|fleet| self.step(fleet, now_ns() + SECOND_NS))?;
         Ok(fleet)
     }

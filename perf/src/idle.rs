@@ -9,9 +9,9 @@ use crate::clock::{nanos, now_ns};
 use crate::fanout::Run;
 use crate::message::Command;
 use crate::options::{Idle, Load};
-use crate::procfs;
 use crate::scope::Scope;
 use crate::target::{Trouble, used};
+use crate::usage;
 use report::{IdleReport, Memory, Round};
 use std::time::Duration;
 
@@ -36,11 +36,9 @@ pub(crate) fn run(args: &Idle) -> Result<IdleReport, Trouble> {
 
 fn round(run: &mut Run<'_>, silence: Duration, scopes: &[Scope], number: u32) -> Result<Round, String> {
     let pid = run.target.server_pid;
-    let memory = || Memory {
-        rss_bytes: pid.and_then(procfs::rss_bytes),
-        anon_bytes: pid.and_then(procfs::anon_bytes),
-    };
-    let cpu_ns = || pid.and_then(procfs::cpu_time).map(nanos);
+    let memory =
+        || Memory { rss_bytes: pid.and_then(usage::rss_bytes), anon_bytes: pid.and_then(usage::anon_bytes) };
+    let cpu_ns = || pid.and_then(usage::cpu_time).map(nanos);
     let before = memory();
     let mut fleet = run.open(scopes)?;
     run.wait_until(&mut fleet, now_ns() + nanos(SETTLE))?;

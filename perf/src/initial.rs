@@ -15,9 +15,9 @@ use crate::latency::Latency;
 use crate::object::Recipe;
 use crate::options::Initial;
 use crate::process::cpu_count;
-use crate::procfs;
 use crate::setup;
 use crate::target::{Target, Trouble, client_cpu_ns, used};
+use crate::usage;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
@@ -119,7 +119,7 @@ pub(crate) fn measure(
     }
 
     let watch = target.server_pid.map(Memory::watch);
-    let server = || target.server_pid.and_then(procfs::cpu_time).map(nanos);
+    let server = || target.server_pid.and_then(usage::cpu_time).map(nanos);
     let (server_before, own_before) = (server(), client_cpu_ns([]));
     let shares: Vec<Result<Share, String>> = thread::scope(|scope| {
         let receive = |sockets| scope.spawn(|| receive(sockets, &start));
@@ -291,19 +291,19 @@ impl Memory {
         let sampler = thread::spawn(move || {
             let mut most = None;
             while !stop.load(Ordering::Relaxed) {
-                most = most.max(procfs::rss_bytes(pid));
+                most = most.max(usage::rss_bytes(pid));
                 thread::sleep(SAMPLE);
             }
-            most.max(procfs::rss_bytes(pid))
+            most.max(usage::rss_bytes(pid))
         });
-        Self { pid, before: procfs::rss_bytes(pid), peak_before: procfs::peak_rss_bytes(pid), over, sampler }
+        Self { pid, before: usage::rss_bytes(pid), peak_before: usage::peak_rss_bytes(pid), over, sampler }
     }
 
     /// The kernel's own high-water mark where it moved, else the most that was seen.
     pub(crate) fn end(self) -> Found {
         self.over.store(true, Ordering::Relaxed);
         let sampled = self.sampler.join().unwrap_or_default();
-        let peak = procfs::peak_rss_bytes(self.pid).filter(|_| self.before.is_some());
+        let peak = usage::peak_rss_bytes(self.pid).filter(|_| self.before.is_some());
         let moved = peak.filter(|peak| self.peak_before.is_some_and(|before| *peak > before));
         Found { before: self.before, peak: moved.or(sampled) }
     }

@@ -15,13 +15,6 @@ pub(crate) enum Progress {
     Bar(ProgressBar),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Extent {
-    Open,
-    Count(u64),
-    Time(Duration),
-}
-
 impl Progress {
     pub(crate) fn new(quiet: bool) -> Self {
         match (quiet, stderr().is_terminal()) {
@@ -36,22 +29,23 @@ impl Progress {
         }
     }
 
-    /// The next phase begins: `opening watches`.
-    pub(crate) fn phase(&self, name: &str, extent: Extent) {
+    /// The next phase begins: `opening watches`, so many of them; or one that ends when it ends.
+    pub(crate) fn phase(&self, name: &str, count: Option<u64>) {
+        let counted = "{spinner} {prefix} {human_pos}/{human_len} {bar:24}  {msg}";
+        self.begin(name, (if count.is_some() { counted } else { "{spinner} {prefix}  {msg}" }, count));
+    }
+
+    /// A phase of known length begins.
+    pub(crate) fn timed_phase(&self, name: &str, length: Duration) {
+        self.begin(name, ("{spinner} {prefix} {bar:24}  {msg}", Some(millis(length))));
+    }
+
+    fn begin(&self, name: &str, (template, length): (&str, Option<u64>)) {
         let Self::Bar(bar) = self else { return };
-        let (template, length) = match extent {
-            Extent::Open => ("{spinner} {prefix}  {msg}", None),
-            Extent::Count(count) => {
-                ("{spinner} {prefix} {human_pos}/{human_len} {bar:24}  {msg}", Some(count))
-            }
-            Extent::Time(time) => ("{spinner} {prefix} {bar:24}  {msg}", Some(millis(time))),
-        };
-        bar.set_style(style(template));
+        let style = ProgressStyle::with_template(template).expect("the templates are valid");
+        bar.set_style(style.progress_chars("=> "));
         bar.set_position(0);
-        match length {
-            Some(length) => bar.set_length(length),
-            None => bar.unset_length(),
-        }
+        length.map_or_else(|| bar.unset_length(), |length| bar.set_length(length));
         bar.set_prefix(name.to_owned());
         bar.set_message("");
     }
@@ -79,27 +73,19 @@ impl Progress {
             Self::Bar(bar) => bar.set_message(figures.to_owned()),
         }
     }
+}
 
+impl Drop for Progress {
     /// The bar goes: what comes next on the terminal is the report.
-    pub(crate) fn end(&self) {
+    fn drop(&mut self) {
         if let Self::Bar(bar) = self {
             bar.finish_and_clear();
         }
     }
 }
 
-impl Drop for Progress {
-    fn drop(&mut self) {
-        self.end();
-    }
-}
-
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
-
-fn style(template: &str) -> ProgressStyle {
-    ProgressStyle::with_template(template).expect("the templates above are valid").progress_chars("=> ")
 }
 
 #[cfg(test)]
@@ -114,17 +100,17 @@ mod tests {
     #[test]
     fn every_phase_has_a_valid_style_and_its_length() {
         let (progress, bar) = hidden();
-        progress.phase("creating objects", Extent::Open);
+        progress.phase("creating objects", None);
         assert_eq!((bar.length(), bar.prefix().as_str()), (None, "creating objects"));
-        progress.phase("opening watches", Extent::Count(500));
+        progress.phase("opening watches", Some(500));
         progress.reach(120);
         assert_eq!((bar.length(), bar.position()), (Some(500), 120));
-        progress.phase("measuring", Extent::Time(Duration::from_secs(30)));
+        progress.timed_phase("measuring", Duration::from_secs(30));
         progress.leave(Duration::from_millis(11_800));
         assert_eq!((bar.position(), bar.prefix().as_str()), (18_200, "measuring, 12 s left"));
         progress.say("a line", "p99 1 ms");
         assert_eq!(bar.message(), "p99 1 ms");
-        progress.end();
+        drop(progress);
         assert!(bar.is_finished());
     }
 

@@ -3,10 +3,10 @@
 use crate::beside::BesideReport;
 use crate::floor::Beside;
 use crate::latency::Latency;
-use crate::procfs::Held;
 use crate::record::{Record, Scenario};
 use crate::sheet::Sheet;
 use crate::tally::Seen;
+use crate::usage::Held;
 use serde::Serialize;
 use std::fmt;
 

@@ -3,8 +3,8 @@
 
 use crate::clock::{nanos, now_ns};
 use crate::latency::Latency;
-use crate::procfs;
 use crate::record::Row;
+use crate::usage;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -37,18 +37,18 @@ impl Series {
             due_ns: now + SECOND_NS,
             before_ns: now,
             delivered_before: 0,
-            server_cpu_before_ns: server_pid.and_then(procfs::cpu_time).map(nanos),
+            server_cpu_before_ns: server_pid.and_then(usage::cpu_time).map(nanos),
             rows: Vec::new(),
         }
     }
 
     /// The row of the time since the last one: watchers that are open, deliveries of the whole run, latencies since.
     pub(crate) fn sample(&mut self, watchers: u64, delivered: u64, recent: &Latency) -> Row {
-        let cpu_ns = self.server_pid.and_then(procfs::cpu_time).map(nanos);
+        let cpu_ns = self.server_pid.and_then(usage::cpu_time).map(nanos);
         let found = Found {
             cpu_ns,
-            rss_bytes: self.server_pid.and_then(procfs::rss_bytes),
-            fds: self.server_pid.and_then(procfs::open_fds),
+            rss_bytes: self.server_pid.and_then(usage::rss_bytes),
+            fds: self.server_pid.and_then(usage::open_fds),
         };
         self.keep(now_ns(), watchers, delivered, recent, found)
     }

@@ -15,13 +15,13 @@ use crate::latency::Latency;
 use crate::message::{Command, Cut, StormFound};
 use crate::object::Recipe;
 use crate::options::{Close, Initial, Lists, Load, Storm};
-use crate::procfs;
 use crate::record::unix_seconds;
 use crate::scope::Scope;
 use crate::setup;
 use crate::tally::Seen;
 use crate::target::{Target, Trouble, client_cpu_ns, gently, used};
 use crate::units::{show_count, show_ns};
+use crate::usage;
 use crate::writer::{Order, Span, Written};
 use crate::writers::Writers;
 use report::StormReport;
@@ -163,7 +163,7 @@ impl Run<'_> {
         wait_until(Some(live), calm_from_ns + nanos(self.args.calm))?;
         let began_unix_seconds = unix_seconds();
         let memory = self.target.server_pid.map(Memory::watch);
-        let overflows = procfs::listen_overflows();
+        let overflows = usage::listen_overflows();
         let at_ns = now_ns() + LEAD_NS;
         live.tell_all(&Command::Window { from_ns: at_ns })?;
         let pids = fleet.as_ref().map(|fleet| fleet.pids()).unwrap_or_default();
@@ -180,7 +180,7 @@ impl Run<'_> {
         live.tell_all(&Command::Window { from_ns: over_ns + LEAD_NS / 10 })?;
         let (server_after, own_after) = (self.target.server_cpu(), client_cpu_ns(pids));
         let memory = memory.map(Memory::end);
-        let overflowed = used(overflows, procfs::listen_overflows());
+        let overflowed = used(overflows, usage::listen_overflows());
         wait_until(Some(live), over_ns + SETTLE_NS)?;
         Ok(Round {
             began_unix_seconds,

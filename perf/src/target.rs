@@ -10,11 +10,11 @@ use crate::object::Recipe;
 use crate::options::{BadOption, Load, Rate};
 use crate::pace::report_interval_ns;
 use crate::process::{check_descriptors, pin, raise_nofile};
-use crate::procfs::{self, CpuMark};
 use crate::record::Record;
 use crate::scope::Scope;
 use crate::setup;
 use crate::stamp::decimal;
+use crate::usage::{self, CpuMark};
 use fastrand::Rng;
 use serde_json::Value;
 use std::fmt;
@@ -79,8 +79,8 @@ impl Target {
             let mend = "only for a server on 127.0.0.1; omit it";
             return Err(BadOption::new("--sources", sources, mend).into());
         }
-        let server_pid = base.server_pid.or_else(|| procfs::listener(address).filter(|_| local));
-        if let Some(pid) = base.server_pid.filter(|&pid| procfs::cpu_time(pid).is_none()) {
+        let server_pid = base.server_pid.or_else(|| usage::listener(address).filter(|_| local));
+        if let Some(pid) = base.server_pid.filter(|&pid| usage::cpu_time(pid).is_none()) {
             return Err(BadOption::new("--server-pid", pid, "there is no such process").into());
         }
         let token = base.token_file.as_deref().map(read_token).transpose()?;
@@ -120,7 +120,7 @@ impl Target {
     }
 
     pub(crate) fn server_rss(&self) -> Option<u64> {
-        self.server_pid.and_then(procfs::rss_bytes)
+        self.server_pid.and_then(usage::rss_bytes)
     }
 
     /// The revision of the newest state of what `path` lists.
@@ -218,7 +218,7 @@ pub(crate) fn gently<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, Stri
 /// CPU time of this generator, ns: its own and that of its receiving processes.
 pub(crate) fn client_cpu_ns(pids: impl IntoIterator<Item = u32>) -> Option<u64> {
     let own = pids.into_iter().chain([std::process::id()]);
-    own.map(|pid| procfs::cpu_time(pid).map(nanos)).sum()
+    own.map(|pid| usage::cpu_time(pid).map(nanos)).sum()
 }
 
 /// What was used between two readings of a counter.

@@ -3,10 +3,10 @@
 
 use super::{Ask, Size, measure_all};
 use crate::options::{Load, Mixture, Mode, Rate};
-use crate::procfs;
 use crate::report::Report;
 use crate::target::Trouble;
 use crate::units::{Unit, show_rate, whole};
+use crate::usage;
 use clap::ValueEnum;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -119,7 +119,7 @@ impl Shown {
             frame_bytes,
             rate,
             events_per_write,
-            server_cpus: report.server_pid.and_then(procfs::cpus_of).unwrap_or_default(),
+            server_cpus: report.server_pid.and_then(usage::cpus_of).unwrap_or_default(),
             cpu_ns_per_delivery: report.server_cpu_ns_per_delivery,
             deliveries_per_second: report.deliveries_per_second,
         })

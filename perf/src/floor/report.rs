@@ -84,7 +84,7 @@ impl FloorReport {
         Self {
             watchers: args.base.watchers,
             objects: args.base.objects,
-            object_bytes: reports().last().map_or(args.base.size_bytes, |report| report.object_bytes),
+            object_bytes: reports().next_back().map_or(args.base.size_bytes, |report| report.object_bytes),
             frame_bytes: reports().filter_map(|report| report.frame_bytes).next_back(),
             write_rate_wanted_per_second: args.base.rate.per_second(),
             events_per_write: ask.events_per_write,

@@ -135,7 +135,11 @@ impl Axis {
 
     fn title(&self, words: &str) -> String {
         let unit = if self.scale == Scale::Linear { self.shared.1 } else { "" };
-        if unit.is_empty() { words.to_owned() } else { format!("{words}, {unit}") }
+        match (words, unit) {
+            (words, "") => words.to_owned(),
+            ("", unit) => unit.to_owned(),
+            (words, unit) => format!("{words}, {unit}"),
+        }
     }
 }
 
@@ -180,7 +184,7 @@ impl Plot {
         let mut chart = ChartBuilder::on(&root);
         if standalone {
             root.fill(&WHITE).map_err(wrong)?;
-            chart.caption(&self.title, ("sans-serif", 17));
+            chart.caption(&self.title, ("sans-serif", 22));
         }
         let mut chart = chart
             .margin(10)
@@ -194,7 +198,7 @@ impl Plot {
             .light_line_style(TRANSPARENT)
             .bold_line_style(BLACK.mix(0.14))
             .axis_style(BLACK.mix(0.4))
-            .label_style(("sans-serif", 12))
+            .label_style(("sans-serif", 15))
             .x_label_formatter(&|value| x_axis.format_ext(value))
             .y_label_formatter(&|value| y_axis.format_ext(value))
             .x_desc(x_axis.title(self.x_label))
@@ -222,7 +226,7 @@ impl Plot {
             } else {
                 chart.draw_series(LineSeries::new(middle(), style)).map_err(wrong)?;
             }
-            if let Some(end) = middle().last() {
+            if let Some(end) = middle().next_back() {
                 ends.push((chart.backend_coord(&end).1, line));
             }
         }
@@ -231,7 +235,7 @@ impl Plot {
         let left = i32::try_from(SIZE.0 - NAMES_WIDTH).unwrap_or(0) + 6;
         for ((_, line), y) in ends.iter().zip(places) {
             let colour = colour_of(line.floor, line.place);
-            let style = ("sans-serif", 12).into_font().color(&colour);
+            let style = ("sans-serif", 15).into_font().color(&colour);
             root.draw(&Text::new(shortened(&line.name), (left, y - 6), style)).map_err(wrong)?;
         }
         root.present().map_err(wrong)

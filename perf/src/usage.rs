@@ -1,15 +1,21 @@
 //! What /proc tells of a process: CPU time, resident memory, and which process listens on a port.
 
-use crate::stamp::decimal;
+use procfs::net::{TcpNetEntry, TcpState, tcp, tcp6};
+use procfs::process::{FDTarget, Process, Status};
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+fn process(pid: u32) -> Option<Process> {
+    Process::new(i32::try_from(pid).ok()?).ok()
+}
+
 /// CPU time (user and system, all threads, also ended ones) of process `pid`. Resolution: one clock tick, mostly 10 ms.
 pub(crate) fn cpu_time(pid: u32) -> Option<Duration> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    Some(ticks(parse_stat(&stat)?))
+    let stat = process(pid)?.stat().ok()?;
+    let per_second = rustix::param::clock_ticks_per_second().max(1);
+    Some(Duration::from_nanos((stat.utime + stat.stime).saturating_mul(1_000_000_000 / per_second)))
 }
 
 /// The CPUs that process `pid` may run on.
@@ -46,49 +52,37 @@ impl CpuMark {
 }
 
 fn threads_ns(pid: u32) -> Option<BTreeMap<u32, u64>> {
-    let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
-    // The first number of proc's schedstat: time spent on the CPU, ns.
-    let of = |thread: fs::DirEntry| -> Option<(u32, u64)> {
-        let text = fs::read_to_string(thread.path().join("schedstat")).ok()?;
-        let number = thread.file_name().to_str()?.parse().ok()?;
-        Some((number, text.split_ascii_whitespace().next()?.parse().ok()?))
-    };
-    threads.flatten().map(of).collect()
+    let threads = process(pid)?.tasks().ok()?;
+    threads
+        .map(|thread| {
+            let thread = thread.ok()?;
+            Some((u32::try_from(thread.tid).ok()?, thread.schedstat().ok()?.sum_exec_runtime))
+        })
+        .collect()
 }
 
-fn ticks(count: u64) -> Duration {
-    let per_second = rustix::param::clock_ticks_per_second().max(1);
-    Duration::from_nanos(count.saturating_mul(1_000_000_000 / per_second))
-}
-
-/// utime + stime, in clock ticks. The name of the process may contain anything, also `)`: proc_pid_stat(5).
-fn parse_stat(stat: &str) -> Option<u64> {
-    let (_, after_name) = stat.rsplit_once(')')?;
-    let mut fields = after_name.split_ascii_whitespace().skip(11);
-    let user: u64 = fields.next()?.parse().ok()?;
-    let system: u64 = fields.next()?.parse().ok()?;
-    user.checked_add(system)
+fn kib(pid: u32, of: impl Fn(Status) -> Option<u64>) -> Option<u64> {
+    of(process(pid)?.status().ok()?)?.checked_mul(1024)
 }
 
 /// Resident memory of process `pid`, bytes.
 pub(crate) fn rss_bytes(pid: u32) -> Option<u64> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    parse_kib(&status, "VmRSS:")
-}
-
-/// Descriptors that process `pid` has open. Kernels from 6.2 on tell how many there are; with older ones they are counted.
-pub(crate) fn open_fds(pid: u32) -> Option<u64> {
-    let folder = format!("/proc/{pid}/fd");
-    match fs::metadata(&folder).ok()?.len() {
-        0 => Some(fs::read_dir(&folder).ok()?.count() as u64),
-        count => Some(count),
-    }
+    kib(pid, |status| status.vmrss)
 }
 
 /// Resident memory of process `pid` that no file backs: what it allocated itself, bytes. Socket buffers are the kernel's.
 pub(crate) fn anon_bytes(pid: u32) -> Option<u64> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    parse_kib(&status, "RssAnon:")
+    kib(pid, |status| status.rssanon)
+}
+
+/// The most resident memory that process `pid` ever had, bytes.
+pub(crate) fn peak_rss_bytes(pid: u32) -> Option<u64> {
+    kib(pid, |status| status.vmhwm)
+}
+
+/// Descriptors that process `pid` has open.
+pub(crate) fn open_fds(pid: u32) -> Option<u64> {
+    Some(process(pid)?.fd_count().ok()? as u64)
 }
 
 /// What the kernel holds for connections to one address, both ends being on this machine.
@@ -103,47 +97,32 @@ pub(crate) struct Held {
 
 /// Looks through the kernel's table of connections, which takes it some milliseconds for ten thousand.
 pub(crate) fn held(address: SocketAddr) -> Option<Held> {
-    let path = if address.is_ipv4() { "/proc/net/tcp" } else { "/proc/net/tcp6" };
-    let table = fs::read_to_string(path).ok()?;
+    let table = if address.is_ipv4() { tcp() } else { tcp6() }.ok()?;
     let mut held = Held::default();
-    table.lines().skip(1).filter_map(|line| add_connection(line, address, &mut held)).for_each(drop);
+    // TIME_WAIT waits for the last segments of a connection that is over.
+    let connections =
+        table.iter().filter(|entry| !matches!(entry.state, TcpState::Listen | TcpState::TimeWait));
+    for entry in connections {
+        if is_at(entry.local_address, address) {
+            held.connections += 1;
+            // Closed here, and not all of it is acknowledged.
+            let closing = matches!(entry.state, TcpState::FinWait1 | TcpState::LastAck | TcpState::Closing);
+            held.closing += u64::from(closing);
+            held.unsent_bytes += u64::from(entry.tx_queue);
+        } else if is_at(entry.remote_address, address) {
+            held.unread_bytes += u64::from(entry.rx_queue);
+        }
+    }
     Some(held)
 }
 
-fn add_connection(line: &str, address: SocketAddr, held: &mut Held) -> Option<()> {
-    let mut fields = line.split_ascii_whitespace().skip(1);
-    let (local, remote, state) = (fields.next()?, fields.next()?, fields.next()?);
-    let (unsent, unread) = fields.next()?.split_once(':')?;
-    // 0A listens, 06 waits for the last stragglers of a connection that is over.
-    if matches!(state, "0A" | "06") {
-        return None;
-    }
-    if ends_at(local, address)? {
-        held.connections += 1;
-        // FIN_WAIT1, LAST_ACK, CLOSING: closed here, and not all of it is acknowledged.
-        held.closing += u64::from(matches!(state, "04" | "09" | "0B"));
-        held.unsent_bytes += u64::from_str_radix(unsent, 16).ok()?;
-    } else if ends_at(remote, address)? {
-        held.unread_bytes += u64::from_str_radix(unread, 16).ok()?;
-    }
-    Some(())
+fn is_at(end: SocketAddr, address: SocketAddr) -> bool {
+    end.port() == address.port() && plain(end.ip()) == plain(address.ip())
 }
 
-fn ends_at(end: &str, address: SocketAddr) -> Option<bool> {
-    let (ip, port) = end.split_once(':')?;
-    let same_port = u16::from_str_radix(port, 16).ok()? == address.port();
-    Some(same_port && is_address(&words(ip), address.ip()))
-}
-
-/// The most resident memory that process `pid` ever had, bytes.
-pub(crate) fn peak_rss_bytes(pid: u32) -> Option<u64> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    parse_kib(&status, "VmHWM:")
-}
-
-fn parse_kib(status: &str, name: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-    decimal(line.trim().strip_suffix("kB")?.trim().as_bytes())?.checked_mul(1024)
+/// An IPv4 address as itself, also where it is mapped into IPv6.
+fn plain(ip: IpAddr) -> IpAddr {
+    ip.to_canonical()
 }
 
 /// Connections of this machine that came while the queue of their listener was full: the kernel let their SYN drop, and
@@ -157,55 +136,25 @@ fn parse_netstat(text: &str, word: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines().filter(|line| line.starts_with(word));
     let (names, numbers) = (lines.next()?, lines.next()?);
     let at = names.split_ascii_whitespace().position(|one| one == name)?;
-    decimal(numbers.split_ascii_whitespace().nth(at)?.as_bytes())
+    crate::stamp::decimal(numbers.split_ascii_whitespace().nth(at)?.as_bytes())
 }
 
 /// The process that listens at a loopback address. `None`: there is none, or it belongs to someone else.
 pub(crate) fn listener(address: SocketAddr) -> Option<u32> {
-    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| fs::read_to_string(path).unwrap_or_default());
-    let inodes: Vec<String> = tables
-        .iter()
-        .flat_map(|table| table.lines().skip(1))
-        .filter_map(|line| parse_listener(line, address))
-        .map(|inode| format!("socket:[{inode}]"))
-        .collect();
-    let processes = fs::read_dir("/proc").ok()?;
-    let pids = processes.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let mut owners: Vec<u32> = pids.filter(|&pid| has_open(pid, &inodes)).collect();
-    owners.sort_unstable();
-    owners.first().copied()
-}
-
-/// The inode of a listening socket that takes connections to `address`.
-fn parse_listener(line: &str, address: SocketAddr) -> Option<u64> {
-    let fields: Vec<&str> = line.split_ascii_whitespace().collect();
-    let (ip, port) = fields.get(1)?.split_once(':')?;
-    let listens = *fields.get(3)? == "0A" && u16::from_str_radix(port, 16).ok()? == address.port();
-    let words = words(ip);
-    let wildcard = words.iter().all(|&byte| byte == 0);
-    (listens && (wildcard || is_address(&words, address.ip()))).then(|| fields.get(9)?.parse().ok())?
-}
-
-/// The kernel prints an IPv4 address as one native-endian word; an IPv6 one as four.
-fn words(ip: &str) -> Vec<u8> {
-    ip.as_bytes()
-        .chunks(8)
-        .filter_map(|word| u32::from_str_radix(std::str::from_utf8(word).ok()?, 16).ok())
-        .flat_map(u32::to_ne_bytes)
-        .collect()
-}
-
-fn is_address(words: &[u8], ip: IpAddr) -> bool {
-    match ip {
-        IpAddr::V4(ip) => words == ip.octets() || words == ip.to_ipv6_mapped().octets(),
-        IpAddr::V6(ip) => words == ip.octets(),
-    }
-}
-
-fn has_open(pid: u32, sockets: &[String]) -> bool {
-    let Ok(descriptors) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
-    let mut links = descriptors.flatten().filter_map(|entry| fs::read_link(entry.path()).ok());
-    links.any(|link| link.to_str().is_some_and(|link| sockets.iter().any(|socket| socket == link)))
+    let listens = |entry: &TcpNetEntry| {
+        let (port, ip) = (entry.local_address.port(), entry.local_address.ip());
+        entry.state == TcpState::Listen
+            && port == address.port()
+            && (ip.is_unspecified() || plain(ip) == plain(address.ip()))
+    };
+    let tables = [tcp(), tcp6()].into_iter().flatten().flatten();
+    let inodes: Vec<u64> = tables.filter(listens).map(|entry| entry.inode).collect();
+    let has_one = |process: &Process| {
+        let mut descriptors = process.fd().into_iter().flatten().flatten();
+        descriptors.any(|fd| matches!(fd.target, FDTarget::Socket(inode) if inodes.contains(&inode)))
+    };
+    let processes = procfs::process::all_processes().ok()?.flatten();
+    processes.filter(has_one).filter_map(|process| u32::try_from(process.pid).ok()).min()
 }
 
 #[cfg(test)]
@@ -214,22 +163,11 @@ mod tests {
     use std::net::{Ipv4Addr, TcpListener};
 
     #[test]
-    fn a_name_with_brackets_does_not_shift_the_fields() {
-        let stat = "42 (a) (b c) S 1 42 42 0 -1 4194560 1 2 3 4 700 50 9 9 20 0 4 0 1 1 1";
-        assert_eq!(parse_stat(stat), Some(750));
-        assert_eq!(parse_stat("42 (a) S 1"), None);
-    }
-
-    #[test]
     fn resident_memory() {
-        let status = "Name:\tx\nVmHWM:\t 9 kB\nVmRSS:\t   123 kB\n";
-        assert_eq!(parse_kib(status, "VmRSS:"), Some(123 * 1024));
-        assert_eq!(parse_kib(status, "VmHWM:"), Some(9 * 1024));
         // In this order: other tests of this process allocate meanwhile.
         let resident = rss_bytes(std::process::id());
         assert!(peak_rss_bytes(std::process::id()) >= resident);
         assert!(rss_bytes(std::process::id()).is_some_and(|bytes| bytes > 100_000));
-        assert_eq!(parse_kib("RssAnon:\t  7 kB\n", "RssAnon:"), Some(7 * 1024));
         assert!(anon_bytes(std::process::id()).is_some_and(|bytes| bytes > 10_000));
         assert!(cpu_time(std::process::id()).is_some());
     }
