@@ -2,6 +2,9 @@
 
 use crate::resource::FieldId;
 
+/// Labels that are looked through one by one: the lengths of their keys tell most of them apart, where a search compares texts.
+const WALKED_MAX: usize = 8;
+
 /// Labels and field values of one object. Small, immutable, made once by decode.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attributes {
@@ -29,6 +32,9 @@ impl Attributes {
     /// The value of label `key`.
     #[must_use]
     pub fn label(&self, key: &str) -> Option<&str> {
+        if self.labels.len() <= WALKED_MAX {
+            return self.labels.iter().find(|(known, _)| **known == *key).map(|(_, value)| &**value);
+        }
         let at = self.labels.binary_search_by(|(k, _)| (**k).cmp(key)).ok()?;
         Some(&self.labels[at].1)
     }
@@ -42,5 +48,23 @@ impl Attributes {
     /// All labels, sorted by key.
     pub fn labels(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
         self.labels.iter().map(|(k, v)| (&**k, &**v))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_is_found_among_few_and_among_many() {
+        for count in 0..3 * WALKED_MAX {
+            let key = |number: usize| format!("k{number}").into_boxed_str();
+            let labels = (0..count).rev().map(|number| (key(number), number.to_string().into())).collect();
+            let attributes = Attributes::new(labels, Vec::new());
+            for number in 0..count + 2 {
+                let expected = (number < count).then(|| number.to_string());
+                assert_eq!(attributes.label(&key(number)), expected.as_deref());
+            }
+        }
     }
 }

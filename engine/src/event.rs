@@ -94,12 +94,14 @@ impl Event {
     }
 
     /// The state now, or the last one.
+    #[inline]
     fn state(&self) -> &Arc<Object> {
         // One of the two is there: an event is a change of something.
         self.now.as_ref().or(self.before.as_ref()).expect("an event has a state")
     }
 
     /// What it happened to.
+    #[inline]
     pub(crate) fn key(&self) -> &Key {
         self.state().key()
     }

@@ -70,6 +70,7 @@ impl KeyRange {
 
     /// Whether a key lies in it.
     #[must_use]
+    #[inline(never)]
     pub fn contains(&self, key: &Key) -> bool {
         self.begins_by(key) && self.ends_after(key)
     }

@@ -127,11 +127,13 @@ impl Object {
 
     /// Why the stored value cannot be served, if it cannot.
     #[must_use]
+    #[inline]
     pub fn unreadable(&self) -> Option<&Unreadable> {
         self.kept.as_ref().err().map(|why| &**why)
     }
 
     /// What a watch that covers the key of an unreadable state is told before it ends: the ERROR, in JSON.
+    #[inline]
     pub(crate) fn refusal(&self) -> Option<&Message> {
         self.unreadable().map(|why| &why.message)
     }
@@ -171,16 +173,24 @@ impl Object {
     }
 
     /// Whether a selector selects it. What has no attributes has none that a selector could require.
+    #[inline]
     pub(crate) fn is_selected(&self, selector: &Selector) -> bool {
         match &self.kept {
             Ok(Kept::Json(_)) => selector.matches(&self.attributes),
-            Ok(Kept::Opaque(_)) => selector.required().next().is_none() && selector.matches(&self.attributes),
+            Ok(Kept::Opaque(_)) => self.is_selected_bare(selector),
             Err(_) => false,
         }
     }
 
+    // Apart, so that the question is a small one for objects that have attributes.
+    #[inline(never)]
+    fn is_selected_bare(&self, selector: &Selector) -> bool {
+        selector.required().next().is_none() && selector.matches(&self.attributes)
+    }
+
     /// Bytes that this state keeps alive.
     #[must_use]
+    #[inline]
     pub fn weight(&self) -> usize {
         match &self.kept {
             Ok(Kept::Json(announced)) => announced.own().framed().len(),

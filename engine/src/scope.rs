@@ -33,6 +33,7 @@ impl Objects {
         Self { resource, namespace: None, name: None }
     }
 
+    #[inline]
     fn covers(&self, key: &Key) -> bool {
         self.resource == key.resource()
             && self.namespace.as_deref().is_none_or(|namespace| key.namespace() == Some(namespace))
@@ -61,6 +62,7 @@ impl Scope {
 
     /// Whether an object of this key can be of interest.
     #[must_use]
+    #[inline]
     pub fn covers(&self, key: &Key) -> bool {
         match self {
             Self::Objects(objects) => objects.covers(key),

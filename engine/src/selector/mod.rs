@@ -67,7 +67,7 @@ impl Selector {
 
     /// Whether an object with these attributes is selected.
     ///
-    /// Paid once per class and event: comparisons only, a binary search per requirement, no allocation.
+    /// Paid once per class and event: comparisons only, a search per requirement, no allocation.
     #[must_use]
     pub fn matches(&self, attributes: &Attributes) -> bool {
         self.fields.matches(attributes) && self.labels.matches(attributes)

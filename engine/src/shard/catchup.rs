@@ -406,7 +406,7 @@ impl Shard {
         let Some((watcher, class)) = self.table.pair(id) else { return };
         let (ending, opened) = (watcher.ending, class.key.opened);
         let key = class.key.clone();
-        let mut scanned: Option<Key> = None;
+        let mut scanned: Option<&Arc<Object>> = None;
         let mut complete = true;
         let mut budget = PAGE_SCAN;
         for object in objects(&self.feed.schema, &initial.snapshot, &key, initial.after.as_ref()) {
@@ -419,8 +419,9 @@ impl Shard {
                 self.add_state(&mut page.run, object, &key, initial.as_of_seconds);
                 page.of.push(Of::Object(object.key().clone()));
             }
-            scanned = Some(object.key().clone());
+            scanned = Some(object);
         }
+        let scanned = scanned.map(|object| object.key().clone());
         if complete && initial.end_mark && (page.of.is_empty() || opened) {
             let revision = initial.snapshot.revision();
             page.run.push_with(key.framing, |out| self.push_bookmark(out, &key, revision, true));

@@ -43,6 +43,7 @@ impl Announced {
     }
 
     /// The same, when it is of this kind.
+    #[inline]
     pub(crate) fn message(&self, kind: MessageKind) -> Option<&Message> {
         (self.kind == kind).then_some(&self.message)
     }

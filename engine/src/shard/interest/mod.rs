@@ -340,16 +340,20 @@ impl Scopes {
         map.entry(at).or_insert_with(|| Bucket::new(seed))
     }
 
-    /// The scopes that cover a key.
-    fn covering(&self, key: &Key) -> impl Iterator<Item = &Bucket> {
+    /// Visits the scopes that cover a key.
+    #[inline]
+    fn covering(&self, key: &Key, mut visit: impl FnMut(&Bucket)) {
         let namespace = key.namespace();
-        let found = [
-            Some(&self.all),
-            namespace.and_then(|namespace| self.by_namespace.get(namespace)),
-            self.by_name.get(key.name()),
-            namespace.and_then(|_| self.by_path.get(key.path())),
-        ];
-        found.into_iter().flatten()
+        visit(&self.all);
+        if let Some(bucket) = namespace.and_then(|namespace| self.by_namespace.get(namespace)) {
+            visit(bucket);
+        }
+        if let Some(bucket) = self.by_name.get(key.name()) {
+            visit(bucket);
+        }
+        if let Some(bucket) = namespace.and_then(|_| self.by_path.get(key.path())) {
+            visit(bucket);
+        }
     }
 }
 
@@ -402,29 +406,40 @@ impl Interest {
     }
 
     /// Replaces `out` by the classes that may care, each once. How much it looked up for that.
+    #[inline]
     pub(crate) fn candidates(&mut self, event: &Event, out: &mut Vec<u32>) -> usize {
+        let looks = self.candidates_of_scopes(event, out);
+        if self.ranges.is_empty() { looks } else { looks + self.candidates_of_ranges(event, out) }
+    }
+
+    #[inline(never)]
+    fn candidates_of_scopes(&mut self, event: &Event, out: &mut Vec<u32>) -> usize {
         out.clear();
         self.places.events += 1;
-        let (key, looked, places) = (event.key(), Looked::new(event), &mut self.places);
+        let (key, looked) = (event.key(), Looked::new(event));
         let Some(scopes) = self.resources.get(key.resource().row()) else { return 0 };
-        let looks = scopes.covering(key).map(|bucket| bucket.candidates(looked, places, out)).sum();
-        if self.ranges.is_empty() {
-            return looks;
-        }
-        let mut within = 0;
-        let found = self.ranges.covering(key, |bucket| within += bucket.candidates(looked, places, out));
-        looks + found + within
+        let mut looks = 0;
+        scopes.covering(key, |bucket| looks += bucket.candidates(looked, &mut self.places, out));
+        looks
+    }
+
+    #[inline(never)]
+    fn candidates_of_ranges(&mut self, event: &Event, out: &mut Vec<u32>) -> usize {
+        let (looked, places, mut within) = (Looked::new(event), &mut self.places, 0);
+        let found =
+            self.ranges.covering(event.key(), |bucket| within += bucket.candidates(looked, places, out));
+        found + within
     }
 
     /// Replaces `out` by all classes whose scope covers a key, whatever they select, each once.
     pub(crate) fn covering(&mut self, key: &Key, out: &mut Vec<u32>) {
         out.clear();
-        let scopes = self.resources.get(key.resource().row());
-        for bucket in scopes.into_iter().flat_map(|scopes| scopes.covering(key)) {
-            out.extend(bucket.all.iter().map(|entry| entry.class));
+        let mut visit = |bucket: &Bucket| out.extend(bucket.all.iter().map(|entry| entry.class));
+        if let Some(scopes) = self.resources.get(key.resource().row()) {
+            scopes.covering(key, &mut visit);
         }
         if !self.ranges.is_empty() {
-            self.ranges.covering(key, |bucket| out.extend(bucket.all.iter().map(|entry| entry.class)));
+            self.ranges.covering(key, visit);
         }
     }
 }
