@@ -64,11 +64,11 @@ struct Stream {
 #[derive(Debug)]
 enum Streams {
     One(Stream),
-    Several(Box<Vec<Stream>>),
+    Several(Vec<Stream>),
 }
 
 impl Streams {
-    const NONE: fn() -> Self = || Self::Several(Box::default());
+    const NONE: Self = Self::Several(Vec::new());
 
     fn as_slice(&self) -> &[Stream] {
         match self {
@@ -90,18 +90,18 @@ impl Streams {
     }
 
     fn push(&mut self, stream: Stream) {
-        *self = match std::mem::replace(self, Self::NONE()) {
+        *self = match std::mem::replace(self, Self::NONE) {
             Self::Several(streams) if streams.is_empty() => Self::One(stream),
             Self::Several(mut streams) => {
                 streams.push(stream);
                 Self::Several(streams)
             }
-            Self::One(first) => Self::Several(Box::new(vec![first, stream])),
+            Self::One(first) => Self::Several(vec![first, stream]),
         };
     }
 
     fn remove(&mut self, id: WatcherId) -> Option<Stream> {
-        match std::mem::replace(self, Self::NONE()) {
+        match std::mem::replace(self, Self::NONE) {
             Self::One(stream) if stream.id == id => Some(stream),
             Self::One(stream) => {
                 *self = Self::One(stream);
@@ -111,7 +111,7 @@ impl Streams {
                 let at = streams.iter().position(|stream| stream.id == id);
                 let removed = at.map(|at| streams.swap_remove(at));
                 *self = match streams.len() {
-                    1 => streams.pop().map_or_else(Self::NONE, Self::One),
+                    1 => streams.pop().map_or(Self::NONE, Self::One),
                     _ => Self::Several(streams),
                 };
                 removed
@@ -172,7 +172,7 @@ impl Conn {
         let rare = Rare { tls, unsent, unread, read_at: Tick::ZERO, permit, linger: None };
         Self {
             fd: socket,
-            streams: Streams::NONE(),
+            streams: Streams::NONE,
             keep_alive,
             polled_to_read: None,
             polled_to_write: false,

@@ -301,7 +301,7 @@ impl Conns {
             match conn.read(&mut wire, &mut plain, now) {
                 Some(ReadNext { over: true, .. }) => {
                     // The answer goes out after whatever message is under way, and then the connection ends.
-                    let streams = std::mem::replace(&mut conn.streams, Streams::NONE());
+                    let streams = std::mem::replace(&mut conn.streams, Streams::NONE);
                     // One is counted until the connection is closed.
                     self.gone += streams.as_slice().len().saturating_sub(1);
                     for stream in streams.as_slice() {
