@@ -159,26 +159,32 @@ impl Conns {
                 places.push(at);
             }
         }
-        let mut sent = 0;
         if let Some(mut sends) = self.sends.take_if(|_| fds.len() > 1) {
-            let mut done = 0;
+            let mut done = std::mem::take(&mut self.done);
+            done.clear();
+            done.resize(fds.len(), false);
             let result = sends.send(
                 &fds,
                 |at| outbox.piece(places[at]).1,
                 |at, outcome| {
-                    // In order: what a broken ring did not come to is what follows.
-                    done = at + 1;
+                    done[at] = true;
                     let (slot, bytes) = outbox.piece(places[at]);
                     self.was_sent(slot, bytes, taken(outcome));
                 },
             );
-            sent = done;
             match result {
                 Ok(()) => self.sends = Some(sends),
                 Err(error) => complain(&error),
             }
+            // What a ring that broke did not come to is sent one by one.
+            let mut at = 0;
+            places.retain(|_| {
+                at += 1;
+                !done[at - 1]
+            });
+            self.done = done;
         }
-        for &at in &places[sent..] {
+        for &at in &places {
             let (slot, bytes) = outbox.piece(at);
             let taken = self.slots[slot as usize].conn.as_ref().and_then(|conn| send_now(&conn.fd, bytes));
             self.was_sent(slot, bytes, taken);

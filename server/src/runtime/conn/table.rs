@@ -70,6 +70,8 @@ pub(in crate::runtime) struct Conns {
     scratch: (Vec<u8>, Vec<u8>),
     /// Reused: the sockets of one batch, and whose they are.
     pub(super) batch: (Vec<RawFd>, Vec<usize>),
+    /// Reused: which of a batch were sent.
+    pub(super) done: Vec<bool>,
 }
 
 impl Conns {
@@ -88,6 +90,7 @@ impl Conns {
             completions: Vec::new(),
             scratch: Default::default(),
             batch: Default::default(),
+            done: Vec::new(),
         }
     }
 

@@ -16,6 +16,7 @@ use revcast_engine::{Publisher, RingLimits, Run, Scope, Sent, Shard, ShardConfig
 use super::tls::TlsSession;
 use super::*;
 use crate::runtime::sys::polls::Polls;
+use crate::runtime::sys::sends::Sends;
 use crate::runtime::sys::wake::Wake;
 use crate::wire::{gzip, http1};
 
@@ -34,8 +35,12 @@ pub(super) struct Stand {
 
 impl Stand {
     pub(super) fn new() -> Self {
+        Self::sending_by(None)
+    }
+
+    fn sending_by(sends: Option<Sends>) -> Self {
         let wake = Wake::new().expect("an eventfd");
-        let conns = Conns::new(Polls::new(wake.descriptor()).expect("a ring"), None);
+        let conns = Conns::new(Polls::new(wake.descriptor()).expect("a ring"), sends);
         Self { conns, events: Vec::new(), ids: ids(), start: Instant::now(), _wake: wake }
     }
 
@@ -263,6 +268,50 @@ fn streams_of_one_connection_go_out_together() {
     stand.until(|stand| !stand.events.is_empty());
     assert_eq!(stand.events, [(first, ConnEvent::Gone { stalled: false })]);
     assert!(!stand.is_open(slot) && stand.conns.take_gone() == 1);
+}
+
+/// Each connection gets its own bytes, one that is full keeps them, and one that broke holds up no other.
+#[test]
+fn what_was_collected_goes_out_in_one_batch() {
+    for sends in [None, Some(Sends::new().expect("an io_uring that sends"))] {
+        let mut stand = Stand::sending_by(sends);
+        let mut open = Vec::new();
+        for _ in 0..5 {
+            let (ours, theirs) = pair();
+            let (slot, id) = stand.open(link(ours, None), gzip_coding());
+            open.push((slot, id, Some(theirs)));
+        }
+        stand.conns.submit();
+        // One is gone, and one reads nothing of very much.
+        open[1].2 = None;
+        let noise = gzip::tests::noise(1 << 20);
+        for (number, (slot, id, _)) in open.iter().enumerate() {
+            let text = format!("message {number}");
+            let payload = if number == 3 { &noise[..] } else { text.as_bytes() };
+            stand.conns.begin();
+            let sent = stand.conns.offer(*slot, *id, Offer::Messages(Run::new(payload, &[payload.len()], 0)));
+            assert_eq!(sent, Sent::Took(payload.len()));
+        }
+        stand.conns.flush();
+        assert!(stand.is_full(open[3].0) && !stand.is_full(open[4].0));
+        stand.turn(stand.now());
+        assert_eq!(stand.events, [(open[1].1, ConnEvent::Gone { stalled: false })]);
+        for (number, (slot, id, theirs)) in open.into_iter().enumerate() {
+            let Some(theirs) = theirs else { continue };
+            assert!(matches!(stand.conns.end(slot, id), Sent::Took(_)));
+            stand.conns.flush();
+            assert!(stand.conns.detach(slot, id, true, stand.now()).is_none());
+            let reader = read_all(theirs);
+            stand.until(|stand| !stand.is_open(slot));
+            let wire = reader.join().expect("the reader").expect("a clean end");
+            let plain = gzip::tests::unzipped(&[gzip::OPENING, &wire].concat());
+            assert!(if number == 3 {
+                plain == noise
+            } else {
+                plain == format!("message {number}").into_bytes()
+            });
+        }
+    }
 }
 
 /// A send that fails at the end of a turn is told at the next one, and nothing is taken meanwhile.
