@@ -37,7 +37,7 @@ pub(crate) enum Task {
 pub(crate) const HELP: &str = "\
 usage: cargo xtask COMMAND
 
-  test                           the quick checks: unit tests, simulator, conformance, kubectl, tidy; 5 minutes at most
+  test                           the quick checks: unit tests, simulator, conformance, kubectl, tidy
   ci [--only STEP]...            every check, in order; stops at the first failure
   list                           the steps of ci and their commands
   sim --seeds N [--base N]       the simulator over N seeds; base: first seed [from the commit]
