@@ -217,12 +217,14 @@ fn the_rest_of_a_heartbeat_goes_first() {
     assert_eq!(all, b"\n \r\n1\r\nx\r\n0\r\n\r\n");
 }
 
-/// Of more than a page a page is taken, and the engine is told of room for the rest, though the socket was never full.
+/// Of more than a page a page is taken, and the engine is told of room for the rest, though the connection was never full.
 #[test]
 fn the_rest_of_a_long_run_is_asked_for() {
     for coding in [gzip_coding(), Coding::WebSocket(Box::default())] {
         let mut stand = Stand::new();
-        let (ours, _theirs) = pair();
+        let (ours, theirs) = pair();
+        // A pair of sockets has room once little is unread.
+        let _reader = read_all(theirs);
         let (slot, id) = stand.open(link(ours, None), coding);
         let (bytes, ends) = framed(&BARE, &vec![vec![b'x'; 10_000]; 12]);
         stand.conns.begin();
