@@ -4,6 +4,7 @@ mod support;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use revcast_engine::encoding::{Failure, json};
+use revcast_engine::envelope;
 use revcast_engine::revision::Revision;
 use support::{Engine, value};
 
@@ -40,7 +41,7 @@ fn making(c: &mut Criterion) {
     group.bench_function("error", |b| {
         b.iter(|| {
             out.clear();
-            json::error(&mut out, &status);
+            envelope::error(&mut out, &status);
         });
     });
     assert!(out.windows(status.len()).any(|part| part == status), "the Status is in it");

@@ -8,7 +8,9 @@
 pub mod attributes;
 pub mod change;
 pub mod codec;
+mod decimal;
 pub mod encoding;
+pub mod envelope;
 pub mod escape;
 mod event;
 pub mod framing;

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use crate::attributes::Attributes;
 use crate::codec::{Announced, DecodeError, Decoder, Kept, Value};
 use crate::encoding::{Failure, json};
+use crate::envelope;
 use crate::framing::{BARE, Framing};
 use crate::key::Key;
 use crate::message::{Draft, Message, MessageKind};
@@ -39,11 +40,11 @@ impl Unreadable {
         let (plural, why) = (resource.qualified_plural(), error.to_string());
         let status = json::status(&Failure::Unreadable { resource: &plural, path, why: &why });
         let mut draft = Draft::new(framing, status.len() + 64);
-        json::open_error(&mut draft);
+        envelope::open_error(&mut draft);
         let start = draft.len();
         draft.payload().extend_from_slice(&status);
         let status = start..draft.len();
-        json::close(&mut draft);
+        envelope::close(&mut draft);
         Self { error, since, codec: resource.codec, value, message: draft.finish(), status }
     }
 

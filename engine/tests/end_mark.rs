@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use counted::COUNTED;
 use revcast_engine::change::{Batch, Change};
-use revcast_engine::encoding::{Encode, Encoding, View, json};
+use revcast_engine::encoding::{Encode, Encoding, View};
+use revcast_engine::envelope;
 use revcast_engine::framing::{BARE, Framing};
 use revcast_engine::key::Key;
 use revcast_engine::resource::{Resource, Schema};
@@ -29,7 +30,7 @@ impl Encode for Columns {
 
     fn event(&self, out: &mut Vec<u8>, view: View<'_>) {
         let shown: &[u8] = if view.first { b"columns" } else { b"rows" };
-        json::event(out, view.event.kind, |out| out.extend_from_slice(shown));
+        envelope::event(out, view.event.kind, |out| out.extend_from_slice(shown));
     }
 
     fn first_differs(&self, _: u32) -> bool {

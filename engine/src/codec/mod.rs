@@ -16,8 +16,8 @@ use crate::resource::{Codec, Resource};
 use crate::revision::Revision;
 
 pub use error::DecodeError;
+pub(crate) use json::Announced;
 pub use json::Json;
-pub(crate) use json::{Announced, decimal};
 
 /// A value as it is kept.
 #[derive(Clone, Copy, Debug)]

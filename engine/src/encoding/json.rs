@@ -1,35 +1,16 @@
-//! Watch events as JSON, as Kubernetes writes them: an envelope with the type and the object, on one line.
+//! What messages show, as JSON: objects, bookmarks, and the Status of a failure.
 
 use super::{Failure, Shown, Subject};
-use crate::codec::decimal;
-use crate::escape;
-use crate::message::{Draft, MessageKind};
+use crate::decimal::decimal;
+use crate::message::MessageKind;
 use crate::resource::Resource;
 use crate::revision::Revision;
 use crate::shown::shown;
-
-const ERROR_OPENING: &[u8] = b"{\"type\":\"ERROR\",\"object\":";
-const CLOSING: &[u8] = b"}\n";
-
-const fn opening(kind: MessageKind) -> &'static [u8] {
-    match kind {
-        MessageKind::Added => b"{\"type\":\"ADDED\",\"object\":",
-        MessageKind::Modified => b"{\"type\":\"MODIFIED\",\"object\":",
-        MessageKind::Deleted => b"{\"type\":\"DELETED\",\"object\":",
-        MessageKind::Bookmark => b"{\"type\":\"BOOKMARK\",\"object\":",
-    }
-}
-
-/// Appends an event around the object that `write_object` appends.
-pub fn event(out: &mut Vec<u8>, kind: MessageKind, write_object: impl FnOnce(&mut Vec<u8>)) {
-    out.extend_from_slice(opening(kind));
-    write_object(out);
-    out.extend_from_slice(CLOSING);
-}
+use crate::{envelope, escape};
 
 /// Appends the payload of one message.
 pub(crate) fn push(out: &mut Vec<u8>, shown: &Shown<'_>) {
-    event(out, shown.kind, |out| {
+    envelope::event(out, shown.kind, |out| {
         if !push_object(out, shown) {
             // No watch in JSON covers what has no such form: it is refused as it starts.
             out.extend_from_slice(b"null");
@@ -54,28 +35,6 @@ pub(crate) fn push_object(out: &mut Vec<u8>, shown: &Shown<'_>) -> bool {
         }
     }
     true
-}
-
-/// Begins an event in a draft: the object is appended next, then [`close`].
-pub(crate) fn open(draft: &mut Draft<'_>, kind: MessageKind) {
-    draft.payload().extend_from_slice(opening(kind));
-}
-
-/// Begins an ERROR: the Status is appended next, then [`close`].
-pub(crate) fn open_error(draft: &mut Draft<'_>) {
-    draft.payload().extend_from_slice(ERROR_OPENING);
-}
-
-/// Ends what [`open`] or [`open_error`] began.
-pub(crate) fn close(draft: &mut Draft<'_>) {
-    draft.payload().extend_from_slice(CLOSING);
-}
-
-/// Appends an ERROR event around a Status object.
-pub fn error(out: &mut Vec<u8>, status: &[u8]) {
-    out.extend_from_slice(ERROR_OPENING);
-    out.extend_from_slice(status);
-    out.extend_from_slice(CLOSING);
 }
 
 /// Appends "nothing of interest up to `revision`", as an empty object of the kind (KEP-956); with the mark that ends
@@ -130,17 +89,11 @@ fn storage_read_error(message: &str) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::envelope::{error, event};
 
     fn unreadable(path: &str, why: &str) -> String {
         let status = status(&Failure::Unreadable { resource: "configmaps", path, why });
         String::from_utf8(status).expect("text")
-    }
-
-    #[test]
-    fn an_event_is_one_line() {
-        let mut out = b"before".to_vec();
-        event(&mut out, MessageKind::Added, |out| out.extend_from_slice(b"{\"a\":1}"));
-        assert_eq!(&out[6..], b"{\"type\":\"ADDED\",\"object\":{\"a\":1}}\n");
     }
 
     #[test]

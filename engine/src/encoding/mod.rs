@@ -5,6 +5,7 @@ pub mod json;
 use std::borrow::Cow;
 
 use crate::codec::Value;
+use crate::envelope;
 use crate::framing::{BARE, Framing};
 use crate::key::{Key, ResourceId};
 use crate::message::MessageKind;
@@ -53,7 +54,7 @@ pub trait Encode: Send + Sync + std::fmt::Debug {
 
     /// Appends the payload of the message that says why a watch cannot go on; JSON if nothing else is said.
     fn failure(&self, out: &mut Vec<u8>, _encoding: u32, failure: &Failure<'_>) {
-        json::error(out, &json::status(failure));
+        envelope::error(out, &json::status(failure));
     }
 
     /// Whether it knows a form for the values of a codec. A watch of others is refused as it starts.

@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use super::Shard;
 use crate::encoding::{Encoding, Failure, json};
+use crate::envelope;
 use crate::key::ResourceId;
 use crate::object::Object;
 use crate::revision::Revision;
@@ -93,7 +94,7 @@ impl Shard {
     fn failure(&self, failure: &Failure<'_>, key: &ClassKey) -> Bytes {
         let mut last = Vec::with_capacity(256);
         key.framing.push_with(&mut last, |out| match key.encoding {
-            Encoding::Json => json::error(out, &json::status(failure)),
+            Encoding::Json => envelope::error(out, &json::status(failure)),
             Encoding::Other(encoding) => self.feed.encoder.failure(out, encoding, failure),
         });
         last.into()

@@ -7,7 +7,8 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use revcast_engine::encoding::{Encode, Encoding, View, json};
+use revcast_engine::encoding::{Encode, Encoding, View};
+use revcast_engine::envelope;
 use revcast_engine::framing::Framing;
 use serde::Deserialize;
 
@@ -178,11 +179,13 @@ impl Encode for Encoder {
         let View { encoding, first, event } = view;
         // What is not JSON has no shape here: the engine refuses a watch of it as it starts.
         let object = event.json().unwrap_or(Cow::Borrowed(b"null"));
-        json::event(out, event.kind, |out| match event.resource().and_then(|row| self.registry.get(row)) {
-            None => out.extend_from_slice(&object),
-            Some(resource) => {
-                let now = i64::try_from(event.as_of_seconds).unwrap_or(i64::MAX);
-                Shape::of_number(encoding).append(out, resource, &object, now, first);
+        envelope::event(out, event.kind, |out| {
+            match event.resource().and_then(|row| self.registry.get(row)) {
+                None => out.extend_from_slice(&object),
+                Some(resource) => {
+                    let now = i64::try_from(event.as_of_seconds).unwrap_or(i64::MAX);
+                    Shape::of_number(encoding).append(out, resource, &object, now, first);
+                }
             }
         });
     }

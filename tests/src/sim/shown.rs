@@ -4,6 +4,7 @@ use std::io::Write as _;
 
 use revcast_engine::codec::Value;
 use revcast_engine::encoding::{Encode, Encoding, Failure, Subject, View, json};
+use revcast_engine::envelope;
 use revcast_engine::framing::Framing;
 use revcast_engine::key::ResourceId;
 use revcast_engine::resource::Codec;
@@ -44,7 +45,7 @@ impl Encode for Wrapper {
     fn event(&self, out: &mut Vec<u8>, view: View<'_>) {
         let View { encoding, first, event } = view;
         let row = event.resource().map_or(NO_ROW, ResourceId::row);
-        json::event(out, event.kind, |out| {
+        envelope::event(out, event.kind, |out| {
             // Writing to a Vec cannot fail.
             let _ = write!(
                 out,
@@ -64,9 +65,9 @@ impl Encode for Wrapper {
     fn failure(&self, out: &mut Vec<u8>, encoding: u32, failure: &Failure<'_>) {
         let status = json::status(failure);
         if encoding == WRAPPED_NUMBER {
-            json::error(out, &[WRAPPED_STATUS, &status, b"}"].concat());
+            envelope::error(out, &[WRAPPED_STATUS, &status, b"}"].concat());
         } else {
-            json::error(out, &status);
+            envelope::error(out, &status);
         }
     }
 

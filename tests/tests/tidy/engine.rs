@@ -29,6 +29,7 @@ const LAYERS: [(&str, &[&str]); 5] = [
         &[
             "attributes",
             "change",
+            "decimal",
             "gap",
             "hash",
             "histogram",
@@ -43,7 +44,7 @@ const LAYERS: [(&str, &[&str]); 5] = [
             "tick",
         ],
     ),
-    ("turning", &["codec", "encoding", "escape", "framing", "message", "selector"]),
+    ("turning", &["codec", "encoding", "envelope", "escape", "framing", "message", "selector"]),
     ("keeping", &["event", "index", "object", "ring"]),
     ("acting", &["publisher", "watcher"]),
     ("scheduling", &["shard"]),

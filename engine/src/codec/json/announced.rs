@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use super::{Json, Places};
 use bytes::Bytes;
 
-use crate::encoding::json;
+use crate::envelope;
 use crate::framing::Framing;
 use crate::message::{Message, MessageKind};
 
@@ -54,7 +54,7 @@ impl Announced {
             self.added.get_or_init(|| {
                 let text = self.json().text();
                 let make = |out: &mut Vec<u8>| {
-                    json::event(out, MessageKind::Added, |out| out.extend_from_slice(text));
+                    envelope::event(out, MessageKind::Added, |out| out.extend_from_slice(text));
                 };
                 Box::new(Message::new(framing, text.len() + 64, make))
             })

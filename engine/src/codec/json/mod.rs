@@ -15,7 +15,8 @@ use simd_json::prelude::*;
 
 use super::DecodeError;
 use crate::attributes::Attributes;
-use crate::encoding::json;
+use crate::decimal::decimal;
+use crate::envelope;
 use crate::escape;
 use crate::framing::Framing;
 use crate::message::{Draft, MessageKind};
@@ -114,11 +115,11 @@ impl Decoder {
         kind: MessageKind,
     ) -> Result<(Announced, Attributes), DecodeError> {
         let mut draft = Draft::new(framing, value.len() + 160);
-        json::open(&mut draft, kind);
+        envelope::open(&mut draft, kind);
         let start = draft.len();
         let Decoded { places, attributes } = self.decode(resource, value, revision, draft.payload())?;
         let end = draft.len();
-        json::close(&mut draft);
+        envelope::close(&mut draft);
         let offset = |at: usize| u32::try_from(at).map_err(|_| DecodeError::TooLarge(value.len()));
         let object = offset(start)?..offset(end)?;
         Ok((Announced::new(draft.finish(), kind, object, places), attributes))
@@ -305,20 +306,6 @@ fn splice(
     Decoded { places: Places { version, bare: offset(bare) }, attributes }
 }
 
-/// `n` in decimal, in `space`.
-pub(crate) fn decimal(n: u64, space: &mut [u8; 20]) -> &[u8] {
-    let mut at = space.len();
-    let mut rest = n;
-    loop {
-        at -= 1;
-        space[at] = b'0' + (rest % 10).to_le_bytes()[0];
-        rest /= 10;
-        if rest == 0 {
-            return &space[at..];
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -500,12 +487,5 @@ mod tests {
         assert_eq!(long.0.len(), "v1 ".len() + TYPE_SHOWN_MAX + "...".len());
         // Written in another way it is the same.
         assert!(decode(r#"{"kind":"P\u006fd","apiVersion":"v1","metadata":{}}"#).is_ok());
-    }
-
-    #[test]
-    fn decimals() {
-        for n in [0, 7, 10, 999, u64::MAX] {
-            assert_eq!(decimal(n, &mut [0; 20]), n.to_string().as_bytes());
-        }
     }
 }

@@ -194,7 +194,10 @@ impl Conn {
     }
 
     fn drop_spent(&mut self) {
-        self.rare.take_if(|rare| rare.is_spent());
+        // When a client was last read is kept: that bounds how often it is.
+        if !self.is_read_by_stream() {
+            self.rare.take_if(|rare| rare.is_spent());
+        }
     }
 
     /// Whether bytes wait that the kernel did not take.

@@ -4,7 +4,7 @@ use std::time::{Instant, SystemTime};
 
 use futures_lite::future;
 use glommio::timer::sleep;
-use revcast_engine::encoding::json;
+use revcast_engine::envelope;
 use uuid::Uuid;
 
 use super::connection::{Connection, Over};
@@ -132,7 +132,7 @@ impl Connection {
         opening.close = !head.keep_alive;
         opening.push_to(&mut out);
         let text = status.to_json();
-        CHUNKED.push_with(&mut out, |out| json::error(out, text.as_bytes()));
+        CHUNKED.push_with(&mut out, |out| envelope::error(out, text.as_bytes()));
         out.extend_from_slice(LAST_CHUNK);
         self.send(&out).await
     }
@@ -147,7 +147,7 @@ impl Connection {
         self.answered(101);
         handshake.push_to(&mut out);
         let text = status.to_json();
-        websocket::MESSAGES.push_with(&mut out, |out| json::error(out, text.as_bytes()));
+        websocket::MESSAGES.push_with(&mut out, |out| envelope::error(out, text.as_bytes()));
         websocket::push_end(&mut out);
         self.send(&out).await
     }

@@ -1,0 +1,56 @@
+//! The JSON envelope of a watch event, as Kubernetes writes it: its type and its object, on one line.
+
+use crate::message::{Draft, MessageKind};
+
+const ERROR_OPENING: &[u8] = b"{\"type\":\"ERROR\",\"object\":";
+const CLOSING: &[u8] = b"}\n";
+
+const fn opening(kind: MessageKind) -> &'static [u8] {
+    match kind {
+        MessageKind::Added => b"{\"type\":\"ADDED\",\"object\":",
+        MessageKind::Modified => b"{\"type\":\"MODIFIED\",\"object\":",
+        MessageKind::Deleted => b"{\"type\":\"DELETED\",\"object\":",
+        MessageKind::Bookmark => b"{\"type\":\"BOOKMARK\",\"object\":",
+    }
+}
+
+/// Appends an event around the object that `write_object` appends.
+pub fn event(out: &mut Vec<u8>, kind: MessageKind, write_object: impl FnOnce(&mut Vec<u8>)) {
+    out.extend_from_slice(opening(kind));
+    write_object(out);
+    out.extend_from_slice(CLOSING);
+}
+
+/// Begins an event in a draft: the object is appended next, then [`close`].
+pub(crate) fn open(draft: &mut Draft<'_>, kind: MessageKind) {
+    draft.payload().extend_from_slice(opening(kind));
+}
+
+/// Begins an ERROR: the Status is appended next, then [`close`].
+pub(crate) fn open_error(draft: &mut Draft<'_>) {
+    draft.payload().extend_from_slice(ERROR_OPENING);
+}
+
+/// Ends what [`open`] or [`open_error`] began.
+pub(crate) fn close(draft: &mut Draft<'_>) {
+    draft.payload().extend_from_slice(CLOSING);
+}
+
+/// Appends an ERROR event around a Status object.
+pub fn error(out: &mut Vec<u8>, status: &[u8]) {
+    out.extend_from_slice(ERROR_OPENING);
+    out.extend_from_slice(status);
+    out.extend_from_slice(CLOSING);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_one_line() {
+        let mut out = b"before".to_vec();
+        event(&mut out, MessageKind::Added, |out| out.extend_from_slice(b"{\"a\":1}"));
+        assert_eq!(&out[6..], b"{\"type\":\"ADDED\",\"object\":{\"a\":1}}\n");
+    }
+}
