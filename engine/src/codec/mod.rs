@@ -1,7 +1,7 @@
 //! How stored values are read: a codec turns a value into attributes, and into what is kept of it.
 //!
 //! It owns the list of codecs, and the view of a value that is kept. A resource has one codec (its row of the schema names
-//! it). Another codec is a module here, and a variant of [`Codec`], [`Kept`] and [`Value`]: nothing that moves events asks
+//! it). Another codec is a module here, and a variant of [`Codec`], `Kept` and [`Value`]: nothing that moves events asks
 //! which one it is. It never knows what a key held before, nor who reads.
 
 mod error;
