@@ -2,7 +2,7 @@
 //!
 //! It owns the sockets, the store, the options and the words of the Kubernetes API. What a watch means is the
 //! engine's business. Modules: `http` and `api` are pure; `auth` says who may;
-//! `serve` says what each request means; `source` is where
+//! `frontend` is the seam to protocols, `serve` says what each request of Kubernetes means; `source` is where
 //! changes come from; `runtime` alone knows glommio and io_uring.
 
 mod abort_on_panic;

@@ -219,7 +219,7 @@ pub(crate) struct Compare {
 }
 
 #[derive(Args, Clone, Debug)]
-#[cfg_attr(not(feature = "etcd"), allow(dead_code))]
+#[cfg_attr(not(feature = "etcd"), allow(dead_code, reason = "parsed, to say that the feature is missing"))]
 pub(crate) struct Lag {
     #[command(flatten)]
     pub(crate) base: Load,
