@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::os::fd::AsRawFd as _;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use glommio::net::TcpStream;
 
@@ -32,6 +32,8 @@ use crate::runtime::sys::descriptor;
 
 /// Read at once until so much came in one go: a connection that is idle, or asks by the byte, holds no more.
 pub(super) const FIRST_READ_BYTES: usize = 1 << 10;
+/// How long a connection from the reserve may take to ask.
+const HEALTH_CHECK_TIMEOUT: Duration = Duration::from_secs(1);
 /// What the buffers of a long list take: a piece, and what of it is sent.
 const PIECES_BYTES: usize = 160 << 10;
 
@@ -294,6 +296,16 @@ impl Connection {
         let mut charge = self.charge.borrow_mut();
         charge.clear();
         charge.add(PIECES_BYTES)
+    }
+
+    /// From the first moment to the end of a head. A connection from the reserve must ask soon, or a few that ask for nothing
+    /// would take it all.
+    pub(super) fn head_timeout(&self) -> Duration {
+        let timeout = self.local.shared.options.head_timeout;
+        match self.permit {
+            Permit::HealthCheck { .. } => timeout.min(HEALTH_CHECK_TIMEOUT),
+            Permit::Operator | Permit::Client(_) => timeout,
+        }
     }
 
     /// Whether the certificate that the client showed still holds: it is verified again when the authorities changed.

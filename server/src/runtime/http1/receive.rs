@@ -24,9 +24,10 @@ impl Connection {
             self.buffer = Vec::new();
         }
         let local = Rc::clone(&self.local);
+        let head_timeout = self.head_timeout();
         let options = &local.shared.options;
         // Who connects has something to ask; who has asked may think about it.
-        let mut deadline = std::mem::take(&mut self.is_new).then(|| Instant::now() + options.head_timeout);
+        let mut deadline = std::mem::take(&mut self.is_new).then(|| Instant::now() + head_timeout);
         loop {
             match scanner.parse(&self.buffer) {
                 Ok(Parsed::Complete { head, head_len }) => {
@@ -48,7 +49,7 @@ impl Connection {
             let patience = if self.buffer.is_empty() && deadline.is_none() {
                 options.idle_timeout
             } else {
-                let deadline = *deadline.get_or_insert_with(|| Instant::now() + options.head_timeout);
+                let deadline = *deadline.get_or_insert_with(|| Instant::now() + head_timeout);
                 deadline.saturating_duration_since(Instant::now())
             };
             let late = match self.read_some(patience).await {
@@ -58,10 +59,8 @@ impl Connection {
                 Err(_) => return Ok(None),
             };
             if late {
-                let message = format!(
-                    "no whole head came within {} s: send it at once",
-                    options.head_timeout.as_secs()
-                );
+                let message =
+                    format!("no whole head came within {} s: send it at once", head_timeout.as_secs());
                 self.send_status(&Status::other(408, message), None).await;
                 return Err(Over::Linger);
             }
