@@ -21,9 +21,9 @@ pub struct Stats {
     pub watches_started: u64,
     /// Watches that ended, for any reason.
     pub watches_ended: u64,
-    /// Watches that fell out of the window, or whose history is lost, and were told 410 or cut off.
+    /// Watches that the window passed, or whose history is lost, and got 410 or were cut off.
     pub evicted: u64,
-    /// Watches that were told that a value which they cover is unreadable.
+    /// Watches that ended because a value in their scope is unreadable.
     pub refused: u64,
     /// Sends that the socket did not take completely.
     pub blocked: u64,
