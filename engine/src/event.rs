@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::encoding::{Encode, Encoding, Shown, Subject};
+use crate::failpoints::{Failpoint, is_on};
 use crate::key::Key;
 use crate::message::{Message, MessageKind};
 use crate::object::Object;
-use crate::planted::{Bug, planted};
 use crate::revision::{Position, Revision};
 use crate::tick::Tick;
 
@@ -140,12 +140,12 @@ impl Event {
     pub(crate) fn message(&self, name: MessageName, encoder: &dyn Encode, made: &AtomicU64) -> &Message {
         if name.encoding == Encoding::Json
             && let Some(own) = self.now.as_ref().and_then(|now| now.message(name.kind))
-            && !(planted(Bug::WrongDeletedObject) && name.kind == MessageKind::Deleted)
+            && !(is_on(Failpoint::WrongDeletedObject) && name.kind == MessageKind::Deleted)
         {
             return own;
         }
         let place = self.place(name);
-        if planted(Bug::FrameMadeTwice) && place.get().is_some() {
+        if is_on(Failpoint::FrameMadeTwice) && place.get().is_some() {
             made.fetch_add(1, Ordering::Relaxed);
         }
         place.get_or_init(|| {
@@ -170,12 +170,12 @@ impl Event {
     fn make(&self, name: MessageName, encoder: &dyn Encode) -> Message {
         let (object, revision) = match (name.kind, &self.before) {
             (MessageKind::Deleted, Some(before)) => {
-                let last = if planted(Bug::WrongDeletedObject) {
+                let last = if is_on(Failpoint::WrongDeletedObject) {
                     self.now.as_ref().unwrap_or(before)
                 } else {
                     before
                 };
-                let stale = planted(Bug::StaleDeletedVersion);
+                let stale = is_on(Failpoint::StaleDeletedVersion);
                 (last, if stale { before.revision() } else { self.revision })
             }
             _ => (self.state(), self.state().revision()),

@@ -16,6 +16,7 @@ use crate::change::{Batch, Change};
 use crate::codec::Decoder;
 use crate::encoding::{Encode, Encoding};
 use crate::event::{Event, MessageName, Times};
+use crate::failpoints::{Failpoint, is_on};
 use crate::framing::Framing;
 use crate::gap::Gap;
 use crate::index::{Expired, Past, Snapshot};
@@ -24,7 +25,6 @@ use crate::key_range::KeyRange;
 use crate::limits;
 use crate::message::MessageKind;
 use crate::object::Object;
-use crate::planted::{Bug, planted};
 use crate::resource::Schema;
 use crate::revision::{Position, Revision};
 use crate::ring::{self, Entry, Reader, Writer};
@@ -143,7 +143,8 @@ impl Feed {
         }
         let kept = self.kept.load();
         let nearest = kept.partition_point(|snapshot| snapshot.revision() < revision);
-        let nearest = if planted(Bug::PastFromOlderSnapshot) { nearest.saturating_sub(1) } else { nearest };
+        let nearest =
+            if is_on(Failpoint::PastFromOlderSnapshot) { nearest.saturating_sub(1) } else { nearest };
         let nearest = kept.get(nearest).filter(|snapshot| snapshot.revision() < newest.revision());
         Past::new(nearest.map_or(newest, Arc::clone), &self.ring, range, revision)
     }
@@ -366,7 +367,7 @@ impl Publisher {
         for change in &batch.changes {
             unreadable |= self.stage(change, batch.revision, Times { as_of_seconds, arrived: self.arrived });
         }
-        if unreadable && !planted(Bug::UnreadableAmongOthers) {
+        if unreadable && !is_on(Failpoint::UnreadableAmongOthers) {
             self.order_staged();
         }
         if let Some(last) = self.staged.last_mut() {
@@ -428,7 +429,7 @@ impl Publisher {
     /// watch would be ended because of writes of others; and those of the newest revision, or a watch that must be sent it
     /// again would always get 410.
     fn kept_from(&self) -> Position {
-        if planted(Bug::NeededForgotten) {
+        if is_on(Failpoint::NeededForgotten) {
             return Position::new(self.ring.next().get().saturating_sub(1));
         }
         self.feed.needed_from().map_or(self.newest_from, |needed| needed.min(self.newest_from))

@@ -4,7 +4,7 @@ pub mod certs;
 pub mod client;
 pub mod etcd;
 pub mod history;
-pub mod load;
+pub mod workload;
 pub mod port;
 pub mod proxy;
 pub mod server;

@@ -16,7 +16,7 @@ use loom::sync::atomic::{AtomicU64, Ordering};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::planted::{Bug, planted};
+use crate::failpoints::{Failpoint, is_on};
 use crate::revision::{Position, Revision};
 use slot::{Array, Slots};
 
@@ -241,7 +241,7 @@ impl<T: Entry> Reader<T> {
         // After the head: see `Writer::grow`.
         match slot::at(&self.shared.slots.load(), position.get()).load() {
             Some(entry) if entry.position() == position => Ok(entry),
-            Some(entry) if planted(Bug::LappedReaderUnnoticed) => Ok(entry),
+            Some(entry) if is_on(Failpoint::LappedReaderUnnoticed) => Ok(entry),
             _ => Err(Missing::Lapped),
         }
     }
@@ -254,7 +254,7 @@ impl<T: Entry> Reader<T> {
         // The start of the window is read first: `forgotten`, read after it, then covers every entry before `low`. In
         // the other order, entries forgotten between the two reads would be skipped unnoticed.
         let low = self.oldest();
-        if !planted(Bug::ExpiredStartServed) && revision < self.forgotten() {
+        if !is_on(Failpoint::ExpiredStartServed) && revision < self.forgotten() {
             return Err(Missing::Lapped);
         }
         let (position, lost) = self.search(low, |entry| entry.revision() > revision);

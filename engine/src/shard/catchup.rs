@@ -11,12 +11,12 @@ use bytes::Bytes;
 use super::run::FrameRun;
 use super::{Outlet, Run, Sent, Shard};
 use crate::encoding::{Encoding, Shown, Subject};
+use crate::failpoints::{Failpoint, is_on};
 use crate::index::Snapshot;
 use crate::key::Key;
 use crate::limits::{CATCHUP_PAGE_BYTES, PAGE_BYTES, PAGE_SCAN};
 use crate::message::MessageKind;
 use crate::object::Object;
-use crate::planted::{Bug, planted};
 use crate::resource::Schema;
 use crate::revision::Position;
 use crate::ring::Missing;
@@ -292,7 +292,7 @@ impl Shard {
                 Err(Missing::Lapped) => return true,
                 Err(Missing::NotYet) => break,
             };
-            if event.refusal().is_some() && !planted(Bug::UnreadableSkipped) {
+            if event.refusal().is_some() && !is_on(Failpoint::UnreadableSkipped) {
                 let refusal = event.now.as_ref().filter(|now| key.covers(now.key()));
                 if let Some(refusal) = refusal.and_then(|now| self.refusal(now, key)) {
                     page.run.push(key.framing, refusal.payload());
@@ -374,7 +374,7 @@ impl Shard {
             // Not from the ring.
             Of::Object(_) | Of::EndOfState => return,
         };
-        let within = if planted(Bug::PartialSendRestarted) { 0 } else { within };
+        let within = if is_on(Failpoint::PartialSendRestarted) { 0 } else { within };
         if let Some(watcher) = self.table.get_mut(id) {
             let offset = u32::try_from(within).expect("a message is shorter than 4 GiB");
             watcher.phase = Phase::CatchingUp { cursor, offset };
@@ -488,7 +488,7 @@ impl Shard {
                 initial.after = Some(key.clone());
             }
             initial.offset = within;
-            if planted(Bug::PartialSendRestarted) {
+            if is_on(Failpoint::PartialSendRestarted) {
                 initial.offset = 0;
             }
             watcher.phase = Phase::Initial(initial);
@@ -498,9 +498,9 @@ impl Shard {
 
     /// Where a watcher continues after a snapshot at `position`.
     fn end_of_state(&self, position: Position) -> Phase {
-        let cursor = if planted(Bug::GapAfterInitialEvents) {
+        let cursor = if is_on(Failpoint::GapAfterInitialEvents) {
             self.dispatched
-        } else if planted(Bug::DoubledFrame) {
+        } else if is_on(Failpoint::DoubledFrame) {
             Position::new(position.get().saturating_sub(1))
         } else {
             position

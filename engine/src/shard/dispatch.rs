@@ -5,8 +5,8 @@
 
 use super::round::Stage;
 use super::{Outlet, Run, Sent, Shard};
+use crate::failpoints::{Failpoint, is_on};
 use crate::limits::{SEND_BYTES, SENDS_PER_TURN};
-use crate::planted::{Bug, planted};
 use crate::revision::Position;
 use crate::tick::Tick;
 use crate::watcher::{End, Phase, WatcherId};
@@ -172,7 +172,7 @@ impl Shard {
             self.refuse_within(id, last, offset, now);
             return;
         }
-        let offset = if planted(Bug::PartialSendRestarted) { 0 } else { offset };
+        let offset = if is_on(Failpoint::PartialSendRestarted) { 0 } else { offset };
         let offset = u32::try_from(offset).expect("a message is shorter than 4 GiB");
         self.fall_behind(id, Phase::CatchingUp { cursor, offset });
         if opened {

@@ -26,10 +26,15 @@ impl Shard {
         }
     }
 
-    /// Ends a watch that missed something.
+    /// Ends a watch that missed something, because the window passed it or because its history is lost.
     pub(super) fn evict(&mut self, id: WatcherId, now: Tick) {
-        self.stats.evicted += 1;
-        self.because(id, if self.abandoned { End::Abandoned } else { End::Lapped });
+        if self.abandoned {
+            self.stats.abandoned += 1;
+            self.because(id, End::Abandoned);
+        } else {
+            self.stats.evicted += 1;
+            self.because(id, End::Lapped);
+        }
         self.expire(id, now);
     }
 

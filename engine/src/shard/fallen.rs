@@ -13,8 +13,8 @@
 use std::collections::VecDeque;
 
 use super::Shard;
+use crate::failpoints::{Failpoint, is_on};
 use crate::limits::{KEEP_UP, KEEP_UP_STEP};
-use crate::planted::{Bug, planted};
 use crate::revision::Position;
 use crate::tick::Tick;
 use crate::watcher::{Claim, WatcherId};
@@ -140,7 +140,7 @@ impl Shard {
 
     /// Reports to the publisher from which position on the shard still needs the ring.
     pub(super) fn report(&self) {
-        let fallen = self.fallen.from.filter(|_| !planted(Bug::FallenNotKept));
+        let fallen = self.fallen.from.filter(|_| !is_on(Failpoint::FallenNotKept));
         let needed = fallen.map_or(self.dispatched, |from| from.min(self.dispatched));
         self.feed.report(self.number, needed);
     }

@@ -5,8 +5,8 @@
 //! round. A heartbeat is sent between two messages only, and has no revision; its bytes are the outlet's.
 
 use super::{Outlet, Sent, Shard, ShardConfig};
+use crate::failpoints::{Failpoint, is_on};
 use crate::limits::TIMER_STEPS;
-use crate::planted::{Bug, planted};
 use crate::tick::Tick;
 use crate::watcher::{Phase, QueueState, Watcher, WatcherId};
 
@@ -46,7 +46,7 @@ impl Shard {
         self.put_off_heartbeat(id, now);
         let Some((watcher, class)) = self.table.pair(id) else { return false };
         let full = matches!(watcher.place, QueueState::Blocked);
-        if (full || !watcher.at_boundary()) && !planted(Bug::HeartbeatAnywhere) {
+        if (full || !watcher.at_boundary()) && !is_on(Failpoint::HeartbeatAnywhere) {
             return false;
         }
         let served = class.served.filter(|_| matches!(watcher.phase, Phase::Live));

@@ -38,11 +38,11 @@ use bytes::Bytes;
 
 use crate::encoding::{Encoding, Failure};
 use crate::event::{Event, MessageName};
+use crate::failpoints::{Failpoint, is_on};
 use crate::hash::HashSeed;
 use crate::limits;
 use crate::message::Message;
 use crate::object::Object;
-use crate::planted::{Bug, planted};
 use crate::publisher::Feed;
 use crate::revision::{Position, Revision};
 use crate::tick::Tick;
@@ -237,7 +237,7 @@ impl Shard {
         self.break_off_round();
         let ids: Vec<WatcherId> = self.table.ids().collect();
         for id in ids {
-            if planted(Bug::LiveWatchKept)
+            if is_on(Failpoint::LiveWatchKept)
                 && self.table.get(id).is_some_and(|watcher| matches!(watcher.phase, Phase::Live))
             {
                 continue;

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use super::Shard;
 use crate::encoding::Encoding;
+use crate::failpoints::{Failpoint, is_on};
 use crate::index::Snapshot;
 use crate::key::ResourceId;
 use crate::limits::PAGE_SCAN;
 use crate::object::Object;
-use crate::planted::{Bug, planted};
 use crate::publisher::Feed;
 use crate::revision::{Position, Revision};
 use crate::scope::{Objects, Scope};
@@ -198,7 +198,7 @@ fn after(feed: &Feed, key: &ClassKey, revision: Revision) -> After {
     if feed.gap_around(revision).is_some() {
         return After::Expired;
     }
-    if feed.may_be_unreadable() && !planted(Bug::UnreadableStartServed) {
+    if feed.may_be_unreadable() && !is_on(Failpoint::UnreadableStartServed) {
         let snapshot = feed.snapshot();
         if let Some(object) = unreadable_since(&snapshot, &key.scope, revision) {
             return After::Refused(object);
@@ -222,7 +222,7 @@ fn again(feed: &Feed, key: &ClassKey, revision: Revision, cursor: Position) -> O
     };
     // Nearly every revision has one event.
     let several = belongs(1).is_some() && belongs(2).is_some();
-    let from = if several && !planted(Bug::PartOfRevisionSkipped) {
+    let from = if several && !is_on(Failpoint::PartOfRevisionSkipped) {
         let first = feed.ring.position_at(revision);
         if concerns_twice(feed, key, first, cursor)? { first } else { cursor }
     } else {

@@ -21,8 +21,10 @@ pub struct Stats {
     pub watches_started: u64,
     /// Watches that ended, for any reason.
     pub watches_ended: u64,
-    /// Watches that the window passed, or whose history is lost, and got 410 or were cut off.
+    /// Watches that the window passed, and that got 410 or were cut off.
     pub evicted: u64,
+    /// Watches whose history is lost, and that got 410 or were cut off.
+    pub abandoned: u64,
     /// Watches that ended because a value in their scope is unreadable.
     pub refused: u64,
     /// Sends that the socket did not take completely.
@@ -50,6 +52,7 @@ impl Stats {
             watches_started: self.watches_started + other.watches_started,
             watches_ended: self.watches_ended + other.watches_ended,
             evicted: self.evicted + other.evicted,
+            abandoned: self.abandoned + other.abandoned,
             refused: self.refused + other.refused,
             blocked: self.blocked + other.blocked,
             watchers: self.watchers + other.watchers,

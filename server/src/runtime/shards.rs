@@ -71,7 +71,7 @@ impl ShardHandle {
 
 /// A shard's counts where any thread can read them. Each is consistent; together they may be some turns apart.
 #[derive(Debug, Default)]
-pub(super) struct Published([AtomicU64; 15]);
+pub(super) struct Published([AtomicU64; 16]);
 
 impl Published {
     pub(super) fn store(&self, stats: &Stats) {
@@ -91,6 +91,7 @@ impl Published {
             stats.refused,
             stats.heartbeats_sent,
             stats.rounds_paused,
+            stats.abandoned,
         ];
         for (slot, value) in self.0.iter().zip(values) {
             slot.store(value, Ordering::Relaxed);
@@ -115,6 +116,7 @@ impl Published {
             refused: at(12),
             heartbeats_sent: at(13),
             rounds_paused: at(14),
+            abandoned: at(15),
         }
     }
 }

@@ -188,7 +188,7 @@ mod tests {
         fn get(&mut self, _: Key, reply: Reply) {
             let broken = catch_unwind(AssertUnwindSafe(|| {
                 let _reply = reply;
-                panic!("planted");
+                panic!("a failing source");
             }));
             assert!(broken.is_err());
         }

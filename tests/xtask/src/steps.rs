@@ -3,7 +3,7 @@
 //! Every step but `loom` shares one target folder. Cargo keeps builds with other features apart by itself: after all
 //! steps `cargo test --workspace` has nothing to build. Where it can, a step asks for the whole workspace: cargo
 //! then picks one set of features for the dependencies, and builds them once a profile; with `-p` it picks another.
-//! Measured cold, in seconds of CPU: `planted` 6 (with `-p revcast-tests` 12); `bench` 3 under the dev profile (with
+//! Measured cold, in seconds of CPU: `failpoints` 6 (with `-p revcast-tests` 12); `bench` 3 under the dev profile (with
 //! `-p revcast-benches` and the bench profile 73: criterion again, then LTO for every binary).
 
 /// One check: one call of cargo.
@@ -64,14 +64,14 @@ pub(crate) const STEPS: &[Step] = &[
         ..PLAIN
     },
     Step {
-        name: "clippy-planted",
-        purpose: "nor with the planted bugs compiled in",
+        name: "clippy-failpoints",
+        purpose: "nor with the failpoints compiled in",
         arguments: &[
             "clippy",
             "--workspace",
             "--all-targets",
             "--features",
-            "revcast-tests/planted-bugs,revcast-perf/etcd",
+            "revcast-tests/failpoints,revcast-perf/etcd",
             "--",
             "-D",
             "warnings",
@@ -120,9 +120,9 @@ pub(crate) const STEPS: &[Step] = &[
         ..PLAIN
     },
     Step {
-        name: "planted",
-        purpose: "the simulator finds every planted bug",
-        arguments: &["test", "--workspace", "--features", "revcast-tests/planted-bugs", "--test", "planted"],
+        name: "failpoints",
+        purpose: "the simulator finds the bug of every failpoint",
+        arguments: &["test", "--workspace", "--features", "revcast-tests/failpoints", "--test", "failpoints"],
         proof: Proof::Tests,
         ..PLAIN
     },

@@ -15,11 +15,11 @@ use std::sync::Arc;
 
 use crate::attributes::Attributes;
 use crate::event::Event;
+use crate::failpoints::{Failpoint, is_on};
 use crate::hash::{HashSeed, Map};
 use crate::key::Key;
 use crate::limits::FILED_VALUES_MAX;
 use crate::object::Object;
-use crate::planted::{Bug, planted};
 use crate::resource::FieldId;
 use crate::scope::{Objects, Scope};
 use crate::selector::{Required, Selector};
@@ -105,7 +105,7 @@ struct Looked<'a> {
 impl<'a> Looked<'a> {
     fn new(event: &'a Event) -> Self {
         let of = |object: &'a Option<Arc<Object>>| object.as_deref().map(Object::attributes);
-        let before = if planted(Bug::OldValueNotLookedUp) { None } else { of(&event.before) };
+        let before = if is_on(Failpoint::OldValueNotLookedUp) { None } else { of(&event.before) };
         Self { before, now: of(&event.now) }
     }
 

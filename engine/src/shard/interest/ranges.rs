@@ -6,10 +6,10 @@
 //! rebuilds this, at the cost of a walk over all of them.
 
 use super::{Bucket, Places, remove};
+use crate::failpoints::{Failpoint, is_on};
 use crate::hash::{HashSeed, Map};
 use crate::key::Key;
 use crate::key_range::{KeyRange, Shape};
-use crate::planted::{Bug, planted};
 use crate::selector::Selector;
 
 #[derive(Debug)]
@@ -209,7 +209,7 @@ impl Others {
             if range.ends_after(key) {
                 visit(bucket);
             }
-            if !planted(Bug::LaterRangeMissed) {
+            if !is_on(Failpoint::LaterRangeMissed) {
                 self.walk(key, root + 1, high, looks, visit);
             }
         }

@@ -204,7 +204,7 @@ impl Connection {
     /// Serves one request. `None`: the connection continues.
     async fn exchange<F: Frontend>(&mut self, frontend: &F, head: &RequestHead) -> Option<Over> {
         #[cfg(debug_assertions)]
-        assert!(head.path != ["planted", "panic"], "planted: what does a panic take with it?");
+        assert!(head.path != ["failpoints", "panic"], "failpoint: a request that panics");
         if !self.certificate_holds() {
             self.send_last(&Status::unauthorized(), head).await;
             return Some(Over::Linger);

@@ -141,7 +141,7 @@ impl Scope {
 #[cfg(test)]
 mod tests {
     use super::Scope;
-    use crate::load::objects::{NAMESPACES, form, key, object};
+    use crate::workload::objects::{NAMESPACES, form, key, object};
     use crate::sim::rng::Rng;
 
     #[test]

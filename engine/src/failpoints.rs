@@ -1,11 +1,11 @@
-//! Deliberate bugs, so that tests can prove that the simulator would find them.
+//! Failpoints: places where a test can switch on a bug, to prove that the simulator would find it.
 //!
-//! Without the feature `planted-bugs` every check is the constant "no" and costs nothing. With it, a test switches one
-//! bug on for its own thread. A server is never built with the feature.
+//! Without the feature `failpoints` every check is the constant `false` and costs nothing. With it, a test switches one
+//! failpoint on for its own thread. A server is never built with the feature.
 
-/// The bugs.
+/// What goes wrong while a failpoint is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bug {
+pub enum Failpoint {
     /// A round forgets an event now and then.
     SkippedEvent,
     /// A watcher that caught up joins the live ones one event too early, and is sent that event again.
@@ -61,33 +61,33 @@ pub enum Bug {
     LaterRangeMissed,
 }
 
-#[cfg(feature = "planted-bugs")]
+#[cfg(feature = "failpoints")]
 mod switch {
-    use super::Bug;
+    use super::Failpoint;
     use std::cell::Cell;
 
     thread_local! {
-        static ACTIVE: Cell<Option<Bug>> = const { Cell::new(None) };
+        static ACTIVE: Cell<Option<Failpoint>> = const { Cell::new(None) };
     }
 
-    /// Switches one bug on for this thread, or all off.
-    pub fn plant(bug: Option<Bug>) {
-        ACTIVE.set(bug);
+    /// Switches one failpoint on for this thread, or all off.
+    pub fn set(failpoint: Option<Failpoint>) {
+        ACTIVE.set(failpoint);
     }
 
-    pub(crate) fn planted(bug: Bug) -> bool {
-        ACTIVE.get() == Some(bug)
+    pub(crate) fn is_on(failpoint: Failpoint) -> bool {
+        ACTIVE.get() == Some(failpoint)
     }
 }
 
-#[cfg(feature = "planted-bugs")]
-pub use switch::plant;
-#[cfg(feature = "planted-bugs")]
-pub(crate) use switch::planted;
+#[cfg(feature = "failpoints")]
+pub(crate) use switch::is_on;
+#[cfg(feature = "failpoints")]
+pub use switch::set;
 
-/// Whether this bug is switched on: never, in this build.
-#[cfg(not(feature = "planted-bugs"))]
+/// Whether this failpoint is on: never, in this build.
+#[cfg(not(feature = "failpoints"))]
 #[inline]
-pub(crate) const fn planted(_: Bug) -> bool {
+pub(crate) const fn is_on(_: Failpoint) -> bool {
     false
 }
