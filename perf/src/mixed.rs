@@ -5,7 +5,7 @@
 pub(crate) mod shapes;
 
 use crate::fanout;
-use crate::options::Mixed;
+use crate::options::Load;
 use crate::record::{Record, Scenario};
 use crate::report::Report;
 use crate::sheet::Sheet;
@@ -23,9 +23,9 @@ pub(crate) struct MixedReport {
     fanout: Report,
 }
 
-pub(crate) fn run(args: &Mixed) -> Result<MixedReport, Trouble> {
-    let mixture = &args.base.mixture;
-    let mut fanout = fanout::run(&args.base)?;
+pub(crate) fn run(args: &Load) -> Result<MixedReport, Trouble> {
+    let mixture = &args.mixture;
+    let mut fanout = fanout::run(args)?;
     // No watch may end but by its client.
     fanout.clean &= fanout.seen.disconnected == 0;
     Ok(MixedReport {

@@ -2,7 +2,7 @@
 //! conditions they came about. One JSON object; `--out` writes it and `report` reads it. It never measures.
 
 use crate::latency::{Latency, Pairs};
-use crate::machine::{command_of, own_command};
+use crate::machine::{Machine, command_of};
 use crate::sheet;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -58,19 +58,6 @@ pub(crate) struct Row {
     pub(crate) server_fds: Option<u64>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Machine {
-    /// `Linux 6.12.1 x86_64`.
-    #[serde(default)]
-    pub(crate) kernel: String,
-    #[serde(default)]
-    pub(crate) cpu_model: String,
-    #[serde(default)]
-    pub(crate) cores: usize,
-    #[serde(default)]
-    pub(crate) versions: BTreeMap<String, String>,
-}
-
 pub(crate) fn unix_seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
@@ -84,7 +71,7 @@ impl Record {
             round,
             began_unix_seconds: unix_seconds(),
             machine: Some(Machine::here()),
-            command: Some(own_command()),
+            command: command_of(std::process::id()),
             ..Self::default()
         }
     }
