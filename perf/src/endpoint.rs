@@ -114,10 +114,6 @@ impl Resource {
         Ok(Self { api_version, plural: plural.to_owned(), kind: kind.to_owned() })
     }
 
-    pub(crate) fn pods() -> Self {
-        Self { api_version: "v1".to_owned(), plural: "pods".to_owned(), kind: "Pod".to_owned() }
-    }
-
     /// The path of the collection over all namespaces.
     pub(crate) fn everywhere(&self) -> String {
         let root = if self.api_version == "v1" { "/api" } else { "/apis" };

@@ -154,7 +154,7 @@ mod tests {
         for part in [
             "<h1>Night run</h1>",
             "Every run was clean",
-            "Throughput over watchers",
+            "Deliveries over watchers",
             "Latency percentiles, 1,000 watchers",
             "to the floor",
             "Conditions",
