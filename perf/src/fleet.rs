@@ -98,6 +98,11 @@ impl Fleet {
         let (worker, report) = match self.reports.recv_timeout(wait) {
             Ok(said) => said,
             Err(RecvTimeoutError::Timeout) => return Ok(()),
+            // Nobody was to be started.
+            Err(RecvTimeoutError::Disconnected) if self.members.is_empty() => {
+                thread::sleep(wait);
+                return Ok(());
+            }
             Err(RecvTimeoutError::Disconnected) => return Err("all workers are gone".to_owned()),
         };
         match report {

@@ -19,7 +19,7 @@ use crate::chunked::{ChunkDecoder, Step};
 use crate::clock::{nanos, now_ns, sleep_until};
 use crate::frame::{Frame, Kind};
 use crate::options::Lag;
-use crate::record::{Record, Scenario};
+use crate::report::Report;
 use crate::target::Trouble;
 use crate::units::show_ns;
 
@@ -39,7 +39,7 @@ enum Note {
 }
 
 #[derive(Debug, Serialize)]
-pub(crate) struct LagReport {
+struct Found {
     writes: usize,
     matched: usize,
     rate_per_second: f64,
@@ -48,17 +48,8 @@ pub(crate) struct LagReport {
     behind: Spread,
     /// Behind the cache, less at the bare watch, of the same event.
     added: Spread,
+    #[serde(skip)]
     clean: bool,
-}
-
-impl Scenario for LagReport {
-    fn records(&self) -> Vec<&Record> {
-        Vec::new()
-    }
-
-    fn is_clean(&self) -> bool {
-        self.clean
-    }
 }
 
 /// A distribution. Added latency can be negative: the bare watcher may be the later one.
@@ -95,21 +86,7 @@ impl fmt::Display for Spread {
     }
 }
 
-impl fmt::Display for LagReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "{} writes to etcd at {:.0}/s, {} seen by both",
-            self.writes, self.rate_per_second, self.matched
-        )?;
-        writeln!(f, "  write acknowledged    {}", self.acknowledged)?;
-        writeln!(f, "  at a bare etcd watch  {}", self.bare)?;
-        writeln!(f, "  behind the cache      {}", self.behind)?;
-        writeln!(f, "  added                 {}", self.added)
-    }
-}
-
-pub(crate) fn run(args: &Lag) -> Result<LagReport, Trouble> {
+pub(crate) fn run(args: &Lag) -> Result<Report, Trouble> {
     let prefix = format!("{}/configmaps/{NAMESPACE}/", args.prefix.trim_end_matches('/'));
     let (notes, arrived) = channel();
     let from = on_a_runtime(newest(&args.etcd))??;
@@ -127,7 +104,23 @@ pub(crate) fn run(args: &Lag) -> Result<LagReport, Trouble> {
     };
     let outcome = writes.join().map_err(|_| "the writer broke".to_owned())?;
     let took = outcome??;
-    Ok(judge(&arrived, took))
+    Ok(report(&judge(&arrived, took)))
+}
+
+fn report(found: &Found) -> Report {
+    let facts = serde_json::to_value(found).unwrap_or_default();
+    let title = "{writes} writes to etcd at {rate_per_second}, {matched} seen by both";
+    let mut report = Report::new("lag", facts, title);
+    for (name, spread) in [
+        ("write acknowledged", &found.acknowledged),
+        ("at a bare etcd watch", &found.bare),
+        ("after the cache", &found.behind),
+        ("added", &found.added),
+    ] {
+        report.text(&format!("  {name:<22}{spread}"));
+    }
+    let wrong = "FAILED: not every write was seen by both";
+    report.end(Vec::new(), found.clean, "every write was seen by both", wrong)
 }
 
 fn on_a_runtime<T>(work: impl Future<Output = T>) -> Result<T, String> {
@@ -250,7 +243,7 @@ async fn write(args: Lag, prefix: String, notes: Sender<Note>) -> Result<f64, St
     Ok((now_ns() - began) as f64 / 1e9)
 }
 
-fn judge(arrived: &Receiver<Note>, took_seconds: f64) -> LagReport {
+fn judge(arrived: &Receiver<Note>, took_seconds: f64) -> Found {
     let mut written = BTreeMap::new();
     let (mut bare, mut behind) = (BTreeMap::new(), BTreeMap::new());
     let deadline = now_ns() + nanos(DRAIN);
@@ -277,7 +270,7 @@ fn judge(arrived: &Receiver<Note>, took_seconds: f64) -> LagReport {
         .filter_map(|(revision, (sent, _))| Some((*sent, *bare.get(revision)?, *behind.get(revision)?)))
         .collect();
     #[allow(clippy::cast_precision_loss)] // a rate for people
-    LagReport {
+    Found {
         writes: written.len(),
         matched: both.len(),
         rate_per_second: written.len() as f64 / took_seconds.max(f64::MIN_POSITIVE),

@@ -46,15 +46,18 @@ mod progress;
 mod reader;
 mod record;
 mod report;
+mod run;
 mod scope;
 mod series;
 mod setup;
+mod shapes;
 mod sheet;
 mod slow;
 mod spread;
 mod stamp;
 mod storm;
 mod sums;
+mod table;
 mod tally;
 mod target;
 mod units;
@@ -67,7 +70,7 @@ mod writers;
 pub use floor::ring;
 
 use options::{Job, Load, Stop};
-use record::Scenario;
+use report::Report;
 use std::ffi::OsString;
 use std::io::{Write, stdin, stdout};
 use std::process::ExitCode;
@@ -117,13 +120,13 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 /// Runs a scenario, keeps its runs where `--out` says, and shows what it found.
-fn scenario<R: Scenario>(base: &Load, run: impl FnOnce() -> Result<R, Trouble>) -> ExitCode {
+fn scenario(base: &Load, run: impl FnOnce() -> Result<Report, Trouble>) -> ExitCode {
     let keep = || {
         // Before the run, so that a folder that cannot be written is told before minutes are spent.
         let outputs = outputs::Outputs::open(base.out.as_deref())?;
         let report = run()?;
         if let Some(outputs) = outputs {
-            for record in report.records() {
+            for record in &report.records {
                 outputs.keep(record)?;
             }
         }
@@ -133,7 +136,7 @@ fn scenario<R: Scenario>(base: &Load, run: impl FnOnce() -> Result<R, Trouble>) 
 }
 
 /// Shows what a scenario found, or why it found nothing. Whether all was right is the exit code.
-fn finish<R: Scenario>(outcome: Result<R, Trouble>, json: bool) -> ExitCode {
+fn finish(outcome: Result<Report, Trouble>, json: bool) -> ExitCode {
     let report = match outcome {
         Ok(report) => report,
         Err(Trouble::Option(bad)) => return refuse(&bad.to_string()),
@@ -142,7 +145,7 @@ fn finish<R: Scenario>(outcome: Result<R, Trouble>, json: bool) -> ExitCode {
     let text =
         if json { serde_json::to_string(&report).unwrap_or_default() + "\n" } else { report.to_string() };
     print(&text);
-    if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if report.clean { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn refuse(bad: &str) -> ExitCode {

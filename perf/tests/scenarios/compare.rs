@@ -31,14 +31,19 @@ fn a_server_to_start() {
 #[test]
 fn a_server_and_the_floor_take_turns() {
     let (url, out) = (format!("http://{}", mock::start(Mischief::None)), fresh("lines"));
-    let records = compare(&[&url, "floor:send"], &format!("--rounds 2 --json --out {}", out.display())).report(
+    let report = compare(&[&url, "floor:send"], &format!("--rounds 2 --json --out {}", out.display())).report(
         0,
-        "*/watchers=5 */clean=true */values/deliveries_checked=200 */scenario=fanout */object_bytes=1024 */latency/#>0",
+        "records/*/watchers=5 records/*/clean=true records/*/values/deliveries_checked=200 records/*/scenario=fanout \
+         records/*/object_bytes=1024 records/*/latency/#>0",
     );
-    assert_eq!(values(&records, "*/subject"), [&url, "floor send", "floor send", &url], "A B, then B A");
+    assert_eq!(
+        values(&report, "records/*/subject"),
+        [&url, "floor send", "floor send", &url],
+        "A B, then B A"
+    );
     let lines = fs::read_to_string(&out).unwrap();
     let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(Value::from(lines), records);
+    assert_eq!(Value::from(lines), report["records"]);
     fs::remove_file(out).unwrap();
 }
 
@@ -59,8 +64,8 @@ fn one_that_fails_is_named_and_the_rest_goes_on() {
     let ran = compare(&[&started("no_such_test", ""), &url], "--rounds 2 --json");
     ran.shows(1, "", "no_such_test|ended by itself");
     // The other was measured in both rounds.
-    let records = ran.report(1, "#=2 */clean=true");
-    assert_eq!(values(&records, "*/subject"), [&*url, &url]);
+    let report = ran.report(1, "records/#=2 records/*/clean=true");
+    assert_eq!(values(&report, "records/*/subject"), [&*url, &url]);
 }
 
 #[test]

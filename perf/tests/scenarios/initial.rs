@@ -47,7 +47,7 @@ fn every_wrong_is_found() {
 
 #[test]
 fn a_person_gets_a_report_or_the_reason() {
-    let words = "missing 0  duplicated 0  unexpected 0|µs an object|every client got every object";
+    let words = "missing 0  duplicated 0  unexpected 0| an object, pid|every client got every object";
     run(Mischief::None, QUICK).shows(0, words, "");
     run(Mischief::RefuseWatches, QUICK).shows(1, "", "answered with 429: storage is (re)initializing");
 }

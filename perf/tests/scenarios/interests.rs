@@ -56,7 +56,7 @@ fn every_wrong_is_found() {
 fn a_person_gets_tables() {
     run(Mischief::None, &format!("{QUICK} --by name --sizes 2")).shows(
         0,
-        "6 interests over one watcher|mark 3|over the number of interests, writes at 200/s\
+        "6 interests over one watcher|mark 3|  2 interests, writes at 200/s\
          |lost 0  duplicated 0  out of order 0  unexpected 0",
         "round 1  6 interests",
     );

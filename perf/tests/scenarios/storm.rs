@@ -1,7 +1,7 @@
 //! `storm`, of lost connections and of lists, beside 3 watchers that stay.
 
 use crate::mock::Mischief;
-use crate::{at_once, check, number, report, run};
+use crate::{at_once, check, number, report, run, values};
 use serde_json::Value;
 
 const QUICK: &str =
@@ -28,12 +28,13 @@ fn all_return_to_a_right_server() {
             Mischief::None,
             options,
             0,
-            "mark_met=true deliveries_checked=/deliveries_expected rounds/#,records/#=2 rounds/*/attempts=12 \
-             rounds/*/failed_attempts=0 rounds/*/all_answered_ns,rounds/*/live_p99_before_ns>0 \
-             rounds/*/live_deliveries_before>74",
+            "mark_met=true deliveries_checked=/deliveries_expected records/#=2 records/*/values/attempts=12 \
+             records/*/values/failed_attempts=0 \
+             records/*/values/all_answered_ns,records/*/values/live_latency_p99_before_ns>0 \
+             records/*/values/live_deliveries_before>74",
         );
         assert_eq!(number(&report, "deliveries_checked") % 15.0, 0.0, "12 that returned and 3 that stayed");
-        for round in report["rounds"].as_array().unwrap() {
+        for round in &values(&report, "records/*/values") {
             let [closed, connected, answered_p50, answered, caught_up] =
                 ["closed_ns", "connected_ns", "answered_p50_ns", "all_answered_ns", "all_caught_up_ns"]
                     .map(|field| number(round, field));
@@ -51,36 +52,39 @@ fn all_return_to_a_right_server() {
 fn every_wrong_is_found() {
     // One at most of each watcher in each round.
     let lossy = storm(Mischief::ForgetOne, "--watchers 6 --spread 400ms", 1, "lost>0 lost<13");
-    let in_rounds = number(&lossy, "rounds/0/lost") + number(&lossy, "rounds/1/lost");
+    let in_rounds = number(&lossy, "records/0/values/lost") + number(&lossy, "records/1/values/lost");
     assert!(in_rounds <= number(&lossy, "lost"), "{lossy}");
     // All but the first, which missed nothing, get what they had seen in the calm again.
-    let repeated = "lost=0 duplicated>79 rounds/0/duplicated=/duplicated";
+    let repeated = "lost=0 duplicated>79 records/0/values/duplicated=/duplicated";
     storm(Mischief::ReplayAll, "--watchers 6 --rounds 1 --spread 400ms", 1, repeated);
     for mischief in [Mischief::GoneEvent, Mischief::GoneStatus] {
         // They do not return, and what they missed is missing.
-        let gone = "told_410>0 told_410<7 rounds/0/all_caught_up_ns=null rounds/0/told_410=/told_410 lost>0";
+        let gone = "told_410>0 told_410<7 records/0/values/all_caught_up_ns=null records/0/values/told_410=/told_410 lost>0";
         storm(mischief, "--watchers 6 --rounds 1 --spread 400ms", 1, gone);
     }
     storm(
         Mischief::InitialTwice,
         "--lists --clients 4 --objects 30 --rounds 1",
         1,
-        "rounds/0/objects_wrong=4",
+        "records/0/values/objects_wrong=4",
     );
 }
 
 #[test]
 fn attempts_that_fail_are_counted_and_made_again() {
     // Two of three attempts fail.
-    let wanted = "rounds/0/failed_attempts>8 rounds/0/first_failure!null";
+    let wanted = "records/0/values/failed_attempts>8 records/0/facts/first_failure!null";
     let report = storm(Mischief::Overloaded, "--watchers 9 --rounds 1", 0, wanted);
-    assert_eq!(number(&report, "rounds/0/attempts"), 9.0 + number(&report, "rounds/0/failed_attempts"));
+    assert_eq!(
+        number(&report, "records/0/values/attempts"),
+        9.0 + number(&report, "records/0/values/failed_attempts")
+    );
 }
 
 #[test]
 fn lists_are_checked_while_others_watch() {
-    let wanted = "kind=lists rounds/*/objects_received=1200 rounds/*/objects_wrong=0 rounds/*/bytes>840000 \
-                  rounds/*/last_byte_ns>0 mark_met=null deliveries_checked>0";
+    let wanted = "kind=lists records/*/values/objects_received=1200 records/*/values/objects_wrong=0 records/*/values/bytes>840000 \
+                  records/*/values/last_byte_ns>0 mark_met=null deliveries_checked>0";
     storm(Mischief::None, "--lists --clients 4 --objects 300", 0, wanted);
 }
 
@@ -88,7 +92,7 @@ fn lists_are_checked_while_others_watch() {
 fn a_person_gets_rounds_and_a_verdict() {
     run(Mischief::None, &format!("{QUICK} --watchers 5 --rounds 1")).shows(
         0,
-        "mark 3.00 s met in every round|attempts 5  failed 0|told 410 0|everyone came back and saw every write once",
+        "mark 3.00 s met in every round|attempts        5 (5..5)|told 410 0|everyone came back and saw every write once",
         "round 1  5 cut in",
     );
 }
