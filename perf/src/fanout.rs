@@ -20,8 +20,7 @@ use crate::tally::Tally;
 use crate::target::{Target, Trouble, client_cpu_ns, used};
 use crate::units::{show_count, show_ns, show_rate};
 use crate::usage;
-use crate::writer::{Order, Span, Written};
-use crate::writers::Writers;
+use crate::writer::{Order, Span, Writers, Written};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -118,9 +117,10 @@ impl<'a> Run<'a> {
 
     /// Creates the objects and learns what the scopes cover.
     pub(crate) fn set_up(&mut self) -> Result<Vec<Scope>, String> {
-        let (args, mut server) = (self.args, self.target.connect());
+        let (args, target) = (self.args, &self.target);
         self.progress.phase("creating objects", None);
-        self.object_bytes = setup::create_objects(&mut server, &mut self.recipe, args.size_bytes)?;
+        self.object_bytes = setup::create_objects(|| target.connect(), &mut self.recipe, args.size_bytes, 1)?;
+        let mut server = target.connect();
         if args.mixture.shapes {
             return shapes::list(&mut server, &self.recipe);
         }

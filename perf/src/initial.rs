@@ -69,8 +69,8 @@ pub(crate) fn run(args: &Initial) -> Result<InitialReport, Trouble> {
     let base = &args.base;
     let target = Target::prepare(base, base.watchers)?;
     let mut recipe = target.recipe(base, base.namespaces(), base.objects);
-    let connect = || target.connect();
-    let object_bytes = setup::create_objects_at_once(&connect, &mut recipe, base.size_bytes, base.writers)?;
+    let object_bytes =
+        setup::create_objects_anew(|| target.connect(), &mut recipe, base.size_bytes, base.writers)?;
     let record = target.record(base, "initial");
     let mut report = measure(args, &target, &recipe, object_bytes)?;
     report.keep(record);

@@ -7,11 +7,12 @@
 mod report;
 mod state;
 
+use crate::endpoint::selected;
 use crate::object::{Recipe, name_of, node_of};
 use crate::options::{By, Interests, Rate};
 use crate::scope::Scope;
 use crate::setup;
-use crate::target::{Target, Trouble, selected};
+use crate::target::{Target, Trouble};
 use crate::units::{Unit, show_count, show_ns, show_rate};
 use fastrand::Rng;
 use report::InterestsReport;
@@ -54,7 +55,7 @@ impl<'a> Run<'a> {
         let base = &self.args.base;
         eprintln!("creating {} objects", show_count(u64::from(self.recipe.objects())));
         let (target, recipe) = (&self.target, &mut self.recipe);
-        let object_bytes = setup::create_objects_at_once(&|| target.connect(), recipe, base.size_bytes, 8)?;
+        let object_bytes = setup::create_objects_anew(|| target.connect(), recipe, base.size_bytes, 8)?;
         self.check_selectors()?;
         let first_rate = self.args.rates.first().copied().unwrap_or(Rate::Max);
         let smaller = self.args.sizes.iter().filter(|&&size| size < base.watchers);

@@ -62,13 +62,13 @@ mod usage;
 mod watcher;
 mod worker;
 mod writer;
-mod writers;
 
 pub use floor::ring;
 
-use options::{Job, Load, Stop};
+use options::{BadOption, Job, Load, Stop};
 use record::Scenario;
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::io::{Write, stdin, stdout};
 use std::process::ExitCode;
 use target::Trouble;
@@ -78,7 +78,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let job = match options::parse(words) {
         Ok(job) => job,
         Err(Stop::Show(text)) => return print(&text),
-        Err(Stop::Refuse(why)) => return refuse(&why),
+        Err(Stop::Refuse(why)) => return refuse(why),
     };
     match job {
         Job::Fanout(args) => scenario(&args, || fanout::run(&args)),
@@ -110,13 +110,11 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
             floor::sender::run(stdin(), stdout());
             ExitCode::SUCCESS
         }
-        Job::Keeper { words } => {
-            compare::keeper::run(&words).map_or_else(|why| fail(&why), |()| ExitCode::SUCCESS)
-        }
+        Job::Keeper { words } => fail(compare::keeper::run(&words)),
         #[cfg(feature = "etcd")]
-        Job::EtcdBridge { endpoint } => bridge::run(&endpoint),
+        Job::EtcdBridge { endpoint } => bridge::run(&endpoint).map_or_else(fail, |()| ExitCode::SUCCESS),
         #[cfg(not(feature = "etcd"))]
-        Job::EtcdBridge { endpoint } => refuse(&format!("{endpoint}: build with --features etcd")),
+        Job::EtcdBridge { endpoint } => refuse(format!("{endpoint}: build with --features etcd")),
     }
 }
 
@@ -140,8 +138,8 @@ fn scenario<R: Scenario>(base: &Load, run: impl FnOnce() -> Result<R, Trouble>) 
 fn finish<R: Scenario>(outcome: Result<R, Trouble>, json: bool) -> ExitCode {
     let report = match outcome {
         Ok(report) => report,
-        Err(Trouble::Option(bad)) => return refuse(&bad.to_string()),
-        Err(Trouble::Run(why)) => return fail(&why),
+        Err(trouble) if trouble.is::<BadOption>() => return refuse(trouble),
+        Err(trouble) => return fail(trouble),
     };
     let text =
         if json { serde_json::to_string(&report).unwrap_or_default() + "\n" } else { report.to_string() };
@@ -149,12 +147,12 @@ fn finish<R: Scenario>(outcome: Result<R, Trouble>, json: bool) -> ExitCode {
     if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn refuse(bad: &str) -> ExitCode {
+fn refuse(bad: impl Display) -> ExitCode {
     eprintln!("revcast-perf: {bad}");
     ExitCode::from(2)
 }
 
-fn fail(why: &str) -> ExitCode {
+fn fail(why: impl Display) -> ExitCode {
     eprintln!("revcast-perf: {why}");
     ExitCode::FAILURE
 }

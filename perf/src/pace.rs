@@ -1,6 +1,6 @@
-//! `--rate max` as a closed loop: writers are at most so many events in front of what the watchers got in the mean. So a
-//! run goes as fast as the watchers take it, and what is on its way at the end is bounded. Writers ask the [`Gate`] in
-//! front of every write; the coordinator raises it with every report of the lanes. It sends nothing and waits for nobody.
+//! `--rate max` as a closed loop: writers are at most so many events ahead of what the watchers got in the mean. So a run
+//! goes as fast as the watchers take it, and what is in flight at the end is bounded. Writers ask the [`Gate`] before every
+//! write; the coordinator raises it with every report of the lanes.
 
 use crate::options::{Load, Rate, deaf_among};
 use crate::scope::Scope;
@@ -11,23 +11,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// How often lanes tell their progress when writers wait for it; else once a second is enough.
 const REPORT_NS: u64 = 10_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
-/// How long a writer sleeps in front of a closed gate.
+/// How long a writer sleeps at a closed gate.
 pub(crate) const CLOSED_NS: u64 = 1_000_000;
 
 /// How many writes may have been sent in all, by all writers.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Gate {
     allowed: AtomicU64,
     sent: AtomicU64,
-    /// Nobody will get these.
+    /// No watcher will get these.
     failed: AtomicU64,
 }
 
 impl Gate {
-    fn new(allowed: u64) -> Self {
-        Self { allowed: AtomicU64::new(allowed), sent: AtomicU64::new(0), failed: AtomicU64::new(0) }
-    }
-
     /// Takes the right to send one write, if there is one left.
     pub(crate) fn take(&self) -> bool {
         // The counters guard no other memory: no order is needed between them.
@@ -79,7 +75,7 @@ impl Pace {
         }
         let ahead = u64::from(base.ahead);
         Some(Self {
-            gate: Arc::new(Gate::new(ahead)),
+            gate: Arc::new(Gate { allowed: ahead.into(), ..Gate::default() }),
             ahead,
             readers: u64::from(readers),
             watchers: u64::from(watchers),
@@ -95,7 +91,7 @@ impl Pace {
 
     /// Lanes have reported: so many watchers are open, so many deliveries came since the run began.
     pub(crate) fn learn(&mut self, open: u64, delivered: u64) {
-        // Who ended before his time gets no more: the others must not wait for him.
+        // A watcher that ended early gets no more: the others must not wait for it.
         let gone = self.watchers.saturating_sub(open).min(self.readers);
         let share = (self.readers - gone) as f64 / self.readers.max(1) as f64;
         let more = delivered.saturating_sub(self.delivered);

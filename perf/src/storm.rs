@@ -22,8 +22,7 @@ use crate::tally::Seen;
 use crate::target::{Target, Trouble, client_cpu_ns, gently, used};
 use crate::units::{show_count, show_ns};
 use crate::usage;
-use crate::writer::{Order, Span, Written};
-use crate::writers::Writers;
+use crate::writer::{Order, Span, Writers, Written};
 use report::StormReport;
 use std::time::Duration;
 
@@ -82,7 +81,7 @@ impl Run<'_> {
         let (base, target) = (&self.args.base, &self.target);
         let mut recipe = target.recipe(base, base.namespaces(), base.objects);
         let mut server = target.connect();
-        let mut object_bytes = setup::create_objects(&mut server, &mut recipe, base.size_bytes)?;
+        let mut object_bytes = setup::create_objects(|| target.connect(), &mut recipe, base.size_bytes, 1)?;
         let mut listed = None;
         if let Some(lists) = self.args.lists {
             let (recipe, bytes) = self.create_listed(lists)?;
@@ -126,8 +125,7 @@ impl Run<'_> {
         let (base, target) = (&self.args.base, &self.target);
         eprintln!("creating {} objects", show_count(u64::from(lists.objects)));
         let mut recipe = target.recipe(base, vec![format!("{}-lists", base.namespace)], lists.objects);
-        let connect = || target.connect();
-        let bytes = setup::create_objects_at_once(&connect, &mut recipe, base.size_bytes, 8)?;
+        let bytes = setup::create_objects_anew(|| target.connect(), &mut recipe, base.size_bytes, 8)?;
         Ok((recipe, bytes))
     }
 

@@ -4,7 +4,7 @@ use procfs::net::{TcpNetEntry, TcpState, tcp, tcp6};
 use procfs::process::{FDTarget, Process, Status};
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 fn process(pid: u32) -> Option<Process> {
@@ -116,22 +116,18 @@ pub(crate) fn held(address: SocketAddr) -> Option<Held> {
     Some(held)
 }
 
+/// The same port and IP address; an IPv4 address may be mapped into IPv6.
 fn is_at(end: SocketAddr, address: SocketAddr) -> bool {
-    end.port() == address.port() && plain(end.ip()) == plain(address.ip())
+    end.port() == address.port() && end.ip().to_canonical() == address.ip().to_canonical()
 }
 
-/// An IPv4 address as itself, also where it is mapped into IPv6.
-fn plain(ip: IpAddr) -> IpAddr {
-    ip.to_canonical()
-}
-
-/// Connections of this machine that came while the queue of their listener was full: the kernel let their SYN drop, and
-/// the client sends another one second later.
+/// Connections of this machine that came while the queue of their listener was full: the kernel dropped their SYN, and the
+/// client sends another one second later.
 pub(crate) fn listen_overflows() -> Option<u64> {
     parse_netstat(&fs::read_to_string("/proc/net/netstat").ok()?, "TcpExt:", "ListenOverflows")
 }
 
-/// A line of names and a line of numbers, each behind the same word.
+/// A line of names and a line of numbers, each after the same word.
 fn parse_netstat(text: &str, word: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines().filter(|line| line.starts_with(word));
     let (names, numbers) = (lines.next()?, lines.next()?);
@@ -141,11 +137,11 @@ fn parse_netstat(text: &str, word: &str, name: &str) -> Option<u64> {
 
 /// The process that listens at a loopback address. `None`: there is none, or it belongs to someone else.
 pub(crate) fn listener(address: SocketAddr) -> Option<u32> {
+    let any = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), address.port());
+    let any6 = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), address.port());
     let listens = |entry: &TcpNetEntry| {
-        let (port, ip) = (entry.local_address.port(), entry.local_address.ip());
-        entry.state == TcpState::Listen
-            && port == address.port()
-            && (ip.is_unspecified() || plain(ip) == plain(address.ip()))
+        let at = entry.local_address;
+        entry.state == TcpState::Listen && (is_at(at, address) || at == any || at == any6)
     };
     let tables = [tcp(), tcp6()].into_iter().flatten().flatten();
     let inodes: Vec<u64> = tables.filter(listens).map(|entry| entry.inode).collect();
@@ -160,7 +156,7 @@ pub(crate) fn listener(address: SocketAddr) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::{Ipv4Addr, TcpListener};
+    use std::net::TcpListener;
 
     #[test]
     fn resident_memory() {

@@ -1,10 +1,10 @@
-//! Objects as keys of etcd: the path of an object is its key, its JSON is the value. A revision stands nowhere in it: it
-//! is put in front of the object's name when somebody reads it.
+//! Objects as keys of etcd: the path of an object is its key, its JSON is the value. The revision is no part of it: it is put
+//! into the metadata of what is read.
 
 use etcd_client::{Client, EventType, GetOptions, WatchOptions, WatchStream};
 use std::cell::{Cell, RefCell};
 
-/// Nobody else's keys.
+/// Of the bridge's own keys.
 const PREFIX: &str = "/revcast-perf";
 const METADATA: &[u8] = br#""metadata":{"#;
 
@@ -48,7 +48,7 @@ impl Store {
         Ok(Listed { revision, objects })
     }
 
-    /// Watches what is below a path, behind a revision.
+    /// Watches what is below a path, after a revision.
     pub(super) async fn watch(&self, path: &str, after: i64) -> Result<WatchStream, String> {
         let number = self.next.get();
         self.next.set(number + 1);

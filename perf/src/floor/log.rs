@@ -1,12 +1,13 @@
 //! The events of a floor-sender as bytes: batches of frames, made once each, kept until the last socket has taken them.
 
-use super::message::{Prepare, Prepared};
+use super::prepared::{FIRST_REVISION, Prepared, prepare};
+use crate::object::Recipe;
 use crate::stamp::{STAMP_BYTES, Stamp};
 use fastrand::Rng;
 use std::collections::VecDeque;
 use std::io::Write;
 
-/// Batches of more bytes than this are not kept for those that are late: who makes the next one waits for them.
+/// Batches of more bytes than this are not kept for late sockets: the next one waits for them.
 const KEPT_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// The digits of a revision in a prepared frame.
 const REVISION_BYTES: usize = 10;
@@ -17,12 +18,11 @@ pub(crate) struct Batch {
     pub(crate) ends: Vec<usize>,
 }
 
-/// All batches that somebody still needs, and what the next ones are made of.
+/// All batches that a socket still needs, and what the next ones are made of.
 #[derive(Debug)]
 pub(crate) struct Log {
-    frames: Vec<Prepared>,
-    /// Number of the last event of each of `frames`.
-    seqs: Vec<u32>,
+    /// Each with the number of its last event.
+    frames: Vec<(Prepared, u32)>,
     run: u64,
     revision: u64,
     random: Rng,
@@ -33,13 +33,12 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    pub(crate) fn new(prepare: Prepare) -> Self {
+    pub(crate) fn new(recipe: &Recipe) -> Self {
         Self {
-            seqs: vec![0; prepare.frames.len()],
-            frames: prepare.frames,
-            run: prepare.run,
-            revision: prepare.revision,
-            random: Rng::with_seed(prepare.seed),
+            frames: (0..recipe.objects()).map(|object| (prepare(recipe, object), 0)).collect(),
+            run: recipe.run,
+            revision: FIRST_REVISION,
+            random: Rng::with_seed(recipe.seed),
             first: 0,
             batches: VecDeque::new(),
             kept_bytes: 0,
@@ -61,8 +60,8 @@ impl Log {
         let mut batch = self.spare.pop().unwrap_or_default();
         for intended_ns in moments_ns {
             let spot = self.random.usize(..self.frames.len());
-            let prepared = &self.frames[spot];
-            self.seqs[spot] += 1;
+            let (prepared, seq) = &mut self.frames[spot];
+            *seq += 1;
             self.revision += 1;
             let at = batch.bytes.len();
             batch.bytes.extend_from_slice(prepared.frame.as_bytes());
@@ -70,7 +69,7 @@ impl Log {
             let mut digits = &mut frame[prepared.revision_at..prepared.revision_at + REVISION_BYTES];
             // Ten digits last for nine thousand million events.
             let _fits = write!(digits, "{}", self.revision);
-            let stamp = Stamp { run: self.run, object: prepared.object, seq: self.seqs[spot], intended_ns };
+            let stamp = Stamp { run: self.run, object: prepared.object, seq: *seq, intended_ns };
             stamp.write(&mut frame[prepared.stamp_at..prepared.stamp_at + STAMP_BYTES]);
             batch.ends.push(batch.bytes.len());
         }
@@ -83,7 +82,7 @@ impl Log {
         &self.batches[place]
     }
 
-    /// Nobody needs batches below `number` any more.
+    /// No socket needs batches below `number` any more.
     pub(crate) fn forget_below(&mut self, number: u64) {
         while self.first < number {
             let Some(mut batch) = self.batches.pop_front() else { return };
@@ -97,56 +96,45 @@ impl Log {
 
     /// Number of the last event of each object.
     pub(crate) fn finals(&self) -> Vec<(u32, u32)> {
-        self.frames.iter().zip(&self.seqs).map(|(prepared, &seq)| (prepared.object, seq)).collect()
+        self.frames.iter().map(|(prepared, seq)| (prepared.object, *seq)).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::Mode;
-
-    fn log() -> Log {
-        let frame = |object: u32| {
-            let stamp = "0".repeat(STAMP_BYTES);
-            Prepared { object, frame: format!("[0000000000|{stamp}]"), revision_at: 1, stamp_at: 12 }
-        };
-        Log::new(Prepare {
-            mode: Mode::Send,
-            cpus: Vec::new(),
-            run: 3,
-            seed: 1,
-            revision: 1_000_000_000,
-            frames: vec![frame(0), frame(7)],
-        })
-    }
+    use crate::chunked::{ChunkDecoder, Step};
+    use crate::frame::{Frame, Kind};
 
     #[test]
-    fn each_event_is_stamped_and_counted_once() {
-        let mut log = log();
+    fn each_event_is_one_that_watchers_accept_and_is_counted_once() {
+        let mut log = Log::new(&Recipe::of_test("configmaps", 12));
         log.make([10, 20, 30].into_iter());
         log.make([40].into_iter());
-        let (first, second) = (log.batch(0), log.batch(1));
-        assert_eq!((first.ends.len(), second.ends.len(), log.next()), (3, 1, 2));
-        let each = first.bytes.len() / 3;
-        let frames: Vec<&[u8]> = first.bytes.chunks(each).chain([second.bytes.as_slice()]).collect();
-        for (number, (frame, moment)) in frames.iter().zip([10, 20, 30, 40]).enumerate() {
-            assert_eq!(frame[1..11], *(1_000_000_001 + number as u64).to_string().as_bytes());
-            let stamp = Stamp::parse(&frame[12..12 + STAMP_BYTES]).expect("a stamp");
-            assert_eq!((stamp.run, stamp.intended_ns), (3, moment));
+        assert_eq!((log.batch(0).ends.len(), log.batch(1).ends.len(), log.next()), (3, 1, 2));
+        let bytes = [log.batch(0).bytes.as_slice(), &log.batch(1).bytes].concat();
+        let (mut input, mut decoder) = (bytes.as_slice(), ChunkDecoder::new());
+        for (revision, moment) in (FIRST_REVISION + 1..).zip([10, 20, 30, 40]) {
+            let Ok(Step::Data(data)) = decoder.next(&mut input) else { panic!("one chunk an event") };
+            let line = data.strip_suffix(b"\n").expect("a line");
+            let frame = Frame::scan(line).expect("an event");
+            assert_eq!((frame.kind, frame.revision), (Kind::Modified, Some(revision)));
+            assert!(frame.agrees_with_parser(line));
+            let stamp = frame.stamp.and_then(Stamp::parse).expect("a stamp");
+            assert_eq!((stamp.run, stamp.intended_ns), (7, moment));
         }
+        assert_eq!(decoder.next(&mut input), Ok(Step::More), "and no more");
         assert_eq!(log.finals().iter().map(|&(_, seq)| seq).sum::<u32>(), 4);
-        assert_eq!(log.finals().iter().map(|&(object, _)| object).collect::<Vec<_>>(), [0, 7]);
+        assert!(log.finals().iter().map(|&(object, _)| object).eq(0..12));
     }
 
     #[test]
     fn what_is_forgotten_is_used_again() {
-        let mut log = log();
+        let mut log = Log::new(&Recipe::of_test("configmaps", 2));
         (0..5).for_each(|at| log.make([at].into_iter()));
         log.forget_below(3);
         assert_eq!((log.first, log.next(), log.spare.len()), (3, 5, 3));
-        let kept = log.kept_bytes;
-        assert_eq!(kept, log.batch(3).bytes.len() + log.batch(4).bytes.len());
+        assert_eq!(log.kept_bytes, log.batch(3).bytes.len() + log.batch(4).bytes.len());
         log.make([9].into_iter());
         assert_eq!((log.spare.len(), log.batch(5).ends.len()), (2, 1));
         log.forget_below(100);

@@ -12,8 +12,7 @@ use crate::record::unix_seconds;
 use crate::tally::Seen;
 use crate::target::{client_cpu_ns, used};
 use crate::units::show_count;
-use crate::writer::{Order, Span};
-use crate::writers::Writers;
+use crate::writer::{Order, Span, Writers};
 use std::time::Duration;
 
 /// After the last watch is open: how long the server may settle.
