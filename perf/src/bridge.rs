@@ -6,11 +6,11 @@
 //! It runs in a process of its own (`revcast-perf etcd-bridge`), on the generator's CPUs, and ends with its input. What the
 //! generator asks of a server is answered from etcd: create, update, list, watch. Anything else is refused.
 
-mod store;
-
 use crate::child::{Helper, send};
 use crate::endpoint::Server;
+use crate::etcd::{Listed, Store};
 use crate::process::raise_nofile;
+use etcd_client::{Event, EventType};
 use futures_lite::StreamExt;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
@@ -24,12 +24,15 @@ use std::io::{Read, stdin, stdout};
 use std::net::Ipv4Addr;
 use std::rc::Rc;
 use std::sync::mpsc::channel;
-use store::{Listed, Store, lines};
 use tokio::net::TcpListener;
 use tokio::task::{LocalSet, spawn_local};
 
 /// After so many watches connections are shared: both ends of each watch are descriptors of one process.
 const SPARE_DESCRIPTORS: u64 = 256;
+
+/// Of the bridge's own keys: after it the path of an object, whose value is its JSON.
+const PREFIX: &str = "/revcast-perf";
+const METADATA: &[u8] = br#""metadata":{"#;
 
 type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
@@ -72,7 +75,7 @@ pub(crate) fn run(endpoint: &str) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|fault| fault.to_string())?;
     let outcome = LocalSet::new().block_on(&runtime, async {
-        let store = Rc::new(Store::connect(endpoint, connections).await?);
+        let store = Rc::new(Store::connect(endpoint, PREFIX, connections).await?);
         let wrong = |fault: std::io::Error| fault.to_string();
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(wrong)?;
         tell(&Ok(listener.local_addr().map_err(wrong)?.port()))?;
@@ -107,7 +110,7 @@ async fn reply(store: &Store, request: Request<Incoming>) -> Result<Answer, Stri
     match *request.method() {
         Method::GET if value("watch").is_some() => {
             let after = value("resourceVersion").and_then(|text| text.parse().ok()).unwrap_or(0);
-            let messages = store.watch(&path, after).await?;
+            let messages = store.watch(&format!("{path}/"), after).await?;
             // One chunk a message. Cancelled or broken: the stream ends, which the generator counts.
             let messages =
                 messages.scan((), |(), message| message.ok().filter(|message| !message.canceled()));
@@ -118,8 +121,9 @@ async fn reply(store: &Store, request: Request<Incoming>) -> Result<Answer, Stri
         }
         Method::GET if path == "/version" => Ok(text(StatusCode::NOT_FOUND, Vec::new())),
         Method::GET => {
-            let Listed { revision, objects } = store.list(&path).await?;
+            let Listed { revision, objects } = store.list(&format!("{path}/")).await?;
             let head = format!(r#"{{"kind":"List","metadata":{{"resourceVersion":"{revision}"}},"items":["#);
+            let objects: Vec<_> = objects.iter().map(|(json, revision)| with_revision(json, *revision)).collect();
             Ok(text(StatusCode::OK, [head.as_bytes(), &objects.join(&b','), b"]}"].concat()))
         }
         Method::POST | Method::PUT => {
@@ -127,7 +131,7 @@ async fn reply(store: &Store, request: Request<Incoming>) -> Result<Answer, Stri
             let json = request.into_body().collect().await.map_err(|fault| fault.to_string())?.to_bytes();
             let path = if create { format!("{path}/{}", name_of(&json)?) } else { path };
             let code = if create { StatusCode::CREATED } else { StatusCode::OK };
-            Ok(text(code, store.put(&path, &json).await?))
+            Ok(text(code, with_revision(&json, store.put(&path, json.clone()).await?)))
         }
         _ => Ok(text(StatusCode::METHOD_NOT_ALLOWED, Vec::new())),
     }
@@ -143,4 +147,46 @@ fn name_of(json: &[u8]) -> Result<String, String> {
     let object: serde_json::Value = serde_json::from_slice(json).map_err(|fault| fault.to_string())?;
     let name = object["metadata"]["name"].as_str().ok_or("an object without a name")?;
     Ok(name.to_owned())
+}
+
+/// The events of a message as a watch of Kubernetes has them: a line each.
+fn lines(events: &[Event]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for event in events {
+        let Some(kv) = event.kv() else { continue };
+        let kind = match event.event_type() {
+            EventType::Delete => "DELETED",
+            EventType::Put if kv.version() == 1 => "ADDED",
+            EventType::Put => "MODIFIED",
+        };
+        out.extend_from_slice(format!(r#"{{"type":"{kind}","object":"#).as_bytes());
+        out.extend_from_slice(&with_revision(kv.value(), kv.mod_revision().unsigned_abs()));
+        out.extend_from_slice(b"}\n");
+    }
+    out
+}
+
+/// An object's JSON as a server of Kubernetes' API would give it.
+fn with_revision(json: &[u8], revision: u64) -> Vec<u8> {
+    let at = memchr::memmem::find(json, METADATA).map(|at| at + METADATA.len());
+    let Some(at) = at else { return json.to_vec() };
+    let (head, rest) = json.split_at(at);
+    let comma = if rest.first() == Some(&b'}') { "" } else { "," };
+    [head, format!(r#""resourceVersion":"{revision}"{comma}"#).as_bytes(), rest].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_revision_stands_in_the_metadata() {
+        let with = |json: &str| String::from_utf8(with_revision(json.as_bytes(), 7)).expect("text");
+        assert_eq!(
+            with(r#"{"metadata":{"name":"a"},"data":{}}"#),
+            r#"{"metadata":{"resourceVersion":"7","name":"a"},"data":{}}"#
+        );
+        assert_eq!(with(r#"{"metadata":{}}"#), r#"{"metadata":{"resourceVersion":"7"}}"#);
+        assert_eq!(with("{}"), "{}");
+    }
 }

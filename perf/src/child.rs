@@ -3,22 +3,17 @@
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::fmt;
 use std::io::{self, BufRead, BufReader, PipeReader, PipeWriter, Read, Write, pipe};
+use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 
 /// A helper, from the side that started it. Dropped, it ends.
+#[derive(Debug)]
 pub(crate) struct Helper {
     /// `None`: it is a thread.
     process: Option<Child>,
-    input: Option<Box<dyn Write + Send>>,
-}
-
-impl fmt::Debug for Helper {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Helper").field("process", &self.process).finish_non_exhaustive()
-    }
+    input: Option<PipeWriter>,
 }
 
 impl Helper {
@@ -32,7 +27,7 @@ impl Helper {
         let (input, output) =
             process.stdin.take().zip(process.stdout.take()).ok_or(io::ErrorKind::BrokenPipe)?;
         forward(output, hear);
-        Ok(Self { process: Some(process), input: Some(Box::new(input)) })
+        Ok(Self { process: Some(process), input: Some(OwnedFd::from(input).into()) })
     }
 
     /// The same with `run` on a thread of this process, which gets the helper's ends of two pipes.
@@ -43,7 +38,7 @@ impl Helper {
         let ((its_input, input), (output, its_output)) = (pipe()?, pipe()?);
         thread::spawn(move || run(its_input, its_output));
         forward(output, hear);
-        Ok(Self { process: None, input: Some(Box::new(input)) })
+        Ok(Self { process: None, input: Some(input) })
     }
 
     pub(crate) fn pid(&self) -> Option<u32> {

@@ -176,8 +176,7 @@ impl<'a> Run<'a> {
         report.beside = beside;
         report.set_memory(&memory);
         let window_ns = fleet.tally.last_delivery_ns.max(span.end_ns).saturating_sub(measure_from_ns) as f64;
-        report.server_cpu_ns =
-            target.server_cpu().zip(server_before).map(|(after, before)| after.since(&before));
+        report.server_cpu_ns = used(server_before, target.server_cpu());
         let received = fleet.tally.window.deliveries;
         report.server_cpu_ns_per_delivery =
             report.server_cpu_ns.filter(|_| received > 0).map(|ns| ns as f64 / received as f64);

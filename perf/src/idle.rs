@@ -38,7 +38,7 @@ fn round(run: &mut Run<'_>, silence: Duration, scopes: &[Scope], number: u32) ->
     let pid = run.target.server_pid;
     let memory =
         || Memory { rss_bytes: pid.and_then(usage::rss_bytes), anon_bytes: pid.and_then(usage::anon_bytes) };
-    let cpu_ns = || pid.and_then(usage::cpu_time).map(nanos);
+    let cpu_ns = || pid.and_then(usage::cpu_ns);
     let before = memory();
     let mut fleet = run.open(scopes)?;
     run.wait_until(&mut fleet, now_ns() + nanos(SETTLE))?;

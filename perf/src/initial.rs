@@ -119,8 +119,7 @@ pub(crate) fn measure(
     }
 
     let watch = target.server_pid.map(Memory::watch);
-    let server = || target.server_pid.and_then(usage::cpu_time).map(nanos);
-    let (server_before, own_before) = (server(), client_cpu_ns([]));
+    let (server_before, own_before) = (target.server_cpu(), client_cpu_ns([]));
     let shares: Vec<Result<Share, String>> = thread::scope(|scope| {
         let receive = |sockets| scope.spawn(|| receive(sockets, &start));
         let running: Vec<_> = sockets.into_iter().map(receive).collect();
@@ -132,7 +131,7 @@ pub(crate) fn measure(
         joined.map(|share| share.unwrap_or_else(|_| Err("a receiver panicked".to_owned()))).collect()
     });
     let window_ns = now_ns().saturating_sub(start.began_ns.load(Ordering::Relaxed)).max(1) as f64;
-    let (server_ns, own_ns) = (used(server_before, server()), used(own_before, client_cpu_ns([])));
+    let (server_ns, own_ns) = (used(server_before, target.server_cpu()), used(own_before, client_cpu_ns([])));
     let memory = watch.map(Memory::end);
     if let Some(why) = start.refused.into_inner().unwrap_or_else(PoisonError::into_inner) {
         return Err(why);

@@ -6,13 +6,13 @@
 
 use crate::chunked::Step;
 use crate::clock::{nanos, now_ns, sleep_until};
+use crate::etcd::Store;
 use crate::frame::{Frame, Kind};
 use crate::http::{Body, Caller, Head, excerpt};
 use crate::options::Lag;
 use crate::record::{Record, Scenario};
 use crate::target::Trouble;
 use crate::units::show_ns;
-use etcd_client::{Client, GetOptions, ResponseHeader, WatchOptions};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -103,53 +103,44 @@ impl fmt::Display for LagReport {
 pub(crate) fn run(args: &Lag) -> Result<LagReport, Trouble> {
     let prefix = format!("{}/configmaps/{NAMESPACE}/", args.prefix.trim_end_matches('/'));
     let (notes, arrived) = channel();
-    let from = on_a_runtime(newest(&args.etcd))??;
+    let from = on_a_runtime(newest(&args.etcd, &prefix));
+    let from = from.map_err(|why| format!("{why}; name one of its client URLs with --etcd"))?;
     let (ready, is_ready) = channel();
     let bare = watch_bare(args.etcd.clone(), prefix.clone(), from, notes.clone(), ready);
     thread::spawn(move || on_a_runtime(bare));
     is_ready.recv().map_err(|_| format!("etcd at {} does not take a watch", args.etcd))?;
     watch_behind(args, from, notes.clone())?;
-    let took_seconds = on_a_runtime(write(args, &prefix, &notes))??;
+    let took_seconds = on_a_runtime(write(args, &prefix, &notes))?;
     Ok(judge(&arrived, took_seconds))
 }
 
-fn on_a_runtime<T>(work: impl Future<Output = T>) -> Result<T, String> {
+fn on_a_runtime<T>(work: impl Future<Output = Result<T, String>>) -> Result<T, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    Ok(runtime.map_err(|fault| format!("no runtime: {fault}"))?.block_on(work))
+    runtime.map_err(|fault| format!("no runtime: {fault}"))?.block_on(work)
 }
 
-fn unreachable(etcd: &str, fault: &etcd_client::Error) -> String {
-    format!("etcd at {etcd}: {fault}; name one of its client URLs with --etcd")
+async fn newest(etcd: &str, prefix: &str) -> Result<u64, String> {
+    Store::connect(etcd, prefix, 1).await?.newest().await
 }
 
-fn revision(header: Option<&ResponseHeader>) -> u64 {
-    header.map_or(0, |header| header.revision().unsigned_abs())
-}
-
-async fn newest(etcd: &str) -> Result<u64, String> {
-    let wrong = |fault| unreachable(etcd, &fault);
-    let mut client = Client::connect([etcd], None).await.map_err(wrong)?;
-    let options = GetOptions::new().with_limit(1).with_keys_only();
-    let answer = client.get("/", Some(options)).await.map_err(wrong)?;
-    Ok(revision(answer.header()))
-}
-
-async fn watch_bare(etcd: String, prefix: String, from: u64, notes: Sender<Note>, ready: Sender<()>) {
-    let Ok(mut client) = Client::connect([&etcd], None).await else { return };
-    let start = i64::try_from(from + 1).unwrap_or(i64::MAX);
-    let options = WatchOptions::new().with_prefix().with_start_revision(start);
-    let Ok(mut stream) = client.watch(prefix, Some(options)).await else { return };
+async fn watch_bare(
+    etcd: String,
+    prefix: String,
+    from: u64,
+    notes: Sender<Note>,
+    ready: Sender<()>,
+) -> Result<(), String> {
+    let mut stream = Store::connect(&etcd, &prefix, 1).await?.watch("", from).await?;
     while let Ok(Some(message)) = stream.message().await {
         let now = now_ns();
         if message.created() {
             let _gone = ready.send(());
         }
         for kv in message.events().iter().filter_map(|event| event.kv()) {
-            if notes.send((kv.mod_revision().unsigned_abs(), BARE, now)).is_err() {
-                return;
-            }
+            let _gone = notes.send((kv.mod_revision().unsigned_abs(), BARE, now));
         }
     }
+    Ok(())
 }
 
 /// Opens the watch behind the cache, and reads it on a thread of its own.
@@ -205,8 +196,7 @@ fn note_events(body: &mut Body, lines: &mut Vec<u8>, mut input: &[u8], notes: &S
 
 /// Writes at the rate asked for. How long it took, in seconds.
 async fn write(args: &Lag, prefix: &str, notes: &Sender<Note>) -> Result<f64, String> {
-    let wrong = |fault| unreachable(&args.etcd, &fault);
-    let mut client = Client::connect([&args.etcd], None).await.map_err(wrong)?;
+    let store = Store::connect(&args.etcd, prefix, 1).await?;
     let pad = "x".repeat(args.base.size_bytes.saturating_sub(200));
     let every = nanos(Duration::from_secs_f64(1.0 / args.base.rate.per_second().unwrap_or(RATE_MAX)));
     let began = now_ns();
@@ -220,8 +210,7 @@ async fn write(args: &Lag, prefix: &str, notes: &Sender<Note>) -> Result<f64, St
             r#"{{"kind":"ConfigMap","apiVersion":"v1","metadata":{{"name":"{name}","namespace":"{NAMESPACE}","uid":"{count:08}-0000-4000-8000-000000000000"}},"data":{{"pad":"{pad}"}}}}"#
         );
         let sent = now_ns();
-        let answer = client.put(format!("{prefix}{name}"), value, None).await.map_err(wrong)?;
-        let revision = revision(answer.header());
+        let revision = store.put(&name, value).await?;
         let _gone = notes.send((revision, SENT, sent));
         let _gone = notes.send((revision, ACKNOWLEDGED, now_ns()));
     }

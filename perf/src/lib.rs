@@ -4,8 +4,8 @@
 //! A run reads from the top: `options` → `fanout` (the run) → `target` (the server) → `setup` (its objects) →
 //! `fleet` and `worker` (processes) → `lane` (a thread with its watchers) → `watcher` (one watch) →
 //! `report`, whose text is a `sheet`. `writer` writes meanwhile. `initial` is the other run: many clients that ask for
-//! everything at once. A run is kept as a `record` by `outputs`, and `plots` makes a page of many. Exactness lives in
-//! `stamp`, `frame` and `ledger`.
+//! everything at once. A run is kept as a `record` by `outputs`, and `plots` makes a page of many. Whether every delivery is
+//! exact is decided by `stamp`, `frame` and `ledger`.
 //!
 //! Public is what tests and benchmarks of other crates share: HTTP as a client reads it, and the floor's io_uring.
 
@@ -17,6 +17,8 @@ pub mod chunked;
 mod clock;
 mod compare;
 mod endpoint;
+#[cfg(feature = "etcd")]
+mod etcd;
 mod fanout;
 mod fleet;
 mod floor;
@@ -121,7 +123,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
 /// Runs a scenario, keeps its runs where `--out` says, and shows what it found.
 fn scenario<R: Scenario>(base: &Load, run: impl FnOnce() -> Result<R, Trouble>) -> ExitCode {
     let keep = || {
-        // Before the run, so that a folder that cannot be written is told before minutes are spent.
+        // Before the run: a folder that cannot be written is refused before minutes are spent.
         let outputs = outputs::Outputs::open(base.out.as_deref())?;
         let report = run()?;
         if let Some(outputs) = outputs {
@@ -157,7 +159,7 @@ fn fail(why: impl Display) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// A reader that went away needs no text.
+/// Where the reader has gone, nothing needs to be done.
 fn print(text: &str) -> ExitCode {
     let _gone = stdout().write_all(text.as_bytes());
     ExitCode::SUCCESS

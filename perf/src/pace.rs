@@ -8,9 +8,8 @@ use crate::units::whole;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How often lanes tell their progress when writers wait for it; else once a second is enough.
-const REPORT_NS: u64 = 10_000_000;
-const SECOND_NS: u64 = 1_000_000_000;
+/// How often lanes tell their progress when writers wait for it.
+pub(crate) const REPORT_NS: u64 = 10_000_000;
 /// How long a writer sleeps at a closed gate.
 pub(crate) const CLOSED_NS: u64 = 1_000_000;
 
@@ -104,11 +103,6 @@ impl Pace {
     }
 }
 
-/// How often lanes report when writes go at `rate`, ns.
-pub(crate) fn report_interval_ns(rate: Rate) -> u64 {
-    if rate == Rate::Max { REPORT_NS } else { SECOND_NS }
-}
-
 /// Readers take the scopes in turn, and writes the objects at random: in the mean a write is due to so many.
 fn due_per_write(scopes: &[Scope], readers: u32, objects: u32) -> f64 {
     let scope_count = u32::try_from(scopes.len()).unwrap_or(u32::MAX).max(1);
@@ -174,9 +168,5 @@ mod tests {
         assert_eq!(due_per_write(&[], 7, 4), 0.0);
         let none = |rate, watchers| Pace::new(&Load::default(), rate, &[scope(0..1)], watchers, 1, 0);
         assert!(none(Rate::PerSecond(20.0), 5).is_none() && none(Rate::Max, 0).is_none());
-        assert_eq!(
-            (report_interval_ns(Rate::Max), report_interval_ns(Rate::PerSecond(1.0))),
-            (REPORT_NS, SECOND_NS)
-        );
     }
 }

@@ -186,7 +186,7 @@ impl Run<'_> {
             lasted_ns: over_ns.saturating_sub(at_ns),
             rss_before_bytes: memory.and_then(|memory| memory.before),
             rss_peak_bytes: memory.and_then(|memory| memory.peak),
-            server_cpu_ns: server_after.zip(server_before).map(|(after, before)| after.since(&before)),
+            server_cpu_ns: used(server_before, server_after),
             client_cpu_ns: used(own_before, own_after),
             listen_overflows: overflowed,
         })

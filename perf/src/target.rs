@@ -1,18 +1,17 @@
 //! What a run loads: the server's address and process, who calls, the objects; and from options the plans of receiving
 //! processes. It opens no watch and writes nothing.
 
-use crate::clock::nanos;
 use crate::http::{Caller, Connection};
 use crate::machine;
 use crate::message::Plan;
 use crate::object::Recipe;
 use crate::options::{BadOption, Load, Rate};
-use crate::pace::report_interval_ns;
+use crate::pace::REPORT_NS;
 use crate::process::{check_descriptors, pin, raise_nofile};
 use crate::record::Record;
 use crate::scope::Scope;
 use crate::setup::{list, server_version};
-use crate::usage::{self, CpuMark};
+use crate::usage;
 use fastrand::Rng;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -52,7 +51,7 @@ impl Target {
             return Err(BadOption::new("--sources", sources, mend).into());
         }
         let server_pid = base.server_pid.or_else(|| usage::listener(address).filter(|_| local));
-        if let Some(pid) = base.server_pid.filter(|&pid| usage::cpu_time(pid).is_none()) {
+        if let Some(pid) = base.server_pid.filter(|&pid| usage::cpu_ns(pid).is_none()) {
             return Err(BadOption::new("--server-pid", pid, "there is no such process").into());
         }
         let token = base.token_file.as_deref().map(read_token).transpose()?;
@@ -87,8 +86,8 @@ impl Target {
         Recipe { resource, namespaces, per_namespace, run, seed: self.seed, pad_bytes: 0 }
     }
 
-    pub(crate) fn server_cpu(&self) -> Option<CpuMark> {
-        self.server_pid.and_then(CpuMark::of)
+    pub(crate) fn server_cpu_ns(&self) -> Option<u64> {
+        self.server_pid.and_then(usage::cpu_ns)
     }
 
     pub(crate) fn server_rss(&self) -> Option<u64> {
@@ -136,7 +135,7 @@ impl Target {
                 threads: base.threads.min(watchers),
                 sources: base.sources.unwrap_or(needed),
                 connect_interval_ns: SECOND_NS * u64::from(processes) / u64::from(base.connect_rate),
-                report_interval_ns: report_interval_ns(rate),
+                report_interval_ns: if rate == Rate::Max { REPORT_NS } else { SECOND_NS },
                 timeout_seconds: (opening + lasts + Duration::from_secs(600)).as_secs(),
                 bookmarks: base.bookmarks,
                 mixture: base.mixture.clone(),
@@ -174,7 +173,7 @@ pub(crate) fn gently<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, Stri
 /// CPU time of this generator, ns: its own and that of its receiving processes.
 pub(crate) fn client_cpu_ns(pids: impl IntoIterator<Item = u32>) -> Option<u64> {
     let own = pids.into_iter().chain([std::process::id()]);
-    own.map(|pid| usage::cpu_time(pid).map(nanos)).sum()
+    own.map(usage::cpu_ns).sum()
 }
 
 /// What was used between two readings of a counter.

@@ -1,8 +1,8 @@
 //! The floor-sender: a process that does the least that fan-out needs. It accepts connections, answers each request
 //! with the same head, and hands prepared events to all of them. No store, no HTTP parser, no list, one thread.
 //!
-//! A socket that does not take a whole batch keeps its place by number of the batch and offset, and gets nothing newer
-//! until it took that: so nothing is lost or repeated, and the watchers' accounts hold as with a real server.
+//! What a socket does not take of a batch is kept for it, with all that comes after: so nothing is lost or repeated, and the
+//! watchers' accounts hold as with a real server.
 
 use super::log::Log;
 use super::message::{Answer, Made, Order, Prepare};
@@ -28,6 +28,8 @@ const HEAD: &[u8] =
     b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
 const REQUEST_BYTES_MAX: u64 = 16 * 1024;
 const BACKLOG: i32 = 4096;
+/// While more is kept for late sockets, the next batch waits for them.
+const KEPT_BYTES_MAX: usize = 64 * 1024 * 1024;
 const EVENTS_MAX: usize = 1024;
 /// How soon a sender that may not go on looks again.
 const LOOK_NS: u64 = 1_000_000;
@@ -111,12 +113,8 @@ fn say(answers: &mut impl Write, answer: &Answer) -> Result<(), String> {
     send(answers, answer).map_err(|fault| fault.to_string())
 }
 
-/// How far a socket that is late got: batch, and bytes of it.
-#[derive(Clone, Copy, Debug, Default)]
-struct Progress {
-    batch: u64,
-    offset: usize,
-}
+/// What a late socket is to get, and how much of that it has.
+type Rest = (Vec<u8>, usize);
 
 #[derive(Debug)]
 struct Sender {
@@ -128,15 +126,17 @@ struct Sender {
     /// Places of the sockets that took everything so far.
     live: Vec<u32>,
     /// By place. A socket in neither is broken.
-    late: BTreeMap<u32, Progress>,
+    late: BTreeMap<u32, Rest>,
+    /// What all late ones together are to get.
+    kept_bytes: usize,
     event: u64,
     made: Made,
 }
 
 impl Sender {
     fn new(prepare: Prepare, span: Span, log: Log, epoll: OwnedFd, outlet: Outlet) -> Self {
-        let (live, late) = ((0..prepare.watchers).collect(), BTreeMap::new());
-        Self { prepare, span, log, epoll, outlet, live, late, event: 0, made: Made::default() }
+        let (live, late, made) = ((0..prepare.watchers).collect(), BTreeMap::new(), Made::default());
+        Self { prepare, span, log, epoll, outlet, live, late, kept_bytes: 0, event: 0, made }
     }
 
     fn run(mut self, allowed: &AtomicU64, answers: &mut impl Write) -> Result<(), String> {
@@ -153,9 +153,9 @@ impl Sender {
                 self.made.finals = self.log.finals();
                 say(answers, &Answer::Made(self.made.clone()))?;
             } else if due_ns <= now {
-                // Else the watchers hold it up: late ones have all that is kept, or all are behind what was sent.
+                // Else the watchers hold it up: too much is kept for late ones, or all are behind what was sent.
                 let next = self.event.saturating_add(u64::from(self.prepare.events_per_write));
-                let goes_on = self.log.has_room() && next <= allowed.load(Ordering::Relaxed);
+                let goes_on = self.kept_bytes < KEPT_BYTES_MAX && next <= allowed.load(Ordering::Relaxed);
                 wait_ns = if goes_on { 0 } else { LOOK_NS };
                 if goes_on {
                     self.make(now);
@@ -170,7 +170,6 @@ impl Sender {
                 }
                 self.serve_late(&events);
             }
-            self.forget();
         }
     }
 
@@ -205,8 +204,11 @@ impl Sender {
 
     /// Sends the newest batch to all that are live. A socket that does not take all of it is late from here on.
     fn sweep(&mut self) {
-        let number = self.log.next() - 1;
-        let batch = self.log.batch(number);
+        let batch = &self.log.batch;
+        for (rest, _) in self.late.values_mut() {
+            rest.extend_from_slice(&batch.bytes);
+            self.kept_bytes += batch.bytes.len();
+        }
         let mut short = Vec::new();
         self.outlet.sweep(&self.live, batch, |at, outcome| {
             if outcome != Ok(batch.bytes.len()) {
@@ -217,65 +219,45 @@ impl Sender {
         short.sort_unstable_by_key(|&(at, _)| std::cmp::Reverse(at));
         for (at, outcome) in short {
             let place = self.live.swap_remove(at);
-            let offset = match outcome {
-                Ok(offset) => offset,
-                Err(Errno::AGAIN | Errno::INTR | Errno::NOBUFS) => 0,
-                Err(_) => continue,
-            };
-            self.made.short_writes += 1;
-            self.late.insert(place, Progress { batch: number, offset });
-        }
-    }
-
-    /// Sends what is missing to those late ones that have room again, one batch a write, until they are full or live.
-    fn serve_late(&mut self, events: &[epoll::Event]) {
-        let places = events.iter().filter_map(|event| u32::try_from(event.data.u64()).ok());
-        let mut ready: Vec<u32> = places.filter(|place| self.late.contains_key(place)).collect();
-        while !ready.is_empty() {
-            let (log, late) = (&self.log, &self.late);
-            let rest = |place: u32| {
-                let Progress { batch, offset } = late.get(&place).copied().unwrap_or_default();
-                &log.batch(batch).bytes[offset..]
-            };
-            let mut took = Vec::with_capacity(ready.len());
-            self.outlet.send_each(&ready, rest, |at, outcome| took.push((ready[at], outcome)));
-            took.retain(|&(place, outcome)| self.took_rest(place, outcome));
-            ready = took.into_iter().map(|(place, _)| place).collect();
-        }
-    }
-
-    /// A late socket took something. True: it may take more.
-    fn took_rest(&mut self, place: u32, outcome: Result<usize, Errno>) -> bool {
-        let Some(progress) = self.late.get_mut(&place) else { return false };
-        match outcome {
-            Ok(taken) => progress.offset += taken,
-            Err(Errno::INTR) => return true,
-            Err(Errno::AGAIN | Errno::NOBUFS) => return false,
-            Err(_) => {
-                self.late.remove(&place);
-                return false;
+            if let Some(taken) = taken(outcome) {
+                let rest = batch.bytes[taken..].to_vec();
+                self.made.short_writes += 1;
+                self.kept_bytes += rest.len();
+                self.late.insert(place, (rest, 0));
             }
         }
-        if progress.offset < self.log.batch(progress.batch).bytes.len() {
-            return false;
-        }
-        *progress = Progress { batch: progress.batch + 1, offset: 0 };
-        let live = progress.batch == self.log.next();
-        if live {
-            self.late.remove(&place);
-            self.live.push(place);
-        }
-        !live
     }
 
-    /// Forgets what no socket needs. While some are late that costs a pass over them: only when room is wanted.
-    fn forget(&mut self) {
-        if self.late.is_empty() {
-            self.log.forget_below(self.log.next());
-        } else if !self.log.has_room() {
-            let oldest = self.late.values().map(|progress| progress.batch).min();
-            self.log.forget_below(oldest.unwrap_or(0));
+    /// Sends what is missing to those late ones that have room again.
+    fn serve_late(&mut self, events: &[epoll::Event]) {
+        let places = events.iter().filter_map(|event| u32::try_from(event.data.u64()).ok());
+        let ready: Vec<u32> = places.filter(|place| self.late.contains_key(place)).collect();
+        let rest = |place: u32| self.late.get(&place).map_or(&[][..], |(rest, at)| &rest[*at..]);
+        let mut took = Vec::with_capacity(ready.len());
+        self.outlet.send_each(&ready, rest, |at, outcome| took.push((ready[at], outcome)));
+        for (place, outcome) in took {
+            let Some((rest, at)) = self.late.get_mut(&place) else { continue };
+            let taken = taken(outcome);
+            let left = rest.len() - *at;
+            *at += taken.unwrap_or(left);
+            self.kept_bytes -= taken.unwrap_or(left);
+            if *at * 2 >= rest.len() {
+                rest.drain(..std::mem::take(at));
+            }
+            if rest.is_empty() {
+                self.late.remove(&place);
+                self.live.extend(taken.map(|_| place));
+            }
         }
+    }
+}
+
+/// How many bytes a socket took; `None`: it is broken.
+fn taken(outcome: Result<usize, Errno>) -> Option<usize> {
+    match outcome {
+        Ok(taken) => Some(taken),
+        Err(Errno::AGAIN | Errno::INTR | Errno::NOBUFS) => Some(0),
+        Err(_) => None,
     }
 }
 

@@ -131,7 +131,7 @@ impl Run<'_> {
             writes: written.measured,
             writes_failed: written.failed.len() as u64,
             writes_per_second: written.measured as f64 / lasted.max(base.duration.as_secs_f64()),
-            server_cpu_ns: server_after.zip(server_before).map(|(after, before)| after.since(&before)),
+            server_cpu_ns: used(server_before, server_after),
             client_cpu_share: used(own_before, own_after).map(|ns| ns as f64 / window_ns as f64),
             latency: Latency::new(),
             seen: Seen::default(),
