@@ -2,7 +2,6 @@
 //! ([`sender`]) takes the server's place; the load generator, its checks and its measures are those of `fanout`.
 //! It never decides what a server's events look like: it is given sizes.
 
-mod accept;
 mod beside;
 mod log;
 mod message;
@@ -15,7 +14,7 @@ pub(crate) use beside::{BESIDE, add_beside, events_per_write_of};
 pub(crate) use prepared::Size;
 
 use crate::beside::BesideReport;
-use crate::child::{Helper, messages};
+use crate::child::Helper;
 use crate::clock::nanos;
 use crate::options::{BadOption, Floor, Load, Mode};
 use crate::pace::Gate;
@@ -28,14 +27,13 @@ use crate::sheet::Row;
 use crate::spread::Spread;
 use crate::table::Table;
 use crate::target::{Target, Trouble};
-use crate::writer::{Span, Written};
-use message::{Answer, Begin, Made, Order, Prepare};
+use crate::writer::Written;
+use message::{Answer, Made, Order, Prepare};
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
-use std::thread;
 use std::time::Duration;
 
 /// How long a sender may take to listen.
@@ -112,15 +110,16 @@ fn measure(ask: &Ask, mode: Mode) -> Result<Record, Trouble> {
     let base = Load { ahead, ..ask.base.clone() };
     let mut recipe = Target::local(&base, 0, 0).recipe(&base, vec![NAMESPACE.to_owned()], base.objects);
     let object_bytes = prepared::pad_for(&mut recipe, ask.size);
-    let (sender, port) = Sender::start(&Prepare {
+    let interval = |rate: f64| nanos(Duration::from_secs_f64(1.0 / rate)).max(1);
+    let (sender, port) = Sender::start(Prepare {
         mode,
         cpus: ask.server_cpus.clone(),
-        run: recipe.run,
-        seed: recipe.seed,
-        revision: prepared::FIRST_REVISION,
-        frames: prepared::prepare_all(&recipe),
+        watchers: base.watchers,
+        recipe: recipe.clone(),
+        interval_ns: base.rate.per_second().map_or(0, interval),
+        events_per_write: ask.events_per_write,
     })?;
-    let target = Target::local(&base, port, sender.helper.process.id());
+    let target = Target::local(&base, port, sender.helper.pid().unwrap_or(0));
     let sender = Rc::new(RefCell::new(sender));
     let scope = Scope {
         path: recipe.resource.collection(NAMESPACE),
@@ -128,21 +127,19 @@ fn measure(ask: &Ask, mode: Mode) -> Result<Record, Trouble> {
         objects: (0..recipe.objects()).collect(),
         accept: None,
     };
-    let interval = |rate: f64| nanos(Duration::from_secs_f64(1.0 / rate)).max(1);
-    let (interval_ns, events_per_write) = (base.rate.per_second().map_or(0, interval), ask.events_per_write);
     let ours = Rc::clone(&sender);
     let run = Run::new(&base, target, recipe, object_bytes);
-    let mut record = run.measure(&[scope], |run, Span { start_ns, measure_from_ns, end_ns }, _| {
+    let mut record = run.measure(&[scope], |run, span, _| {
         let gate = run.gate();
         let allowed = gate.as_ref().map_or(u64::MAX, |gate| gate.allowed());
-        let begin = Begin { start_ns, measure_from_ns, end_ns, interval_ns, events_per_write, allowed };
-        ours.borrow_mut().tell(&Order::Begin(begin))?;
+        ours.borrow_mut().tell(&Order::Allow(allowed))?;
+        ours.borrow_mut().tell(&Order::Begin(span))?;
         Ok(Box::new(Sending { sender: ours, gate, allowed }))
     })?;
     record.subject = format!("floor {mode}");
     record.tell("server", format!("floor:{mode}"));
     record.tell("mode", mode.name());
-    record.set("events_per_write", events_per_write);
+    record.set("events_per_write", ask.events_per_write);
     let sender = sender.borrow();
     // Writes that a socket took in part or not at all.
     record.set("short_writes", sender.made.as_ref().map_or(0, |made| made.short_writes));
@@ -204,25 +201,23 @@ struct Sender {
 
 impl Sender {
     /// Starts it; returns it with the port at which it listens.
-    fn start(prepare: &Prepare) -> Result<(Self, u16), String> {
-        let (helper, output) = Helper::start(&["floor-sender"])
-            .map_err(|fault| format!("the floor-sender cannot be started: {fault}"))?;
+    fn start(prepare: Prepare) -> Result<(Self, u16), String> {
         let (said, answers) = channel();
-        thread::spawn(move || {
-            for answer in messages(output) {
-                let wrong = |fault| Answer::Failed { message: format!("a floor-sender: {fault}") };
-                if said.send(answer.unwrap_or_else(wrong)).is_err() {
-                    return;
-                }
-            }
-        });
+        let hear = move |answer: Option<Result<Answer, String>>| {
+            let wrong = |fault| Answer::Failed(format!("a floor-sender: {fault}"));
+            // The coordinator may be done with it.
+            let _gone = answer.map(|answer| said.send(answer.unwrap_or_else(wrong)));
+        };
+        let helper = Helper::process(&["floor-sender"], hear)
+            .map_err(|fault| format!("the floor-sender cannot be started: {fault}"))?;
         let mut sender = Self { helper, answers, notes: Vec::new(), made: None };
-        sender.tell(&Order::Prepare(prepare.clone()))?;
+        sender.tell(&Order::Prepare(prepare))?;
         match sender.answers.recv_timeout(LISTEN_WAIT) {
-            Ok(Answer::Listening { port }) => Ok((sender, port)),
-            Ok(Answer::Failed { message }) => Err(message),
-            Ok(Answer::Note { .. } | Answer::Made(_)) => Err("the floor-sender does not listen".to_owned()),
-            Err(_) => Err("the floor-sender does not answer".to_owned()),
+            Ok(Answer::Listening(port)) => Ok((sender, port)),
+            Ok(Answer::Failed(why)) => Err(why),
+            Ok(Answer::Note(_) | Answer::Made(_)) | Err(_) => {
+                Err("the floor-sender does not listen".to_owned())
+            }
         }
     }
 
@@ -233,10 +228,10 @@ impl Sender {
     fn listen(&mut self) -> Result<(), String> {
         loop {
             match self.answers.try_recv() {
-                Ok(Answer::Note { text }) => self.notes.push(text),
+                Ok(Answer::Note(text)) => self.notes.push(text),
                 Ok(Answer::Made(made)) => self.made = Some(made),
-                Ok(Answer::Failed { message }) => return Err(message),
-                Ok(Answer::Listening { .. }) | Err(TryRecvError::Empty) => return Ok(()),
+                Ok(Answer::Failed(why)) => return Err(why),
+                Ok(Answer::Listening(_)) | Err(TryRecvError::Empty) => return Ok(()),
                 Err(TryRecvError::Disconnected) if self.made.is_some() => return Ok(()),
                 Err(TryRecvError::Disconnected) => return Err("the floor-sender ended early".to_owned()),
             }
@@ -260,7 +255,7 @@ impl Writing for Sending {
         let events = self.gate.as_ref().map_or(self.allowed, |gate| gate.allowed());
         if events > self.allowed && !done {
             self.allowed = events;
-            sender.tell(&Order::Allow { events })?;
+            sender.tell(&Order::Allow(events))?;
         }
         Ok(done)
     }

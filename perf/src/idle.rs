@@ -59,7 +59,7 @@ pub(crate) fn run(args: &Idle) -> Result<Report, Trouble> {
 
 fn round(run: &mut Run<'_>, base: &Load, scopes: &[Scope], number: u32) -> Result<Record, String> {
     let pid = run.target.server_pid;
-    let cpu_ns = || pid.and_then(usage::cpu_time).map(nanos);
+    let cpu_ns = || pid.and_then(usage::cpu_ns);
     let mut record = Record::new("idle", &run.target.url(), number);
     record.watchers = base.watchers;
     let memory = |record: &mut Record, when: &str| {

@@ -4,6 +4,7 @@
 //! watcher of its own, so that each write is due to exactly one. Rate and objects are the same in all three. What the
 //! watchers add to a write is the difference to the first.
 
+use crate::endpoint::selected;
 use crate::object::{Recipe, name_of, node_of};
 use crate::options::{By, Interests, Load, Rate};
 use crate::process::cpu_count;
@@ -14,7 +15,7 @@ use crate::scope::Scope;
 use crate::setup;
 use crate::sheet::Row;
 use crate::table::Table;
-use crate::target::{Target, Trouble, selected};
+use crate::target::{Target, Trouble};
 use crate::units::{Unit, show_count, show_rate};
 use fastrand::Rng;
 use serde_json::json;
@@ -111,7 +112,7 @@ impl<'a> Setting<'a> {
         let base = &self.args.base;
         eprintln!("creating {} objects", show_count(u64::from(self.recipe.objects())));
         let (target, recipe) = (&self.target, &mut self.recipe);
-        self.object_bytes = setup::create_objects_at_once(&|| target.connect(), recipe, base.size_bytes, 8)?;
+        self.object_bytes = setup::create_objects_anew(|| target.connect(), recipe, base.size_bytes, 8)?;
         self.check_selectors()?;
         let first_rate = self.args.rates.first().copied().unwrap_or(Rate::Max);
         let smaller = self.args.sizes.iter().filter(|&&size| size < base.watchers);

@@ -17,9 +17,8 @@ use crate::shapes;
 use crate::tally::{Seen, Tally};
 use crate::target::{Target, Trouble, client_cpu_ns, used};
 use crate::units::{show_count, show_ns, show_rate};
-use crate::usage::{self, CpuMark};
-use crate::writer::{Order, Span, Written};
-use crate::writers::Writers;
+use crate::usage;
+use crate::writer::{Order, Span, Writers, Written};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -101,9 +100,10 @@ impl<'a> Run<'a> {
 
     /// Creates the objects and learns what the scopes cover.
     pub(crate) fn set_up(&mut self) -> Result<Vec<Scope>, String> {
-        let (args, mut server) = (self.args, self.target.connect());
+        let (args, target) = (self.args, &self.target);
         self.progress.phase("creating objects", None);
-        self.object_bytes = setup::create_objects(&mut server, &mut self.recipe, args.size_bytes)?;
+        self.object_bytes = setup::create_objects(|| target.connect(), &mut self.recipe, args.size_bytes, 1)?;
+        let mut server = target.connect();
         if args.mixture.shapes {
             return shapes::list(&mut server, &self.recipe);
         }
@@ -137,7 +137,7 @@ impl<'a> Run<'a> {
             self.wait_until(&mut fleet, measure_from_ns.min(now_ns() + POLL_NS))?;
             writing.is_done()?;
         }
-        let (server_before, client_before) = (target.server_cpu(), client_cpu_ns(fleet.pids()));
+        let (server_before, client_before) = (target.server_cpu_ns(), client_cpu_ns(fleet.pids()));
         while !writing.is_done()? {
             self.wait_until(&mut fleet, now_ns() + POLL_NS)?;
         }
@@ -152,8 +152,7 @@ impl<'a> Run<'a> {
         }
         let client_ns = used(client_before, client_cpu_ns(fleet.pids()));
         self.record.set("server_rss_end_bytes", target.server_rss());
-        let server_after = apart.or_else(|| target.server_cpu());
-        let server_ns = server_after.zip(server_before).map(|(after, before)| after.since(&before));
+        let server_ns = used(server_before, apart.or_else(|| target.server_cpu_ns()));
 
         let window_ns = fleet.tally.last_delivery_ns.max(span.end_ns).saturating_sub(measure_from_ns) as f64;
         let received = fleet.tally.window.deliveries;
@@ -184,14 +183,14 @@ impl<'a> Run<'a> {
     }
 
     /// Waits for the deliveries of writes that are due to one watcher each; gives the CPU time until then.
-    fn await_deliveries(&mut self, fleet: &mut Fleet) -> Result<Option<CpuMark>, String> {
+    fn await_deliveries(&mut self, fleet: &mut Fleet) -> Result<Option<u64>, String> {
         let give_up_ns = now_ns() + nanos(self.args.drain);
         self.wait_until(fleet, now_ns() + TAIL_NS)?;
         let due = if self.args.watchers > 0 { self.acknowledged.load(Ordering::Relaxed) } else { 0 };
         while fleet.totals().1 < due && now_ns() < give_up_ns {
             self.wait_until(fleet, now_ns() + POLL_NS)?;
         }
-        Ok(self.target.server_cpu())
+        Ok(self.target.server_cpu_ns())
     }
 
     pub(crate) fn gate(&self) -> Option<Arc<Gate>> {

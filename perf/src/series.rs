@@ -1,7 +1,7 @@
 //! The series of a run: one row a second, with what was delivered and what the server used since the row before. It
 //! reads /proc once a second and nothing else.
 
-use crate::clock::{nanos, now_ns};
+use crate::clock::now_ns;
 use crate::latency::Latency;
 use crate::record::Row;
 use crate::usage;
@@ -29,14 +29,14 @@ impl Series {
             due_ns: now + SECOND_NS,
             before_ns: now,
             delivered_before: 0,
-            server_cpu_before_ns: server_pid.and_then(usage::cpu_time).map(nanos),
+            server_cpu_before_ns: server_pid.and_then(usage::cpu_ns),
             rows: Vec::new(),
         }
     }
 
     /// The row of the time since the last one: watchers that are open, deliveries of the whole run, latencies since.
     pub(crate) fn sample(&mut self, watchers: u64, delivered: u64, recent: &Latency) -> Row {
-        let cpu_ns = self.server_pid.and_then(usage::cpu_time).map(nanos);
+        let cpu_ns = self.server_pid.and_then(usage::cpu_ns);
         self.keep(now_ns(), watchers, delivered, recent, cpu_ns)
     }
 

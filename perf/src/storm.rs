@@ -24,8 +24,7 @@ use crate::tally::Seen;
 use crate::target::{Target, Trouble, client_cpu_ns, gently, used};
 use crate::units::show_count;
 use crate::usage;
-use crate::writer::{Order, Span, Written};
-use crate::writers::Writers;
+use crate::writer::{Order, Span, Writers, Written};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -117,7 +116,7 @@ impl Run<'_> {
         let (base, target) = (&self.args.base, &self.target);
         let mut recipe = target.recipe(base, base.namespaces(), base.objects);
         let mut server = target.connect();
-        let mut object_bytes = setup::create_objects(&mut server, &mut recipe, base.size_bytes)?;
+        let mut object_bytes = setup::create_objects(|| target.connect(), &mut recipe, base.size_bytes, 1)?;
         let mut listed = None;
         if let Some(lists) = self.args.lists {
             let (recipe, bytes) = self.create_listed(lists)?;
@@ -166,8 +165,7 @@ impl Run<'_> {
         let (base, target) = (&self.args.base, &self.target);
         eprintln!("creating {} objects", show_count(u64::from(lists.objects)));
         let mut recipe = target.recipe(base, vec![format!("{}-lists", base.namespace)], lists.objects);
-        let connect = || target.connect();
-        let bytes = setup::create_objects_at_once(&connect, &mut recipe, base.size_bytes, 8)?;
+        let bytes = setup::create_objects_anew(|| target.connect(), &mut recipe, base.size_bytes, 8)?;
         Ok((recipe, bytes))
     }
 
@@ -205,7 +203,7 @@ impl Run<'_> {
             Storming::Cut(fleet, _) => fleet.pids(),
             Storming::Lists(_) => Vec::new(),
         };
-        let (server_before, own_before) = (self.target.server_cpu(), client_cpu_ns(pids.clone()));
+        let (server_before, own_before) = (self.target.server_cpu_ns(), client_cpu_ns(pids.clone()));
         match storming {
             Storming::Cut(fleet, before) => {
                 record.watchers = self.args.base.watchers;
@@ -218,13 +216,13 @@ impl Run<'_> {
         }
         let over_ns = now_ns();
         live.tell_all(&Command::Window { from_ns: over_ns + LEAD_NS / 10 })?;
-        let (server_after, own_after) = (self.target.server_cpu(), client_cpu_ns(pids));
+        let (server_after, own_after) = (self.target.server_cpu_ns(), client_cpu_ns(pids));
         memory.end(&mut record);
         record.set("listen_overflows", used(overflows, usage::listen_overflows()));
         wait_until(Some(live), over_ns + SETTLE_NS)?;
         // From the cut, or from the first request, to the end of it all.
         let lasted_ns = over_ns.saturating_sub(at_ns).max(1) as f64;
-        let server_ns = server_after.zip(server_before).map(|(after, before)| after.since(&before));
+        let server_ns = used(server_before, server_after);
         record.set("server_cpu_share", server_ns.map(|ns| ns as f64 / lasted_ns));
         record.set("client_cpu_share", used(own_before, own_after).map(|ns| ns as f64 / lasted_ns));
         record.write_rate_per_second = self.args.base.rate.per_second();

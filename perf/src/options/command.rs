@@ -128,6 +128,8 @@ impl BadOption {
     }
 }
 
+impl std::error::Error for BadOption {}
+
 impl fmt::Display for BadOption {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{} {:?}: {}", self.option, self.value, self.mend)

@@ -90,17 +90,14 @@ mod tests {
     fn subjects_as_written() {
         let words = |words: &[&str]| Subject::Command(words.iter().map(|word| (*word).to_owned()).collect());
         for (text, subject) in [
-            ("http://127.0.0.1:8001", Subject::Url(Server { host: "127.0.0.1".to_owned(), port: 8001 })),
+            ("http://127.0.0.1:8001", Subject::Url(Server::local(8001))),
             ("floor", Subject::Floor(None)),
             ("floor:uring", Subject::Floor(Some(Mode::Uring))),
             ("a/server --listen 127.0.0.1:{port}", words(&["a/server", "--listen", "127.0.0.1:{port}"])),
             #[cfg(feature = "etcd")]
             ("etcd:etcd --at {port}", Subject::Etcd(Box::new(words(&["etcd", "--at", "{port}"])))),
             #[cfg(feature = "etcd")]
-            (
-                "etcd:http://x:1",
-                Subject::Etcd(Box::new(Subject::Url(Server { host: "x".to_owned(), port: 1 }))),
-            ),
+            ("etcd:http://127.0.0.1:1", Subject::Etcd(Box::new(Subject::Url(Server::local(1))))),
         ] {
             assert_eq!(subject.to_string(), text);
             assert_eq!(Subject::parse(text), Ok(subject));
