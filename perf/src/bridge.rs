@@ -123,7 +123,8 @@ async fn reply(store: &Store, request: Request<Incoming>) -> Result<Answer, Stri
         Method::GET => {
             let Listed { revision, objects } = store.list(&format!("{path}/")).await?;
             let head = format!(r#"{{"kind":"List","metadata":{{"resourceVersion":"{revision}"}},"items":["#);
-            let objects: Vec<_> = objects.iter().map(|(json, revision)| with_revision(json, *revision)).collect();
+            let objects: Vec<_> =
+                objects.iter().map(|(json, revision)| with_revision(json, *revision)).collect();
             Ok(text(StatusCode::OK, [head.as_bytes(), &objects.join(&b','), b"]}"].concat()))
         }
         Method::POST | Method::PUT => {

@@ -21,7 +21,11 @@ pub(crate) struct Listed {
 }
 
 impl Store {
-    pub(crate) async fn connect(endpoint: &str, prefix: &str, connections_max: usize) -> Result<Self, String> {
+    pub(crate) async fn connect(
+        endpoint: &str,
+        prefix: &str,
+        connections_max: usize,
+    ) -> Result<Self, String> {
         let (client, prefix, endpoint) = (connect(endpoint).await?, prefix.to_owned(), endpoint.to_owned());
         let watching = RefCell::default();
         let store = Self { endpoint, prefix, client, watching, connections_max, next: Cell::new(0) };

@@ -10,7 +10,7 @@ use crate::etcd::Store;
 use crate::frame::{Frame, Kind};
 use crate::http::{Body, Caller, Head, excerpt};
 use crate::options::Lag;
-use crate::record::{Record, Scenario};
+use crate::report::Report;
 use crate::target::Trouble;
 use crate::units::show_ns;
 use serde::Serialize;
@@ -39,7 +39,7 @@ const BEHIND: usize = 3;
 type Note = (u64, usize, u64);
 
 #[derive(Debug, Serialize)]
-pub(crate) struct LagReport {
+struct Found {
     writes: usize,
     matched: usize,
     rate_per_second: f64,
@@ -48,17 +48,8 @@ pub(crate) struct LagReport {
     behind: Spread,
     /// Behind the cache, less at the bare watch, of the same event.
     added: Spread,
+    #[serde(skip)]
     clean: bool,
-}
-
-impl Scenario for LagReport {
-    fn records(&self) -> Vec<&Record> {
-        Vec::new()
-    }
-
-    fn is_clean(&self) -> bool {
-        self.clean
-    }
 }
 
 /// A distribution. Added latency can be negative: the bare watcher may be the later one.
@@ -89,29 +80,37 @@ impl fmt::Display for Spread {
     }
 }
 
-impl fmt::Display for LagReport {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { writes, matched, rate_per_second, .. } = self;
-        writeln!(out, "{writes} writes to etcd at {rate_per_second:.0}/s, {matched} seen by both")?;
-        writeln!(out, "  write acknowledged    {}", self.acknowledged)?;
-        writeln!(out, "  at a bare etcd watch  {}", self.bare)?;
-        writeln!(out, "  behind the cache      {}", self.behind)?;
-        writeln!(out, "  added                 {}", self.added)
-    }
-}
-
-pub(crate) fn run(args: &Lag) -> Result<LagReport, Trouble> {
+pub(crate) fn run(args: &Lag) -> Result<Report, Trouble> {
     let prefix = format!("{}/configmaps/{NAMESPACE}/", args.prefix.trim_end_matches('/'));
     let (notes, arrived) = channel();
     let from = on_a_runtime(newest(&args.etcd, &prefix));
     let from = from.map_err(|why| format!("{why}; name one of its client URLs with --etcd"))?;
     let (ready, is_ready) = channel();
-    let bare = watch_bare(args.etcd.clone(), prefix.clone(), from, notes.clone(), ready);
-    thread::spawn(move || on_a_runtime(bare));
+    let watched = (args.etcd.clone(), prefix.clone(), notes.clone());
+    thread::spawn(move || {
+        let (etcd, prefix, notes) = watched;
+        on_a_runtime(watch_bare(&etcd, &prefix, from, notes, ready))
+    });
     is_ready.recv().map_err(|_| format!("etcd at {} does not take a watch", args.etcd))?;
     watch_behind(args, from, notes.clone())?;
     let took_seconds = on_a_runtime(write(args, &prefix, &notes))?;
-    Ok(judge(&arrived, took_seconds))
+    Ok(report(&judge(&arrived, took_seconds)))
+}
+
+fn report(found: &Found) -> Report {
+    let facts = serde_json::to_value(found).unwrap_or_default();
+    let title = "{writes} writes to etcd at {rate_per_second}, {matched} seen by both";
+    let mut report = Report::new("lag", facts, title);
+    for (name, spread) in [
+        ("write acknowledged", &found.acknowledged),
+        ("at a bare etcd watch", &found.bare),
+        ("after the cache", &found.behind),
+        ("added", &found.added),
+    ] {
+        report.text(&format!("  {name:<22}{spread}"));
+    }
+    let wrong = "FAILED: not every write was seen by both";
+    report.end(Vec::new(), found.clean, "every write was seen by both", wrong)
 }
 
 fn on_a_runtime<T>(work: impl Future<Output = Result<T, String>>) -> Result<T, String> {
@@ -124,13 +123,13 @@ async fn newest(etcd: &str, prefix: &str) -> Result<u64, String> {
 }
 
 async fn watch_bare(
-    etcd: String,
-    prefix: String,
+    etcd: &str,
+    prefix: &str,
     from: u64,
     notes: Sender<Note>,
     ready: Sender<()>,
 ) -> Result<(), String> {
-    let mut stream = Store::connect(&etcd, &prefix, 1).await?.watch("", from).await?;
+    let mut stream = Store::connect(etcd, prefix, 1).await?.watch("", from).await?;
     while let Ok(Some(message)) = stream.message().await {
         let now = now_ns();
         if message.created() {
@@ -217,7 +216,7 @@ async fn write(args: &Lag, prefix: &str, notes: &Sender<Note>) -> Result<f64, St
     Ok((now_ns() - began) as f64 / 1e9)
 }
 
-fn judge(arrived: &Receiver<Note>, took_seconds: f64) -> LagReport {
+fn judge(arrived: &Receiver<Note>, took_seconds: f64) -> Found {
     let mut writes: BTreeMap<u64, [Option<u64>; 4]> = BTreeMap::new();
     let deadline = now_ns() + nanos(DRAIN);
     while now_ns() < deadline {
@@ -240,7 +239,7 @@ fn judge(arrived: &Receiver<Note>, took_seconds: f64) -> LagReport {
     };
     let acknowledged = between(&writes, SENT, ACKNOWLEDGED);
     writes.retain(|_, write| !write.contains(&None));
-    LagReport {
+    Found {
         writes: written,
         matched: writes.len(),
         rate_per_second: written as f64 / took_seconds.max(f64::MIN_POSITIVE),

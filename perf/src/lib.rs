@@ -48,15 +48,18 @@ mod progress;
 mod reader;
 mod record;
 mod report;
+mod run;
 mod scope;
 mod series;
 mod setup;
+mod shapes;
 mod sheet;
 mod slow;
 mod spread;
 mod stamp;
 mod storm;
 mod sums;
+mod table;
 mod tally;
 mod target;
 mod units;
@@ -68,7 +71,7 @@ mod writer;
 pub use floor::ring;
 
 use options::{BadOption, Job, Load, Stop};
-use record::Scenario;
+use report::Report;
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::io::{Write, stdin, stdout};
@@ -121,13 +124,13 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 /// Runs a scenario, keeps its runs where `--out` says, and shows what it found.
-fn scenario<R: Scenario>(base: &Load, run: impl FnOnce() -> Result<R, Trouble>) -> ExitCode {
+fn scenario(base: &Load, run: impl FnOnce() -> Result<Report, Trouble>) -> ExitCode {
     let keep = || {
         // Before the run: a folder that cannot be written is refused before minutes are spent.
         let outputs = outputs::Outputs::open(base.out.as_deref())?;
         let report = run()?;
         if let Some(outputs) = outputs {
-            for record in report.records() {
+            for record in &report.records {
                 outputs.keep(record)?;
             }
         }
@@ -137,7 +140,7 @@ fn scenario<R: Scenario>(base: &Load, run: impl FnOnce() -> Result<R, Trouble>) 
 }
 
 /// Shows what a scenario found, or why it found nothing. Whether all was right is the exit code.
-fn finish<R: Scenario>(outcome: Result<R, Trouble>, json: bool) -> ExitCode {
+fn finish(outcome: Result<Report, Trouble>, json: bool) -> ExitCode {
     let report = match outcome {
         Ok(report) => report,
         Err(trouble) if trouble.is::<BadOption>() => return refuse(trouble),
@@ -146,7 +149,7 @@ fn finish<R: Scenario>(outcome: Result<R, Trouble>, json: bool) -> ExitCode {
     let text =
         if json { serde_json::to_string(&report).unwrap_or_default() + "\n" } else { report.to_string() };
     print(&text);
-    if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if report.clean { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn refuse(bad: impl Display) -> ExitCode {

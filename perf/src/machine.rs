@@ -1,9 +1,22 @@
 //! Where a run takes place, as /proc tells it: kernel, CPU, cores; and the command lines that took part. It is the part
-//! of a [`Record`](crate::record::Record) that makes two of them comparable, or says why they are not.
+//! of a record that makes two of them comparable, or says why they are not.
 
-use crate::record::Machine;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Machine {
+    /// `Linux 6.12.1 x86_64`.
+    #[serde(default)]
+    pub(crate) kernel: String,
+    #[serde(default)]
+    pub(crate) cpu_model: String,
+    #[serde(default)]
+    pub(crate) cores: usize,
+    #[serde(default)]
+    pub(crate) versions: BTreeMap<String, String>,
+}
 
 impl Machine {
     pub(crate) fn here() -> Self {

@@ -114,7 +114,7 @@ impl Target {
         watchers: u32,
         lasts: Duration,
     ) -> Vec<Plan> {
-        let processes = base.processes.clamp(1, watchers.max(1));
+        let processes = base.processes.min(watchers);
         let opening = Duration::from_secs(u64::from(watchers / base.connect_rate));
         let local = self.address.is_ipv4() && self.address.ip().is_loopback();
         let needed = if local && watchers > WATCHERS_PER_SOURCE { watchers.div_ceil(20_000) } else { 0 };

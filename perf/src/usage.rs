@@ -176,7 +176,8 @@ mod tests {
     fn cpu_time_grows_with_work() {
         let own = std::process::id();
         let before = cpu_ns(own);
-        let work = |_| std::thread::spawn(|| (0..1_000_000).fold(1u64, |sum, number| sum.rotate_left(7) ^ number));
+        let work =
+            |_| std::thread::spawn(|| (0..1_000_000).fold(1u64, |sum, number| sum.rotate_left(7) ^ number));
         for thread in [0; 2].map(work) {
             assert_ne!(thread.join().expect("it only counts"), 0);
         }

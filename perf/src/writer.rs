@@ -131,11 +131,6 @@ impl Writers {
         Self { running: (0..order.writers).map(start).collect(), order }
     }
 
-    /// Writes that the server has acknowledged, warm-up included.
-    pub(crate) fn acknowledged(&self) -> u64 {
-        self.order.acknowledged.load(Ordering::Relaxed)
-    }
-
     pub(crate) fn are_done(&self) -> bool {
         self.running.iter().all(JoinHandle::is_finished)
     }

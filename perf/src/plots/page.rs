@@ -120,7 +120,8 @@ fn date(unix_seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{Machine, Row};
+    use crate::machine::Machine;
+    use crate::record::Row;
 
     const HOSTILE: &str = "<script>alert('x')</script>\"&";
 

@@ -22,7 +22,7 @@ fn compare(subjects: &[&str], options: &str) -> Output {
 }
 
 fn records(output: &Output) -> Vec<Value> {
-    json(output).0.as_array().cloned().unwrap()
+    json(output).0["records"].as_array().cloned().unwrap()
 }
 
 /// What `compare` starts: this very program, whose test below is then a server.

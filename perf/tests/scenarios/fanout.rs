@@ -172,7 +172,7 @@ fn a_person_gets_a_report_and_progress() {
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert_eq!(output.status.code(), Some(0), "{progress}");
     assert!(screen.contains("lost 0  duplicated 0  out of order 0  disconnected 0"), "{screen}");
-    assert!(screen.contains("µs a delivery") && screen.contains("KiB a watcher"), "{screen}");
+    assert!(screen.contains(" a delivery (") && screen.contains(" a watcher"), "{screen}");
     assert!(progress.contains("watchers 5") && progress.contains("p99"), "{progress}");
 }
 

@@ -72,7 +72,10 @@ fn a_person_gets_a_report() {
     let screen = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(screen.contains("missing 0  duplicated 0  unexpected 0"), "{screen}");
-    assert!(screen.contains("µs an object") && screen.contains("every client got every object"), "{screen}");
+    assert!(
+        screen.contains(" an object, pid") && screen.contains("every client got every object"),
+        "{screen}"
+    );
 }
 
 #[test]

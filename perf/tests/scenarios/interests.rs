@@ -89,7 +89,7 @@ fn a_person_gets_tables() {
     let (screen, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert_eq!(output.status.code(), Some(0), "{said}");
     assert!(screen.contains("6 interests over one watcher") && screen.contains("mark 3"), "{screen}");
-    assert!(screen.contains("over the number of interests, writes at 200/s"), "{screen}");
+    assert!(screen.contains("  2 interests, writes at 200/s"), "{screen}");
     assert!(screen.contains("lost 0  duplicated 0  out of order 0  unexpected 0"), "{screen}");
     assert!(said.contains("round 1  6 interests"), "{said}");
 }
