@@ -87,10 +87,6 @@ impl Resource {
         Ok(Self { api_version, plural: plural.to_owned(), kind: kind.to_owned() })
     }
 
-    pub(crate) fn pods() -> Self {
-        Self { api_version: "v1".to_owned(), plural: "pods".to_owned(), kind: "Pod".to_owned() }
-    }
-
     fn root(&self) -> String {
         format!("{}/{}", if self.api_version == "v1" { "/api" } else { "/apis" }, self.api_version)
     }

@@ -148,8 +148,7 @@ pub(crate) fn measure(
     }
 
     let memory = Memory::watch(target.server_pid);
-    let server = || target.server_cpu_ns();
-    let (server_before, own_before) = (server(), client_cpu_ns([]));
+    let (server_before, own_before) = (target.server_cpu_ns(), client_cpu_ns([]));
     let shares: Vec<Result<Share, String>> = thread::scope(|scope| {
         let receive = |sockets| scope.spawn(|| receive(sockets, &start));
         let running: Vec<_> = sockets.into_iter().map(receive).collect();
@@ -161,7 +160,8 @@ pub(crate) fn measure(
         joined.map(|share| share.unwrap_or_else(|_| Err("a receiver panicked".to_owned()))).collect()
     });
     let window_ns = now_ns().saturating_sub(start.began_ns.load(Ordering::Relaxed)).max(1) as f64;
-    let (server_ns, own_ns) = (used(server_before, server()), used(own_before, client_cpu_ns([])));
+    let (server_ns, own_ns) =
+        (used(server_before, target.server_cpu_ns()), used(own_before, client_cpu_ns([])));
     memory.end(record);
     if let Some(why) = start.refused.into_inner().unwrap_or_else(PoisonError::into_inner) {
         return Err(why);

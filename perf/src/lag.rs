@@ -104,7 +104,7 @@ fn report(found: &Found) -> Report {
     for (name, spread) in [
         ("write acknowledged", &found.acknowledged),
         ("at a bare etcd watch", &found.bare),
-        ("after the cache", &found.behind),
+        ("behind the cache", &found.behind),
         ("added", &found.added),
     ] {
         report.text(&format!("  {name:<22}{spread}"));

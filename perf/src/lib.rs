@@ -89,12 +89,8 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         Job::Fanout(args) => scenario(&args, || fanout::run(&args)),
         Job::Initial(args) => scenario(&args.base, || initial::run(&args)),
         Job::Idle(args) => scenario(&args.base, || idle::run(&args)),
-        Job::Slow(args) => scenario(&args.base, || slow::run(&args)),
-        Job::Siege(args) => {
-            let args = options::Slow::from(*args);
-            scenario(&args.base, || slow::run(&args))
-        }
-        Job::Mixed(args) => scenario(&args.base, || mixed::run(&args)),
+        Job::Slow(args) | Job::Siege(args) => scenario(&args.base, || slow::run(&args)),
+        Job::Mixed(args) => scenario(&args, || mixed::run(&args)),
         Job::Interests(args) => scenario(&args.base, || interests::run(&args)),
         Job::Storm(args) => scenario(&args.base, || storm::run(&args)),
         Job::Floor(args) => scenario(&args.base, || floor::run(&args)),

@@ -3,13 +3,13 @@
 //! beside it; every watcher that reads is held to account as there.
 
 use crate::fanout;
-use crate::options::Mixed;
+use crate::options::Load;
 use crate::report::Report;
 use crate::target::Trouble;
 
-pub(crate) fn run(args: &Mixed) -> Result<Report, Trouble> {
-    let mixture = &args.base.mixture;
-    let mut record = fanout::measure(&args.base)?;
+pub(crate) fn run(args: &Load) -> Result<Report, Trouble> {
+    let mixture = &args.mixture;
+    let mut record = fanout::measure(args)?;
     record.scenario = "mixed".to_owned();
     // No watch may end but by its client.
     record.clean &= record.count("disconnected") == 0.0;

@@ -2,7 +2,7 @@
 //! conditions they came about. One JSON object; `--out` writes it and `report` reads it. It never measures.
 
 use crate::latency::{Latency, Pairs};
-use crate::machine::{Machine, command_of, own_command};
+use crate::machine::{Machine, command_of};
 use crate::units::whole;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
@@ -101,7 +101,7 @@ impl Record {
             round,
             began_unix_seconds: unix_seconds(),
             machine: Some(Machine::here()),
-            command: Some(own_command()),
+            command: command_of(std::process::id()),
             ..Self::default()
         }
     }

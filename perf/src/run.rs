@@ -152,8 +152,7 @@ impl<'a> Run<'a> {
         }
         let client_ns = used(client_before, client_cpu_ns(fleet.pids()));
         self.record.set("server_rss_end_bytes", target.server_rss());
-        let server_after = apart.or_else(|| target.server_cpu_ns());
-        let server_ns = used(server_before, server_after);
+        let server_ns = used(server_before, apart.or_else(|| target.server_cpu_ns()));
 
         let window_ns = fleet.tally.last_delivery_ns.max(span.end_ns).saturating_sub(measure_from_ns) as f64;
         let received = fleet.tally.window.deliveries;
