@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use crate::chunked::{ChunkDecoder, Step};
 use crate::clock::{nanos, now_ns, sleep_until};
-use crate::frame::{Frame, Kind};
+use crate::event::{Event, Kind};
 use crate::options::Lag;
 use crate::record::{Record, Scenario};
 use crate::target::Trouble;
@@ -206,8 +206,8 @@ fn watch_behind(args: &Lag, from: u64, notes: Sender<Note>) -> Result<(), String
                 line.extend_from_slice(bytes);
                 while let Some(end) = line.iter().position(|byte| *byte == b'\n') {
                     let event: Vec<u8> = line.drain(..=end).collect();
-                    let frame = Frame::scan(&event[..end]).filter(|frame| frame.kind != Kind::Bookmark);
-                    if let Some(revision) = frame.and_then(|frame| frame.revision)
+                    let change = Event::read(&event[..end]).filter(|event| event.kind != Kind::Bookmark);
+                    if let Some(revision) = change.and_then(|event| event.revision)
                         && notes.send(Note::Behind(revision, now)).is_err()
                     {
                         return;

@@ -5,22 +5,23 @@
 //! `fleet` and `worker` (processes) → `lane` (a thread with its watchers) → `watcher` (one watch) →
 //! `report`, whose text is a `sheet`. `writer` writes meanwhile. `initial` is the other run: many clients that ask for
 //! everything at once. A run is kept as a `record` by `outputs`, and `plots` makes a page of many. Exactness lives in
-//! `stamp`, `frame` and `ledger`.
+//! `stamp`, `event` and `ledger`.
 //!
 //! Public is what tests and benchmarks of other crates share: HTTP as a client reads it, and the floor's io_uring.
 
 mod beside;
 #[cfg(feature = "etcd")]
 mod bridge;
+mod calls;
 mod child;
 pub mod chunked;
 mod clock;
 mod compare;
 mod endpoint;
+mod event;
 mod fanout;
 mod fleet;
 mod floor;
-mod frame;
 mod hostile;
 pub mod http;
 mod idle;
@@ -32,6 +33,7 @@ mod lag;
 mod lane;
 mod latency;
 mod ledger;
+mod lines;
 mod machine;
 mod message;
 mod mixed;
@@ -40,15 +42,14 @@ mod options;
 mod outputs;
 mod pace;
 mod plots;
-mod probe;
 mod process;
 mod progress;
-mod reader;
 mod record;
 mod report;
 mod scope;
 mod series;
 mod setup;
+mod shapes;
 mod sheet;
 mod slow;
 mod spread;

@@ -2,8 +2,6 @@
 //! LISTs and GETs, writes, and a probe of the server's health. It is one run of [`fanout`] with all that
 //! beside it; every watcher that reads is held to account as there.
 
-pub(crate) mod shapes;
-
 use crate::fanout;
 use crate::options::Mixed;
 use crate::record::{Record, Scenario};
