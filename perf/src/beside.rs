@@ -6,7 +6,6 @@ use crate::hostile::{Found, HostileClients};
 use crate::latency::Latency;
 use crate::object::Recipe;
 use crate::options::Load;
-use crate::sheet::Sheet;
 use crate::target::Target;
 use crate::writer::Span;
 use serde::Serialize;
@@ -91,18 +90,5 @@ impl BesideReport {
     /// Every call was answered as it should be.
     pub(crate) fn is_clean(&self) -> bool {
         self.calls_failed.is_none_or(|failed| failed == 0)
-    }
-
-    pub(crate) fn show(&self, sheet: &mut Sheet) {
-        sheet.rows(&[
-            ("/livez, fresh", "{livez_fresh/answered} answered: p50 {livez_fresh/p50_ns}  p99 {livez_fresh/p99_ns}  max {livez_fresh/max_ns}"),
-            ("/livez, kept", "{livez_kept/answered} answered: p50 {livez_kept/p50_ns}  p99 {livez_kept/p99_ns}  max {livez_kept/max_ns}"),
-            ("", "of which the probe itself woke late by p99 {livez_client_delay_p99_ns}"),
-            ("LISTs", "{lists/answered} answered: p50 {lists/p50_ns}  p99 {lists/p99_ns}  max {lists/max_ns}"),
-            ("GETs", "{gets/answered} answered: p50 {gets/p50_ns}  p99 {gets/p99_ns}  max {gets/max_ns}"),
-        ]);
-        if !self.is_clean() {
-            sheet.rows(&[("calls failed", "{calls_failed}, first: {calls_first_fault|}")]);
-        }
     }
 }

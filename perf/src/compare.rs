@@ -3,23 +3,38 @@
 //! the others go on.
 
 pub(crate) mod keeper;
-mod table;
 
 use crate::fanout;
 use crate::floor::{self, Ask, Size, events_per_write_of};
 use crate::options::{BadOption, Compare, Load, Mode, Rate, Subject};
 use crate::process::server_cpus;
 use crate::record::Record;
+use crate::report::Report;
+use crate::sheet::Row;
+use crate::table::Table;
 use crate::target::Trouble;
 use clap::ValueEnum;
 use keeper::Kept;
+use serde_json::json;
 use std::fs::File;
 use std::path::Path;
-use table::{CompareReport, Row};
 
-pub(crate) fn run(args: &Compare) -> Result<CompareReport, Trouble> {
+/// What is compared.
+const FIGURES: [Row; 7] = [
+    ("CPU a delivery", "server_cpu_ns_per_delivery"),
+    ("deliveries", "deliveries_per_second"),
+    ("latency p50", "latency_p50_ns"),
+    ("latency p99", "latency_p99_ns"),
+    ("RSS a watcher", "rss_bytes_per_watcher"),
+    ("server busy", "server_cpu_share"),
+    // Near all that it has, rates are its own.
+    ("generator busy", "client_cpu_share"),
+];
+
+pub(crate) fn run(args: &Compare) -> Result<Report, Trouble> {
     let mut file = args.base.out.as_deref().map(open).transpose()?;
-    let mut report = CompareReport::new(args);
+    let mut runs = Vec::new();
+    let mut failures = Vec::new();
     for &watchers in &args.watchers {
         let base = Load { watchers, floor: Some(Vec::new()), ..args.base.clone() };
         // Events in one write of a server, for the floor.
@@ -35,18 +50,55 @@ pub(crate) fn run(args: &Compare) -> Result<CompareReport, Trouble> {
                             // At once, so that what was measured stays when the rest is interrupted.
                             crate::child::send(file, &record).map_err(|fault| format!("--out: {fault}"))?;
                         }
-                        report.add(Row { watchers, round, subject: index }, record);
+                        runs.push((index, record));
                     }
                     Err(why) => {
                         eprintln!("revcast-perf: {subject} failed with {watchers} watchers: {why}");
-                        report.fail(subject, watchers, round, &why);
+                        failures.push(format!("{subject}, {watchers} watchers, round {round}: {why}"));
                     }
                 }
             }
         }
     }
-    report.judge();
-    Ok(report)
+    Ok(report(args, runs, &failures))
+}
+
+/// For each number of watchers a table of the subjects. `runs`: with the place of the subject, since two may have the same
+/// name. Clean is that every run was made, and every one was clean.
+fn report(args: &Compare, runs: Vec<(usize, Record)>, failures: &[String]) -> Report {
+    let facts = json!({
+        "object_bytes": runs.first().map_or(0, |(_, record)| record.object_bytes),
+        "write_rate_wanted_per_second": args.base.rate.per_second(),
+        "rounds": args.rounds,
+        "failures": failures,
+    });
+    let title = "compare: objects of {object_bytes} at {write_rate_wanted_per_second|max}, {rounds} rounds; median (least..most)";
+    let mut report = Report::new("compare", facts, title);
+    for &watchers in &args.watchers {
+        let of_subject = |(at, subject): (usize, &Subject)| {
+            let own = runs.iter().filter(|(index, record)| *index == at && record.watchers == watchers);
+            (subject.to_string(), own.map(|(_, record)| record).collect())
+        };
+        let states: Vec<_> = args.subjects.iter().enumerate().map(of_subject).collect();
+        let table = Table::new(json!({"watchers": watchers}), 0, &states);
+        report.table("{watchers} watchers", table, &FIGURES, &[]);
+    }
+    let records: Vec<Record> = runs.into_iter().map(|(_, record)| record).collect();
+    for failure in failures {
+        report.text(&format!("  FAILED: {failure}"));
+    }
+    for Record { subject, watchers, round, .. } in records.iter().filter(|record| !record.clean) {
+        report.text(&format!(
+            "  NOT CLEAN: {subject}, {watchers} watchers, round {round}: its watchers did not see every write once and in order"
+        ));
+    }
+    let clean = failures.is_empty() && !records.is_empty() && records.iter().all(|record| record.clean);
+    report.end(
+        records,
+        clean,
+        "in every run every watcher saw every write once and in order",
+        "FAILED: not every run was made and clean",
+    )
 }
 
 /// Every second round goes the other way round, so that no subject always comes first.
@@ -62,7 +114,7 @@ fn measure(
     shown: &mut Option<u32>,
 ) -> Result<Record, String> {
     let cpus = server_cpus(&args.server_cpu, &base.client_cpus);
-    let report = match subject {
+    let record = match subject {
         #[cfg(feature = "etcd")]
         Subject::Etcd(etcd) => match &**etcd {
             Subject::Url(address) => behind_bridge(address, base)?,
@@ -86,26 +138,21 @@ fn measure(
             let modes = mode.map_or_else(|| Mode::value_variants().to_vec(), |mode| vec![mode]);
             let size = Size::Object(base.size_bytes);
             let ask = Ask { base: base.clone(), size, events_per_write, server_cpus: cpus };
-            let found = floor::measure_all(&ask, &modes).map_err(|trouble| trouble.to_string())?;
-            for found in &found {
-                found.notes.iter().for_each(|note| eprintln!("floor:{}: {note}", found.mode));
-            }
-            let mut record = found[0].report.record_as(&format!("floor {}", found[0].mode), 0);
-            record.set("events_per_write", f64::from(events_per_write));
-            return Ok(record);
+            let mut found = floor::measure_all(&ask, &modes).map_err(|trouble| trouble.to_string())?;
+            return Ok(found.swap_remove(0));
         }
     };
-    *shown = Some(events_per_write_of(base, &report));
-    Ok(report.record_as(&subject.to_string(), 0))
+    *shown = Some(events_per_write_of(base, &record));
+    Ok(Record { subject: subject.to_string(), ..record })
 }
 
-fn server(base: &Load) -> Result<crate::report::Report, String> {
-    fanout::run(base).map_err(|trouble| trouble.to_string())
+fn server(base: &Load) -> Result<Record, String> {
+    fanout::measure(base).map_err(|trouble| trouble.to_string())
 }
 
 /// The same load on a bare etcd. Its process is measured, not the bridge's.
 #[cfg(feature = "etcd")]
-fn behind_bridge(etcd: &crate::endpoint::Server, base: &Load) -> Result<crate::report::Report, String> {
+fn behind_bridge(etcd: &crate::endpoint::Server, base: &Load) -> Result<Record, String> {
     let address = etcd.resolve(base.anywhere).map_err(|fault| fault.to_string())?;
     let server_pid = crate::usage::listener(address).filter(|_| address.ip().is_loopback());
     let bridge = crate::bridge::Bridge::start(etcd)?;
@@ -126,5 +173,27 @@ mod tests {
         assert_eq!(order_of(1, 3), [0, 1, 2]);
         assert_eq!(order_of(2, 3), [2, 1, 0]);
         assert_eq!(order_of(3, 2), [0, 1]);
+    }
+
+    #[test]
+    fn a_failure_leaves_the_other_subjects_their_numbers() {
+        let subjects = vec![Subject::Floor(None), Subject::Floor(Some(Mode::Send))];
+        let (base, watchers, server_cpu) = (Load::default(), vec![5], Vec::new());
+        let args = Compare { base, subjects, watchers, rounds: 2, server_cpu };
+        let run = |round: u32, cpu: f64| {
+            let mut record = Record { round, watchers: 5, clean: true, ..Record::default() };
+            record.set("server_cpu_ns_per_delivery", cpu);
+            (1, record)
+        };
+        let runs = || vec![run(1, 9.0), run(2, 11.0)];
+        assert!(report(&args, runs(), &[]).clean);
+        let failed = report(&args, runs(), &["floor, 5 watchers, round 1: no port".to_owned()]);
+        let screen = failed.to_string();
+        assert!(!failed.clean && screen.contains("FAILED: floor, 5 watchers, round 1: no port"), "{screen}");
+        assert!(screen.contains("A = floor\n") && screen.contains("B  10 ns (9 ns..11 ns)\n"), "{screen}");
+        let mut unclean = runs();
+        unclean[0].1.clean = false;
+        let unclean = report(&args, unclean, &[]);
+        assert!(!unclean.clean && unclean.to_string().contains("5 watchers, round 1: its"), "{unclean}");
     }
 }

@@ -88,7 +88,7 @@ impl HostileClients {
             let server = target.connect();
             thread::spawn(move || {
                 sleep_until(from_ns);
-                write_burst(server, &collection, &resource, hostile.burst_bytes, end_ns)
+                write_burst(server, &collection, &resource, hostile.burst_bytes as u64, end_ns)
             })
         });
         Self { clients, burst }

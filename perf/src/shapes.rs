@@ -1,11 +1,11 @@
 //! What the watchers of `mixed` watch: of twenty in a namespace ten see all of it, four one half by label, three one
 //! object by name, two metadata alone and one a Table, as controllers, kubelets and people do.
 
+use crate::endpoint::selected;
 use crate::http::Connection;
 use crate::object::{Recipe, name_of};
 use crate::scope::Scope;
 use crate::setup::list_scope;
-use crate::target::selected;
 
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";

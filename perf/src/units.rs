@@ -1,39 +1,6 @@
-//! Text for amounts: durations and sizes as options are written, and as a person reads them in a report.
+//! Numbers as a person reads them in a report. The end of a name says what its number counts.
 
 use std::time::Duration;
-
-/// Reads `30s`, `500ms`, `2m`, `1h`, `1.5s` or a bare number of seconds.
-pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
-    let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
-    let seconds_per_unit = match unit {
-        "ms" => 0.001,
-        "" | "s" => 1.0,
-        "m" => 60.0,
-        "h" => 3600.0,
-        _ => return None,
-    };
-    let number: f64 = number.parse().ok()?;
-    if !number.is_finite() || number < 0.0 {
-        return None;
-    }
-    Duration::try_from_secs_f64(number * seconds_per_unit).ok()
-}
-
-/// Reads `1KiB`, `512B`, `64KiB`, `1MiB`, `1kB`, `1MB` or a bare number of bytes.
-pub(crate) fn parse_size(text: &str) -> Option<usize> {
-    let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
-    let bytes_per_unit: usize = match unit {
-        "" | "B" => 1,
-        "KiB" | "Ki" | "K" => 1024,
-        "kB" | "k" => 1000,
-        "MiB" | "Mi" | "M" => 1024 * 1024,
-        "MB" => 1_000_000,
-        _ => return None,
-    };
-    number.parse::<usize>().ok()?.checked_mul(bytes_per_unit)
-}
 
 /// What a number counts, as the end of its name says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,27 +124,6 @@ fn three_digits(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn durations_as_written() {
-        assert_eq!(parse_duration("30s"), Some(Duration::from_secs(30)));
-        assert_eq!(parse_duration("500ms"), Some(Duration::from_millis(500)));
-        assert_eq!(parse_duration("1.5m"), Some(Duration::from_secs(90)));
-        assert_eq!(parse_duration("7"), Some(Duration::from_secs(7)));
-        for bad in ["", "s", "-1s", "3 s", "5d", "NaNs", "1e400s"] {
-            assert_eq!(parse_duration(bad), None, "{bad}");
-        }
-    }
-
-    #[test]
-    fn sizes_as_written() {
-        assert_eq!(parse_size("1KiB"), Some(1024));
-        assert_eq!(parse_size("100"), Some(100));
-        assert_eq!(parse_size("2MB"), Some(2_000_000));
-        for bad in ["", "KiB", "1.5KiB", "-1", "1GiB", "99999999999999999999"] {
-            assert_eq!(parse_size(bad), None, "{bad}");
-        }
-    }
 
     #[test]
     fn amounts_as_read() {

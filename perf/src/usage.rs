@@ -1,21 +1,21 @@
 //! What /proc tells of a process: CPU time, resident memory, and which process listens on a port.
 
+use crate::clock::nanos;
 use procfs::net::{TcpNetEntry, TcpState, tcp, tcp6};
 use procfs::process::{FDTarget, Process, Status};
-use std::collections::BTreeMap;
 use std::fs;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 fn process(pid: u32) -> Option<Process> {
     Process::new(i32::try_from(pid).ok()?).ok()
 }
 
-/// CPU time (user and system, all threads, also ended ones) of process `pid`. Resolution: one clock tick, mostly 10 ms.
-pub(crate) fn cpu_time(pid: u32) -> Option<Duration> {
-    let stat = process(pid)?.stat().ok()?;
-    let per_second = rustix::param::clock_ticks_per_second().max(1);
-    Some(Duration::from_nanos((stat.utime + stat.stime).saturating_mul(1_000_000_000 / per_second)))
+/// CPU time of process `pid`, ns: user and system, all threads, also ended ones.
+pub(crate) fn cpu_ns(pid: u32) -> Option<u64> {
+    let pid = nix::unistd::Pid::from_raw(i32::try_from(pid).ok()?);
+    let used = nix::time::clock_getcpuclockid(pid).and_then(nix::time::ClockId::now).ok()?;
+    Some(nanos(Duration::from(used)))
 }
 
 /// The CPUs that process `pid` may run on.
@@ -23,42 +23,6 @@ pub(crate) fn cpus_of(pid: u32) -> Option<Vec<usize>> {
     let pid = rustix::process::Pid::from_raw(i32::try_from(pid).ok()?)?;
     let set = rustix::thread::sched_getaffinity(Some(pid)).ok()?;
     Some((0..rustix::thread::CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect())
-}
-
-/// How much CPU time a process had used at one moment.
-#[derive(Clone, Debug)]
-pub(crate) struct CpuMark {
-    /// Of the whole process, in clock ticks: ended threads count.
-    process_ns: u64,
-    /// To the nanosecond, of each thread that lives. Empty where the kernel does not tell.
-    threads_ns: BTreeMap<u32, u64>,
-}
-
-impl CpuMark {
-    pub(crate) fn of(pid: u32) -> Option<Self> {
-        let process_ns = crate::clock::nanos(cpu_time(pid)?);
-        Some(Self { process_ns, threads_ns: threads_ns(pid).unwrap_or_default() })
-    }
-
-    /// CPU time between an earlier mark and this one, ns: exact unless a thread has ended in between.
-    pub(crate) fn since(&self, earlier: &Self) -> u64 {
-        let all_live = earlier.threads_ns.keys().all(|thread| self.threads_ns.contains_key(thread));
-        if earlier.threads_ns.is_empty() || !all_live {
-            return self.process_ns.saturating_sub(earlier.process_ns);
-        }
-        let sum = |mark: &Self| mark.threads_ns.values().sum::<u64>();
-        sum(self).saturating_sub(sum(earlier))
-    }
-}
-
-fn threads_ns(pid: u32) -> Option<BTreeMap<u32, u64>> {
-    let threads = process(pid)?.tasks().ok()?;
-    threads
-        .map(|thread| {
-            let thread = thread.ok()?;
-            Some((u32::try_from(thread.tid).ok()?, thread.schedstat().ok()?.sum_exec_runtime))
-        })
-        .collect()
 }
 
 fn kib(pid: u32, of: impl Fn(Status) -> Option<u64>) -> Option<u64> {
@@ -116,22 +80,18 @@ pub(crate) fn held(address: SocketAddr) -> Option<Held> {
     Some(held)
 }
 
+/// The same port and IP address; an IPv4 address may be mapped into IPv6.
 fn is_at(end: SocketAddr, address: SocketAddr) -> bool {
-    end.port() == address.port() && plain(end.ip()) == plain(address.ip())
+    end.port() == address.port() && end.ip().to_canonical() == address.ip().to_canonical()
 }
 
-/// An IPv4 address as itself, also where it is mapped into IPv6.
-fn plain(ip: IpAddr) -> IpAddr {
-    ip.to_canonical()
-}
-
-/// Connections of this machine that came while the queue of their listener was full: the kernel let their SYN drop, and
-/// the client sends another one second later.
+/// Connections of this machine that came while the queue of their listener was full: the kernel dropped their SYN, and the
+/// client sends another one second later.
 pub(crate) fn listen_overflows() -> Option<u64> {
     parse_netstat(&fs::read_to_string("/proc/net/netstat").ok()?, "TcpExt:", "ListenOverflows")
 }
 
-/// A line of names and a line of numbers, each behind the same word.
+/// A line of names and a line of numbers, each after the same word.
 fn parse_netstat(text: &str, word: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines().filter(|line| line.starts_with(word));
     let (names, numbers) = (lines.next()?, lines.next()?);
@@ -141,11 +101,11 @@ fn parse_netstat(text: &str, word: &str, name: &str) -> Option<u64> {
 
 /// The process that listens at a loopback address. `None`: there is none, or it belongs to someone else.
 pub(crate) fn listener(address: SocketAddr) -> Option<u32> {
+    let any = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), address.port());
+    let any6 = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), address.port());
     let listens = |entry: &TcpNetEntry| {
-        let (port, ip) = (entry.local_address.port(), entry.local_address.ip());
-        entry.state == TcpState::Listen
-            && port == address.port()
-            && (ip.is_unspecified() || plain(ip) == plain(address.ip()))
+        let at = entry.local_address;
+        entry.state == TcpState::Listen && (is_at(at, address) || at == any || at == any6)
     };
     let tables = [tcp(), tcp6()].into_iter().flatten().flatten();
     let inodes: Vec<u64> = tables.filter(listens).map(|entry| entry.inode).collect();
@@ -160,7 +120,7 @@ pub(crate) fn listener(address: SocketAddr) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::{Ipv4Addr, TcpListener};
+    use std::net::TcpListener;
 
     #[test]
     fn resident_memory() {
@@ -169,7 +129,6 @@ mod tests {
         assert!(peak_rss_bytes(std::process::id()) >= resident);
         assert!(rss_bytes(std::process::id()).is_some_and(|bytes| bytes > 100_000));
         assert!(anon_bytes(std::process::id()).is_some_and(|bytes| bytes > 10_000));
-        assert!(cpu_time(std::process::id()).is_some());
     }
 
     #[test]
@@ -214,16 +173,16 @@ mod tests {
     }
 
     #[test]
-    fn cpu_time_between_two_marks() {
-        let mark = |process_ns, threads: &[(u32, u64)]| CpuMark {
-            process_ns,
-            threads_ns: threads.iter().copied().collect(),
-        };
-        let before = mark(10_000_000, &[(1, 5), (2, 10)]);
-        assert_eq!(mark(20_000_000, &[(1, 7), (2, 10), (3, 1)]).since(&before), 3);
-        assert_eq!(mark(20_000_000, &[(1, 7)]).since(&before), 10_000_000, "a thread has ended");
-        assert_eq!(mark(30_000_000, &[(1, 7)]).since(&mark(10_000_000, &[])), 20_000_000);
-        assert!(CpuMark::of(std::process::id()).is_some());
+    fn cpu_time_grows_with_work() {
+        let own = std::process::id();
+        let before = cpu_ns(own);
+        let work =
+            |_| std::thread::spawn(|| (0..1_000_000).fold(1u64, |sum, number| sum.rotate_left(7) ^ number));
+        for thread in [0; 2].map(work) {
+            assert_ne!(thread.join().expect("it only counts"), 0);
+        }
+        assert!(cpu_ns(own) > before, "of threads that have ended too");
+        assert_eq!(cpu_ns(u32::MAX), None);
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! A worker: takes commands from one pipe, runs its lanes, and sends their reports into another. It runs as a thread of
-//! the coordinator, or as a process of its own (`revcast-perf worker`, commands on stdin, reports on stdout), because
-//! one process may have only so many descriptors.
+//! A worker: takes commands from one pipe, runs its lanes, and sends their reports into another. It is a thread of the
+//! coordinator, or a process of its own (`revcast-perf worker`, commands on stdin, reports on stdout), because one process
+//! may have only so many descriptors.
 
 use crate::child::{messages, send};
 use crate::lane::Lane;

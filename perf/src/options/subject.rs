@@ -88,8 +88,7 @@ mod tests {
 
     #[test]
     fn subjects_as_written() {
-        let server = Server { host: "127.0.0.1".to_owned(), port: 8001 };
-        assert_eq!(Subject::parse("http://127.0.0.1:8001"), Ok(Subject::Url(server)));
+        assert_eq!(Subject::parse("http://127.0.0.1:8001"), Ok(Subject::Url(Server::local(8001))));
         assert_eq!(Subject::parse("floor"), Ok(Subject::Floor(None)));
         assert_eq!(Subject::parse("floor:uring"), Ok(Subject::Floor(Some(Mode::Uring))));
         let command = Subject::parse("a/server serve --listen 127.0.0.1:{port}").expect("a command");

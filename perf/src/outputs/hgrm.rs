@@ -104,10 +104,4 @@ mod tests {
         assert!(foot[3].ends_with("SubBuckets     =         2048]"), "{text}");
         assert_eq!(foot[4], "#[Unit    = milliseconds]");
     }
-
-    #[test]
-    fn nothing_recorded_is_still_a_file() {
-        let text = text(&[]);
-        assert!(text.contains("Total count    =            0") && plotted(&text).is_empty(), "{text}");
-    }
 }

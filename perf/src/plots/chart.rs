@@ -3,6 +3,7 @@
 
 use super::draw::{Line, Plot, Point, Scale};
 use super::group::{Group, Subject, groups};
+use super::table::words_of;
 use crate::latency::Latency;
 use crate::options::FanoutValue;
 use crate::record::{Record, Row};
@@ -15,45 +16,32 @@ const PERCENTILE_PLOTS_MAX: usize = 4;
 const POINTS_PER_NINE: u32 = 10;
 const QUANTILE_MAX: f64 = 0.999_99;
 
-/// What is drawn over the number of watchers: the value, and its words.
-const OVER_WATCHERS: [(&str, &str); 4] = [
-    ("deliveries_per_second", "Throughput"),
-    ("server_cpu_ns_per_delivery", "Server CPU per delivery"),
-    ("rss_bytes_per_watcher", "Server memory per watcher"),
-    ("latency_p99_ns", "Latency p99"),
-];
+/// What is drawn over the number of watchers.
+const OVER_WATCHERS: [&str; 4] =
+    ["deliveries_per_second", "server_cpu_ns_per_delivery", "rss_bytes_per_watcher", "latency_p99_ns"];
 
-/// One column of the series: its words, its unit, its cell of a row.
-type Column = (&'static str, Unit, fn(&Row) -> Option<f64>);
-
-const SERIES: [Column; 5] = [
-    ("Throughput", Unit::PerSecond, |row| Some(row.deliveries_per_second)),
-    ("Latency p99", Unit::Nanoseconds, |row| row.latency_p99_ns.map(|ns| ns as f64)),
-    ("Server memory", Unit::Bytes, |row| row.server_rss_bytes.map(|bytes| bytes as f64)),
-    ("Server descriptors", Unit::Count, |row| row.server_fds.map(|fds| fds as f64)),
-    ("Server CPU", Unit::Share, |row| row.server_cpu_share),
-];
+/// What is drawn over time: fields of a row.
+const SERIES: [&str; 5] =
+    ["deliveries_per_second", "latency_p99_ns", "server_rss_bytes", "server_fds", "server_cpu_share"];
 
 /// All plots that the group has points for.
 pub(super) fn plots(group: &Group<'_>) -> Vec<Plot> {
     let watchers = group.watchers();
     let largest = watchers.iter().rev().take(PERCENTILE_PLOTS_MAX).rev();
     let percentiles = largest.map(|&watchers| percentiles(group, watchers));
-    let over = OVER_WATCHERS.into_iter().map(|(name, words)| {
-        let title = format!("{words} over watchers");
+    let over = OVER_WATCHERS.into_iter().map(|name| {
+        let title = format!("{} over watchers", words_of(name));
         over_watchers(title, Unit::of(name), lines(group, |subject| by_watchers(subject, name)))
     });
-    let series = SERIES.into_iter().map(|column| series(group, column));
+    let series = SERIES.into_iter().map(|name| series(group, name));
     percentiles.chain(over).chain(series).filter(|plot| !plot.lines.is_empty()).collect()
 }
 
 /// Fan-out beside the floor. Of several sizes and rates the one that was measured with the most numbers of watchers.
 pub(super) fn fanout(records: &[Record], value: FanoutValue) -> Option<Plot> {
     let (name, of_floor, title) = match value {
-        FanoutValue::Cpu => {
-            ("server_cpu_ns_per_delivery", "floor_cpu_ns_per_delivery", "CPU time of one delivery")
-        }
-        FanoutValue::Rate => ("deliveries_per_second", "floor_deliveries_per_second", "Deliveries a second"),
+        FanoutValue::Cpu => (OVER_WATCHERS[1], "floor_cpu_ns_per_delivery", "CPU time of one delivery"),
+        FanoutValue::Rate => (OVER_WATCHERS[0], "floor_deliveries_per_second", "Deliveries a second"),
     };
     let groups = groups(records);
     let of_fanout = groups.iter().filter(|group| group.scenario == "fanout");
@@ -115,7 +103,7 @@ fn over_watchers(title: String, y_unit: Unit, lines: Vec<Line>) -> Plot {
 }
 
 /// The series of one round of each subject at the largest number of watchers that has any.
-fn series(group: &Group<'_>, (words, y_unit, cell): Column) -> Plot {
+fn series(group: &Group<'_>, name: &str) -> Plot {
     let has = |watchers: &u32| {
         let runs = group.subjects.iter().filter_map(|subject| subject.runs.get(watchers)).flatten();
         runs.into_iter().any(|record| !record.series.is_empty())
@@ -124,14 +112,19 @@ fn series(group: &Group<'_>, (words, y_unit, cell): Column) -> Plot {
     let points = |subject: &Subject<'_>| -> Vec<Point> {
         let round = subject.runs.get(&watchers).and_then(|runs| middle(runs));
         let rows = round.map_or(&[][..], |record| record.series.as_slice());
+        let cell = |row: &Row| serde_json::to_value(row).ok()?[name].as_f64();
         rows.iter().filter_map(|row| Some(Point { x: row.at_seconds, y: Spread::of(cell(row))? })).collect()
     };
     Plot {
-        title: format!("{words} over time, {} watchers, the median round", digits(f64::from(watchers))),
+        title: format!(
+            "{} over time, {} watchers, the median round",
+            words_of(name),
+            digits(f64::from(watchers))
+        ),
         x_label: "Time since the run began",
         x_unit: Unit::Seconds,
         x_scale: Scale::Linear,
-        y_unit,
+        y_unit: Unit::of(name),
         markers: false,
         lines: lines(group, points),
     }
@@ -178,9 +171,9 @@ mod tests {
         let of = |start: &str| {
             plots.iter().find(|plot| plot.title.starts_with(start)).map(|plot| &plot.lines[0].points)
         };
-        assert_eq!(of("Throughput over time").map(|points| points[0].x), Some(2.0));
+        assert_eq!(of("Deliveries over time").map(|points| points[0].x), Some(2.0));
         assert_eq!(of("Latency p99 over time").map(Vec::len), Some(1));
-        assert!(of("Server memory over time").is_none(), "nobody knew it");
+        assert!(of("Server RSS over time").is_none(), "nobody knew it");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Reads records from files and folders. What is no record is named with its file and left out.
 
 use crate::record::Record;
+use serde::Deserialize;
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -75,26 +76,21 @@ fn read(path: &Path, found: &mut Found) {
     }
 }
 
-/// A text that is a record, or has some below names `records`, as the reports of scenarios with rounds do.
+/// A text that is a record, or has some among its parts, as the reports of scenarios with rounds do.
 fn records_of(text: &str) -> Result<Vec<Record>, serde_json::Error> {
-    let fault = match serde_json::from_str::<Record>(text) {
-        Ok(record) => return Ok(vec![record]),
-        Err(fault) => fault,
-    };
+    let value: Value = serde_json::from_str(text)?;
     let mut records = Vec::new();
-    gather(&serde_json::from_str(text)?, &mut records)?;
-    if records.is_empty() { Err(fault) } else { Ok(records) }
+    gather(&value, &mut records)?;
+    if records.is_empty() { Record::deserialize(value).map(|record| vec![record]) } else { Ok(records) }
 }
 
+/// Of a report that says what it has of records all of them have to be some.
 fn gather(value: &Value, records: &mut Vec<Record>) -> Result<(), serde_json::Error> {
     for (name, field) in value.as_object().into_iter().flatten() {
-        match field.as_array().filter(|_| name == "records") {
-            Some(items) => {
-                for item in items {
-                    records.push(serde_json::from_value(item.clone())?);
-                }
-            }
-            None => gather(field, records)?,
+        if name == "records" {
+            records.extend(Vec::<Record>::deserialize(field)?);
+        } else {
+            gather(field, records)?;
         }
     }
     value.as_array().into_iter().flatten().try_for_each(|item| gather(item, records))

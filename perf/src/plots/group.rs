@@ -3,7 +3,7 @@
 
 use crate::record::Record;
 use crate::spread::Spread;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Runs that differ in subject, watchers and round only.
 #[derive(Debug)]
@@ -11,7 +11,7 @@ pub(super) struct Group<'a> {
     pub(super) scenario: &'a str,
     pub(super) object_bytes: usize,
     pub(super) write_rate_per_second: Option<f64>,
-    /// In the order of their first run; floors behind the others.
+    /// In the order of their first run; floors after the others.
     pub(super) subjects: Vec<Subject<'a>>,
 }
 
@@ -62,11 +62,9 @@ impl Subject<'_> {
 impl Group<'_> {
     /// Every number of watchers that was measured, ascending.
     pub(super) fn watchers(&self) -> Vec<u32> {
-        let mut all: Vec<u32> =
+        let all: BTreeSet<u32> =
             self.subjects.iter().flat_map(|subject| subject.runs.keys().copied()).collect();
-        all.sort_unstable();
-        all.dedup();
-        all
+        all.into_iter().collect()
     }
 
     /// The place of a subject among its kind: floors, or others.
@@ -99,29 +97,27 @@ pub(super) fn groups(records: &[Record]) -> Vec<Group<'_>> {
                 && is_near(group.object_bytes, record.object_bytes)
                 && group.write_rate_per_second == record.write_rate_per_second
         };
-        let at = match groups.iter().position(same) {
-            Some(at) => at,
-            None => {
-                groups.push(Group {
-                    scenario: &record.scenario,
-                    object_bytes: record.object_bytes,
-                    write_rate_per_second: record.write_rate_per_second,
-                    subjects: Vec::new(),
-                });
-                groups.len() - 1
-            }
-        };
-        let subjects = &mut groups[at].subjects;
-        let place = subjects.iter().position(|subject| subject.name == record.subject).unwrap_or_else(|| {
-            subjects.push(Subject { name: &record.subject, runs: BTreeMap::new() });
-            subjects.len() - 1
+        let group = find_or_push(&mut groups, same, || Group {
+            scenario: &record.scenario,
+            object_bytes: record.object_bytes,
+            write_rate_per_second: record.write_rate_per_second,
+            subjects: Vec::new(),
         });
-        subjects[place].runs.entry(record.watchers).or_default().push(record);
+        let name = record.subject.as_str();
+        let new = || Subject { name, runs: BTreeMap::new() };
+        let subject = find_or_push(&mut group.subjects, |subject| subject.name == name, new);
+        subject.runs.entry(record.watchers).or_default().push(record);
     }
-    for group in &mut groups {
-        group.subjects.sort_by_key(Subject::is_floor);
-    }
+    groups.iter_mut().for_each(|group| group.subjects.sort_by_key(Subject::is_floor));
     groups
+}
+
+fn find_or_push<T>(all: &mut Vec<T>, is: impl Fn(&T) -> bool, new: impl FnOnce() -> T) -> &mut T {
+    let at = all.iter().position(is).unwrap_or_else(|| {
+        all.push(new());
+        all.len() - 1
+    });
+    &mut all[at]
 }
 
 /// Servers add their own to an object: 1,024 and 1,060 bytes are one size.

@@ -120,7 +120,8 @@ fn date(unix_seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{Machine, Row};
+    use crate::machine::Machine;
+    use crate::record::Row;
 
     const HOSTILE: &str = "<script>alert('x')</script>\"&";
 
@@ -153,7 +154,7 @@ mod tests {
         for part in [
             "<h1>Night run</h1>",
             "Every run was clean",
-            "Throughput over watchers",
+            "Deliveries over watchers",
             "Latency percentiles, 1,000 watchers",
             "to the floor",
             "Conditions",

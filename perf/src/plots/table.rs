@@ -6,36 +6,34 @@ use crate::units::{Unit, digits};
 use maud::{Markup, html};
 use std::collections::BTreeSet;
 
-/// Values that people ask for first, in this order, with their words.
-const KNOWN: [(&str, &str); 13] = [
-    ("deliveries_per_second", "Deliveries"),
-    ("server_cpu_ns_per_delivery", "Server CPU per delivery"),
-    ("latency_p50_ns", "Latency p50"),
-    ("latency_p90_ns", "Latency p90"),
-    ("latency_p99_ns", "Latency p99"),
-    ("latency_p999_ns", "Latency p99.9"),
-    ("latency_max_ns", "Latency, most"),
-    ("rss_bytes_per_watcher", "Server memory per watcher"),
-    ("server_cpu_share", "Server CPU"),
-    ("lost", "Lost"),
-    ("duplicated", "Duplicated"),
-    ("out_of_order", "Out of order"),
-    ("disconnected", "Disconnected"),
+/// Values that people ask for first, in this order.
+const FIRST: [&str; 13] = [
+    "deliveries_per_second",
+    "server_cpu_ns_per_delivery",
+    "latency_p50_ns",
+    "latency_p90_ns",
+    "latency_p99_ns",
+    "latency_p999_ns",
+    "latency_max_ns",
+    "rss_bytes_per_watcher",
+    "server_cpu_share",
+    "lost",
+    "duplicated",
+    "out_of_order",
+    "disconnected",
 ];
 
-/// The place of a value among those that are known; the others come after them.
+/// The place of a value among those that are asked for first; the others come after them.
 fn place_of(name: &str) -> usize {
-    KNOWN.iter().position(|(known, _)| *known == name).unwrap_or(KNOWN.len())
+    FIRST.iter().position(|first| *first == name).unwrap_or(FIRST.len())
 }
 
-/// `latency_p99_ns` in words.
-fn words_of(name: &str) -> String {
-    if let Some((_, words)) = KNOWN.get(place_of(name)) {
-        return (*words).to_owned();
-    }
+/// `latency_p99_ns` in words: the unit is in the numbers.
+pub(super) fn words_of(name: &str) -> String {
     let ends = ["_per_second", "_seconds", "_bytes", "_ns", "_share"];
     let bare = ends.iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name);
-    let words = bare.replace("_ns_per_", "_per_").replace("_bytes_per_", "_per_").replace('_', " ");
+    let bare = bare.replace("_ns_per_", "_per_").replace("_bytes_per_", "_per_");
+    let words = bare.replace("cpu", "CPU").replace("rss", "RSS").replace('_', " ");
     let mut letters = words.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
@@ -48,8 +46,8 @@ pub(super) fn tables(group: &Group<'_>, watchers: u32) -> Markup {
     names.sort_by_key(|name| (place_of(name), *name));
     let caption = format!("{} watchers", digits(f64::from(watchers)));
     // A scenario of its own kind has values of its own: then those are what it is about.
-    let known = names.iter().filter(|name| place_of(name) < KNOWN.len()).count();
-    let (open, folded) = names.split_at(if known > 2 { known } else { names.len() });
+    let first = names.iter().filter(|name| place_of(name) < FIRST.len()).count();
+    let (open, folded) = names.split_at(if first > 2 { first } else { names.len() });
     html! {
         @if open.is_empty() {
             p { (caption) ": no value was recorded." }
@@ -147,7 +145,7 @@ mod tests {
             html.contains("All live") && html.contains("2.50 s") && !html.contains("<details>"),
             "{html}"
         );
-        assert!(html.contains("Cpu per event"), "{html}");
+        assert!(html.contains("CPU per event"), "{html}");
         let many = [("lost", 0.0), ("duplicated", 0.0), ("out_of_order", 0.0), ("odd_count", 3.0)];
         let html = text(&[record("a", 1, &many)]);
         assert!(html.contains("<summary>1 more values</summary>"), "{html}");
