@@ -127,21 +127,25 @@ mod tests {
 
     #[test]
     fn amounts_as_read() {
-        assert_eq!(show_ns(999), "999 ns");
-        assert_eq!(show_ns(87_300), "87.3 µs");
-        assert_eq!(show_ns(3_120_000), "3.12 ms");
-        assert_eq!(show_ns(1_200_000_000), "1.20 s");
-        assert_eq!(show_bytes(7_598), "7.42 KiB");
-        assert_eq!(show_count(1_234_567), "1,234,567");
-        assert_eq!(show_count(999), "999");
-        assert_eq!(show_rate(0.0), "0/s");
-        assert_eq!(show_rate(19.98), "20.0/s");
-        assert_eq!(show_rate(200_123.4), "200,123/s");
-        assert_eq!(Unit::Nanoseconds.show(4_321.0), "4.32 µs");
-        assert_eq!(Unit::Bytes.show(-1536.0), "-1.50 KiB");
-        assert_eq!(Unit::Share.show(0.973), "97.3 % of a core");
-        assert_eq!(Unit::Quantile.show(0.99999), "99.999 %");
-        assert_eq!([digits(0.0123), digits(1234.5), digits(12.34)], ["1.23e-2", "1,235", "12.3"]);
+        for (unit, value, text) in [
+            (Unit::Nanoseconds, 999.0, "999 ns"),
+            (Unit::Nanoseconds, 87_300.0, "87.3 µs"),
+            (Unit::Nanoseconds, 3_120_000.0, "3.12 ms"),
+            (Unit::Nanoseconds, 1_200_000_000.0, "1.20 s"),
+            (Unit::Bytes, 7_598.0, "7.42 KiB"),
+            (Unit::Bytes, -1536.0, "-1.50 KiB"),
+            (Unit::Count, 1_234_567.0, "1,234,567"),
+            (Unit::Count, 0.0123, "1.23e-2"),
+            (Unit::Count, 12.34, "12.3"),
+            (Unit::PerSecond, 0.0, "0/s"),
+            (Unit::PerSecond, 19.98, "20.0/s"),
+            (Unit::PerSecond, 200_123.4, "200,123/s"),
+            (Unit::Share, 0.973, "97.3 % of a core"),
+            (Unit::Quantile, 0.99999, "99.999 %"),
+        ] {
+            assert_eq!(unit.show(value), text);
+        }
+        assert_eq!((show_ns(87_300), show_bytes(7_598)), ("87.3 µs".to_owned(), "7.42 KiB".to_owned()));
         assert_eq!(Unit::Nanoseconds.scale(2.5e6), (1e6, "ms"));
     }
 

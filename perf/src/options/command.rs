@@ -162,7 +162,7 @@ pub(super) fn command() -> clap::Command {
         });
     }
     // What an option of all means to one scenario.
-    let file = "File for every run as a line of JSON; --json prints them as one array";
+    let file = "File for every run as a line of JSON; an older one is replaced";
     let objects = "Objects that are written; with --lists, that are listed: 100000, if not given";
     let pods = ["label", "namespace", "name"].map(|by| ("by", by, Some("configmaps")));
     command

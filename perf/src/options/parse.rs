@@ -10,17 +10,6 @@ use std::str::FromStr;
 use std::time::Duration;
 
 const LONGEST: Duration = Duration::from_secs(30 * 86_400);
-const SIZES: [(&str, usize); 9] = [
-    ("KiB", 1 << 10),
-    ("Ki", 1 << 10),
-    ("K", 1 << 10),
-    ("kB", 1000),
-    ("MiB", 1 << 20),
-    ("Mi", 1 << 20),
-    ("M", 1 << 20),
-    ("MB", 1_000_000),
-    ("B", 1),
-];
 
 /// One value of a list of CPUs. Not `Vec` in the options' structs, where it would mean a repeated option.
 pub(crate) type Cpus = Vec<usize>;
@@ -56,7 +45,14 @@ pub(super) fn positive_time(text: &str) -> Read<Duration> {
 fn size(text: &str, range: &RangeInclusive<usize>) -> Option<usize> {
     let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
-    let bytes = if unit.is_empty() { 1 } else { SIZES.iter().find(|(name, _)| *name == unit)?.1 };
+    let bytes = match unit {
+        "" | "B" => 1,
+        "kB" => 1000,
+        "KiB" => 1 << 10,
+        "MB" => 1_000_000,
+        "MiB" => 1 << 20,
+        _ => return None,
+    };
     number.parse::<usize>().ok()?.checked_mul(bytes).filter(|size| range.contains(size))
 }
 

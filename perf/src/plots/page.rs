@@ -144,11 +144,9 @@ mod tests {
     }
 
     #[test]
-    fn a_page_stands_alone() {
-        let records: Vec<Record> =
-            [("revcast", 1, 100), ("revcast", 2, 1000), ("floor", 1, 100), ("floor", 1, 1000)]
-                .map(|(subject, round, watchers)| record(subject, round, watchers))
-                .to_vec();
+    fn a_page_stands_alone_whatever_it_shows() {
+        let runs = [("revcast", 100), ("revcast", 1000), ("floor", 100), ("floor", 1000)];
+        let records: Vec<Record> = runs.map(|(subject, watchers)| record(subject, 1, watchers)).to_vec();
         let page = html("Night run", &records);
         check(&page);
         for part in [
@@ -163,32 +161,25 @@ mod tests {
         ] {
             assert!(page.contains(part), "{part}");
         }
+        check(&html("none", &[]));
+        check(&html("one", &[Record { scenario: "idle".to_owned(), ..Record::default() }]));
+        check(&html("zero", &[Record { latency: vec![(0, 1)], ..record("zero", 1, 0) }]));
+        check(&html("eight", &(0..8).map(|at| record(&format!("s{at}"), 1, 10)).collect::<Vec<_>>()));
+        assert_eq!(date(951_825_600), "2000-02-29 12:00 UTC");
     }
 
     #[test]
     fn hostile_names_stay_text() {
         let mut bad = record(HOSTILE, 1, 5);
         bad.scenario = HOSTILE.to_owned();
-        bad.command = Some(HOSTILE.to_owned());
-        bad.server_command = Some(HOSTILE.to_owned());
+        (bad.command, bad.server_command) = (Some(HOSTILE.to_owned()), Some(HOSTILE.to_owned()));
         bad.values.insert(HOSTILE.to_owned(), 1.0);
         let versions = BTreeMap::from([(HOSTILE.to_owned(), HOSTILE.to_owned())]);
-        bad.machine =
-            Some(Machine { kernel: HOSTILE.to_owned(), cpu_model: HOSTILE.to_owned(), cores: 1, versions });
+        let (kernel, cpu_model) = (HOSTILE.to_owned(), HOSTILE.to_owned());
+        bad.machine = Some(Machine { kernel, cpu_model, cores: 1, versions });
         bad.clean = false;
         let page = html(HOSTILE, &[bad]);
         check(&page);
         assert!(page.contains("Not clean: 1 of 1 runs") && page.contains("&lt;script&gt;"));
-    }
-
-    #[test]
-    fn little_is_shown_too() {
-        check(&html("none", &[]));
-        let bare = Record { scenario: "idle".to_owned(), ..Record::default() };
-        check(&html("one", &[bare]));
-        let zero = Record { latency: vec![(0, 1)], ..record("zero", 1, 0) };
-        check(&html("zero", &[zero]));
-        check(&html("eight", &(0..8).map(|at| record(&format!("s{at}"), 1, 10)).collect::<Vec<_>>()));
-        assert_eq!(date(951_825_600), "2000-02-29 12:00 UTC");
     }
 }

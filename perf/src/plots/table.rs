@@ -2,8 +2,10 @@
 
 use super::group::{Group, Subject};
 use crate::spread::Spread;
+use crate::table::Table;
 use crate::units::{Unit, digits};
 use maud::{Markup, html};
+use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// Values that people ask for first, in this order.
@@ -63,15 +65,25 @@ pub(super) fn tables(group: &Group<'_>, watchers: u32) -> Markup {
 fn table(group: &Group<'_>, watchers: u32, caption: &str, names: &[&str]) -> Markup {
     let measured = |subject: &&Subject<'_>| subject.runs.contains_key(&watchers);
     let subjects: Vec<&Subject<'_>> = group.subjects.iter().filter(measured).collect();
-    let has_floor = subjects.iter().any(|subject| subject.is_floor());
-    let first = group.first().filter(measured);
-    let rows = |name: &str| -> Vec<(&Subject<'_>, Spread)> {
-        subjects.iter().filter_map(|subject| Some((*subject, subject.spread(watchers, name)?))).collect()
+    let states: Vec<_> =
+        subjects.iter().map(|subject| (subject.name.to_owned(), subject.runs[&watchers].clone())).collect();
+    let over: Vec<Table> = (0..states.len()).map(|base| Table::new(Value::Null, base, &states)).collect();
+    let value = |at: usize, name: &str| over[at].value(at, name);
+    let ratio = |at: usize, base: Option<usize>, name: &str| {
+        let ratio = base.and_then(|base| over[base].ratio(at, name));
+        ratio.map_or_else(|| "–".to_owned(), |ratio| format!("{} ×", digits(ratio.median)))
     };
-    let ratio = |subject: &Subject<'_>, other: Option<&Subject<'_>>, name: &str| {
-        let other = other.filter(|other| other.name != subject.name);
-        let ratio = other.and_then(|other| subject.ratio(other, watchers, name));
-        ratio.map_or_else(|| "–".to_owned(), |ratio| format!("{} ×", digits(ratio)))
+    let floors = || (0..subjects.len()).filter(|&at| subjects[at].is_floor());
+    // The floor that is the best at a value: with the most of it where that is good, else the least.
+    let best_floor = |name: &str| {
+        let sign = if name.ends_with("_per_second") { -1.0 } else { 1.0 };
+        let known = floors().filter_map(|at| Some((sign * value(at, name)?.median, at)));
+        known.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, at)| at)
+    };
+    let (first, has_floor) =
+        (subjects.iter().position(|subject| !subject.is_floor()), floors().next().is_some());
+    let rows = |name: &str| -> Vec<(usize, Spread)> {
+        (0..subjects.len()).filter_map(|at| Some((at, value(at, name)?))).collect()
     };
     html! {
         div.wide { table {
@@ -79,19 +91,19 @@ fn table(group: &Group<'_>, watchers: u32, caption: &str, names: &[&str]) -> Mar
             thead { tr {
                 th { "Value" } th { "Subject" }
                 th.n { "Median" } th.n { "Least" } th.n { "Most" } th.n { "Rounds" }
-                @if let Some(first) = first { th.n { "to " (first.name) } }
+                @if let Some(first) = first { th.n { "to " (subjects[first].name) } }
                 @if has_floor { th.n { "to the floor" } }
             } }
             @for name in names { tbody {
-                @for (at, (subject, spread)) in rows(name).into_iter().enumerate() { tr {
-                    @if at == 0 { th rowspan=(rows(name).len()) title=(name) { (words_of(name)) } }
-                    td { (subject.name) }
+                @for (row, (at, spread)) in rows(name).into_iter().enumerate() { tr {
+                    @if row == 0 { th rowspan=(rows(name).len()) title=(name) { (words_of(name)) } }
+                    td { (subjects[at].name) }
                     td.n { b { (Unit::of(name).show(spread.median)) } }
                     td.n { (Unit::of(name).show(spread.least)) }
                     td.n { (Unit::of(name).show(spread.most)) }
-                    td.n { (subject.values(watchers, name).count()) }
-                    @if first.is_some() { td.n { (ratio(subject, first, name)) } }
-                    @if has_floor { td.n { (ratio(subject, group.floor(watchers, name), name)) } }
+                    td.n { (states[at].1.len()) }
+                    @if first.is_some() { td.n { (ratio(at, first, name)) } }
+                    @if has_floor { td.n { (ratio(at, best_floor(name), name)) } }
                 } }
             } }
         } }
@@ -133,8 +145,8 @@ mod tests {
             row("revcast"),
             "<td>revcast</td><td><b>5.00 µs</b></td><td>4.00 µs</td><td>6.00 µs</td><td>2</td><td>–</td><td>1.25 ×</td>"
         );
-        assert!(row("&lt;b&gt;other").ends_with("<td>2 ×</td><td>2.50 ×</td>"), "{html}");
-        assert!(row("floor").ends_with("<td>0.83 ×</td><td>–</td>"), "{html}");
+        assert!(row("&lt;b&gt;other").ends_with("<td>2.50 ×</td><td>2.50 ×</td>"), "{html}");
+        assert!(row("floor").ends_with("<td>0.83 ×</td><td>–</td>"), "the median of 1 and 2/3: {html}");
     }
 
     #[test]

@@ -62,22 +62,19 @@ pub(crate) enum Mischief {
 /// How often a slow server sends an event; the others send bookmarks on every fifth tick.
 const TICK: Duration = Duration::from_millis(20);
 
-type Query = BTreeMap<String, String>;
 type Answer = (u16, Value);
 
 struct Request {
     method: String,
     path: String,
-    query: Query,
+    query: BTreeMap<String, String>,
     accept: String,
     body: Vec<u8>,
 }
 
 struct Watch {
     stream: TcpStream,
-    collection: String,
-    query: Query,
-    accept: String,
+    request: Request,
     events: usize,
     kept_back: Option<String>,
     /// What is still to be sent, when the server is slow.
@@ -139,7 +136,7 @@ fn serve(stream: &TcpStream, state: &Mutex<State>) -> Option<()> {
         let request = Request::read(&mut input)?;
         let mut state = lock(state);
         let (status, body) = if request.query.contains_key("watch") {
-            match state.watch(&request, stream) {
+            match state.watch(request, stream) {
                 Err(refusal) => refusal,
                 Ok(open) => {
                     drop(state);
@@ -170,56 +167,54 @@ fn event(kind: &str, object: &Value) -> String {
     format!("{}\n", json!({"type": kind, "object": object}))
 }
 
-/// `half=odd` on labels and `metadata.name=x` on fields: as much as the tests need.
-fn selects(query: &Query, object: &Value) -> bool {
-    let label = query.get("labelSelector").and_then(|text| text.split_once('='));
-    let field = query.get("fieldSelector").and_then(|text| text.split_once('='));
-    label.is_none_or(|(key, value)| object["metadata"]["labels"][key] == value)
-        && field.is_none_or(|(path, value)| path.split('.').fold(object, |at, key| &at[key]) == value)
-}
-
-/// Whether the object at `path` is in `collection`: of its namespace, or of all.
-fn covers(collection: &str, path: &str) -> bool {
-    let Some((parent, _)) = path.rsplit_once('/') else { return false };
-    let everywhere = || {
-        let (root, rest) = parent.split_once("/namespaces/")?;
-        let (_, plural) = rest.split_once('/')?;
-        Some(collection == format!("{root}/{plural}"))
-    };
-    parent == collection || everywhere().unwrap_or(false)
-}
-
 impl Request {
+    fn wants(&self, path: &str, object: &Value) -> bool {
+        self.covers(path) && self.selects(object)
+    }
+
+    /// Whether the object at `path` is in the collection: of its namespace, or of all.
+    fn covers(&self, path: &str) -> bool {
+        let Some((parent, _)) = path.rsplit_once('/') else { return false };
+        let everywhere = || {
+            let (root, rest) = parent.split_once("/namespaces/")?;
+            let (_, plural) = rest.split_once('/')?;
+            Some(self.path == format!("{root}/{plural}"))
+        };
+        parent == self.path || everywhere().unwrap_or(false)
+    }
+
+    /// `half=odd` on labels and `metadata.name=x` on fields: as much as the tests need.
+    fn selects(&self, object: &Value) -> bool {
+        let [label, field] =
+            ["labelSelector", "fieldSelector"].map(|name| self.query.get(name)?.split_once('='));
+        label.is_none_or(|(key, value)| object["metadata"]["labels"][key] == value)
+            && field.is_none_or(|(path, value)| path.split('.').fold(object, |at, key| &at[key]) == value)
+    }
+
     fn read(input: &mut impl BufRead) -> Option<Self> {
-        let mut line = String::new();
-        input.read_line(&mut line).ok().filter(|&count| count > 0)?;
-        let mut words = line.split(' ');
-        let (method, target) = (words.next()?.to_owned(), words.next()?.to_owned());
-        let (mut length, mut accept) = (0, String::new());
-        loop {
-            let mut header = String::new();
-            input.read_line(&mut header).ok()?;
-            if header.trim().is_empty() {
-                break;
-            }
-            if let Some(value) = header.to_ascii_lowercase().strip_prefix("content-length:") {
-                length = value.trim().parse().ok()?;
-            } else if let Some(value) = header.strip_prefix("Accept:") {
-                value.trim().clone_into(&mut accept);
-            }
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            input.read_line(&mut head).ok().filter(|&count| count > 0)?;
         }
-        let mut body = vec![0; length];
+        let header = |name: &str| {
+            let mut lines = head.lines().filter_map(|line| line.split_once(": "));
+            lines.find(|line| line.0.eq_ignore_ascii_case(name)).map_or("", |line| line.1)
+        };
+        let mut body = vec![0; header("Content-Length").parse().unwrap_or(0)];
         input.read_exact(&mut body).ok()?;
-        let (path, query) = target.split_once('?').unwrap_or((&target, ""));
+        let mut words = head.split(' ');
+        let (method, target) = (words.next()?.to_owned(), words.next()?);
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let pairs = query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
         let query = pairs.map(|(key, value)| (key.to_owned(), value.replace("%3D", "="))).collect();
-        Some(Self { method, path: path.to_owned(), query, accept, body })
+        Some(Self { method, path: path.to_owned(), query, accept: header("Accept").to_owned(), body })
     }
 }
 
 impl State {
-    fn answer(&mut self, Request { method, path, query, body, .. }: &Request) -> Answer {
-        match method.as_str() {
+    fn answer(&mut self, request: &Request) -> Answer {
+        let (method, path) = (request.method.as_str(), &request.path);
+        match method {
             "GET"
                 if self.mischief == Mischief::Unwell
                     && (path == "/livez" || self.objects.contains_key(path)) =>
@@ -229,7 +224,7 @@ impl State {
             "GET" if path == "/livez" => (200, json!("ok")),
             "GET" if self.objects.contains_key(path) => (200, self.objects[path].clone()),
             "GET" => {
-                let (items, revision) = self.initial(path, query);
+                let (items, revision) = self.initial(request);
                 (200, json!({"metadata": {"resourceVersion": revision}, "items": items}))
             }
             "DELETE" => {
@@ -237,7 +232,7 @@ impl State {
                 self.objects.retain(|path, _| !path.starts_with(&prefix));
                 status(200, "")
             }
-            "POST" | "PUT" => self.write(method == "POST", path, body),
+            "POST" | "PUT" => self.write(method == "POST", path, &request.body),
             _ => status(405, ""),
         }
     }
@@ -261,9 +256,8 @@ impl State {
     }
 
     /// The objects of a collection, and their revision.
-    fn initial(&self, collection: &str, query: &Query) -> (Vec<Value>, String) {
-        let all =
-            self.objects.iter().filter(|(path, object)| covers(collection, path) && selects(query, object));
+    fn initial(&self, request: &Request) -> (Vec<Value>, String) {
+        let all = self.objects.iter().filter(|(path, object)| request.wants(path, object));
         let mut items: Vec<Value> = all.map(|(_, object)| object.clone()).collect();
         if self.mischief == Mischief::InitialShort {
             items.pop();
@@ -275,12 +269,11 @@ impl State {
     }
 
     /// Begins a watch; `Ok(false)`: it is over already.
-    fn watch(&mut self, request: &Request, stream: &TcpStream) -> Result<bool, Answer> {
+    fn watch(&mut self, request: Request, stream: &TcpStream) -> Result<bool, Answer> {
         if self.mischief == Mischief::RefuseWatches {
             return Err(status(429, "storage is (re)initializing"));
         }
-        let Request { path, query, accept, .. } = request;
-        let missed = self.missed(path, query);
+        let missed = self.missed(&request);
         if !missed.is_empty() || self.mischief == Mischief::Overloaded && self.writes > 5 {
             self.returns += 1;
             match (self.mischief, self.returns % 3) {
@@ -290,18 +283,12 @@ impl State {
                 _ => {}
             }
         }
-        let mut watch = Watch {
-            stream: stream.try_clone().expect("few descriptors are open"),
-            collection: path.clone(),
-            query: query.clone(),
-            accept: accept.clone(),
-            events: 0,
-            kept_back: None,
-            late: VecDeque::new(),
-        };
+        let stream = stream.try_clone().expect("few descriptors are open");
+        let mut watch = Watch { stream, request, events: 0, kept_back: None, late: VecDeque::new() };
         watch
             .write("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n");
-        if query.contains_key("sendInitialEvents") && !self.send_initial(&mut watch) {
+        let initial = watch.request.query.contains_key("sendInitialEvents");
+        if initial && !self.send_initial(&mut watch) {
             return Ok(false);
         }
         if self.mischief == Mischief::GoneEvent && !missed.is_empty() {
@@ -322,15 +309,14 @@ impl State {
     }
 
     /// What a watch that starts at a revision has missed.
-    fn missed(&self, collection: &str, query: &Query) -> Vec<(&'static str, Value)> {
-        let after = query.get("resourceVersion").and_then(|text| text.parse().ok()).unwrap_or(u64::MAX);
+    fn missed(&self, request: &Request) -> Vec<(&'static str, Value)> {
+        let after = request.query.get("resourceVersion").and_then(|text| text.parse().ok());
         let changes = |after: u64| {
             let newer = self.history.iter().filter(move |(at, ..)| *at > after);
-            let wanted =
-                newer.filter(|(_, _, path, object)| covers(collection, path) && selects(query, object));
+            let wanted = newer.filter(|(_, _, path, object)| request.wants(path, object));
             wanted.map(|(_, kind, _, object)| (*kind, object.clone()))
         };
-        let missed: Vec<_> = changes(after).collect();
+        let missed: Vec<_> = changes(after.unwrap_or(u64::MAX)).collect();
         if self.mischief != Mischief::ReplayAll || missed.is_empty() {
             return missed;
         }
@@ -339,7 +325,7 @@ impl State {
 
     /// The objects of a collection as events, and the mark. Whether the stream goes on.
     fn send_initial(&self, watch: &mut Watch) -> bool {
-        let (objects, revision) = self.initial(&watch.collection, &watch.query);
+        let (objects, revision) = self.initial(&watch.request);
         let mut lines: Vec<String> = objects.iter().map(|object| event("ADDED", object)).collect();
         let annotations = json!({"k8s.io/initial-events-end": "true"});
         let mark = event(
@@ -366,7 +352,7 @@ impl State {
             if let Some(line) = watch.late.pop_front() {
                 watch.send(&line);
             }
-            if number.is_multiple_of(5) && watch.query.contains_key("allowWatchBookmarks") {
+            if number.is_multiple_of(5) && watch.request.query.contains_key("allowWatchBookmarks") {
                 watch.send(" ");
                 watch.send(&bookmark);
             }
@@ -376,8 +362,8 @@ impl State {
     fn publish(&mut self, kind: &'static str, path: &str, object: &Value) {
         self.history.push((self.revision, kind, path.to_owned(), object.clone()));
         for (number, watch) in self.watches.iter_mut().enumerate() {
-            let selected = self.mischief == Mischief::IgnoreSelectors || selects(&watch.query, object);
-            if !covers(&watch.collection, path) || !selected {
+            let selected = self.mischief == Mischief::IgnoreSelectors || watch.request.selects(object);
+            if !watch.request.covers(path) || !selected {
                 continue;
             }
             watch.events += 1;
@@ -410,11 +396,11 @@ impl Watch {
     /// One event, in the shape that was asked for.
     fn line(&self, kind: &str, object: &Value) -> String {
         let metadata = &object["metadata"];
-        if self.accept.contains("as=Table") {
+        if self.request.accept.contains("as=Table") {
             let revision = &metadata["resourceVersion"];
             let rows = json!([{"cells": [metadata["name"]], "object": {"metadata": metadata}}]);
             event(kind, &json!({"kind": "Table", "metadata": {"resourceVersion": revision}, "rows": rows}))
-        } else if self.accept.contains("as=PartialObjectMetadata") {
+        } else if self.request.accept.contains("as=PartialObjectMetadata") {
             event(kind, &json!({"kind": "PartialObjectMetadata", "metadata": metadata}))
         } else {
             event(kind, object)
