@@ -7,7 +7,7 @@
 use crate::chunked::Step;
 use crate::clock::{nanos, now_ns, sleep_until};
 use crate::etcd::Store;
-use crate::frame::{Frame, Kind};
+use crate::event::{Event, Kind};
 use crate::http::{Body, Caller, Head, excerpt};
 use crate::options::Lag;
 use crate::report::Report;
@@ -187,9 +187,9 @@ fn note_events(body: &mut Body, lines: &mut Vec<u8>, mut input: &[u8], notes: &S
     }
     let complete = memchr::memrchr(b'\n', lines).map_or(0, |end| end + 1);
     let complete: Vec<u8> = lines.drain(..complete).collect();
-    let frames = complete.split(|&byte| byte == b'\n').filter_map(Frame::scan);
+    let events = complete.split(|&byte| byte == b'\n').filter_map(Event::read);
     let mut revisions =
-        frames.filter(|frame| frame.kind != Kind::Bookmark).filter_map(|frame| frame.revision);
+        events.filter(|event| event.kind != Kind::Bookmark).filter_map(|event| event.revision);
     revisions.all(|revision| notes.send((revision, BEHIND, now)).is_ok())
 }
 
