@@ -36,7 +36,7 @@ pub(crate) struct BesideReport {
     livez_client_delay_p99_ns: Option<u64>,
     /// Of all these calls: answered wrong, or not at all.
     #[serde(skip_serializing_if = "Option::is_none")]
-    calls_failed: Option<u64>,
+    pub(crate) calls_failed: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     calls_first_fault: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
