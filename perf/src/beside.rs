@@ -19,7 +19,7 @@ pub(crate) struct Beside {
 }
 
 #[derive(Clone, Copy, Debug, Serialize)]
-struct Latencies {
+pub(crate) struct Latencies {
     answered: u64,
     p50_ns: u64,
     p99_ns: u64,
@@ -30,15 +30,15 @@ struct Latencies {
 pub(crate) struct BesideReport {
     /// By kind of call.
     #[serde(flatten)]
-    latencies: BTreeMap<&'static str, Latencies>,
+    pub(crate) latencies: BTreeMap<&'static str, Latencies>,
     /// How late the probes woke: part of the above, and this generator's doing.
     #[serde(skip_serializing_if = "Option::is_none")]
-    livez_client_delay_p99_ns: Option<u64>,
+    pub(crate) livez_client_delay_p99_ns: Option<u64>,
     /// Of all these calls: answered wrong, or not at all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) calls_failed: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    calls_first_fault: Option<String>,
+    pub(crate) calls_first_fault: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) besieged: Option<Found>,
 }

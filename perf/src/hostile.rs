@@ -211,7 +211,7 @@ mod tests {
     use crate::options::Load;
     use std::net::{Ipv4Addr, TcpListener};
 
-    /// Clients of a kind, one of them, the other end of its connection, and what takes the next.
+    /// Clients of a kind, one of them, the other end of its connection, and the listener.
     fn open(kind: HostileKind, request: &str) -> (Clients, Client, TcpStream, TcpListener) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let address = listener.local_addr().expect("bound");

@@ -157,13 +157,14 @@ impl Responses {
     ) -> Result<Part<'a>, Refusal> {
         loop {
             let is_200 = self.head.is_some_and(|head| head.status == 200);
-            match self.next(input, held)? {
+            let part = self.next(input, held)?;
+            match part {
                 Part::Head(head) if head.status != 200 => {}
                 Part::Data(data) if !is_200 => {
                     held.extend_from_slice(&data[..data.len().min(HEAD_BYTES_MAX - held.len())]);
                 }
                 Part::End(head) if !is_200 => return Err(Refusal::Status(head.status, excerpt(held))),
-                part => return Ok(part),
+                Part::Head(_) | Part::Data(_) | Part::More | Part::End(_) => return Ok(part),
             }
         }
     }
