@@ -7,7 +7,7 @@ use crate::message::{Command, Finish, Plan, Report, StormFound};
 use crate::tally::Tally;
 use crate::worker;
 use std::collections::BTreeMap;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -19,6 +19,8 @@ const OPENING_STALL_NS: u64 = 30_000_000_000;
 pub(crate) struct Fleet {
     members: Vec<Helper>,
     reports: Receiver<(u32, Option<Report>)>,
+    /// Kept, so that a fleet of nobody can be waited for.
+    _sender: Sender<(u32, Option<Report>)>,
     watchers: u32,
     lanes_opening: u32,
     /// Lanes that are not done yet, by worker.
@@ -42,6 +44,7 @@ impl Fleet {
         let mut fleet = Self {
             members: Vec::new(),
             reports,
+            _sender: sender.clone(),
             watchers: plans.iter().map(|plan| plan.watchers).sum(),
             lanes_opening: plans.iter().map(|plan| plan.threads).sum(),
             lanes_left: plans.iter().map(|plan| plan.threads).collect(),
@@ -88,16 +91,7 @@ impl Fleet {
 
     /// Listens until `wait` has passed or a worker said something. The error is the reason why the run cannot go on.
     pub(crate) fn listen(&mut self, wait: Duration) -> Result<(), String> {
-        let (worker, report) = match self.reports.recv_timeout(wait) {
-            Ok(said) => said,
-            Err(RecvTimeoutError::Timeout) => return Ok(()),
-            // Nobody was to be started.
-            Err(RecvTimeoutError::Disconnected) if self.members.is_empty() => {
-                std::thread::sleep(wait);
-                return Ok(());
-            }
-            Err(RecvTimeoutError::Disconnected) => return Err("all workers are gone".to_owned()),
-        };
+        let Ok((worker, report)) = self.reports.recv_timeout(wait) else { return Ok(()) };
         match report {
             Some(Report::Progress { lane, established, delivered, latency }) => {
                 self.progress.insert((worker, lane), (established, delivered));

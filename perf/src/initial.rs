@@ -8,6 +8,8 @@ mod items;
 mod stream;
 
 use crate::clock::{nanos, now_ns, timeout};
+use crate::http::Refusal;
+use crate::known::Known;
 use crate::latency::Latency;
 use crate::object::Recipe;
 use crate::options::Initial;
@@ -27,7 +29,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, PoisonError, RwLock};
 use std::thread;
 use std::time::Duration;
-use stream::{Stream, Taken, Wanted, Wrongs};
+use stream::{Stream, Wanted, Wrongs};
 
 const READ_BYTES: usize = 256 * 1024;
 const EVENTS_MAX: usize = 1024;
@@ -232,6 +234,7 @@ fn receive(sockets: Vec<TcpStream>, start: &Start) -> Result<Share, String> {
             .map_err(|fault| refuse(start, &format!("epoll_ctl: {fault}")))?;
     }
     let mut buffer = vec![0; READ_BYTES];
+    let mut known = Known::new();
     let mut events = Vec::with_capacity(EVENTS_MAX);
     while start.left.load(Ordering::Acquire) > 0 && now_ns() < deadline_ns && !is_refused(start) {
         events.clear();
@@ -249,20 +252,18 @@ fn receive(sockets: Vec<TcpStream>, start: &Start) -> Result<Share, String> {
                 Ok(0) => Some("the server closed the connection".to_owned()),
                 Ok(count) => {
                     share.bytes += count as u64;
-                    let was_synced = client.is_synced();
-                    match client.take(&buffer[..count], &start.wanted) {
-                        Taken::More => None,
-                        Taken::Synced if was_synced => None,
-                        Taken::Synced => {
+                    match client.take(&buffer[..count], &start.wanted, &mut known) {
+                        Ok(false) => None,
+                        Ok(true) => {
                             let took_ns = now_ns().saturating_sub(began_ns);
                             share.synced.record(took_ns);
                             start.left.fetch_sub(1, Ordering::AcqRel);
                             None
                         }
-                        Taken::Refused(status, why) => {
+                        Err(Refusal::Status(status, why)) => {
                             return Err(refuse(start, &format!("the server answered with {status}: {why}")));
                         }
-                        Taken::Broken(why) => Some(why),
+                        Err(Refusal::Broken(why)) => Some(why),
                     }
                 }
                 Err(fault) if matches!(fault.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => None,
@@ -270,7 +271,7 @@ fn receive(sockets: Vec<TcpStream>, start: &Start) -> Result<Share, String> {
             };
             if let Some(why) = over {
                 // A list's connection may be closed behind its end.
-                if !client.is_synced() {
+                if !client.is_synced {
                     client.give_up(&why);
                     start.left.fetch_sub(1, Ordering::AcqRel);
                 }
@@ -280,7 +281,7 @@ fn receive(sockets: Vec<TcpStream>, start: &Start) -> Result<Share, String> {
     }
     for (_, client) in &mut clients {
         client.give_up("the time was up");
-        share.received += u64::from(client.received());
+        share.received += u64::from(client.received);
         share.wrongs.add(&client.wrongs);
     }
     Ok(share)

@@ -7,7 +7,7 @@
 use crate::chunked::Step;
 use crate::clock::{nanos, now_ns, sleep_until};
 use crate::etcd::Store;
-use crate::frame::{Frame, Kind};
+use crate::event::{Event, Kind};
 use crate::http::{Body, Caller, Head, excerpt};
 use crate::options::Lag;
 use crate::report::Report;
@@ -86,8 +86,11 @@ pub(crate) fn run(args: &Lag) -> Result<Report, Trouble> {
     let from = on_a_runtime(newest(&args.etcd, &prefix));
     let from = from.map_err(|why| format!("{why}; name one of its client URLs with --etcd"))?;
     let (ready, is_ready) = channel();
-    let bare = watch_bare(args.etcd.clone(), prefix.clone(), from, notes.clone(), ready);
-    thread::spawn(move || on_a_runtime(bare));
+    let watched = (args.etcd.clone(), prefix.clone(), notes.clone());
+    thread::spawn(move || {
+        let (etcd, prefix, notes) = watched;
+        on_a_runtime(watch_bare(&etcd, &prefix, from, notes, ready))
+    });
     is_ready.recv().map_err(|_| format!("etcd at {} does not take a watch", args.etcd))?;
     watch_behind(args, from, notes.clone())?;
     let took_seconds = on_a_runtime(write(args, &prefix, &notes))?;
@@ -120,13 +123,13 @@ async fn newest(etcd: &str, prefix: &str) -> Result<u64, String> {
 }
 
 async fn watch_bare(
-    etcd: String,
-    prefix: String,
+    etcd: &str,
+    prefix: &str,
     from: u64,
     notes: Sender<Note>,
     ready: Sender<()>,
 ) -> Result<(), String> {
-    let mut stream = Store::connect(&etcd, &prefix, 1).await?.watch("", from).await?;
+    let mut stream = Store::connect(etcd, prefix, 1).await?.watch("", from).await?;
     while let Ok(Some(message)) = stream.message().await {
         let now = now_ns();
         if message.created() {
@@ -184,9 +187,9 @@ fn note_events(body: &mut Body, lines: &mut Vec<u8>, mut input: &[u8], notes: &S
     }
     let complete = memchr::memrchr(b'\n', lines).map_or(0, |end| end + 1);
     let complete: Vec<u8> = lines.drain(..complete).collect();
-    let frames = complete.split(|&byte| byte == b'\n').filter_map(Frame::scan);
+    let events = complete.split(|&byte| byte == b'\n').filter_map(Event::read);
     let mut revisions =
-        frames.filter(|frame| frame.kind != Kind::Bookmark).filter_map(|frame| frame.revision);
+        events.filter(|event| event.kind != Kind::Bookmark).filter_map(|event| event.revision);
     revisions.all(|revision| notes.send((revision, BEHIND, now)).is_ok())
 }
 

@@ -5,13 +5,14 @@
 //! `fleet` and `worker` (processes) → `lane` (a thread with its watchers) → `watcher` (one watch) →
 //! `report`, whose text is a `sheet`. `writer` writes meanwhile. `initial` is the other run: many clients that ask for
 //! everything at once. A run is kept as a `record` by `outputs`, and `plots` makes a page of many. Whether every delivery is
-//! exact is decided by `stamp`, `frame` and `ledger`.
+//! exact is decided by `stamp`, `event` and `ledger`.
 //!
 //! Public is what tests and benchmarks of other crates share: HTTP as a client reads it, and the floor's io_uring.
 
 mod beside;
 #[cfg(feature = "etcd")]
 mod bridge;
+mod calls;
 mod child;
 pub mod chunked;
 mod clock;
@@ -19,10 +20,10 @@ mod compare;
 mod endpoint;
 #[cfg(feature = "etcd")]
 mod etcd;
+mod event;
 mod fanout;
 mod fleet;
 mod floor;
-mod frame;
 mod hostile;
 pub mod http;
 mod idle;
@@ -34,6 +35,7 @@ mod lag;
 mod lane;
 mod latency;
 mod ledger;
+mod lines;
 mod machine;
 mod message;
 mod mixed;
@@ -42,10 +44,8 @@ mod options;
 mod outputs;
 mod pace;
 mod plots;
-mod probe;
 mod process;
 mod progress;
-mod reader;
 mod record;
 mod report;
 mod run;

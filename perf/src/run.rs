@@ -358,7 +358,8 @@ mod tests {
         assert!(!clean(|seen| seen.malformed = 1));
         assert!(!clean(|seen| seen.unexpected = 1));
         assert!(!clean(|seen| seen.delivered = 0));
-        let failed = BesideReport { calls_failed: Some(1), ..BesideReport::default() };
+        let mut failed = BesideReport::default();
+        failed.calls_failed = Some(1);
         assert!(!is_clean(&Seen { delivered: 10, ..Seen::default() }, &failed));
     }
 }

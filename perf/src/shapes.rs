@@ -19,28 +19,37 @@ pub(crate) fn list(server: &mut Connection, recipe: &Recipe) -> Result<Vec<Scope
     }
     let mut scopes = Vec::new();
     for turn in 0..TURNS {
+        let shape = shape(turn, recipe.per_namespace);
         for (number, all) in (0..).zip(&whole) {
-            let (query, accept) = shape(turn, recipe.per_namespace);
-            scopes.push(match query {
-                Some((key, query)) => list_scope(server, recipe, selected(&all.path, key, &query), number)?,
-                None => Scope { accept: accept.map(str::to_owned), ..all.clone() },
+            scopes.push(match &shape {
+                Shape::Selected(key, selector) => {
+                    list_scope(server, recipe, selected(&all.path, key, selector), number)?
+                }
+                Shape::Whole(accept) => Scope { accept: accept.map(str::to_owned), ..all.clone() },
             });
         }
     }
     Ok(scopes)
 }
 
-/// The selector of one turn, and the media type.
-fn shape(turn: u32, objects: u32) -> (Option<(&'static str, String)>, Option<&'static str>) {
-    let label = |half: &str| (Some(("labelSelector", half.to_owned())), None);
+#[derive(Debug, PartialEq, Eq)]
+enum Shape {
+    /// Those that a selector, given by its key, takes.
+    Selected(&'static str, String),
+    /// All, in a media type other than plain JSON if one is named.
+    Whole(Option<&'static str>),
+}
+
+fn shape(turn: u32, objects: u32) -> Shape {
+    let label = |half: &str| Shape::Selected("labelSelector", format!("half={half}"));
     match turn % TURNS {
-        1 | 11 => label("half=even"),
+        1 | 11 => label("even"),
         // The only object of a namespace is even.
-        6 | 16 => label(if objects > 1 { "half=odd" } else { "half=even" }),
-        3 | 8 | 13 => (Some(("fieldSelector", format!("metadata.name={}", name_of(turn % objects)))), None),
-        5 | 15 => (None, Some(METADATA)),
-        18 => (None, Some(TABLE)),
-        _ => (None, None),
+        6 | 16 => label(if objects > 1 { "odd" } else { "even" }),
+        3 | 8 | 13 => Shape::Selected("fieldSelector", format!("metadata.name={}", name_of(turn % objects))),
+        5 | 15 => Shape::Whole(Some(METADATA)),
+        18 => Shape::Whole(Some(TABLE)),
+        _ => Shape::Whole(None),
     }
 }
 
@@ -50,17 +59,19 @@ mod tests {
 
     #[test]
     fn the_shares() {
-        let shapes: Vec<_> = (0..TURNS).map(|turn| shape(turn, 10)).collect();
-        let with = |part: &str| {
-            shapes
-                .iter()
-                .filter(|shape| shape.0.as_ref().is_some_and(|(_, query)| query.contains(part)))
-                .count()
-        };
-        assert_eq!((with("half=even"), with("half=odd"), with("metadata.name")), (2, 2, 3));
-        let accepts = |wanted| shapes.iter().filter(|shape| shape.1 == wanted).count();
-        assert_eq!((accepts(Some(METADATA)), accepts(Some(TABLE))), (2, 1));
-        assert_eq!(shapes.iter().filter(|shape| shape.0.is_none() && shape.1.is_none()).count(), 10);
-        assert!(shape(16, 1).0.is_some_and(|(_, query)| query.ends_with("even")));
+        let shapes: Vec<Shape> = (0..TURNS).map(|turn| shape(turn, 10)).collect();
+        let selected = |key, selector: &str| Shape::Selected(key, selector.to_owned());
+        for (wanted, count) in [
+            (selected("labelSelector", "half=even"), 2),
+            (selected("labelSelector", "half=odd"), 2),
+            (selected("fieldSelector", &format!("metadata.name={}", name_of(3))), 2),
+            (selected("fieldSelector", &format!("metadata.name={}", name_of(8))), 1),
+            (Shape::Whole(Some(METADATA)), 2),
+            (Shape::Whole(Some(TABLE)), 1),
+            (Shape::Whole(None), 10),
+        ] {
+            assert_eq!(shapes.iter().filter(|shape| **shape == wanted).count(), count, "{wanted:?}");
+        }
+        assert_eq!(shape(16, 1), selected("labelSelector", "half=even"));
     }
 }

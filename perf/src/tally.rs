@@ -21,7 +21,7 @@ sums! {
         out_of_order,
         /// Watches that ended before the run did.
         disconnected,
-        /// Lines that are no watch event, streams that are not chunked, and scans that the JSON parser contradicted.
+        /// Lines that are no watch event, and streams that are not chunked.
         malformed,
         /// Events of this run that the watch does not cover, of a type other than MODIFIED, or never written.
         unexpected,
@@ -69,6 +69,12 @@ impl Seen {
     pub(crate) fn wrong(&self) -> u64 {
         self.lost + self.duplicated + self.out_of_order + self.malformed + self.unexpected
     }
+
+    /// Counts one more; the first fault of all is kept in words.
+    pub(crate) fn count(&mut self, field: fn(&mut Self) -> &mut u64, describe: impl FnOnce() -> String) {
+        *field(self) += 1;
+        self.note(|| Some(describe()));
+    }
 }
 
 impl Tally {
@@ -86,9 +92,5 @@ impl Tally {
     /// Bytes of the stream for one event, in the mean.
     pub(crate) fn frame_bytes(&self) -> Option<f64> {
         (self.window.deliveries > 0).then(|| self.window.bytes as f64 / self.window.deliveries as f64)
-    }
-
-    pub(crate) fn note(&mut self, describe: impl FnOnce() -> String) {
-        self.seen.note(|| Some(describe()));
     }
 }

@@ -3,7 +3,7 @@
 //! that a slow reply does not hold the next write back. A writer owns its objects: their sequence numbers are its own.
 
 use crate::clock::{nanos, now_ns, sleep_until, timeout};
-use crate::http::{HttpFault, Replies, excerpt};
+use crate::http::{Replies, excerpt};
 use crate::latency::Latency;
 use crate::message::Finish;
 use crate::object::{Body, Recipe};
@@ -315,8 +315,7 @@ impl Writer {
         };
         let now = now_ns();
         let mut input = &buffer[..count];
-        let wrong = |fault: HttpFault| io::Error::other(fault.to_string());
-        while let Some(head) = replies.next(&mut input).map_err(wrong)? {
+        while let Some(head) = replies.next(&mut input)? {
             let Some(sent) = self.under_way.pop_front() else {
                 return Err(io::Error::other("the server sent a reply without a request"));
             };
