@@ -15,7 +15,7 @@ const NAME_HEIGHT: u32 = 18;
 const LOG_FROM: f64 = 30.0;
 const COLOURS: [u32; 8] =
     [0x001f_7fd0, 0x00e0_6a10, 0x0010_a078, 0x00c0_5fa6, 0x00c4_8700, 0x003a_9bd1, 0x008a_66d0, 0x009a_7a30];
-const FLOOR_COLOUR: u32 = 0x0080_868c;
+const FLOOR_COLOURS: [u32; 3] = [0x0080_868c, 0x00b5_9f8a, 0x0050_6a70];
 
 /// A measured point: the median, and the least and the most of the rounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -225,7 +225,8 @@ type Drawn<'a> = Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBacke
 impl Line {
     /// The colour of a subject is the same in every plot.
     fn colour(&self) -> RGBColor {
-        let colour = if self.floor { FLOOR_COLOUR } else { COLOURS[self.place % COLOURS.len()] };
+        let colours = if self.floor { &FLOOR_COLOURS[..] } else { &COLOURS };
+        let colour = colours[self.place % colours.len()];
         let [_, red, green, blue] = colour.to_be_bytes();
         RGBColor(red, green, blue)
     }
