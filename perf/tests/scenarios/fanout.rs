@@ -94,7 +94,7 @@ fn every_wrong_is_found() {
 fn a_person_gets_a_report_and_progress() {
     run(Mischief::None, &format!("{QUICK} --watchers 5 --rate 50 --duration 1500ms")).shows(
         0,
-        "lost 0  duplicated 0  out of order 0  disconnected 0|µs a delivery|KiB a watcher",
+        "lost 0  duplicated 0  out of order 0  unexpected 0  malformed 0  disconnected 0|µs a delivery|KiB a watcher",
         "watchers 5|p99",
     );
 }

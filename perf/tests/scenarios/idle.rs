@@ -43,7 +43,7 @@ fn a_server_that_hangs_up_is_told() {
 fn a_person_gets_a_report() {
     run(Mischief::None, "idle --watchers 5 --prime 1 --duration 300ms").shows(
         0,
-        "memory each|socket memory|bookmarks|ended           0|% of a core",
+        "Anon per watcher|socket memory|Bookmarks|ended           0|% of a core",
         "",
     );
 }

@@ -92,7 +92,7 @@ fn lists_are_checked_while_others_watch() {
 fn a_person_gets_rounds_and_a_verdict() {
     run(Mischief::None, &format!("{QUICK} --watchers 5 --rounds 1")).shows(
         0,
-        "mark 3.00 s met in every round|attempts        5 (5..5)|told 410 0|everyone came back and saw every write once",
+        "mark 3.00 s met in every round|Attempts                    5 (5..5)|told 410        0|everyone came back and saw every write once",
         "round 1  5 cut in",
     );
 }
