@@ -4,20 +4,20 @@
 //! revision, by which the two arrivals are matched. So what is compared is the same event in the same moment of the same
 //! machine. It is the only part that speaks etcd's protocol.
 
-use crate::chunked::Step;
 use crate::clock::{nanos, now_ns, sleep_until};
 use crate::etcd::Store;
 use crate::event::{Event, Kind};
-use crate::http::{Body, Caller, Head, excerpt};
+use crate::http::{Caller, Part, Responses};
 use crate::options::Lag;
 use crate::report::Report;
 use crate::target::Trouble;
 use crate::units::show_ns;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::fmt;
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
@@ -83,18 +83,26 @@ impl fmt::Display for Spread {
 pub(crate) fn run(args: &Lag) -> Result<Report, Trouble> {
     let prefix = format!("{}/configmaps/{NAMESPACE}/", args.prefix.trim_end_matches('/'));
     let (notes, arrived) = channel();
-    let from = on_a_runtime(newest(&args.etcd, &prefix));
-    let from = from.map_err(|why| format!("{why}; name one of its client URLs with --etcd"))?;
-    let (ready, is_ready) = channel();
-    let watched = (args.etcd.clone(), prefix.clone(), notes.clone());
-    thread::spawn(move || {
-        let (etcd, prefix, notes) = watched;
-        on_a_runtime(watch_bare(&etcd, &prefix, from, notes, ready))
-    });
-    is_ready.recv().map_err(|_| format!("etcd at {} does not take a watch", args.etcd))?;
-    watch_behind(args, from, notes.clone())?;
+    let newest = async { Store::connect(&args.etcd, &prefix, 1).await?.newest().await };
+    let from =
+        on_a_runtime(newest).map_err(|why| format!("{why}; name one of its client URLs with --etcd"))?;
+    let (etcd, below, bare) = (args.etcd.clone(), prefix.clone(), notes.clone());
+    follow(move |ready| on_a_runtime(watch_bare(&etcd, &below, from, &bare, &ready)))?;
+    let (address, host) = (args.base.server.resolve(false)?, args.base.server.authority().to_owned());
+    let behind = notes.clone();
+    follow(move |ready| {
+        let outcome = watch_behind(address, &host, from, &behind, &ready);
+        outcome.map_err(|why| format!("the server at {host}: {why}"))
+    })?;
     let took_seconds = on_a_runtime(write(args, &prefix, &notes))?;
     Ok(report(&judge(&arrived, took_seconds)))
+}
+
+/// Runs a watch on a thread of its own. The error is why it ended before it was ready.
+fn follow(watch: impl FnOnce(Sender<()>) -> Result<(), String> + Send + 'static) -> Result<(), String> {
+    let (ready, is_ready) = channel();
+    let watching = thread::spawn(move || watch(ready));
+    is_ready.recv().or_else(|_| watching.join().unwrap_or_else(|_| Err("a watcher panicked".to_owned())))
 }
 
 fn report(found: &Found) -> Report {
@@ -118,16 +126,12 @@ fn on_a_runtime<T>(work: impl Future<Output = Result<T, String>>) -> Result<T, S
     runtime.map_err(|fault| format!("no runtime: {fault}"))?.block_on(work)
 }
 
-async fn newest(etcd: &str, prefix: &str) -> Result<u64, String> {
-    Store::connect(etcd, prefix, 1).await?.newest().await
-}
-
 async fn watch_bare(
     etcd: &str,
     prefix: &str,
     from: u64,
-    notes: Sender<Note>,
-    ready: Sender<()>,
+    notes: &Sender<Note>,
+    ready: &Sender<()>,
 ) -> Result<(), String> {
     let mut stream = Store::connect(etcd, prefix, 1).await?.watch("", from).await?;
     while let Ok(Some(message)) = stream.message().await {
@@ -139,58 +143,44 @@ async fn watch_bare(
             let _gone = notes.send((kv.mod_revision().unsigned_abs(), BARE, now));
         }
     }
-    Ok(())
+    Err(format!("etcd at {etcd} ended the watch"))
 }
 
-/// Opens the watch behind the cache, and reads it on a thread of its own.
-fn watch_behind(args: &Lag, from: u64, notes: Sender<Note>) -> Result<(), String> {
-    let host = args.base.server.authority().to_owned();
-    let wrong = |fault: std::io::Error| format!("the server at {host}: {fault}");
-    let mut socket = TcpStream::connect(args.base.server.resolve(false)?).map_err(wrong)?;
-    socket.set_nodelay(true).map_err(wrong)?;
+fn watch_behind(
+    address: SocketAddr,
+    host: &str,
+    from: u64,
+    notes: &Sender<Note>,
+    ready: &Sender<()>,
+) -> Result<(), Box<dyn Error>> {
+    let mut socket = TcpStream::connect(address)?;
+    socket.set_nodelay(true)?;
     let path = format!(
         "/api/v1/namespaces/{NAMESPACE}/configmaps?watch=1&timeoutSeconds=3600&resourceVersion={from}"
     );
-    let request = Caller { host: host.clone(), token: None }.head("GET", &path, None);
-    socket.write_all(request.as_bytes()).map_err(wrong)?;
+    let caller = Caller { host: host.to_owned(), token: None };
+    socket.write_all(caller.head("GET", &path, None).as_bytes())?;
+    let (mut responses, mut held, mut line) = (Responses::default(), Vec::new(), Vec::new());
     let mut buffer = vec![0; 64 << 10];
-    let mut input = Vec::new();
-    let head = loop {
-        let count = socket.read(&mut buffer).map_err(wrong)?;
-        input.extend_from_slice(&buffer[..count]);
-        if let Some((head, taken)) = Head::parse(&input).map_err(|fault| fault.to_string())? {
-            input.drain(..taken);
-            break head;
+    while let count @ 1.. = socket.read(&mut buffer)? {
+        let (now, mut input) = (now_ns(), &buffer[..count]);
+        loop {
+            match responses.next_of_200(&mut input, &mut held).map_err(|why| format!("{why:?}"))? {
+                Part::Head(_) => ready.send(())?,
+                Part::Data(data) => line.extend_from_slice(data),
+                Part::More => break,
+                Part::End(_) => return Ok(()),
+            }
         }
-        if count == 0 {
-            return Err(format!("the server at {host} closed the watch"));
+        while let Some(end) = memchr::memchr(b'\n', &line) {
+            let text: Vec<u8> = line.drain(..=end).collect();
+            let event = Event::read(&text[..end]).filter(|event| event.kind != Kind::Bookmark);
+            if let Some(revision) = event.and_then(|event| event.revision) {
+                notes.send((revision, BEHIND, now))?;
+            }
         }
-    };
-    if head.status != 200 {
-        return Err(format!("the server refused the watch with {}: {}", head.status, excerpt(&input)));
     }
-    thread::spawn(move || {
-        let (mut body, mut lines) = (head.body, Vec::new());
-        let mut is_heard = note_events(&mut body, &mut lines, &input, &notes);
-        while is_heard && let Ok(count @ 1..) = socket.read(&mut buffer) {
-            is_heard = note_events(&mut body, &mut lines, &buffer[..count], &notes);
-        }
-    });
-    Ok(())
-}
-
-/// Notes the events whose lines are complete. `lines`: the part of a line that came before. False: nobody is interested.
-fn note_events(body: &mut Body, lines: &mut Vec<u8>, mut input: &[u8], notes: &Sender<Note>) -> bool {
-    let now = now_ns();
-    while let Ok(Step::Data(bytes)) = body.next(&mut input) {
-        lines.extend_from_slice(bytes);
-    }
-    let complete = memchr::memrchr(b'\n', lines).map_or(0, |end| end + 1);
-    let complete: Vec<u8> = lines.drain(..complete).collect();
-    let events = complete.split(|&byte| byte == b'\n').filter_map(Event::read);
-    let mut revisions =
-        events.filter(|event| event.kind != Kind::Bookmark).filter_map(|event| event.revision);
-    revisions.all(|revision| notes.send((revision, BEHIND, now)).is_ok())
+    Err("it closed the connection".into())
 }
 
 /// Writes at the rate asked for. How long it took, in seconds.
