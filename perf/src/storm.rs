@@ -7,7 +7,7 @@
 //! cut is found as everywhere.
 
 use crate::clock::{nanos, now_ns};
-use crate::fleet::{Fleet, wait_until};
+use crate::fleet::Fleet;
 use crate::initial::{self, Memory};
 use crate::latency::Latency;
 use crate::message::{Command, Cut, StormFound};
@@ -165,7 +165,7 @@ impl Run<'_> {
     ) -> Result<Record, String> {
         let calm_from_ns = now_ns() + LEAD_NS;
         live.tell_all(&Command::Window { from_ns: calm_from_ns })?;
-        wait_until(Some(live), calm_from_ns + nanos(self.args.calm))?;
+        live.wait_until(calm_from_ns + nanos(self.args.calm))?;
         let scenario = if self.args.lists.is_some() { "storm-lists" } else { "storm" };
         let mut record = Record::new(scenario, &self.target.url(), round);
         let memory = Memory::watch(self.target.server_pid);
@@ -184,7 +184,7 @@ impl Run<'_> {
                 keep_cut(&mut record, &self.cut(fleet, at_ns)?, before);
             }
             Storming::Lists(recipe) => {
-                wait_until(Some(live), at_ns)?;
+                live.wait_until(at_ns)?;
                 self.list(recipe, &mut record)?;
             }
         }
@@ -193,7 +193,7 @@ impl Run<'_> {
         let (server_after, own_after) = (self.target.server_cpu_ns(), client_cpu_ns(pids));
         memory.end(&mut record);
         record.set("listen_overflows", used(overflows, usage::listen_overflows()));
-        wait_until(Some(live), over_ns + SETTLE_NS)?;
+        live.wait_until(over_ns + SETTLE_NS)?;
         // From the cut, or from the first request, to the end of it all.
         let lasted_ns = over_ns.saturating_sub(at_ns).max(1) as f64;
         let server_ns = used(server_before, server_after);

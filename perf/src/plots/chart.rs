@@ -1,7 +1,7 @@
 //! Which plots a group gets: latency percentiles, values over the number of watchers, and the series of a round. It
 //! turns records into points; how they look is [`Plot`]'s.
 
-use super::draw::{Line, Plot, Point, Scale};
+use super::draw::{Line, Over, Plot, Point};
 use super::group::{Group, Subject, groups};
 use crate::latency::Latency;
 use crate::options::FanoutValue;
@@ -31,7 +31,8 @@ pub(super) fn plots(group: &Group<'_>) -> Vec<Plot> {
     let percentiles = largest.map(|&watchers| percentiles(group, watchers));
     let over = OVER_WATCHERS.into_iter().map(|name| {
         let title = format!("{} over watchers", words_of(name));
-        over_watchers(title, Unit::of(name), lines(group, |subject| by_watchers(subject, name)))
+        let lines = lines(group, |subject| by_watchers(subject, name));
+        Plot { title, over: Over::Watchers, y_unit: Unit::of(name), lines }
     });
     let series = SERIES.into_iter().map(|name| series(group, name));
     percentiles.chain(over).chain(series).filter(|plot| !plot.lines.is_empty()).collect()
@@ -53,7 +54,8 @@ pub(super) fn fanout(records: &[Record], value: FanoutValue) -> Option<Plot> {
         lines.push(Line { name: "floor".to_owned(), floor: true, place: 0, points });
     }
     lines.retain(|line| !line.points.is_empty());
-    (!lines.is_empty()).then(|| over_watchers(title.to_owned(), Unit::of(name), lines))
+    let (title, y_unit) = (title.to_owned(), Unit::of(name));
+    (!lines.is_empty()).then_some(Plot { title, over: Over::Watchers, y_unit, lines })
 }
 
 fn lines(group: &Group<'_>, points: impl Fn(&Subject<'_>) -> Vec<Point>) -> Vec<Line> {
@@ -69,11 +71,8 @@ fn lines(group: &Group<'_>, points: impl Fn(&Subject<'_>) -> Vec<Point>) -> Vec<
 fn percentiles(group: &Group<'_>, watchers: u32) -> Plot {
     Plot {
         title: format!("Latency percentiles, {} watchers", digits(f64::from(watchers))),
-        x_label: "Percentile",
-        x_unit: Unit::Quantile,
-        x_scale: Scale::Nines,
+        over: Over::Quantiles,
         y_unit: Unit::Nanoseconds,
-        markers: false,
         lines: lines(group, |subject| {
             quantiles(subject.runs.get(&watchers).map_or(&[], |runs| runs.as_slice()))
         }),
@@ -97,11 +96,6 @@ fn by_watchers(subject: &Subject<'_>, name: &str) -> Vec<Point> {
     subject.runs.keys().filter_map(point).collect()
 }
 
-fn over_watchers(title: String, y_unit: Unit, lines: Vec<Line>) -> Plot {
-    let (x_label, x_unit, x_scale) = ("Watchers", Unit::Count, Scale::Log);
-    Plot { title, x_label, x_unit, x_scale, y_unit, markers: true, lines }
-}
-
 /// The series of one round of each subject at the largest number of watchers that has any.
 fn series(group: &Group<'_>, name: &str) -> Plot {
     let has = |watchers: &u32| {
@@ -121,11 +115,8 @@ fn series(group: &Group<'_>, name: &str) -> Plot {
             words_of(name),
             digits(f64::from(watchers))
         ),
-        x_label: "Time since the run began",
-        x_unit: Unit::Seconds,
-        x_scale: Scale::Linear,
+        over: Over::Time,
         y_unit: Unit::of(name),
-        markers: false,
         lines: lines(group, points),
     }
 }

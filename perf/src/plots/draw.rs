@@ -31,8 +31,17 @@ pub(super) struct Line {
     pub(super) points: Vec<Point>,
 }
 
+/// What a plot is drawn over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Scale {
+pub(super) enum Over {
+    /// Points are marked, with bars from the least to the most; elsewhere a band reaches over the line.
+    Watchers,
+    Quantiles,
+    Time,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scale {
     Linear,
     Log,
     /// Quantiles: each nine gets as much room as the one before.
@@ -42,12 +51,8 @@ pub(super) enum Scale {
 #[derive(Clone, Debug)]
 pub(super) struct Plot {
     pub(super) title: String,
-    pub(super) x_label: &'static str,
-    pub(super) x_unit: Unit,
-    pub(super) x_scale: Scale,
+    pub(super) over: Over,
     pub(super) y_unit: Unit,
-    /// Points are marked, with bars from the least to the most; else a band reaches over the line.
-    pub(super) markers: bool,
     pub(super) lines: Vec<Line>,
 }
 
@@ -153,7 +158,12 @@ impl Plot {
     fn draw<'a>(&self, backend: SVGBackend<'a>, standalone: bool) -> Drawn<'a> {
         let points = || self.lines.iter().flat_map(|line| &line.points);
         let ys = points().flat_map(|point| [point.y.least, point.y.median, point.y.most]);
-        let x_axis = Axis::new(self.x_scale, self.x_unit, self.x_label, points().map(|point| point.x));
+        let (x_scale, x_unit, words) = match self.over {
+            Over::Watchers => (Scale::Log, Unit::Count, "Watchers"),
+            Over::Quantiles => (Scale::Nines, Unit::Quantile, "Percentile"),
+            Over::Time => (Scale::Linear, Unit::Seconds, "Time since the run began"),
+        };
+        let x_axis = Axis::new(x_scale, x_unit, words, points().map(|point| point.x));
         let y_scale = scale_of(ys.clone());
         let y_axis = Axis::new(y_scale, self.y_unit, "", ys);
         let mut root = backend.into_drawing_area();
@@ -186,11 +196,11 @@ impl Plot {
         for line in &self.lines {
             let colour = line.colour();
             let at = |of: fn(&Spread) -> f64| {
-                let place = move |point: &Point| (self.x_scale.place(point.x), y_scale.place(of(&point.y)));
+                let place = move |point: &Point| (x_scale.place(point.x), y_scale.place(of(&point.y)));
                 line.points.iter().map(place)
             };
             let (least, median, most) = (at(|y| y.least), at(|y| y.median), at(|y| y.most));
-            if self.markers {
+            if self.over == Over::Watchers {
                 let bars = least.zip(median.clone()).zip(most);
                 chart.draw_series(bars.map(|((least, (x, median)), most)| {
                     ErrorBar::new_vertical(x, least.1, median, most.1, colour.filled(), 8)
@@ -253,11 +263,9 @@ mod tests {
             many,
             vec![],
         ] {
-            let scales = [Scale::Log, Scale::Linear, Scale::Nines].into_iter();
-            for (x_scale, markers) in scales.flat_map(|scale| [(scale, true), (scale, false)]) {
+            for over in [Over::Watchers, Over::Quantiles, Over::Time] {
                 let (title, lines) = (hostile.to_owned(), lines.clone());
-                let (x_label, x_unit, y_unit) = ("Watchers", Unit::Count, Unit::PerSecond);
-                let plot = Plot { title, x_label, x_unit, x_scale, y_unit, markers, lines };
+                let plot = Plot { title, over, y_unit: Unit::PerSecond, lines };
                 for svg in [plot.inline(), plot.standalone()] {
                     assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"), "{svg}");
                     assert!(!svg.contains("<script") && !svg.contains("NaN"), "{svg}");

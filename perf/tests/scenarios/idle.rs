@@ -1,7 +1,7 @@
 //! `idle`, with a server that leaves its watchers alone and one that ends them.
 
 use crate::mock::{self, Mischief};
-use crate::{report, revcast_perf, run, values};
+use crate::{report, revcast_perf, values};
 use std::time::Duration;
 
 #[test]
@@ -37,13 +37,4 @@ fn a_server_that_hangs_up_is_told() {
     let idle = format!("idle --server http://{address} --watchers 3 --prime 0 --duration 2500ms --json");
     revcast_perf(&idle).report(1, "ended=3 foreign>0");
     disturbing.join().unwrap();
-}
-
-#[test]
-fn a_person_gets_a_report() {
-    run(Mischief::None, "idle --watchers 5 --prime 1 --duration 300ms").shows(
-        0,
-        "Anon per watcher|socket memory|Bookmarks|ended           0|% of a core",
-        "",
-    );
 }

@@ -1,10 +1,10 @@
 //! `interests`: 6 watchers, 60 writes in each state.
 
 use crate::mock::Mischief;
-use crate::{at_once, report, run, values};
+use crate::{at_once, report, values};
 use serde_json::Value;
 
-const QUICK: &str = "interests --watchers 6 --size 700B --seed 5 --warmup 100ms --duration 300ms --rounds 1 --rate 200 --drain 1s";
+pub(crate) const QUICK: &str = "interests --watchers 6 --size 700B --seed 5 --warmup 100ms --duration 300ms --rounds 1 --rate 200 --drain 1s";
 
 #[test]
 fn every_kind_of_interest_gets_its_own_writes() {
@@ -50,14 +50,4 @@ fn every_wrong_is_found() {
     at_once(cases, |(mischief, wrong)| {
         report(mischief, &format!("{QUICK} --by node --sizes none"), 1, &format!("clean=false {wrong}"));
     });
-}
-
-#[test]
-fn a_person_gets_tables() {
-    run(Mischief::None, &format!("{QUICK} --by name --sizes 2")).shows(
-        0,
-        "6 interests over one watcher|mark 3|  2 interests, writes at 200/s\
-         |lost 0  duplicated 0  out of order 0  unexpected 0",
-        "round 1  6 interests",
-    );
 }
