@@ -358,8 +358,7 @@ mod tests {
         assert!(!clean(|seen| seen.malformed = 1));
         assert!(!clean(|seen| seen.unexpected = 1));
         assert!(!clean(|seen| seen.delivered = 0));
-        let mut failed = BesideReport::default();
-        failed.calls_failed = Some(1);
+        let failed = BesideReport { calls_failed: Some(1), ..BesideReport::default() };
         assert!(!is_clean(&Seen { delivered: 10, ..Seen::default() }, &failed));
     }
 }

@@ -346,10 +346,10 @@ fn keep_cut(record: &mut Record, lanes: &[StormFound], before: &mut [u64; 5]) {
     record.set("unanswered", sum(|lane| lane.unanswered));
     record.set("behind", sum(|lane| lane.behind));
     let totals = [
-        ("told_410", sum(|lane| lane.gone)),
-        ("duplicated", sum(|lane| lane.duplicated)),
-        ("out_of_order", sum(|lane| lane.out_of_order)),
-        ("disconnected", sum(|lane| lane.disconnected)),
+        ("told_410", sum(|lane| lane.seen.gone)),
+        ("duplicated", sum(|lane| lane.seen.duplicated)),
+        ("out_of_order", sum(|lane| lane.seen.out_of_order)),
+        ("disconnected", sum(|lane| lane.seen.disconnected)),
         // Missing at the end of the round, before writes that came.
         ("lost", sum(|lane| lane.gaps)),
     ];
