@@ -10,8 +10,7 @@ use crate::options::{BadOption, Compare, Load, Mode, Rate, Subject};
 use crate::process::server_cpus;
 use crate::record::Record;
 use crate::report::Report;
-use crate::sheet::Row;
-use crate::table::Table;
+use crate::table::{Runs, Table, states_of, take_turns};
 use crate::target::Trouble;
 use clap::ValueEnum;
 use keeper::Kept;
@@ -19,91 +18,63 @@ use serde_json::json;
 use std::fs::File;
 use std::path::Path;
 
-/// What is compared.
-const FIGURES: [Row; 7] = [
-    ("CPU a delivery", "server_cpu_ns_per_delivery"),
-    ("deliveries", "deliveries_per_second"),
-    ("latency p50", "latency_p50_ns"),
-    ("latency p99", "latency_p99_ns"),
-    ("RSS a watcher", "rss_bytes_per_watcher"),
-    ("server busy", "server_cpu_share"),
-    // Near all that it has, rates are its own.
-    ("generator busy", "client_cpu_share"),
-];
+/// What is compared. Near all that it has, rates are those of the client, the generator.
+const SHOWN: &str = "server_cpu_ns_per_delivery deliveries_per_second latency_p50_ns latency_p99_ns rss_bytes_per_watcher \
+    server_cpu_share client_cpu_share";
 
 pub(crate) fn run(args: &Compare) -> Result<Report, Trouble> {
     let mut file = args.base.out.as_deref().map(open).transpose()?;
-    let mut runs = Vec::new();
-    let mut failures = Vec::new();
+    let names: Vec<String> = args.subjects.iter().map(ToString::to_string).collect();
+    let (mut all, mut failures) = (Vec::new(), Vec::new());
     for &watchers in &args.watchers {
+        eprintln!("{watchers} watchers");
         let base = Load { watchers, floor: Some(Vec::new()), ..args.base.clone() };
         // Events in one write of a server, for the floor.
         let mut shown = None;
-        for round in 1..=args.rounds {
-            for index in order_of(round, args.subjects.len()) {
-                let subject = &args.subjects[index];
-                eprintln!("{watchers} watchers, round {round} of {}: {subject}", args.rounds);
-                match measure(args, &base, subject, &mut shown) {
-                    Ok(found) => {
-                        let record = Record { round, ..found };
-                        if let Some(file) = &mut file {
-                            // At once, so that what was measured stays when the rest is interrupted.
-                            crate::child::send(file, &record).map_err(|fault| format!("--out: {fault}"))?;
-                        }
-                        runs.push((index, record));
-                    }
-                    Err(why) => {
-                        eprintln!("revcast-perf: {subject} failed with {watchers} watchers: {why}");
-                        failures.push(format!("{subject}, {watchers} watchers, round {round}: {why}"));
-                    }
-                }
+        let runs = take_turns(args.rounds, &names, |at, round| {
+            let measured = measure(args, &base, &args.subjects[at], &mut shown);
+            let record = measured.map(|record| Record { round, ..record }).map_err(|why| {
+                eprintln!("revcast-perf: {} failed with {watchers} watchers: {why}", names[at]);
+                failures.push(format!("{}, {watchers} watchers, round {round}: {why}", names[at]));
+            });
+            if let (Some(file), Ok(record)) = (&mut file, &record) {
+                // At once, so that what was measured stays when the rest is interrupted.
+                crate::child::send(file, record).map_err(|fault| format!("--out: {fault}"))?;
             }
-        }
+            Ok::<_, String>(record.ok())
+        })?;
+        all.push(runs);
     }
-    Ok(report(args, runs, &failures))
+    Ok(report(args, &names, all, &failures))
 }
 
-/// For each number of watchers a table of the subjects. `runs`: with the place of the subject, since two may have the same
-/// name. Clean is that every run was made, and every one was clean.
-fn report(args: &Compare, runs: Vec<(usize, Record)>, failures: &[String]) -> Report {
+/// For each number of watchers a table of the subjects, with all their runs. Clean is that every run was made, and every one
+/// was clean.
+fn report(args: &Compare, names: &[String], all: Vec<Runs>, failures: &[String]) -> Report {
     let facts = json!({
-        "object_bytes": runs.first().map_or(0, |(_, record)| record.object_bytes),
         "write_rate_wanted_per_second": args.base.rate.per_second(),
         "rounds": args.rounds,
         "failures": failures,
     });
-    let title = "compare: objects of {object_bytes} at {write_rate_wanted_per_second|max}, {rounds} rounds; median (least..most)";
-    let mut report = Report::new("compare", facts, title);
-    for &watchers in &args.watchers {
-        let of_subject = |(at, subject): (usize, &Subject)| {
-            let own = runs.iter().filter(|(index, record)| *index == at && record.watchers == watchers);
-            (subject.to_string(), own.map(|(_, record)| record).collect())
-        };
-        let states: Vec<_> = args.subjects.iter().enumerate().map(of_subject).collect();
-        let table = Table::new(json!({"watchers": watchers}), 0, &states);
-        report.table("{watchers} watchers", table, &FIGURES, &[]);
+    let title = "compare: objects of {object_bytes|?} at {write_rate_wanted_per_second|max}, {rounds} rounds; median (least..most)";
+    let records = || all.iter().flatten().map(|(_, record)| record);
+    let mut report = Report::of_runs("compare", records(), "", facts, title);
+    for (watchers, runs) in args.watchers.iter().zip(&all) {
+        let table = Table::new(json!({"watchers": watchers}), 0, &states_of(names, 0, runs));
+        report.table("{watchers} watchers", table, SHOWN, &[]);
     }
-    let records: Vec<Record> = runs.into_iter().map(|(_, record)| record).collect();
     for failure in failures {
         report.text(&format!("  FAILED: {failure}"));
     }
-    for Record { subject, watchers, round, .. } in records.iter().filter(|record| !record.clean) {
+    for Record { subject, watchers, round, .. } in records().filter(|record| !record.clean) {
         report.text(&format!(
             "  NOT CLEAN: {subject}, {watchers} watchers, round {round}: its watchers did not see every write once and in order"
         ));
     }
-    let clean = failures.is_empty() && !records.is_empty() && records.iter().all(|record| record.clean);
-    report.end(
-        records,
-        clean,
-        "in every run every watcher saw every write once and in order",
-        "FAILED: not every run was made and clean",
-    )
-}
-
-/// Every second round goes the other way round, so that no subject always comes first.
-fn order_of(round: u32, subjects: usize) -> Vec<usize> {
-    if round.is_multiple_of(2) { (0..subjects).rev().collect() } else { (0..subjects).collect() }
+    let clean = failures.is_empty() && records().count() > 0 && records().all(|record| record.clean);
+    let records = all.into_iter().flatten().map(|(_, record)| record).collect();
+    let right = "in every run every watcher saw every write once and in order";
+    report.end(records, clean, right, "FAILED: not every run was made and clean")
 }
 
 /// One run of one subject. `shown`: events in one write of the last server.
@@ -169,13 +140,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rounds_take_turns() {
-        assert_eq!(order_of(1, 3), [0, 1, 2]);
-        assert_eq!(order_of(2, 3), [2, 1, 0]);
-        assert_eq!(order_of(3, 2), [0, 1]);
-    }
-
-    #[test]
     fn a_failure_leaves_the_other_subjects_their_numbers() {
         let subjects = vec![Subject::Floor(None), Subject::Floor(Some(Mode::Send))];
         let (base, watchers, server_cpu) = (Load::default(), vec![5], Vec::new());
@@ -185,15 +149,17 @@ mod tests {
             record.set("server_cpu_ns_per_delivery", cpu);
             (1, record)
         };
+        let names = ["floor", "floor:send"].map(str::to_owned);
+        let report = |runs, failures: &[String]| report(&args, &names, vec![runs], failures);
         let runs = || vec![run(1, 9.0), run(2, 11.0)];
-        assert!(report(&args, runs(), &[]).clean);
-        let failed = report(&args, runs(), &["floor, 5 watchers, round 1: no port".to_owned()]);
+        assert!(report(runs(), &[]).clean);
+        let failed = report(runs(), &["floor, 5 watchers, round 1: no port".to_owned()]);
         let screen = failed.to_string();
         assert!(!failed.clean && screen.contains("FAILED: floor, 5 watchers, round 1: no port"), "{screen}");
         assert!(screen.contains("A = floor\n") && screen.contains("B  10 ns (9 ns..11 ns)\n"), "{screen}");
         let mut unclean = runs();
         unclean[0].1.clean = false;
-        let unclean = report(&args, unclean, &[]);
+        let unclean = report(unclean, &[]);
         assert!(!unclean.clean && unclean.to_string().contains("5 watchers, round 1: its"), "{unclean}");
     }
 }

@@ -3,7 +3,7 @@
 use crate::floor;
 use crate::options::Load;
 use crate::record::Record;
-use crate::report::Report;
+use crate::report::{Report, WRONGS_ROW};
 use crate::run::Run;
 use crate::sheet::Row;
 use crate::target::Trouble;
@@ -13,7 +13,7 @@ const CONDITIONS: [Row; 3] = [
     ("watchers", "{watchers}, opened in {watch_open_seconds} ({watch_open_rate_per_second})"),
     ("writes", "{writes} at {writes_per_second} (wanted {write_rate_wanted_per_second|max})"),
 ];
-const DELIVERIES: [Row; 5] = [
+const DELIVERIES: [Row; 4] = [
     (
         "write latency",
         "p50 {write_latency_p50_ns}  p90 {write_latency_p90_ns}  p99 {write_latency_p99_ns}  p99.9 {write_latency_p999_ns}  max {write_latency_max_ns}",
@@ -24,7 +24,6 @@ const DELIVERIES: [Row; 5] = [
         "p50 {latency_p50_ns}  p90 {latency_p90_ns}  p99 {latency_p99_ns}  p99.9 {latency_p999_ns}  max {latency_max_ns}",
     ),
     ("checked", "{deliveries_checked} of {deliveries_expected} expected"),
-    ("", "lost {lost}  duplicated {duplicated}  out of order {out_of_order}  disconnected {disconnected}"),
 ];
 const BESIDE: [Row; 5] = [
     (
@@ -68,16 +67,9 @@ pub(crate) fn report(record: Record, title: &str, rows: &[Row]) -> Report {
     report.rows(&CONDITIONS);
     report.counts("", &[("failed", "writes_failed")]);
     report.rows(&DELIVERIES);
-    report.counts(
-        "",
-        &[
-            ("malformed", "malformed"),
-            ("unexpected", "unexpected"),
-            ("error events", "error_events"),
-            ("bookmarks", "bookmarks"),
-            ("foreign", "foreign"),
-        ],
-    );
+    report.rows(&[WRONGS_ROW]);
+    report
+        .counts("", &[("error events", "error_events"), ("bookmarks", "bookmarks"), ("foreign", "foreign")]);
     report.counts(
         "never read",
         &[("", "deaf"), ("seen ended", "deaf_ended"), ("closed with bytes unsent", "deaf_closing")],

@@ -1,7 +1,7 @@
 //! All workers, from the coordinator's side: started, told, listened to, and ended.
 
 use crate::child::Helper;
-use crate::clock::{now_ns, sleep_until};
+use crate::clock::now_ns;
 use crate::latency::Latency;
 use crate::message::{Command, Finish, Plan, Report, StormFound};
 use crate::tally::Tally;
@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-const SECOND_NS: u64 = 1_000_000_000;
 /// Without one more established watch for so long the opening has failed.
 const OPENING_STALL_NS: u64 = 30_000_000_000;
 
@@ -149,8 +148,15 @@ impl Fleet {
     }
 
     pub(crate) fn listen_a_second(&mut self) -> Result<(), String> {
-        self.recent.clear();
         self.listen(Duration::from_secs(1))
+    }
+
+    /// Listens until the clock shows `until_ns`.
+    pub(crate) fn wait_until(&mut self, until_ns: u64) -> Result<(), String> {
+        while now_ns() < until_ns {
+            self.listen(Duration::from_nanos(until_ns.saturating_sub(now_ns())))?;
+        }
+        Ok(())
     }
 
     pub(crate) fn is_ready(&self) -> bool {
@@ -175,19 +181,4 @@ impl Fleet {
     pub(crate) fn opening_seconds(&self) -> f64 {
         self.last_established_ns.saturating_sub(self.first_connect_ns).max(1) as f64 / 1e9
     }
-}
-
-/// Listens to the fleet, if there is one, until the clock shows `until_ns`.
-pub(crate) fn wait_until(mut fleet: Option<&mut Fleet>, until_ns: u64) -> Result<(), String> {
-    while now_ns() < until_ns {
-        match &mut fleet {
-            Some(fleet) => {
-                fleet.recent.clear();
-                let wait_ns = until_ns.saturating_sub(now_ns()).min(SECOND_NS);
-                fleet.listen(Duration::from_nanos(wait_ns))?;
-            }
-            None => sleep_until(until_ns),
-        }
-    }
-    Ok(())
 }

@@ -23,9 +23,8 @@ use crate::record::Record;
 use crate::report::Report;
 use crate::run::{Run, Writing};
 use crate::scope::Scope;
-use crate::sheet::Row;
 use crate::spread::Spread;
-use crate::table::Table;
+use crate::table::{Runs, Table, states_of, take_turns};
 use crate::target::{Target, Trouble};
 use crate::writer::Written;
 use message::{Answer, Made, Order, Prepare};
@@ -40,18 +39,8 @@ use std::time::Duration;
 const LISTEN_WAIT: Duration = Duration::from_secs(30);
 const NAMESPACE: &str = "floor";
 const CPU: &str = "server_cpu_ns_per_delivery";
-
-const FIGURES: [Row; 9] = [
-    ("CPU a delivery", CPU),
-    ("deliveries", "deliveries_per_second"),
-    ("sender", "server_cpu_share"),
-    ("load generator", "client_cpu_share"),
-    ("latency p50", "latency_p50_ns"),
-    ("latency p99", "latency_p99_ns"),
-    ("latency p99.9", "latency_p999_ns"),
-    ("events a read", "events_per_read"),
-    ("short writes", "short_writes"),
-];
+const SHOWN: &str = "server_cpu_ns_per_delivery deliveries_per_second server_cpu_share client_cpu_share latency_p50_ns \
+    latency_p99_ns latency_p999_ns events_per_read short_writes";
 
 #[derive(Clone, Debug)]
 pub(crate) struct Ask {
@@ -73,16 +62,9 @@ pub(crate) fn run(args: &Floor) -> Result<Report, Trouble> {
         events_per_write: args.base.events_per_write.unwrap_or(1),
         server_cpus: server_cpus(&args.server_cpu, &args.base.client_cpus),
     };
-    let mut records = Vec::new();
-    for round in 1..=args.rounds {
-        // Each round starts with another mode, so that none is always the first.
-        for place in 0..args.modes.len() {
-            let mode = args.modes[(round as usize - 1 + place) % args.modes.len()];
-            eprintln!("round {round} of {}, {mode}", args.rounds);
-            records.push(Record { round, ..measure(&ask, mode)? });
-        }
-    }
-    Ok(report(args, &ask, records))
+    let names: Vec<String> = args.modes.iter().map(ToString::to_string).collect();
+    let runs = take_turns(args.rounds, &names, |at, _| measure(&ask, args.modes[at]).map(Some))?;
+    Ok(report(args, &ask, &names, runs))
 }
 
 /// Measures some modes; the one with the least CPU a delivery comes first.
@@ -153,22 +135,19 @@ fn measure(ask: &Ask, mode: Mode) -> Result<Record, Trouble> {
     Ok(record)
 }
 
-fn report(args: &Floor, ask: &Ask, records: Vec<Record>) -> Report {
-    let of_mode = |mode: Mode| {
-        let runs = records.iter().filter(|record| record.facts.get("mode") == Some(&mode.name().into()));
-        (mode.name().to_owned(), runs.collect::<Vec<&Record>>())
-    };
-    let mut states: Vec<(String, Vec<&Record>)> = args.modes.iter().copied().map(of_mode).collect();
+fn report(args: &Floor, ask: &Ask, modes: &[String], runs: Runs) -> Report {
+    let mut states = states_of(modes, 0, &runs);
     // The mode with the least CPU a delivery, in the median, is what the others are compared with.
-    let cpu = |runs: &[&Record]| Spread::of(runs.iter().filter_map(|run| run.value(CPU)));
-    let cost = |runs: &[&Record]| cpu(runs).map_or(f64::INFINITY, |cpu| cpu.median);
-    states.sort_by(|one, other| cost(&one.1).total_cmp(&cost(&other.1)));
-    let last = records.last();
+    let cost =
+        |runs: &[&Record]| Spread::of(runs.iter().filter_map(|run| run.value(CPU))).map(|cpu| cpu.median);
+    states.sort_by(|one, other| {
+        let [one, other] = [one, other].map(|state| cost(&state.1).unwrap_or(f64::INFINITY));
+        one.total_cmp(&other)
+    });
     let facts = json!({
         "watchers": args.base.watchers,
         "objects": args.base.objects,
-        "object_bytes": last.map_or(args.base.size_bytes, |record| record.object_bytes),
-        "frame_bytes": last.and_then(|record| record.value("frame_bytes")),
+        "frame_bytes": runs.last().and_then(|(_, record)| record.value("frame_bytes")),
         "write_rate_wanted_per_second": args.base.rate.per_second(),
         "events_per_write": ask.events_per_write,
         "server_cpus": ask.server_cpus,
@@ -178,12 +157,12 @@ fn report(args: &Floor, ask: &Ask, records: Vec<Record>) -> Report {
     });
     let title = "floor: {watchers} watchers, objects of {object_bytes} ({frame_bytes|?} a frame) at \
                  {write_rate_wanted_per_second|max}, events a write: {events_per_write}, {rounds} rounds; median (least..most)";
-    let mut report = Report::new("floor", facts, title);
-    report.table("  modes, the cheapest first", Table::new(Value::Null, 0, &states), &FIGURES, &[]);
+    let mut report = Report::of_runs("floor", runs.iter().map(|run| &run.1), "", facts, title);
+    report.table("  modes, the cheapest first", Table::new(Value::Null, 0, &states), SHOWN, &[]);
     report.rows(&[("best", "{best_mode}")]);
-    let clean = !records.is_empty() && records.iter().all(|record| record.clean);
+    let clean = !runs.is_empty() && runs.iter().all(|(_, record)| record.clean);
     report.end(
-        records,
+        runs.into_iter().map(|(_, record)| record).collect(),
         clean,
         "every watcher saw every event once and in order",
         "FAILED: watchers did not see every event exactly once and in order",
@@ -279,20 +258,20 @@ mod tests {
         let args = Floor { base: Load::default(), modes, server_cpu: Vec::new(), rounds: 3 };
         let (base, size) = (args.base.clone(), Size::Object(1024));
         let ask = Ask { base, size, events_per_write: 1, server_cpus: vec![0] };
-        let run = |round: u32, mode: Mode, cpu: f64| {
+        let run = |at: usize, round: u32, cpu: f64| {
             let mut record = Record { round, clean: cpu > 1.0, ..Record::default() };
-            record.tell("mode", mode.name());
             record.set(CPU, cpu);
-            record
+            (at, record)
         };
-        let both = |(round, send, uring)| [run(round, Mode::Send, send), run(round, Mode::Uring, uring)];
-        let mut records: Vec<Record> =
+        let both = |(round, send, uring)| [run(0, round, send), run(1, round, uring)];
+        let mut runs: Runs =
             [(1, 100.0, 90.0), (2, 80.0, 88.0), (3, 110.0, 99.0)].into_iter().flat_map(both).collect();
-        let found = report(&args, &ask, records.clone());
+        let names = ["send", "uring"].map(str::to_owned);
+        let found = report(&args, &ask, &names, runs.clone());
         let screen = found.to_string();
         assert!(found.clean && screen.contains("best            uring"), "{screen}");
         assert!(screen.contains("1.11 (0.91..1.11) of A"), "the median of the rounds' ratios: {screen}");
-        records.push(run(4, Mode::Send, 1.0));
-        assert!(!report(&args, &ask, records).clean, "one run that is not makes all of it");
+        runs.push(run(0, 4, 1.0));
+        assert!(!report(&args, &ask, &names, runs).clean, "one run that is not makes all of it");
     }
 }

@@ -13,7 +13,6 @@ use crate::known::Known;
 use crate::latency::Latency;
 use crate::object::Recipe;
 use crate::options::Initial;
-use crate::process::cpu_count;
 use crate::record::Record;
 use crate::report::Report;
 use crate::setup;
@@ -25,16 +24,13 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Barrier, PoisonError, RwLock};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Barrier, OnceLock};
 use std::thread;
-use std::time::Duration;
 use stream::{Stream, Wanted, Wrongs};
 
 const READ_BYTES: usize = 256 * 1024;
 const EVENTS_MAX: usize = 1024;
-/// How often the server's memory is looked at.
-const SAMPLE: Duration = Duration::from_millis(10);
 const WATCH_SECONDS: u32 = 3600;
 
 const ROWS: [Row; 9] = [
@@ -62,7 +58,7 @@ struct Start {
     began_ns: AtomicU64,
     deadline_ns: AtomicU64,
     left: AtomicU64,
-    refused: RwLock<Option<String>>,
+    refused: OnceLock<String>,
 }
 
 /// What the clients of one thread got, or of all.
@@ -138,7 +134,7 @@ pub(crate) fn measure(
         began_ns: AtomicU64::new(0),
         deadline_ns: AtomicU64::new(u64::MAX),
         left: AtomicU64::new(u64::from(base.watchers)),
-        refused: RwLock::new(None),
+        refused: OnceLock::new(),
     };
     let mut sockets: Vec<Vec<TcpStream>> = (0..threads).map(|_| Vec::new()).collect();
     for number in 0..base.watchers {
@@ -165,7 +161,7 @@ pub(crate) fn measure(
     let (server_ns, own_ns) =
         (used(server_before, target.server_cpu_ns()), used(own_before, client_cpu_ns([])));
     memory.end(record);
-    if let Some(why) = start.refused.into_inner().unwrap_or_else(PoisonError::into_inner) {
+    if let Some(why) = start.refused.into_inner() {
         return Err(why);
     }
     let mut all = Share::default();
@@ -178,12 +174,8 @@ pub(crate) fn measure(
     }
     let Share { synced, bytes, received, wrongs } = all;
     record.watchers = base.watchers;
-    record.tell("server", target.url());
-    record.tell("server_pid", target.server_pid);
-    record.tell("seed", recipe.seed);
-    record.tell("resource", recipe.resource.plural.clone());
+    target.describe(record, recipe, base);
     record.tell("asked", if args.list { "LIST" } else { "WatchList" });
-    record.tell("client_cpus", cpu_count(&base.client_cpus));
     record.set("objects", recipe.objects());
     record.set_latency(&synced);
     if !synced.is_empty() {
@@ -236,7 +228,7 @@ fn receive(sockets: Vec<TcpStream>, start: &Start) -> Result<Share, String> {
     let mut buffer = vec![0; READ_BYTES];
     let mut known = Known::new();
     let mut events = Vec::with_capacity(EVENTS_MAX);
-    while start.left.load(Ordering::Acquire) > 0 && now_ns() < deadline_ns && !is_refused(start) {
+    while start.left.load(Ordering::Acquire) > 0 && now_ns() < deadline_ns && start.refused.get().is_none() {
         events.clear();
         match epoll::wait(&poll, spare_capacity(&mut events), Some(&timeout(5_000_000))) {
             Ok(_) | Err(Errno::INTR) => {}
@@ -287,50 +279,28 @@ fn receive(sockets: Vec<TcpStream>, start: &Start) -> Result<Share, String> {
     Ok(share)
 }
 
-fn is_refused(start: &Start) -> bool {
-    start.refused.read().unwrap_or_else(PoisonError::into_inner).is_some()
-}
-
 fn refuse(start: &Start, why: &str) -> String {
-    let mut refused = start.refused.write().unwrap_or_else(PoisonError::into_inner);
-    refused.get_or_insert_with(|| why.to_owned()).clone()
+    start.refused.get_or_init(|| why.to_owned()).clone()
 }
 
-/// A thread that looks at the server's memory, where its process is known.
+/// The server's memory when it began.
 #[derive(Debug)]
 pub(crate) struct Memory {
     pid: Option<u32>,
     before: Option<u64>,
-    peak_before: Option<u64>,
-    over: Arc<AtomicBool>,
-    sampler: thread::JoinHandle<Option<u64>>,
 }
 
 impl Memory {
     pub(crate) fn watch(pid: Option<u32>) -> Self {
-        let over = Arc::new(AtomicBool::new(false));
-        let stop = Arc::clone(&over);
-        let sampler = thread::spawn(move || {
-            let pid = pid?;
-            let mut most = None;
-            while !stop.load(Ordering::Relaxed) {
-                most = most.max(usage::rss_bytes(pid));
-                thread::sleep(SAMPLE);
-            }
-            most.max(usage::rss_bytes(pid))
-        });
-        let (before, peak_before) = (pid.and_then(usage::rss_bytes), pid.and_then(usage::peak_rss_bytes));
-        Self { pid, before, peak_before, over, sampler }
+        let before = pid.and_then(usage::rss_bytes);
+        pid.and_then(usage::forget_peak_rss);
+        Self { pid, before }
     }
 
-    /// Keeps what it was before, and at most: the kernel's own high-water mark where it moved, else the most that was seen.
+    /// Keeps what it was before, and at most.
     pub(crate) fn end(self, record: &mut Record) {
-        self.over.store(true, Ordering::Relaxed);
-        let sampled = self.sampler.join().unwrap_or_default();
-        let peak = self.pid.and_then(usage::peak_rss_bytes).filter(|_| self.before.is_some());
-        let moved = peak.filter(|peak| self.peak_before.is_some_and(|before| *peak > before));
         record.set("server_rss_before_bytes", self.before);
-        record.set("server_rss_peak_bytes", moved.or(sampled));
+        record.set("server_rss_peak_bytes", self.pid.and_then(usage::peak_rss_bytes).max(self.before));
     }
 }
 
@@ -349,18 +319,11 @@ mod tests {
         };
         assert!(clean(5, |_| {}));
         assert!(!clean(0, |_| {}));
-        for (number, spoil) in [
-            |wrongs: &mut Wrongs| wrongs.missing = 1,
-            |wrongs: &mut Wrongs| wrongs.duplicated = 1,
-            |wrongs: &mut Wrongs| wrongs.unexpected = 1,
-            |wrongs: &mut Wrongs| wrongs.malformed = 1,
-            |wrongs: &mut Wrongs| wrongs.stale_marks = 1,
-            |wrongs: &mut Wrongs| wrongs.unfinished = 1,
-        ]
-        .into_iter()
-        .enumerate()
-        {
-            assert!(!clean(5, spoil), "{number}");
-        }
+        assert!(!clean(5, |wrongs| wrongs.missing = 1));
+        assert!(!clean(5, |wrongs| wrongs.duplicated = 1));
+        assert!(!clean(5, |wrongs| wrongs.unexpected = 1));
+        assert!(!clean(5, |wrongs| wrongs.malformed = 1));
+        assert!(!clean(5, |wrongs| wrongs.stale_marks = 1));
+        assert!(!clean(5, |wrongs| wrongs.unfinished = 1));
     }
 }

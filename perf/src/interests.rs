@@ -7,16 +7,15 @@
 use crate::endpoint::selected;
 use crate::object::{Recipe, name_of, node_of};
 use crate::options::{By, Interests, Load, Rate};
-use crate::process::cpu_count;
-use crate::record::{Record, sum};
-use crate::report::Report;
+use crate::record::Record;
+use crate::report::{Report, WRONGS, WRONGS_ROW};
 use crate::run::Run;
 use crate::scope::Scope;
 use crate::setup;
 use crate::sheet::Row;
-use crate::table::Table;
+use crate::table::{Runs, Table, set_difference, states_of, take_turns};
 use crate::target::{Target, Trouble};
-use crate::units::{Unit, show_count, show_rate};
+use crate::units::{Unit, show_count};
 use fastrand::Rng;
 use serde_json::json;
 
@@ -25,53 +24,12 @@ const RATIO_MARK: f64 = 3.0;
 const COST: &str = "server_cpu_ns_per_write";
 /// What the watchers add to a write that nobody watches.
 const ADDED: &str = "added_cpu_ns_per_write";
-
-const FIGURES: [Row; 6] = [
-    ("CPU a write", COST),
-    ("less the write", ADDED),
-    ("writes", "writes_per_second"),
-    ("latency p50", "latency_p50_ns"),
-    ("latency p99", "latency_p99_ns"),
-    ("load generator", "client_cpu_share"),
-];
-const CHECKED: [Row; 2] = [
-    (
-        "checked",
-        "{deliveries} deliveries of {writes} writes (the first state has none), {writes_failed} writes failed",
-    ),
-    (
-        "",
-        "lost {lost}  duplicated {duplicated}  out of order {out_of_order}  unexpected {unexpected}  malformed {malformed}  disconnected {disconnected}",
-    ),
-];
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    None,
-    One,
-    Each,
-}
-
-const STATES: [State; 3] = [State::None, State::One, State::Each];
-
-impl State {
-    const fn watchers(self, interests: u32) -> u32 {
-        match self {
-            Self::None => 0,
-            Self::One => 1,
-            Self::Each => interests,
-        }
-    }
-
-    fn describe(self, interests: u32) -> String {
-        match self {
-            Self::None => "no watcher".to_owned(),
-            Self::One => "one watcher".to_owned(),
-            Self::Each if interests == 1 => "1 interest".to_owned(),
-            Self::Each => format!("{} interests", show_count(u64::from(interests))),
-        }
-    }
-}
+const MORE: &str = "writes_per_second latency_p50_ns latency_p99_ns client_cpu_share";
+const COUNTS: &str = "deliveries writes writes_failed deliveries_checked deliveries_expected";
+const CHECKED: Row = (
+    "checked",
+    "{deliveries} deliveries of {writes} writes (the first state has none), {writes_failed} writes failed",
+);
 
 pub(crate) fn run(args: &Interests) -> Result<Report, Trouble> {
     let target = Target::prepare(&args.base, args.base.watchers)?;
@@ -87,12 +45,23 @@ struct Setting<'a> {
     object_bytes: usize,
 }
 
-/// So many interests, written to at a rate: none, one, each, of every round.
-#[derive(Debug)]
+/// So many interests, written to at a rate. Its states: no watcher, one, one for each object.
+#[derive(Clone, Copy, Debug)]
 struct Stage {
     interests: u32,
     rate: Rate,
-    rounds: Vec<[Record; 3]>,
+}
+
+impl Stage {
+    const fn watchers(self) -> [u32; 3] {
+        [0, 1, self.interests]
+    }
+
+    fn states(self) -> [String; 3] {
+        let plural = if self.interests == 1 { "" } else { "s" };
+        let interests = format!("{} interest{plural}", show_count(u64::from(self.interests)));
+        ["no watcher".to_owned(), "one watcher".to_owned(), interests]
+    }
 }
 
 impl<'a> Setting<'a> {
@@ -118,102 +87,63 @@ impl<'a> Setting<'a> {
         let smaller = self.args.sizes.iter().filter(|&&size| size < base.watchers);
         let wanted = smaller.map(|&size| (size, first_rate));
         let wanted = wanted.chain(self.args.rates.iter().map(|&rate| (base.watchers, rate)));
-        let stage = |(interests, rate)| Stage { interests, rate, rounds: Vec::new() };
-        let mut stages: Vec<Stage> = wanted.map(stage).collect();
-        for round in 1..=self.args.rounds {
-            for stage in &mut stages {
-                stage.rounds.push(self.round(round, stage.interests, stage.rate)?);
-            }
+        let stages: Vec<Stage> = wanted.map(|(interests, rate)| Stage { interests, rate }).collect();
+        let names: Vec<String> = stages.iter().flat_map(|stage| stage.states()).collect();
+        let mut runs = take_turns(self.args.rounds, &names, |at, _| {
+            self.measure(stages[at / 3], at % 3, &names[at]).map(Some)
+        })?;
+        for none in (0..names.len()).step_by(3) {
+            set_difference(&mut runs, [none, none + 1], COST, ADDED, 1.0);
+            set_difference(&mut runs, [none, none + 2], COST, ADDED, 1.0);
         }
-        Ok(self.report(stages))
-    }
-
-    /// All states once. Which one is first goes round too.
-    fn round(&self, round: u32, interests: u32, rate: Rate) -> Result<[Record; 3], String> {
-        let mut found = [const { None }; 3];
-        for turn in 0..3 {
-            let at = (round as usize - 1 + turn) % 3;
-            let record = Record { round, ..self.measure(STATES[at], interests, rate)? };
-            let shown = |name: &str| {
-                record.value(name).map_or_else(|| "?".to_owned(), |value| Unit::of(name).show(value))
-            };
-            eprintln!(
-                "round {round}  {:<16} {} writes, wanted {}  server CPU {} a write  p99 {}",
-                STATES[at].describe(interests),
-                shown("writes"),
-                rate.per_second().map_or_else(|| "max".to_owned(), show_rate),
-                shown(COST),
-                shown("latency_p99_ns"),
-            );
-            found[at] = Some(record);
-        }
-        let [Some(none), Some(one), Some(each)] = found else {
-            return Err("a state was not measured: this is a bug of revcast-perf".to_owned());
-        };
-        Ok(less_the_write([none, one, each]))
+        Ok(self.report(&stages, &names, runs))
     }
 
     /// One state, in a run of its own. The writes cost with nobody watching too; what the watchers' end costs does not
     /// belong to a write.
-    fn measure(&self, state: State, interests: u32, rate: Rate) -> Result<Record, String> {
-        let watchers = state.watchers(interests);
+    fn measure(&self, stage: Stage, state: usize, name: &str) -> Result<Record, String> {
+        let (watchers, rate) = (stage.watchers()[state], stage.rate);
         let base = Load { watchers, rate, quiet: true, ..self.args.base.clone() };
-        let scopes = self.scopes(state, interests)?;
-        let mut run = Run::new(&base, self.target.clone(), self.part(interests), self.object_bytes);
-        let subject = format!("{}, {}", self.target.url(), state.describe(interests));
-        run.record = Record::new("interests", &subject, 1);
-        run.record.set("interests", interests);
+        let scopes = self.scopes(state, stage.interests)?;
+        let recipe = self.part(stage.interests);
+        let mut run = Run::new(&base, self.target.clone(), recipe, self.object_bytes);
+        run.record = Record::new("interests", &format!("{}, {name}", self.target.url()), 1);
+        run.record.set("interests", stage.interests);
         run.ends_apart = true;
         let mut record = run.measure(&scopes, Run::write)?;
         judge(&mut record);
         Ok(record)
     }
 
-    fn report(&self, stages: Vec<Stage>) -> Report {
-        let tables: Vec<Table> = stages.iter().map(Stage::table).collect();
-        let largest: Vec<bool> =
-            stages.iter().map(|stage| stage.interests == self.args.base.watchers).collect();
-        let records: Vec<Record> = stages.into_iter().flat_map(|stage| stage.rounds).flatten().collect();
-        let most = |name: &str| records.iter().filter_map(|record| record.value(name)).fold(0.0, f64::max);
-        let mut facts = json!({
-            "server": self.target.url(),
+    fn report(&self, stages: &[Stage], names: &[String], runs: Runs) -> Report {
+        let records = || runs.iter().map(|(_, record)| record);
+        let most = |name: &str| records().filter_map(|record| record.value(name)).fold(0.0, f64::max);
+        let facts = json!({
             "by": self.args.by,
-            "resource": self.recipe.resource.plural,
             "objects": self.recipe.objects(),
-            "object_bytes": self.object_bytes,
-            "seed": self.target.seed,
             "rounds": self.args.rounds,
-            "server_pid": self.target.server_pid,
-            "client_cpus": cpu_count(&self.args.base.client_cpus),
             "ratio_mark": RATIO_MARK,
             "write_send_delay_p99_ns": most("write_send_delay_p99_ns"),
             "client_cpu_share": most("client_cpu_share"),
         });
-        for name in CHECKED.iter().flat_map(|(_, sentence)| names_in(sentence)) {
-            facts[name] = sum(&records, name);
-        }
         let title = "interests at {server}, by {by}, {rounds} rounds, seed {seed:plain}";
-        let mut report = Report::new("interests", facts, title);
+        let mut report = Report::of_runs("interests", records(), &format!("{COUNTS} {WRONGS}"), facts, title);
         report.line("  {objects} {resource} of {object_bytes}; medians of the rounds (least..most)");
         report.process();
-        for (table, largest) in tables.into_iter().zip(largest) {
+        for (number, &stage) in stages.iter().enumerate() {
             // Of fewer interests: only how the cost grows with their number.
-            let (figures, title) = if largest {
-                (&FIGURES[..], "  writes at {write_rate_wanted_per_second|max}, each due to one watcher")
-            } else {
-                (&FIGURES[..2], "  {interests} interests, writes at {write_rate_wanted_per_second|max}")
-            };
-            report.table(title, table, figures, &[("C over B", "{verdict}")]);
+            let more = if stage.interests == self.args.base.watchers { MORE } else { "" };
+            let title = "  {interests} interests, writes at {write_rate_wanted_per_second|max}, each due to one watcher";
+            let states = 3 * number..3 * number + 3;
+            let table = table(stage, &states_of(&names[states.clone()], states.start, &runs));
+            report.table(title, table, &format!("{COST} {ADDED} {more}"), &[("C over B", "{verdict}")]);
         }
-        report.rows(&CHECKED);
+        report.rows(&[CHECKED, WRONGS_ROW]);
         report.generator();
-        let clean = !records.is_empty() && records.iter().all(|record| record.clean);
-        report.end(
-            records,
-            clean,
-            "every write reached the one watcher that it was due to, once and in order",
-            "FAILED: not every write reached its watcher once and in order",
-        )
+        let clean = !runs.is_empty() && records().all(|record| record.clean);
+        let right = "every write reached the one watcher that it was due to, once and in order";
+        let records = runs.into_iter().map(|(_, record)| record).collect();
+        report.end(records, clean, right, "FAILED: not every write reached its watcher once and in order")
     }
 
     /// What one watcher, who gets all writes, asks for.
@@ -252,13 +182,13 @@ impl<'a> Setting<'a> {
     }
 
     /// The scopes of a state in which the first `interests` objects are written.
-    fn scopes(&self, state: State, interests: u32) -> Result<Vec<Scope>, String> {
+    fn scopes(&self, state: usize, interests: u32) -> Result<Vec<Scope>, String> {
         let revision = self.target.revision(&self.whole_path())?;
         let scope = |path: String, objects: Vec<u32>| Scope { path, revision, objects, accept: None };
         Ok(match state {
-            State::None => Vec::new(),
-            State::One => vec![scope(self.whole_path(), (0..interests).collect())],
-            State::Each => (0..interests).map(|object| scope(self.path_of(object), vec![object])).collect(),
+            0 => Vec::new(),
+            1 => vec![scope(self.whole_path(), (0..interests).collect())],
+            _ => (0..interests).map(|object| scope(self.path_of(object), vec![object])).collect(),
         })
     }
 
@@ -273,11 +203,6 @@ impl<'a> Setting<'a> {
     }
 }
 
-/// The names of the values in a sentence.
-fn names_in(sentence: &str) -> impl Iterator<Item = &str> {
-    sentence.split('{').skip(1).filter_map(|part| part.split_once('}')).map(|(name, _)| name)
-}
-
 /// Server CPU time of a write and of its delivery, if it has one: there are as many of both. Every write was delivered once,
 /// to the one watcher that it was due to.
 fn judge(record: &mut Record) {
@@ -288,65 +213,46 @@ fn judge(record: &mut Record) {
     let complete = record.watchers == 0
         || (record.count("deliveries") >= writes
             && record.count("deliveries_checked") >= record.count("deliveries_expected"));
-    let wrong = ["lost", "duplicated", "out_of_order", "malformed", "unexpected", "disconnected"];
-    record.clean = wrong.iter().all(|name| record.count(name) == 0.0) && writes > 0.0 && complete;
+    record.clean = record.has_no(WRONGS) && writes > 0.0 && complete;
 }
 
-/// Keeps what watchers add to the cost of a write in the same round.
-fn less_the_write(mut round: [Record; 3]) -> [Record; 3] {
-    let none = round[0].value(COST);
-    for record in &mut round[1..] {
-        record.set(ADDED, record.value(COST).zip(none).map(|(cost, none)| cost - none));
-    }
-    round
-}
-
-impl Stage {
-    /// The states side by side; ratios are to one watcher.
-    fn table(&self) -> Table {
-        let states = [0, 1, 2].map(|at| {
-            let runs = self.rounds.iter().map(|round| &round[at]).collect();
-            (STATES[at].describe(self.interests), runs)
-        });
-        let facts =
-            json!({"interests": self.interests, "write_rate_wanted_per_second": self.rate.per_second()});
-        let mut table = Table::new(facts, 1, &states);
-        let show = |ratio: f64| Unit::Ratio.show(ratio);
-        let ratio = table.ratio(2, COST);
-        let met = match ratio {
-            Some(ratio) if ratio.median <= RATIO_MARK => "met",
-            Some(_) => "MISSED",
-            None => "not measured",
-        };
-        let times = ratio.map_or_else(|| "-".to_owned(), |ratio| ratio.show(show));
-        // Of the medians: the differences of one round are small against their noise. Absent where a single watcher costs
-        // nothing that could be measured.
-        let cost = |at: usize| table.value(at, COST).map(|cost| cost.median);
-        let of_medians = || {
-            let (none, one, each) = (cost(0)?, cost(1)?, cost(2)?);
-            Some((each - none) / (one - none)).filter(|_| one > none)
-        };
-        let of_medians = of_medians();
-        let without = of_medians.map_or_else(|| "-".to_owned(), show);
-        let verdict = format!(
-            "{} over one watcher: {times} times, mark {RATIO_MARK} {met}; without the write, of the medians: {without}",
-            State::Each.describe(self.interests)
-        );
-        table.facts.insert("ratio_of_median_differences".to_owned(), of_medians.into());
-        table.facts.insert("verdict".to_owned(), verdict.into());
-        table
-    }
+/// The states of a stage side by side; ratios are to one watcher.
+fn table(stage: Stage, states: &[(String, Vec<&Record>)]) -> Table {
+    let facts =
+        json!({"interests": stage.interests, "write_rate_wanted_per_second": stage.rate.per_second()});
+    let mut table = Table::new(facts, 1, states);
+    let show = |ratio: f64| Unit::Ratio.show(ratio);
+    let ratio = table.ratio(2, COST);
+    let met = match ratio {
+        Some(ratio) if ratio.median <= RATIO_MARK => "met",
+        Some(_) => "MISSED",
+        None => "not measured",
+    };
+    let times = ratio.map_or_else(|| "-".to_owned(), |ratio| ratio.show(show));
+    // Of the medians: the differences of one round are small against their noise. Absent where a single watcher costs
+    // nothing that could be measured.
+    let [none, one, each] = [0, 1, 2].map(|at| table.value(at, COST).map_or(f64::NAN, |cost| cost.median));
+    let of_medians = Some((each - none) / (one - none)).filter(|_| one > none && !each.is_nan());
+    let verdict = format!(
+        "{} over one watcher: {times} times, mark {RATIO_MARK} {met}; without the write, of the medians: {}",
+        states[2].0,
+        of_medians.map_or_else(|| "-".to_owned(), show)
+    );
+    table.facts.insert("ratio_of_median_differences".to_owned(), of_medians.into());
+    table.facts.insert("verdict".to_owned(), verdict.into());
+    table
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn record(state: State, cpu_ns: u32) -> Record {
-        let mut record = Record { watchers: state.watchers(5), ..Record::default() };
-        record.set("writes", 10);
+    const STAGE: Stage = Stage { interests: 5, rate: Rate::Max };
+
+    fn record(state: usize, cpu_ns: u32) -> Record {
+        let mut record = Record { watchers: STAGE.watchers()[state], ..Record::default() };
         record.set("server_cpu_ns", cpu_ns * 10);
-        for name in ["deliveries", "deliveries_checked", "deliveries_expected"] {
+        for name in ["writes", "deliveries", "deliveries_checked", "deliveries_expected"] {
             record.set(name, 10);
         }
         judge(&mut record);
@@ -355,17 +261,18 @@ mod tests {
 
     #[test]
     fn ratios_are_of_each_round() {
-        let rounds =
-            [(1, 100, 200, 400), (2, 100, 300, 300), (3, 100, 100, 120)].map(|(round, none, one, each)| {
-                let found = [record(State::None, none), record(State::One, one), record(State::Each, each)];
-                less_the_write(found.map(|record| Record { round, ..record }))
-            });
-        let table = Stage { interests: 5, rate: Rate::Max, rounds: rounds.to_vec() }.table();
+        let mut runs = Runs::new();
+        for (round, costs) in (1..).zip([[100, 200, 400], [100, 300, 300], [100, 100, 120]]) {
+            let run = |(at, cost)| (at, Record { round, ..record(at, cost) });
+            runs.extend(costs.into_iter().enumerate().map(run));
+        }
+        set_difference(&mut runs, [0, 1], COST, ADDED, 1.0);
+        set_difference(&mut runs, [0, 2], COST, ADDED, 1.0);
+        let table = table(STAGE, &states_of(&STAGE.states(), 0, &runs));
         let ratio = table.ratio(2, COST).expect("three rounds");
         assert_eq!((ratio.least, ratio.median, ratio.most), (1.0, 1.2, 2.0));
         let differences = table.ratio(2, ADDED).expect("one round has no difference to divide by");
         assert_eq!((differences.least, differences.most), (1.0, 3.0));
-        assert_eq!(table.value(2, ADDED).map(|added| added.least), Some(20.0));
         assert_eq!(table.facts["ratio_of_median_differences"], 2.0);
         let verdict = table.facts["verdict"].as_str().expect("a text");
         assert!(
@@ -376,19 +283,20 @@ mod tests {
 
     #[test]
     fn a_state_is_clean_when_all_writes_came() {
-        assert!(record(State::One, 1).clean);
-        let with = |state: State, name: &str, value: u32| {
+        for (state, name, value, clean) in [
+            (1, "writes", 10, true),
+            (0, "deliveries", 0, true),
+            (1, "deliveries", 9, false),
+            (1, "deliveries_checked", 9, false),
+            (1, "duplicated", 1, false),
+            (1, "unexpected", 1, false),
+            (1, "disconnected", 1, false),
+            (0, "writes", 0, false),
+        ] {
             let mut record = record(state, 1);
             record.set(name, value);
             judge(&mut record);
-            record.clean
-        };
-        assert!(with(State::None, "deliveries", 0), "nobody watched");
-        assert!(!with(State::One, "deliveries", 9));
-        assert!(!with(State::One, "deliveries_checked", 9));
-        assert!(!with(State::One, "duplicated", 1));
-        assert!(!with(State::One, "unexpected", 1));
-        assert!(!with(State::One, "disconnected", 1));
-        assert!(!with(State::None, "writes", 0));
+            assert_eq!(record.clean, clean, "{name} {value} of state {state}");
+        }
     }
 }

@@ -4,20 +4,19 @@
 //! revision, by which the two arrivals are matched. So what is compared is the same event in the same moment of the same
 //! machine. It is the only part that speaks etcd's protocol.
 
-use crate::chunked::Step;
 use crate::clock::{nanos, now_ns, sleep_until};
 use crate::etcd::Store;
 use crate::event::{Event, Kind};
-use crate::http::{Body, Caller, Head, excerpt};
+use crate::http::{Caller, Part, Responses};
 use crate::options::Lag;
 use crate::report::Report;
+use crate::sheet::Row;
 use crate::target::Trouble;
-use crate::units::show_ns;
-use serde::Serialize;
+use serde_json::json;
 use std::collections::BTreeMap;
-use std::fmt;
+use std::error::Error;
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
@@ -38,79 +37,50 @@ const BEHIND: usize = 3;
 /// Revision, what happened, and when.
 type Note = (u64, usize, u64);
 
-#[derive(Debug, Serialize)]
-struct Found {
-    writes: usize,
-    matched: usize,
-    rate_per_second: f64,
-    acknowledged: Spread,
-    bare: Spread,
-    behind: Spread,
-    /// Behind the cache, less at the bare watch, of the same event.
-    added: Spread,
-    #[serde(skip)]
-    clean: bool,
-}
-
-/// A distribution. Added latency can be negative: the bare watcher may be the later one.
-#[derive(Debug, Default, Serialize)]
-struct Spread {
-    p50_ns: i64,
-    p90_ns: i64,
-    p99_ns: i64,
-    max_ns: i64,
-}
-
-impl Spread {
-    fn of(mut values: Vec<i64>) -> Self {
-        values.sort_unstable();
-        let at = |percent: usize| {
-            let rank = (values.len() * percent).div_ceil(100).saturating_sub(1);
-            values.get(rank).copied().unwrap_or_default()
-        };
-        Self { p50_ns: at(50), p90_ns: at(90), p99_ns: at(99), max_ns: at(100) }
-    }
-}
-
-impl fmt::Display for Spread {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let show = |ns: i64| format!("{}{}", if ns < 0 { "-" } else { "" }, show_ns(ns.unsigned_abs()));
-        let [p50, p90, p99, max] = [self.p50_ns, self.p90_ns, self.p99_ns, self.max_ns].map(show);
-        write!(out, "p50 {p50:<9} p90 {p90:<9} p99 {p99:<9} max {max}")
-    }
-}
+/// Of what distributions there are, and from when to when. The last can be negative: the bare watcher may be the later one.
+const DISTRIBUTIONS: [(&str, usize, usize); 4] = [
+    ("acknowledged", SENT, ACKNOWLEDGED),
+    ("bare", SENT, BARE),
+    ("behind", SENT, BEHIND),
+    ("added", BARE, BEHIND),
+];
+const QUANTILES: [(&str, usize); 4] = [("p50", 50), ("p90", 90), ("p99", 99), ("max", 100)];
+const ROWS: [Row; 4] = [
+    (
+        "write acknowledged",
+        "  p50 {acknowledged_p50_ns}  p90 {acknowledged_p90_ns}  p99 {acknowledged_p99_ns}  max {acknowledged_max_ns}",
+    ),
+    ("at a bare watch", "  p50 {bare_p50_ns}  p90 {bare_p90_ns}  p99 {bare_p99_ns}  max {bare_max_ns}"),
+    (
+        "after the cache",
+        "  p50 {behind_p50_ns}  p90 {behind_p90_ns}  p99 {behind_p99_ns}  max {behind_max_ns}",
+    ),
+    ("added", "  p50 {added_p50_ns}  p90 {added_p90_ns}  p99 {added_p99_ns}  max {added_max_ns}"),
+];
 
 pub(crate) fn run(args: &Lag) -> Result<Report, Trouble> {
     let prefix = format!("{}/configmaps/{NAMESPACE}/", args.prefix.trim_end_matches('/'));
     let (notes, arrived) = channel();
-    let from = on_a_runtime(newest(&args.etcd, &prefix));
-    let from = from.map_err(|why| format!("{why}; name one of its client URLs with --etcd"))?;
-    let (ready, is_ready) = channel();
-    let watched = (args.etcd.clone(), prefix.clone(), notes.clone());
-    thread::spawn(move || {
-        let (etcd, prefix, notes) = watched;
-        on_a_runtime(watch_bare(&etcd, &prefix, from, notes, ready))
-    });
-    is_ready.recv().map_err(|_| format!("etcd at {} does not take a watch", args.etcd))?;
-    watch_behind(args, from, notes.clone())?;
+    let newest = async { Store::connect(&args.etcd, &prefix, 1).await?.newest().await };
+    let from =
+        on_a_runtime(newest).map_err(|why| format!("{why}; name one of its client URLs with --etcd"))?;
+    let (etcd, below, bare) = (args.etcd.clone(), prefix.clone(), notes.clone());
+    follow(move |ready| on_a_runtime(watch_bare(&etcd, &below, from, &bare, &ready)))?;
+    let (address, host) = (args.base.server.resolve(false)?, args.base.server.authority().to_owned());
+    let behind = notes.clone();
+    follow(move |ready| {
+        let outcome = watch_behind(address, &host, from, &behind, &ready);
+        outcome.map_err(|why| format!("the server at {host}: {why}"))
+    })?;
     let took_seconds = on_a_runtime(write(args, &prefix, &notes))?;
-    Ok(report(&judge(&arrived, took_seconds)))
+    Ok(judge(&arrived, took_seconds))
 }
 
-fn report(found: &Found) -> Report {
-    let facts = serde_json::to_value(found).unwrap_or_default();
-    let title = "{writes} writes to etcd at {rate_per_second}, {matched} seen by both";
-    let mut report = Report::new("lag", facts, title);
-    for (name, spread) in [
-        ("write acknowledged", &found.acknowledged),
-        ("at a bare etcd watch", &found.bare),
-        ("behind the cache", &found.behind),
-        ("added", &found.added),
-    ] {
-        report.text(&format!("  {name:<22}{spread}"));
-    }
-    let wrong = "FAILED: not every write was seen by both";
-    report.end(Vec::new(), found.clean, "every write was seen by both", wrong)
+/// Runs a watch on a thread of its own. The error is why it ended before it was ready.
+fn follow(watch: impl FnOnce(Sender<()>) -> Result<(), String> + Send + 'static) -> Result<(), String> {
+    let (ready, is_ready) = channel();
+    let watching = thread::spawn(move || watch(ready));
+    is_ready.recv().or_else(|_| watching.join().unwrap_or_else(|_| Err("a watcher panicked".to_owned())))
 }
 
 fn on_a_runtime<T>(work: impl Future<Output = Result<T, String>>) -> Result<T, String> {
@@ -118,16 +88,12 @@ fn on_a_runtime<T>(work: impl Future<Output = Result<T, String>>) -> Result<T, S
     runtime.map_err(|fault| format!("no runtime: {fault}"))?.block_on(work)
 }
 
-async fn newest(etcd: &str, prefix: &str) -> Result<u64, String> {
-    Store::connect(etcd, prefix, 1).await?.newest().await
-}
-
 async fn watch_bare(
     etcd: &str,
     prefix: &str,
     from: u64,
-    notes: Sender<Note>,
-    ready: Sender<()>,
+    notes: &Sender<Note>,
+    ready: &Sender<()>,
 ) -> Result<(), String> {
     let mut stream = Store::connect(etcd, prefix, 1).await?.watch("", from).await?;
     while let Ok(Some(message)) = stream.message().await {
@@ -139,58 +105,44 @@ async fn watch_bare(
             let _gone = notes.send((kv.mod_revision().unsigned_abs(), BARE, now));
         }
     }
-    Ok(())
+    Err(format!("etcd at {etcd} ended the watch"))
 }
 
-/// Opens the watch behind the cache, and reads it on a thread of its own.
-fn watch_behind(args: &Lag, from: u64, notes: Sender<Note>) -> Result<(), String> {
-    let host = args.base.server.authority().to_owned();
-    let wrong = |fault: std::io::Error| format!("the server at {host}: {fault}");
-    let mut socket = TcpStream::connect(args.base.server.resolve(false)?).map_err(wrong)?;
-    socket.set_nodelay(true).map_err(wrong)?;
+fn watch_behind(
+    address: SocketAddr,
+    host: &str,
+    from: u64,
+    notes: &Sender<Note>,
+    ready: &Sender<()>,
+) -> Result<(), Box<dyn Error>> {
+    let mut socket = TcpStream::connect(address)?;
+    socket.set_nodelay(true)?;
     let path = format!(
         "/api/v1/namespaces/{NAMESPACE}/configmaps?watch=1&timeoutSeconds=3600&resourceVersion={from}"
     );
-    let request = Caller { host: host.clone(), token: None }.head("GET", &path, None);
-    socket.write_all(request.as_bytes()).map_err(wrong)?;
+    let caller = Caller { host: host.to_owned(), token: None };
+    socket.write_all(caller.head("GET", &path, None).as_bytes())?;
+    let (mut responses, mut held, mut line) = (Responses::default(), Vec::new(), Vec::new());
     let mut buffer = vec![0; 64 << 10];
-    let mut input = Vec::new();
-    let head = loop {
-        let count = socket.read(&mut buffer).map_err(wrong)?;
-        input.extend_from_slice(&buffer[..count]);
-        if let Some((head, taken)) = Head::parse(&input).map_err(|fault| fault.to_string())? {
-            input.drain(..taken);
-            break head;
+    while let count @ 1.. = socket.read(&mut buffer)? {
+        let (now, mut input) = (now_ns(), &buffer[..count]);
+        loop {
+            match responses.next_of_200(&mut input, &mut held).map_err(|why| format!("{why:?}"))? {
+                Part::Head(_) => ready.send(())?,
+                Part::Data(data) => line.extend_from_slice(data),
+                Part::More => break,
+                Part::End(_) => return Ok(()),
+            }
         }
-        if count == 0 {
-            return Err(format!("the server at {host} closed the watch"));
+        while let Some(end) = memchr::memchr(b'\n', &line) {
+            let text: Vec<u8> = line.drain(..=end).collect();
+            let event = Event::read(&text[..end]).filter(|event| event.kind != Kind::Bookmark);
+            if let Some(revision) = event.and_then(|event| event.revision) {
+                notes.send((revision, BEHIND, now))?;
+            }
         }
-    };
-    if head.status != 200 {
-        return Err(format!("the server refused the watch with {}: {}", head.status, excerpt(&input)));
     }
-    thread::spawn(move || {
-        let (mut body, mut lines) = (head.body, Vec::new());
-        let mut is_heard = note_events(&mut body, &mut lines, &input, &notes);
-        while is_heard && let Ok(count @ 1..) = socket.read(&mut buffer) {
-            is_heard = note_events(&mut body, &mut lines, &buffer[..count], &notes);
-        }
-    });
-    Ok(())
-}
-
-/// Notes the events whose lines are complete. `lines`: the part of a line that came before. False: nobody is interested.
-fn note_events(body: &mut Body, lines: &mut Vec<u8>, mut input: &[u8], notes: &Sender<Note>) -> bool {
-    let now = now_ns();
-    while let Ok(Step::Data(bytes)) = body.next(&mut input) {
-        lines.extend_from_slice(bytes);
-    }
-    let complete = memchr::memrchr(b'\n', lines).map_or(0, |end| end + 1);
-    let complete: Vec<u8> = lines.drain(..complete).collect();
-    let events = complete.split(|&byte| byte == b'\n').filter_map(Event::read);
-    let mut revisions =
-        events.filter(|event| event.kind != Kind::Bookmark).filter_map(|event| event.revision);
-    revisions.all(|revision| notes.send((revision, BEHIND, now)).is_ok())
+    Err("it closed the connection".into())
 }
 
 /// Writes at the rate asked for. How long it took, in seconds.
@@ -216,7 +168,7 @@ async fn write(args: &Lag, prefix: &str, notes: &Sender<Note>) -> Result<f64, St
     Ok((now_ns() - began) as f64 / 1e9)
 }
 
-fn judge(arrived: &Receiver<Note>, took_seconds: f64) -> Found {
+fn judge(arrived: &Receiver<Note>, took_seconds: f64) -> Report {
     let mut writes: BTreeMap<u64, [Option<u64>; 4]> = BTreeMap::new();
     let deadline = now_ns() + nanos(DRAIN);
     while now_ns() < deadline {
@@ -233,49 +185,61 @@ fn judge(arrived: &Receiver<Note>, took_seconds: f64) -> Found {
     }
     writes.retain(|_, write| write[SENT].is_some());
     let written = writes.len();
-    let between = |writes: &BTreeMap<u64, [Option<u64>; 4]>, from: usize, to: usize| {
+    let mut facts =
+        json!({ "writes": written, "rate_per_second": written as f64 / took_seconds.max(f64::MIN_POSITIVE) });
+    for (name, from, to) in DISTRIBUTIONS {
         let times = writes.values().filter_map(|write| write[from].zip(write[to]));
-        Spread::of(times.map(|(from, to)| to.cast_signed() - from.cast_signed()).collect())
-    };
-    let acknowledged = between(&writes, SENT, ACKNOWLEDGED);
-    writes.retain(|_, write| !write.contains(&None));
-    Found {
-        writes: written,
-        matched: writes.len(),
-        rate_per_second: written as f64 / took_seconds.max(f64::MIN_POSITIVE),
-        acknowledged,
-        bare: between(&writes, SENT, BARE),
-        behind: between(&writes, SENT, BEHIND),
-        added: between(&writes, BARE, BEHIND),
-        clean: written > 0 && writes.len() == written,
+        let mut times: Vec<i64> = times.map(|(from, to)| to.cast_signed() - from.cast_signed()).collect();
+        times.sort_unstable();
+        for (quantile, percent) in QUANTILES {
+            let rank = (times.len() * percent).div_ceil(100).saturating_sub(1);
+            facts[format!("{name}_{quantile}_ns")] = times.get(rank).copied().unwrap_or_default().into();
+        }
+        // All but the first are of those that both have seen.
+        writes.retain(|_, write| !write.contains(&None));
     }
+    facts["matched"] = writes.len().into();
+    let title = "{writes} writes to etcd at {rate_per_second}, {matched} seen by both";
+    let mut report = Report::new("lag", facts, title);
+    report.rows(&ROWS);
+    let wrong = "FAILED: not every write was seen by both";
+    let clean = written > 0 && writes.len() == written;
+    report.end(Vec::new(), clean, "every write was seen by both", wrong)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_spread_has_its_quantiles() {
-        let spread = Spread::of((1..=1000).rev().collect());
-        assert_eq!((spread.p50_ns, spread.p90_ns, spread.p99_ns, spread.max_ns), (500, 900, 990, 1000));
-        let one = Spread::of(vec![-7]);
-        assert_eq!((one.p50_ns, one.max_ns), (-7, -7));
-        assert!(one.to_string().contains("p50 -7 ns"), "{one}");
-        assert_eq!(Spread::of(Vec::new()).max_ns, 0);
-    }
-
-    #[test]
-    fn arrivals_are_matched_by_revision() {
+    fn judged(writes: impl IntoIterator<Item = (u64, [u64; 4])>) -> (Report, serde_json::Value) {
         let (notes, arrived) = channel();
-        for (revision, times) in [(5, [100, 150, 170, 220]), (6, [200, 260, 300, 0]), (7, [0, 0, 0, 1])] {
+        for (revision, times) in writes {
             for (what, at) in times.into_iter().enumerate().filter(|&(_, at)| at > 0) {
                 notes.send((revision, what, at)).expect("the receiver is here");
             }
         }
         drop(notes);
         let report = judge(&arrived, 1.0);
-        assert_eq!((report.writes, report.matched, report.clean), (2, 1, false));
-        assert_eq!((report.added.p50_ns, report.behind.p50_ns, report.bare.p50_ns), (50, 120, 70));
+        let facts = serde_json::to_value(&report).expect("JSON");
+        (report, facts)
+    }
+
+    #[test]
+    fn latencies_have_their_quantiles_and_may_be_negative() {
+        let (report, facts) = judged((1..=1000).rev().map(|number| (number, [1, 1 + number, 8, 1])));
+        let added = ["p50", "max"].map(|name| &facts[format!("added_{name}_ns")]);
+        assert_eq!(added, [-7, -7]);
+        let acknowledged = QUANTILES.map(|(name, _)| &facts[format!("acknowledged_{name}_ns")]);
+        assert_eq!(acknowledged, [500, 900, 990, 1000]);
+        assert!(report.clean && report.to_string().contains("p50 -7 ns"), "{report}");
+        assert_eq!(judged([]).1["added_max_ns"], 0);
+    }
+
+    #[test]
+    fn arrivals_are_matched_by_revision() {
+        let (report, facts) = judged([(5, [100, 150, 170, 220]), (6, [200, 260, 300, 0]), (7, [0, 0, 0, 1])]);
+        assert_eq!((&facts["writes"], &facts["matched"], report.clean), (&2.into(), &1.into(), false));
+        let medians = ["added", "behind", "bare"].map(|name| &facts[format!("{name}_p50_ns")]);
+        assert_eq!(medians, [50, 120, 70]);
     }
 }

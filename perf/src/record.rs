@@ -153,6 +153,11 @@ impl Record {
         self.values.get(name).copied()
     }
 
+    /// Whether all of these counts are 0.
+    pub(crate) fn has_no(&self, names: &str) -> bool {
+        names.split_whitespace().all(|name| self.count(name) == 0.0)
+    }
+
     /// Of what is counted: 0 where nothing was.
     pub(crate) fn count(&self, name: &str) -> f64 {
         self.value(name).unwrap_or(0.0)

@@ -1,7 +1,7 @@
 //! What a scenario found, for people and as JSON: its runs, each a [`Record`]; where there are several of them, tables of
 //! their medians; and whether all was right. Values are found by their names, which carry their units.
 
-use crate::record::{Facts, Record, facts_of};
+use crate::record::{Facts, Record, facts_of, sum};
 use crate::sheet::{Row, fill};
 use crate::table::Table;
 use serde::Serialize;
@@ -10,6 +10,14 @@ use std::fmt;
 
 /// Instead of the server's CPU time and memory.
 const NO_PROCESS: Row = ("server", "its process was not found: give --server-pid for CPU and memory");
+
+/// What must not be.
+pub(crate) const WRONGS: &str = "lost duplicated out_of_order unexpected malformed disconnected";
+pub(crate) const WRONGS_ROW: Row = (
+    "",
+    "lost {lost}  duplicated {duplicated}  out of order {out_of_order}  unexpected {unexpected}  malformed {malformed}  \
+     disconnected {disconnected}",
+);
 
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Report {
@@ -26,11 +34,30 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Of what the facts, an object, say; the title is a sentence of them.
+    /// The title is a sentence of the facts, an object.
     pub(crate) fn new(scenario: &str, facts: Value, title: &str) -> Self {
         let mut report = Self { scenario: scenario.to_owned(), facts: facts_of(facts), ..Self::default() };
         report.line(title);
         report
+    }
+
+    /// Of several runs: what all of them have in common, the sums of some counts, and more facts.
+    pub(crate) fn of_runs<'a>(
+        scenario: &str,
+        runs: impl Iterator<Item = &'a Record> + Clone,
+        sums: &str,
+        facts: Value,
+        title: &str,
+    ) -> Self {
+        let mut all = Facts::new();
+        if let Some(first) = runs.clone().next() {
+            all = first.facts.clone();
+            all.retain(|name, fact| runs.clone().all(|run| run.facts.get(name) == Some(fact)));
+            all.insert("object_bytes".to_owned(), first.object_bytes.into());
+        }
+        all.extend(sums.split_whitespace().map(|name| (name.to_owned(), sum(runs.clone(), name))));
+        all.extend(facts_of(facts));
+        Self::new(scenario, all.into(), title)
     }
 
     pub(crate) fn line(&mut self, sentence: &str) {
@@ -72,10 +99,10 @@ impl Report {
         }
     }
 
-    /// A table, the values that are shown of it, by what they are called, and rows of what its states have in common.
-    pub(crate) fn table(&mut self, title: &str, table: Table, figures: &[Row], rows: &[Row]) {
+    /// A table, the names of the values that are shown of it, and rows of what its states have in common.
+    pub(crate) fn table(&mut self, title: &str, table: Table, names: &str, rows: &[Row]) {
         self.line_of(title, Some(&table.facts));
-        self.text.push_str(&table.show(figures));
+        self.text.push_str(&table.show(names));
         for (name, sentence) in rows {
             self.line_of(&format!("  {name:<16}{sentence}"), Some(&table.facts));
         }

@@ -7,7 +7,6 @@ use crate::message::Command;
 use crate::object::Recipe;
 use crate::options::Load;
 use crate::pace::{Gate, Pace};
-use crate::process::cpu_count;
 use crate::progress::Progress;
 use crate::record::Record;
 use crate::scope::Scope;
@@ -231,6 +230,13 @@ impl<'a> Run<'a> {
         Ok(written)
     }
 
+    /// The record of a part of this run.
+    pub(crate) fn part(&self, scenario: &str, round: u32) -> Record {
+        let mut record = Record::new(scenario, &self.target.url(), round);
+        self.target.describe(&mut record, &self.recipe, self.args);
+        Record { watchers: self.args.watchers, ..record }
+    }
+
     /// Starts writers that write until the end of the span, and what goes on beside them.
     pub(crate) fn write(&self, span: Span, before: &Written) -> Result<Box<dyn Writing>, String> {
         let beside = Beside::start(self.args, &self.target, &self.recipe, span);
@@ -303,13 +309,7 @@ impl<'a> Run<'a> {
         (record.watchers, record.object_bytes) = (args.watchers, self.object_bytes);
         record.write_rate_per_second = args.rate.per_second();
         record.series = self.series.rows;
-        record.tell("server", self.target.url());
-        record.tell("server_pid", self.target.server_pid);
-        record.tell("seed", self.recipe.seed);
-        record.tell("resource", self.recipe.resource.plural.clone());
-        record.tell("namespaces", self.recipe.namespaces.len());
-        record.tell("objects", self.recipe.objects());
-        record.tell("client_cpus", cpu_count(&args.client_cpus));
+        self.target.describe(&mut record, &self.recipe, args);
         record.set("watch_open_seconds", fleet.opening_seconds());
         record.set("watch_open_rate_per_second", f64::from(args.watchers) / fleet.opening_seconds());
         let grown = record.value("server_rss_idle_bytes").zip(record.value("server_rss_before_bytes"));

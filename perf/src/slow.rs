@@ -5,35 +5,18 @@
 use crate::fanout;
 use crate::floor;
 use crate::options::{Load, Slow, deaf_among};
-use crate::record::{Record, sum};
+use crate::record::sum;
 use crate::report::Report;
 use crate::sheet::Row;
-use crate::table::Table;
+use crate::table::{Runs, Table, set_difference, states_of, take_turns};
 use crate::target::Trouble;
 use clap::ValueEnum;
 use serde_json::json;
 
-const STATES: [&str; 2] = ["without", "with"];
-
-const FIGURES: [Row; 9] = [
-    ("latency p50", "latency_p50_ns"),
-    ("latency p99", "latency_p99_ns"),
-    ("CPU a delivery", "server_cpu_ns_per_delivery"),
-    ("server RSS", "server_rss_bytes"),
-    ("of it anonymous", "server_anon_bytes"),
-    ("more for a slow", "anon_bytes_per_slow"),
-    ("kernel, unread", "kernel_unread_bytes_per_slow"),
-    ("kernel, unsent", "kernel_unsent_bytes_per_slow"),
-    ("sent to each", "sent_bytes_per_healthy"),
-];
-const SIEGE: [Row; 6] = [
-    ("hostile opened", "besieged_opened"),
-    ("server closed", "besieged_ended"),
-    ("not let in", "besieged_refused"),
-    ("vanished", "besieged_vanished"),
-    ("burst written", "besieged_burst_bytes"),
-    ("burst refused", "besieged_burst_refused"),
-];
+const SHOWN: &str = "latency_p50_ns latency_p99_ns server_cpu_ns_per_delivery server_rss_bytes server_anon_bytes \
+    anon_bytes_per_slow kernel_unread_bytes_per_slow kernel_unsent_bytes_per_slow sent_bytes_per_healthy";
+const SIEGE: &str = "besieged_opened besieged_ended besieged_refused besieged_vanished besieged_burst_bytes \
+    besieged_burst_refused";
 /// Over all rounds.
 const TOTALS: [Row; 2] = [
     ("healthy", "lost {lost}  duplicated {duplicated}  out of order {out_of_order}  ended {healthy_ended}"),
@@ -60,31 +43,26 @@ pub(crate) fn run(args: &Slow) -> Result<Report, Trouble> {
     let mut records = Vec::new();
     for &percent in &args.shares {
         let share = Share::new(args, percent);
-        let mut rounds = Vec::new();
-        for number in 1..=args.rounds {
-            rounds.push(share.round(number, args.rounds)?);
-        }
-        share.show(&mut report, &rounds);
-        records.extend(rounds.into_iter().flatten());
+        let runs = share.runs()?;
+        share.show(&mut report, &runs);
+        records.extend(runs.into_iter().map(|(_, record)| record));
     }
     let clean = records.iter().all(|record| record.clean);
-    Ok(report.end(
-        records,
-        clean,
-        "every healthy watcher saw every write once and in order, and none was ended",
-        "FAILED: healthy watchers were ended, or did not see every write exactly once and in order",
-    ))
+    let right = "every healthy watcher saw every write once and in order, and none was ended";
+    let wrong = "FAILED: healthy watchers were ended, or did not see every write exactly once and in order";
+    Ok(report.end(records, clean, right, wrong))
 }
 
 /// One share of watchers that never read, or one kind of hostile clients.
 #[derive(Debug)]
 struct Share<'a> {
     base: &'a Load,
+    rounds: u32,
     percent: u32,
     slow: u32,
     healthy: u32,
-    /// What is beside the healthy ones, in half of the runs.
-    others: String,
+    /// Without, and with what is beside the healthy ones in half of the runs.
+    states: [String; 2],
 }
 
 impl<'a> Share<'a> {
@@ -99,61 +77,50 @@ impl<'a> Share<'a> {
                 format!("{kind}, {}", hostile.clients)
             }
         };
-        Self { base, percent, slow, healthy: base.watchers - slow, others }
+        let states = ["without", "with"].map(|state| format!("{state} {others}"));
+        Self { base, rounds: args.rounds, percent, slow, healthy: base.watchers - slow, states }
     }
 
-    /// Both states once. Which goes first takes turns too.
-    fn round(&self, number: u32, rounds: u32) -> Result<[Record; 2], Trouble> {
-        let mut without = self.half(self.healthy, 0);
-        without.mixture.hostile = None;
-        if number == rounds {
-            // Once is enough: of the healthy alone.
-            without.floor.clone_from(&self.base.floor);
-        }
-        let halves = [without, self.half(self.base.watchers, self.percent)];
-        let run = |at: usize| {
-            eprintln!("{}, round {number} of {rounds}, {} them", self.others, STATES[at]);
-            fanout::measure(&halves[at])
-        };
-        let odd = number % 2 == 1;
-        let (first, second) = (run(usize::from(!odd))?, run(usize::from(odd))?);
-        Ok(self.keep(number, if odd { [first, second] } else { [second, first] }))
+    fn runs(&self) -> Result<Runs, Trouble> {
+        let none = Some(Vec::new());
+        let mut without = Load { watchers: self.healthy, floor: none.clone(), ..self.base.clone() };
+        (without.mixture.deaf_percent, without.mixture.hostile) = (0, None);
+        let mut with = Load { floor: none, ..self.base.clone() };
+        with.mixture.deaf_percent = self.percent;
+        let runs = take_turns(self.rounds, &self.states, |at, round| {
+            if round == self.rounds {
+                // Once is enough: of the healthy alone.
+                without.floor.clone_from(&self.base.floor);
+            }
+            fanout::measure(if at == 0 { &without } else { &with }).map(Some)
+        })?;
+        Ok(self.keep(runs))
     }
 
-    fn half(&self, watchers: u32, deaf_percent: u32) -> Load {
-        let mut half = Load { watchers, floor: Some(Vec::new()), ..self.base.clone() };
-        half.mixture.deaf_percent = deaf_percent;
-        half
-    }
-
-    /// The runs of one round, with what they show together. The healthy saw everything once and in order, and none of
-    /// them was ended.
-    fn keep(&self, round: u32, mut halves: [Record; 2]) -> [Record; 2] {
+    /// The healthy saw everything once and in order, and none of them was ended.
+    fn keep(&self, mut runs: Runs) -> Runs {
         let (slow, healthy) = (f64::from(self.slow.max(1)), f64::from(self.healthy.max(1)));
-        let scenario = if self.base.mixture.hostile.is_some() { "siege" } else { "slow" };
-        for (half, state) in halves.iter_mut().zip(STATES) {
-            (half.scenario, half.subject) = (scenario.to_owned(), format!("{state} {}", self.others));
-            half.round = round;
-            half.clean &= half.count("disconnected") == 0.0;
+        for (at, half) in &mut runs {
+            let scenario = if self.base.mixture.hostile.is_some() { "siege" } else { "slow" };
+            (half.scenario, half.subject) = (scenario.to_owned(), self.states[*at].clone());
+            half.clean &= half.has_no("disconnected");
             half.set("server_rss_bytes", half.value("server_rss_loaded_bytes"));
             half.set("server_anon_bytes", half.value("server_anon_loaded_bytes"));
             half.set("slow_watchers", half.count("deaf"));
             half.set("slow_ended", half.count("deaf_ended") + half.count("deaf_closing"));
+            for name in ["kernel_unread_bytes", "kernel_unsent_bytes"].into_iter().filter(|_| *at == 1) {
+                half.set(&format!("{name}_per_slow"), half.value(name).map(|bytes| bytes / slow));
+            }
+            // Fill and warm-up too.
+            let sent = half.count("deliveries_checked") * half.object_bytes as f64;
+            half.set("sent_bytes_per_healthy", sent / healthy);
         }
-        let [without, with] = &mut halves;
-        let anon = without.value("server_anon_bytes").zip(with.value("server_anon_bytes"));
-        with.set("anon_bytes_per_slow", anon.map(|(without, with)| (with - without) / slow));
-        for name in ["kernel_unread_bytes", "kernel_unsent_bytes"] {
-            with.set(&format!("{name}_per_slow"), with.value(name).map(|bytes| bytes / slow));
-        }
-        // Fill and warm-up too.
-        let sent = with.count("deliveries_checked") * with.object_bytes as f64;
-        with.set("sent_bytes_per_healthy", sent / healthy);
-        halves
+        set_difference(&mut runs, [0, 1], "server_anon_bytes", "anon_bytes_per_slow", slow);
+        runs
     }
 
-    fn show(&self, report: &mut Report, rounds: &[[Record; 2]]) {
-        let all = |name: &str| sum(rounds.iter().flatten(), name);
+    fn show(&self, report: &mut Report, runs: &Runs) {
+        let all = |name: &str| sum(runs.iter().map(|(_, half)| half), name);
         let facts = json!({
             "percent": self.percent,
             "siege": self.base.mixture.hostile,
@@ -165,22 +132,16 @@ impl<'a> Share<'a> {
             "out_of_order": all("out_of_order"),
             "slow_ended": all("slow_ended"),
         });
-        let states = [0, 1].map(|at| {
-            (format!("{} {}", STATES[at], self.others), rounds.iter().map(|round| &round[at]).collect())
-        });
-        let among = format!("beside {{healthy}} healthy, {} rounds; median (least..most)", rounds.len());
-        let (title, figures) = if self.base.mixture.hostile.is_some() {
-            (format!("  {}, {among}", self.others), [&FIGURES[..], &SIEGE].concat())
+        let among = format!("beside {{healthy}} healthy, {} rounds; median (least..most)", self.rounds);
+        let (title, shown) = if self.base.mixture.hostile.is_some() {
+            (format!("  hostile clients {among}"), format!("{SHOWN} {SIEGE}"))
         } else {
-            (format!("  {{percent}} % never read: {{slow}} {among}"), FIGURES.to_vec())
+            (format!("  {{percent}} % never read: {{slow}} {among}"), SHOWN.to_owned())
         };
-        report.table(&title, Table::new(facts, 0, &states), &figures, &TOTALS);
-        if let Some([without, _]) = rounds.last() {
-            report.rows_of(&floor::BESIDE, without);
-        }
-        for [without, with] in rounds {
-            report.rows_of(&[("fault without", "{first_fault}")], without);
-            report.rows_of(&[("fault with", "{first_fault}")], with);
+        report.table(&title, Table::new(facts, 0, &states_of(&self.states, 0, runs)), &shown, &TOTALS);
+        for (_, half) in runs {
+            report.rows_of(&floor::BESIDE, half);
+            report.rows_of(&[("first fault", "{first_fault}")], half);
         }
     }
 }
@@ -188,6 +149,7 @@ impl<'a> Share<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::Record;
 
     fn half(p99_ns: u64, anon_bytes: u64) -> Record {
         let mut half = Record { clean: true, object_bytes: 1024, ..Record::default() };
@@ -196,44 +158,41 @@ mod tests {
         half
     }
 
+    fn share(base: &Load) -> Share<'_> {
+        let states = ["without", "with"].map(|state| format!("{state} slow ones, 20 %"));
+        Share { base, rounds: 3, percent: 20, slow: 2, healthy: 8, states }
+    }
+
     #[test]
     fn the_rounds_of_a_share_are_put_together() {
         let base = Load::default();
-        let share =
-            Share { base: &base, percent: 20, slow: 2, healthy: 8, others: "slow ones, 20 %".to_owned() };
-        let round = |number: u32| {
-            let with = half(1_100_000 + 100_000 * u64::from(number), 14_096);
-            share.keep(number, [half(1_000_000, 10_000), with])
+        let round = |round: u32| {
+            let with = half(1_100_000 + 100_000 * u64::from(round), 14_096);
+            [(0, half(1_000_000, 10_000)), (1, with)].map(|(at, half)| (at, Record { round, ..half }))
         };
-        let rounds: Vec<[Record; 2]> = (1..=3).map(round).collect();
-        assert!(rounds.iter().flatten().all(|half| half.clean));
-        assert_eq!(rounds[0][1].subject, "with slow ones, 20 %");
-        assert_eq!(rounds[0][1].value("anon_bytes_per_slow"), Some(2048.0));
+        let runs = share(&base).keep((1..=3).flat_map(round).collect());
+        assert!(runs.iter().all(|(_, half)| half.clean) && runs[1].1.subject == "with slow ones, 20 %");
         let mut report = Report::default();
-        share.show(&mut report, &rounds);
+        share(&base).show(&mut report, &runs);
         let screen = report.to_string();
         assert!(screen.contains("20 % never read: 2 beside 8 healthy, 3 rounds"), "{screen}");
         assert!(screen.contains("1.30 (1.20..1.40) of A"), "{screen}");
-        assert!(screen.contains("more for a slow B  2.00 KiB (2.00 KiB..2.00 KiB)"), "{screen}");
+        assert!(screen.contains("Anon per slow               B  2.00 KiB (2.00 KiB..2.00 KiB)"), "{screen}");
     }
 
     #[test]
     fn one_healthy_watcher_that_was_ended_is_not_clean() {
         let base = Load::default();
-        let share = Share { base: &base, percent: 20, slow: 2, healthy: 8, others: String::new() };
-        let kept = |at: usize, name: &str, clean: bool| {
-            let mut halves = [half(1, 1), half(1, 1)];
-            halves[at].set(name, 1);
-            halves[at].clean = clean;
-            share.keep(1, halves)
+        let kept = |name: &str, clean: bool| {
+            let mut with = Record { clean, ..half(1, 1) };
+            with.set(name, 1);
+            share(&base).keep(vec![(1, with)]).remove(0).1
         };
-        let clean = |halves: &[Record; 2]| halves.each_ref().map(|half| half.clean);
-        assert_eq!(clean(&kept(0, "disconnected", true)), [false, true]);
-        assert_eq!(clean(&kept(1, "disconnected", true)), [true, false]);
-        assert_eq!(clean(&kept(1, "lost", false)), [true, false]);
-        let mut ended = kept(1, "deaf_ended", true);
-        assert_eq!(clean(&ended), [true, true], "watchers that never read may be ended");
-        ended[1].set("deaf_closing", 2);
-        assert_eq!(share.keep(1, ended)[1].value("slow_ended"), Some(3.0));
+        assert!(!kept("disconnected", true).clean);
+        assert!(!kept("lost", false).clean);
+        let mut ended = kept("deaf_ended", true);
+        assert!(ended.clean, "watchers that never read may be ended");
+        ended.set("deaf_closing", 2);
+        assert_eq!(share(&base).keep(vec![(1, ended)])[0].1.value("slow_ended"), Some(3.0));
     }
 }

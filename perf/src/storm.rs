@@ -7,15 +7,14 @@
 //! cut is found as everywhere.
 
 use crate::clock::{nanos, now_ns};
-use crate::fleet::{Fleet, wait_until};
+use crate::fleet::Fleet;
 use crate::initial::{self, Memory};
 use crate::latency::Latency;
 use crate::message::{Command, Cut, StormFound};
 use crate::object::Recipe;
 use crate::options::{Close, Initial, Lists, Load, Storm};
-use crate::process::cpu_count;
 use crate::record::{Record, facts_of};
-use crate::report::Report;
+use crate::report::{Report, WRONGS_ROW};
 use crate::scope::Scope;
 use crate::setup;
 use crate::sheet::{Row, fill};
@@ -39,55 +38,23 @@ const WINDOWS: usize = 3;
 /// All watchers that come back are live again within this.
 const MARK: Duration = Duration::from_secs(3);
 
-const CUT: [Row; 15] = [
-    ("all answered", "all_answered_ns"),
-    ("all caught up", "all_caught_up_ns"),
-    ("answered p50", "answered_p50_ns"),
-    ("answered p99", "answered_p99_ns"),
-    ("caught up p50", "caught_up_p50_ns"),
-    // The generator's own part: after the last close, and after the last connect that was begun.
-    ("closed", "closed_ns"),
-    ("connected", "connected_ns"),
-    ("attempts", "attempts"),
-    ("failed", "failed_attempts"),
-    ("unanswered", "unanswered"),
-    ("behind", "behind"),
-    ("told 410", "told_410"),
-    ("lost", "lost"),
-    ("repeated", "duplicated"),
-    // Connects of the whole machine.
-    ("queue full", "listen_overflows"),
-];
-const LISTS: [Row; 5] = [
-    ("last byte", "last_byte_ns"),
-    ("received", "received_bytes"),
-    ("objects checked", "objects_received"),
-    ("wrong", "objects_wrong"),
-    ("unfinished", "unfinished"),
-];
+const CUT: &str = "all_answered_ns all_caught_up_ns answered_p50_ns answered_p99_ns caught_up_p50_ns closed_ns connected_ns \
+    attempts failed_attempts unanswered behind told_410 lost duplicated listen_overflows";
+const LISTS: &str = "last_byte_ns received_bytes objects_received objects_wrong unfinished";
 /// Of the watchers that stay, and of both sides.
-const BOTH: [Row; 10] = [
-    ("p99 during", "live_latency_p99_during_ns"),
-    ("p99 before", "live_latency_p99_before_ns"),
-    ("its ratio", "live_p99_ratio"),
-    ("most during", "live_max_during_ns"),
-    ("of deliveries", "live_deliveries_during"),
-    ("before", "live_deliveries_before"),
-    ("RSS before", "server_rss_before_bytes"),
-    ("RSS at most", "server_rss_peak_bytes"),
-    ("server CPU", "server_cpu_share"),
-    ("load generator", "client_cpu_share"),
-];
-const CHECKED: [Row; 3] = [
+const BOTH: &str = "live_latency_p99_during_ns live_latency_p99_before_ns live_p99_ratio live_max_during_ns \
+    live_deliveries_during live_deliveries_before server_rss_before_bytes server_rss_peak_bytes server_cpu_share \
+    client_cpu_share";
+/// What a round must not have.
+const WRONG: &str =
+    "told_410 unanswered unfinished behind objects_wrong lost duplicated out_of_order disconnected";
+const CHECKED: [Row; 4] = [
     (
         "checked",
         "{deliveries_checked} of {deliveries_expected} deliveries, {writes} writes, {writes_failed} failed",
     ),
-    (
-        "",
-        "lost {lost}  duplicated {duplicated}  out of order {out_of_order}  unexpected {unexpected}  malformed {malformed}  \
-         disconnected {disconnected}  told 410 {told_410}",
-    ),
+    WRONGS_ROW,
+    ("told 410", "{told_410}"),
     ("load generator", "sends late by p99 {write_send_delay_p99_ns}"),
 ];
 
@@ -134,7 +101,7 @@ impl Run<'_> {
         let writers = Writers::start(Order::new(target, base, &recipe, base.rate, span));
         let mut records = Vec::new();
         for round in 1..=self.args.rounds {
-            let record = self.round(round, &mut live, &mut storming)?;
+            let record = self.round(round, &recipe, &mut live, &mut storming)?;
             records.push(Record { object_bytes, ..record });
         }
         let written = writers.end()?;
@@ -189,10 +156,16 @@ impl Run<'_> {
         Ok(live)
     }
 
-    fn round(&self, round: u32, live: &mut Fleet, storming: &mut Storming) -> Result<Record, String> {
+    fn round(
+        &self,
+        round: u32,
+        recipe: &Recipe,
+        live: &mut Fleet,
+        storming: &mut Storming,
+    ) -> Result<Record, String> {
         let calm_from_ns = now_ns() + LEAD_NS;
         live.tell_all(&Command::Window { from_ns: calm_from_ns })?;
-        wait_until(Some(live), calm_from_ns + nanos(self.args.calm))?;
+        live.wait_until(calm_from_ns + nanos(self.args.calm))?;
         let scenario = if self.args.lists.is_some() { "storm-lists" } else { "storm" };
         let mut record = Record::new(scenario, &self.target.url(), round);
         let memory = Memory::watch(self.target.server_pid);
@@ -207,10 +180,11 @@ impl Run<'_> {
         match storming {
             Storming::Cut(fleet, before) => {
                 record.watchers = self.args.base.watchers;
+                self.target.describe(&mut record, recipe, &self.args.base);
                 keep_cut(&mut record, &self.cut(fleet, at_ns)?, before);
             }
             Storming::Lists(recipe) => {
-                wait_until(Some(live), at_ns)?;
+                live.wait_until(at_ns)?;
                 self.list(recipe, &mut record)?;
             }
         }
@@ -219,14 +193,14 @@ impl Run<'_> {
         let (server_after, own_after) = (self.target.server_cpu_ns(), client_cpu_ns(pids));
         memory.end(&mut record);
         record.set("listen_overflows", used(overflows, usage::listen_overflows()));
-        wait_until(Some(live), over_ns + SETTLE_NS)?;
+        live.wait_until(over_ns + SETTLE_NS)?;
         // From the cut, or from the first request, to the end of it all.
         let lasted_ns = over_ns.saturating_sub(at_ns).max(1) as f64;
         let server_ns = used(server_before, server_after);
         record.set("server_cpu_share", server_ns.map(|ns| ns as f64 / lasted_ns));
         record.set("client_cpu_share", used(own_before, own_after).map(|ns| ns as f64 / lasted_ns));
         record.write_rate_per_second = self.args.base.rate.per_second();
-        record.clean = is_clean(&record);
+        record.clean = record.has_no(WRONG);
         let said = "{cut} cut in {closed_ns}, last connect at {connected_ns}, all answered at {all_answered_ns|-}, all \
                     caught up at {all_caught_up_ns|-}, failed {failed_attempts}";
         let said = if self.args.lists.is_some() {
@@ -282,20 +256,14 @@ impl Run<'_> {
             && !records.is_empty()
             && records.iter().all(|record| record.clean);
         let mut facts = facts_of(json!({
-            "server": self.target.url(),
             "kind": if lists.is_some() { "lists" } else { "cut" },
-            "resource": recipe.resource.plural,
             "close": args.close,
             "watchers": lists.map_or(base.watchers, |_| 0),
             "live": args.live,
             "lists": lists.map(|lists| lists.clients),
             "objects": lists.map_or_else(|| recipe.objects(), |lists| lists.objects),
-            "object_bytes": records.first().map(|record| record.object_bytes),
-            "seed": self.target.seed,
             "write_rate_per_second": base.rate.per_second(),
             "spread_ns": nanos(args.spread),
-            "server_pid": self.target.server_pid,
-            "client_cpus": cpu_count(&base.client_cpus),
             "mark_ns": nanos(MARK),
             "mark_met": mark_met,
             "writes": written.measured,
@@ -304,16 +272,22 @@ impl Run<'_> {
         }));
         let seen = facts_of(serde_json::to_value(&seen).unwrap_or_default());
         facts.extend(seen.into_iter().filter(|(_, value)| !value.is_null()));
-        let mut report = Report::new("storm", facts.into(), "storm at {server}, seed {seed:plain}");
+        let mut report = Report::of_runs(
+            "storm",
+            records.iter(),
+            "",
+            facts.into(),
+            "storm at {server}, seed {seed:plain}",
+        );
         report.line(if lists.is_some() {
             "  {lists} LISTs of {objects} {resource} of {object_bytes} at once; {live} watchers stay, {write_rate_per_second} writes elsewhere"
         } else {
             "  {watchers} watchers lose their connections ({close}) and return; {live} stay; {write_rate_per_second} writes to {objects} {resource} of {object_bytes}"
         });
-        let own = if lists.is_some() { &LISTS[..] } else { &CUT[..] };
+        let own = if lists.is_some() { LISTS } else { CUT };
         let states = [("storm".to_owned(), records.iter().collect())];
         let title = format!("  {} rounds, median (least..most)", records.len());
-        report.table(&title, Table::new(Value::Null, 0, &states), &[own, &BOTH].concat(), &[]);
+        report.table(&title, Table::new(Value::Null, 0, &states), &format!("{own} {BOTH}"), &[]);
         if let Some(met) = mark_met {
             let met = if met { "met in every round" } else { "MISSED" };
             report.line(&format!("  all caught up   mark {{mark_ns}} {met}"));
@@ -382,19 +356,4 @@ fn keep_live(record: &mut Record, windows: &[Latency]) {
     let ratio = storm.zip(calm.filter(|&ns| ns > 0)).map(|(storm, calm)| storm as f64 / calm as f64);
     record.set("live_p99_ratio", ratio);
     record.set_latency(during);
-}
-
-fn is_clean(record: &Record) -> bool {
-    const WRONG: [&str; 9] = [
-        "told_410",
-        "unanswered",
-        "unfinished",
-        "behind",
-        "objects_wrong",
-        "lost",
-        "duplicated",
-        "out_of_order",
-        "disconnected",
-    ];
-    WRONG.iter().all(|name| record.count(name) == 0.0)
 }

@@ -7,7 +7,7 @@ use crate::message::Plan;
 use crate::object::Recipe;
 use crate::options::{BadOption, Load, Rate};
 use crate::pace::REPORT_NS;
-use crate::process::{check_descriptors, pin, raise_nofile};
+use crate::process::{check_descriptors, cpu_count, pin, raise_nofile};
 use crate::record::Record;
 use crate::scope::Scope;
 use crate::setup::{list, server_version};
@@ -78,6 +78,17 @@ impl Target {
         let mut record = Record::new(scenario, &named.unwrap_or_else(|| self.url()), 1);
         record.set_server(self.server_pid, server_version(&mut self.connect()));
         record
+    }
+
+    /// Tells a record what is loaded, and from how many CPUs.
+    pub(crate) fn describe(&self, record: &mut Record, recipe: &Recipe, base: &Load) {
+        record.tell("server", self.url());
+        record.tell("server_pid", self.server_pid);
+        record.tell("seed", self.seed);
+        record.tell("resource", recipe.resource.plural.clone());
+        record.tell("namespaces", recipe.namespaces.len());
+        record.tell("objects", recipe.objects());
+        record.tell("client_cpus", cpu_count(&base.client_cpus));
     }
 
     /// The objects, before their padding is known. Each call's have stamps of their own.

@@ -39,6 +39,11 @@ pub(crate) fn anon_bytes(pid: u32) -> Option<u64> {
     kib(pid, |status| status.rssanon)
 }
 
+/// The most resident memory of process `pid` is from now on counted anew (proc_pid_clear_refs(5)), where that is allowed.
+pub(crate) fn forget_peak_rss(pid: u32) -> Option<()> {
+    fs::write(format!("/proc/{pid}/clear_refs"), "5").ok()
+}
+
 /// The most resident memory that process `pid` ever had, bytes.
 pub(crate) fn peak_rss_bytes(pid: u32) -> Option<u64> {
     kib(pid, |status| status.vmhwm)

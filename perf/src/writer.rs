@@ -201,7 +201,7 @@ impl Writer {
         while !self.is_over() {
             self.check_stop();
             if let Err(fault) = self.use_connection() {
-                self.fail_under_way(&format!("the connection that writes broke: {fault}"));
+                self.fail_under_way(format!("the connection that writes broke: {fault}"));
                 // A refused connect must not spin.
                 thread::sleep(Duration::from_millis(100));
             }
@@ -330,11 +330,8 @@ impl Writer {
     fn on_reply(&mut self, sent: Stamp, status: u16, body: &[u8], now: u64) {
         self.written.last_reply_ns = now;
         if !(200..300).contains(&status) {
-            self.written.failed.push((sent.object, sent.seq));
-            self.count_failed(1);
-            let why = || format!("the server answered a write with {status}: {}", excerpt(body));
-            self.written.first_fault.get_or_insert_with(why);
-            return;
+            return self
+                .fail([sent], || format!("the server answered a write with {status}: {}", excerpt(body)));
         }
         self.order.acknowledged.fetch_add(1, Ordering::Relaxed);
         if sent.intended_ns >= self.order.span.measure_from_ns {
@@ -343,17 +340,19 @@ impl Writer {
         }
     }
 
-    fn count_failed(&self, writes: usize) {
-        if let Some(gate) = &self.order.gate {
-            gate.fail(writes as u64);
-        }
+    /// The outcome of what is under way will never be known.
+    fn fail_under_way(&mut self, why: impl Into<String>) {
+        self.out.clear();
+        let lost = std::mem::take(&mut self.under_way);
+        self.fail(lost, || why.into());
     }
 
-    /// The outcome of what is under way will never be known.
-    fn fail_under_way(&mut self, why: &str) {
-        self.count_failed(self.under_way.len());
-        self.written.failed.extend(self.under_way.drain(..).map(|sent| (sent.object, sent.seq)));
-        self.written.first_fault.get_or_insert_with(|| why.to_owned());
-        self.out.clear();
+    fn fail(&mut self, writes: impl IntoIterator<Item = Stamp>, why: impl FnOnce() -> String) {
+        let before = self.written.failed.len();
+        self.written.failed.extend(writes.into_iter().map(|sent| (sent.object, sent.seq)));
+        if let Some(gate) = &self.order.gate {
+            gate.fail((self.written.failed.len() - before) as u64);
+        }
+        self.written.first_fault.get_or_insert_with(why);
     }
 }

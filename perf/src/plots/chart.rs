@@ -3,11 +3,11 @@
 
 use super::draw::{Line, Over, Plot, Point};
 use super::group::{Group, Subject, groups};
-use super::table::words_of;
 use crate::latency::Latency;
 use crate::options::FanoutValue;
 use crate::record::{Record, Row};
 use crate::spread::Spread;
+use crate::table::words_of;
 use crate::units::{Unit, digits};
 
 /// Numbers of watchers whose percentiles are drawn: the largest ones.

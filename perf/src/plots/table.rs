@@ -2,7 +2,7 @@
 
 use super::group::{Group, Subject};
 use crate::spread::Spread;
-use crate::table::Table;
+use crate::table::{Table, words_of};
 use crate::units::{Unit, digits};
 use maud::{Markup, html};
 use serde_json::Value;
@@ -28,16 +28,6 @@ const FIRST: [&str; 13] = [
 /// The place of a value among those that are asked for first; the others come after them.
 fn place_of(name: &str) -> usize {
     FIRST.iter().position(|first| *first == name).unwrap_or(FIRST.len())
-}
-
-/// `latency_p99_ns` in words: the unit is in the numbers.
-pub(super) fn words_of(name: &str) -> String {
-    let ends = ["_per_second", "_seconds", "_bytes", "_ns", "_share"];
-    let bare = ends.iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name);
-    let bare = bare.replace("_ns_per_", "_per_").replace("_bytes_per_", "_per_");
-    let words = bare.replace("cpu", "CPU").replace("rss", "RSS").replace('_', " ");
-    let mut letters = words.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 /// The values that people ask for first; the rest can be unfolded.
