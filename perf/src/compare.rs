@@ -39,10 +39,10 @@ pub(crate) fn run(args: &Compare) -> Result<Report, Trouble> {
         let base = Load { watchers, floor: Some(Vec::new()), ..args.base.clone() };
         // Events in one write of a server, for the floor.
         let mut shown = None;
-        for round in 1..=args.rounds {
+        for round in 1..=args.base.rounds {
             for index in order_of(round, args.subjects.len()) {
                 let subject = &args.subjects[index];
-                eprintln!("{watchers} watchers, round {round} of {}: {subject}", args.rounds);
+                eprintln!("{watchers} watchers, round {round} of {}: {subject}", args.base.rounds);
                 match measure(args, &base, subject, &mut shown) {
                     Ok(found) => {
                         let record = Record { round, ..found };
@@ -69,7 +69,7 @@ fn report(args: &Compare, runs: Vec<(usize, Record)>, failures: &[String]) -> Re
     let facts = json!({
         "object_bytes": runs.first().map_or(0, |(_, record)| record.object_bytes),
         "write_rate_wanted_per_second": args.base.rate.per_second(),
-        "rounds": args.rounds,
+        "rounds": args.base.rounds,
         "failures": failures,
     });
     let title = "compare: objects of {object_bytes} at {write_rate_wanted_per_second|max}, {rounds} rounds; median (least..most)";
@@ -179,7 +179,7 @@ mod tests {
     fn a_failure_leaves_the_other_subjects_their_numbers() {
         let subjects = vec![Subject::Floor(None), Subject::Floor(Some(Mode::Send))];
         let (base, watchers, server_cpu) = (Load::default(), vec![5], Vec::new());
-        let args = Compare { base, subjects, watchers, rounds: 2, server_cpu };
+        let args = Compare { base, subjects, watchers, server_cpu };
         let run = |round: u32, cpu: f64| {
             let mut record = Record { round, watchers: 5, clean: true, ..Record::default() };
             record.set("server_cpu_ns_per_delivery", cpu);

@@ -74,11 +74,11 @@ pub(crate) fn run(args: &Floor) -> Result<Report, Trouble> {
         server_cpus: server_cpus(&args.server_cpu, &args.base.client_cpus),
     };
     let mut records = Vec::new();
-    for round in 1..=args.rounds {
+    for round in 1..=args.base.rounds {
         // Each round starts with another mode, so that none is always the first.
         for place in 0..args.modes.len() {
             let mode = args.modes[(round as usize - 1 + place) % args.modes.len()];
-            eprintln!("round {round} of {}, {mode}", args.rounds);
+            eprintln!("round {round} of {}, {mode}", args.base.rounds);
             records.push(Record { round, ..measure(&ask, mode)? });
         }
     }
@@ -173,7 +173,7 @@ fn report(args: &Floor, ask: &Ask, records: Vec<Record>) -> Report {
         "events_per_write": ask.events_per_write,
         "server_cpus": ask.server_cpus,
         "client_cpus": args.base.client_cpus,
-        "rounds": args.rounds,
+        "rounds": args.base.rounds,
         "best_mode": states.first().map(|best| &best.0),
     });
     let title = "floor: {watchers} watchers, objects of {object_bytes} ({frame_bytes|?} a frame) at \
@@ -276,7 +276,7 @@ mod tests {
     #[test]
     fn the_best_mode_has_the_least_median() {
         let modes = vec![Mode::Send, Mode::Uring];
-        let args = Floor { base: Load::default(), modes, server_cpu: Vec::new(), rounds: 3 };
+        let args = Floor { base: Load::default(), modes, server_cpu: Vec::new() };
         let (base, size) = (args.base.clone(), Size::Object(1024));
         let ask = Ask { base, size, events_per_write: 1, server_cpus: vec![0] };
         let run = |round: u32, mode: Mode, cpu: f64| {

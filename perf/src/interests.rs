@@ -120,7 +120,7 @@ impl<'a> Setting<'a> {
         let wanted = wanted.chain(self.args.rates.iter().map(|&rate| (base.watchers, rate)));
         let stage = |(interests, rate)| Stage { interests, rate, rounds: Vec::new() };
         let mut stages: Vec<Stage> = wanted.map(stage).collect();
-        for round in 1..=self.args.rounds {
+        for round in 1..=self.args.base.rounds {
             for stage in &mut stages {
                 stage.rounds.push(self.round(round, stage.interests, stage.rate)?);
             }
@@ -182,7 +182,7 @@ impl<'a> Setting<'a> {
             "objects": self.recipe.objects(),
             "object_bytes": self.object_bytes,
             "seed": self.target.seed,
-            "rounds": self.args.rounds,
+            "rounds": self.args.base.rounds,
             "server_pid": self.target.server_pid,
             "client_cpus": cpu_count(&self.args.base.client_cpus),
             "ratio_mark": RATIO_MARK,

@@ -61,8 +61,8 @@ pub(crate) fn run(args: &Slow) -> Result<Report, Trouble> {
     for &percent in &args.shares {
         let share = Share::new(args, percent);
         let mut rounds = Vec::new();
-        for number in 1..=args.rounds {
-            rounds.push(share.round(number, args.rounds)?);
+        for number in 1..=args.base.rounds {
+            rounds.push(share.round(number, args.base.rounds)?);
         }
         share.show(&mut report, &rounds);
         records.extend(rounds.into_iter().flatten());
