@@ -9,6 +9,7 @@ use crate::options::Load;
 use crate::target::Target;
 use crate::writer::Span;
 use serde::Serialize;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::thread::{self, JoinHandle};
 
@@ -18,28 +19,16 @@ pub(crate) struct Beside {
     hostile: Option<HostileClients>,
 }
 
-#[derive(Clone, Copy, Debug, Serialize)]
-pub(crate) struct Latencies {
-    answered: u64,
-    p50_ns: u64,
-    p99_ns: u64,
-    max_ns: u64,
-}
-
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct BesideReport {
-    /// By kind of call.
+    /// Number and latencies by kind of call.
     #[serde(flatten)]
-    pub(crate) latencies: BTreeMap<&'static str, Latencies>,
+    pub(crate) answered: BTreeMap<&'static str, Value>,
     /// How late the probes woke: part of the above, and this generator's doing.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) livez_client_delay_p99_ns: Option<u64>,
     /// Of all these calls: answered wrong, or not at all.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) calls_failed: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) calls_first_fault: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) besieged: Option<Found>,
 }
 
@@ -69,15 +58,13 @@ impl Beside {
         for calls in self.calls {
             all.add(calls.join().map_err(|_| "a probe or a reader panicked".to_owned())?);
         }
-        let latencies = |latency: &Latency| Latencies {
-            answered: latency.count(),
-            p50_ns: latency.at(0.5),
-            p99_ns: latency.at(0.99),
-            max_ns: latency.max(),
+        let figures = |latency: &Latency| {
+            let [p50_ns, p99_ns, max_ns] = [0.5, 0.99, 1.0].map(|quantile| latency.at(quantile));
+            json!({ "answered": latency.count(), "p50_ns": p50_ns, "p99_ns": p99_ns, "max_ns": max_ns })
         };
         let probed = all.latencies.contains_key("livez_kept");
         Ok(BesideReport {
-            latencies: all.latencies.iter().map(|(&kind, latency)| (kind, latencies(latency))).collect(),
+            answered: all.latencies.iter().map(|(&kind, latency)| (kind, figures(latency))).collect(),
             livez_client_delay_p99_ns: probed.then(|| all.late.at(0.99)),
             calls_failed: some.then_some(all.failed),
             calls_first_fault: all.first_fault,

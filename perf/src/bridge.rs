@@ -8,7 +8,7 @@
 
 use crate::child::{Helper, send};
 use crate::endpoint::Server;
-use crate::etcd::{Listed, Store};
+use crate::etcd::Store;
 use crate::process::raise_nofile;
 use etcd_client::{Event, EventType};
 use futures_lite::StreamExt;
@@ -121,7 +121,7 @@ async fn reply(store: &Store, request: Request<Incoming>) -> Result<Answer, Stri
         }
         Method::GET if path == "/version" => Ok(text(StatusCode::NOT_FOUND, Vec::new())),
         Method::GET => {
-            let Listed { revision, objects } = store.list(&format!("{path}/")).await?;
+            let (revision, objects) = store.list(&format!("{path}/")).await?;
             let head = format!(r#"{{"kind":"List","metadata":{{"resourceVersion":"{revision}"}},"items":["#);
             let objects: Vec<_> =
                 objects.iter().map(|(json, revision)| with_revision(json, *revision)).collect();

@@ -13,13 +13,6 @@ pub(crate) struct Store {
     next: Cell<usize>,
 }
 
-/// The keys of a collection and what they hold.
-pub(crate) struct Listed {
-    pub(crate) revision: u64,
-    /// Each with the revision of its last write.
-    pub(crate) objects: Vec<(Vec<u8>, u64)>,
-}
-
 impl Store {
     pub(crate) async fn connect(
         endpoint: &str,
@@ -44,13 +37,13 @@ impl Store {
         answer.map(|answer| revision_of(answer.header())).map_err(|fault| self.wrong(&fault))
     }
 
-    /// Lists what is below a path.
-    pub(crate) async fn list(&self, path: &str) -> Result<Listed, String> {
+    /// Lists what is below a path: the list's revision, and each value with the revision of its last write.
+    pub(crate) async fn list(&self, path: &str) -> Result<(u64, Vec<(Vec<u8>, u64)>), String> {
         let options = GetOptions::new().with_prefix();
         let answer = self.client.kv_client().get(self.key(path), Some(options)).await;
         let answer = answer.map_err(|fault| self.wrong(&fault))?;
         let objects = answer.kvs().iter().map(|kv| (kv.value().to_vec(), kv.mod_revision().unsigned_abs()));
-        Ok(Listed { revision: revision_of(answer.header()), objects: objects.collect() })
+        Ok((revision_of(answer.header()), objects.collect()))
     }
 
     /// Watches what is below a path, after a revision.

@@ -42,7 +42,7 @@ struct Beat {
 }
 
 impl Beat {
-    /// The next moment has come; then the one after it is next. Who is late makes up for 100 ms at most.
+    /// The next moment has come; then the one after it is next. A lane that is late makes up for 100 ms at most.
     fn is_due(&mut self, now: u64) -> bool {
         let is_due = now >= self.next_ns;
         if is_due {

@@ -93,7 +93,7 @@ impl Account {
         true
     }
 
-    /// Writes that are missing in front of some that came.
+    /// Writes that are missing before some that came.
     pub(crate) fn gaps(&self) -> u64 {
         self.missing.iter().map(|(&(_, first), &last)| u64::from(last - first) + 1).sum()
     }

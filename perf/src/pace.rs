@@ -59,17 +59,11 @@ pub(crate) struct Pace {
 
 impl Pace {
     /// `None`: writes follow the clock, or nobody is to get any. `delivered`: before the first of these writes.
-    pub(crate) fn new(
-        base: &Load,
-        rate: Rate,
-        scopes: &[Scope],
-        watchers: u32,
-        objects: u32,
-        delivered: u64,
-    ) -> Option<Self> {
+    pub(crate) fn new(base: &Load, scopes: &[Scope], objects: u32, delivered: u64) -> Option<Self> {
+        let watchers = base.watchers;
         let readers = watchers - deaf_among(watchers, base.mixture.deaf_percent);
         let due_per_write = due_per_write(scopes, readers, objects);
-        if rate != Rate::Max || due_per_write <= 0.0 {
+        if base.rate != Rate::Max || due_per_write <= 0.0 {
             return None;
         }
         let ahead = u64::from(base.ahead);
@@ -122,8 +116,8 @@ mod tests {
 
     fn pace(deaf_percent: u32, scopes: &[Scope], watchers: u32, objects: u32) -> Pace {
         let mixture = Mixture { deaf_percent, ..Mixture::default() };
-        let base = Load { ahead: 4, mixture, ..Load::default() };
-        Pace::new(&base, Rate::Max, scopes, watchers, objects, 0).expect("somebody is to get them")
+        let base = Load { ahead: 4, mixture, rate: Rate::Max, watchers, ..Load::default() };
+        Pace::new(&base, scopes, objects, 0).expect("somebody is to get them")
     }
 
     fn take_all(gate: &Gate) -> u64 {
@@ -166,7 +160,8 @@ mod tests {
         // Of 7 watchers 4 have three of the four objects, and 3 have one.
         assert_eq!(due_per_write(&[scope(0..3), scope(3..4)], 7, 4), 15.0 / 4.0);
         assert_eq!(due_per_write(&[], 7, 4), 0.0);
-        let none = |rate, watchers| Pace::new(&Load::default(), rate, &[scope(0..1)], watchers, 1, 0);
+        let none =
+            |rate, watchers| Pace::new(&Load { rate, watchers, ..Load::default() }, &[scope(0..1)], 1, 0);
         assert!(none(Rate::PerSecond(20.0), 5).is_none() && none(Rate::Max, 0).is_none());
     }
 }

@@ -130,7 +130,7 @@ impl<'a> Run<'a> {
         fleet.tell_all(&Command::Measure { from_ns: measure_from_ns })?;
         self.progress.timed_phase("measuring", args.warmup + args.duration);
         let objects = self.recipe.objects();
-        self.pace = Pace::new(args, args.rate, scopes, args.watchers, objects, fleet.totals().1);
+        self.pace = Pace::new(args, scopes, objects, fleet.totals().1);
         let mut writing = begin(&self, span, &written)?;
         while now_ns() < measure_from_ns {
             self.wait_until(&mut fleet, measure_from_ns.min(now_ns() + POLL_NS))?;
@@ -199,7 +199,7 @@ impl<'a> Run<'a> {
     pub(crate) fn open(&mut self, scopes: &[Scope]) -> Result<Fleet, String> {
         let (args, watchers) = (self.args, self.args.watchers);
         let lasts = args.warmup + args.duration + args.drain;
-        let plans = self.target.plans(args, args.rate, self.recipe.run, scopes, watchers, lasts);
+        let plans = self.target.plans(args, self.recipe.run, scopes, lasts);
         let mut fleet = Fleet::start(&plans)?;
         self.progress.phase("opening watches", Some(u64::from(watchers)));
         fleet.await_open(|fleet| self.step(fleet, now_ns() + SECOND_NS))?;
@@ -245,7 +245,7 @@ impl<'a> Run<'a> {
 
     /// Writers that go on after the numbers of `before`. Without a measured moment: as fast as it goes.
     fn start_writers(&self, before: &[(u32, u32)], span: Span, writes_max: u64) -> Writers {
-        let mut order = Order::new(&self.target, self.args, &self.recipe, self.args.rate, span);
+        let mut order = Order::new(&self.target, self.args, &self.recipe, span);
         if span.measure_from_ns == u64::MAX {
             order.interval_ns = 0;
         }

@@ -98,7 +98,7 @@ impl Run<'_> {
         };
         let now = now_ns();
         let span = Span { start_ns: now + LEAD_NS, measure_from_ns: now, end_ns: u64::MAX };
-        let writers = Writers::start(Order::new(target, base, &recipe, base.rate, span));
+        let writers = Writers::start(Order::new(target, base, &recipe, span));
         let mut records = Vec::new();
         for round in 1..=self.args.rounds {
             let record = self.round(round, &recipe, &mut live, &mut storming)?;
@@ -120,7 +120,7 @@ impl Run<'_> {
 
     fn open_storming(&self, recipe: &Recipe, scopes: &[Scope]) -> Result<Fleet, String> {
         let base = &Load { sources: self.sources(), ..self.args.base.clone() };
-        let plans = self.target.plans(base, base.rate, recipe.run, scopes, base.watchers, self.lasts());
+        let plans = self.target.plans(base, recipe.run, scopes, self.lasts());
         let mut storming = gently(|| Fleet::start(&plans))??;
         storming.await_open(Fleet::listen_a_second)?;
         eprintln!("{} watchers are open", show_count(u64::from(base.watchers)));
@@ -149,8 +149,8 @@ impl Run<'_> {
     }
 
     fn open_live(&self, recipe: &Recipe, scopes: &[Scope]) -> Result<Fleet, String> {
-        let base = Load { processes: 1, threads: 1, ..self.args.base.clone() };
-        let plans = self.target.plans(&base, base.rate, recipe.run, scopes, self.args.live, self.lasts());
+        let base = Load { processes: 1, threads: 1, watchers: self.args.live, ..self.args.base.clone() };
+        let plans = self.target.plans(&base, recipe.run, scopes, self.lasts());
         let mut live = Fleet::start(&plans)?;
         live.await_open(Fleet::listen_a_second)?;
         Ok(live)
@@ -320,10 +320,10 @@ fn keep_cut(record: &mut Record, lanes: &[StormFound], before: &mut [u64; 5]) {
     record.set("unanswered", sum(|lane| lane.unanswered));
     record.set("behind", sum(|lane| lane.behind));
     let totals = [
-        ("told_410", sum(|lane| lane.gone)),
-        ("duplicated", sum(|lane| lane.duplicated)),
-        ("out_of_order", sum(|lane| lane.out_of_order)),
-        ("disconnected", sum(|lane| lane.disconnected)),
+        ("told_410", sum(|lane| lane.seen.gone)),
+        ("duplicated", sum(|lane| lane.seen.duplicated)),
+        ("out_of_order", sum(|lane| lane.seen.out_of_order)),
+        ("disconnected", sum(|lane| lane.seen.disconnected)),
         // Missing at the end of the round, before writes that came.
         ("lost", sum(|lane| lane.gaps)),
     ];

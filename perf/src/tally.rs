@@ -1,5 +1,6 @@
 //! Counts of what watchers saw. Every lane has its own; they are added up at the end.
 
+use crate::http::excerpt;
 use crate::latency::Pairs;
 use crate::sums::sums;
 use serde::{Deserialize, Serialize};
@@ -74,6 +75,11 @@ impl Seen {
     pub(crate) fn count(&mut self, field: fn(&mut Self) -> &mut u64, describe: impl FnOnce() -> String) {
         *field(self) += 1;
         self.note(|| Some(describe()));
+    }
+
+    /// The same, when a line of the stream is what is wrong.
+    pub(crate) fn count_line(&mut self, field: fn(&mut Self) -> &mut u64, what: &str, line: &[u8]) {
+        self.count(field, || format!("{what}: {}", excerpt(line)));
     }
 }
 

@@ -116,15 +116,8 @@ impl Target {
     }
 
     /// One plan for each receiving process. `lasts`: no watch is needed longer.
-    pub(crate) fn plans(
-        &self,
-        base: &Load,
-        rate: Rate,
-        run: u64,
-        scopes: &[Scope],
-        watchers: u32,
-        lasts: Duration,
-    ) -> Vec<Plan> {
+    pub(crate) fn plans(&self, base: &Load, run: u64, scopes: &[Scope], lasts: Duration) -> Vec<Plan> {
+        let watchers = base.watchers;
         let processes = base.processes.min(watchers);
         let opening = Duration::from_secs(u64::from(watchers / base.connect_rate));
         let local = self.address.is_ipv4() && self.address.ip().is_loopback();
@@ -146,7 +139,7 @@ impl Target {
                 threads: base.threads.min(watchers),
                 sources: base.sources.unwrap_or(needed),
                 connect_interval_ns: SECOND_NS * u64::from(processes) / u64::from(base.connect_rate),
-                report_interval_ns: if rate == Rate::Max { REPORT_NS } else { SECOND_NS },
+                report_interval_ns: if base.rate == Rate::Max { REPORT_NS } else { SECOND_NS },
                 timeout_seconds: (opening + lasts + Duration::from_secs(600)).as_secs(),
                 bookmarks: base.bookmarks,
                 mixture: base.mixture.clone(),

@@ -2,7 +2,7 @@
 //! event is half received, no allocation per event; about 120 bytes and four bytes an object.
 
 use crate::event::{Event, Kind};
-use crate::http::{Part, Refusal, Responses, excerpt};
+use crate::http::{Part, Refusal, Responses};
 use crate::known::Known;
 use crate::latency::Latency;
 use crate::ledger::{Account, Due, Verdict};
@@ -194,10 +194,7 @@ impl Watcher {
         let is_measuring = lane.is_measuring();
         let seen = &mut lane.tally.seen;
         let Some(event) = event else {
-            return seen.count(
-                |seen| &mut seen.malformed,
-                || format!("a line that is no watch event: {}", excerpt(line)),
-            );
+            return seen.count_line(|seen| &mut seen.malformed, "a line that is no watch event", line);
         };
         match event.kind {
             Kind::Bookmark => {
@@ -205,21 +202,15 @@ impl Watcher {
                 lane.tally.window.bookmarks += u64::from(is_measuring);
                 // It may repeat a revision that was seen.
                 if self.account.advance(event.revision.unwrap_or(0)).is_lt() {
-                    seen.count(
-                        |seen| &mut seen.out_of_order,
-                        || format!("a bookmark that goes back: {}", excerpt(line)),
-                    );
+                    seen.count_line(|seen| &mut seen.out_of_order, "a bookmark that goes back", line);
                 }
             }
             Kind::Error => {
                 seen.gone += u64::from(memmem::find(line, br#""code":410"#).is_some());
-                seen.count(|seen| &mut seen.errors, || format!("an ERROR event: {}", excerpt(line)));
+                seen.count_line(|seen| &mut seen.errors, "an ERROR event", line);
             }
             Kind::Added | Kind::Modified | Kind::Deleted => match event.revision {
-                None => seen.count(
-                    |seen| &mut seen.malformed,
-                    || format!("an event without resourceVersion: {}", excerpt(line)),
-                ),
+                None => seen.count_line(|seen| &mut seen.malformed, "an event without resourceVersion", line),
                 Some(revision) if scope.accept.is_some() => self.on_bare(event.kind, revision, line, lane),
                 Some(revision) => self.on_change(event, revision, line, scope, lane),
             },
@@ -255,9 +246,10 @@ impl Watcher {
         let Some(stamp) = event.stamp.filter(|stamp| stamp.run == lane.run) else {
             seen.foreign += 1;
             if !self.account.advance(revision).is_gt() {
-                seen.count(
+                seen.count_line(
                     |seen| &mut seen.out_of_order,
-                    || format!("an event of another writer out of order: {}", excerpt(line)),
+                    "an event of another writer out of order",
+                    line,
                 );
             }
             return;
@@ -299,8 +291,8 @@ impl Watcher {
 }
 
 fn unexpected(lane: &mut LaneState, line: &[u8]) {
-    let describe = || format!("an event that this watch should not get: {}", excerpt(line));
-    lane.tally.seen.count(|seen| &mut seen.unexpected, describe);
+    let what = "an event that this watch should not get";
+    lane.tally.seen.count_line(|seen| &mut seen.unexpected, what, line);
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use crate::http::{Replies, excerpt};
 use crate::latency::Latency;
 use crate::message::Finish;
 use crate::object::{Body, Recipe};
-use crate::options::{Load, Rate};
+use crate::options::Load;
 use crate::pace::{CLOSED_NS, Gate};
 use crate::stamp::Stamp;
 use crate::target::Target;
@@ -59,14 +59,14 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    pub(crate) fn new(target: &Target, base: &Load, recipe: &Recipe, rate: Rate, span: Span) -> Self {
+    pub(crate) fn new(target: &Target, base: &Load, recipe: &Recipe, span: Span) -> Self {
         let interval = |rate: f64| nanos(Duration::from_secs_f64(f64::from(base.writers) / rate)).max(1);
         Self {
             target: target.clone(),
             recipe: recipe.clone(),
             writers: base.writers,
             span,
-            interval_ns: rate.per_second().map_or(0, interval),
+            interval_ns: base.rate.per_second().map_or(0, interval),
             depth: base.pipeline as usize,
             writes_max: u64::MAX,
             written_before: Vec::new(),

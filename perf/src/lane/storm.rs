@@ -157,16 +157,12 @@ impl Lane {
     fn report_storm(&mut self) {
         let Some(storm) = self.storm.take() else { return };
         let away = storm.progress.iter().filter(|&&one| one == Progress::Away).count();
-        let seen = &self.state.tally.seen;
         let found = StormFound {
             unanswered: away as u64,
             behind: (storm.left - away) as u64,
             answered: storm.answered.pairs(),
             caught_up: storm.caught_up.pairs(),
-            gone: seen.gone,
-            duplicated: seen.duplicated,
-            out_of_order: seen.out_of_order,
-            disconnected: seen.disconnected,
+            seen: self.state.tally.seen.clone(),
             gaps: self.watchers.iter().map(|watcher| watcher.account.gaps()).sum(),
             ..storm.found
         };
