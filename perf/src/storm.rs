@@ -100,7 +100,7 @@ impl Run<'_> {
         let span = Span { start_ns: now + LEAD_NS, measure_from_ns: now, end_ns: u64::MAX };
         let writers = Writers::start(Order::new(target, base, &recipe, span));
         let mut records = Vec::new();
-        for round in 1..=self.args.rounds {
+        for round in 1..=self.args.base.rounds {
             let record = self.round(round, &recipe, &mut live, &mut storming)?;
             records.push(Record { object_bytes, ..record });
         }
@@ -144,7 +144,7 @@ impl Run<'_> {
     }
 
     fn lasts(&self) -> Duration {
-        (self.args.calm + self.args.timeout + Duration::from_secs(1)) * self.args.rounds
+        (self.args.calm + self.args.timeout + Duration::from_secs(1)) * self.args.base.rounds
             + self.args.base.drain
     }
 
