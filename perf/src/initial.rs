@@ -18,7 +18,6 @@ use crate::report::Report;
 use crate::setup;
 use crate::sheet::Row;
 use crate::target::{Target, Trouble, client_cpu_ns, used};
-use crate::usage;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
@@ -146,7 +145,7 @@ pub(crate) fn measure(
         sockets[(number % threads) as usize].push(socket);
     }
 
-    let memory = Memory::watch(target.server_pid);
+    let rss_before = target.rss_of_now_on();
     let (server_before, own_before) = (target.server_cpu_ns(), client_cpu_ns([]));
     let shares: Vec<Result<Share, String>> = thread::scope(|scope| {
         let receive = |sockets| scope.spawn(|| receive(sockets, &start));
@@ -158,7 +157,7 @@ pub(crate) fn measure(
     let window_ns = now_ns().saturating_sub(*start.began_ns.get_or_init(now_ns)).max(1) as f64;
     let (server_ns, own_ns) =
         (used(server_before, target.server_cpu_ns()), used(own_before, client_cpu_ns([])));
-    memory.end(record);
+    target.keep_rss(rss_before, record);
     if let Some(why) = start.refused.into_inner() {
         return Err(why);
     }
@@ -279,27 +278,6 @@ fn receive(sockets: Vec<TcpStream>, start: &Start) -> Result<Share, String> {
 
 fn refuse(start: &Start, why: &str) -> String {
     start.refused.get_or_init(|| why.to_owned()).clone()
-}
-
-/// The server's memory when it began.
-#[derive(Debug)]
-pub(crate) struct Memory {
-    pid: Option<u32>,
-    before: Option<u64>,
-}
-
-impl Memory {
-    pub(crate) fn watch(pid: Option<u32>) -> Self {
-        let before = pid.and_then(usage::rss_bytes);
-        pid.and_then(usage::forget_peak_rss);
-        Self { pid, before }
-    }
-
-    /// Keeps what it was before, and at most.
-    pub(crate) fn end(self, record: &mut Record) {
-        record.set("server_rss_before_bytes", self.before);
-        record.set("server_rss_peak_bytes", self.pid.and_then(usage::peak_rss_bytes).max(self.before));
-    }
 }
 
 #[cfg(test)]
