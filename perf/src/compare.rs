@@ -31,7 +31,7 @@ pub(crate) fn run(args: &Compare) -> Result<Report, Trouble> {
         let base = Load { watchers, floor: Some(Vec::new()), ..args.base.clone() };
         // Events in one write of a server, for the floor.
         let mut shown = None;
-        let runs = take_turns(args.rounds, &names, |at, round| {
+        let runs = take_turns(args.base.rounds, &names, |at, round| {
             let measured = measure(args, &base, &args.subjects[at], &mut shown);
             let record = measured.map(|record| Record { round, ..record }).map_err(|why| {
                 eprintln!("revcast-perf: {} failed with {watchers} watchers: {why}", names[at]);
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &Compare) -> Result<Report, Trouble> {
 fn report(args: &Compare, names: &[String], all: Vec<Runs>, failures: &[String]) -> Report {
     let facts = json!({
         "write_rate_wanted_per_second": args.base.rate.per_second(),
-        "rounds": args.rounds,
+        "rounds": args.base.rounds,
         "failures": failures,
     });
     let title = "compare: objects of {object_bytes|?} at {write_rate_wanted_per_second|max}, {rounds} rounds; median (least..most)";
@@ -143,7 +143,7 @@ mod tests {
     fn a_failure_leaves_the_other_subjects_their_numbers() {
         let subjects = vec![Subject::Floor(None), Subject::Floor(Some(Mode::Send))];
         let (base, watchers, server_cpu) = (Load::default(), vec![5], Vec::new());
-        let args = Compare { base, subjects, watchers, rounds: 2, server_cpu };
+        let args = Compare { base, subjects, watchers, server_cpu };
         let run = |round: u32, cpu: f64| {
             let mut record = Record { round, watchers: 5, clean: true, ..Record::default() };
             record.set("server_cpu_ns_per_delivery", cpu);

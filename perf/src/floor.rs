@@ -63,7 +63,7 @@ pub(crate) fn run(args: &Floor) -> Result<Report, Trouble> {
         server_cpus: server_cpus(&args.server_cpu, &args.base.client_cpus),
     };
     let names: Vec<String> = args.modes.iter().map(ToString::to_string).collect();
-    let runs = take_turns(args.rounds, &names, |at, _| measure(&ask, args.modes[at]).map(Some))?;
+    let runs = take_turns(args.base.rounds, &names, |at, _| measure(&ask, args.modes[at]).map(Some))?;
     Ok(report(args, &ask, &names, runs))
 }
 
@@ -152,7 +152,7 @@ fn report(args: &Floor, ask: &Ask, modes: &[String], runs: Runs) -> Report {
         "events_per_write": ask.events_per_write,
         "server_cpus": ask.server_cpus,
         "client_cpus": args.base.client_cpus,
-        "rounds": args.rounds,
+        "rounds": args.base.rounds,
         "best_mode": states.first().map(|best| &best.0),
     });
     let title = "floor: {watchers} watchers, objects of {object_bytes} ({frame_bytes|?} a frame) at \
@@ -255,7 +255,7 @@ mod tests {
     #[test]
     fn the_best_mode_has_the_least_median() {
         let modes = vec![Mode::Send, Mode::Uring];
-        let args = Floor { base: Load::default(), modes, server_cpu: Vec::new(), rounds: 3 };
+        let args = Floor { base: Load::default(), modes, server_cpu: Vec::new() };
         let (base, size) = (args.base.clone(), Size::Object(1024));
         let ask = Ask { base, size, events_per_write: 1, server_cpus: vec![0] };
         let run = |at: usize, round: u32, cpu: f64| {

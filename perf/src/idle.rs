@@ -36,7 +36,7 @@ pub(crate) fn run(args: &Idle) -> Result<Report, Trouble> {
         run.close(fleet)?;
         std::thread::sleep(SETTLE);
     }
-    let rounds = (1..=args.rounds).map(|number| round(&mut run, args.base.duration, &scopes, number));
+    let rounds = (1..=args.base.rounds).map(|number| round(&mut run, args.base.duration, &scopes, number));
     let records = rounds.collect::<Result<Vec<Record>, String>>()?;
     Ok(report(args, records))
 }
@@ -127,7 +127,7 @@ mod tests {
             let mut tally = Tally::default();
             change(&mut tally);
             keep(&mut record, &tally);
-            let args = Idle { base: Load { watchers: 1000, ..Load::default() }, prime: 0, rounds: 1 };
+            let args = Idle { base: Load { watchers: 1000, ..Load::default() }, prime: 0 };
             report(&args, vec![record])
         };
         let idle = judged(1000, 1200, |_| {});

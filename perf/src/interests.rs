@@ -89,7 +89,7 @@ impl<'a> Setting<'a> {
         let wanted = wanted.chain(self.args.rates.iter().map(|&rate| (base.watchers, rate)));
         let stages: Vec<Stage> = wanted.map(|(interests, rate)| Stage { interests, rate }).collect();
         let names: Vec<String> = stages.iter().flat_map(|stage| stage.states()).collect();
-        let mut runs = take_turns(self.args.rounds, &names, |at, _| {
+        let mut runs = take_turns(self.args.base.rounds, &names, |at, _| {
             self.measure(stages[at / 3], at % 3, &names[at]).map(Some)
         })?;
         for none in (0..names.len()).step_by(3) {
@@ -121,7 +121,7 @@ impl<'a> Setting<'a> {
         let facts = json!({
             "by": self.args.by,
             "objects": self.recipe.objects(),
-            "rounds": self.args.rounds,
+            "rounds": self.args.base.rounds,
             "ratio_mark": RATIO_MARK,
             "write_send_delay_p99_ns": most("write_send_delay_p99_ns"),
             "client_cpu_share": most("client_cpu_share"),

@@ -183,6 +183,9 @@ pub(crate) struct Load {
     /// Longest wait at the end for events in flight
     #[arg(long, default_value = "10s", value_parser = time)]
     pub(crate) drain: Duration,
+    /// Rounds; in each all that is compared takes its turn
+    #[arg(long, default_value = "5", value_parser = within(1, 1000))]
+    pub(crate) rounds: u32,
     /// Order in which objects are written [default: a new one, reported]
     #[arg(long)]
     pub(crate) seed: Option<u64>,

@@ -78,7 +78,7 @@ impl<'a> Share<'a> {
             }
         };
         let states = ["without", "with"].map(|state| format!("{state} {others}"));
-        Self { base, rounds: args.rounds, percent, slow, healthy: base.watchers - slow, states }
+        Self { base, rounds: args.base.rounds, percent, slow, healthy: base.watchers - slow, states }
     }
 
     fn runs(&self) -> Result<Runs, Trouble> {

@@ -14,7 +14,7 @@ const HEADINGS: [(&str, &str); 5] = [
         "watchers label_selector field_selector bookmarks probe connect_rate threads processes sources client_cpus \
          deaf_percent receive_buffer_bytes churn_per_second",
     ),
-    ("Writes", "rate ahead writers pipeline warmup duration drain seed fill_bytes"),
+    ("Writes", "rate ahead writers pipeline warmup duration drain rounds seed fill_bytes"),
     ("Report", "floor events_per_write out subject json quiet"),
 ];
 
@@ -33,11 +33,11 @@ const ADAPTED: [(&str, &str, &str); 11] = [
     (
         "initial",
         "namespace=initial watchers=200 objects=2000 writers=8",
-        "SELECTORS WRITES DEAF MIXED rate connect_rate processes sources duration floor events_per_write",
+        "SELECTORS WRITES DEAF MIXED rate connect_rate processes sources duration rounds floor events_per_write",
     ),
     (
         "idle",
-        "namespace=idle watchers=19000 duration=50s objects=1 drain=0",
+        "namespace=idle watchers=19000 duration=50s objects=1 drain=0 rounds=1",
         "SELECTORS WRITES DEAF MIXED FLOOR rate objects size_bytes writers seed",
     ),
     (
@@ -49,7 +49,7 @@ const ADAPTED: [(&str, &str, &str); 11] = [
     (
         "mixed",
         "namespace=mixed namespace_count=4 watchers=5000 rate=50 deaf_percent=5 churn_per_second=1 readers=4",
-        "label_selector field_selector bookmarks probe fill_bytes",
+        "label_selector field_selector bookmarks probe fill_bytes rounds",
     ),
     (
         "interests",
@@ -59,7 +59,7 @@ const ADAPTED: [(&str, &str, &str); 11] = [
     ("storm", "namespace=storm watchers=10000", "SELECTORS DEAF MIXED FLOOR ahead warmup duration quiet"),
     (
         "floor",
-        "duration=5s warmup=1s",
+        "duration=5s warmup=1s rounds=1",
         "SELECTORS DEAF MIXED server anywhere token_file server_pid namespace ahead writers pipeline floor subject quiet",
     ),
     (
@@ -71,9 +71,9 @@ const ADAPTED: [(&str, &str, &str); 11] = [
         "lag",
         "",
         "SELECTORS WRITES DEAF MIXED FLOOR anywhere token_file server_pid resource namespace objects watchers connect_rate \
-         threads processes sources client_cpus writers seed out quiet",
+         threads processes sources client_cpus writers rounds seed out quiet",
     ),
-    ("fanout", "", "DEAF MIXED"),
+    ("fanout", "", "DEAF MIXED rounds"),
 ];
 
 /// The ids in a list of options and groups.

@@ -29,9 +29,6 @@ pub(crate) struct Idle {
     /// Watches opened and closed before memory is first read: what grows once is not what grows with each watcher
     #[arg(long, default_value = "1000", value_parser = within(0, 1_000_000))]
     pub(crate) prime: u32,
-    /// Times that all watches are opened and closed
-    #[arg(long, default_value = "1", value_parser = within(1, 1000))]
-    pub(crate) rounds: u32,
 }
 
 /// `slow`, which has shares, and `siege`, which has hostile clients.
@@ -44,9 +41,6 @@ pub(crate) struct Slow {
     pub(crate) shares: Vec<u32>,
     #[command(flatten)]
     pub(super) hostile: Hostile,
-    /// Pairs of runs, with and without
-    #[arg(long, default_value = "5", value_parser = within(1, 1000))]
-    pub(crate) rounds: u32,
     /// What the server was started with: is in the report, changes nothing
     #[arg(long)]
     pub(crate) stall: Option<String>,
@@ -65,9 +59,6 @@ pub(crate) struct Interests {
     /// The same with so many interests below --watchers, at the first of the rates; or none
     #[arg(long, value_delimiter = ',', action = ArgAction::Set, default_value = "1,100,1000,10000", value_parser = interest_count)]
     pub(crate) sizes: Vec<u32>,
-    /// Rounds of all states, one after the other
-    #[arg(long, default_value = "5", value_parser = within(1, 1000))]
-    pub(crate) rounds: u32,
 }
 
 /// What distinguishes one interest from another.
@@ -99,9 +90,6 @@ pub(crate) struct Storm {
     /// Longest wait for the last client
     #[arg(long, default_value = "1m", value_parser = positive_time)]
     pub(crate) timeout: Duration,
-    /// Times that it happens
-    #[arg(long, default_value = "5", value_parser = within(1, 1000))]
-    pub(crate) rounds: u32,
     /// LISTs instead of lost connections
     #[arg(long = "lists")]
     with_lists: bool,
@@ -136,9 +124,6 @@ pub(crate) struct Floor {
     /// CPUs of the sender [default: the first that is no --client-cpu]
     #[arg(long, default_value = "", hide_default_value = true, value_parser = cpus)]
     pub(crate) server_cpu: Cpus,
-    /// Rounds; the modes take turns in each
-    #[arg(long, default_value = "1", value_parser = within(1, 1000))]
-    pub(crate) rounds: u32,
 }
 
 #[derive(Args, Clone, Debug)]
@@ -152,9 +137,6 @@ pub(crate) struct Compare {
     /// Watches to open; one comparison for each: 100,1000,10000
     #[arg(id = "watcher_counts", long = "watchers", value_delimiter = ',', action = ArgAction::Set, default_value = "1000", value_parser = within(1, 10_000_000))]
     pub(crate) watchers: Vec<u32>,
-    /// Times that each is measured
-    #[arg(long, default_value = "5", value_parser = within(1, 1000))]
-    pub(crate) rounds: u32,
     /// CPUs of started servers and of the floor [default: the first that is no --client-cpu]
     #[arg(long, default_value = "", hide_default_value = true, value_parser = cpus)]
     pub(crate) server_cpu: Cpus,

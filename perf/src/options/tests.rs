@@ -88,6 +88,7 @@ fanout --resource pods | pods|v1/PLURAL/KIND
 fanout --namespace A | A|a-z, 0-9
 fanout --seed=-1 | --seed
 fanout --churn 5 | --churn
+fanout --rounds 2 | --rounds
 fanout stray | stray
 initial --rate 5 | --rate
 initial --timeout 0 | --timeout|100ms

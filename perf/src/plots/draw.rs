@@ -7,13 +7,15 @@ use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use std::ops::Range;
 
-const SIZE: (u32, u32) = (640, 330);
-const NAME_HEIGHT: i32 = 18;
+const WIDTH: u32 = 640;
+/// Without the names of the lines.
+const HEIGHT: u32 = 360;
+const NAME_HEIGHT: u32 = 18;
 /// A log axis where the largest value is so many times the least.
 const LOG_FROM: f64 = 30.0;
 const COLOURS: [u32; 8] =
     [0x001f_7fd0, 0x00e0_6a10, 0x0010_a078, 0x00c0_5fa6, 0x00c4_8700, 0x003a_9bd1, 0x008a_66d0, 0x009a_7a30];
-const FLOOR_COLOUR: u32 = 0x0080_868c;
+const FLOOR_COLOURS: [u32; 3] = [0x0080_868c, 0x00b5_9f8a, 0x0050_6a70];
 
 /// A measured point: the median, and the least and the most of the rounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -139,23 +141,24 @@ fn log_ticks(low: f64, high: f64) -> Vec<f64> {
 }
 
 impl Plot {
-    /// For the page, whose text has the reader's colour, and which says the names.
+    /// For the page, whose text has the reader's colour.
     pub(super) fn inline(&self) -> String {
-        self.svg(false).replace("#000000", "currentColor")
+        self.svg(TRANSPARENT).replace("#000000", "currentColor")
     }
 
-    /// For a page of somebody else: with its title and names, on white.
+    /// For a page of somebody else: on white.
     pub(super) fn standalone(&self) -> String {
-        self.svg(true)
+        self.svg(WHITE.to_rgba())
     }
 
-    fn svg(&self, standalone: bool) -> String {
+    fn svg(&self, ground: RGBAColor) -> String {
         let mut svg = String::new();
-        let drawn = self.draw(SVGBackend::with_string(&mut svg, SIZE), standalone);
+        let names = NAME_HEIGHT * u32::try_from(self.lines.len()).unwrap_or(0);
+        let drawn = self.draw(SVGBackend::with_string(&mut svg, (WIDTH, HEIGHT + names)), ground);
         drawn.map_or_else(|fault| format!("<!-- {} -->", fault.to_string().replace("--", "-")), |()| svg)
     }
 
-    fn draw<'a>(&self, backend: SVGBackend<'a>, standalone: bool) -> Drawn<'a> {
+    fn draw<'a>(&self, backend: SVGBackend<'a>, ground: RGBAColor) -> Drawn<'a> {
         let points = || self.lines.iter().flat_map(|line| &line.points);
         let ys = points().flat_map(|point| [point.y.least, point.y.median, point.y.most]);
         let (x_scale, x_unit, words) = match self.over {
@@ -166,16 +169,13 @@ impl Plot {
         let x_axis = Axis::new(x_scale, x_unit, words, points().map(|point| point.x));
         let y_scale = scale_of(ys.clone());
         let y_axis = Axis::new(y_scale, self.y_unit, "", ys);
-        let mut root = backend.into_drawing_area();
-        if standalone {
-            root.fill(&WHITE)?;
-            root = root.titled(&self.title, ("sans-serif", 22))?;
-            let names;
-            (names, root) = root.split_vertically(NAME_HEIGHT * i32::try_from(self.lines.len()).unwrap_or(0));
-            for (line, y) in self.lines.iter().zip((0..).step_by(NAME_HEIGHT.unsigned_abs() as usize)) {
-                let style = ("sans-serif", 15).into_font().color(&line.colour());
-                names.draw(&Text::new(line.name.clone(), (90, y), style))?;
-            }
+        let root = backend.into_drawing_area();
+        root.fill(&ground)?;
+        let root = root.titled(&self.title, ("sans-serif", 20))?;
+        let (names, root) = root.split_vertically(NAME_HEIGHT * u32::try_from(self.lines.len()).unwrap_or(0));
+        for (line, y) in self.lines.iter().zip((0..).step_by(NAME_HEIGHT as usize)) {
+            let style = ("sans-serif", 15).into_font().color(&line.colour());
+            names.draw(&Text::new(line.name.clone(), (90, y), style))?;
         }
         let mut chart = ChartBuilder::on(&root)
             .margin(10)
@@ -223,16 +223,13 @@ impl Plot {
 type Drawn<'a> = Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>>;
 
 impl Line {
+    /// The colour of a subject is the same in every plot.
     fn colour(&self) -> RGBColor {
-        colour_of(self.floor, self.place)
+        let colours = if self.floor { &FLOOR_COLOURS[..] } else { &COLOURS };
+        let colour = colours[self.place % colours.len()];
+        let [_, red, green, blue] = colour.to_be_bytes();
+        RGBColor(red, green, blue)
     }
-}
-
-/// The colour of a subject: the same in every plot and in the legend.
-pub(super) fn colour_of(floor: bool, place: usize) -> RGBColor {
-    let [_, red, green, blue] =
-        if floor { FLOOR_COLOUR } else { COLOURS[place % COLOURS.len()] }.to_be_bytes();
-    RGBColor(red, green, blue)
 }
 
 /// A log axis for values that are far apart, where none is zero or below.

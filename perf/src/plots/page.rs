@@ -1,13 +1,11 @@
-//! The page: a section a group, with a legend, the plots, the tables, and the conditions under which all was measured.
+//! The page: a section a group, with the plots, the tables, and the conditions under which all was measured.
 
 use super::chart::plots;
-use super::draw::colour_of;
-use super::group::{Group, Subject, groups};
+use super::group::{Group, groups};
 use super::table::tables;
 use crate::record::Record;
 use crate::units::{digits, show_bytes, show_rate};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use plotters::style::RGBColor;
 use std::collections::{BTreeMap, BTreeSet};
 
 const STYLE: &str = include_str!("style.css");
@@ -64,20 +62,13 @@ fn unclean(records: &[Record]) -> Markup {
 
 fn section(group: &Group<'_>) -> Markup {
     let rate = group.write_rate_per_second.map_or_else(|| "as fast as it goes".to_owned(), show_rate);
-    let colour = |subject: &Subject<'_>| {
-        let RGBColor(red, green, blue) = colour_of(subject.is_floor(), group.place(subject));
-        format!("background:rgb({red},{green},{blue})")
-    };
     html! {
         section {
             h2 {
                 (group.scenario) " "
                 small { "objects of " (show_bytes(group.object_bytes as u64)) ", writes: " (rate) }
             }
-            ul.legend { @for subject in &group.subjects { li { i style=(colour(subject)) {} (subject.name) } } }
-            div.plots { @for plot in plots(group) {
-                figure { figcaption { (plot.title) } (PreEscaped(plot.inline())) }
-            } }
+            div.plots { @for plot in plots(group) { figure { (PreEscaped(plot.inline())) } } }
             @for watchers in group.watchers() { (tables(group, watchers)) }
         }
     }

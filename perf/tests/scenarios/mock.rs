@@ -10,8 +10,9 @@ use std::thread;
 use std::time::Duration;
 
 /// What the server does wrong to the first watcher, at its tenth event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Mischief {
+    #[default]
     None,
     Drop,
     Duplicate,
@@ -76,11 +77,11 @@ struct Watch {
     stream: TcpStream,
     request: Request,
     events: usize,
-    kept_back: Option<String>,
-    /// What is still to be sent, when the server is slow.
+    /// What is still to be sent: of a slow server, and of an event that changes places.
     late: VecDeque<String>,
 }
 
+#[derive(Default)]
 struct State {
     mischief: Mischief,
     revision: u64,
@@ -103,15 +104,7 @@ pub(crate) fn start(mischief: Mischief) -> SocketAddr {
 pub(crate) fn start_at(port: u16, mischief: Mischief) -> SocketAddr {
     let listener = TcpListener::bind(("127.0.0.1", port)).expect("a free port");
     let address = listener.local_addr().expect("bound");
-    let state = Arc::new(Mutex::new(State {
-        mischief,
-        revision: 100,
-        writes: 0,
-        returns: 0,
-        objects: BTreeMap::new(),
-        watches: Vec::new(),
-        history: Vec::new(),
-    }));
+    let state = Arc::new(Mutex::new(State { mischief, revision: 100, ..State::default() }));
     let ticking = Arc::clone(&state);
     thread::spawn(move || {
         for number in 1.. {
@@ -284,7 +277,7 @@ impl State {
             }
         }
         let stream = stream.try_clone().expect("few descriptors are open");
-        let mut watch = Watch { stream, request, events: 0, kept_back: None, late: VecDeque::new() };
+        let mut watch = Watch { stream, request, events: 0, late: VecDeque::new() };
         watch
             .write("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n");
         let initial = watch.request.query.contains_key("sendInitialEvents");
@@ -349,7 +342,9 @@ impl State {
         let bookmark =
             event("BOOKMARK", &json!({"metadata": {"resourceVersion": self.revision.to_string()}}));
         for watch in &mut self.watches {
-            if let Some(line) = watch.late.pop_front() {
+            if self.mischief == Mischief::Slow
+                && let Some(line) = watch.late.pop_front()
+            {
                 watch.send(&line);
             }
             if number.is_multiple_of(5) && watch.request.query.contains_key("allowWatchBookmarks") {
@@ -375,17 +370,13 @@ impl State {
                 }
                 (Mischief::Drop, 10, 0) => vec![],
                 (Mischief::Duplicate, 10, 0) => vec![line.clone(), line],
-                (Mischief::Reorder, 10, 0) => {
-                    watch.kept_back = Some(line);
-                    vec![]
-                }
                 (Mischief::WrongType, 10, 0) => vec![line.replacen("MODIFIED", "DELETED", 1)],
                 (Mischief::Garbage, 10, 0) => vec!["} nonsense {\n".to_owned(), line],
-                (Mischief::Slow, ..) => {
+                (Mischief::Slow, ..) | (Mischief::Reorder, 10, 0) => {
                     watch.late.push_back(line);
                     vec![]
                 }
-                _ => std::iter::once(line).chain(watch.kept_back.take()).collect(),
+                _ => std::iter::once(line).chain(watch.late.drain(..)).collect(),
             };
             lines.iter().for_each(|line| watch.send(line));
         }
