@@ -71,7 +71,7 @@ pub(crate) fn run(endpoint: &str) -> Result<(), String> {
         std::process::exit(0);
     });
     let connections = usize::try_from(limit.saturating_sub(SPARE_DESCRIPTORS) / 2).unwrap_or(1);
-    let tell = |port: &Result<u16, String>| send(&mut stdout(), port).map_err(|fault| fault.to_string());
+    let tell = |port: &Result<u16, String>| send(&mut stdout(), port);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|fault| fault.to_string())?;
     let outcome = LocalSet::new().block_on(&runtime, async {

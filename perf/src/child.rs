@@ -45,8 +45,8 @@ impl Helper {
         self.process.as_ref().map(Child::id)
     }
 
-    pub(crate) fn send(&mut self, message: &impl Serialize) -> io::Result<()> {
-        send(self.input.as_mut().ok_or(io::ErrorKind::BrokenPipe)?, message)
+    pub(crate) fn send(&mut self, message: &impl Serialize) -> Result<(), String> {
+        send(self.input.as_mut().ok_or("it was ended")?, message)
     }
 }
 
@@ -67,11 +67,10 @@ fn forward<T: DeserializeOwned>(
     });
 }
 
-pub(crate) fn send(output: &mut impl Write, message: &impl Serialize) -> io::Result<()> {
-    let mut line = serde_json::to_vec(message)?;
-    line.push(b'\n');
-    output.write_all(&line)?;
-    output.flush()
+pub(crate) fn send(output: &mut impl Write, message: &impl Serialize) -> Result<(), String> {
+    let line = serde_json::to_vec(message).map_err(|fault| fault.to_string())?;
+    let line = [line.as_slice(), b"\n"].concat();
+    output.write_all(&line).and_then(|()| output.flush()).map_err(|fault| fault.to_string())
 }
 
 /// The messages of the other side, until its end.

@@ -74,7 +74,7 @@ use options::{BadOption, Job, Load, Stop};
 use report::Report;
 use std::ffi::OsString;
 use std::fmt::Display;
-use std::io::{Write, stdin, stdout};
+use std::io::{Stdin, Stdout, Write, stdin, stdout};
 use std::process::ExitCode;
 use target::Trouble;
 
@@ -101,22 +101,21 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         #[cfg(not(feature = "etcd"))]
         Job::Lag(_) => refuse("lag speaks etcd's protocol: build with --features etcd"),
         Job::Report(args) => plots::run(&args),
-        Job::Worker => {
-            process::raise_nofile();
-            worker::run(stdin(), stdout());
-            ExitCode::SUCCESS
-        }
-        Job::FloorSender => {
-            process::raise_nofile();
-            floor::sender::run(stdin(), stdout());
-            ExitCode::SUCCESS
-        }
+        Job::Worker => help(worker::run),
+        Job::FloorSender => help(floor::sender::run),
         Job::Keeper { words } => fail(compare::keeper::run(&words)),
         #[cfg(feature = "etcd")]
         Job::EtcdBridge { endpoint } => bridge::run(&endpoint).map_or_else(fail, |()| ExitCode::SUCCESS),
         #[cfg(not(feature = "etcd"))]
         Job::EtcdBridge { endpoint } => refuse(format!("{endpoint}: build with --features etcd")),
     }
+}
+
+/// This process takes part in a run of the process that started it.
+fn help(run: impl FnOnce(Stdin, Stdout)) -> ExitCode {
+    process::raise_nofile();
+    run(stdin(), stdout());
+    ExitCode::SUCCESS
 }
 
 /// Runs a scenario, keeps its runs where `--out` says, and shows what it found.

@@ -41,7 +41,7 @@ const OVERTIME_NS: u64 = 10_000_000_000;
 /// Runs until its orders end. What goes wrong is told to the coordinator.
 pub(crate) fn run(orders: impl Read + Send + 'static, mut answers: impl Write) {
     if let Err(why) = serve(orders, &mut answers) {
-        let _gone = say(&mut answers, &Answer::Failed(why));
+        let _gone = send(&mut answers, &Answer::Failed(why));
     }
 }
 
@@ -71,13 +71,13 @@ fn serve(orders: impl Read + Send + 'static, answers: &mut impl Write) -> Result
     let wrong = |fault: io::Error| format!("the floor-sender cannot accept: {fault}");
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(wrong)?;
     rustix::net::listen(&listener, BACKLOG).map_err(|fault| wrong(fault.into()))?;
-    say(answers, &Answer::Listening(listener.local_addr().map_err(wrong)?.port()))?;
+    send(answers, &Answer::Listening(listener.local_addr().map_err(wrong)?.port()))?;
     let sockets = accept(&listener, prepare.watchers).map_err(wrong)?;
     let epoll = watch_room(&sockets).map_err(|fault| format!("epoll: {fault}"))?;
     let mut notes = Vec::new();
     let outlet = Outlet::new(prepare.mode, sockets, |text| notes.push(text));
     for text in notes {
-        say(answers, &Answer::Note(text))?;
+        send(answers, &Answer::Note(text))?;
     }
     let log = Log::new(&prepare.recipe);
     let Ok(span) = begun.recv() else { return Ok(()) };
@@ -107,10 +107,6 @@ fn watch_room(sockets: &[TcpStream]) -> io::Result<OwnedFd> {
         epoll::add(&epoll, socket, EventData::new_u64(place), EventFlags::OUT | EventFlags::ET)?;
     }
     Ok(epoll)
-}
-
-fn say(answers: &mut impl Write, answer: &Answer) -> Result<(), String> {
-    send(answers, answer).map_err(|fault| fault.to_string())
 }
 
 /// What a late socket is to get, and how much of that it has.
@@ -151,7 +147,7 @@ impl Sender {
             if due_ns == u64::MAX && !told {
                 told = true;
                 self.made.finals = self.log.finals();
-                say(answers, &Answer::Made(self.made.clone()))?;
+                send(answers, &Answer::Made(self.made.clone()))?;
             } else if due_ns <= now {
                 // Else the watchers hold it up: too much is kept for late ones, or all are behind what was sent.
                 let next = self.event.saturating_add(u64::from(self.prepare.events_per_write));
