@@ -249,9 +249,7 @@ fn receive(sockets: Vec<TcpStream>, start: &Start) -> Result<Share, String> {
                             start.left.fetch_sub(1, Ordering::AcqRel);
                             None
                         }
-                        Err(Refusal::Status(status, why)) => {
-                            return Err(refuse(start, &format!("the server answered with {status}: {why}")));
-                        }
+                        Err(status @ Refusal::Status(..)) => return Err(refuse(start, &status.to_string())),
                         Err(Refusal::Broken(why)) => Some(why),
                     }
                 }
