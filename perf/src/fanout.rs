@@ -13,31 +13,14 @@ const CONDITIONS: [Row; 3] = [
     ("watchers", "{watchers}, opened in {watch_open_seconds} ({watch_open_rate_per_second})"),
     ("writes", "{writes} at {writes_per_second} (wanted {write_rate_wanted_per_second|max})"),
 ];
-const DELIVERIES: [Row; 4] = [
-    (
-        "write latency",
-        "p50 {write_latency_p50_ns}  p90 {write_latency_p90_ns}  p99 {write_latency_p99_ns}  p99.9 {write_latency_p999_ns}  max {write_latency_max_ns}",
-    ),
+const LATENCIES: [(&str, &str); 2] = [("write latency", "write_latency"), ("latency", "latency")];
+const DELIVERIES: [Row; 3] = [
     ("deliveries", "{deliveries} at {deliveries_per_second}, {stream_bytes_per_second}"),
-    (
-        "latency",
-        "p50 {latency_p50_ns}  p90 {latency_p90_ns}  p99 {latency_p99_ns}  p99.9 {latency_p999_ns}  max {latency_max_ns}",
-    ),
     ("checked", "{deliveries_checked} of {deliveries_expected} expected"),
+    WRONGS_ROW,
 ];
-const BESIDE: [Row; 5] = [
-    (
-        "/livez, fresh",
-        "{livez_fresh_answered} answered: p50 {livez_fresh_p50_ns}  p99 {livez_fresh_p99_ns}  max {livez_fresh_max_ns}",
-    ),
-    (
-        "/livez, kept",
-        "{livez_kept_answered} answered: p50 {livez_kept_p50_ns}  p99 {livez_kept_p99_ns}  max {livez_kept_max_ns}",
-    ),
-    ("", "of which the probe itself woke late by p99 {livez_client_delay_p99_ns}"),
-    ("LISTs", "{lists_answered} answered: p50 {lists_p50_ns}  p99 {lists_p99_ns}  max {lists_max_ns}"),
-    ("GETs", "{gets_answered} answered: p50 {gets_p50_ns}  p99 {gets_p99_ns}  max {gets_max_ns}"),
-];
+const CALLS: [(&str, &str); 4] =
+    [("/livez, fresh", "livez_fresh"), ("/livez, kept", "livez_kept"), ("LISTs", "lists"), ("GETs", "gets")];
 const SERVER: [Row; 2] = [
     ("server CPU", "{server_cpu_ns_per_delivery} a delivery ({server_cpu_share}), pid {server_pid:plain}"),
     (
@@ -66,8 +49,12 @@ pub(crate) fn report(record: Record, title: &str, rows: &[Row]) -> Report {
     let mut report = Report::new(&record.scenario, record.flat().into(), title);
     report.rows(&CONDITIONS);
     report.counts("", &[("failed", "writes_failed")]);
+    for (words, name) in LATENCIES {
+        let quantiles = [("p50", "p50"), ("p90", "p90"), ("p99", "p99"), ("p99.9", "p999"), ("max", "max")];
+        let parts = quantiles.map(|(words, quantile)| format!("{words} {{{name}_{quantile}_ns}}"));
+        report.line(&format!("  {words:<16}{}", parts.join("  ")));
+    }
     report.rows(&DELIVERIES);
-    report.rows(&[WRONGS_ROW]);
     report
         .counts("", &[("error events", "error_events"), ("bookmarks", "bookmarks"), ("foreign", "foreign")]);
     report.counts(
@@ -75,7 +62,12 @@ pub(crate) fn report(record: Record, title: &str, rows: &[Row]) -> Report {
         &[("", "deaf"), ("seen ended", "deaf_ended"), ("closed with bytes unsent", "deaf_closing")],
     );
     report.counts("came back", &[("", "returned")]);
-    report.rows(&BESIDE);
+    for (words, calls) in CALLS {
+        report.line(&format!(
+            "  {words:<16}{{{calls}_answered}} answered: p50 {{{calls}_p50_ns}}  p99 {{{calls}_p99_ns}}  max {{{calls}_max_ns}}"
+        ));
+    }
+    report.rows(&[("probes woke", "late by p99 {livez_client_delay_p99_ns}")]);
     report.counts("calls failed", &[("", "calls_failed")]);
     report.rows(&[("", "{calls_first_fault}")]);
     report.process();

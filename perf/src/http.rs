@@ -4,7 +4,7 @@
 use crate::chunked::{ChunkDecoder, Step};
 use crate::stamp::decimal;
 use serde::{Deserialize, Serialize};
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::io::{self, Error, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -119,6 +119,15 @@ pub(crate) enum Refusal {
     Status(u16, String),
     /// What came is no HTTP, or no stream or list.
     Broken(String),
+}
+
+impl Display for Refusal {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Status(status, words) => write!(out, "the server answered with {status}: {words}"),
+            Self::Broken(why) => out.write_str(why),
+        }
+    }
 }
 
 impl From<Error> for Refusal {

@@ -18,7 +18,6 @@ use crate::report::Report;
 use crate::setup;
 use crate::sheet::Row;
 use crate::target::{Target, Trouble, client_cpu_ns, used};
-use crate::usage;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
@@ -27,6 +26,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Barrier, OnceLock};
 use std::thread;
+use std::time::Duration;
 use stream::{Stream, Wanted, Wrongs};
 
 const READ_BYTES: usize = 256 * 1024;
@@ -54,9 +54,9 @@ struct Start {
     wanted: Wanted,
     /// All threads and the coordinator: the requests leave after it.
     gate: Barrier,
-    /// When they left, and when nobody waits any longer; ns.
-    began_ns: AtomicU64,
-    deadline_ns: AtomicU64,
+    /// When the first of them left; and how long to wait for the last client.
+    began_ns: OnceLock<u64>,
+    timeout: Duration,
     left: AtomicU64,
     refused: OnceLock<String>,
 }
@@ -131,8 +131,8 @@ pub(crate) fn measure(
         request,
         wanted: Wanted { run: recipe.run, objects: recipe.objects(), list: args.list },
         gate: Barrier::new(threads as usize + 1),
-        began_ns: AtomicU64::new(0),
-        deadline_ns: AtomicU64::new(u64::MAX),
+        began_ns: OnceLock::new(),
+        timeout: args.timeout,
         left: AtomicU64::new(u64::from(base.watchers)),
         refused: OnceLock::new(),
     };
@@ -145,22 +145,19 @@ pub(crate) fn measure(
         sockets[(number % threads) as usize].push(socket);
     }
 
-    let memory = Memory::watch(target.server_pid);
+    let rss_before = target.rss_of_now_on();
     let (server_before, own_before) = (target.server_cpu_ns(), client_cpu_ns([]));
     let shares: Vec<Result<Share, String>> = thread::scope(|scope| {
         let receive = |sockets| scope.spawn(|| receive(sockets, &start));
         let running: Vec<_> = sockets.into_iter().map(receive).collect();
-        let began = now_ns();
-        start.began_ns.store(began, Ordering::Relaxed);
-        start.deadline_ns.store(began.saturating_add(nanos(args.timeout)), Ordering::Relaxed);
         start.gate.wait();
         let joined = running.into_iter().map(|thread| thread.join());
         joined.map(|share| share.unwrap_or_else(|_| Err("a receiver panicked".to_owned()))).collect()
     });
-    let window_ns = now_ns().saturating_sub(start.began_ns.load(Ordering::Relaxed)).max(1) as f64;
+    let window_ns = now_ns().saturating_sub(*start.began_ns.get_or_init(now_ns)).max(1) as f64;
     let (server_ns, own_ns) =
         (used(server_before, target.server_cpu_ns()), used(own_before, client_cpu_ns([])));
-    memory.end(record);
+    target.keep_rss(rss_before, record);
     if let Some(why) = start.refused.into_inner() {
         return Err(why);
     }
@@ -216,8 +213,8 @@ fn receive(sockets: Vec<TcpStream>, start: &Start) -> Result<Share, String> {
         sockets.into_iter().map(|socket| (socket, Stream::new(&start.wanted))).collect();
     start.gate.wait();
     let poll = poll.map_err(|fault| format!("epoll_create: {fault}"))?;
-    let began_ns = start.began_ns.load(Ordering::Relaxed);
-    let deadline_ns = start.deadline_ns.load(Ordering::Relaxed);
+    let began_ns = *start.began_ns.get_or_init(now_ns);
+    let deadline_ns = began_ns.saturating_add(nanos(start.timeout));
     let mut share = Share::default();
     for (index, (socket, _)) in clients.iter_mut().enumerate() {
         // A request fits into the empty buffer of a new socket.
@@ -252,9 +249,7 @@ fn receive(sockets: Vec<TcpStream>, start: &Start) -> Result<Share, String> {
                             start.left.fetch_sub(1, Ordering::AcqRel);
                             None
                         }
-                        Err(Refusal::Status(status, why)) => {
-                            return Err(refuse(start, &format!("the server answered with {status}: {why}")));
-                        }
+                        Err(status @ Refusal::Status(..)) => return Err(refuse(start, &status.to_string())),
                         Err(Refusal::Broken(why)) => Some(why),
                     }
                 }
@@ -281,27 +276,6 @@ fn receive(sockets: Vec<TcpStream>, start: &Start) -> Result<Share, String> {
 
 fn refuse(start: &Start, why: &str) -> String {
     start.refused.get_or_init(|| why.to_owned()).clone()
-}
-
-/// The server's memory when it began.
-#[derive(Debug)]
-pub(crate) struct Memory {
-    pid: Option<u32>,
-    before: Option<u64>,
-}
-
-impl Memory {
-    pub(crate) fn watch(pid: Option<u32>) -> Self {
-        let before = pid.and_then(usage::rss_bytes);
-        pid.and_then(usage::forget_peak_rss);
-        Self { pid, before }
-    }
-
-    /// Keeps what it was before, and at most.
-    pub(crate) fn end(self, record: &mut Record) {
-        record.set("server_rss_before_bytes", self.before);
-        record.set("server_rss_peak_bytes", self.pid.and_then(usage::peak_rss_bytes).max(self.before));
-    }
 }
 
 #[cfg(test)]

@@ -127,7 +127,7 @@ fn watch_behind(
     while let count @ 1.. = socket.read(&mut buffer)? {
         let (now, mut input) = (now_ns(), &buffer[..count]);
         loop {
-            match responses.next_of_200(&mut input, &mut held).map_err(|why| format!("{why:?}"))? {
+            match responses.next_of_200(&mut input, &mut held).map_err(|why| why.to_string())? {
                 Part::Head(_) => ready.send(())?,
                 Part::Data(data) => line.extend_from_slice(data),
                 Part::More => break,

@@ -217,7 +217,7 @@ pub(crate) struct Load {
 #[derive(Args, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Mixture {
     /// Per cent of the watchers that never read
-    #[arg(long = "never-read", default_value = "0", value_parser = within(0, 99))]
+    #[arg(long = "never-read", value_name = "PER_CENT", default_value = "0", value_parser = within(0, 99))]
     pub(crate) deaf_percent: u32,
     /// Receive buffer of the watchers that never read [default: the kernel's]
     #[arg(long = "receive-buffer", value_name = "RECEIVE_BUFFER", value_parser = some_buffer)]

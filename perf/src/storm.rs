@@ -8,7 +8,7 @@
 
 use crate::clock::{nanos, now_ns};
 use crate::fleet::Fleet;
-use crate::initial::{self, Memory};
+use crate::initial;
 use crate::latency::Latency;
 use crate::message::{Command, Cut, StormFound};
 use crate::object::Recipe;
@@ -91,10 +91,19 @@ impl Run<'_> {
         }
         let scopes = setup::list_scopes(&mut server, &recipe, None, None)?;
         drop(server);
-        let mut live = self.open_live(&recipe, &scopes)?;
+        let alone = Load { processes: 1, threads: 1, watchers: self.args.live, ..base.clone() };
+        let mut live = self.open(&alone, &recipe, &scopes)?;
         let mut storming = match listed {
             Some(listed) => Storming::Lists(listed),
-            None => Storming::Cut(Box::new(self.open_storming(&recipe, &scopes)?), [0; 5]),
+            None => {
+                // A port whose connection this side has ended rests for a minute: with one address only, connect would soon
+                // spend its time in looking for a port that does not.
+                let local = target.address.is_ipv4() && target.address.ip().is_loopback();
+                let sources = base.sources.or_else(|| local.then_some(SOURCES));
+                let base = &Load { sources, ..base.clone() };
+                let fleet = gently(|| self.open(base, &recipe, &scopes))??;
+                Storming::Cut(Box::new(fleet), [0; 5])
+            }
         };
         let now = now_ns();
         let span = Span { start_ns: now + LEAD_NS, measure_from_ns: now, end_ns: u64::MAX };
@@ -118,15 +127,6 @@ impl Run<'_> {
         Ok(self.report(&recipe, seen, &written, records))
     }
 
-    fn open_storming(&self, recipe: &Recipe, scopes: &[Scope]) -> Result<Fleet, String> {
-        let base = &Load { sources: self.sources(), ..self.args.base.clone() };
-        let plans = self.target.plans(base, recipe.run, scopes, self.lasts());
-        let mut storming = gently(|| Fleet::start(&plans))??;
-        storming.await_open(Fleet::listen_a_second)?;
-        eprintln!("{} watchers are open", show_count(u64::from(base.watchers)));
-        Ok(storming)
-    }
-
     /// The objects of the lists: in a namespace of their own, so that the ones who stay do not get them.
     fn create_listed(&self, lists: Lists) -> Result<(Recipe, usize), String> {
         let (base, target) = (&self.args.base, &self.target);
@@ -136,24 +136,14 @@ impl Run<'_> {
         Ok((recipe, bytes))
     }
 
-    /// Addresses to connect from. A port whose connection this side has ended rests for a minute: with one address only,
-    /// connect would soon spend its time in looking for a port that does not.
-    fn sources(&self) -> Option<u32> {
-        let local = self.target.address.is_ipv4() && self.target.address.ip().is_loopback();
-        self.args.base.sources.or_else(|| local.then_some(SOURCES))
-    }
-
-    fn lasts(&self) -> Duration {
-        (self.args.calm + self.args.timeout + Duration::from_secs(1)) * self.args.base.rounds
-            + self.args.base.drain
-    }
-
-    fn open_live(&self, recipe: &Recipe, scopes: &[Scope]) -> Result<Fleet, String> {
-        let base = Load { processes: 1, threads: 1, watchers: self.args.live, ..self.args.base.clone() };
-        let plans = self.target.plans(&base, recipe.run, scopes, self.lasts());
-        let mut live = Fleet::start(&plans)?;
-        live.await_open(Fleet::listen_a_second)?;
-        Ok(live)
+    fn open(&self, base: &Load, recipe: &Recipe, scopes: &[Scope]) -> Result<Fleet, String> {
+        let round = self.args.calm + self.args.timeout + Duration::from_secs(1);
+        let lasts = round * base.rounds + base.drain;
+        let plans = self.target.plans(base, recipe.run, scopes, lasts);
+        let mut fleet = Fleet::start(&plans)?;
+        fleet.await_open(Fleet::listen_a_second)?;
+        eprintln!("{} watchers are open", show_count(u64::from(base.watchers)));
+        Ok(fleet)
     }
 
     fn round(
@@ -168,7 +158,7 @@ impl Run<'_> {
         live.wait_until(calm_from_ns + nanos(self.args.calm))?;
         let scenario = if self.args.lists.is_some() { "storm-lists" } else { "storm" };
         let mut record = Record::new(scenario, &self.target.url(), round);
-        let memory = Memory::watch(self.target.server_pid);
+        let rss_before = self.target.rss_of_now_on();
         let overflows = usage::listen_overflows();
         let at_ns = now_ns() + LEAD_NS;
         live.tell_all(&Command::Window { from_ns: at_ns })?;
@@ -191,7 +181,7 @@ impl Run<'_> {
         let over_ns = now_ns();
         live.tell_all(&Command::Window { from_ns: over_ns + LEAD_NS / 10 })?;
         let (server_after, own_after) = (self.target.server_cpu_ns(), client_cpu_ns(pids));
-        memory.end(&mut record);
+        self.target.keep_rss(rss_before, &mut record);
         record.set("listen_overflows", used(overflows, usage::listen_overflows()));
         live.wait_until(over_ns + SETTLE_NS)?;
         // From the cut, or from the first request, to the end of it all.

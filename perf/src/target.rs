@@ -80,6 +80,18 @@ impl Target {
         record
     }
 
+    /// The server's resident memory; from now on the most of it is counted anew.
+    pub(crate) fn rss_of_now_on(&self) -> Option<u64> {
+        self.server_pid.and_then(usage::forget_peak_rss);
+        self.server_rss()
+    }
+
+    /// Keeps what it was before, and at most.
+    pub(crate) fn keep_rss(&self, before: Option<u64>, record: &mut Record) {
+        record.set("server_rss_before_bytes", before);
+        record.set("server_rss_peak_bytes", self.server_pid.and_then(usage::peak_rss_bytes).max(before));
+    }
+
     /// Tells a record what is loaded, and from how many CPUs.
     pub(crate) fn describe(&self, record: &mut Record, recipe: &Recipe, base: &Load) {
         record.tell("server", self.url());

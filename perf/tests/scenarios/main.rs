@@ -156,12 +156,12 @@ fn a_person_gets_a_report_and_progress() {
     let cases = [
         (
             format!("{} --rate 50 --duration 1500ms", fanout::QUICK),
-            "lost 0  duplicated 0  out of order 0  disconnected 0|µs a delivery|KiB a watcher",
+            "lost 0  duplicated 0  out of order 0  unexpected 0  malformed 0  disconnected 0| a delivery (| a watcher",
             "watchers 6|p99",
         ),
         (
             "idle --watchers 5 --prime 1 --duration 300ms".to_owned(),
-            "memory each|socket memory|bookmarks|ended           0|% of a core",
+            "Anon per watcher|socket memory|Bookmarks|ended           0|% of a core",
             "",
         ),
         (
@@ -172,7 +172,7 @@ fn a_person_gets_a_report_and_progress() {
         (
             format!("{} --by name --sizes 2", interests::QUICK),
             "6 interests over one watcher|mark 3|  2 interests, writes at 200/s|lost 0  duplicated 0  out of order 0  unexpected 0",
-            "round 1  6 interests",
+            "round 1 of 1: 6 interests",
         ),
         (
             mixed::QUICK.to_owned(),
@@ -181,12 +181,12 @@ fn a_person_gets_a_report_and_progress() {
         ),
         (
             format!("{} --rounds 1", slow::QUICK),
-            "20 % never read: 2 beside 8 healthy, 1 rounds|latency p99|more for a slow|lost 0  duplicated 0  out of order 0  ended 0",
+            "20 % never read: 2 beside 8 healthy, 1 rounds|Latency p99|Anon per slow|lost 0  duplicated 0  out of order 0  ended 0",
             "round 1 of 1",
         ),
         (
             format!("{} --watchers 5 --rounds 1", storm::QUICK),
-            "mark 3.00 s met in every round|attempts        5 (5..5)|told 410 0|everyone came back and saw every write once",
+            "mark 3.00 s met in every round|Attempts                    5 (5..5)|told 410        0|everyone came back and saw every write once",
             "round 1  5 cut in",
         ),
     ];
