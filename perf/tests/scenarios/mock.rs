@@ -289,9 +289,10 @@ impl State {
             watch.write("0\r\n\r\n");
             return Ok(false);
         }
-        let forgotten = match self.mischief {
-            Mischief::ForgetMissed => missed.len(),
-            mischief => usize::from(mischief == Mischief::ForgetOne),
+        let forgotten = if self.mischief == Mischief::ForgetMissed {
+            missed.len()
+        } else {
+            usize::from(self.mischief == Mischief::ForgetOne)
         };
         for (kind, object) in missed.iter().skip(forgotten) {
             watch.events += 1;
@@ -325,10 +326,10 @@ impl State {
             "BOOKMARK",
             &json!({"metadata": {"resourceVersion": revision, "annotations": annotations}}),
         );
-        match self.mischief {
-            Mischief::InitialNoMark | Mischief::InitialCut => {}
-            Mischief::InitialEarlyMark => lines.insert(lines.len().saturating_sub(1), mark),
-            _ => lines.push(mark),
+        if self.mischief == Mischief::InitialEarlyMark {
+            lines.insert(lines.len().saturating_sub(1), mark);
+        } else if !matches!(self.mischief, Mischief::InitialNoMark | Mischief::InitialCut) {
+            lines.push(mark);
         }
         watch.send(&lines.concat());
         if self.mischief == Mischief::InitialCut {
