@@ -1,53 +1,34 @@
 //! What goes on beside the watchers, on threads of its own, from the first measured moment to the last: the probes of
 //! `/livez`, the clients that read, the hostile ones; and what they found.
 
+use crate::calls::{Calls, probe, read};
 use crate::hostile::{Found, HostileClients};
 use crate::latency::Latency;
 use crate::object::Recipe;
 use crate::options::Load;
-use crate::probe::{Probe, Probed};
-use crate::reader::{Read, Reader};
-use crate::sheet::Sheet;
 use crate::target::Target;
 use crate::writer::Span;
 use serde::Serialize;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::thread::{self, JoinHandle};
 
 #[derive(Debug)]
 pub(crate) struct Beside {
-    probes: Vec<(bool, JoinHandle<Probed>)>,
-    readers: Vec<JoinHandle<Read>>,
+    calls: Vec<JoinHandle<Calls>>,
     hostile: Option<HostileClients>,
-}
-
-/// One kind of call. Absent in the report when there was none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct Calls {
-    pub(crate) answered: u64,
-    pub(crate) p50_ns: u64,
-    pub(crate) p99_ns: u64,
-    pub(crate) max_ns: u64,
 }
 
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct BesideReport {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) livez_fresh: Option<Calls>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) livez_kept: Option<Calls>,
+    /// Number and latencies by kind of call.
+    #[serde(flatten)]
+    pub(crate) answered: BTreeMap<&'static str, Value>,
     /// How late the probes woke: part of the above, and this generator's doing.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) livez_client_delay_p99_ns: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) lists: Option<Calls>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) gets: Option<Calls>,
     /// Of all these calls: answered wrong, or not at all.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) calls_failed: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) calls_first_fault: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) besieged: Option<Found>,
 }
 
@@ -55,62 +36,40 @@ impl Beside {
     pub(crate) fn start(args: &Load, target: &Target, recipe: &Recipe, span: Span) -> Self {
         let (from_ns, end_ns) = (span.measure_from_ns, span.end_ns);
         let probe = |fresh| {
-            let probe = Probe { target: target.clone(), fresh, from_ns, end_ns };
-            (fresh, thread::spawn(move || probe.run()))
+            let target = target.clone();
+            thread::spawn(move || probe(&target, fresh, from_ns..end_ns))
         };
         let reader = |number| {
-            let reader = Reader { server: target.connect(), recipe: recipe.clone(), number, from_ns, end_ns };
-            thread::spawn(move || reader.run())
+            let (target, recipe) = (target.clone(), recipe.clone());
+            thread::spawn(move || read(&target, &recipe, number, from_ns..end_ns))
         };
         let hostile = |hostile| HostileClients::start(hostile, target, recipe, from_ns, end_ns);
+        let probes = [true, false].into_iter().filter(|_| args.probe).map(probe);
         Self {
-            probes: if args.probe { [true, false].map(probe).into() } else { Vec::new() },
-            readers: (0..args.mixture.readers).map(reader).collect(),
+            calls: probes.chain((0..args.mixture.readers).map(reader)).collect(),
             hostile: args.mixture.hostile.map(hostile),
         }
     }
 
     /// Waits for the end of all, which is a matter of the last answer.
     pub(crate) fn end(self) -> Result<BesideReport, String> {
-        let mut report = BesideReport::default();
-        let (mut late, mut failed, mut fault) = (Latency::new(), 0, None);
-        let (probing, reading) = (!self.probes.is_empty(), !self.readers.is_empty());
-        for (fresh, probe) in self.probes {
-            let probed = probe.join().map_err(|_| "a probe panicked".to_owned())?;
-            late.add(&probed.late.pairs());
-            failed += probed.failed;
-            fault = fault.or(probed.first_fault);
-            let calls = Some(Calls::from(&probed.latency));
-            if fresh { report.livez_fresh = calls } else { report.livez_kept = calls }
+        let some = !self.calls.is_empty();
+        let mut all = Calls::default();
+        for calls in self.calls {
+            all.add(calls.join().map_err(|_| "a probe or a reader panicked".to_owned())?);
         }
-        let mut read = Read::default();
-        for reader in self.readers {
-            read.add(reader.join().map_err(|_| "a reader panicked".to_owned())?);
-        }
-        if probing {
-            report.livez_client_delay_p99_ns = Some(late.at(0.99));
-        }
-        if reading {
-            report.lists = Some(Calls::from(&read.lists));
-            report.gets = Some(Calls::from(&read.gets));
-        }
-        if probing || reading {
-            report.calls_failed = Some(failed + read.failed);
-            report.calls_first_fault = fault.or(read.first_fault);
-        }
-        report.besieged = self.hostile.map(HostileClients::end).transpose()?;
-        Ok(report)
-    }
-}
-
-impl From<&Latency> for Calls {
-    fn from(latency: &Latency) -> Self {
-        Self {
-            answered: latency.count(),
-            p50_ns: latency.at(0.5),
-            p99_ns: latency.at(0.99),
-            max_ns: latency.max(),
-        }
+        let figures = |latency: &Latency| {
+            let [p50_ns, p99_ns, max_ns] = [0.5, 0.99, 1.0].map(|quantile| latency.at(quantile));
+            json!({ "answered": latency.count(), "p50_ns": p50_ns, "p99_ns": p99_ns, "max_ns": max_ns })
+        };
+        let probed = all.latencies.contains_key("livez_kept");
+        Ok(BesideReport {
+            answered: all.latencies.iter().map(|(&kind, latency)| (kind, figures(latency))).collect(),
+            livez_client_delay_p99_ns: probed.then(|| all.late.at(0.99)),
+            calls_failed: some.then_some(all.failed),
+            calls_first_fault: all.first_fault,
+            besieged: self.hostile.map(HostileClients::end).transpose()?,
+        })
     }
 }
 
@@ -118,18 +77,5 @@ impl BesideReport {
     /// Every call was answered as it should be.
     pub(crate) fn is_clean(&self) -> bool {
         self.calls_failed.is_none_or(|failed| failed == 0)
-    }
-
-    pub(crate) fn show(&self, sheet: &mut Sheet) {
-        sheet.rows(&[
-            ("/livez, fresh", "{livez_fresh/answered} answered: p50 {livez_fresh/p50_ns}  p99 {livez_fresh/p99_ns}  max {livez_fresh/max_ns}"),
-            ("/livez, kept", "{livez_kept/answered} answered: p50 {livez_kept/p50_ns}  p99 {livez_kept/p99_ns}  max {livez_kept/max_ns}"),
-            ("", "of which the probe itself woke late by p99 {livez_client_delay_p99_ns}"),
-            ("LISTs", "{lists/answered} answered: p50 {lists/p50_ns}  p99 {lists/p99_ns}  max {lists/max_ns}"),
-            ("GETs", "{gets/answered} answered: p50 {gets/p50_ns}  p99 {gets/p99_ns}  max {gets/max_ns}"),
-        ]);
-        if !self.is_clean() {
-            sheet.rows(&[("calls failed", "{calls_failed}, first: {calls_first_fault|}")]);
-        }
     }
 }

@@ -1,55 +1,80 @@
-//! Processes of this very program that take part in a run, and the messages to and from them: one JSON line each. Such a
-//! process ends when its input does, so it never outlives the one that started it.
+//! Helpers of a run: processes of this very program, or threads. The messages to and from them are one JSON line each. A
+//! helper ends when its input does, so it never outlives the process that started it.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::io::{self, BufRead, BufReader, PipeReader, PipeWriter, Read, Write, pipe};
+use std::os::fd::OwnedFd;
+use std::process::{Child, Command, Stdio};
+use std::thread;
 
-/// A process, from the side that started it. Dropped, it ends.
+/// A helper, from the side that started it. Dropped, it ends.
 #[derive(Debug)]
 pub(crate) struct Helper {
-    pub(crate) process: Child,
-    input: Option<ChildStdin>,
+    /// `None`: it is a thread.
+    process: Option<Child>,
+    input: Option<PipeWriter>,
 }
 
 impl Helper {
-    /// Starts `revcast-perf ARGUMENT...`; returns its output too.
-    pub(crate) fn start(arguments: &[&str]) -> io::Result<(Self, ChildStdout)> {
+    /// Starts `revcast-perf ARGUMENT...`. `hear` gets each of its messages, on a thread of its own, and `None` at their end.
+    pub(crate) fn process<T: DeserializeOwned>(
+        arguments: &[&str],
+        hear: impl FnMut(Option<Result<T, String>>) + Send + 'static,
+    ) -> io::Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
-        let mut helper = Self::spawn(command.args(arguments).stdout(Stdio::piped()))?;
-        let output = helper.process.stdout.take().ok_or_else(|| io::Error::other("no pipe"))?;
-        Ok((helper, output))
+        let mut process = command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let (input, output) =
+            process.stdin.take().zip(process.stdout.take()).ok_or(io::ErrorKind::BrokenPipe)?;
+        forward(output, hear);
+        Ok(Self { process: Some(process), input: Some(OwnedFd::from(input).into()) })
     }
 
-    pub(crate) fn spawn(command: &mut Command) -> io::Result<Self> {
-        let mut process = command.stdin(Stdio::piped()).spawn()?;
-        let input = process.stdin.take();
-        Ok(Self { process, input })
+    /// The same with `run` on a thread of this process, which gets the helper's ends of two pipes.
+    pub(crate) fn thread<T: DeserializeOwned>(
+        run: impl FnOnce(PipeReader, PipeWriter) + Send + 'static,
+        hear: impl FnMut(Option<Result<T, String>>) + Send + 'static,
+    ) -> io::Result<Self> {
+        let ((its_input, input), (output, its_output)) = (pipe()?, pipe()?);
+        thread::spawn(move || run(its_input, its_output));
+        forward(output, hear);
+        Ok(Self { process: None, input: Some(input) })
     }
 
-    pub(crate) fn send(&mut self, message: &impl Serialize) -> io::Result<()> {
-        send(self.input.as_mut().ok_or(io::ErrorKind::BrokenPipe)?, message)
+    pub(crate) fn pid(&self) -> Option<u32> {
+        self.process.as_ref().map(Child::id)
+    }
+
+    pub(crate) fn send(&mut self, message: &impl Serialize) -> Result<(), String> {
+        send(self.input.as_mut().ok_or("it was ended")?, message)
     }
 }
 
 impl Drop for Helper {
     fn drop(&mut self) {
         drop(self.input.take());
-        let _status = self.process.wait();
+        let _status = self.process.as_mut().map(Child::wait);
     }
 }
 
-pub(crate) fn send(output: &mut impl Write, message: &impl Serialize) -> io::Result<()> {
-    let mut line = serde_json::to_vec(message)?;
-    line.push(b'\n');
-    output.write_all(&line)?;
-    output.flush()
+fn forward<T: DeserializeOwned>(
+    output: impl Read + Send + 'static,
+    mut hear: impl FnMut(Option<Result<T, String>>) + Send + 'static,
+) {
+    thread::spawn(move || {
+        messages(output).for_each(|message| hear(Some(message)));
+        hear(None);
+    });
+}
+
+pub(crate) fn send(output: &mut impl Write, message: &impl Serialize) -> Result<(), String> {
+    let line = serde_json::to_vec(message).map_err(|fault| fault.to_string())?;
+    let line = [line.as_slice(), b"\n"].concat();
+    output.write_all(&line).and_then(|()| output.flush()).map_err(|fault| fault.to_string())
 }
 
 /// The messages of the other side, until its end.
-pub(crate) fn messages<T: DeserializeOwned>(
-    input: impl Read,
-) -> impl Iterator<Item = Result<T, serde_json::Error>> {
-    BufReader::new(input).lines().map_while(Result::ok).map(|line| serde_json::from_str(&line))
+pub(crate) fn messages<T: DeserializeOwned>(input: impl Read) -> impl Iterator<Item = Result<T, String>> {
+    let lines = BufReader::new(input).lines().map_while(Result::ok);
+    lines.map(|line| serde_json::from_str(&line).map_err(|fault| fault.to_string()))
 }

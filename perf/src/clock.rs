@@ -6,10 +6,7 @@ use std::time::Duration;
 
 pub(crate) fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
-    u64::try_from(now.tv_sec)
-        .unwrap_or(0)
-        .saturating_mul(1_000_000_000)
-        .saturating_add(u64::try_from(now.tv_nsec).unwrap_or(0))
+    now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
 }
 
 /// A duration in nanoseconds; at most 584 years.
@@ -19,16 +16,10 @@ pub(crate) fn nanos(duration: Duration) -> u64 {
 
 /// Sleeps until the clock shows `at_ns`. Returns at once when that has passed.
 pub(crate) fn sleep_until(at_ns: u64) {
-    let wait_ns = at_ns.saturating_sub(now_ns());
-    if wait_ns > 0 {
-        std::thread::sleep(Duration::from_nanos(wait_ns));
-    }
+    std::thread::sleep(Duration::from_nanos(at_ns.saturating_sub(now_ns())));
 }
 
 /// A timeout for `poll` and `epoll_wait`.
 pub(crate) fn timeout(wait_ns: u64) -> Timespec {
-    Timespec {
-        tv_sec: i64::try_from(wait_ns / 1_000_000_000).unwrap_or(i64::MAX),
-        tv_nsec: i64::try_from(wait_ns % 1_000_000_000).unwrap_or(0),
-    }
+    Timespec::try_from(Duration::from_nanos(wait_ns)).expect("64 bits of nanoseconds are 584 years")
 }

@@ -3,55 +3,78 @@
 //! the others go on.
 
 pub(crate) mod keeper;
-mod table;
 
 use crate::fanout;
 use crate::floor::{self, Ask, Size, events_per_write_of};
 use crate::options::{BadOption, Compare, Load, Mode, Rate, Subject};
 use crate::process::server_cpus;
 use crate::record::Record;
+use crate::report::Report;
+use crate::table::{Runs, Table, states_of, take_turns};
 use crate::target::Trouble;
 use clap::ValueEnum;
 use keeper::Kept;
+use serde_json::json;
 use std::fs::File;
 use std::path::Path;
-use table::{CompareReport, Row};
 
-pub(crate) fn run(args: &Compare) -> Result<CompareReport, Trouble> {
+/// What is compared. Near all that it has, rates are those of the client, the generator.
+const SHOWN: &str = "server_cpu_ns_per_delivery deliveries_per_second latency_p50_ns latency_p99_ns rss_bytes_per_watcher \
+    server_cpu_share client_cpu_share";
+
+pub(crate) fn run(args: &Compare) -> Result<Report, Trouble> {
     let mut file = args.base.out.as_deref().map(open).transpose()?;
-    let mut report = CompareReport::new(args);
+    let names: Vec<String> = args.subjects.iter().map(ToString::to_string).collect();
+    let (mut all, mut failures) = (Vec::new(), Vec::new());
     for &watchers in &args.watchers {
+        eprintln!("{watchers} watchers");
         let base = Load { watchers, floor: Some(Vec::new()), ..args.base.clone() };
         // Events in one write of a server, for the floor.
         let mut shown = None;
-        for round in 1..=args.rounds {
-            for index in order_of(round, args.subjects.len()) {
-                let subject = &args.subjects[index];
-                eprintln!("{watchers} watchers, round {round} of {}: {subject}", args.rounds);
-                match measure(args, &base, subject, &mut shown) {
-                    Ok(found) => {
-                        let record = Record { round, ..found };
-                        if let Some(file) = &mut file {
-                            // At once, so that what was measured stays when the rest is interrupted.
-                            crate::child::send(file, &record).map_err(|fault| format!("--out: {fault}"))?;
-                        }
-                        report.add(Row { watchers, round, subject: index }, record);
-                    }
-                    Err(why) => {
-                        eprintln!("revcast-perf: {subject} failed with {watchers} watchers: {why}");
-                        report.fail(subject, watchers, round, &why);
-                    }
-                }
+        let runs = take_turns(args.base.rounds, &names, |at, round| {
+            let measured = measure(args, &base, &args.subjects[at], &mut shown);
+            let record = measured.map(|record| Record { round, ..record }).map_err(|why| {
+                eprintln!("revcast-perf: {} failed with {watchers} watchers: {why}", names[at]);
+                failures.push(format!("{}, {watchers} watchers, round {round}: {why}", names[at]));
+            });
+            if let (Some(file), Ok(record)) = (&mut file, &record) {
+                // At once, so that what was measured stays when the rest is interrupted.
+                crate::child::send(file, record).map_err(|fault| format!("--out: {fault}"))?;
             }
-        }
+            Ok::<_, String>(record.ok())
+        })?;
+        all.push(runs);
     }
-    report.judge();
-    Ok(report)
+    Ok(report(args, &names, all, &failures))
 }
 
-/// Every second round goes the other way round, so that no subject always comes first.
-fn order_of(round: u32, subjects: usize) -> Vec<usize> {
-    if round.is_multiple_of(2) { (0..subjects).rev().collect() } else { (0..subjects).collect() }
+/// For each number of watchers a table of the subjects, with all their runs. Clean is that every run was made, and every one
+/// was clean.
+fn report(args: &Compare, names: &[String], all: Vec<Runs>, failures: &[String]) -> Report {
+    let facts = json!({
+        "write_rate_wanted_per_second": args.base.rate.per_second(),
+        "rounds": args.base.rounds,
+        "failures": failures,
+    });
+    let title = "compare: objects of {object_bytes|?} at {write_rate_wanted_per_second|max}, {rounds} rounds; median (least..most)";
+    let records = || all.iter().flatten().map(|(_, record)| record);
+    let mut report = Report::of_runs("compare", records(), "", facts, title);
+    for (watchers, runs) in args.watchers.iter().zip(&all) {
+        let table = Table::new(json!({"watchers": watchers}), 0, &states_of(names, 0, runs));
+        report.table("{watchers} watchers", table, SHOWN, &[]);
+    }
+    for failure in failures {
+        report.text(&format!("  FAILED: {failure}"));
+    }
+    for Record { subject, watchers, round, .. } in records().filter(|record| !record.clean) {
+        report.text(&format!(
+            "  NOT CLEAN: {subject}, {watchers} watchers, round {round}: its watchers did not see every write once and in order"
+        ));
+    }
+    let clean = failures.is_empty() && records().count() > 0 && records().all(|record| record.clean);
+    let records = all.into_iter().flatten().map(|(_, record)| record).collect();
+    let right = "in every run every watcher saw every write once and in order";
+    report.end(records, clean, right, "FAILED: not every run was made and clean")
 }
 
 /// One run of one subject. `shown`: events in one write of the last server.
@@ -62,7 +85,7 @@ fn measure(
     shown: &mut Option<u32>,
 ) -> Result<Record, String> {
     let cpus = server_cpus(&args.server_cpu, &base.client_cpus);
-    let report = match subject {
+    let record = match subject {
         #[cfg(feature = "etcd")]
         Subject::Etcd(etcd) => match &**etcd {
             Subject::Url(address) => behind_bridge(address, base)?,
@@ -86,26 +109,21 @@ fn measure(
             let modes = mode.map_or_else(|| Mode::value_variants().to_vec(), |mode| vec![mode]);
             let size = Size::Object(base.size_bytes);
             let ask = Ask { base: base.clone(), size, events_per_write, server_cpus: cpus };
-            let found = floor::measure_all(&ask, &modes).map_err(|trouble| trouble.to_string())?;
-            for found in &found {
-                found.notes.iter().for_each(|note| eprintln!("floor:{}: {note}", found.mode));
-            }
-            let mut record = found[0].report.record_as(&format!("floor {}", found[0].mode), 0);
-            record.set("events_per_write", f64::from(events_per_write));
-            return Ok(record);
+            let mut found = floor::measure_all(&ask, &modes).map_err(|trouble| trouble.to_string())?;
+            return Ok(found.swap_remove(0));
         }
     };
-    *shown = Some(events_per_write_of(base, &report));
-    Ok(report.record_as(&subject.to_string(), 0))
+    *shown = Some(events_per_write_of(base, &record));
+    Ok(Record { subject: subject.to_string(), ..record })
 }
 
-fn server(base: &Load) -> Result<crate::report::Report, String> {
-    fanout::run(base).map_err(|trouble| trouble.to_string())
+fn server(base: &Load) -> Result<Record, String> {
+    fanout::measure(base).map_err(|trouble| trouble.to_string())
 }
 
 /// The same load on a bare etcd. Its process is measured, not the bridge's.
 #[cfg(feature = "etcd")]
-fn behind_bridge(etcd: &crate::endpoint::Server, base: &Load) -> Result<crate::report::Report, String> {
+fn behind_bridge(etcd: &crate::endpoint::Server, base: &Load) -> Result<Record, String> {
     let address = etcd.resolve(base.anywhere).map_err(|fault| fault.to_string())?;
     let server_pid = crate::usage::listener(address).filter(|_| address.ip().is_loopback());
     let bridge = crate::bridge::Bridge::start(etcd)?;
@@ -122,9 +140,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rounds_take_turns() {
-        assert_eq!(order_of(1, 3), [0, 1, 2]);
-        assert_eq!(order_of(2, 3), [2, 1, 0]);
-        assert_eq!(order_of(3, 2), [0, 1]);
+    fn a_failure_leaves_the_other_subjects_their_numbers() {
+        let subjects = vec![Subject::Floor(None), Subject::Floor(Some(Mode::Send))];
+        let (base, watchers, server_cpu) = (Load::default(), vec![5], Vec::new());
+        let args = Compare { base, subjects, watchers, server_cpu };
+        let run = |round: u32, cpu: f64| {
+            let mut record = Record { round, watchers: 5, clean: true, ..Record::default() };
+            record.set("server_cpu_ns_per_delivery", cpu);
+            (1, record)
+        };
+        let names = ["floor", "floor:send"].map(str::to_owned);
+        let report = |runs, failures: &[String]| report(&args, &names, vec![runs], failures);
+        let runs = || vec![run(1, 9.0), run(2, 11.0)];
+        assert!(report(runs(), &[]).clean);
+        let failed = report(runs(), &["floor, 5 watchers, round 1: no port".to_owned()]);
+        let screen = failed.to_string();
+        assert!(!failed.clean && screen.contains("FAILED: floor, 5 watchers, round 1: no port"), "{screen}");
+        assert!(screen.contains("A = floor\n") && screen.contains("B  10 ns (9 ns..11 ns)\n"), "{screen}");
+        let mut unclean = runs();
+        unclean[0].1.clean = false;
+        let unclean = report(unclean, &[]);
+        assert!(!unclean.clean && unclean.to_string().contains("5 watchers, round 1: its"), "{unclean}");
     }
 }

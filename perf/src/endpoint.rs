@@ -1,39 +1,12 @@
 //! The server's address as written, its resource, and the paths of its objects.
 
-use std::fmt;
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use serde::{Deserialize, Serialize};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-/// Where the server listens, as written: `http://HOST:PORT`.
+/// Where the server listens, as HOST:PORT.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Server {
-    pub(crate) host: String,
-    pub(crate) port: u16,
-}
-
-/// Why a server cannot be loaded. Each is the user's to mend.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum TargetFault {
-    Unresolved(String),
-    NotLoopback(SocketAddr),
-    Refused(SocketAddr, String),
-}
-
-impl fmt::Display for TargetFault {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unresolved(why) => write!(out, "the host has no address ({why}); check its spelling"),
-            Self::NotLoopback(address) => write!(
-                out,
-                "{} is not this machine; give a loopback address, or --i-own-this-server if that is true",
-                address.ip()
-            ),
-            Self::Refused(address, why) => {
-                write!(out, "nothing answers at {address} ({why}); start the server first")
-            }
-        }
-    }
-}
+pub(crate) struct Server(String);
 
 impl Server {
     /// Reads `http://HOST[:PORT][/]`. The error is the mend.
@@ -43,53 +16,54 @@ impl Server {
                 "TLS is not spoken here; put `kubectl proxy` in front and give http://127.0.0.1:8001",
             );
         }
-        let rest = text.strip_prefix("http://").ok_or("write it as http://HOST:PORT")?;
-        let authority = rest.strip_suffix('/').unwrap_or(rest);
-        if authority.contains(['/', '?', '#', '@']) || authority.is_empty() {
-            return Err("give host and port only, as http://HOST:PORT");
-        }
-        let bracket = authority.rfind(']').unwrap_or(0);
-        let (host, port) = match authority[bracket..].find(':') {
-            Some(colon) => {
-                let (host, port) = authority.split_at(bracket + colon);
-                (host, port[1..].parse().map_err(|_| "the port is a number from 1 to 65535")?)
+        let authority = text.strip_prefix("http://").ok_or("write it as http://HOST:PORT")?;
+        let authority = authority.strip_suffix('/').unwrap_or(authority);
+        // An IPv6 address has colons of its own, in brackets.
+        let (host, port) = match authority.rsplit_once(':') {
+            Some((host, port)) if !port.ends_with(']') => {
+                (host, port.parse().map_err(|_| "the port is a number from 1 to 65535")?)
             }
-            None => (authority, 80),
+            _ => (authority, 80),
         };
-        if host.is_empty() || port == 0 {
-            return Err("give host and port, as http://127.0.0.1:8080");
+        if host.is_empty() || host.contains(['/', '?', '#', '@']) || port == 0 {
+            return Err("give host and port only, as http://127.0.0.1:8080");
         }
-        Ok(Self { host: host.to_owned(), port })
+        Ok(Self(format!("{host}:{port}")))
     }
 
-    pub(crate) fn authority(&self) -> String {
-        format!("{}:{}", self.host, self.port)
+    pub(crate) fn local(port: u16) -> Self {
+        Self(SocketAddr::from((Ipv4Addr::LOCALHOST, port)).to_string())
+    }
+
+    pub(crate) fn authority(&self) -> &str {
+        &self.0
     }
 
     /// The first of the host's addresses at which something answers. An address that is not loopback is refused, unless
-    /// `anywhere`.
-    pub(crate) fn resolve(&self, anywhere: bool) -> Result<SocketAddr, TargetFault> {
-        let host = self.host.trim_start_matches('[').trim_end_matches(']');
-        let addresses: Vec<SocketAddr> = (host, self.port)
-            .to_socket_addrs()
-            .map_err(|fault| TargetFault::Unresolved(fault.to_string()))?
-            .collect();
-        if let Some(&far) = addresses.iter().find(|address| !anywhere && !address.ip().is_loopback()) {
-            return Err(TargetFault::NotLoopback(far));
+    /// `anywhere`. The error is the mend.
+    pub(crate) fn resolve(&self, anywhere: bool) -> Result<SocketAddr, String> {
+        let unresolved = |why: &str| format!("the host has no address ({why}); check its spelling");
+        let addresses: Vec<SocketAddr> =
+            self.0.to_socket_addrs().map_err(|fault| unresolved(&fault.to_string()))?.collect();
+        if let Some(far) = addresses.iter().find(|address| !anywhere && !address.ip().is_loopback()) {
+            return Err(format!(
+                "{} is not this machine; give a loopback address, or --i-own-this-server if that is true",
+                far.ip()
+            ));
         }
-        let mut fault = TargetFault::Unresolved("an empty answer".to_owned());
+        let mut why = unresolved("an empty answer");
         for address in addresses {
             match TcpStream::connect_timeout(&address, Duration::from_secs(3)) {
                 Ok(_) => return Ok(address),
-                Err(why) => fault = TargetFault::Refused(address, why.to_string()),
+                Err(fault) => why = format!("nothing answers at {address} ({fault}); start the server first"),
             }
         }
-        Err(fault)
+        Err(why)
     }
 }
 
 /// A namespaced resource whose objects keep a `data` member of strings.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Resource {
     /// `v1`, `example.com/v1`.
     pub(crate) api_version: String,
@@ -100,48 +74,46 @@ pub(crate) struct Resource {
 impl Resource {
     /// Reads `configmaps`, `v1/PLURAL/KIND` or `GROUP/VERSION/PLURAL/KIND`.
     pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
-        const MEND: &str = "give configmaps, v1/PLURAL/KIND or GROUP/VERSION/PLURAL/KIND";
         let parts: Vec<&str> = text.split('/').collect();
-        if parts.iter().any(|part| part.is_empty()) {
-            return Err(MEND);
-        }
         let (api_version, plural, kind) = match parts.as_slice() {
             ["configmaps"] => ("v1".to_owned(), "configmaps", "ConfigMap"),
             ["v1", plural, kind] => ("v1".to_owned(), *plural, *kind),
             [group, version, plural, kind] => (format!("{group}/{version}"), *plural, *kind),
-            _ => return Err(MEND),
+            _ => (String::new(), "", ""),
         };
+        if api_version.is_empty() || parts.contains(&"") {
+            return Err("give configmaps, v1/PLURAL/KIND or GROUP/VERSION/PLURAL/KIND");
+        }
         Ok(Self { api_version, plural: plural.to_owned(), kind: kind.to_owned() })
     }
 
-    pub(crate) fn pods() -> Self {
-        Self { api_version: "v1".to_owned(), plural: "pods".to_owned(), kind: "Pod".to_owned() }
+    fn root(&self) -> String {
+        format!("{}/{}", if self.api_version == "v1" { "/api" } else { "/apis" }, self.api_version)
     }
 
     /// The path of the collection over all namespaces.
     pub(crate) fn everywhere(&self) -> String {
-        let root = if self.api_version == "v1" { "/api" } else { "/apis" };
-        format!("{root}/{}/{}", self.api_version, self.plural)
+        format!("{}/{}", self.root(), self.plural)
     }
 
     /// The path of the collection in one namespace.
     pub(crate) fn collection(&self, namespace: &str) -> String {
-        let root = if self.api_version == "v1" { "/api" } else { "/apis" };
-        format!("{root}/{}/namespaces/{namespace}/{}", self.api_version, self.plural)
+        format!("{}/namespaces/{namespace}/{}", self.root(), self.plural)
     }
+}
+
+/// A collection narrowed by a selector: `labelSelector` or `fieldSelector`.
+pub(crate) fn selected(collection: &str, key: &str, selector: &str) -> String {
+    format!("{collection}?{key}={}", encode(selector))
 }
 
 /// Percent-encodes a query value: all but RFC 3986's unreserved characters.
 pub(crate) fn encode(value: &str) -> String {
-    let mut text = String::with_capacity(value.len());
-    for byte in value.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            text.push(char::from(byte));
-        } else {
-            text.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    text
+    let one = |byte: u8| match byte {
+        b'-' | b'.' | b'_' | b'~' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => char::from(byte).to_string(),
+        _ => format!("%{byte:02X}"),
+    };
+    value.bytes().map(one).collect()
 }
 
 #[cfg(test)]
@@ -150,28 +122,25 @@ mod tests {
 
     #[test]
     fn servers_as_written() {
-        let server = |host: &str, port| Ok(Server { host: host.to_owned(), port });
-        assert_eq!(Server::parse("http://127.0.0.1:8080"), server("127.0.0.1", 8080));
-        assert_eq!(Server::parse("http://localhost/"), server("localhost", 80));
-        assert_eq!(Server::parse("http://[::1]:8080"), server("[::1]", 8080));
-        for bad in [
-            "https://x",
-            "127.0.0.1:8080",
-            "http://",
-            "http://:80",
-            "http://a:b",
-            "http://a:0",
-            "http://a/b",
-            "http://u@a",
+        for (text, authority) in [
+            ("http://127.0.0.1:8080", "127.0.0.1:8080"),
+            ("http://localhost/", "localhost:80"),
+            ("http://[::1]:8080", "[::1]:8080"),
+            ("http://[::1]", "[::1]:80"),
         ] {
+            assert_eq!(Server::parse(text).as_ref().map(Server::authority), Ok(authority));
+        }
+        for bad in "https://x 127.0.0.1:8080 http:// http://:80 http://a:b http://a:0 http://a/b http://u@a"
+            .split(' ')
+        {
             assert!(Server::parse(bad).is_err(), "{bad}");
         }
     }
 
     #[test]
     fn only_this_machine() {
-        let far = Server { host: "192.0.2.1".to_owned(), port: 80 };
-        assert!(matches!(far.resolve(false), Err(TargetFault::NotLoopback(_))));
+        let far = Server::parse("http://192.0.2.1").expect("a server").resolve(false);
+        assert!(far.is_err_and(|why| why.starts_with("192.0.2.1 is not this machine")));
     }
 
     #[test]

@@ -1,322 +1,109 @@
-//! One run: prepare the server, open the watches, write, wait for the rest, report.
+//! `fanout`: many watchers of the same objects, writes at a rate; one [`Run`], and the floor after it.
 
-use crate::beside::{Beside, BesideReport};
-use crate::clock::{nanos, now_ns};
-use crate::fleet::Fleet;
 use crate::floor;
-use crate::message::Command;
-use crate::mixed::shapes;
-use crate::object::Recipe;
 use crate::options::Load;
-use crate::pace::{Gate, Pace};
-use crate::process::cpu_count;
-use crate::progress::Progress;
 use crate::record::Record;
-use crate::report::{Memory, Report};
-use crate::scope::Scope;
-use crate::series::Series;
-use crate::setup;
-use crate::tally::Tally;
-use crate::target::{Target, Trouble, client_cpu_ns, used};
-use crate::units::{show_count, show_ns, show_rate};
-use crate::usage;
-use crate::writer::{Order, Span, Written};
-use crate::writers::Writers;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use crate::report::{Report, WRONGS_ROW};
+use crate::run::Run;
+use crate::sheet::Row;
+use crate::target::Trouble;
 
-/// After the last watch is open: how long the server may settle before its memory is read.
-const SETTLE: Duration = Duration::from_millis(500);
-/// Between the word "measure from" and the first write.
-pub(crate) const LEAD_NS: u64 = 200_000_000;
-const SECOND_NS: u64 = 1_000_000_000;
-const POLL_NS: u64 = 10_000_000;
-/// Filling the sockets of watchers that never read: how long at most, and how long nothing comes when it is over.
-const FILL_LONGEST_NS: u64 = 60_000_000_000;
-const FILL_QUIET_NS: u64 = 2_000_000_000;
-
-pub(crate) trait Writing {
-    fn is_done(&mut self) -> Result<bool, String>;
-    /// What was written, and what went on beside it, once it is done.
-    fn end(self: Box<Self>) -> Result<(Written, BesideReport), String>;
-}
-
-/// Writers with a thread each, and what goes on beside them.
-#[derive(Debug)]
-struct Threads {
-    writers: Writers,
-    beside: Beside,
-}
-
-impl Writing for Threads {
-    fn is_done(&mut self) -> Result<bool, String> {
-        Ok(self.writers.are_done())
-    }
-
-    fn end(self: Box<Self>) -> Result<(Written, BesideReport), String> {
-        Ok((self.writers.end()?, self.beside.end()?))
-    }
-}
-
-#[derive(Debug)]
-pub(crate) struct Run<'a> {
-    args: &'a Load,
-    pub(crate) target: Target,
-    recipe: Recipe,
-    object_bytes: usize,
-    acknowledged: Arc<AtomicU64>,
-    series: Series,
-    progress: Progress,
-    pace: Option<Pace>,
-    /// When the writers stop; 0 until that is known.
-    end_ns: u64,
-    record: Record,
-}
+const CONDITIONS: [Row; 3] = [
+    ("objects", "{objects} {resource} of {object_bytes} in {namespaces} namespaces"),
+    ("watchers", "{watchers}, opened in {watch_open_seconds} ({watch_open_rate_per_second})"),
+    ("writes", "{writes} at {writes_per_second} (wanted {write_rate_wanted_per_second|max})"),
+];
+const LATENCIES: [(&str, &str); 2] = [("write latency", "write_latency"), ("latency", "latency")];
+const DELIVERIES: [Row; 3] = [
+    ("deliveries", "{deliveries} at {deliveries_per_second}, {stream_bytes_per_second}"),
+    ("checked", "{deliveries_checked} of {deliveries_expected} expected"),
+    WRONGS_ROW,
+];
+const CALLS: [(&str, &str); 4] =
+    [("/livez, fresh", "livez_fresh"), ("/livez, kept", "livez_kept"), ("LISTs", "lists"), ("GETs", "gets")];
+const SERVER: [Row; 2] = [
+    ("server CPU", "{server_cpu_ns_per_delivery} a delivery ({server_cpu_share}), pid {server_pid:plain}"),
+    (
+        "server RSS",
+        "{server_rss_idle_bytes} with idle watchers, {server_rss_before_bytes} without: {rss_bytes_per_watcher} a watcher",
+    ),
+];
 
 pub(crate) fn run(args: &Load) -> Result<Report, Trouble> {
+    Ok(report(measure(args)?, "fanout at {server}, seed {seed:plain}", &[]))
+}
+
+/// One run, and the floor for the same where it can be measured.
+pub(crate) fn measure(args: &Load) -> Result<Record, Trouble> {
     let mut run = Run::prepare(args)?;
     run.record = run.target.record(args, "fanout");
     let address = run.target.address;
     let scopes = run.set_up()?;
-    let mut report = run.measure(&scopes, |run, span, before| {
-        let beside = Beside::start(args, &run.target, &run.recipe, span);
-        let writers = run.start_writers(&before.finals, span, u64::MAX);
-        Ok(Box::new(Threads { writers, beside }))
-    })?;
-    floor::beside_report(args, address, &mut report);
-    let mut record = std::mem::take(&mut report.record);
-    record.take(
-        &report,
-        "floor_cpu_ns_per_delivery floor_deliveries_per_second floor_cpu_ratio floor_rate_ratio",
-    );
-    report.record = record;
-    Ok(report)
+    let mut record = run.measure(&scopes, Run::write)?;
+    floor::add_beside(args, address, &mut record);
+    Ok(record)
 }
 
-impl<'a> Run<'a> {
-    pub(crate) fn prepare(args: &'a Load) -> Result<Self, Trouble> {
-        let target = Target::prepare(args, args.watchers)?;
-        let recipe = target.recipe(args, args.namespaces(), args.objects);
-        Ok(Self::new(args, target, recipe, 0))
+/// The report of one run; `rows` are said before the verdict.
+pub(crate) fn report(record: Record, title: &str, rows: &[Row]) -> Report {
+    let mut report = Report::new(&record.scenario, record.flat().into(), title);
+    report.rows(&CONDITIONS);
+    report.counts("", &[("failed", "writes_failed")]);
+    for (words, name) in LATENCIES {
+        let quantiles = [("p50", "p50"), ("p90", "p90"), ("p99", "p99"), ("p99.9", "p999"), ("max", "max")];
+        let parts = quantiles.map(|(words, quantile)| format!("{words} {{{name}_{quantile}_ns}}"));
+        report.line(&format!("  {words:<16}{}", parts.join("  ")));
     }
-
-    pub(crate) fn new(args: &'a Load, target: Target, recipe: Recipe, object_bytes: usize) -> Self {
-        Self {
-            args,
-            recipe,
-            object_bytes,
-            acknowledged: Arc::default(),
-            series: Series::new(target.server_pid),
-            progress: Progress::new(args.quiet),
-            pace: None,
-            end_ns: 0,
-            record: Record::new("fanout", "", 1),
-            target,
-        }
+    report.rows(&DELIVERIES);
+    report
+        .counts("", &[("error events", "error_events"), ("bookmarks", "bookmarks"), ("foreign", "foreign")]);
+    report.counts(
+        "never read",
+        &[("", "deaf"), ("seen ended", "deaf_ended"), ("closed with bytes unsent", "deaf_closing")],
+    );
+    report.counts("came back", &[("", "returned")]);
+    for (words, calls) in CALLS {
+        report.line(&format!(
+            "  {words:<16}{{{calls}_answered}} answered: p50 {{{calls}_p50_ns}}  p99 {{{calls}_p99_ns}}  max {{{calls}_max_ns}}"
+        ));
     }
+    report.rows(&[("probes woke", "late by p99 {livez_client_delay_p99_ns}")]);
+    report.counts("calls failed", &[("", "calls_failed")]);
+    report.rows(&[("", "{calls_first_fault}")]);
+    report.process();
+    report.rows(&SERVER);
+    report.rows(&floor::BESIDE);
+    report.generator();
+    report.rows(rows);
+    let wrong = if record.count("deliveries_checked") > 0.0 {
+        "FAILED: watchers did not see every write exactly once and in order"
+    } else {
+        "nothing was delivered"
+    };
+    let clean = record.clean;
+    report.end(vec![record], clean, "every watcher saw every write once and in order", wrong)
+}
 
-    /// Creates the objects and learns what the scopes cover.
-    pub(crate) fn set_up(&mut self) -> Result<Vec<Scope>, String> {
-        let (args, mut server) = (self.args, self.target.connect());
-        self.progress.phase("creating objects", None);
-        self.object_bytes = setup::create_objects(&mut server, &mut self.recipe, args.size_bytes)?;
-        if args.mixture.shapes {
-            return shapes::list(&mut server, &self.recipe);
-        }
-        let (labels, fields) = (args.label_selector.as_deref(), args.field_selector.as_deref());
-        setup::list_scopes(&mut server, &self.recipe, labels, fields)
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    /// Opens the watches, has `begin` start the writes, waits for the rest, and closes the accounts.
-    pub(crate) fn measure(
-        mut self,
-        scopes: &[Scope],
-        begin: impl FnOnce(&Self, Span, &Written) -> Result<Box<dyn Writing>, String>,
-    ) -> Result<Report, String> {
-        let (args, target) = (self.args, self.target.clone());
-        let mut memory = Memory { before: target.server_rss(), ..Memory::default() };
-        let mut fleet = self.open(scopes)?;
-        self.wait_until(&mut fleet, now_ns() + nanos(SETTLE))?;
-        memory.idle = target.server_rss();
-        let mut written = self.fill(&mut fleet)?;
-
-        let start_ns = now_ns() + LEAD_NS;
-        let measure_from_ns = start_ns + nanos(args.warmup);
-        let span = Span { start_ns, measure_from_ns, end_ns: measure_from_ns + nanos(args.duration) };
-        self.end_ns = span.end_ns;
-        fleet.tell_all(&Command::Measure { from_ns: measure_from_ns })?;
-        self.progress.timed_phase("measuring", args.warmup + args.duration);
-        let objects = self.recipe.objects();
-        self.pace = Pace::new(args, args.rate, scopes, args.watchers, objects, fleet.totals().1);
-        let mut writing = begin(&self, span, &written)?;
-        while now_ns() < measure_from_ns {
-            self.wait_until(&mut fleet, measure_from_ns.min(now_ns() + POLL_NS))?;
-            writing.is_done()?;
+    #[test]
+    fn the_screen_is_short_and_says_when_the_generator_is_busy() {
+        let mut record = Record::new("fanout", "a", 1);
+        record.tell("server_pid", 7);
+        record.tell("client_cpus", 1);
+        for (name, value) in [
+            ("server_cpu_ns_per_delivery", 4_321.0),
+            ("server_cpu_share", 0.5),
+            ("client_cpu_share", 0.95),
+            ("deliveries_checked", 1.0),
+        ] {
+            record.set(name, value);
         }
-        let (server_before, client_before) = (target.server_cpu(), client_cpu_ns(fleet.pids()));
-        while !writing.is_done()? {
-            self.wait_until(&mut fleet, now_ns() + POLL_NS)?;
-        }
-        let (of_span, beside) = writing.end()?;
-        written.add(of_span);
-        memory.loaded = target.server_rss();
-        memory.loaded_anon = target.server_pid.and_then(usage::anon_bytes);
-        // Of watchers that never read, while they are connected.
-        memory.kernel = if args.mixture.deaf_percent > 0 { usage::held(target.address) } else { None };
-        fleet.tell_all(&Command::Finish(written.finish(objects, args.drain)))?;
-        self.progress.phase("draining", None);
-        while !fleet.is_done() {
-            self.step(&mut fleet, now_ns() + SECOND_NS)?;
-        }
-        let client_ns = used(client_before, client_cpu_ns(fleet.pids()));
-        memory.end = target.server_rss();
-
-        let mut report = self.report(&fleet, &written, measure_from_ns);
-        report.beside = beside;
-        report.set_memory(&memory);
-        let window_ns = fleet.tally.last_delivery_ns.max(span.end_ns).saturating_sub(measure_from_ns) as f64;
-        report.server_cpu_ns =
-            target.server_cpu().zip(server_before).map(|(after, before)| after.since(&before));
-        let received = fleet.tally.window.deliveries;
-        report.server_cpu_ns_per_delivery =
-            report.server_cpu_ns.filter(|_| received > 0).map(|ns| ns as f64 / received as f64);
-        report.server_cpu_share = report.server_cpu_ns.map(|ns| ns as f64 / window_ns);
-        report.client_cpu_share = client_ns.map(|ns| ns as f64 / window_ns);
-        report.judge();
-        self.record.series = self.series.rows;
-        report.keep(self.record, &fleet.latency);
-        Ok(report)
-    }
-
-    pub(crate) fn gate(&self) -> Option<Arc<Gate>> {
-        self.pace.as_ref().map(Pace::gate)
-    }
-
-    pub(crate) fn open(&mut self, scopes: &[Scope]) -> Result<Fleet, String> {
-        let (args, watchers) = (self.args, self.args.watchers);
-        let lasts = args.warmup + args.duration + args.drain;
-        let plans = self.target.plans(args, args.rate, self.recipe.run, scopes, watchers, lasts);
-        let mut fleet = Fleet::start(&plans)?;
-        self.progress.phase("opening watches", Some(u64::from(watchers)));
-        fleet.await_open(|fleet| self.step(fleet, now_ns() + SECOND_NS))?;
-        Ok(fleet)
-    }
-
-    /// Writes at full speed what fills the sockets of watchers that never read; and waits until it has arrived at the
-    /// others.
-    fn fill(&mut self, fleet: &mut Fleet) -> Result<Written, String> {
-        let writes = self.args.mixture.fill_bytes.div_ceil(self.object_bytes.max(1)) as u64;
-        if writes == 0 {
-            return Ok(Written::default());
-        }
-        let until_ns = now_ns() + FILL_LONGEST_NS;
-        let span = Span { start_ns: now_ns(), measure_from_ns: u64::MAX, end_ns: until_ns };
-        let writers = self.start_writers(&[], span, writes.div_ceil(u64::from(self.args.writers)));
-        while !writers.are_done() {
-            self.wait_until(fleet, now_ns() + POLL_NS)?;
-        }
-        let written = writers.end()?;
-        let (mut delivered, mut moved_ns) = (0, now_ns());
-        while now_ns() < until_ns && now_ns() < moved_ns + FILL_QUIET_NS {
-            self.step(fleet, now_ns() + 100_000_000)?;
-            if fleet.totals().1 > delivered {
-                (delivered, moved_ns) = (fleet.totals().1, now_ns());
-            }
-        }
-        Ok(written)
-    }
-
-    /// Writers that go on after the numbers of `before`. Without a measured moment: as fast as it goes.
-    fn start_writers(&self, before: &[(u32, u32)], span: Span, writes_max: u64) -> Writers {
-        let mut order = Order::new(&self.target, self.args, &self.recipe, self.args.rate, span);
-        if span.measure_from_ns == u64::MAX {
-            order.interval_ns = 0;
-        }
-        (order.writes_max, order.written_before) = (writes_max, before.to_vec());
-        (order.gate, order.acknowledged) = (self.gate(), Arc::clone(&self.acknowledged));
-        Writers::start(order)
-    }
-
-    /// Ends every watch, while nothing is in flight.
-    pub(crate) fn close(&mut self, mut fleet: Fleet) -> Result<Tally, String> {
-        fleet.finish(Written::default().finish(self.recipe.objects(), self.args.drain))
-    }
-
-    pub(crate) fn wait_until(&mut self, fleet: &mut Fleet, until_ns: u64) -> Result<(), String> {
-        while now_ns() < until_ns {
-            self.step(fleet, until_ns)?;
-        }
-        Ok(())
-    }
-
-    /// Listens to the fleet until `until_ns` at most, and keeps and shows the row of the second when it is due.
-    fn step(&mut self, fleet: &mut Fleet, until_ns: u64) -> Result<(), String> {
-        let wait_ns = until_ns.min(self.series.due_ns).saturating_sub(now_ns());
-        fleet.listen(Duration::from_nanos(wait_ns))?;
-        let (open, delivered) = fleet.totals();
-        if let Some(pace) = &mut self.pace {
-            pace.learn(open, delivered);
-        }
-        if !fleet.is_ready() {
-            self.progress.reach(open);
-        }
-        let now = now_ns();
-        if now < self.series.due_ns {
-            return Ok(());
-        }
-        let row = self.series.sample(open, delivered, &fleet.recent);
-        fleet.recent.clear();
-        if self.end_ns > now {
-            self.progress.leave(Duration::from_nanos(self.end_ns - now));
-        }
-        let p99 = row.latency_p99_ns.map_or_else(|| "-".to_owned(), show_ns);
-        let figures = format!(
-            "writes {}  deliveries {}  {}  p99 {p99}",
-            show_count(self.acknowledged.load(Ordering::Relaxed)),
-            show_count(delivered),
-            show_rate(row.deliveries_per_second),
-        );
-        let line = format!("{:6.1} s  watchers {}  {figures}", row.at_seconds, show_count(open));
-        self.progress.say(&line, &figures);
-        Ok(())
-    }
-
-    fn report(&self, fleet: &Fleet, written: &Written, measure_from_ns: u64) -> Report {
-        let (args, tally) = (self.args, &fleet.tally);
-        // An open loop lasts as long as it was asked to; only a server that falls behind makes it longer.
-        let seconds_until = |end_ns: u64| {
-            (end_ns.saturating_sub(measure_from_ns) as f64 / 1e9).max(args.duration.as_secs_f64())
-        };
-        let delivering_seconds = seconds_until(tally.last_delivery_ns);
-        let mut report = Report {
-            server: self.target.url(),
-            resource: self.recipe.resource.plural.clone(),
-            namespaces: self.recipe.namespaces.len(),
-            objects: self.recipe.objects(),
-            object_bytes: self.object_bytes,
-            watchers: args.watchers,
-            seed: self.recipe.seed,
-            watch_open_rate_per_second: f64::from(args.watchers) / fleet.opening_seconds(),
-            watch_open_seconds: fleet.opening_seconds(),
-            writes: written.measured,
-            writes_failed: written.failed.len() as u64,
-            write_rate_wanted_per_second: args.rate.per_second(),
-            write_rate_per_second: written.measured as f64 / seconds_until(written.last_reply_ns),
-            write_send_delay_p99_ns: written.lateness.at(0.99),
-            // All that arrived in that time, and not only what was written in it: else what was in flight when it began
-            // would count as time in which nothing came, the more of it the longer the queue.
-            deliveries_per_second: tally.window.deliveries as f64 / delivering_seconds,
-            events_per_read: tally.events_per_read(),
-            frame_bytes: tally.frame_bytes(),
-            stream_bytes_per_second: tally.window.bytes as f64 / delivering_seconds,
-            seen: tally.seen.clone(),
-            server_pid: self.target.server_pid,
-            client_cpus: cpu_count(&args.client_cpus),
-            ..Report::default()
-        };
-        report.seen.note(|| written.first_fault.clone());
-        report.set_latency(&fleet.latency, &written.latency);
-        report
+        let screen = report(record, "fanout", &[]).to_string();
+        assert!(screen.contains("4.32 µs a delivery") && screen.contains("saturated"), "{screen}");
+        assert!(screen.lines().count() <= 20 && screen.contains("FAILED: watchers did not see"), "{screen}");
+        assert!(report(Record::default(), "", &[]).to_string().contains("nothing was delivered"));
     }
 }

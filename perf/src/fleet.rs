@@ -1,33 +1,25 @@
 //! All workers, from the coordinator's side: started, told, listened to, and ended.
 
-use crate::child::{self, Helper, messages};
-use crate::clock::{now_ns, sleep_until};
+use crate::child::Helper;
+use crate::clock::now_ns;
 use crate::latency::Latency;
 use crate::message::{Command, Finish, Plan, Report, StormFound};
 use crate::tally::Tally;
 use crate::worker;
 use std::collections::BTreeMap;
-use std::io::{self, PipeWriter, Read, pipe};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-const SECOND_NS: u64 = 1_000_000_000;
 /// Without one more established watch for so long the opening has failed.
 const OPENING_STALL_NS: u64 = 30_000_000_000;
-
-/// One worker: a thread of this process, or a process.
-#[derive(Debug)]
-enum Member {
-    Thread(PipeWriter),
-    Process(Helper),
-}
 
 /// The workers of a run, and what they have said so far.
 #[derive(Debug)]
 pub(crate) struct Fleet {
-    members: Vec<Member>,
+    members: Vec<Helper>,
     reports: Receiver<(u32, Option<Report>)>,
+    /// Kept, so that a fleet of nobody can be waited for.
+    _sender: Sender<(u32, Option<Report>)>,
     watchers: u32,
     lanes_opening: u32,
     /// Lanes that are not done yet, by worker.
@@ -51,6 +43,7 @@ impl Fleet {
         let mut fleet = Self {
             members: Vec::new(),
             reports,
+            _sender: sender.clone(),
             watchers: plans.iter().map(|plan| plan.watchers).sum(),
             lanes_opening: plans.iter().map(|plan| plan.threads).sum(),
             lanes_left: plans.iter().map(|plan| plan.threads).collect(),
@@ -64,21 +57,26 @@ impl Fleet {
             last_established_ns: 0,
         };
         for (number, plan) in (0..).zip(plans) {
-            let started =
-                if plans.len() == 1 { start_thread(number, &sender) } else { start_process(number, &sender) };
+            let sender = sender.clone();
+            let hear = move |report: Option<Result<Report, String>>| {
+                let wrong = |fault| Report::Failed { message: format!("worker {number}: {fault}") };
+                // The fleet may be gone.
+                let _gone = sender.send((number, report.map(|report| report.unwrap_or_else(wrong))));
+            };
+            let started = if plans.len() == 1 {
+                Helper::thread(worker::run, hear)
+            } else {
+                Helper::process(&["worker"], hear)
+            };
             fleet.members.push(started.map_err(|fault| format!("a worker cannot be started: {fault}"))?);
-            fleet.tell(fleet.members.len() - 1, &Command::Open(plan.clone()))?;
+            fleet.tell(number as usize, &Command::Open(plan.clone()))?;
         }
         Ok(fleet)
     }
 
     /// The process ids of workers that are processes.
     pub(crate) fn pids(&self) -> Vec<u32> {
-        let pid = |member: &Member| match member {
-            Member::Thread(_) => None,
-            Member::Process(helper) => Some(helper.process.id()),
-        };
-        self.members.iter().filter_map(pid).collect()
+        self.members.iter().filter_map(Helper::pid).collect()
     }
 
     pub(crate) fn tell_all(&mut self, command: &Command) -> Result<(), String> {
@@ -86,20 +84,13 @@ impl Fleet {
     }
 
     fn tell(&mut self, member: usize, command: &Command) -> Result<(), String> {
-        let told = match &mut self.members[member] {
-            Member::Thread(pipe) => child::send(pipe, command),
-            Member::Process(helper) => helper.send(command),
-        };
+        let told = self.members[member].send(command);
         told.map_err(|fault| format!("worker {member} is gone: {fault}"))
     }
 
     /// Listens until `wait` has passed or a worker said something. The error is the reason why the run cannot go on.
     pub(crate) fn listen(&mut self, wait: Duration) -> Result<(), String> {
-        let (worker, report) = match self.reports.recv_timeout(wait) {
-            Ok(said) => said,
-            Err(RecvTimeoutError::Timeout) => return Ok(()),
-            Err(RecvTimeoutError::Disconnected) => return Err("all workers are gone".to_owned()),
-        };
+        let Ok((worker, report)) = self.reports.recv_timeout(wait) else { return Ok(()) };
         match report {
             Some(Report::Progress { lane, established, delivered, latency }) => {
                 self.progress.insert((worker, lane), (established, delivered));
@@ -157,8 +148,15 @@ impl Fleet {
     }
 
     pub(crate) fn listen_a_second(&mut self) -> Result<(), String> {
-        self.recent.clear();
         self.listen(Duration::from_secs(1))
+    }
+
+    /// Listens until the clock shows `until_ns`.
+    pub(crate) fn wait_until(&mut self, until_ns: u64) -> Result<(), String> {
+        while now_ns() < until_ns {
+            self.listen(Duration::from_nanos(until_ns.saturating_sub(now_ns())))?;
+        }
+        Ok(())
     }
 
     pub(crate) fn is_ready(&self) -> bool {
@@ -183,47 +181,4 @@ impl Fleet {
     pub(crate) fn opening_seconds(&self) -> f64 {
         self.last_established_ns.saturating_sub(self.first_connect_ns).max(1) as f64 / 1e9
     }
-}
-
-/// Listens to the fleet, if there is one, until the clock shows `until_ns`.
-pub(crate) fn wait_until(mut fleet: Option<&mut Fleet>, until_ns: u64) -> Result<(), String> {
-    while now_ns() < until_ns {
-        match &mut fleet {
-            Some(fleet) => {
-                fleet.recent.clear();
-                let wait_ns = until_ns.saturating_sub(now_ns()).min(SECOND_NS);
-                fleet.listen(Duration::from_nanos(wait_ns))?;
-            }
-            None => sleep_until(until_ns),
-        }
-    }
-    Ok(())
-}
-
-fn start_thread(number: u32, sender: &Sender<(u32, Option<Report>)>) -> io::Result<Member> {
-    let (commands_in, commands_out) = pipe()?;
-    let (reports_in, reports_out) = pipe()?;
-    thread::spawn(move || worker::run(commands_in, reports_out));
-    forward(number, reports_in, sender.clone());
-    Ok(Member::Thread(commands_out))
-}
-
-fn start_process(number: u32, sender: &Sender<(u32, Option<Report>)>) -> io::Result<Member> {
-    let (helper, reports) = Helper::start(&["worker"])?;
-    forward(number, reports, sender.clone());
-    Ok(Member::Process(helper))
-}
-
-/// Reads a worker's reports on a thread of its own; `None` is the end of the pipe.
-fn forward(number: u32, reports: impl Read + Send + 'static, sender: Sender<(u32, Option<Report>)>) {
-    thread::spawn(move || {
-        for report in messages(reports) {
-            let report = report
-                .unwrap_or_else(|fault| Report::Failed { message: format!("worker {number}: {fault}") });
-            if sender.send((number, Some(report))).is_err() {
-                return;
-            }
-        }
-        let _gone = sender.send((number, None));
-    });
 }

@@ -2,42 +2,45 @@
 //! ([`sender`]) takes the server's place; the load generator, its checks and its measures are those of `fanout`.
 //! It never decides what a server's events look like: it is given sizes.
 
-mod accept;
 mod beside;
 mod log;
 mod message;
 mod outlet;
 mod prepared;
-mod report;
 pub mod ring;
 pub(crate) mod sender;
 
-pub(crate) use beside::{Beside, beside_report, events_per_write_of};
+pub(crate) use beside::{BESIDE, add_beside, events_per_write_of};
 pub(crate) use prepared::Size;
 
 use crate::beside::BesideReport;
-use crate::child::{Helper, messages};
+use crate::child::Helper;
 use crate::clock::nanos;
-use crate::fanout::{Run, Writing};
 use crate::options::{BadOption, Floor, Load, Mode};
 use crate::pace::Gate;
 use crate::process::{check_descriptors, pin, raise_nofile, server_cpus};
+use crate::record::Record;
 use crate::report::Report;
+use crate::run::{Run, Writing};
 use crate::scope::Scope;
+use crate::spread::Spread;
+use crate::table::{Runs, Table, states_of, take_turns};
 use crate::target::{Target, Trouble};
-use crate::writer::{Span, Written};
-use message::{Answer, Begin, Made, Order, Prepare};
-use report::FloorReport;
+use crate::writer::Written;
+use message::{Answer, Made, Order, Prepare};
+use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
-use std::thread;
 use std::time::Duration;
 
 /// How long a sender may take to listen.
 const LISTEN_WAIT: Duration = Duration::from_secs(30);
 const NAMESPACE: &str = "floor";
+const CPU: &str = "server_cpu_ns_per_delivery";
+const SHOWN: &str = "server_cpu_ns_per_delivery deliveries_per_second server_cpu_share client_cpu_share latency_p50_ns \
+    latency_p99_ns latency_p999_ns events_per_read short_writes";
 
 #[derive(Clone, Debug)]
 pub(crate) struct Ask {
@@ -49,18 +52,8 @@ pub(crate) struct Ask {
     pub(crate) server_cpus: Vec<usize>,
 }
 
-#[derive(Clone, Debug)]
-pub(crate) struct Found {
-    pub(crate) mode: Mode,
-    pub(crate) report: Report,
-    /// Where the kernel did not give what the mode asks for.
-    pub(crate) notes: Vec<String>,
-    /// Writes that a socket took in part or not at all.
-    pub(crate) short_writes: u64,
-}
-
 /// Measures the modes that were asked for, round by round.
-pub(crate) fn run(args: &Floor) -> Result<FloorReport, Trouble> {
+pub(crate) fn run(args: &Floor) -> Result<Report, Trouble> {
     check_descriptors(args.base.watchers, args.base.processes, raise_nofile())?;
     pin(&args.base.client_cpus)?;
     let ask = Ask {
@@ -69,32 +62,25 @@ pub(crate) fn run(args: &Floor) -> Result<FloorReport, Trouble> {
         events_per_write: args.base.events_per_write.unwrap_or(1),
         server_cpus: server_cpus(&args.server_cpu, &args.base.client_cpus),
     };
-    let mut rounds = Vec::new();
-    for round in 0..args.rounds {
-        // Each round starts with another mode, so that none is always the first.
-        for place in 0..args.modes.len() {
-            let mode = args.modes[(round as usize + place) % args.modes.len()];
-            eprintln!("round {} of {}, {mode}", round + 1, args.rounds);
-            rounds.push((round + 1, measure(&ask, mode)?));
-        }
-    }
-    Ok(FloorReport::new(args, &ask, rounds))
+    let names: Vec<String> = args.modes.iter().map(ToString::to_string).collect();
+    let runs = take_turns(args.base.rounds, &names, |at, _| measure(&ask, args.modes[at]).map(Some))?;
+    Ok(report(args, &ask, &names, runs))
 }
 
 /// Measures some modes; the one with the least CPU a delivery comes first.
-pub(crate) fn measure_all(ask: &Ask, modes: &[Mode]) -> Result<Vec<Found>, Trouble> {
+pub(crate) fn measure_all(ask: &Ask, modes: &[Mode]) -> Result<Vec<Record>, Trouble> {
     let found = modes.iter().map(|&mode| {
         eprintln!("the floor, {mode}");
         measure(ask, mode)
     });
     let mut found = found.collect::<Result<Vec<_>, _>>()?;
-    let cpu = |found: &Found| found.report.server_cpu_ns_per_delivery.unwrap_or(f64::INFINITY);
+    let cpu = |record: &Record| record.value(CPU).unwrap_or(f64::INFINITY);
     found.sort_by(|one, other| cpu(one).total_cmp(&cpu(other)));
     Ok(found)
 }
 
 /// Measures one mode once, with watchers as `fanout` has them.
-fn measure(ask: &Ask, mode: Mode) -> Result<Found, Trouble> {
+fn measure(ask: &Ask, mode: Mode) -> Result<Record, Trouble> {
     let limit = raise_nofile();
     check_descriptors(ask.base.watchers, 1, limit).map_err(|_| {
         let mend =
@@ -106,15 +92,16 @@ fn measure(ask: &Ask, mode: Mode) -> Result<Found, Trouble> {
     let base = Load { ahead, ..ask.base.clone() };
     let mut recipe = Target::local(&base, 0, 0).recipe(&base, vec![NAMESPACE.to_owned()], base.objects);
     let object_bytes = prepared::pad_for(&mut recipe, ask.size);
-    let (sender, port) = Sender::start(&Prepare {
+    let interval = |rate: f64| nanos(Duration::from_secs_f64(1.0 / rate)).max(1);
+    let (sender, port) = Sender::start(Prepare {
         mode,
         cpus: ask.server_cpus.clone(),
-        run: recipe.run,
-        seed: recipe.seed,
-        revision: prepared::FIRST_REVISION,
-        frames: prepared::prepare_all(&recipe),
+        watchers: base.watchers,
+        recipe: recipe.clone(),
+        interval_ns: base.rate.per_second().map_or(0, interval),
+        events_per_write: ask.events_per_write,
     })?;
-    let target = Target::local(&base, port, sender.helper.process.id());
+    let target = Target::local(&base, port, sender.helper.pid().unwrap_or(0));
     let sender = Rc::new(RefCell::new(sender));
     let scope = Scope {
         path: recipe.resource.collection(NAMESPACE),
@@ -122,21 +109,64 @@ fn measure(ask: &Ask, mode: Mode) -> Result<Found, Trouble> {
         objects: (0..recipe.objects()).collect(),
         accept: None,
     };
-    let interval = |rate: f64| nanos(Duration::from_secs_f64(1.0 / rate)).max(1);
-    let (interval_ns, events_per_write) = (base.rate.per_second().map_or(0, interval), ask.events_per_write);
     let ours = Rc::clone(&sender);
     let run = Run::new(&base, target, recipe, object_bytes);
-    let mut report = run.measure(&[scope], |run, Span { start_ns, measure_from_ns, end_ns }, _| {
+    let mut record = run.measure(&[scope], |run, span, _| {
         let gate = run.gate();
         let allowed = gate.as_ref().map_or(u64::MAX, |gate| gate.allowed());
-        let begin = Begin { start_ns, measure_from_ns, end_ns, interval_ns, events_per_write, allowed };
-        ours.borrow_mut().tell(&Order::Begin(begin))?;
+        ours.borrow_mut().tell(&Order::Allow(allowed))?;
+        ours.borrow_mut().tell(&Order::Begin(span))?;
         Ok(Box::new(Sending { sender: ours, gate, allowed }))
     })?;
-    report.server = format!("floor:{mode}");
+    record.subject = format!("floor {mode}");
+    record.tell("server", format!("floor:{mode}"));
+    record.tell("mode", mode.name());
+    record.set("events_per_write", ask.events_per_write);
     let sender = sender.borrow();
-    let short_writes = sender.made.as_ref().map_or(0, |made| made.short_writes);
-    Ok(Found { mode, report, notes: sender.notes.clone(), short_writes })
+    // Writes that a socket took in part or not at all.
+    record.set("short_writes", sender.made.as_ref().map_or(0, |made| made.short_writes));
+    for note in &sender.notes {
+        eprintln!("floor:{mode}: {note}");
+    }
+    if !sender.notes.is_empty() {
+        // Where the kernel did not give what the mode asks for.
+        record.tell("notes", sender.notes.clone());
+    }
+    Ok(record)
+}
+
+fn report(args: &Floor, ask: &Ask, modes: &[String], runs: Runs) -> Report {
+    let mut states = states_of(modes, 0, &runs);
+    // The mode with the least CPU a delivery, in the median, is what the others are compared with.
+    let cost =
+        |runs: &[&Record]| Spread::of(runs.iter().filter_map(|run| run.value(CPU))).map(|cpu| cpu.median);
+    states.sort_by(|one, other| {
+        let [one, other] = [one, other].map(|state| cost(&state.1).unwrap_or(f64::INFINITY));
+        one.total_cmp(&other)
+    });
+    let facts = json!({
+        "watchers": args.base.watchers,
+        "objects": args.base.objects,
+        "frame_bytes": runs.last().and_then(|(_, record)| record.value("frame_bytes")),
+        "write_rate_wanted_per_second": args.base.rate.per_second(),
+        "events_per_write": ask.events_per_write,
+        "server_cpus": ask.server_cpus,
+        "client_cpus": args.base.client_cpus,
+        "rounds": args.base.rounds,
+        "best_mode": states.first().map(|best| &best.0),
+    });
+    let title = "floor: {watchers} watchers, objects of {object_bytes} ({frame_bytes|?} a frame) at \
+                 {write_rate_wanted_per_second|max}, events a write: {events_per_write}, {rounds} rounds; median (least..most)";
+    let mut report = Report::of_runs("floor", runs.iter().map(|run| &run.1), "", facts, title);
+    report.table("  modes, the cheapest first", Table::new(Value::Null, 0, &states), SHOWN, &[]);
+    report.rows(&[("best", "{best_mode}")]);
+    let clean = !runs.is_empty() && runs.iter().all(|(_, record)| record.clean);
+    report.end(
+        runs.into_iter().map(|(_, record)| record).collect(),
+        clean,
+        "every watcher saw every event once and in order",
+        "FAILED: watchers did not see every event exactly once and in order",
+    )
 }
 
 /// The floor-sender, from the coordinator's side. Dropped, it ends.
@@ -150,25 +180,23 @@ struct Sender {
 
 impl Sender {
     /// Starts it; returns it with the port at which it listens.
-    fn start(prepare: &Prepare) -> Result<(Self, u16), String> {
-        let (helper, output) = Helper::start(&["floor-sender"])
-            .map_err(|fault| format!("the floor-sender cannot be started: {fault}"))?;
+    fn start(prepare: Prepare) -> Result<(Self, u16), String> {
         let (said, answers) = channel();
-        thread::spawn(move || {
-            for answer in messages(output) {
-                let wrong = |fault| Answer::Failed { message: format!("a floor-sender: {fault}") };
-                if said.send(answer.unwrap_or_else(wrong)).is_err() {
-                    return;
-                }
-            }
-        });
+        let hear = move |answer: Option<Result<Answer, String>>| {
+            let wrong = |fault| Answer::Failed(format!("a floor-sender: {fault}"));
+            // The coordinator may be done with it.
+            let _gone = answer.map(|answer| said.send(answer.unwrap_or_else(wrong)));
+        };
+        let helper = Helper::process(&["floor-sender"], hear)
+            .map_err(|fault| format!("the floor-sender cannot be started: {fault}"))?;
         let mut sender = Self { helper, answers, notes: Vec::new(), made: None };
-        sender.tell(&Order::Prepare(prepare.clone()))?;
+        sender.tell(&Order::Prepare(prepare))?;
         match sender.answers.recv_timeout(LISTEN_WAIT) {
-            Ok(Answer::Listening { port }) => Ok((sender, port)),
-            Ok(Answer::Failed { message }) => Err(message),
-            Ok(Answer::Note { .. } | Answer::Made(_)) => Err("the floor-sender does not listen".to_owned()),
-            Err(_) => Err("the floor-sender does not answer".to_owned()),
+            Ok(Answer::Listening(port)) => Ok((sender, port)),
+            Ok(Answer::Failed(why)) => Err(why),
+            Ok(Answer::Note(_) | Answer::Made(_)) | Err(_) => {
+                Err("the floor-sender does not listen".to_owned())
+            }
         }
     }
 
@@ -179,10 +207,10 @@ impl Sender {
     fn listen(&mut self) -> Result<(), String> {
         loop {
             match self.answers.try_recv() {
-                Ok(Answer::Note { text }) => self.notes.push(text),
+                Ok(Answer::Note(text)) => self.notes.push(text),
                 Ok(Answer::Made(made)) => self.made = Some(made),
-                Ok(Answer::Failed { message }) => return Err(message),
-                Ok(Answer::Listening { .. }) | Err(TryRecvError::Empty) => return Ok(()),
+                Ok(Answer::Failed(why)) => return Err(why),
+                Ok(Answer::Listening(_)) | Err(TryRecvError::Empty) => return Ok(()),
                 Err(TryRecvError::Disconnected) if self.made.is_some() => return Ok(()),
                 Err(TryRecvError::Disconnected) => return Err("the floor-sender ended early".to_owned()),
             }
@@ -206,7 +234,7 @@ impl Writing for Sending {
         let events = self.gate.as_ref().map_or(self.allowed, |gate| gate.allowed());
         if events > self.allowed && !done {
             self.allowed = events;
-            sender.tell(&Order::Allow { events })?;
+            sender.tell(&Order::Allow(events))?;
         }
         Ok(done)
     }
@@ -217,5 +245,33 @@ impl Writing for Sending {
         let (finals, measured, last_reply_ns) = (made.finals.clone(), made.measured, made.last_ns);
         let written = Written { finals, measured, last_reply_ns, ..Written::default() };
         Ok((written, BesideReport::default()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_best_mode_has_the_least_median() {
+        let modes = vec![Mode::Send, Mode::Uring];
+        let args = Floor { base: Load::default(), modes, server_cpu: Vec::new() };
+        let (base, size) = (args.base.clone(), Size::Object(1024));
+        let ask = Ask { base, size, events_per_write: 1, server_cpus: vec![0] };
+        let run = |at: usize, round: u32, cpu: f64| {
+            let mut record = Record { round, clean: cpu > 1.0, ..Record::default() };
+            record.set(CPU, cpu);
+            (at, record)
+        };
+        let both = |(round, send, uring)| [run(0, round, send), run(1, round, uring)];
+        let mut runs: Runs =
+            [(1, 100.0, 90.0), (2, 80.0, 88.0), (3, 110.0, 99.0)].into_iter().flat_map(both).collect();
+        let names = ["send", "uring"].map(str::to_owned);
+        let found = report(&args, &ask, &names, runs.clone());
+        let screen = found.to_string();
+        assert!(found.clean && screen.contains("best            uring"), "{screen}");
+        assert!(screen.contains("1.11 (0.91..1.11) of A"), "the median of the rounds' ratios: {screen}");
+        runs.push(run(0, 4, 1.0));
+        assert!(!report(&args, &ask, &names, runs).clean, "one run that is not makes all of it");
     }
 }

@@ -1,6 +1,5 @@
 //! Hostile clients beside ordinary watchers: heads and handshakes by the byte, peers that vanish, connections that take
 //! every descriptor, a burst that nobody reads. One thread serves all of them, at a lower priority than what is measured.
-//! It judges nothing: the watchers' accounts say what it costs them.
 
 use crate::clock::{now_ns, sleep_until};
 use crate::endpoint::Resource;
@@ -50,6 +49,16 @@ struct Client {
     settled: bool,
 }
 
+/// All clients of one thread.
+#[derive(Debug)]
+struct Clients {
+    kind: HostileKind,
+    address: SocketAddr,
+    /// What is sent at once when a connection is open.
+    request: String,
+    found: Found,
+}
+
 #[derive(Debug)]
 pub(crate) struct HostileClients {
     clients: JoinHandle<Result<Found, String>>,
@@ -65,22 +74,21 @@ impl HostileClients {
         from_ns: u64,
         end_ns: u64,
     ) -> Self {
-        let address = hostile.at.unwrap_or(target.address);
-        let watched = match hostile.kind {
-            HostileKind::Burst => format!("{}-siege", recipe.namespaces.concat()),
-            HostileKind::Heads | HostileKind::Hellos | HostileKind::Vanish | HostileKind::Crowd => {
-                recipe.namespaces.concat()
-            }
-        };
+        let suffix = if hostile.kind == HostileKind::Burst { "-siege" } else { "" };
         let resource = recipe.resource.clone();
-        let collection = resource.collection(&watched);
-        let watch = target.caller.head("GET", &format!("{collection}?watch=1"), None);
-        let clients = thread::spawn(move || gently(|| serve_all(hostile, address, &watch, end_ns)));
+        let collection = resource.collection(&(recipe.namespaces.concat() + suffix));
+        let mut request = String::new();
+        if matches!(hostile.kind, HostileKind::Vanish | HostileKind::Burst) {
+            request = target.caller.head("GET", &format!("{collection}?watch=1"), None);
+        }
+        let address = hostile.at.unwrap_or(target.address);
+        let clients = Clients { kind: hostile.kind, address, request, found: Found::default() };
+        let clients = thread::spawn(move || gently(|| clients.serve(hostile.clients, end_ns)));
         let burst = (hostile.kind == HostileKind::Burst).then(|| {
             let server = target.connect();
             thread::spawn(move || {
                 sleep_until(from_ns);
-                write_burst(server, &collection, &resource, hostile.burst_bytes, end_ns)
+                write_burst(server, &collection, &resource, hostile.burst_bytes as u64, end_ns)
             })
         });
         Self { clients, burst }
@@ -96,77 +104,64 @@ impl HostileClients {
     }
 }
 
-fn serve_all(hostile: Hostile, address: SocketAddr, watch: &str, end_ns: u64) -> Found {
-    let mut found = Found::default();
-    let mut clients: Vec<Client> = (0..hostile.clients).map(|_| Client::default()).collect();
-    let began = now_ns();
-    for turn in 0usize.. {
-        let due = began + turn as u64 * (ROUND_NS / GROUPS as u64);
-        if due >= end_ns {
-            break;
+impl Clients {
+    fn serve(mut self, count: u32, end_ns: u64) -> Found {
+        let mut clients: Vec<Client> = (0..count).map(|_| Client::default()).collect();
+        let began = now_ns();
+        for turn in 0usize.. {
+            let due = began + turn as u64 * (ROUND_NS / GROUPS as u64);
+            if due >= end_ns {
+                break;
+            }
+            sleep_until(due);
+            for client in clients.iter_mut().skip(turn % GROUPS).step_by(GROUPS) {
+                self.step(client);
+            }
         }
-        sleep_until(due);
-        for client in clients.iter_mut().skip(turn % GROUPS).step_by(GROUPS) {
-            step(client, hostile.kind, address, watch, &mut found);
-        }
+        self.found
     }
-    found
-}
 
-/// Does what is due for one of them.
-fn step(client: &mut Client, kind: HostileKind, address: SocketAddr, watch: &str, found: &mut Found) {
-    if client.settled && kind == HostileKind::Vanish {
-        return;
-    }
-    let Some(stream) = &mut client.stream else {
-        let opened = TcpStream::connect_timeout(&address, CONNECT_WITHIN)
-            .and_then(|stream| stream.set_nonblocking(true).map(|()| stream));
-        match opened {
-            Ok(mut stream) => {
-                found.opened += 1;
-                if matches!(kind, HostileKind::Vanish | HostileKind::Burst) {
-                    // A new socket has room for this.
-                    let _gone = stream.write_all(watch.as_bytes());
-                }
-                *client = Client { stream: Some(stream), ..Client::default() };
-            }
-            Err(_) => found.refused += 1,
-        }
-        return;
-    };
-    if kind == HostileKind::Burst && client.settled {
-        return;
-    }
-    let mut heard = [0; 512];
-    match stream.read(&mut heard) {
-        Err(fault) if fault.kind() == ErrorKind::WouldBlock => {}
-        Ok(1..) if kind == HostileKind::Vanish => {
-            let drop_all = SockFilter::new(BPF_RET, 0, 0, 0);
-            if SockRef::from(&*stream).attach_filter(&[drop_all]).is_ok() {
-                client.settled = true;
-                found.vanished += 1;
-            }
+    /// Does what is due for one of them.
+    fn step(&mut self, client: &mut Client) {
+        let watches = matches!(self.kind, HostileKind::Vanish | HostileKind::Burst);
+        if watches && client.settled {
             return;
         }
-        Ok(1..) => client.settled = true,
-        Ok(0) | Err(_) => {
-            found.ended += 1;
-            *client = Client::default();
+        let Some(stream) = &mut client.stream else {
+            let opened = TcpStream::connect_timeout(&self.address, CONNECT_WITHIN)
+                .and_then(|stream| stream.set_nonblocking(true).map(|()| stream));
+            let Ok(mut stream) = opened else {
+                self.found.refused += 1;
+                return;
+            };
+            self.found.opened += 1;
+            // A new socket has room for this.
+            let _gone = stream.write_all(self.request.as_bytes());
+            *client = Client { stream: Some(stream), ..Client::default() };
             return;
+        };
+        match stream.read(&mut [0; 512]) {
+            Err(fault) if fault.kind() == ErrorKind::WouldBlock => {}
+            Ok(1..) => {
+                let drop_all = SockFilter::new(BPF_RET, 0, 0, 0);
+                let vanishes = self.kind == HostileKind::Vanish;
+                client.settled = !vanishes || SockRef::from(&*stream).attach_filter(&[drop_all]).is_ok();
+                self.found.vanished += u64::from(vanishes && client.settled);
+            }
+            Ok(0) | Err(_) => {
+                self.found.ended += 1;
+                *client = Client::default();
+                return;
+            }
         }
-    }
-    let next = match kind {
-        HostileKind::Heads => {
-            let head = b"GET /livez HTTP/1.1\r\nHost: siege\r\nX-Slow: ";
-            Some(head.get(client.sent).copied().unwrap_or(b'x'))
-        }
-        HostileKind::Hellos => Some(HELLO.get(client.sent).copied().unwrap_or(0)),
-        HostileKind::Vanish | HostileKind::Crowd | HostileKind::Burst => None,
-    };
-    if let Some(byte) = next
-        && stream.write_all(&[byte]).is_ok()
-    {
-        client.sent += 1;
+        // One byte at a time: the beginning, and then the same byte for ever.
+        let (start, more) = match self.kind {
+            HostileKind::Heads => (&b"GET /livez HTTP/1.1\r\nHost: siege\r\nX-Slow: "[..], b'x'),
+            HostileKind::Hellos => (HELLO, 0),
+            HostileKind::Vanish | HostileKind::Crowd | HostileKind::Burst => return,
+        };
+        let byte = start.get(client.sent).copied().unwrap_or(more);
+        client.sent += usize::from(stream.write_all(&[byte]).is_ok());
     }
 }
 
@@ -216,62 +211,53 @@ mod tests {
     use crate::options::Load;
     use std::net::{Ipv4Addr, TcpListener};
 
-    fn listener() -> (TcpListener, SocketAddr) {
+    /// Clients of a kind, one of them, the other end of its connection, and the listener.
+    fn open(kind: HostileKind, request: &str) -> (Clients, Client, TcpStream, TcpListener) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let address = listener.local_addr().expect("bound");
-        (listener, address)
+        let mut clients = Clients { kind, address, request: request.to_owned(), found: Found::default() };
+        let mut client = Client::default();
+        clients.step(&mut client);
+        let (server, _) = listener.accept().expect("a connection");
+        (clients, client, server, listener)
     }
 
     #[test]
     fn a_head_comes_by_the_byte_and_again_when_it_is_cut_off() {
-        let (listener, address) = listener();
-        let (mut client, mut found) = (Client::default(), Found::default());
-        let mut step = |client: &mut Client| step(client, HostileKind::Heads, address, "", &mut found);
-        step(&mut client);
-        let (mut server, _) = listener.accept().expect("a connection");
-        for _ in 0..60 {
-            step(&mut client);
-        }
+        let (mut clients, mut client, mut server, _listener) = open(HostileKind::Heads, "");
+        (0..60).for_each(|_| clients.step(&mut client));
         let mut heard = [0; 60];
         server.read_exact(&mut heard).expect("60 bytes");
-        assert!(
-            heard.starts_with(b"GET /livez HTTP/1.1\r\n")
-                && heard.ends_with(b"\r\nX-Slow: xxxxxxxxxxxxxxxxxx")
-        );
+        assert_eq!(&heard, b"GET /livez HTTP/1.1\r\nHost: siege\r\nX-Slow: xxxxxxxxxxxxxxxxxx");
         drop(server);
         while client.stream.is_some() {
-            step(&mut client);
+            clients.step(&mut client);
         }
-        step(&mut client);
-        assert_eq!((found.opened, found.ended, found.refused), (2, 1, 0));
+        clients.step(&mut client);
+        assert_eq!(clients.found, Found { opened: 2, ended: 1, ..Found::default() });
     }
 
     #[test]
-    fn who_vanishes_acknowledges_nothing() {
-        let (listener, address) = listener();
-        let (mut client, mut found) = (Client::default(), Found::default());
-        let mut step =
-            |client: &mut Client| step(client, HostileKind::Vanish, address, "GET\r\n\r\n", &mut found);
-        step(&mut client);
-        let (mut server, _) = listener.accept().expect("a connection");
+    fn a_client_that_vanishes_acknowledges_nothing() {
+        let (mut clients, mut client, mut server, _listener) = open(HostileKind::Vanish, "GET\r\n\r\n");
         let mut heard = [0; 7];
         server.read_exact(&mut heard).expect("the request");
         server.write_all(b"head").expect("it is there");
         while !client.settled {
-            step(&mut client);
+            clients.step(&mut client);
         }
-        assert_eq!(found.vanished, 1);
+        assert_eq!(clients.found.vanished, 1);
         // From here on its receive queue stays empty, whatever is sent.
         server.write_all(b"more").expect("the kernel takes it");
         thread::sleep(Duration::from_millis(100));
-        let mut more = [0; 8];
-        let read = client.stream.as_mut().expect("open").read(&mut more);
+        let read = client.stream.as_mut().expect("open").read(&mut heard);
         assert!(read.is_err_and(|fault| fault.kind() == ErrorKind::WouldBlock), "nothing came");
     }
 
     #[test]
     fn a_burst_is_written_whole_and_refusals_are_counted() {
-        let (listener, address) = listener();
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+        let port = listener.local_addr().expect("bound").port();
         let server = thread::spawn(move || {
             let (mut stream, _) = listener.accept().expect("a connection");
             let (mut heard, mut answers) = (Vec::new(), 0);
@@ -289,7 +275,7 @@ mod tests {
             }
             answers
         });
-        let connection = Target::local(&Load::default(), address.port(), 0).connect();
+        let connection = Target::local(&Load::default(), port, 0).connect();
         let resource = Load::default().resource;
         let written = write_burst(connection, "/c", &resource, 40_000, now_ns() + 60 * ROUND_NS);
         assert_eq!(written, Ok((3 * BURST_OBJECT_BYTES as u64, 1)));

@@ -1,52 +1,21 @@
 //! HTTP/1.1 as a client needs it: response heads, response bodies that arrive in pieces, and a blocking connection for
 //! the few calls that prepare a run. The watchers use the same parts without the connection.
 
-use crate::chunked::{ChunkDecoder, ChunkFault, Step};
+use crate::chunked::{ChunkDecoder, Step};
+use crate::stamp::decimal;
 use serde::{Deserialize, Serialize};
-use std::fmt;
-use std::io::{self, Read, Write};
+use std::fmt::{self, Display};
+use std::io::{self, Error, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 /// A response head above this is refused.
-pub(crate) const HEAD_BYTES_MAX: usize = 16 * 1024;
+const HEAD_BYTES_MAX: usize = 16 * 1024;
 const HEADERS_MAX: usize = 64;
 
-/// What a server did wrong on the HTTP level.
-#[derive(Debug)]
-pub enum HttpFault {
-    Head(httparse::Error),
-    HeadTooLong,
-    Length,
-    Chunk(ChunkFault),
-    /// The connection ended inside a response.
-    Cut,
-    Io(io::Error),
-}
-
-impl fmt::Display for HttpFault {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Head(fault) => write!(out, "the server's response head is not HTTP/1.1: {fault}"),
-            Self::HeadTooLong => write!(out, "the server's response head is over {HEAD_BYTES_MAX} bytes"),
-            Self::Length => write!(out, "the server's Content-Length is not a number"),
-            Self::Chunk(fault) => write!(out, "{fault}"),
-            Self::Cut => write!(out, "the server closed the connection inside a response"),
-            Self::Io(fault) => write!(out, "{fault}"),
-        }
-    }
-}
-
-impl From<ChunkFault> for HttpFault {
-    fn from(fault: ChunkFault) -> Self {
-        Self::Chunk(fault)
-    }
-}
-
-impl From<io::Error> for HttpFault {
-    fn from(fault: io::Error) -> Self {
-        Self::Io(fault)
-    }
+/// The server broke HTTP. Another attempt would not help, unlike after a connection that broke.
+fn broken(what: impl Display) -> Error {
+    Error::new(ErrorKind::InvalidData, format!("the server's {what}"))
 }
 
 /// How the end of a body is found, and how far it is.
@@ -64,7 +33,7 @@ impl Body {
     ///
     /// # Errors
     /// The server broke the chunk format.
-    pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<Step<'a>, ChunkFault> {
+    pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> io::Result<Step<'a>> {
         match self {
             Self::Chunked(decoder) => decoder.next(input),
             Self::Length(0) => Ok(Step::End),
@@ -97,12 +66,15 @@ impl Head {
     ///
     /// # Errors
     /// It is no response head.
-    pub fn parse(bytes: &[u8]) -> Result<Option<(Self, usize)>, HttpFault> {
+    pub fn parse(bytes: &[u8]) -> io::Result<Option<(Self, usize)>> {
         let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
         let mut response = httparse::Response::new(&mut headers);
-        let taken = match response.parse(bytes).map_err(HttpFault::Head)? {
+        let parsed = response.parse(bytes);
+        let taken = match parsed.map_err(|fault| broken(format!("response head is not HTTP/1.1: {fault}")))? {
             httparse::Status::Complete(taken) => taken,
-            httparse::Status::Partial if bytes.len() > HEAD_BYTES_MAX => return Err(HttpFault::HeadTooLong),
+            httparse::Status::Partial if bytes.len() > HEAD_BYTES_MAX => {
+                return Err(broken(format!("response head is over {HEAD_BYTES_MAX} bytes")));
+            }
             httparse::Status::Partial => return Ok(None),
         };
         let status = response.code.unwrap_or(0);
@@ -110,16 +82,15 @@ impl Head {
             Self { status, body: Body::UntilClose, closes: response.version == Some(0), gzip: false };
         for header in response.headers.iter() {
             let value = header.value.trim_ascii();
-            if header.name.eq_ignore_ascii_case("transfer-encoding") && value.eq_ignore_ascii_case(b"chunked")
-            {
+            let is = |name: &str| header.name.eq_ignore_ascii_case(name);
+            if is("transfer-encoding") && value.eq_ignore_ascii_case(b"chunked") {
                 head.body = Body::Chunked(ChunkDecoder::new());
-            } else if header.name.eq_ignore_ascii_case("content-length")
-                && matches!(head.body, Body::UntilClose)
-            {
-                head.body = Body::Length(crate::stamp::decimal(value).ok_or(HttpFault::Length)?);
-            } else if header.name.eq_ignore_ascii_case("connection") && value.eq_ignore_ascii_case(b"close") {
-                head.closes = true;
-            } else if header.name.eq_ignore_ascii_case("content-encoding") {
+            } else if is("content-length") && matches!(head.body, Body::UntilClose) {
+                let length = decimal(value).ok_or_else(|| broken("Content-Length is not a number"))?;
+                head.body = Body::Length(length);
+            } else if is("connection") {
+                head.closes |= value.eq_ignore_ascii_case(b"close");
+            } else if is("content-encoding") {
                 head.gzip = value.eq_ignore_ascii_case(b"gzip");
             }
         }
@@ -130,48 +101,120 @@ impl Head {
     }
 }
 
-/// Responses of one connection, taken apart as their bytes arrive.
+/// What comes next in the responses of a connection.
+#[derive(Debug)]
+pub(crate) enum Part<'a> {
+    Head(Head),
+    Data(&'a [u8]),
+    /// The input is used up.
+    More,
+    /// The response with this head is complete.
+    End(Head),
+}
+
+/// Why there are no more events or items.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// The server answered with another status than 200, and in these words.
+    Status(u16, String),
+    /// What came is no HTTP, or no stream or list.
+    Broken(String),
+}
+
+impl Display for Refusal {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Status(status, words) => write!(out, "the server answered with {status}: {words}"),
+            Self::Broken(why) => out.write_str(why),
+        }
+    }
+}
+
+impl From<Error> for Refusal {
+    fn from(fault: Error) -> Self {
+        Self::Broken(fault.to_string())
+    }
+}
+
+/// The responses of one connection, taken apart as their bytes arrive. Interim ones (1xx) are left out.
+#[derive(Debug, Default)]
+pub(crate) struct Responses {
+    /// Of the response whose body is being read.
+    head: Option<Head>,
+}
+
+impl Responses {
+    /// Takes the next part from `input`. `held` has the beginning of a head that is not complete, and must be empty before one.
+    pub(crate) fn next<'a>(&mut self, input: &mut &'a [u8], held: &mut Vec<u8>) -> io::Result<Part<'a>> {
+        let Some(head) = &mut self.head else { return self.next_head(input, held) };
+        Ok(match head.body.next(input)? {
+            Step::Data(data) => Part::Data(data),
+            Step::More => Part::More,
+            Step::End => {
+                let head = *head;
+                self.head = None;
+                Part::End(head)
+            }
+        })
+    }
+
+    /// The same of a response that must have status 200. Of another, `held` takes the beginning of the body, which says why.
+    pub(crate) fn next_of_200<'a>(
+        &mut self,
+        input: &mut &'a [u8],
+        held: &mut Vec<u8>,
+    ) -> Result<Part<'a>, Refusal> {
+        loop {
+            let is_200 = self.head.is_some_and(|head| head.status == 200);
+            let part = self.next(input, held)?;
+            match part {
+                Part::Head(head) if head.status != 200 => {}
+                Part::Data(data) if !is_200 => {
+                    held.extend_from_slice(&data[..data.len().min(HEAD_BYTES_MAX - held.len())]);
+                }
+                Part::End(head) if !is_200 => return Err(Refusal::Status(head.status, excerpt(held))),
+                Part::Head(_) | Part::Data(_) | Part::More | Part::End(_) => return Ok(part),
+            }
+        }
+    }
+
+    fn next_head<'a>(&mut self, input: &mut &'a [u8], held: &mut Vec<u8>) -> io::Result<Part<'a>> {
+        while !input.is_empty() {
+            let before = held.len();
+            held.extend_from_slice(input);
+            let Some((head, taken)) = Head::parse(held)? else {
+                *input = &[];
+                break;
+            };
+            *input = &input[taken - before..];
+            held.clear();
+            if !(100..200).contains(&head.status) {
+                self.head = Some(head);
+                return Ok(Part::Head(head));
+            }
+        }
+        Ok(Part::More)
+    }
+}
+
+/// Whole responses of one connection, as their bytes arrive.
 #[derive(Debug, Default)]
 pub(crate) struct Replies {
-    /// Bytes of a head that is not complete.
-    head_bytes: Vec<u8>,
-    head: Option<Head>,
+    responses: Responses,
+    held: Vec<u8>,
     /// The body of the response that was completed last, or what there is of the next one.
     body: Vec<u8>,
-    complete: bool,
 }
 
 impl Replies {
-    /// Takes bytes from `input` until one response is complete; gives its status. `None`: `input` is used up.
-    pub(crate) fn next(&mut self, input: &mut &[u8]) -> Result<Option<Head>, HttpFault> {
-        if std::mem::take(&mut self.complete) {
-            self.body.clear();
-        }
+    /// Takes bytes from `input` until one response is complete; gives its head. `None`: `input` is used up.
+    pub(crate) fn next(&mut self, input: &mut &[u8]) -> io::Result<Option<Head>> {
         loop {
-            let Some(head) = self.head.as_mut() else {
-                if input.is_empty() {
-                    return Ok(None);
-                }
-                let before = self.head_bytes.len();
-                self.head_bytes.extend_from_slice(input);
-                let Some((head, taken)) = Head::parse(&self.head_bytes)? else {
-                    *input = &[];
-                    return Ok(None);
-                };
-                *input = &input[taken - before..];
-                self.head_bytes.clear();
-                if !(100..200).contains(&head.status) {
-                    self.head = Some(head);
-                }
-                continue;
-            };
-            match head.body.next(input)? {
-                Step::Data(data) => self.body.extend_from_slice(data),
-                Step::More => return Ok(None),
-                Step::End => {
-                    self.complete = true;
-                    return Ok(self.head.take());
-                }
+            match self.responses.next(input, &mut self.held)? {
+                Part::Head(_) => self.body.clear(),
+                Part::Data(data) => self.body.extend_from_slice(data),
+                Part::More => return Ok(None),
+                Part::End(head) => return Ok(Some(head)),
             }
         }
     }
@@ -182,11 +225,11 @@ impl Replies {
     }
 
     /// The connection ended. A body that ends with the connection is complete now.
-    pub(crate) fn end(&mut self) -> Result<Head, HttpFault> {
-        match self.head.take() {
-            Some(head) if matches!(head.body, Body::UntilClose) => Ok(head),
-            Some(_) | None => Err(HttpFault::Cut),
-        }
+    pub(crate) fn end(&mut self) -> io::Result<Head> {
+        let head = self.responses.head.take().filter(|head| matches!(head.body, Body::UntilClose));
+        let cut =
+            || Error::new(ErrorKind::UnexpectedEof, "the server closed the connection inside a response");
+        head.ok_or_else(cut)
     }
 }
 
@@ -233,23 +276,15 @@ impl Connection {
     }
 
     /// Sends one request and waits for its response, at most 60 s. Gives its status and body.
-    pub(crate) fn call(
-        &mut self,
-        method: &str,
-        path: &str,
-        body: Option<&[u8]>,
-    ) -> Result<(u16, &[u8]), HttpFault> {
+    pub(crate) fn call(&mut self, method: &str, path: &str, body: Option<&[u8]>) -> io::Result<(u16, &[u8])> {
         let kept = self.stream.is_some();
-        match self.attempt(method, path, body) {
-            // The server may have closed an idle connection just now: that says nothing about this call.
-            Err(HttpFault::Cut | HttpFault::Io(_)) if kept => {
-                self.stream = None;
-                self.replies = Replies::default();
-                let status = self.attempt(method, path, body)?;
-                Ok((status, self.replies.body()))
-            }
-            other => other.map(|status| (status, self.replies.body())),
+        let mut outcome = self.attempt(method, path, body);
+        // The server may have closed an idle connection just now: that says nothing about this call.
+        if kept && outcome.as_ref().is_err_and(|fault| fault.kind() != ErrorKind::InvalidData) {
+            self.replies = Replies::default();
+            outcome = self.attempt(method, path, body);
         }
+        outcome.map(|status| (status, self.replies.body()))
     }
 
     /// The body of what `path` is; another status than 200 is an error.
@@ -263,7 +298,7 @@ impl Connection {
         }
     }
 
-    fn attempt(&mut self, method: &str, path: &str, body: Option<&[u8]>) -> Result<u16, HttpFault> {
+    fn attempt(&mut self, method: &str, path: &str, body: Option<&[u8]>) -> io::Result<u16> {
         let mut stream = match self.stream.take() {
             Some(stream) => stream,
             None => {
@@ -334,15 +369,20 @@ mod tests {
         assert!(replies.next(&mut input).expect("valid").is_none());
         assert_eq!(replies.end().expect("complete").status, 200);
         assert_eq!(replies.body(), b"all of this");
-        assert!(matches!(Replies::default().end(), Err(HttpFault::Cut)));
+        assert!(Replies::default().end().is_err_and(|fault| fault.kind() == ErrorKind::UnexpectedEof));
     }
 
     #[test]
     fn nonsense_is_a_fault() {
-        assert!(Head::parse(b"SSH-2.0-OpenSSH\r\n\r\n").is_err());
-        assert!(Head::parse(b"HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n").is_err());
-        assert!(matches!(Head::parse(&[b'H'; 1]), Ok(None)));
         let long = [b"HTTP/1.1 200 OK\r\nX: ".as_slice(), &[b'x'; HEAD_BYTES_MAX]].concat();
-        assert!(matches!(Head::parse(&long), Err(HttpFault::HeadTooLong)));
+        for (bytes, why) in [
+            (&b"SSH-2.0-OpenSSH\r\n\r\n"[..], "not HTTP/1.1"),
+            (b"HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n", "Content-Length is not a number"),
+            (&long, "over 16384 bytes"),
+        ] {
+            let fault = Head::parse(bytes).expect_err(why);
+            assert!(fault.kind() == ErrorKind::InvalidData && fault.to_string().contains(why), "{fault}");
+        }
+        assert!(matches!(Head::parse(&[b'H'; 1]), Ok(None)));
     }
 }

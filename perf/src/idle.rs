@@ -3,22 +3,29 @@
 //! first set is opened and closed before its memory is read. Each round opens all, waits, closes all, and looks whether
 //! the memory comes back.
 
-mod report;
-
 use crate::clock::{nanos, now_ns};
-use crate::fanout::Run;
 use crate::message::Command;
 use crate::options::{Idle, Load};
+use crate::record::Record;
+use crate::report::Report;
+use crate::run::Run;
 use crate::scope::Scope;
+use crate::table::Table;
+use crate::tally::Tally;
 use crate::target::{Trouble, used};
 use crate::usage;
-use report::{IdleReport, Memory, Round};
+use serde_json::json;
 use std::time::Duration;
 
 /// After watches were opened or closed: how long the server may settle before its memory is read.
 const SETTLE: Duration = Duration::from_secs(1);
 
-pub(crate) fn run(args: &Idle) -> Result<IdleReport, Trouble> {
+/// `anon`: what the server allocated itself; the rest is its program's text. The kernel's socket memory is in neither.
+const SHOWN: &str = "anon_bytes_per_watcher rss_bytes_per_watcher server_cpu_share before_anon_bytes opened_anon_bytes \
+    waited_anon_bytes closed_anon_bytes before_rss_bytes opened_rss_bytes waited_rss_bytes closed_rss_bytes opening_seconds \
+    silence_seconds bytes heartbeats bookmarks";
+
+pub(crate) fn run(args: &Idle) -> Result<Report, Trouble> {
     let mut run = Run::prepare(&args.base)?;
     let scopes = run.set_up()?;
     if args.prime > 0 {
@@ -29,45 +36,111 @@ pub(crate) fn run(args: &Idle) -> Result<IdleReport, Trouble> {
         run.close(fleet)?;
         std::thread::sleep(SETTLE);
     }
-    let rounds = (1..=args.rounds).map(|number| round(&mut run, args.base.duration, &scopes, number));
-    let rounds = rounds.collect::<Result<Vec<Round>, String>>()?;
-    Ok(IdleReport::new(args, run.target.server_pid, rounds))
+    let rounds = (1..=args.base.rounds).map(|number| round(&mut run, args.base.duration, &scopes, number));
+    let records = rounds.collect::<Result<Vec<Record>, String>>()?;
+    Ok(report(args, records))
 }
 
-fn round(run: &mut Run<'_>, silence: Duration, scopes: &[Scope], number: u32) -> Result<Round, String> {
+fn round(run: &mut Run<'_>, silence: Duration, scopes: &[Scope], number: u32) -> Result<Record, String> {
     let pid = run.target.server_pid;
-    let memory =
-        || Memory { rss_bytes: pid.and_then(usage::rss_bytes), anon_bytes: pid.and_then(usage::anon_bytes) };
-    let cpu_ns = || pid.and_then(usage::cpu_time).map(nanos);
-    let before = memory();
+    let cpu_ns = || pid.and_then(usage::cpu_ns);
+    let mut record = run.part("idle", number);
+    let memory = |record: &mut Record, when: &str| {
+        record.set(&format!("{when}_rss_bytes"), pid.and_then(usage::rss_bytes));
+        record.set(&format!("{when}_anon_bytes"), pid.and_then(usage::anon_bytes));
+    };
+    memory(&mut record, "before");
     let mut fleet = run.open(scopes)?;
     run.wait_until(&mut fleet, now_ns() + nanos(SETTLE))?;
-    let opened = memory();
+    memory(&mut record, "opened");
     let from_ns = now_ns();
     fleet.tell_all(&Command::Measure { from_ns })?;
     let cpu_before = cpu_ns();
     run.wait_until(&mut fleet, from_ns + nanos(silence))?;
     let (cpu_after, passed_ns) = (cpu_ns(), now_ns() - from_ns);
-    let waited = memory();
-    let opening_seconds = fleet.opening_seconds();
+    memory(&mut record, "waited");
+    record.set("opening_seconds", fleet.opening_seconds());
+    record.set("silence_seconds", passed_ns as f64 / 1e9);
+    let share = used(cpu_before, cpu_after).map(|ns| ns as f64 / passed_ns.max(1) as f64);
+    record.set("server_cpu_share", share);
     let tally = run.close(fleet)?;
     std::thread::sleep(SETTLE);
-    let seen = tally.seen;
-    Ok(Round {
-        number,
-        before,
-        opened,
-        waited,
-        closed: memory(),
-        opening_seconds,
-        silence_seconds: passed_ns as f64 / 1e9,
-        server_cpu_share: used(cpu_before, cpu_after).map(|ns| ns as f64 / passed_ns.max(1) as f64),
-        bytes: tally.window.bytes,
-        heartbeats: tally.window.heartbeats,
-        bookmarks: tally.window.bookmarks,
-        ended: seen.disconnected,
-        wrong: seen.malformed + seen.unexpected + seen.out_of_order + seen.errors,
-        foreign: seen.foreign,
-        first_fault: seen.first_fault,
-    })
+    memory(&mut record, "closed");
+    keep(&mut record, &tally);
+    Ok(record)
+}
+
+/// Judges a round. No watch was ended, and none got what is not for it: events that no watch should get, lines that are
+/// no events, bookmarks that go back.
+fn keep(record: &mut Record, tally: &Tally) {
+    let (seen, window) = (&tally.seen, &tally.window);
+    // What the watchers got in the silence, framing too.
+    record.set("bytes", window.bytes);
+    record.set("heartbeats", window.heartbeats);
+    record.set("bookmarks", window.bookmarks);
+    record.set("ended", seen.disconnected);
+    record.set("wrong", seen.malformed + seen.unexpected + seen.out_of_order + seen.errors);
+    // Events of another client's writes: then the watchers were not idle.
+    record.set("foreign", seen.foreign);
+    record.set("first_fault", &seen.first_fault);
+    record.clean = record.count("ended") + record.count("wrong") == 0.0;
+    // From the empty server, before or afterwards, whichever was leaner, to the end of the silence. Afterwards counts too,
+    // because what an allocator took in huge pages before it gives back one day.
+    let watchers = f64::from(record.watchers.max(1));
+    for kind in ["anon", "rss"] {
+        let at = |when: &str| record.value(&format!("{when}_{kind}_bytes"));
+        let empty = at("before").zip(at("closed")).map(|(before, closed)| before.min(closed));
+        let each = at("waited").zip(empty).map(|(waited, empty)| (waited - empty) / watchers);
+        record.set(&format!("{kind}_bytes_per_watcher"), each);
+    }
+}
+
+fn report(args: &Idle, records: Vec<Record>) -> Report {
+    let facts = json!({"watchers": args.base.watchers, "primed": args.prime});
+    let title = "idle at {server}, pid {server_pid:plain|unknown}: {watchers} watchers, {primed} opened and closed before";
+    let mut report = Report::of_runs("idle", records.iter(), "ended foreign wrong", facts, title);
+    let title =
+        format!("  {} rounds, median (least..most); the kernel's socket memory is not in it", records.len());
+    let states = [("idle".to_owned(), records.iter().collect())];
+    report.table(&title, Table::new(json!({}), 0, &states), SHOWN, &[]);
+    report.process();
+    report.rows(&[("ended", "{ended}")]);
+    report.counts("not idle", &[("events of another client's writes:", "foreign")]);
+    let clean = !records.is_empty() && records.iter().all(|record| record.clean);
+    let right = "no watch was ended, and none got what was not for it";
+    report.end(records, clean, right, "FAILED: watches were ended, or watchers got what was not for them")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_watchers_that_were_left_alone_are_clean() {
+        let judged = |before_kib: u64, closed_kib: u64, change: fn(&mut Tally)| {
+            let mut record = Record { watchers: 1000, ..Record::default() };
+            for (when, kib) in [("before", before_kib), ("waited", 1600), ("closed", closed_kib)] {
+                record.set(&format!("{when}_anon_bytes"), kib * 1024);
+                record.set(&format!("{when}_rss_bytes"), (kib + 5000) * 1024);
+            }
+            record.set("server_cpu_share", 0.0042);
+            let mut tally = Tally::default();
+            change(&mut tally);
+            keep(&mut record, &tally);
+            let args = Idle { base: Load { watchers: 1000, ..Load::default() }, prime: 0 };
+            report(&args, vec![record])
+        };
+        let idle = judged(1000, 1200, |_| {});
+        assert!(idle.clean);
+        assert_eq!(idle.records[0].value("anon_bytes_per_watcher"), Some(614.4));
+        let late = judged(3000, 1000, |_| {});
+        assert_eq!(late.records[0].value("rss_bytes_per_watcher"), Some(614.4), "the leaner of both ends");
+        let screen = idle.to_string();
+        assert!(screen.contains("Anon per watcher            614 B (614 B..614 B)"), "{screen}");
+        assert!(screen.contains("Server CPU                  0.42 % of a core"), "{screen}");
+        assert!(judged(1, 1, |tally| tally.window.bookmarks = 9).clean);
+        let ended = judged(1, 1, |tally| tally.seen.disconnected = 1);
+        assert!(!ended.clean && ended.to_string().contains("ended           1"), "{ended}");
+        assert!(!judged(1, 1, |tally| tally.seen.malformed = 1).clean);
+    }
 }

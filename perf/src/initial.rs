@@ -5,35 +5,48 @@
 //! everything keeps its watch open until the last one has.
 
 mod items;
-mod report;
 mod stream;
 
-pub(crate) use report::InitialReport;
-
 use crate::clock::{nanos, now_ns, timeout};
+use crate::http::Refusal;
+use crate::known::Known;
 use crate::latency::Latency;
 use crate::object::Recipe;
 use crate::options::Initial;
-use crate::process::cpu_count;
+use crate::record::Record;
+use crate::report::Report;
 use crate::setup;
+use crate::sheet::Row;
 use crate::target::{Target, Trouble, client_cpu_ns, used};
-use crate::usage;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Barrier, PoisonError, RwLock};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Barrier, OnceLock};
 use std::thread;
 use std::time::Duration;
-use stream::{Stream, Taken, Wanted, Wrongs};
+use stream::{Stream, Wanted, Wrongs};
 
 const READ_BYTES: usize = 256 * 1024;
 const EVENTS_MAX: usize = 1024;
-/// How often the server's memory is looked at.
-const SAMPLE: Duration = Duration::from_millis(10);
 const WATCH_SECONDS: u32 = 3600;
+
+const ROWS: [Row; 9] = [
+    ("objects", "{objects} {resource} of {object_bytes}"),
+    ("clients", "{watchers} at once, each by {asked}"),
+    ("encoding", "{encoding}"),
+    ("synced", "first {first_synced_ns}  p50 {synced_p50_ns}  p99 {synced_p99_ns}  last {last_synced_ns}"),
+    (
+        "received",
+        "{objects_received} objects at {objects_per_second}, {bytes} at {received_bytes_per_second}",
+    ),
+    ("checked", "missing {missing}  duplicated {duplicated}  unexpected {unexpected}"),
+    ("", "malformed {malformed}  stale marks {stale_marks}  unfinished {unfinished}"),
+    ("server CPU", "{server_cpu_ns_per_object} an object, pid {server_pid:plain}"),
+    ("server RSS", "{server_rss_peak_bytes} at most, {server_rss_before_bytes} before"),
+];
 
 #[derive(Debug)]
 struct Start {
@@ -41,40 +54,53 @@ struct Start {
     wanted: Wanted,
     /// All threads and the coordinator: the requests leave after it.
     gate: Barrier,
-    /// When they left, and when nobody waits any longer; ns.
-    began_ns: AtomicU64,
-    deadline_ns: AtomicU64,
+    /// When the first of them left; and how long to wait for the last client.
+    began_ns: OnceLock<u64>,
+    timeout: Duration,
     left: AtomicU64,
-    refused: RwLock<Option<String>>,
+    refused: OnceLock<String>,
 }
 
 /// What the clients of one thread got, or of all.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Share {
     synced: Latency,
-    first_ns: u64,
     bytes: u64,
     received: u64,
     wrongs: Wrongs,
 }
 
-impl Default for Share {
-    fn default() -> Self {
-        let (synced, wrongs) = (Latency::new(), Wrongs::default());
-        Self { synced, first_ns: u64::MAX, bytes: 0, received: 0, wrongs }
-    }
-}
-
-pub(crate) fn run(args: &Initial) -> Result<InitialReport, Trouble> {
+pub(crate) fn run(args: &Initial) -> Result<Report, Trouble> {
     let base = &args.base;
     let target = Target::prepare(base, base.watchers)?;
     let mut recipe = target.recipe(base, base.namespaces(), base.objects);
-    let connect = || target.connect();
-    let object_bytes = setup::create_objects_at_once(&connect, &mut recipe, base.size_bytes, base.writers)?;
-    let record = target.record(base, "initial");
-    let mut report = measure(args, &target, &recipe, object_bytes)?;
-    report.keep(record);
-    Ok(report)
+    let object_bytes =
+        setup::create_objects_anew(|| target.connect(), &mut recipe, base.size_bytes, base.writers)?;
+    let mut record = target.record(base, "initial");
+    if args.list {
+        record.subject.push_str(", lists");
+    }
+    if args.gzip {
+        record.subject.push_str(", gzip");
+        record.tell("encoding", "gzip accepted");
+    }
+    record.object_bytes = object_bytes;
+    measure(args, &target, &recipe, &mut record)?;
+    Ok(report(record))
+}
+
+fn report(record: Record) -> Report {
+    let mut report = Report::new("initial", record.flat().into(), "initial at {server}, seed {seed:plain}");
+    report.rows(&ROWS);
+    report.process();
+    report.generator();
+    let wrong = if record.count("objects_received") > 0.0 {
+        "FAILED: clients did not get every object exactly once and the mark after them"
+    } else {
+        "nothing was received"
+    };
+    let clean = record.clean;
+    report.end(vec![record], clean, "every client got every object once, and the mark after them", wrong)
 }
 
 fn request_target(recipe: &Recipe, list: bool) -> String {
@@ -87,13 +113,14 @@ fn request_target(recipe: &Recipe, list: bool) -> String {
     )
 }
 
-/// Asks with all clients at once and checks what they get.
+/// Asks with all clients at once and checks what they get. The latencies of the record are the times until they were
+/// synced: from the first request to the mark, or to the end of the list.
 pub(crate) fn measure(
     args: &Initial,
     target: &Target,
     recipe: &Recipe,
-    object_bytes: usize,
-) -> Result<InitialReport, String> {
+    record: &mut Record,
+) -> Result<(), String> {
     let base = &args.base;
     let mut request = target.caller.head("GET", &request_target(recipe, args.list), None);
     if args.gzip {
@@ -104,10 +131,10 @@ pub(crate) fn measure(
         request,
         wanted: Wanted { run: recipe.run, objects: recipe.objects(), list: args.list },
         gate: Barrier::new(threads as usize + 1),
-        began_ns: AtomicU64::new(0),
-        deadline_ns: AtomicU64::new(u64::MAX),
+        began_ns: OnceLock::new(),
+        timeout: args.timeout,
         left: AtomicU64::new(u64::from(base.watchers)),
-        refused: RwLock::new(None),
+        refused: OnceLock::new(),
     };
     let mut sockets: Vec<Vec<TcpStream>> = (0..threads).map(|_| Vec::new()).collect();
     for number in 0..base.watchers {
@@ -118,23 +145,20 @@ pub(crate) fn measure(
         sockets[(number % threads) as usize].push(socket);
     }
 
-    let watch = target.server_pid.map(Memory::watch);
-    let server = || target.server_pid.and_then(usage::cpu_time).map(nanos);
-    let (server_before, own_before) = (server(), client_cpu_ns([]));
+    let rss_before = target.rss_of_now_on();
+    let (server_before, own_before) = (target.server_cpu_ns(), client_cpu_ns([]));
     let shares: Vec<Result<Share, String>> = thread::scope(|scope| {
         let receive = |sockets| scope.spawn(|| receive(sockets, &start));
         let running: Vec<_> = sockets.into_iter().map(receive).collect();
-        let began = now_ns();
-        start.began_ns.store(began, Ordering::Relaxed);
-        start.deadline_ns.store(began.saturating_add(nanos(args.timeout)), Ordering::Relaxed);
         start.gate.wait();
         let joined = running.into_iter().map(|thread| thread.join());
         joined.map(|share| share.unwrap_or_else(|_| Err("a receiver panicked".to_owned()))).collect()
     });
-    let window_ns = now_ns().saturating_sub(start.began_ns.load(Ordering::Relaxed)).max(1) as f64;
-    let (server_ns, own_ns) = (used(server_before, server()), used(own_before, client_cpu_ns([])));
-    let memory = watch.map(Memory::end);
-    if let Some(why) = start.refused.into_inner().unwrap_or_else(PoisonError::into_inner) {
+    let window_ns = now_ns().saturating_sub(*start.began_ns.get_or_init(now_ns)).max(1) as f64;
+    let (server_ns, own_ns) =
+        (used(server_before, target.server_cpu_ns()), used(own_before, client_cpu_ns([])));
+    target.keep_rss(rss_before, record);
+    if let Some(why) = start.refused.into_inner() {
         return Err(why);
     }
     let mut all = Share::default();
@@ -142,41 +166,37 @@ pub(crate) fn measure(
         let share = share?;
         all.synced.add(&share.synced.pairs());
         all.wrongs.add(&share.wrongs);
-        all.first_ns = all.first_ns.min(share.first_ns);
         all.bytes += share.bytes;
         all.received += share.received;
     }
-    let received = all.received;
-    let mut report = InitialReport {
-        server: target.url(),
-        resource: recipe.resource.plural.clone(),
-        asked: if args.list { "list" } else { "watch_list" },
-        gzip: args.gzip,
-        watchers: base.watchers,
-        objects: recipe.objects(),
-        object_bytes,
-        seed: recipe.seed,
-        first_synced_ns: if all.first_ns == u64::MAX { 0 } else { all.first_ns },
-        synced_p50_ns: all.synced.at(0.5),
-        synced_p99_ns: all.synced.at(0.99),
-        last_synced_ns: all.synced.max(),
-        objects_received: received,
-        objects_per_second: received as f64 * 1e9 / window_ns,
-        bytes: all.bytes,
-        bytes_per_second: all.bytes as f64 * 1e9 / window_ns,
-        wrongs: all.wrongs,
-        server_pid: target.server_pid,
-        server_cpu_ns: server_ns,
-        server_cpu_ns_per_object: server_ns.filter(|_| received > 0).map(|ns| ns as f64 / received as f64),
-        server_rss_before_bytes: memory.and_then(|memory| memory.before),
-        server_rss_peak_bytes: memory.and_then(|memory| memory.peak),
-        client_cpu_share: own_ns.map(|ns| ns as f64 / window_ns),
-        client_cpus: cpu_count(&base.client_cpus),
-        synced: all.synced.pairs(),
-        ..InitialReport::default()
-    };
-    report.judge();
-    Ok(report)
+    let Share { synced, bytes, received, wrongs } = all;
+    record.watchers = base.watchers;
+    target.describe(record, recipe, base);
+    record.tell("asked", if args.list { "LIST" } else { "WatchList" });
+    record.set("objects", recipe.objects());
+    record.set_latency(&synced);
+    if !synced.is_empty() {
+        record.set("first_synced_ns", synced.histogram().min());
+        record.set("synced_p50_ns", synced.at(0.5));
+        record.set("synced_p99_ns", synced.at(0.99));
+        record.set("last_synced_ns", synced.max());
+    }
+    record.set("objects_received", received);
+    record.set("objects_per_second", received as f64 * 1e9 / window_ns);
+    // As they came over the sockets, heads and framing too.
+    record.set("bytes", bytes);
+    record.set("received_bytes_per_second", bytes as f64 * 1e9 / window_ns);
+    record.set("server_cpu_ns", server_ns);
+    let each = server_ns.filter(|_| received > 0).map(|ns| ns as f64 / received as f64);
+    record.set("server_cpu_ns_per_object", each);
+    record.set("client_cpu_share", own_ns.map(|ns| ns as f64 / window_ns));
+    judge(&wrongs, record);
+    Ok(())
+}
+
+fn judge(wrongs: &Wrongs, record: &mut Record) {
+    record.add(wrongs);
+    record.clean = !wrongs.any() && record.count("objects_received") > 0.0;
 }
 
 fn connect(address: SocketAddr) -> std::io::Result<TcpStream> {
@@ -193,8 +213,8 @@ fn receive(sockets: Vec<TcpStream>, start: &Start) -> Result<Share, String> {
         sockets.into_iter().map(|socket| (socket, Stream::new(&start.wanted))).collect();
     start.gate.wait();
     let poll = poll.map_err(|fault| format!("epoll_create: {fault}"))?;
-    let began_ns = start.began_ns.load(Ordering::Relaxed);
-    let deadline_ns = start.deadline_ns.load(Ordering::Relaxed);
+    let began_ns = *start.began_ns.get_or_init(now_ns);
+    let deadline_ns = began_ns.saturating_add(nanos(start.timeout));
     let mut share = Share::default();
     for (index, (socket, _)) in clients.iter_mut().enumerate() {
         // A request fits into the empty buffer of a new socket.
@@ -203,8 +223,9 @@ fn receive(sockets: Vec<TcpStream>, start: &Start) -> Result<Share, String> {
             .map_err(|fault| refuse(start, &format!("epoll_ctl: {fault}")))?;
     }
     let mut buffer = vec![0; READ_BYTES];
+    let mut known = Known::new();
     let mut events = Vec::with_capacity(EVENTS_MAX);
-    while start.left.load(Ordering::Acquire) > 0 && now_ns() < deadline_ns && !is_refused(start) {
+    while start.left.load(Ordering::Acquire) > 0 && now_ns() < deadline_ns && start.refused.get().is_none() {
         events.clear();
         match epoll::wait(&poll, spare_capacity(&mut events), Some(&timeout(5_000_000))) {
             Ok(_) | Err(Errno::INTR) => {}
@@ -220,21 +241,16 @@ fn receive(sockets: Vec<TcpStream>, start: &Start) -> Result<Share, String> {
                 Ok(0) => Some("the server closed the connection".to_owned()),
                 Ok(count) => {
                     share.bytes += count as u64;
-                    let was_synced = client.is_synced();
-                    match client.take(&buffer[..count], &start.wanted) {
-                        Taken::More => None,
-                        Taken::Synced if was_synced => None,
-                        Taken::Synced => {
+                    match client.take(&buffer[..count], &start.wanted, &mut known) {
+                        Ok(false) => None,
+                        Ok(true) => {
                             let took_ns = now_ns().saturating_sub(began_ns);
                             share.synced.record(took_ns);
-                            share.first_ns = share.first_ns.min(took_ns);
                             start.left.fetch_sub(1, Ordering::AcqRel);
                             None
                         }
-                        Taken::Refused(status, why) => {
-                            return Err(refuse(start, &format!("the server answered with {status}: {why}")));
-                        }
-                        Taken::Broken(why) => Some(why),
+                        Err(status @ Refusal::Status(..)) => return Err(refuse(start, &status.to_string())),
+                        Err(Refusal::Broken(why)) => Some(why),
                     }
                 }
                 Err(fault) if matches!(fault.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => None,
@@ -242,7 +258,7 @@ fn receive(sockets: Vec<TcpStream>, start: &Start) -> Result<Share, String> {
             };
             if let Some(why) = over {
                 // A list's connection may be closed behind its end.
-                if !client.is_synced() {
+                if !client.is_synced {
                     client.give_up(&why);
                     start.left.fetch_sub(1, Ordering::AcqRel);
                 }
@@ -252,59 +268,36 @@ fn receive(sockets: Vec<TcpStream>, start: &Start) -> Result<Share, String> {
     }
     for (_, client) in &mut clients {
         client.give_up("the time was up");
-        share.received += u64::from(client.received());
+        share.received += u64::from(client.received);
         share.wrongs.add(&client.wrongs);
     }
     Ok(share)
 }
 
-fn is_refused(start: &Start) -> bool {
-    start.refused.read().unwrap_or_else(PoisonError::into_inner).is_some()
-}
-
 fn refuse(start: &Start, why: &str) -> String {
-    let mut refused = start.refused.write().unwrap_or_else(PoisonError::into_inner);
-    refused.get_or_insert_with(|| why.to_owned()).clone()
+    start.refused.get_or_init(|| why.to_owned()).clone()
 }
 
-/// The server's resident memory: before, and at most.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Found {
-    pub(crate) before: Option<u64>,
-    pub(crate) peak: Option<u64>,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// A thread that looks at the server's memory.
-#[derive(Debug)]
-pub(crate) struct Memory {
-    pid: u32,
-    before: Option<u64>,
-    peak_before: Option<u64>,
-    over: Arc<AtomicBool>,
-    sampler: thread::JoinHandle<Option<u64>>,
-}
-
-impl Memory {
-    pub(crate) fn watch(pid: u32) -> Self {
-        let over = Arc::new(AtomicBool::new(false));
-        let stop = Arc::clone(&over);
-        let sampler = thread::spawn(move || {
-            let mut most = None;
-            while !stop.load(Ordering::Relaxed) {
-                most = most.max(usage::rss_bytes(pid));
-                thread::sleep(SAMPLE);
-            }
-            most.max(usage::rss_bytes(pid))
-        });
-        Self { pid, before: usage::rss_bytes(pid), peak_before: usage::peak_rss_bytes(pid), over, sampler }
-    }
-
-    /// The kernel's own high-water mark where it moved, else the most that was seen.
-    pub(crate) fn end(self) -> Found {
-        self.over.store(true, Ordering::Relaxed);
-        let sampled = self.sampler.join().unwrap_or_default();
-        let peak = usage::peak_rss_bytes(self.pid).filter(|_| self.before.is_some());
-        let moved = peak.filter(|peak| self.peak_before.is_some_and(|before| *peak > before));
-        Found { before: self.before, peak: moved.or(sampled) }
+    #[test]
+    fn only_a_run_that_got_all_is_clean() {
+        let clean = |received: u64, spoil: fn(&mut Wrongs)| {
+            let (mut record, mut wrongs) = (Record::default(), Wrongs::default());
+            record.set("objects_received", received);
+            spoil(&mut wrongs);
+            judge(&wrongs, &mut record);
+            record.clean
+        };
+        assert!(clean(5, |_| {}));
+        assert!(!clean(0, |_| {}));
+        assert!(!clean(5, |wrongs| wrongs.missing = 1));
+        assert!(!clean(5, |wrongs| wrongs.duplicated = 1));
+        assert!(!clean(5, |wrongs| wrongs.unexpected = 1));
+        assert!(!clean(5, |wrongs| wrongs.malformed = 1));
+        assert!(!clean(5, |wrongs| wrongs.stale_marks = 1));
+        assert!(!clean(5, |wrongs| wrongs.unfinished = 1));
     }
 }

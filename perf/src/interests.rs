@@ -4,40 +4,67 @@
 //! watcher of its own, so that each write is due to exactly one. Rate and objects are the same in all three. What the
 //! watchers add to a write is the difference to the first.
 
-mod report;
-mod state;
-
+use crate::endpoint::selected;
 use crate::object::{Recipe, name_of, node_of};
-use crate::options::{By, Interests, Rate};
+use crate::options::{By, Interests, Load, Rate};
+use crate::record::Record;
+use crate::report::{Report, WRONGS, WRONGS_ROW};
+use crate::run::Run;
 use crate::scope::Scope;
 use crate::setup;
-use crate::target::{Target, Trouble, selected};
-use crate::units::{Unit, show_count, show_ns, show_rate};
+use crate::sheet::Row;
+use crate::table::{Runs, Table, set_difference, states_of, take_turns};
+use crate::target::{Target, Trouble};
+use crate::units::{Unit, show_count};
 use fastrand::Rng;
-use report::InterestsReport;
-use state::{Sample, State};
+use serde_json::json;
 
-pub(crate) fn run(args: &Interests) -> Result<InterestsReport, Trouble> {
+/// A delivery to one of many interests may cost so many times that of a single watcher.
+const RATIO_MARK: f64 = 3.0;
+const COST: &str = "server_cpu_ns_per_write";
+/// What the watchers add to a write that nobody watches.
+const ADDED: &str = "added_cpu_ns_per_write";
+const MORE: &str = "writes_per_second latency_p50_ns latency_p99_ns client_cpu_share";
+const COUNTS: &str = "deliveries writes writes_failed deliveries_checked deliveries_expected";
+const CHECKED: Row = (
+    "checked",
+    "{deliveries} deliveries of {writes} writes (the first state has none), {writes_failed} writes failed",
+);
+
+pub(crate) fn run(args: &Interests) -> Result<Report, Trouble> {
     let target = Target::prepare(&args.base, args.base.watchers)?;
-    Ok(Run::new(args, target).go()?)
+    Ok(Setting::new(args, target).run()?)
 }
 
+/// The server and all its objects.
 #[derive(Debug)]
-struct Run<'a> {
+struct Setting<'a> {
     args: &'a Interests,
     target: Target,
     recipe: Recipe,
+    object_bytes: usize,
 }
 
-#[derive(Debug)]
+/// So many interests, written to at a rate. Its states: no watcher, one, one for each object.
+#[derive(Clone, Copy, Debug)]
 struct Stage {
     interests: u32,
     rate: Rate,
-    /// None, one, each; of every round.
-    rounds: Vec<[Sample; 3]>,
 }
 
-impl<'a> Run<'a> {
+impl Stage {
+    const fn watchers(self) -> [u32; 3] {
+        [0, 1, self.interests]
+    }
+
+    fn states(self) -> [String; 3] {
+        let plural = if self.interests == 1 { "" } else { "s" };
+        let interests = format!("{} interest{plural}", show_count(u64::from(self.interests)));
+        ["no watcher".to_owned(), "one watcher".to_owned(), interests]
+    }
+}
+
+impl<'a> Setting<'a> {
     fn new(args: &'a Interests, target: Target) -> Self {
         let (base, name) = (&args.base, &args.base.namespace);
         let recipe = match args.by {
@@ -47,51 +74,76 @@ impl<'a> Run<'a> {
             }
             By::Node | By::Label | By::Name => target.recipe(base, vec![name.clone()], base.watchers),
         };
-        Self { args, target, recipe }
+        Self { args, target, recipe, object_bytes: 0 }
     }
 
-    fn go(mut self) -> Result<InterestsReport, String> {
+    fn run(mut self) -> Result<Report, String> {
         let base = &self.args.base;
         eprintln!("creating {} objects", show_count(u64::from(self.recipe.objects())));
         let (target, recipe) = (&self.target, &mut self.recipe);
-        let object_bytes = setup::create_objects_at_once(&|| target.connect(), recipe, base.size_bytes, 8)?;
+        self.object_bytes = setup::create_objects_anew(|| target.connect(), recipe, base.size_bytes, 8)?;
         self.check_selectors()?;
         let first_rate = self.args.rates.first().copied().unwrap_or(Rate::Max);
         let smaller = self.args.sizes.iter().filter(|&&size| size < base.watchers);
         let wanted = smaller.map(|&size| (size, first_rate));
         let wanted = wanted.chain(self.args.rates.iter().map(|&rate| (base.watchers, rate)));
-        let stage = |(interests, rate)| Stage { interests, rate, rounds: Vec::new() };
-        let mut stages: Vec<Stage> = wanted.map(stage).collect();
-        for round in 0..self.args.rounds {
-            for stage in &mut stages {
-                stage.rounds.push(self.round(round, stage.interests, stage.rate)?);
-            }
+        let stages: Vec<Stage> = wanted.map(|(interests, rate)| Stage { interests, rate }).collect();
+        let names: Vec<String> = stages.iter().flat_map(|stage| stage.states()).collect();
+        let mut runs = take_turns(self.args.base.rounds, &names, |at, _| {
+            self.measure(stages[at / 3], at % 3, &names[at]).map(Some)
+        })?;
+        for none in (0..names.len()).step_by(3) {
+            set_difference(&mut runs, [none, none + 1], COST, ADDED, 1.0);
+            set_difference(&mut runs, [none, none + 2], COST, ADDED, 1.0);
         }
-        Ok(InterestsReport::new(self.args, &self.target, &self.recipe, object_bytes, &stages))
+        Ok(self.report(&stages, &names, runs))
     }
 
-    /// All states once. Which one is first goes round too.
-    fn round(&self, round: u32, interests: u32, rate: Rate) -> Result<[Sample; 3], String> {
-        let mut samples = [const { None }; 3];
-        for turn in 0..3 {
-            let at = (round as usize + turn) % 3;
-            let state = [State::None, State::One, State::Each][at];
-            let sample = self.measure(state, interests, rate)?;
-            let wanted = rate.per_second().map_or_else(|| "max".to_owned(), show_rate);
-            let cost = sample.cost_ns().map_or_else(|| "?".to_owned(), |ns| Unit::Nanoseconds.show(ns));
-            eprintln!(
-                "round {}  {:<16} {} writes, wanted {wanted}  server CPU {cost} a write  p99 {}",
-                round + 1,
-                state.describe(interests),
-                show_count(sample.writes),
-                show_ns(sample.latency.at(0.99)),
-            );
-            samples[at] = Some(sample);
+    /// One state, in a run of its own. The writes cost with nobody watching too; what the watchers' end costs does not
+    /// belong to a write.
+    fn measure(&self, stage: Stage, state: usize, name: &str) -> Result<Record, String> {
+        let (watchers, rate) = (stage.watchers()[state], stage.rate);
+        let base = Load { watchers, rate, quiet: true, ..self.args.base.clone() };
+        let scopes = self.scopes(state, stage.interests)?;
+        let recipe = self.part(stage.interests);
+        let mut run = Run::new(&base, self.target.clone(), recipe, self.object_bytes);
+        run.record = Record::new("interests", &format!("{}, {name}", self.target.url()), 1);
+        run.record.set("interests", stage.interests);
+        run.ends_apart = true;
+        let mut record = run.measure(&scopes, Run::write)?;
+        judge(&mut record);
+        Ok(record)
+    }
+
+    fn report(&self, stages: &[Stage], names: &[String], runs: Runs) -> Report {
+        let records = || runs.iter().map(|(_, record)| record);
+        let most = |name: &str| records().filter_map(|record| record.value(name)).fold(0.0, f64::max);
+        let facts = json!({
+            "by": self.args.by,
+            "objects": self.recipe.objects(),
+            "rounds": self.args.base.rounds,
+            "ratio_mark": RATIO_MARK,
+            "write_send_delay_p99_ns": most("write_send_delay_p99_ns"),
+            "client_cpu_share": most("client_cpu_share"),
+        });
+        let title = "interests at {server}, by {by}, {rounds} rounds, seed {seed:plain}";
+        let mut report = Report::of_runs("interests", records(), &format!("{COUNTS} {WRONGS}"), facts, title);
+        report.line("  {objects} {resource} of {object_bytes}; medians of the rounds (least..most)");
+        report.process();
+        for (number, &stage) in stages.iter().enumerate() {
+            // Of fewer interests: only how the cost grows with their number.
+            let more = if stage.interests == self.args.base.watchers { MORE } else { "" };
+            let title = "  {interests} interests, writes at {write_rate_wanted_per_second|max}, each due to one watcher";
+            let states = 3 * number..3 * number + 3;
+            let table = table(stage, &states_of(&names[states.clone()], states.start, &runs));
+            report.table(title, table, &format!("{COST} {ADDED} {more}"), &[("C over B", "{verdict}")]);
         }
-        let [Some(none), Some(one), Some(each)] = samples else {
-            return Err("a state was not measured: this is a bug of revcast-perf".to_owned());
-        };
-        Ok([none, one, each])
+        report.rows(&[CHECKED, WRONGS_ROW]);
+        report.generator();
+        let clean = !runs.is_empty() && records().all(|record| record.clean);
+        let right = "every write reached the one watcher that it was due to, once and in order";
+        let records = runs.into_iter().map(|(_, record)| record).collect();
+        report.end(records, clean, right, "FAILED: not every write reached its watcher once and in order")
     }
 
     /// What one watcher, who gets all writes, asks for.
@@ -130,13 +182,13 @@ impl<'a> Run<'a> {
     }
 
     /// The scopes of a state in which the first `interests` objects are written.
-    fn scopes(&self, state: State, interests: u32) -> Result<Vec<Scope>, String> {
+    fn scopes(&self, state: usize, interests: u32) -> Result<Vec<Scope>, String> {
         let revision = self.target.revision(&self.whole_path())?;
         let scope = |path: String, objects: Vec<u32>| Scope { path, revision, objects, accept: None };
         Ok(match state {
-            State::None => Vec::new(),
-            State::One => vec![scope(self.whole_path(), (0..interests).collect())],
-            State::Each => (0..interests).map(|object| scope(self.path_of(object), vec![object])).collect(),
+            0 => Vec::new(),
+            1 => vec![scope(self.whole_path(), (0..interests).collect())],
+            _ => (0..interests).map(|object| scope(self.path_of(object), vec![object])).collect(),
         })
     }
 
@@ -148,5 +200,103 @@ impl<'a> Run<'a> {
             By::Node | By::Label | By::Name => recipe.per_namespace = interests,
         }
         recipe
+    }
+}
+
+/// Server CPU time of a write and of its delivery, if it has one: there are as many of both. Every write was delivered once,
+/// to the one watcher that it was due to.
+fn judge(record: &mut Record) {
+    let writes = record.count("writes");
+    let cost = record.value("server_cpu_ns").filter(|_| writes > 0.0).map(|ns| ns / writes);
+    record.set(COST, cost);
+    record.set("server_cpu_ns_per_delivery", cost.filter(|_| record.watchers > 0));
+    let complete = record.watchers == 0
+        || (record.count("deliveries") >= writes
+            && record.count("deliveries_checked") >= record.count("deliveries_expected"));
+    record.clean = record.has_no(WRONGS) && writes > 0.0 && complete;
+}
+
+/// The states of a stage side by side; ratios are to one watcher.
+fn table(stage: Stage, states: &[(String, Vec<&Record>)]) -> Table {
+    let facts =
+        json!({"interests": stage.interests, "write_rate_wanted_per_second": stage.rate.per_second()});
+    let mut table = Table::new(facts, 1, states);
+    let show = |ratio: f64| Unit::Ratio.show(ratio);
+    let ratio = table.ratio(2, COST);
+    let met = match ratio {
+        Some(ratio) if ratio.median <= RATIO_MARK => "met",
+        Some(_) => "MISSED",
+        None => "not measured",
+    };
+    let times = ratio.map_or_else(|| "-".to_owned(), |ratio| ratio.show(show));
+    // Of the medians: the differences of one round are small against their noise. Absent where a single watcher costs
+    // nothing that could be measured.
+    let [none, one, each] = [0, 1, 2].map(|at| table.value(at, COST).map_or(f64::NAN, |cost| cost.median));
+    let of_medians = Some((each - none) / (one - none)).filter(|_| one > none && !each.is_nan());
+    let verdict = format!(
+        "{} over one watcher: {times} times, mark {RATIO_MARK} {met}; without the write, of the medians: {}",
+        states[2].0,
+        of_medians.map_or_else(|| "-".to_owned(), show)
+    );
+    table.facts.insert("ratio_of_median_differences".to_owned(), of_medians.into());
+    table.facts.insert("verdict".to_owned(), verdict.into());
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STAGE: Stage = Stage { interests: 5, rate: Rate::Max };
+
+    fn record(state: usize, cpu_ns: u32) -> Record {
+        let mut record = Record { watchers: STAGE.watchers()[state], ..Record::default() };
+        record.set("server_cpu_ns", cpu_ns * 10);
+        for name in ["writes", "deliveries", "deliveries_checked", "deliveries_expected"] {
+            record.set(name, 10);
+        }
+        judge(&mut record);
+        record
+    }
+
+    #[test]
+    fn ratios_are_of_each_round() {
+        let mut runs = Runs::new();
+        for (round, costs) in (1..).zip([[100, 200, 400], [100, 300, 300], [100, 100, 120]]) {
+            let run = |(at, cost)| (at, Record { round, ..record(at, cost) });
+            runs.extend(costs.into_iter().enumerate().map(run));
+        }
+        set_difference(&mut runs, [0, 1], COST, ADDED, 1.0);
+        set_difference(&mut runs, [0, 2], COST, ADDED, 1.0);
+        let table = table(STAGE, &states_of(&STAGE.states(), 0, &runs));
+        let ratio = table.ratio(2, COST).expect("three rounds");
+        assert_eq!((ratio.least, ratio.median, ratio.most), (1.0, 1.2, 2.0));
+        let differences = table.ratio(2, ADDED).expect("one round has no difference to divide by");
+        assert_eq!((differences.least, differences.most), (1.0, 3.0));
+        assert_eq!(table.facts["ratio_of_median_differences"], 2.0);
+        let verdict = table.facts["verdict"].as_str().expect("a text");
+        assert!(
+            verdict.starts_with("5 interests over one watcher: 1.20 (1.00..2.00) times, mark 3 met"),
+            "{verdict}"
+        );
+    }
+
+    #[test]
+    fn a_state_is_clean_when_all_writes_came() {
+        for (state, name, value, clean) in [
+            (1, "writes", 10, true),
+            (0, "deliveries", 0, true),
+            (1, "deliveries", 9, false),
+            (1, "deliveries_checked", 9, false),
+            (1, "duplicated", 1, false),
+            (1, "unexpected", 1, false),
+            (1, "disconnected", 1, false),
+            (0, "writes", 0, false),
+        ] {
+            let mut record = record(state, 1);
+            record.set(name, value);
+            judge(&mut record);
+            assert_eq!(record.clean, clean, "{name} {value} of state {state}");
+        }
     }
 }

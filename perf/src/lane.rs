@@ -1,64 +1,63 @@
 //! One thread and its share of the watchers: an epoll, one read buffer, one state. It opens its watches at a bounded
-//! rate, reads what comes, and at the end waits for what is still on its way and closes the accounts.
+//! rate, reads what comes, and at the end waits for what is still in flight and closes the accounts.
 
 mod storm;
 
 use crate::clock::{nanos, now_ns, timeout};
-use crate::http::Caller;
-use crate::known::Known;
+use crate::http::{Refusal, Responses};
 use crate::latency::Latency;
+use crate::ledger::Due;
 use crate::message::{Command, Cut, Finish, Plan, Report};
 use crate::scope::Scope;
-use crate::tally::Tally;
-use crate::watcher::{LaneState, Phase, Refusal, Watcher};
+use crate::watcher::{LaneState, Phase, Watcher};
 use fastrand::Rng;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::OwnedFd;
 use rustix::io::{Errno, read};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with, sockopt};
-use std::collections::BTreeSet;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::Sender;
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 use std::time::Duration;
 
 const READ_BYTES: usize = 256 * 1024;
 /// Watches that were asked for and not answered yet, at most, in one lane.
 const PENDING_MAX: usize = 512;
 const EVENTS_MAX: usize = 1024;
-/// After the last expected event: how long to look for duplicates behind it.
+/// After the last expected event: how long to look for duplicates of it.
 const LINGER_NS: u64 = 250_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
 const IDLE_NS: u64 = 20_000_000;
+/// While connects are due.
+const BUSY_NS: u64 = 1_000_000;
+const HUNG_UP: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
 
-/// What a worker tells its lanes while they run.
+/// Moments at equal distances.
 #[derive(Debug)]
-pub(crate) struct Signals {
-    /// From when on deliveries count, ns; `u64::MAX` until known.
-    pub(crate) measure_from_ns: AtomicU64,
-    /// What was said since the beginning: windows and cuts.
-    pub(crate) commands: RwLock<Vec<Command>>,
-    pub(crate) finish: OnceLock<Finish>,
-    pub(crate) abandoned: AtomicBool,
+struct Beat {
+    next_ns: u64,
+    interval_ns: u64,
 }
 
-impl Default for Signals {
-    fn default() -> Self {
-        Self {
-            measure_from_ns: AtomicU64::new(u64::MAX),
-            commands: RwLock::default(),
-            finish: OnceLock::new(),
-            abandoned: AtomicBool::new(false),
+impl Beat {
+    /// The next moment has come; then the one after it is next. A lane that is late makes up for 100 ms at most.
+    fn is_due(&mut self, now: u64) -> bool {
+        let is_due = now >= self.next_ns;
+        if is_due {
+            self.next_ns = self.next_ns.max(now.saturating_sub(100_000_000)).saturating_add(self.interval_ns);
         }
+        is_due
     }
 }
 
 /// What is left to wait for after the writes.
 #[derive(Debug)]
 struct Closing {
+    /// By scope.
+    due: Vec<Due>,
+    some_failed: bool,
     deadline_ns: u64,
     complete_at_ns: Option<u64>,
 }
@@ -67,27 +66,24 @@ struct Closing {
 pub(crate) struct Lane {
     number: u32,
     plan: Arc<Plan>,
-    signals: Arc<Signals>,
+    commands: Receiver<Command>,
     reports: Sender<Report>,
     epoll: OwnedFd,
     watchers: Vec<Watcher>,
     state: LaneState,
-    caller: Caller,
     wanted: usize,
-    connect_interval_ns: u64,
-    next_connect_ns: u64,
+    connects: Beat,
     first_connect_ns: u64,
     established: usize,
     next_report_ns: u64,
     next_latency_ns: u64,
-    /// Who goes and comes back, and when the next one does.
+    /// Picks watchers that leave and return, and when they do.
     random: Rng,
-    next_return_ns: u64,
-    /// Of the commands that the worker got.
-    commands_taken: usize,
-    /// A cut to come, and the storm under way.
+    churn: Option<Beat>,
+    /// A cut to come, and the storm that follows it.
     cut: Option<Cut>,
     storm: Option<storm::Storm>,
+    closing: Option<Closing>,
 }
 
 impl Lane {
@@ -95,43 +91,34 @@ impl Lane {
     pub(crate) fn new(
         number: u32,
         plan: Arc<Plan>,
-        signals: Arc<Signals>,
+        commands: Receiver<Command>,
         reports: Sender<Report>,
     ) -> io::Result<Self> {
         let wanted = (number..plan.watchers).step_by(plan.threads.max(1) as usize).len();
         let now = now_ns();
+        let connect_interval_ns = plan.connect_interval_ns.saturating_mul(u64::from(plan.threads));
+        // A watcher that never reads is picked and stays: so each of the others leaves at this rate.
+        let leave_per_second = plan.mixture.churn_per_second * wanted as f64;
+        let leaves_after =
+            (leave_per_second > 0.0).then(|| nanos(Duration::from_secs_f64(1.0 / leave_per_second)).max(1));
         Ok(Self {
             number,
-            signals,
+            commands,
             reports,
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             watchers: Vec::with_capacity(wanted),
-            state: LaneState {
-                run: plan.run,
-                tally: Tally::default(),
-                latency: Latency::new(),
-                recent: Latency::new(),
-                rows: Vec::new(),
-                now_ns: now,
-                measure_from_ns: u64::MAX,
-                windows: Vec::new(),
-                newest_intended_ns: 0,
-                known: Known::new(),
-                spare: Vec::new(),
-            },
-            caller: plan.caller.clone(),
+            state: LaneState::new(plan.run, now),
             wanted,
-            connect_interval_ns: plan.connect_interval_ns.saturating_mul(u64::from(plan.threads)),
-            next_connect_ns: now,
+            connects: Beat { next_ns: now, interval_ns: connect_interval_ns },
             first_connect_ns: now,
             established: 0,
             next_report_ns: now + plan.report_interval_ns,
             next_latency_ns: now + SECOND_NS,
             random: Rng::with_seed(plan.run ^ u64::from(plan.first_watcher + number)),
-            next_return_ns: 0,
-            commands_taken: 0,
+            churn: leaves_after.map(|interval_ns| Beat { next_ns: 0, interval_ns }),
             cut: None,
             storm: None,
+            closing: None,
             plan,
         })
     }
@@ -140,24 +127,23 @@ impl Lane {
     pub(crate) fn run(mut self) -> Result<(), String> {
         let mut buffer = vec![0; READ_BYTES];
         let mut events = Vec::with_capacity(EVENTS_MAX);
-        let mut closing: Option<Closing> = None;
-        let signals = Arc::clone(&self.signals);
         self.report_ready();
         loop {
             self.open_some()?;
-            self.take_commands();
             let usual_ns = if self.watchers.len() < self.wanted {
-                1_000_000
+                BUSY_NS
             } else {
                 IDLE_NS.min(self.plan.report_interval_ns)
             };
-            let wait_ns = self.advance_storm()?.map_or(usual_ns, |wait_ns| wait_ns.min(usual_ns));
+            let wait_ns = self.advance_storm().map_or(usual_ns, |wait_ns| wait_ns.min(usual_ns));
             events.clear();
             match epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&timeout(wait_ns))) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(fault) => return Err(format!("epoll_wait: {fault}")),
             }
-            self.state.measure_from_ns = self.signals.measure_from_ns.load(Ordering::Acquire);
+            if !self.take_commands() {
+                return Ok(());
+            }
             for event in &events {
                 let (data, flags) = (event.data, event.flags);
                 if let Ok(index) = usize::try_from(data.u64()) {
@@ -169,80 +155,70 @@ impl Lane {
                 self.next_report_ns = now + self.plan.report_interval_ns;
                 self.report_progress(now >= self.next_latency_ns);
             }
-            if self.signals.abandoned.load(Ordering::Relaxed) {
-                return Ok(());
-            }
-            if signals.finish.get().is_none() {
+            if self.closing.is_none() {
                 self.churn(now)?;
-            }
-            if let Some(finish) = signals.finish.get() {
-                let closing = closing.get_or_insert_with(|| {
-                    self.state.tally.seen.expected = self.expected(finish);
-                    Closing { deadline_ns: now.saturating_add(finish.drain_ns), complete_at_ns: None }
-                });
-                if self.is_over(closing, finish, now) {
-                    self.close(finish);
-                    return Ok(());
-                }
+            } else if self.is_over(now) {
+                self.close();
+                return Ok(());
             }
         }
     }
 
-    /// Takes the commands that the worker got since the last time.
-    fn take_commands(&mut self) {
-        let signals = Arc::clone(&self.signals);
-        let commands = signals.commands.read().unwrap_or_else(PoisonError::into_inner);
-        for command in &commands[self.commands_taken..] {
-            match command {
-                Command::Window { from_ns } => self.state.windows.push((*from_ns, Latency::new())),
-                Command::Cut(cut) => self.cut = Some(*cut),
-                Command::Open(_) | Command::Measure { .. } | Command::Finish(_) => {}
+    /// Takes the commands that came since the last time. False: nobody is there to give any.
+    fn take_commands(&mut self) -> bool {
+        loop {
+            match self.commands.try_recv() {
+                Ok(Command::Measure { from_ns }) => self.state.measure_from_ns = from_ns,
+                Ok(Command::Window { from_ns }) => self.state.windows.push((from_ns, Latency::new())),
+                Ok(Command::Cut(cut)) => self.cut = Some(cut),
+                Ok(Command::Finish(finish)) => self.begin_closing(&finish),
+                Ok(Command::Open(_)) => {}
+                Err(TryRecvError::Empty) => return true,
+                Err(TryRecvError::Disconnected) => return false,
             }
         }
-        self.commands_taken = commands.len();
     }
 
     fn open_some(&mut self) -> Result<(), String> {
         while self.watchers.len() < self.wanted && self.watchers.len() < self.established + PENDING_MAX {
             let now = now_ns();
-            if now < self.next_connect_ns {
+            if !self.connects.is_due(now) {
                 break;
             }
             if self.watchers.is_empty() {
                 self.first_connect_ns = now;
             }
-            // A late lane catches up by at most 100 ms of connects.
-            self.next_connect_ns = self
-                .next_connect_ns
-                .max(now.saturating_sub(100_000_000))
-                .saturating_add(self.connect_interval_ns);
-            self.open_one()?;
+            let index = self.watchers.len();
+            let scopes = u32::try_from(self.plan.scopes.len()).unwrap_or(u32::MAX).max(1);
+            let (deaf, number) = self.plan.role(self.watcher_at(index));
+            let scope_at = number % scopes;
+            let Some(scope) = self.plan.scopes.get(scope_at as usize) else {
+                return Err("the plan has no scope to watch".to_owned());
+            };
+            let row_at = self.state.rows.len();
+            self.state.rows.resize(row_at + scope.objects.len(), 0);
+            self.state.tally.seen.deaf += u64::from(deaf);
+            self.watchers.push(Watcher::new(scope_at, scope.revision, row_at, deaf));
+            self.connect(index)?;
         }
         Ok(())
     }
 
-    fn open_one(&mut self) -> Result<(), String> {
-        let index = self.watchers.len();
-        let within = u32::try_from(index).unwrap_or(u32::MAX).saturating_mul(self.plan.threads) + self.number;
-        let watcher = self.plan.first_watcher + within;
-        let scopes = u32::try_from(self.plan.scopes.len()).unwrap_or(u32::MAX).max(1);
-        let (deaf, number) = self.plan.role(watcher);
-        let scope_at = number % scopes;
-        let Some(scope) = self.plan.scopes.get(scope_at as usize) else {
-            return Err("the plan has no scope to watch".to_owned());
-        };
-        let row_at = self.state.rows.len();
-        let receive_buffer = self.plan.mixture.receive_buffer_bytes.filter(|_| deaf);
-        let source = source_of(watcher, self.plan.sources);
+    /// The number of watcher `index` among all of the run.
+    fn watcher_at(&self, index: usize) -> u32 {
+        let index = u32::try_from(index).unwrap_or(u32::MAX);
+        self.plan.first_watcher + index.saturating_mul(self.plan.threads) + self.number
+    }
+
+    /// Begins to connect watcher `index`.
+    fn connect(&mut self, index: usize) -> Result<(), String> {
+        let source = source_of(self.watcher_at(index), self.plan.sources);
+        let receive_buffer = self.plan.mixture.receive_buffer_bytes.filter(|_| self.watchers[index].deaf);
         let socket = begin_connect(self.plan.address, source, receive_buffer)
             .map_err(|fault| self.connect_fault(fault))?;
         epoll::add(&self.epoll, &socket, EventData::new_u64(index as u64), EventFlags::OUT)
             .map_err(|fault| format!("epoll_ctl: {fault}"))?;
-        self.state.rows.resize(row_at + scope.objects.len(), 0);
-        let mut opened = Watcher::new(socket, scope_at, scope.revision, row_at);
-        opened.deaf = deaf;
-        self.state.tally.seen.deaf += u64::from(deaf);
-        self.watchers.push(opened);
+        self.watchers[index].go_on(socket);
         Ok(())
     }
 
@@ -252,106 +228,89 @@ impl Lane {
             Errno::ADDRNOTAVAIL => "no local port is left: use --sources",
             _ => "is the server up, and does it accept this many connections?",
         };
-        format!(
-            "connect to {} for a watch, {} being open: {fault}; {mend}",
-            self.plan.address,
-            self.watchers.len()
-        )
+        let (address, open) = (self.plan.address, self.watchers.len() - 1);
+        format!("connect to {address} for a watch, {open} being open: {fault}; {mend}")
     }
 
-    /// The socket of watcher `index` is ready. Watches are edge-triggered, which saves the kernel a second look at each
-    /// socket: so what is there must be read to its end. A short read is the end, unless the peer hung up behind it.
+    /// Other events of watcher `index` are waited for. Edge-triggered saves the kernel a second look at each socket.
+    fn await_events(&self, index: usize, flags: EventFlags) -> Result<(), String> {
+        let Some(socket) = &self.watchers[index].socket else { return Ok(()) };
+        epoll::modify(&self.epoll, socket, EventData::new_u64(index as u64), flags | EventFlags::ET)
+            .map_err(|fault| format!("epoll_ctl: {fault}"))
+    }
+
+    /// The socket of watcher `index` is ready. What is there must be read to its end, since watches are edge-triggered. A
+    /// short read is the end, unless the peer hung up after it.
     fn on_ready(&mut self, index: usize, flags: EventFlags, buffer: &mut [u8]) -> Result<(), String> {
-        let Some(watcher) = self.watchers.get_mut(index) else { return Ok(()) };
+        let watcher = &mut self.watchers[index];
+        if watcher.socket.is_none() {
+            return Ok(());
+        }
+        let hung_up = flags.intersects(HUNG_UP);
         match watcher.phase {
             Phase::Connecting | Phase::Asking(_) => self.ask(index),
-            Phase::Heading | Phase::Streaming(_) | Phase::Refused(..) => {
-                let hung_up = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
+            Phase::Reading(_) => {
                 while self.receive(index, hung_up, buffer)? {}
                 Ok(())
             }
-            Phase::Deaf if flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR) => {
-                (watcher.phase, watcher.socket) = (Phase::Closed, None);
-                self.state.tally.seen.deaf_ended += 1;
+            Phase::Deaf => {
+                if hung_up {
+                    watcher.hang_up(&mut self.state);
+                    self.state.tally.seen.deaf_ended += 1;
+                }
                 Ok(())
             }
-            Phase::Deaf | Phase::Closed => Ok(()),
         }
     }
 
-    /// Lets those go and come back who are due.
+    /// Lets watchers leave and return that are due.
     fn churn(&mut self, now: u64) -> Result<(), String> {
-        if self.plan.mixture.churn_per_second <= 0.0 || now < self.state.measure_from_ns {
-            return Ok(());
-        }
-        // Who is picked and never reads stays: so each of the others is picked at this rate.
-        let picks_per_second = self.plan.mixture.churn_per_second * self.watchers.len().max(1) as f64;
-        let interval_ns = nanos(Duration::from_secs_f64(1.0 / picks_per_second));
-        // A late lane catches up by at most 100 ms.
-        self.next_return_ns = self.next_return_ns.max(now.saturating_sub(100_000_000));
-        while self.next_return_ns <= now {
-            self.next_return_ns = self.next_return_ns.saturating_add(interval_ns.max(1));
+        while now >= self.state.measure_from_ns && self.churn.as_mut().is_some_and(|beat| beat.is_due(now)) {
             let index = self.random.usize(..self.watchers.len());
             let watcher = &mut self.watchers[index];
-            if !matches!(watcher.phase, Phase::Streaming(_)) {
-                continue;
+            if watcher.answered && !watcher.deaf {
+                watcher.hang_up(&mut self.state);
+                watcher.returning = true;
+                self.connect(index)?;
             }
-            let within =
-                u32::try_from(index).unwrap_or(u32::MAX).saturating_mul(self.plan.threads) + self.number;
-            let source = source_of(self.plan.first_watcher + within, self.plan.sources);
-            let socket = begin_connect(self.plan.address, source, None)
-                .map_err(|fault| format!("connect of a watcher that comes back: {fault}"))?;
-            epoll::add(&self.epoll, &socket, EventData::new_u64(index as u64), EventFlags::OUT)
-                .map_err(|fault| format!("epoll_ctl: {fault}"))?;
-            watcher.come_back(socket, &mut self.state);
         }
         Ok(())
     }
 
-    /// Completes the connect and sends the request, or what is left of it.
     fn ask(&mut self, index: usize) -> Result<(), String> {
-        let watcher = &mut self.watchers[index];
+        self.send_request(index).or_else(|why| if self.try_again(index, &why) { Ok(()) } else { Err(why) })
+    }
+
+    /// Completes the connect and sends the request, or what is left of it.
+    fn send_request(&mut self, index: usize) -> Result<(), String> {
+        let watcher = &self.watchers[index];
         let Some(socket) = &watcher.socket else { return Ok(()) };
-        let sent = match watcher.phase {
-            Phase::Asking(sent) => sent,
-            Phase::Connecting => {
-                let outcome = sockopt::socket_error(socket).and_then(|outcome| outcome);
-                if let Err(fault) = outcome {
-                    let why = self.connect_fault(fault);
-                    return if self.try_again(index, &why) { Ok(()) } else { Err(why) };
-                }
-                0
-            }
-            Phase::Heading | Phase::Streaming(_) | Phase::Refused(..) | Phase::Deaf | Phase::Closed => {
-                return Ok(());
-            }
+        let sent = if let Phase::Asking(sent) = watcher.phase {
+            sent
+        } else {
+            let outcome = sockopt::socket_error(socket).and_then(|outcome| outcome);
+            outcome.map_err(|fault| self.connect_fault(fault))?;
+            0
         };
-        let watcher = &mut self.watchers[index];
-        let Some(socket) = &watcher.socket else { return Ok(()) };
         let scope = &self.plan.scopes[watcher.scope as usize];
         // After the last that it saw: at first that is what the LIST showed.
-        let after = watcher.account().revision();
+        let after = watcher.account.revision();
         let path = scope.watch_path(after, self.plan.timeout_seconds, self.plan.bookmarks);
-        let mut request = self.caller.head("GET", &path, None);
+        let mut request = self.plan.caller.head("GET", &path, None);
         if let Some(accept) = &scope.accept {
             request = request.replacen("Accept: application/json", &format!("Accept: {accept}"), 1);
         }
-        let count = match rustix::io::write(socket, &request.as_bytes()[sent..]) {
-            Ok(count) => count,
-            Err(Errno::AGAIN | Errno::INTR) => 0,
-            Err(fault) => {
-                let why = format!("sending the request of a watch: {fault}");
-                return if self.try_again(index, &why) { Ok(()) } else { Err(why) };
-            }
+        let sent = match rustix::io::write(socket, &request.as_bytes()[sent..]) {
+            Ok(count) => sent + count,
+            Err(Errno::AGAIN | Errno::INTR) => sent,
+            Err(fault) => return Err(format!("sending the request of a watch: {fault}")),
         };
-        if sent + count < request.len() {
-            watcher.phase = Phase::Asking(sent + count);
+        if sent < request.len() {
+            self.watchers[index].phase = Phase::Asking(sent);
             return Ok(());
         }
-        watcher.phase = Phase::Heading;
-        let flags = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
-        epoll::modify(&self.epoll, socket, EventData::new_u64(index as u64), flags)
-            .map_err(|fault| format!("epoll_ctl: {fault}"))
+        self.watchers[index].phase = Phase::Reading(Responses::default());
+        self.await_events(index, EventFlags::IN | EventFlags::RDHUP)
     }
 
     /// Reads once. True: there may be more.
@@ -368,22 +327,17 @@ impl Lane {
             return self.ended(index, "the server closed a watch without ending it");
         }
         self.state.now_ns = now_ns();
-        if self.state.now_ns >= self.state.measure_from_ns {
+        if self.state.is_measuring() {
             self.state.tally.window.bytes += count as u64;
             self.state.tally.window.reads += 1;
         }
-        let waited = matches!(watcher.phase, Phase::Heading);
+        let waited = !watcher.answered;
         self.state.newest_intended_ns = 0;
         let scope = &self.plan.scopes[watcher.scope as usize];
         let outcome = watcher.take(&buffer[..count], scope, &mut self.state);
-        if let (Phase::Deaf, Some(socket)) = (&watcher.phase, &watcher.socket) {
-            let flags = EventFlags::RDHUP | EventFlags::ET;
-            epoll::modify(&self.epoll, socket, EventData::new_u64(index as u64), flags)
-                .map_err(|fault| format!("epoll_ctl: {fault}"))?;
-        }
-        let answered = waited && matches!(watcher.phase, Phase::Streaming(_) | Phase::Deaf);
-        if answered && watcher.returning {
-            watcher.returning = false;
+        let is_deaf = matches!(watcher.phase, Phase::Deaf);
+        let answered = waited && watcher.answered;
+        if answered && std::mem::take(&mut watcher.returning) {
             self.state.tally.seen.returned += 1;
         } else if answered {
             self.established += 1;
@@ -393,20 +347,16 @@ impl Lane {
         }
         self.notice(index, answered);
         match outcome {
-            Ok(false) if matches!(self.watchers[index].phase, Phase::Deaf) => Ok(false),
+            Ok(false) if is_deaf => self.await_events(index, EventFlags::RDHUP).map(|()| false),
             Ok(false) => Ok(hung_up || count == buffer.len()),
             Ok(true) => self.ended(index, "the server ended a watch before its time"),
             Err(Refusal::Status(status, words)) if self.refused_again(index, status, &words) => Ok(false),
             Err(Refusal::Status(status, words)) => {
                 Err(format!("the server answered a watch with {status}: {words}"))
             }
-            Err(Refusal::Fault(fault)) => {
+            Err(Refusal::Broken(why)) => {
                 self.state.tally.seen.malformed += 1;
-                self.ended(index, &fault.to_string())
-            }
-            Err(Refusal::LineTooLong) => {
-                self.state.tally.seen.malformed += 1;
-                self.ended(index, "the server sent an event over 16 MiB")
+                self.ended(index, &why)
             }
         }
     }
@@ -414,83 +364,67 @@ impl Lane {
     /// A watch is over before the run is. Once established that is counted; before, the run cannot begin. False, always:
     /// nothing is left to read.
     fn ended(&mut self, index: usize, why: &str) -> Result<bool, String> {
-        let watcher = &mut self.watchers[index];
-        let streamed = matches!(watcher.phase, Phase::Streaming(_)) || watcher.returning;
+        let watcher = &self.watchers[index];
+        let streamed = watcher.answered || watcher.returning;
         if !streamed && self.try_again(index, why) {
             return Ok(false);
         }
+        self.watchers[index].hang_up(&mut self.state);
         self.given_up(index);
-        let watcher = &mut self.watchers[index];
-        watcher.phase = Phase::Closed;
-        // Closing the socket also takes it out of the epoll.
-        watcher.socket = None;
         if !streamed {
             return Err(format!("{why} (watch {index} of lane {}, before its response)", self.number));
         }
-        self.state.tally.seen.disconnected += 1;
-        self.state.tally.note(|| why.to_owned());
+        self.state.tally.seen.count(|seen| &mut seen.disconnected, || why.to_owned());
         Ok(false)
     }
 
-    fn failed_of(&self, finish: &Finish) -> Vec<BTreeSet<(u32, u32)>> {
-        let of = |scope: &Scope| {
-            let ranked = finish.failed.iter().filter_map(|&(object, seq)| Some((scope.rank(object)?, seq)));
-            ranked.collect()
-        };
-        self.plan.scopes.iter().map(of).collect()
-    }
-
-    fn finals_of(&self, finish: &Finish) -> Vec<Vec<u32>> {
-        let of = |scope: &Scope| {
-            let last = |object: &u32| finish.finals.get(*object as usize).copied().unwrap_or(0);
-            scope.objects.iter().map(last).collect()
-        };
-        self.plan.scopes.iter().map(of).collect()
-    }
-
-    /// Deliveries that are due to this lane: acknowledged writes times the watchers that cover them.
-    fn expected(&self, finish: &Finish) -> u64 {
-        let failed = self.failed_of(finish);
-        let written = self.finals_of(finish);
-        let due = |(finals, failed): (&Vec<u32>, &BTreeSet<(u32, u32)>)| {
-            let writes: u64 = finals.iter().map(|&last| u64::from(last)).sum();
-            writes.saturating_sub(failed.len() as u64)
-        };
-        let by_scope: Vec<u64> = written.iter().zip(&failed).map(due).collect();
+    fn begin_closing(&mut self, finish: &Finish) {
+        let of_scope = |scope: &Scope| scope.due(&finish.finals, &finish.failed);
+        let due: Vec<Due> = self.plan.scopes.iter().map(of_scope).collect();
         let reading = self.watchers.iter().filter(|watcher| !watcher.deaf);
-        reading.map(|watcher| by_scope[watcher.scope as usize]).sum()
+        let of_watcher = |watcher: &Watcher| due[watcher.scope as usize].acknowledged();
+        self.state.tally.seen.expected = reading.map(of_watcher).sum();
+        self.closing = Some(Closing {
+            due,
+            some_failed: !finish.failed.is_empty(),
+            deadline_ns: now_ns().saturating_add(finish.drain_ns),
+            complete_at_ns: None,
+        });
     }
 
-    fn is_over(&self, closing: &mut Closing, finish: &Finish, now: u64) -> bool {
-        let tally = &self.state.tally;
-        if tally.seen.delivered >= tally.seen.expected && closing.complete_at_ns.is_none() {
-            // A write that failed may have been done all the same: then the number alone says nothing.
-            if finish.failed.is_empty() || self.balance(finish).0 == 0 {
-                closing.complete_at_ns = Some(now);
-            }
+    fn is_over(&mut self, now: u64) -> bool {
+        let Some(mut closing) = self.closing.take() else { return false };
+        let seen = &self.state.tally.seen;
+        // A write that failed may have been done all the same: then the number alone says nothing.
+        let is_complete =
+            || seen.delivered >= seen.expected && (!closing.some_failed || self.balance(&closing.due).0 == 0);
+        if closing.complete_at_ns.is_none() && is_complete() {
+            closing.complete_at_ns = Some(now);
         }
         let lingered = closing.complete_at_ns.is_some_and(|at| now >= at.saturating_add(LINGER_NS));
-        lingered || now >= closing.deadline_ns
+        let is_over = lingered || now >= closing.deadline_ns;
+        self.closing = Some(closing);
+        is_over
     }
 
     /// Deliveries that are due and have not come, and some that nobody sent.
-    fn balance(&self, finish: &Finish) -> (u64, u64) {
-        let (finals, failed) = (self.finals_of(finish), self.failed_of(finish));
+    fn balance(&self, due: &[Due]) -> (u64, u64) {
         let of = |watcher: &Watcher| {
             let at = watcher.scope as usize;
-            watcher.balance(&self.plan.scopes[at], &self.state.rows, &finals[at], &failed[at])
+            watcher.balance(&self.plan.scopes[at], &self.state.rows, &due[at])
         };
         let each = self.watchers.iter().map(of);
         each.fold((0, 0), |(lost, invented), one| (lost + one.0, invented + one.1))
     }
 
     /// Closes the accounts and sends the last report.
-    fn close(&mut self, finish: &Finish) {
-        let (lost, invented) = self.balance(finish);
+    fn close(mut self) {
+        let due = self.closing.take().map_or_else(Vec::new, |closing| closing.due);
+        let (lost, invented) = self.balance(&due);
         self.state.tally.seen.lost = lost;
         self.state.tally.seen.unexpected += invented;
         for watcher in &mut self.watchers {
-            (watcher.phase, watcher.socket) = (Phase::Closed, None);
+            watcher.hang_up(&mut self.state);
         }
         self.report_progress(true);
         let mut tally = std::mem::take(&mut self.state.tally);
@@ -510,9 +444,7 @@ impl Lane {
     fn report_progress(&mut self, with_latency: bool) {
         let mut latency = Vec::new();
         if with_latency {
-            if !self.state.recent.is_empty() {
-                latency = self.state.recent.pairs();
-            }
+            latency = self.state.recent.pairs();
             self.state.recent.clear();
             self.next_latency_ns = now_ns() + SECOND_NS;
         }

@@ -4,23 +4,26 @@
 //! A run reads from the top: `options` → `fanout` (the run) → `target` (the server) → `setup` (its objects) →
 //! `fleet` and `worker` (processes) → `lane` (a thread with its watchers) → `watcher` (one watch) →
 //! `report`, whose text is a `sheet`. `writer` writes meanwhile. `initial` is the other run: many clients that ask for
-//! everything at once. A run is kept as a `record` by `outputs`, and `plots` makes a page of many. Exactness lives in
-//! `stamp`, `frame` and `ledger`.
+//! everything at once. A run is kept as a `record` by `outputs`, and `plots` makes a page of many. Whether every delivery is
+//! exact is decided by `stamp`, `event` and `ledger`.
 //!
 //! Public is what tests and benchmarks of other crates share: HTTP as a client reads it, and the floor's io_uring.
 
 mod beside;
 #[cfg(feature = "etcd")]
 mod bridge;
+mod calls;
 mod child;
 pub mod chunked;
 mod clock;
 mod compare;
 mod endpoint;
+#[cfg(feature = "etcd")]
+mod etcd;
+mod event;
 mod fanout;
 mod fleet;
 mod floor;
-mod frame;
 mod hostile;
 pub mod http;
 mod idle;
@@ -32,6 +35,7 @@ mod lag;
 mod lane;
 mod latency;
 mod ledger;
+mod lines;
 mod machine;
 mod message;
 mod mixed;
@@ -40,21 +44,22 @@ mod options;
 mod outputs;
 mod pace;
 mod plots;
-mod probe;
 mod process;
 mod progress;
-mod reader;
 mod record;
 mod report;
+mod run;
 mod scope;
 mod series;
 mod setup;
+mod shapes;
 mod sheet;
 mod slow;
 mod spread;
 mod stamp;
 mod storm;
 mod sums;
+mod table;
 mod tally;
 mod target;
 mod units;
@@ -62,14 +67,14 @@ mod usage;
 mod watcher;
 mod worker;
 mod writer;
-mod writers;
 
 pub use floor::ring;
 
-use options::{Job, Load, Stop};
-use record::Scenario;
+use options::{BadOption, Job, Load, Stop};
+use report::Report;
 use std::ffi::OsString;
-use std::io::{Write, stdin, stdout};
+use std::fmt::Display;
+use std::io::{Stdin, Stdout, Write, stdin, stdout};
 use std::process::ExitCode;
 use target::Trouble;
 
@@ -78,18 +83,14 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let job = match options::parse(words) {
         Ok(job) => job,
         Err(Stop::Show(text)) => return print(&text),
-        Err(Stop::Refuse(why)) => return refuse(&why),
+        Err(Stop::Refuse(why)) => return refuse(why),
     };
     match job {
         Job::Fanout(args) => scenario(&args, || fanout::run(&args)),
         Job::Initial(args) => scenario(&args.base, || initial::run(&args)),
         Job::Idle(args) => scenario(&args.base, || idle::run(&args)),
-        Job::Slow(args) => scenario(&args.base, || slow::run(&args)),
-        Job::Siege(args) => {
-            let args = options::Slow::from(*args);
-            scenario(&args.base, || slow::run(&args))
-        }
-        Job::Mixed(args) => scenario(&args.base, || mixed::run(&args)),
+        Job::Slow(args) | Job::Siege(args) => scenario(&args.base, || slow::run(&args)),
+        Job::Mixed(args) => scenario(&args, || mixed::run(&args)),
         Job::Interests(args) => scenario(&args.base, || interests::run(&args)),
         Job::Storm(args) => scenario(&args.base, || storm::run(&args)),
         Job::Floor(args) => scenario(&args.base, || floor::run(&args)),
@@ -100,34 +101,31 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         #[cfg(not(feature = "etcd"))]
         Job::Lag(_) => refuse("lag speaks etcd's protocol: build with --features etcd"),
         Job::Report(args) => plots::run(&args),
-        Job::Worker => {
-            process::raise_nofile();
-            worker::run(stdin(), stdout());
-            ExitCode::SUCCESS
-        }
-        Job::FloorSender => {
-            process::raise_nofile();
-            floor::sender::run(stdin(), stdout());
-            ExitCode::SUCCESS
-        }
-        Job::Keeper { words } => {
-            compare::keeper::run(&words).map_or_else(|why| fail(&why), |()| ExitCode::SUCCESS)
-        }
+        Job::Worker => help(worker::run),
+        Job::FloorSender => help(floor::sender::run),
+        Job::Keeper { words } => fail(compare::keeper::run(&words)),
         #[cfg(feature = "etcd")]
-        Job::EtcdBridge { endpoint } => bridge::run(&endpoint),
+        Job::EtcdBridge { endpoint } => bridge::run(&endpoint).map_or_else(fail, |()| ExitCode::SUCCESS),
         #[cfg(not(feature = "etcd"))]
-        Job::EtcdBridge { endpoint } => refuse(&format!("{endpoint}: build with --features etcd")),
+        Job::EtcdBridge { endpoint } => refuse(format!("{endpoint}: build with --features etcd")),
     }
 }
 
+/// This process takes part in a run of the process that started it.
+fn help(run: impl FnOnce(Stdin, Stdout)) -> ExitCode {
+    process::raise_nofile();
+    run(stdin(), stdout());
+    ExitCode::SUCCESS
+}
+
 /// Runs a scenario, keeps its runs where `--out` says, and shows what it found.
-fn scenario<R: Scenario>(base: &Load, run: impl FnOnce() -> Result<R, Trouble>) -> ExitCode {
+fn scenario(base: &Load, run: impl FnOnce() -> Result<Report, Trouble>) -> ExitCode {
     let keep = || {
-        // Before the run, so that a folder that cannot be written is told before minutes are spent.
+        // Before the run: a folder that cannot be written is refused before minutes are spent.
         let outputs = outputs::Outputs::open(base.out.as_deref())?;
         let report = run()?;
         if let Some(outputs) = outputs {
-            for record in report.records() {
+            for record in &report.records {
                 outputs.keep(record)?;
             }
         }
@@ -137,29 +135,29 @@ fn scenario<R: Scenario>(base: &Load, run: impl FnOnce() -> Result<R, Trouble>) 
 }
 
 /// Shows what a scenario found, or why it found nothing. Whether all was right is the exit code.
-fn finish<R: Scenario>(outcome: Result<R, Trouble>, json: bool) -> ExitCode {
+fn finish(outcome: Result<Report, Trouble>, json: bool) -> ExitCode {
     let report = match outcome {
         Ok(report) => report,
-        Err(Trouble::Option(bad)) => return refuse(&bad.to_string()),
-        Err(Trouble::Run(why)) => return fail(&why),
+        Err(trouble) if trouble.is::<BadOption>() => return refuse(trouble),
+        Err(trouble) => return fail(trouble),
     };
     let text =
         if json { serde_json::to_string(&report).unwrap_or_default() + "\n" } else { report.to_string() };
     print(&text);
-    if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if report.clean { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn refuse(bad: &str) -> ExitCode {
+fn refuse(bad: impl Display) -> ExitCode {
     eprintln!("revcast-perf: {bad}");
     ExitCode::from(2)
 }
 
-fn fail(why: &str) -> ExitCode {
+fn fail(why: impl Display) -> ExitCode {
     eprintln!("revcast-perf: {why}");
     ExitCode::FAILURE
 }
 
-/// A reader that went away needs no text.
+/// Where the reader has gone, nothing needs to be done.
 fn print(text: &str) -> ExitCode {
     let _gone = stdout().write_all(text.as_bytes());
     ExitCode::SUCCESS

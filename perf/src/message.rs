@@ -5,7 +5,7 @@ use crate::http::Caller;
 use crate::latency::Pairs;
 use crate::options::{Mixture, deaf_among};
 use crate::scope::Scope;
-use crate::tally::Tally;
+use crate::tally::{Seen, Tally};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
@@ -45,7 +45,7 @@ pub(crate) struct Finish {
     pub(crate) finals: Vec<u32>,
     /// Writes (object, seq) that were not acknowledged: nobody has to see them.
     pub(crate) failed: Vec<(u32, u32)>,
-    /// How long to wait for what is on its way.
+    /// How long to wait for what is in flight.
     pub(crate) drain_ns: u64,
 }
 
@@ -54,9 +54,9 @@ pub(crate) struct Finish {
 pub(crate) struct Cut {
     pub(crate) at_ns: u64,
     pub(crate) reset: bool,
-    /// They come back evenly over so much time; 0: at once.
+    /// They return evenly over so much time; 0: at once.
     pub(crate) spread_ns: u64,
-    /// Who is not back then is given up.
+    /// A watcher that is not back then is given up.
     pub(crate) timeout_ns: u64,
 }
 
@@ -65,7 +65,7 @@ pub(crate) struct Cut {
 pub(crate) struct StormFound {
     pub(crate) lane: u32,
     pub(crate) watchers: u32,
-    /// In front of the first close, behind the last, and behind the last connect that was begun.
+    /// Before the first close, after the last, and after the last connect that was begun.
     pub(crate) began_ns: u64,
     pub(crate) closed_ns: u64,
     pub(crate) connected_ns: u64,
@@ -82,11 +82,9 @@ pub(crate) struct StormFound {
     /// Without an answer, and answered but not caught up, when the time was over.
     pub(crate) unanswered: u64,
     pub(crate) behind: u64,
-    pub(crate) gone: u64,
-    pub(crate) duplicated: u64,
-    pub(crate) out_of_order: u64,
-    pub(crate) disconnected: u64,
-    /// Writes that are missing now, in front of some that came.
+    /// Since the run began.
+    pub(crate) seen: Seen,
+    /// Writes that are missing now, before some that came.
     pub(crate) gaps: u64,
 }
 

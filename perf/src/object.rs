@@ -3,10 +3,11 @@
 use crate::endpoint::Resource;
 use crate::stamp::{STAMP_BYTES, Stamp};
 use fastrand::Rng;
+use serde::{Deserialize, Serialize};
 
 /// How the objects of a run are named and what they contain. Objects are numbered over all namespaces:
 /// `namespace * per_namespace + place`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Recipe {
     pub(crate) resource: Resource,
     pub(crate) namespaces: Vec<String>,
@@ -92,37 +93,38 @@ impl Body {
 }
 
 #[cfg(test)]
+impl Recipe {
+    /// One namespace with so many objects.
+    pub(crate) fn of_test(resource: &str, objects: u32) -> Self {
+        let resource = Resource::parse(resource).expect("a resource");
+        let namespaces = vec!["a".to_owned()];
+        Self { resource, namespaces, per_namespace: objects, run: 7, seed: 1, pad_bytes: 100 }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::Value;
 
     #[test]
     fn a_body_is_json_and_keeps_its_size() {
-        let recipe = Recipe {
-            resource: Resource::parse("configmaps").expect("built in"),
-            namespaces: vec!["a".to_owned(), "b".to_owned()],
-            per_namespace: 3,
-            run: 7,
-            seed: 1,
-            pad_bytes: 100,
-        };
+        let namespaces = vec!["a".to_owned(), "b".to_owned()];
+        let recipe = Recipe { namespaces, ..Recipe::of_test("configmaps", 3) };
         assert_eq!(recipe.path_of(4), "/api/v1/namespaces/b/configmaps/object-1");
         let mut body = recipe.body_of(4);
         let bytes = body.bytes().len();
         let stamp = Stamp { run: 7, object: 4, seq: 9, intended_ns: u64::MAX };
         body.stamp(stamp);
         assert_eq!(body.bytes().len(), bytes);
-        let json: serde_json::Value = serde_json::from_slice(body.bytes()).expect("JSON");
-        assert_eq!(
-            json["data"]["stamp"].as_str().and_then(|text| Stamp::parse(text.as_bytes())),
-            Some(stamp)
-        );
-        assert_eq!(json["data"]["pad"].as_str().map(str::len), Some(100));
-        assert_eq!(json["metadata"]["labels"]["half"], "odd");
-        let pods = Resource::parse("v1/pods/Pod").expect("three parts");
-        let pod = Recipe { resource: pods, ..recipe.clone() }.body_of(4);
-        let json: serde_json::Value = serde_json::from_slice(pod.bytes()).expect("JSON");
+        let json: Value = serde_json::from_slice(body.bytes()).expect("JSON");
+        let text = |pointer| json.pointer(pointer).and_then(Value::as_str).expect("text");
+        assert_eq!(Stamp::parse(text("/data/stamp").as_bytes()), Some(stamp));
+        assert_eq!((text("/data/pad").len(), text("/metadata/labels/half")), (100, "odd"));
+        let pod = Recipe::of_test("v1/pods/Pod", 5).body_of(4);
+        let json: Value = serde_json::from_slice(pod.bytes()).expect("JSON");
         assert_eq!(json["spec"]["nodeName"], "node-4");
-        assert_eq!(recipe.body_of(4).bytes()[..200], recipe.body_of(4).bytes()[..200], "the seed decides");
+        assert_eq!(recipe.body_of(4).bytes(), recipe.body_of(4).bytes(), "the seed decides");
     }
 
     #[test]

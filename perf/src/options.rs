@@ -10,15 +10,17 @@ mod tests;
 
 pub(crate) use command::{BadOption, Stop, parse};
 pub(crate) use scenarios::{
-    By, Close, Compare, FanoutValue, Floor, Idle, Initial, Interests, Lag, Lists, Mixed, Report, Siege, Slow,
-    Storm,
+    By, Close, Compare, FanoutValue, Floor, Idle, Initial, Interests, Lag, Lists, Report, Slow, Storm,
 };
 pub(crate) use subject::{Subject, with_port};
 
 use crate::endpoint::{Resource, Server};
 use crate::stamp::OBJECTS_MAX;
 use clap::{Args, FromArgMatches, Parser, Subcommand, ValueEnum};
-use parse::{Cpus, Modes, cpus, dns_label, floor_modes, object_size, positive_time, rate, time, within};
+use parse::{
+    Cpus, Modes, buffer, cpus, dns_label, floor_modes, loopback, object_size, percent, positive_time, rate,
+    some_buffer, time, within,
+};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::fmt;
@@ -48,9 +50,9 @@ pub(crate) enum Job {
     /// What watchers that never read cost those that do, in rounds with and without them
     Slow(Box<Slow>),
     /// What hostile clients cost ordinary watchers, in rounds with and without them
-    Siege(Box<Siege>),
+    Siege(Box<Slow>),
     /// A cluster's usual load: several kinds of watches, slow and returning watchers, LISTs, GETs, writes, health probes
-    Mixed(Box<Mixed>),
+    Mixed(Box<Load>),
     /// Watchers with different selectors, one match a write, against one watcher of all and against none
     Interests(Box<Interests>),
     /// All watchers lose their connections at one moment and return; or, with --lists, many clients list at once
@@ -181,6 +183,9 @@ pub(crate) struct Load {
     /// Longest wait at the end for events in flight
     #[arg(long, default_value = "10s", value_parser = time)]
     pub(crate) drain: Duration,
+    /// Rounds; in each all that is compared takes its turn
+    #[arg(long, default_value = "5", value_parser = within(1, 1000))]
+    pub(crate) rounds: u32,
     /// Order in which objects are written [default: a new one, reported]
     #[arg(long)]
     pub(crate) seed: Option<u64>,
@@ -204,37 +209,50 @@ pub(crate) struct Load {
     #[arg(long)]
     pub(crate) quiet: bool,
 
-    #[arg(skip)]
+    #[command(flatten)]
     pub(crate) mixture: Mixture,
 }
 
 /// What a run has besides watchers that all do the same. None of it by default.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Args, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Mixture {
-    /// Per cent of the watchers that never read.
+    /// Per cent of the watchers that never read
+    #[arg(long = "never-read", value_name = "PER_CENT", default_value = "0", value_parser = within(0, 99))]
     pub(crate) deaf_percent: u32,
-    /// Their receive buffer; `None`: the kernel's default.
+    /// Receive buffer of the watchers that never read [default: the kernel's]
+    #[arg(long = "receive-buffer", value_name = "RECEIVE_BUFFER", value_parser = some_buffer)]
     pub(crate) receive_buffer_bytes: Option<usize>,
-    /// Written at full speed before the warm-up, to fill the sockets of watchers that never read.
+    /// Written to each watcher before the warm-up, so that sockets that nobody reads are full
+    #[arg(long = "fill", value_name = "FILL", default_value = "0", value_parser = buffer)]
     pub(crate) fill_bytes: usize,
-    /// The share of the others that leaves and returns, a second.
+    /// Per cent of the other watchers that leave and return, a second
+    #[arg(long = "churn", value_name = "PER_CENT", default_value = "0", value_parser = percent)]
     pub(crate) churn_per_second: f64,
-    /// Watchers of several kinds: whole namespaces, selectors, metadata alone, Tables.
-    pub(crate) shapes: bool,
-    /// Clients that LIST and GET in a closed loop.
+    /// Clients that LIST and GET, one call after the other
+    #[arg(long, default_value = "0", value_parser = within(0, 1000))]
     pub(crate) readers: u32,
+    /// Watchers of several kinds: whole namespaces, selectors, metadata alone, Tables.
+    #[arg(skip)]
+    pub(crate) shapes: bool,
+    #[arg(skip)]
     pub(crate) hostile: Option<Hostile>,
 }
 
 /// Hostile clients: how many of which.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Args, Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Hostile {
+    /// What the clients do
+    #[arg(long = "by", value_enum, default_value = "heads")]
     pub(crate) kind: HostileKind,
+    /// Hostile clients
+    #[arg(long, default_value = "1000", value_parser = within(1, 19_000))]
     pub(crate) clients: u32,
-    /// Where they connect, when that is not where the watchers do.
+    /// Where they connect, on this machine; the watchers may use a forwarder to a server with TLS [default: the server]
+    #[arg(long = "besiege", value_name = "ADDRESS", value_parser = loopback)]
     pub(crate) at: Option<SocketAddr>,
-    /// Of a burst: bytes to write in all.
-    pub(crate) burst_bytes: u64,
+    /// Bytes that a burst writes where the clients watch, at full speed
+    #[arg(long = "burst", value_name = "BURST", default_value = "100MiB", value_parser = some_buffer)]
+    pub(crate) burst_bytes: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
@@ -273,45 +291,20 @@ impl Job {
                 idle.base.bookmarks = true;
                 idle.base.check()?;
             }
-            Self::Slow(slow) => {
-                let mixture = &mut slow.base.mixture;
-                (mixture.fill_bytes, mixture.receive_buffer_bytes) = (slow.fill, slow.receive_buffer);
-                slow.base.check()?;
-                let watchers = slow.base.watchers;
-                for &share in &slow.shares {
-                    let deaf = deaf_among(watchers, share);
-                    if deaf == 0 || deaf == watchers {
-                        let mend =
-                            format!("{deaf} of {watchers} watchers would never read: raise --watchers");
-                        return Err(BadOption::new("--share", share, mend));
-                    }
-                }
+            Self::Slow(slow) => slow.check()?,
+            Self::Siege(siege) => {
+                siege.base.mixture.hostile = Some(siege.hostile);
+                siege.shares = vec![0];
+                siege.base.check()?;
             }
-            Self::Siege(siege) => siege.base.check()?,
-            Self::Mixed(mixed) => {
-                mixed.base.mixture = Mixture {
-                    deaf_percent: mixed.never_read,
-                    receive_buffer_bytes: mixed.receive_buffer,
-                    churn_per_second: mixed.churn / 100.0,
-                    shapes: true,
-                    readers: mixed.readers,
-                    ..Mixture::default()
-                };
-                (mixed.base.bookmarks, mixed.base.probe) = (true, true);
-                mixed.base.check()?;
+            Self::Mixed(load) => {
+                (load.mixture.shapes, load.bookmarks, load.probe) = (true, true, true);
+                load.check()?;
             }
             Self::Interests(interests) => interests.settle()?,
             Self::Storm(storm) => storm.settle()?,
             Self::Floor(floor) => floor.base.check()?,
-            Self::Compare(compare) => {
-                if compare.subjects.len() < 2 {
-                    let mend = "give two at least, for example http://127.0.0.1:8080 floor";
-                    return Err(BadOption::new("subjects", compare.subjects.len(), mend));
-                }
-                for &watchers in &compare.watchers {
-                    Load { watchers, ..compare.base.clone() }.check()?;
-                }
-            }
+            Self::Compare(compare) => compare.check()?,
             Self::Initial(_)
             | Self::Lag(_)
             | Self::Report(_)
@@ -336,26 +329,22 @@ impl Load {
     fn check(&self) -> Result<(), BadOption> {
         let namespaces = self.namespace_count.unwrap_or(1);
         let objects = self.objects.saturating_mul(namespaces);
-        if objects > OBJECTS_MAX {
-            let mend = format!("{namespaces} namespaces have {objects} objects; {OBJECTS_MAX} is the most");
-            return Err(BadOption::new("--objects", self.objects, mend));
-        }
-        if self.writers > objects {
-            let mend =
-                format!("every writer needs an object of its own, there are {objects}: raise --objects");
-            return Err(BadOption::new("--writers", self.writers, mend));
-        }
-        if namespaces > self.watchers {
-            let mend = format!("{} watchers cannot cover them all: raise --watchers", self.watchers);
-            return Err(BadOption::new("--namespaces", namespaces, mend));
-        }
+        let mend = format!("{namespaces} namespaces have {objects} objects; {OBJECTS_MAX} is the most");
+        BadOption::unless(objects <= OBJECTS_MAX, "--objects", self.objects, mend)?;
+        self.check_writers(objects, "raise --objects")?;
+        let mend = format!("{} watchers cannot cover them all: raise --watchers", self.watchers);
+        BadOption::unless(namespaces <= self.watchers, "--namespaces", namespaces, mend)?;
         self.check_processes()
     }
 
+    fn check_writers(&self, objects: u32, mend: &str) -> Result<(), BadOption> {
+        let mend = format!("every writer needs an object of its own, there are {objects}: {mend}");
+        BadOption::unless(self.writers <= objects, "--writers", self.writers, mend)
+    }
+
     fn check_processes(&self) -> Result<(), BadOption> {
-        let fits = self.processes <= self.watchers;
-        fits.then_some(())
-            .ok_or_else(|| BadOption::new("--processes", self.processes, "more than there are --watchers"))
+        let (fits, mend) = (self.processes <= self.watchers, "more than there are --watchers");
+        BadOption::unless(fits, "--processes", self.processes, mend)
     }
 }
 

@@ -35,56 +35,36 @@ impl Outputs {
         Ok(Some(Self { folder: folder.to_owned() }))
     }
 
-    /// Writes a record; gives the files. What the run did not record gets no file.
-    pub(crate) fn keep(&self, record: &Record) -> Result<Vec<PathBuf>, String> {
-        let mut json =
-            serde_json::to_vec(record).map_err(|fault| format!("a record has no JSON: {fault}"))?;
-        json.push(b'\n');
-        let mut files = vec![("json", json)];
-        if !record.latency.is_empty() {
-            files.push(("hgrm", hgrm::text(&record.latency).into_bytes()));
-        }
-        if !record.series.is_empty() {
-            files.push((
-                "csv",
-                table(&record.series).map_err(|fault| format!("a series has no CSV: {fault}"))?,
-            ));
-        }
-        let (scenario, subject) = (part(&record.scenario), part(&record.subject));
-        let stem = format!("{scenario}-{subject}-r{}", record.round);
-        let claimed = self.claim(&stem, &files.iter().map(|(ending, _)| *ending).collect::<Vec<_>>())?;
-        let mut paths = Vec::new();
-        for ((path, mut file), (_, bytes)) in claimed.into_iter().zip(&files) {
-            file.write_all(bytes).map_err(|fault| unwritten(&path, &fault))?;
-            paths.push(path);
-        }
-        Ok(paths)
+    /// Writes a record. What the run did not record gets no file.
+    pub(crate) fn keep(&self, record: &Record) -> Result<(), String> {
+        let json = serde_json::to_string(record).map_err(|fault| format!("a record has no JSON: {fault}"))?;
+        let (mut file, path) = self.claim(record)?;
+        let written = writeln!(file, "{json}").and_then(|()| {
+            if !record.latency.is_empty() {
+                File::create_new(path.with_extension("hgrm"))?
+                    .write_all(hgrm::text(&record.latency).as_bytes())?;
+            }
+            if !record.series.is_empty() {
+                File::create_new(path.with_extension("csv"))?.write_all(&table(&record.series)?)?;
+            }
+            Ok(())
+        });
+        written.map_err(|fault| unwritten(&path, &fault))
     }
 
-    /// Makes new, empty files with the first number whose names are all free.
-    fn claim(&self, stem: &str, endings: &[&str]) -> Result<Vec<(PathBuf, File)>, String> {
+    /// Makes the JSON file, with the first number whose names are all free: `.hgrm` and `.csv` belong to it.
+    fn claim(&self, record: &Record) -> Result<(File, PathBuf), String> {
+        let stem = format!("{}-{}-r{}", part(&record.scenario), part(&record.subject), record.round);
         for number in 1..=NUMBER_MAX {
-            let name = if number == 1 { stem.to_owned() } else { format!("{stem}-{number}") };
-            let path = |ending: &str| self.folder.join(format!("{name}.{ending}"));
-            // Also of what this run does not write: `.hgrm` and `.csv` belong to the JSON beside them.
-            if ["json", "hgrm", "csv"].into_iter().any(|ending| path(ending).symlink_metadata().is_ok()) {
+            let number = if number == 1 { String::new() } else { format!("-{number}") };
+            let path = |ending: &str| self.folder.join(format!("{stem}{number}.{ending}"));
+            if ["hgrm", "csv"].iter().any(|ending| path(ending).symlink_metadata().is_ok()) {
                 continue;
             }
-            let mut made = Vec::new();
-            for ending in endings {
-                let path = path(ending);
-                match File::create_new(&path) {
-                    Ok(file) => made.push((path, file)),
-                    Err(fault) if fault.kind() == ErrorKind::AlreadyExists => break,
-                    Err(fault) => return Err(unwritten(&path, &fault)),
-                }
-            }
-            if made.len() == endings.len() {
-                return Ok(made);
-            }
-            // Another run took the name in between.
-            for (path, _) in made {
-                fs::remove_file(&path).map_err(|fault| unwritten(&path, &fault))?;
+            match File::create_new(path("json")) {
+                Ok(file) => return Ok((file, path("json"))),
+                Err(fault) if fault.kind() == ErrorKind::AlreadyExists => {}
+                Err(fault) => return Err(unwritten(&path("json"), &fault)),
             }
         }
         let folder = self.folder.display();
@@ -93,10 +73,10 @@ impl Outputs {
 }
 
 /// A series: one row a second, columns that say their units, nothing where nothing was measured.
-fn table(series: &[Row]) -> Result<Vec<u8>, csv::Error> {
+fn table(series: &[Row]) -> io::Result<Vec<u8>> {
     let mut table = csv::Writer::from_writer(Vec::new());
     series.iter().try_for_each(|row| table.serialize(row))?;
-    table.into_inner().map_err(|fault| fault.into_error().into())
+    table.into_inner().map_err(csv::IntoInnerError::into_error)
 }
 
 fn unwritten(path: &Path, fault: &io::Error) -> String {
@@ -123,54 +103,28 @@ fn part(name: &str) -> String {
 mod tests {
     use super::*;
 
-    fn folder(name: &str) -> PathBuf {
-        let folder = std::env::temp_dir().join(format!("revcast-perf-{name}-{}", std::process::id()));
-        let _none = fs::remove_dir_all(&folder);
-        folder
-    }
-
-    fn names(folder: &Path) -> Vec<String> {
-        let entries = fs::read_dir(folder).expect("it was made").flatten();
-        let mut names: Vec<String> =
-            entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
-        names.sort();
-        names
-    }
-
     #[test]
     fn a_record_becomes_three_files_and_none_is_overwritten() {
-        let folder = folder("keep").join("deep");
-        let outputs = Outputs::open(Some(&folder)).expect("it can be made").expect("it was asked for");
+        let folder = std::env::temp_dir().join(format!("revcast-perf-keep-{}", std::process::id()));
+        let outputs =
+            Outputs::open(Some(&folder.join("deep"))).expect("it can be made").expect("it was asked for");
         let mut record = Record::new("fanout", "http://127.0.0.1:8080/", 2);
         record.latency.push((1_000_000, 5));
         record.series.push(Row::default());
-        assert_eq!(outputs.keep(&record).expect("it can be written").len(), 3);
-        let stem = "fanout-http-127.0.0.1-8080-r2";
-        let kept = fs::read_to_string(folder.join(format!("{stem}.json"))).expect("just written");
+        outputs.keep(&record).expect("it can be written");
+        let file = |end: &str| outputs.folder.join(format!("fanout-http-127.0.0.1-8080-r2{end}"));
+        let kept = fs::read_to_string(file(".json")).expect("just written");
         assert_eq!(serde_json::from_str::<Record>(&kept).expect("a record"), record);
         // The second finds a name taken, the third two.
-        fs::write(folder.join(format!("{stem}-3.csv")), "mine").expect("writable");
+        fs::write(file("-3.csv"), "mine").expect("writable");
         outputs.keep(&record).expect("it can be written");
         outputs.keep(&Record { latency: Vec::new(), series: Vec::new(), ..record }).expect("writable");
-        let expected: Vec<String> =
-            ["-2.csv", "-2.hgrm", "-2.json", "-3.csv", "-4.json", ".csv", ".hgrm", ".json"]
-                .map(|end| format!("{stem}{end}"))
-                .to_vec();
-        assert_eq!(names(&folder), expected);
-        assert_eq!(fs::read_to_string(folder.join(format!("{stem}-3.csv"))).expect("kept"), "mine");
-        fs::remove_dir_all(folder.parent().expect("it has one")).expect("it is ours");
-    }
-
-    #[test]
-    fn a_folder_that_cannot_be_is_told_with_the_mend() {
-        assert!(Outputs::open(None).expect("nothing was asked for").is_none());
-        let taken = folder("taken");
-        fs::write(&taken, "a file").expect("writable");
-        let said = Outputs::open(Some(&taken)).expect_err("it is a file").to_string();
-        assert!(said.contains("--out") && said.contains("give one that you may write"), "{said}");
-        fs::remove_file(&taken).expect("it is ours");
-        let gone = Outputs { folder: taken.clone() };
-        let said = gone.keep(&Record::new("a", "b", 1)).expect_err("the folder is gone");
+        let ends = [".json", ".hgrm", ".csv", "-2.json", "-2.hgrm", "-2.csv", "-4.json", "-3.csv"];
+        assert!(ends.into_iter().all(|end| file(end).exists()));
+        assert_eq!(fs::read_dir(&outputs.folder).expect("it was made").count(), ends.len());
+        assert_eq!(fs::read_to_string(file("-3.csv")).expect("kept"), "mine");
+        fs::remove_dir_all(&folder).expect("it is ours");
+        let said = outputs.keep(&Record::new("a", "b", 1)).expect_err("the folder is gone");
         assert!(said.contains("a-b-r1.json") && said.contains("give --out a folder"), "{said}");
     }
 

@@ -1,6 +1,6 @@
-//! `--rate max` as a closed loop: writers are at most so many events in front of what the watchers got in the mean. So a
-//! run goes as fast as the watchers take it, and what is on its way at the end is bounded. Writers ask the [`Gate`] in
-//! front of every write; the coordinator raises it with every report of the lanes. It sends nothing and waits for nobody.
+//! `--rate max` as a closed loop: writers are at most so many events ahead of what the watchers got in the mean. So a run
+//! goes as fast as the watchers take it, and what is in flight at the end is bounded. Writers ask the [`Gate`] before every
+//! write; the coordinator raises it with every report of the lanes.
 
 use crate::options::{Load, Rate, deaf_among};
 use crate::scope::Scope;
@@ -8,26 +8,21 @@ use crate::units::whole;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How often lanes tell their progress when writers wait for it; else once a second is enough.
-const REPORT_NS: u64 = 10_000_000;
-const SECOND_NS: u64 = 1_000_000_000;
-/// How long a writer sleeps in front of a closed gate.
+/// How often lanes tell their progress when writers wait for it.
+pub(crate) const REPORT_NS: u64 = 10_000_000;
+/// How long a writer sleeps at a closed gate.
 pub(crate) const CLOSED_NS: u64 = 1_000_000;
 
 /// How many writes may have been sent in all, by all writers.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Gate {
     allowed: AtomicU64,
     sent: AtomicU64,
-    /// Nobody will get these.
+    /// No watcher will get these.
     failed: AtomicU64,
 }
 
 impl Gate {
-    fn new(allowed: u64) -> Self {
-        Self { allowed: AtomicU64::new(allowed), sent: AtomicU64::new(0), failed: AtomicU64::new(0) }
-    }
-
     /// Takes the right to send one write, if there is one left.
     pub(crate) fn take(&self) -> bool {
         // The counters guard no other memory: no order is needed between them.
@@ -64,22 +59,16 @@ pub(crate) struct Pace {
 
 impl Pace {
     /// `None`: writes follow the clock, or nobody is to get any. `delivered`: before the first of these writes.
-    pub(crate) fn new(
-        base: &Load,
-        rate: Rate,
-        scopes: &[Scope],
-        watchers: u32,
-        objects: u32,
-        delivered: u64,
-    ) -> Option<Self> {
+    pub(crate) fn new(base: &Load, scopes: &[Scope], objects: u32, delivered: u64) -> Option<Self> {
+        let watchers = base.watchers;
         let readers = watchers - deaf_among(watchers, base.mixture.deaf_percent);
         let due_per_write = due_per_write(scopes, readers, objects);
-        if rate != Rate::Max || due_per_write <= 0.0 {
+        if base.rate != Rate::Max || due_per_write <= 0.0 {
             return None;
         }
         let ahead = u64::from(base.ahead);
         Some(Self {
-            gate: Arc::new(Gate::new(ahead)),
+            gate: Arc::new(Gate { allowed: ahead.into(), ..Gate::default() }),
             ahead,
             readers: u64::from(readers),
             watchers: u64::from(watchers),
@@ -95,7 +84,7 @@ impl Pace {
 
     /// Lanes have reported: so many watchers are open, so many deliveries came since the run began.
     pub(crate) fn learn(&mut self, open: u64, delivered: u64) {
-        // Who ended before his time gets no more: the others must not wait for him.
+        // A watcher that ended early gets no more: the others must not wait for it.
         let gone = self.watchers.saturating_sub(open).min(self.readers);
         let share = (self.readers - gone) as f64 / self.readers.max(1) as f64;
         let more = delivered.saturating_sub(self.delivered);
@@ -106,11 +95,6 @@ impl Pace {
             self.gate.allowed.store(reached.saturating_add(self.ahead), Ordering::Relaxed);
         }
     }
-}
-
-/// How often lanes report when writes go at `rate`, ns.
-pub(crate) fn report_interval_ns(rate: Rate) -> u64 {
-    if rate == Rate::Max { REPORT_NS } else { SECOND_NS }
 }
 
 /// Readers take the scopes in turn, and writes the objects at random: in the mean a write is due to so many.
@@ -132,8 +116,8 @@ mod tests {
 
     fn pace(deaf_percent: u32, scopes: &[Scope], watchers: u32, objects: u32) -> Pace {
         let mixture = Mixture { deaf_percent, ..Mixture::default() };
-        let base = Load { ahead: 4, mixture, ..Load::default() };
-        Pace::new(&base, Rate::Max, scopes, watchers, objects, 0).expect("somebody is to get them")
+        let base = Load { ahead: 4, mixture, rate: Rate::Max, watchers, ..Load::default() };
+        Pace::new(&base, scopes, objects, 0).expect("somebody is to get them")
     }
 
     fn take_all(gate: &Gate) -> u64 {
@@ -176,11 +160,8 @@ mod tests {
         // Of 7 watchers 4 have three of the four objects, and 3 have one.
         assert_eq!(due_per_write(&[scope(0..3), scope(3..4)], 7, 4), 15.0 / 4.0);
         assert_eq!(due_per_write(&[], 7, 4), 0.0);
-        let none = |rate, watchers| Pace::new(&Load::default(), rate, &[scope(0..1)], watchers, 1, 0);
+        let none =
+            |rate, watchers| Pace::new(&Load { rate, watchers, ..Load::default() }, &[scope(0..1)], 1, 0);
         assert!(none(Rate::PerSecond(20.0), 5).is_none() && none(Rate::Max, 0).is_none());
-        assert_eq!(
-            (report_interval_ns(Rate::Max), report_interval_ns(Rate::PerSecond(1.0))),
-            (REPORT_NS, SECOND_NS)
-        );
     }
 }

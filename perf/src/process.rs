@@ -23,14 +23,13 @@ pub(crate) fn check_descriptors(watchers: u32, processes: u32, limit: u64) -> Re
     if each <= room {
         return Ok(());
     }
+    let needed = each + SPARE_DESCRIPTORS;
     let mend = if room == 0 {
-        format!("the limit of open files is {limit}: raise it (ulimit -n)")
+        "raise nofile (ulimit -n)".to_owned()
     } else {
-        let (needed, enough) = (each + SPARE_DESCRIPTORS, u64::from(watchers).div_ceil(room));
-        format!(
-            "{each} watchers need {needed} open files in a process, {limit} are allowed: use --processes {enough}"
-        )
+        format!("use --processes {}", u64::from(watchers).div_ceil(room))
     };
+    let mend = format!("{each} watchers need {needed} open files in a process, {limit} are allowed: {mend}");
     Err(BadOption::new("--watchers", watchers, mend))
 }
 

@@ -9,78 +9,68 @@ use std::time::Duration;
 const TICK: Duration = Duration::from_millis(200);
 
 #[derive(Debug)]
-pub(crate) enum Progress {
-    Quiet,
-    Lines,
-    Bar(ProgressBar),
+pub(crate) struct Progress {
+    /// Hidden where stderr is no terminal.
+    bar: ProgressBar,
+    lines: bool,
 }
 
 impl Progress {
     pub(crate) fn new(quiet: bool) -> Self {
-        match (quiet, stderr().is_terminal()) {
-            (true, _) => Self::Quiet,
-            (false, false) => Self::Lines,
-            (false, true) => {
-                let bar = ProgressBar::no_length();
-                bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(5));
-                bar.enable_steady_tick(TICK);
-                Self::Bar(bar)
-            }
+        let shown = !quiet && stderr().is_terminal();
+        let bar = ProgressBar::hidden();
+        if shown {
+            bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(5));
+            bar.enable_steady_tick(TICK);
         }
+        Self { bar, lines: !quiet && !shown }
     }
 
     /// The next phase begins: `opening watches`, so many of them; or one that ends when it ends.
     pub(crate) fn phase(&self, name: &str, count: Option<u64>) {
-        let counted = "{spinner} {prefix} {human_pos}/{human_len} {bar:24}  {msg}";
-        self.begin(name, (if count.is_some() { counted } else { "{spinner} {prefix}  {msg}" }, count));
+        let bar = if count.is_some() { " {human_pos}/{human_len} {bar:24}" } else { "" };
+        self.begin(name, bar, count);
     }
 
     /// A phase of known length begins.
     pub(crate) fn timed_phase(&self, name: &str, length: Duration) {
-        self.begin(name, ("{spinner} {prefix} {bar:24}  {msg}", Some(millis(length))));
+        self.begin(name, " {bar:24}", Some(millis(length)));
     }
 
-    fn begin(&self, name: &str, (template, length): (&str, Option<u64>)) {
-        let Self::Bar(bar) = self else { return };
-        let style = ProgressStyle::with_template(template).expect("the templates are valid");
-        bar.set_style(style.progress_chars("=> "));
-        bar.set_position(0);
-        length.map_or_else(|| bar.unset_length(), |length| bar.set_length(length));
-        bar.set_prefix(name.to_owned());
-        bar.set_message("");
+    fn begin(&self, name: &str, bar: &str, length: Option<u64>) {
+        let template = format!("{{spinner}} {{prefix}}{bar}  {{msg}}");
+        let style = ProgressStyle::with_template(&template).expect("the templates are valid");
+        self.bar.set_style(style.progress_chars("=> "));
+        self.bar.set_position(0);
+        length.map_or_else(|| self.bar.unset_length(), |length| self.bar.set_length(length));
+        self.bar.set_prefix(name.to_owned());
+        self.bar.set_message("");
     }
 
     /// How many of the phase's count are done.
     pub(crate) fn reach(&self, count: u64) {
-        if let Self::Bar(bar) = self {
-            bar.set_position(count);
-        }
+        self.bar.set_position(count);
     }
 
     /// How much of the phase's time is left.
     pub(crate) fn leave(&self, left: Duration) {
-        if let Self::Bar(bar) = self {
-            bar.set_position(bar.length().unwrap_or(0).saturating_sub(millis(left)));
-            bar.set_prefix(format!("measuring, {} s left", left.as_secs_f64().round()));
-        }
+        self.bar.set_position(self.bar.length().unwrap_or(0).saturating_sub(millis(left)));
+        self.bar.set_prefix(format!("measuring, {} s left", left.as_secs_f64().round()));
     }
 
     /// The live figures, once a second: beside the bar the short text, elsewhere the whole line.
     pub(crate) fn say(&self, line: &str, figures: &str) {
-        match self {
-            Self::Quiet => {}
-            Self::Lines => eprintln!("{line}"),
-            Self::Bar(bar) => bar.set_message(figures.to_owned()),
+        if self.lines {
+            eprintln!("{line}");
         }
+        self.bar.set_message(figures.to_owned());
     }
 }
 
 impl Drop for Progress {
     /// The bar goes: what comes next on the terminal is the report.
     fn drop(&mut self) {
-        if let Self::Bar(bar) = self {
-            bar.finish_and_clear();
-        }
+        self.bar.finish_and_clear();
     }
 }
 
@@ -92,14 +82,11 @@ fn millis(time: Duration) -> u64 {
 mod tests {
     use super::*;
 
-    fn hidden() -> (Progress, ProgressBar) {
-        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
-        (Progress::Bar(bar.clone()), bar)
-    }
-
     #[test]
     fn every_phase_has_a_valid_style_and_its_length() {
-        let (progress, bar) = hidden();
+        let progress = Progress::new(true);
+        let bar = progress.bar.clone();
+        assert!(!progress.lines && bar.is_hidden(), "quiet is quiet whatever stderr is");
         progress.phase("creating objects", None);
         assert_eq!((bar.length(), bar.prefix().as_str()), (None, "creating objects"));
         progress.phase("opening watches", Some(500));
@@ -112,10 +99,5 @@ mod tests {
         assert_eq!(bar.message(), "p99 1 ms");
         drop(progress);
         assert!(bar.is_finished());
-    }
-
-    #[test]
-    fn quiet_is_quiet_whatever_stderr_is() {
-        assert!(matches!(Progress::new(true), Progress::Quiet));
     }
 }

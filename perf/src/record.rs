@@ -2,11 +2,23 @@
 //! conditions they came about. One JSON object; `--out` writes it and `report` reads it. It never measures.
 
 use crate::latency::{Latency, Pairs};
-use crate::machine::{command_of, own_command};
-use crate::sheet;
-use serde::{Deserialize, Serialize};
+use crate::machine::{Machine, command_of};
+use crate::units::whole;
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
+
+/// What is said by name, in a record or of a whole scenario.
+pub(crate) type Facts = Map<String, Value>;
+
+/// Of an object; of anything else there are none.
+pub(crate) fn facts_of(object: Value) -> Facts {
+    match object {
+        Value::Object(facts) => facts,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Facts::new(),
+    }
+}
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Record {
@@ -23,8 +35,11 @@ pub(crate) struct Record {
     pub(crate) write_rate_per_second: Option<f64>,
     /// Names carry units: `server_cpu_ns_per_delivery`, `deliveries_per_second`, `latency_p99_ns`,
     /// `rss_bytes_per_watcher`. What could not be measured is absent.
-    #[serde(default)]
+    #[serde(default, serialize_with = "numbers")]
     pub(crate) values: BTreeMap<String, f64>,
+    /// What is not compared: the server, its process, the seed, the first fault.
+    #[serde(default, skip_serializing_if = "Facts::is_empty")]
+    pub(crate) facts: Facts,
     /// The recorded buckets: ns, and how often.
     #[serde(default)]
     pub(crate) latency: Pairs,
@@ -58,21 +73,23 @@ pub(crate) struct Row {
     pub(crate) server_fds: Option<u64>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Machine {
-    /// `Linux 6.12.1 x86_64`.
-    #[serde(default)]
-    pub(crate) kernel: String,
-    #[serde(default)]
-    pub(crate) cpu_model: String,
-    #[serde(default)]
-    pub(crate) cores: usize,
-    #[serde(default)]
-    pub(crate) versions: BTreeMap<String, String>,
+fn unix_seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-pub(crate) fn unix_seconds() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+/// A count is written as a whole number.
+fn number(value: f64) -> Value {
+    let exact = value.fract() == 0.0 && (0.0..9e15).contains(&value);
+    if exact { whole(value).into() } else { value.into() }
+}
+
+/// Of a count in several runs.
+pub(crate) fn sum<'a>(records: impl IntoIterator<Item = &'a Record>, name: &str) -> Value {
+    number(records.into_iter().map(|record| record.count(name)).sum())
+}
+
+fn numbers<S: Serializer>(values: &BTreeMap<String, f64>, out: S) -> Result<S::Ok, S::Error> {
+    out.collect_map(values.iter().map(|(name, &value)| (name, number(value))))
 }
 
 impl Record {
@@ -84,16 +101,43 @@ impl Record {
             round,
             began_unix_seconds: unix_seconds(),
             machine: Some(Machine::here()),
-            command: Some(own_command()),
+            command: command_of(std::process::id()),
             ..Self::default()
         }
     }
 
-    /// Keeps a value under a name that carries its unit. Nothing is kept of what was not measured, nor of a number that
-    /// JSON has no text for.
-    pub(crate) fn set(&mut self, name: &str, value: impl Into<Option<f64>>) {
-        if let Some(value) = value.into().filter(|value| value.is_finite()) {
-            self.values.insert(name.to_owned(), value);
+    /// Keeps a value under a name that carries its unit. Of a struct every number is a value, `NAME_FIELD`, and the rest
+    /// are facts. Nothing is kept of what was not measured, nor of a number that JSON has no text for.
+    pub(crate) fn set(&mut self, name: &str, value: impl Serialize) {
+        self.put(name, serde_json::to_value(value).unwrap_or_default());
+    }
+
+    /// Keeps the fields of a struct, under their own names.
+    pub(crate) fn add(&mut self, fields: &impl Serialize) {
+        self.set("", fields);
+    }
+
+    fn put(&mut self, name: &str, value: Value) {
+        match value {
+            Value::Null => {}
+            Value::Number(number) => {
+                self.values.extend(number.as_f64().map(|number| (name.to_owned(), number)));
+            }
+            Value::Object(fields) => {
+                for (field, value) in fields {
+                    let field = if name.is_empty() { field } else { format!("{name}_{field}") };
+                    self.put(&field, value);
+                }
+            }
+            Value::Bool(_) | Value::String(_) | Value::Array(_) => self.tell(name, value),
+        }
+    }
+
+    /// Keeps what is no figure, though it may be a number. Nothing is kept of what is not known.
+    pub(crate) fn tell(&mut self, name: &str, fact: impl Into<Value>) {
+        let fact = fact.into();
+        if !fact.is_null() {
+            self.facts.insert(name.to_owned(), fact);
         }
     }
 
@@ -105,53 +149,47 @@ impl Record {
         }
     }
 
-    /// Keeps those of a report's values that have these names.
-    pub(crate) fn take(&mut self, report: &impl Serialize, names: &str) {
-        let values = serde_json::to_value(report).unwrap_or_default();
-        for name in names.split_whitespace() {
-            self.set(name, sheet::number(&values, name));
-        }
-    }
-
     pub(crate) fn value(&self, name: &str) -> Option<f64> {
         self.values.get(name).copied()
+    }
+
+    /// Whether all of these counts are 0.
+    pub(crate) fn has_no(&self, names: &str) -> bool {
+        names.split_whitespace().all(|name| self.count(name) == 0.0)
+    }
+
+    /// Of what is counted: 0 where nothing was.
+    pub(crate) fn count(&self, name: &str) -> f64 {
+        self.value(name).unwrap_or(0.0)
     }
 
     /// Keeps a distribution, and its usual quantiles among the values.
     pub(crate) fn set_latency(&mut self, latency: &Latency) {
         self.latency = latency.pairs();
+        self.set_quantiles("latency", latency);
+    }
+
+    /// Keeps the usual quantiles of a distribution that has any.
+    pub(crate) fn set_quantiles(&mut self, name: &str, latency: &Latency) {
         if latency.is_empty() {
             return;
         }
-        for (name, ns) in ["p50", "p90", "p99", "p999"].into_iter().zip(latency.quantiles()) {
-            self.set(&format!("latency_{name}_ns"), ns as f64);
+        for (quantile, ns) in ["p50", "p90", "p99", "p999"].into_iter().zip(latency.quantiles()) {
+            self.set(&format!("{name}_{quantile}_ns"), ns);
         }
-        self.set("latency_max_ns", latency.max() as f64);
+        self.set(&format!("{name}_max_ns"), latency.max());
+    }
+
+    /// All that this run is and found, by name.
+    pub(crate) fn flat(&self) -> Facts {
+        let mut flat = self.facts.clone();
+        flat.insert("watchers".to_owned(), self.watchers.into());
+        flat.insert("object_bytes".to_owned(), self.object_bytes.into());
+        flat.insert("write_rate_wanted_per_second".to_owned(), self.write_rate_per_second.into());
+        flat.extend(self.values.iter().map(|(name, &value)| (name.clone(), number(value))));
+        flat
     }
 }
-
-pub(crate) trait Scenario: std::fmt::Display + Serialize {
-    fn records(&self) -> Vec<&Record>;
-    /// In every run every watcher saw what it should.
-    fn is_clean(&self) -> bool;
-}
-
-/// A report that has its runs in `records`, and says in `clean` whether all was right.
-macro_rules! scenario {
-    ($report:ty) => {
-        impl crate::record::Scenario for $report {
-            fn records(&self) -> Vec<&crate::record::Record> {
-                self.records.iter().collect()
-            }
-
-            fn is_clean(&self) -> bool {
-                self.clean
-            }
-        }
-    };
-}
-
-pub(crate) use scenario;
 
 #[cfg(test)]
 mod tests {
@@ -182,27 +220,38 @@ mod tests {
     }
 
     #[test]
-    fn absent_numbers_stay_absent() {
-        let mut record = Record::new("idle", "floor", 1);
-        record.set("rss_bytes_per_watcher", None);
-        record.set("server_cpu_ns_per_delivery", f64::NAN);
-        record.set("deliveries_per_second", f64::INFINITY);
+    fn what_is_found_has_a_name_each() {
+        #[derive(Serialize)]
+        struct Found {
+            lost: u64,
+            share: f64,
+            calls: BTreeMap<&'static str, u64>,
+            first_fault: Option<&'static str>,
+            notes: [&'static str; 1],
+        }
+        let calls = BTreeMap::from([("p99_ns", 7)]);
+        let mut record = Record::default();
+        record.add(&Found { lost: 0, share: 0.5, calls, first_fault: None, notes: ["a"] });
+        record.tell("seed", 5);
+        record.set("absent_ns", None::<u64>);
+        record.set("endless_ns", f64::INFINITY);
+        record.set("undefined_ns", f64::NAN);
         record.set_latency(&Latency::new());
-        assert!(record.values.is_empty() && record.latency.is_empty());
-        let text = serde_json::to_string(&record).expect("plain numbers");
-        assert_eq!(serde_json::from_str::<Record>(&text).expect("its own text"), record);
+        let text = serde_json::to_value(&record).expect("plain numbers");
+        assert_eq!(text["values"].to_string(), r#"{"calls_p99_ns":7,"lost":0,"share":0.5}"#);
+        assert_eq!(text["facts"].to_string(), r#"{"notes":["a"],"seed":5}"#);
+        assert_eq!(
+            (record.flat().get("seed"), record.flat().get("calls_p99_ns")),
+            (Some(&5.into()), Some(&7.into()))
+        );
+        assert_eq!(number(-2.0), Value::from(-2.0));
     }
 
     #[test]
     fn the_least_that_a_record_is() {
         let text = r#"{"scenario":"s","subject":"u","round":1,"began_unix_seconds":5,"watchers":2,"object_bytes":9,"clean":true}"#;
         let record: Record = serde_json::from_str(text).expect("all else has a default");
-        assert!(
-            record.clean
-                && record.machine.is_none()
-                && record.series.is_empty()
-                && record.write_rate_per_second.is_none()
-        );
+        assert!(record.clean && record.machine.is_none() && record.series.is_empty());
         for cut in ["\"clean\":true", "\"scenario\":\"s\","] {
             assert!(serde_json::from_str::<Record>(&text.replace(cut, "")).is_err(), "{cut}");
         }

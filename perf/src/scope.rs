@@ -2,6 +2,7 @@
 //! covers. Which ones is learned from a LIST with the same selectors, so the expected deliveries are exact without
 //! evaluating a selector here.
 
+use crate::ledger::Due;
 use serde::{Deserialize, Serialize};
 
 /// One scope. Watchers with the same scope expect the same events.
@@ -29,6 +30,17 @@ impl Scope {
         self.objects.binary_search(&object).ok().and_then(|rank| u32::try_from(rank).ok())
     }
 
+    /// What its watchers must have seen. `finals`: the number of the last write of each object of the run; `failed`: writes
+    /// (object, seq) without acknowledgement.
+    pub(crate) fn due(&self, finals: &[u32], failed: &[(u32, u32)]) -> Due {
+        let last = |&object: &u32| finals.get(object as usize).copied().unwrap_or(0);
+        let ranked = |&(object, seq): &(u32, u32)| Some((self.rank(object)?, seq));
+        Due {
+            finals: self.objects.iter().map(last).collect(),
+            failed: failed.iter().filter_map(ranked).collect(),
+        }
+    }
+
     /// The request target of a watch that starts after `revision`.
     pub(crate) fn watch_path(&self, revision: u64, timeout_seconds: u64, bookmarks: bool) -> String {
         let bookmarks = if bookmarks { "&allowWatchBookmarks=true" } else { "" };
@@ -45,20 +57,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranks() {
+    fn ranks_and_paths() {
         let whole = Scope { path: "/p".to_owned(), revision: 1, objects: (20..30).collect(), accept: None };
-        assert_eq!(whole.rank(20), Some(0));
-        assert_eq!(whole.rank(29), Some(9));
-        assert_eq!(whole.rank(19), None);
-        assert_eq!(whole.rank(30), None);
-        let odd = Scope {
-            path: "/p?labelSelector=x".to_owned(),
-            revision: 7,
-            objects: vec![21, 23, 29],
-            ..whole.clone()
-        };
-        assert_eq!(odd.rank(29), Some(2));
-        assert_eq!(odd.rank(22), None);
+        let path = "/p?labelSelector=x".to_owned();
+        let odd = Scope { path, objects: vec![21, 23, 29], ..whole.clone() };
+        assert_eq!([20, 29, 19, 30].map(|object| whole.rank(object)), [Some(0), Some(9), None, None]);
+        assert_eq!([21, 23, 29, 22].map(|object| odd.rank(object)), [Some(0), Some(1), Some(2), None]);
+        let finals: Vec<u32> = (100..130).collect();
+        let due = odd.due(&finals, &[(21, 7), (22, 8), (29, 9)]);
+        assert_eq!(due.finals, [121, 123, 129]);
+        assert_eq!(Vec::from_iter(due.failed), [(0, 7), (2, 9)]);
         assert_eq!(
             odd.watch_path(7, 60, false),
             "/p?labelSelector=x&watch=1&resourceVersion=7&timeoutSeconds=60"

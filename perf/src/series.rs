@@ -1,7 +1,7 @@
 //! The series of a run: one row a second, with what was delivered and what the server used since the row before. It
 //! reads /proc once a second and nothing else.
 
-use crate::clock::{nanos, now_ns};
+use crate::clock::now_ns;
 use crate::latency::Latency;
 use crate::record::Row;
 use crate::usage;
@@ -20,14 +20,6 @@ pub(crate) struct Series {
     pub(crate) rows: Vec<Row>,
 }
 
-/// What a look at the server's process finds.
-#[derive(Clone, Copy, Debug, Default)]
-struct Found {
-    cpu_ns: Option<u64>,
-    rss_bytes: Option<u64>,
-    fds: Option<u64>,
-}
-
 impl Series {
     pub(crate) fn new(server_pid: Option<u32>) -> Self {
         let now = now_ns();
@@ -37,20 +29,15 @@ impl Series {
             due_ns: now + SECOND_NS,
             before_ns: now,
             delivered_before: 0,
-            server_cpu_before_ns: server_pid.and_then(usage::cpu_time).map(nanos),
+            server_cpu_before_ns: server_pid.and_then(usage::cpu_ns),
             rows: Vec::new(),
         }
     }
 
     /// The row of the time since the last one: watchers that are open, deliveries of the whole run, latencies since.
     pub(crate) fn sample(&mut self, watchers: u64, delivered: u64, recent: &Latency) -> Row {
-        let cpu_ns = self.server_pid.and_then(usage::cpu_time).map(nanos);
-        let found = Found {
-            cpu_ns,
-            rss_bytes: self.server_pid.and_then(usage::rss_bytes),
-            fds: self.server_pid.and_then(usage::open_fds),
-        };
-        self.keep(now_ns(), watchers, delivered, recent, found)
+        let cpu_ns = self.server_pid.and_then(usage::cpu_ns);
+        self.keep(now_ns(), watchers, delivered, recent, cpu_ns)
     }
 
     fn keep(
@@ -59,7 +46,7 @@ impl Series {
         watchers: u64,
         delivered: u64,
         recent: &Latency,
-        Found { cpu_ns, rss_bytes, fds }: Found,
+        cpu_ns: Option<u64>,
     ) -> Row {
         let passed_ns = now.saturating_sub(self.before_ns).max(1) as f64;
         let used_ns = cpu_ns.zip(self.server_cpu_before_ns).map(|(now, before)| now.saturating_sub(before));
@@ -69,8 +56,8 @@ impl Series {
             deliveries_per_second: delivered.saturating_sub(self.delivered_before) as f64 * 1e9 / passed_ns,
             latency_p99_ns: Some(recent.at(0.99)).filter(|_| !recent.is_empty()),
             server_cpu_share: used_ns.map(|used| used as f64 / passed_ns),
-            server_rss_bytes: rss_bytes,
-            server_fds: fds,
+            server_rss_bytes: self.server_pid.and_then(usage::rss_bytes),
+            server_fds: self.server_pid.and_then(usage::open_fds),
         };
         (self.before_ns, self.due_ns) = (now, now + SECOND_NS);
         (self.delivered_before, self.server_cpu_before_ns) = (delivered, cpu_ns);
@@ -85,29 +72,24 @@ mod tests {
 
     #[test]
     fn a_row_tells_what_happened_since_the_row_before() {
-        let mut series = Series { server_cpu_before_ns: Some(1_000_000_000), ..Series::new(None) };
+        let own = Some(std::process::id());
+        let mut series = Series { server_cpu_before_ns: Some(SECOND_NS), ..Series::new(own) };
         let began = series.began_ns;
         let mut recent = Latency::new();
         recent.record(5_000_000);
-        let looked = Found { cpu_ns: Some(1_500_000_000), rss_bytes: Some(4096), fds: Some(9) };
-        let first = series.keep(began + 2 * SECOND_NS, 10, 500, &recent, looked);
+        let first = series.keep(began + 2 * SECOND_NS, 10, 500, &recent, Some(SECOND_NS * 3 / 2));
         assert_eq!((first.at_seconds, first.watchers, first.deliveries_per_second), (2.0, 10, 250.0));
-        assert_eq!((first.server_cpu_share, first.server_rss_bytes), (Some(0.25), Some(4096)));
-        assert_eq!(first.server_fds, Some(9));
+        assert_eq!((first.server_cpu_share, series.due_ns), (Some(0.25), began + 3 * SECOND_NS));
         assert!(first.latency_p99_ns.is_some_and(|ns| ns.abs_diff(5_000_000) < 5_000));
-        assert_eq!(series.due_ns, began + 3 * SECOND_NS);
+        assert!(first.server_rss_bytes.is_some_and(|bytes| bytes > 100_000) && first.server_fds >= Some(3));
         recent.clear();
-        let second = series.keep(began + 3 * SECOND_NS, 10, 500, &recent, Found::default());
+        series.server_pid = None;
+        let second = series.keep(began + 3 * SECOND_NS, 10, 500, &recent, None);
         assert_eq!((second.deliveries_per_second, second.latency_p99_ns), (0.0, None));
         assert_eq!((second.server_cpu_share, second.server_rss_bytes), (None, None));
         assert_eq!(series.rows, [first, second]);
-    }
-
-    #[test]
-    fn a_process_that_is_there_is_looked_at() {
-        let mut series = Series::new(Some(std::process::id()));
-        let row = series.sample(1, 2, &Latency::new());
-        assert!(row.server_fds.is_some_and(|fds| fds >= 3));
-        assert!(row.server_cpu_share.is_some() && row.server_rss_bytes.is_some_and(|bytes| bytes > 100_000));
+        series.server_pid = own;
+        assert!(series.sample(1, 2, &Latency::new()).server_cpu_share.is_none(), "the row before has none");
+        assert!(series.sample(1, 2, &Latency::new()).server_cpu_share.is_some());
     }
 }

@@ -5,8 +5,7 @@ use crate::endpoint::encode;
 use crate::http::{Connection, excerpt};
 use crate::object::{Recipe, name_of, place_of};
 use crate::scope::Scope;
-use crate::stamp::Stamp;
-use crate::target::list;
+use crate::stamp::{Stamp, decimal};
 use serde_json::Value;
 use std::thread;
 
@@ -19,76 +18,75 @@ pub(crate) fn server_version(server: &mut Connection) -> Option<String> {
     told["gitVersion"].as_str().map(str::to_owned)
 }
 
-/// Creates the objects, or overwrites them when they exist, padded so that the server stores about `size_bytes` each.
-/// Gives the size that it stores.
+/// The revision of a list, and the names of its objects.
+pub(crate) fn list(server: &mut Connection, path: &str) -> Result<(u64, Vec<String>), String> {
+    let list: Value = serde_json::from_slice(server.get(path)?)
+        .map_err(|fault| format!("GET {path} is not JSON: {fault}"))?;
+    let revision = list["metadata"]["resourceVersion"].as_str().and_then(|text| decimal(text.as_bytes()));
+    let revision = revision.ok_or_else(|| format!("GET {path}: the list has no numeric resourceVersion"))?;
+    let items = list["items"].as_array().ok_or_else(|| format!("GET {path}: the list has no items"))?;
+    let name = |item: &Value| item["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    Ok((revision, items.iter().map(name).collect()))
+}
+
+/// Creates the objects over so many connections at once, or overwrites them when they exist, padded so that the server
+/// stores about `size_bytes` each. Gives the size that it stores.
 pub(crate) fn create_objects(
-    server: &mut Connection,
+    connect: impl Fn() -> Connection + Sync,
     recipe: &mut Recipe,
     size_bytes: usize,
+    connections: u32,
 ) -> Result<usize, String> {
     // What the server adds (uid, times, revision, managed fields) is learned from its answer to the first object.
-    let stored = learn_padding(server, recipe, size_bytes)?;
-    for object in 1..recipe.objects() {
-        store(server, recipe, object)?;
-    }
+    let mut server = connect();
+    let bare = store(&mut server, recipe, 0)?;
+    recipe.pad_bytes = size_bytes.saturating_sub(bare);
+    let stored = store(&mut server, recipe, 0)?;
+    let recipe = &*recipe;
+    let share = |number: u32| {
+        let mut server = connect();
+        let mut mine = (1 + number..recipe.objects()).step_by(connections.max(1) as usize);
+        mine.try_for_each(|object| store(&mut server, recipe, object).map(|_| ()))
+    };
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..connections).map(|number| scope.spawn(move || share(number))).collect();
+        let mut joined = threads.into_iter().map(|thread| thread.join());
+        joined.try_for_each(|outcome| outcome.map_err(|_| "a writer panicked".to_owned())?)
+    })?;
     Ok(stored)
 }
 
-fn learn_padding(server: &mut Connection, recipe: &mut Recipe, size_bytes: usize) -> Result<usize, String> {
-    let bare = store(server, recipe, 0)?;
-    recipe.pad_bytes = size_bytes.saturating_sub(bare);
-    store(server, recipe, 0)
-}
-
-/// The same over several connections at once, in namespaces that hold no object of a former run.
-pub(crate) fn create_objects_at_once(
-    connect: &(impl Fn() -> Connection + Sync),
+/// The same, in namespaces that keep no object of a former run.
+pub(crate) fn create_objects_anew(
+    connect: impl Fn() -> Connection + Sync,
     recipe: &mut Recipe,
     size_bytes: usize,
     connections: u32,
 ) -> Result<usize, String> {
     let mut server = connect();
-    for namespace in recipe.namespaces.clone() {
-        let path = format!("{}?labelSelector=app%3Drevcast-perf", recipe.resource.collection(&namespace));
-        let (status, kept) = call(&mut server, "DELETE", &path, b"{}")?;
+    for namespace in &recipe.namespaces {
+        let path = format!("{}?labelSelector=app%3Drevcast-perf", recipe.resource.collection(namespace));
         // 404: there is no such namespace yet.
-        if !(200..300).contains(&status) && status != 404 {
-            return Err(format!("the server answered DELETE {path} with {status}: {}", excerpt(&kept)));
-        }
+        call(&mut server, "DELETE", &path, b"{}", &[404])?;
     }
-    let stored = learn_padding(&mut server, recipe, size_bytes)?;
-    let recipe = &*recipe;
-    let share = |number: u32| {
-        let mut server = connect();
-        let mine = (1 + number..recipe.objects()).step_by(connections.max(1) as usize);
-        mine.into_iter().try_for_each(|object| store(&mut server, recipe, object).map(|_| ()))
-    };
-    let outcomes: Vec<Result<(), String>> = thread::scope(|scope| {
-        let threads: Vec<_> = (0..connections).map(|number| scope.spawn(move || share(number))).collect();
-        let joined = threads.into_iter().map(|thread| thread.join());
-        joined.map(|outcome| outcome.unwrap_or_else(|_| Err("a writer panicked".to_owned()))).collect()
-    });
-    outcomes.into_iter().collect::<Result<(), String>>()?;
-    Ok(stored)
+    create_objects(connect, recipe, size_bytes, connections)
 }
 
 /// Stores one object and gives the size of what the server keeps.
 fn store(server: &mut Connection, recipe: &Recipe, object: u32) -> Result<usize, String> {
     let body = recipe.body_of(object);
-    let collection = recipe.resource.collection(recipe.namespace_of(object));
-    let path = recipe.path_of(object);
-    let (mut status, mut kept) = call(server, "POST", &collection, body.bytes())?;
+    let namespace = recipe.namespace_of(object);
+    let collection = recipe.resource.collection(namespace);
+    let (mut status, mut kept) = call(server, "POST", &collection, body.bytes(), &[404, 409])?;
     if status == 404 {
-        create_namespace(server, recipe.namespace_of(object))?;
-        (status, kept) = call(server, "POST", &collection, body.bytes())?;
+        let wanted =
+            format!(r#"{{"apiVersion":"v1","kind":"Namespace","metadata":{{"name":"{namespace}"}}}}"#);
+        // 409: it is there, so the 404 meant something else, which the next answer will say.
+        call(server, "POST", "/api/v1/namespaces", wanted.as_bytes(), &[409])?;
+        (status, kept) = call(server, "POST", &collection, body.bytes(), &[409])?;
     }
-    let mut asked = ("POST", &collection);
     if status == 409 {
-        asked = ("PUT", &path);
-        (status, kept) = call(server, "PUT", &path, body.bytes())?;
-    }
-    if !(200..300).contains(&status) {
-        return Err(format!("the server answered {} {} with {status}: {}", asked.0, asked.1, excerpt(&kept)));
+        (_, kept) = call(server, "PUT", &recipe.path_of(object), body.bytes(), &[])?;
     }
     let object_kept: Value = serde_json::from_slice(&kept)
         .map_err(|fault| format!("the server's answer to a write is not JSON: {fault}"))?;
@@ -102,22 +100,23 @@ fn store(server: &mut Connection, recipe: &Recipe, object: u32) -> Result<usize,
     Ok(kept.len())
 }
 
-fn create_namespace(server: &mut Connection, namespace: &str) -> Result<(), String> {
-    let body = format!(r#"{{"apiVersion":"v1","kind":"Namespace","metadata":{{"name":"{namespace}"}}}}"#);
-    let (status, kept) = call(server, "POST", "/api/v1/namespaces", body.as_bytes())?;
-    // 409: it is there, so the 404 meant something else, which the next answer will say.
-    if (200..300).contains(&status) || status == 409 {
-        return Ok(());
+/// A status that is neither 2xx nor one of `others` is an error.
+fn call(
+    server: &mut Connection,
+    method: &str,
+    path: &str,
+    body: &[u8],
+    others: &[u16],
+) -> Result<(u16, Vec<u8>), String> {
+    match server.call(method, path, Some(body)) {
+        Ok((status, kept)) if (200..300).contains(&status) || others.contains(&status) => {
+            Ok((status, kept.to_vec()))
+        }
+        Ok((status, kept)) => {
+            Err(format!("the server answered {method} {path} with {status}: {}", excerpt(kept)))
+        }
+        Err(fault) => Err(format!("{method} {path}: {fault}")),
     }
-    Err(format!(
-        "the server answered the creation of namespace {namespace} with {status}: {}",
-        excerpt(&kept)
-    ))
-}
-
-fn call(server: &mut Connection, method: &str, path: &str, body: &[u8]) -> Result<(u16, Vec<u8>), String> {
-    let answer = server.call(method, path, Some(body)).map(|(status, body)| (status, body.to_vec()));
-    answer.map_err(|fault| format!("{method} {path}: {fault}"))
 }
 
 /// Lists every scope: one a namespace, or one an object of it when a selector has the placeholder.
@@ -133,16 +132,12 @@ pub(crate) fn list_scopes(
     for (number, namespace) in (0..).zip(&recipe.namespaces) {
         let collection = recipe.resource.collection(namespace);
         for place in 0..if each { recipe.per_namespace } else { 1 } {
-            let mut query = Vec::new();
-            for (key, text) in selectors {
-                let text = text.map(|text| text.replace(OBJECT_PLACEHOLDER, &name_of(place)));
-                query.extend(text.map(|text| format!("{key}={}", encode(&text))));
-            }
-            let path = if query.is_empty() {
-                collection.clone()
-            } else {
-                format!("{collection}?{}", query.join("&"))
+            let selected = |(key, text): (&str, Option<&str>)| {
+                Some(format!("{key}={}", encode(&text?.replace(OBJECT_PLACEHOLDER, &name_of(place)))))
             };
+            let query: Vec<String> = selectors.into_iter().filter_map(selected).collect();
+            let join = if query.is_empty() { "" } else { "?" };
+            let path = format!("{collection}{join}{}", query.join("&"));
             let scope = list_scope(server, recipe, path, number)?;
             let (listed, created) = (scope.objects.len(), recipe.per_namespace);
             if query.is_empty() && listed != created as usize {

@@ -1,6 +1,6 @@
-//! The stamp that every written object carries in `data.stamp`: which run, which object, the how-many-eth write of that
-//! object, and when that write was meant to be sent. Its text has a fixed width, so the writer patches it in place and
-//! every object of a run has the same size.
+//! The stamp that every written object carries in `data.stamp`: which run, which object, which write of that object, and
+//! when that write was meant to be sent. Its text has a fixed width, so the writer patches it in place and every object of
+//! a run has the same size.
 
 /// `RRRRRRRRRRRRRRRR.OOOOOOOO.SSSSSSSSSS.TTTTTTTTTTTTTTTTTTTT`: run in hex, the rest in decimal.
 pub(crate) const STAMP_BYTES: usize = 16 + 1 + 8 + 1 + 10 + 1 + 20;
@@ -33,12 +33,9 @@ impl Stamp {
         if text.len() != STAMP_BYTES || text[16] != b'.' || text[25] != b'.' || text[36] != b'.' {
             return None;
         }
-        let mut run = 0;
-        for &byte in &text[..16] {
-            run = run << 4 | u64::from(char::from(byte).to_digit(16)?);
-        }
+        let run = std::str::from_utf8(&text[..16]).ok().filter(|run| !run.starts_with('+'))?;
         Some(Self {
-            run,
+            run: u64::from_str_radix(run, 16).ok()?,
             object: u32::try_from(decimal(&text[17..25])?).ok()?,
             seq: u32::try_from(decimal(&text[26..36])?).ok()?,
             intended_ns: decimal(&text[37..])?,
@@ -48,18 +45,9 @@ impl Stamp {
 
 /// A number of decimal digits only. `None`: empty, another character, or over 64 bits.
 pub(crate) fn decimal(digits: &[u8]) -> Option<u64> {
-    if digits.is_empty() {
-        return None;
-    }
-    let mut number: u64 = 0;
-    for &byte in digits {
-        let digit = byte.wrapping_sub(b'0');
-        if digit > 9 {
-            return None;
-        }
-        number = number.checked_mul(10)?.checked_add(u64::from(digit))?;
-    }
-    Some(number)
+    let text = std::str::from_utf8(digits).ok()?;
+    // A leading + would be a number to `parse`.
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
 #[cfg(test)]
@@ -76,18 +64,12 @@ mod tests {
             let mut place = [0; STAMP_BYTES];
             stamp.write(&mut place);
             assert_eq!(Stamp::parse(&place), Some(stamp));
-        }
-    }
-
-    #[test]
-    fn other_text_is_no_stamp() {
-        let mut place = [0; STAMP_BYTES];
-        Stamp { run: 1, object: 2, seq: 3, intended_ns: 4 }.write(&mut place);
-        assert_eq!(Stamp::parse(&place[1..]), None);
-        for spot in 0..STAMP_BYTES {
-            let mut broken = place;
-            broken[spot] = b'?';
-            assert_eq!(Stamp::parse(&broken), None, "byte {spot}");
+            assert_eq!(Stamp::parse(&place[1..]), None);
+            for (spot, wrong) in (0..STAMP_BYTES).flat_map(|spot| [(spot, b'?'), (spot, b'+')]) {
+                let mut broken = place;
+                broken[spot] = wrong;
+                assert_eq!(Stamp::parse(&broken), None, "byte {spot}");
+            }
         }
     }
 }

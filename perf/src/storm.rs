@@ -2,69 +2,63 @@
 //! once. Writes go on meanwhile, and some watchers keep their connections: what the storm costs them is the question.
 //!
 //! The ones that stay are a fleet of their own. Those that storm run at a lower priority than these and the writers, so that
-//! the generator's own trouble is not taken for the server's. Their latencies are kept by windows: in front of a storm, during it, and
-//! for a moment behind it. Every watcher has one account over all its connections, so what is lost or comes twice over a
+//! the generator's own trouble is not taken for the server's. Their latencies are kept by windows: before a storm, during it, and
+//! for a moment after it. Every watcher has one account over all its connections, so what is lost or comes twice over a
 //! cut is found as everywhere.
 
-mod report;
-
 use crate::clock::{nanos, now_ns};
-use crate::fleet::{Fleet, wait_until};
-use crate::initial::{self, InitialReport, Memory};
+use crate::fleet::Fleet;
+use crate::initial;
 use crate::latency::Latency;
 use crate::message::{Command, Cut, StormFound};
 use crate::object::Recipe;
 use crate::options::{Close, Initial, Lists, Load, Storm};
-use crate::record::unix_seconds;
+use crate::record::{Record, facts_of};
+use crate::report::{Report, WRONGS_ROW};
 use crate::scope::Scope;
 use crate::setup;
+use crate::sheet::{Row, fill};
+use crate::table::Table;
 use crate::tally::Seen;
 use crate::target::{Target, Trouble, client_cpu_ns, gently, used};
-use crate::units::{show_count, show_ns};
+use crate::units::show_count;
 use crate::usage;
-use crate::writer::{Order, Span, Written};
-use crate::writers::Writers;
-use report::StormReport;
+use crate::writer::{Order, Span, Writers, Written};
+use serde_json::{Value, json};
 use std::time::Duration;
 
 /// Between a word to the workers and the moment that it names.
 const LEAD_NS: u64 = 50_000_000;
-/// Behind a storm: what is left of it belongs to no window that counts.
+/// After a storm: what is left of it belongs to no window that counts.
 const SETTLE_NS: u64 = 500_000_000;
 /// On this machine, unless another number is asked for.
 const SOURCES: u32 = 8;
-/// Windows of one round: in front of the storm, during it, behind it.
+/// Windows of one round: before the storm, during it, after it.
 const WINDOWS: usize = 3;
+/// All watchers that come back are live again within this.
+const MARK: Duration = Duration::from_secs(3);
 
-#[derive(Debug)]
-enum Kind {
-    Cut(Vec<StormFound>),
-    Lists(Box<InitialReport>),
-}
+const CUT: &str = "all_answered_ns all_caught_up_ns answered_p50_ns answered_p99_ns caught_up_p50_ns closed_ns connected_ns \
+    attempts failed_attempts unanswered behind told_410 lost duplicated listen_overflows";
+const LISTS: &str = "last_byte_ns received_bytes objects_received objects_wrong unfinished";
+/// Of the watchers that stay, and of both sides.
+const BOTH: &str = "live_latency_p99_during_ns live_latency_p99_before_ns live_p99_ratio live_max_during_ns \
+    live_deliveries_during live_deliveries_before server_rss_before_bytes server_rss_peak_bytes server_cpu_share \
+    client_cpu_share";
+/// What a round must not have.
+const WRONG: &str =
+    "told_410 unanswered unfinished behind objects_wrong lost duplicated out_of_order disconnected";
+const CHECKED: [Row; 4] = [
+    (
+        "checked",
+        "{deliveries_checked} of {deliveries_expected} deliveries, {writes} writes, {writes_failed} failed",
+    ),
+    WRONGS_ROW,
+    ("told 410", "{told_410}"),
+    ("load generator", "sends late by p99 {write_send_delay_p99_ns}"),
+];
 
-#[derive(Debug)]
-struct Round {
-    began_unix_seconds: u64,
-    kind: Kind,
-    /// From the cut, or from the first request, to the end of it all.
-    lasted_ns: u64,
-    rss_before_bytes: Option<u64>,
-    rss_peak_bytes: Option<u64>,
-    server_cpu_ns: Option<u64>,
-    client_cpu_ns: Option<u64>,
-    listen_overflows: Option<u64>,
-}
-
-#[derive(Debug)]
-struct Ended {
-    rounds: Vec<Round>,
-    /// Of the watchers that stayed, [`WINDOWS`] a round.
-    windows: Vec<Latency>,
-    seen: Seen,
-    written: Written,
-}
-
-pub(crate) fn run(args: &Storm) -> Result<StormReport, Trouble> {
+pub(crate) fn run(args: &Storm) -> Result<Report, Trouble> {
     let at_once = args.lists.map_or(args.base.watchers, |lists| lists.clients);
     // The ones that stay live in this process, and so does the storm unless it has processes of its own.
     let target = Target::prepare(&args.base, at_once.saturating_add(args.live))?;
@@ -77,12 +71,19 @@ struct Run<'a> {
     target: Target,
 }
 
+/// What loses its connections, with the counts since the run began that a round starts with; or what is listed.
+#[derive(Debug)]
+enum Storming {
+    Cut(Box<Fleet>, [u64; 5]),
+    Lists(Recipe),
+}
+
 impl Run<'_> {
-    fn go(self) -> Result<StormReport, String> {
+    fn go(self) -> Result<Report, String> {
         let (base, target) = (&self.args.base, &self.target);
         let mut recipe = target.recipe(base, base.namespaces(), base.objects);
         let mut server = target.connect();
-        let mut object_bytes = setup::create_objects(&mut server, &mut recipe, base.size_bytes)?;
+        let mut object_bytes = setup::create_objects(|| target.connect(), &mut recipe, base.size_bytes, 1)?;
         let mut listed = None;
         if let Some(lists) = self.args.lists {
             let (recipe, bytes) = self.create_listed(lists)?;
@@ -90,35 +91,40 @@ impl Run<'_> {
         }
         let scopes = setup::list_scopes(&mut server, &recipe, None, None)?;
         drop(server);
-        let mut live = self.open_live(&recipe, &scopes)?;
-        let mut fleet = None;
-        if listed.is_none() {
-            let base = &Load { sources: self.sources(), ..base.clone() };
-            let plans = target.plans(base, base.rate, recipe.run, &scopes, base.watchers, self.lasts());
-            let mut storming = gently(|| Fleet::start(&plans))??;
-            storming.await_open(Fleet::listen_a_second)?;
-            eprintln!("{} watchers are open", show_count(u64::from(base.watchers)));
-            fleet = Some(storming);
-        }
+        let alone = Load { processes: 1, threads: 1, watchers: self.args.live, ..base.clone() };
+        let mut live = self.open(&alone, &recipe, &scopes)?;
+        let mut storming = match listed {
+            Some(listed) => Storming::Lists(listed),
+            None => {
+                // A port whose connection this side has ended rests for a minute: with one address only, connect would soon
+                // spend its time in looking for a port that does not.
+                let local = target.address.is_ipv4() && target.address.ip().is_loopback();
+                let sources = base.sources.or_else(|| local.then_some(SOURCES));
+                let base = &Load { sources, ..base.clone() };
+                let fleet = gently(|| self.open(base, &recipe, &scopes))??;
+                Storming::Cut(Box::new(fleet), [0; 5])
+            }
+        };
         let now = now_ns();
         let span = Span { start_ns: now + LEAD_NS, measure_from_ns: now, end_ns: u64::MAX };
-        let writers = Writers::start(Order::new(target, base, &recipe, base.rate, span));
-        let mut rounds = Vec::new();
-        for number in 0..self.args.rounds {
-            let round = self.round(&mut live, fleet.as_mut(), listed.as_ref(), object_bytes)?;
-            eprintln!("round {}  {}", number + 1, report::line(&round));
-            rounds.push(round);
+        let writers = Writers::start(Order::new(target, base, &recipe, span));
+        let mut records = Vec::new();
+        for round in 1..=self.args.base.rounds {
+            let record = self.round(round, &recipe, &mut live, &mut storming)?;
+            records.push(Record { object_bytes, ..record });
         }
         let written = writers.end()?;
         let finish = written.finish(recipe.objects(), base.drain);
         live.tell_all(&Command::Finish(finish.clone()))?;
         let mut seen = Seen::default();
-        if let Some(mut fleet) = fleet {
+        if let Storming::Cut(mut fleet, _) = storming {
             seen.add(&fleet.finish(finish.clone())?.seen);
         }
         seen.add(&live.finish(finish)?.seen);
-        let ended = Ended { rounds, windows: std::mem::take(&mut live.windows), seen, written };
-        Ok(StormReport::new(self.args, target, &recipe, object_bytes, &ended))
+        for (record, windows) in records.iter_mut().zip(live.windows.chunks(WINDOWS)) {
+            keep_live(record, windows);
+        }
+        Ok(self.report(&recipe, seen, &written, records))
     }
 
     /// The objects of the lists: in a namespace of their own, so that the ones who stay do not get them.
@@ -126,72 +132,74 @@ impl Run<'_> {
         let (base, target) = (&self.args.base, &self.target);
         eprintln!("creating {} objects", show_count(u64::from(lists.objects)));
         let mut recipe = target.recipe(base, vec![format!("{}-lists", base.namespace)], lists.objects);
-        let connect = || target.connect();
-        let bytes = setup::create_objects_at_once(&connect, &mut recipe, base.size_bytes, 8)?;
+        let bytes = setup::create_objects_anew(|| target.connect(), &mut recipe, base.size_bytes, 8)?;
         Ok((recipe, bytes))
     }
 
-    /// Addresses to connect from. A port whose connection this side has ended rests for a minute: with one address only,
-    /// connect would soon spend its time in looking for a port that does not.
-    fn sources(&self) -> Option<u32> {
-        let local = self.target.address.is_ipv4() && self.target.address.ip().is_loopback();
-        self.args.base.sources.or_else(|| local.then_some(SOURCES))
-    }
-
-    fn lasts(&self) -> Duration {
-        (self.args.calm + self.args.timeout + Duration::from_secs(1)) * self.args.rounds
-            + self.args.base.drain
-    }
-
-    fn open_live(&self, recipe: &Recipe, scopes: &[Scope]) -> Result<Fleet, String> {
-        let base = Load { processes: 1, threads: 1, ..self.args.base.clone() };
-        let plans = self.target.plans(&base, base.rate, recipe.run, scopes, self.args.live, self.lasts());
-        let mut live = Fleet::start(&plans)?;
-        live.await_open(Fleet::listen_a_second)?;
-        Ok(live)
+    fn open(&self, base: &Load, recipe: &Recipe, scopes: &[Scope]) -> Result<Fleet, String> {
+        let round = self.args.calm + self.args.timeout + Duration::from_secs(1);
+        let lasts = round * base.rounds + base.drain;
+        let plans = self.target.plans(base, recipe.run, scopes, lasts);
+        let mut fleet = Fleet::start(&plans)?;
+        fleet.await_open(Fleet::listen_a_second)?;
+        eprintln!("{} watchers are open", show_count(u64::from(base.watchers)));
+        Ok(fleet)
     }
 
     fn round(
         &self,
+        round: u32,
+        recipe: &Recipe,
         live: &mut Fleet,
-        fleet: Option<&mut Fleet>,
-        listed: Option<&Recipe>,
-        object_bytes: usize,
-    ) -> Result<Round, String> {
+        storming: &mut Storming,
+    ) -> Result<Record, String> {
         let calm_from_ns = now_ns() + LEAD_NS;
         live.tell_all(&Command::Window { from_ns: calm_from_ns })?;
-        wait_until(Some(live), calm_from_ns + nanos(self.args.calm))?;
-        let began_unix_seconds = unix_seconds();
-        let memory = self.target.server_pid.map(Memory::watch);
+        live.wait_until(calm_from_ns + nanos(self.args.calm))?;
+        let scenario = if self.args.lists.is_some() { "storm-lists" } else { "storm" };
+        let mut record = Record::new(scenario, &self.target.url(), round);
+        let rss_before = self.target.rss_of_now_on();
         let overflows = usage::listen_overflows();
         let at_ns = now_ns() + LEAD_NS;
         live.tell_all(&Command::Window { from_ns: at_ns })?;
-        let pids = fleet.as_ref().map(|fleet| fleet.pids()).unwrap_or_default();
-        let (server_before, own_before) = (self.target.server_cpu(), client_cpu_ns(pids.clone()));
-        let kind = match (fleet, listed) {
-            (Some(fleet), _) => Kind::Cut(self.cut(fleet, at_ns)?),
-            (None, Some(recipe)) => {
-                wait_until(Some(live), at_ns)?;
-                Kind::Lists(Box::new(self.list(recipe, object_bytes)?))
-            }
-            (None, None) => return Err("no kind of storm: this is a bug of revcast-perf".to_owned()),
+        let pids = match storming {
+            Storming::Cut(fleet, _) => fleet.pids(),
+            Storming::Lists(_) => Vec::new(),
         };
+        let (server_before, own_before) = (self.target.server_cpu_ns(), client_cpu_ns(pids.clone()));
+        match storming {
+            Storming::Cut(fleet, before) => {
+                record.watchers = self.args.base.watchers;
+                self.target.describe(&mut record, recipe, &self.args.base);
+                keep_cut(&mut record, &self.cut(fleet, at_ns)?, before);
+            }
+            Storming::Lists(recipe) => {
+                live.wait_until(at_ns)?;
+                self.list(recipe, &mut record)?;
+            }
+        }
         let over_ns = now_ns();
         live.tell_all(&Command::Window { from_ns: over_ns + LEAD_NS / 10 })?;
-        let (server_after, own_after) = (self.target.server_cpu(), client_cpu_ns(pids));
-        let memory = memory.map(Memory::end);
-        let overflowed = used(overflows, usage::listen_overflows());
-        wait_until(Some(live), over_ns + SETTLE_NS)?;
-        Ok(Round {
-            began_unix_seconds,
-            kind,
-            lasted_ns: over_ns.saturating_sub(at_ns),
-            rss_before_bytes: memory.and_then(|memory| memory.before),
-            rss_peak_bytes: memory.and_then(|memory| memory.peak),
-            server_cpu_ns: server_after.zip(server_before).map(|(after, before)| after.since(&before)),
-            client_cpu_ns: used(own_before, own_after),
-            listen_overflows: overflowed,
-        })
+        let (server_after, own_after) = (self.target.server_cpu_ns(), client_cpu_ns(pids));
+        self.target.keep_rss(rss_before, &mut record);
+        record.set("listen_overflows", used(overflows, usage::listen_overflows()));
+        live.wait_until(over_ns + SETTLE_NS)?;
+        // From the cut, or from the first request, to the end of it all.
+        let lasted_ns = over_ns.saturating_sub(at_ns).max(1) as f64;
+        let server_ns = used(server_before, server_after);
+        record.set("server_cpu_share", server_ns.map(|ns| ns as f64 / lasted_ns));
+        record.set("client_cpu_share", used(own_before, own_after).map(|ns| ns as f64 / lasted_ns));
+        record.write_rate_per_second = self.args.base.rate.per_second();
+        record.clean = record.has_no(WRONG);
+        let said = "{cut} cut in {closed_ns}, last connect at {connected_ns}, all answered at {all_answered_ns|-}, all \
+                    caught up at {all_caught_up_ns|-}, failed {failed_attempts}";
+        let said = if self.args.lists.is_some() {
+            "{watchers} lists, {bytes}, the last ended at {last_byte_ns|-}"
+        } else {
+            said
+        };
+        eprintln!("round {round}  {}", fill(said, &record.flat()).unwrap_or_default());
+        Ok(record)
     }
 
     /// Cuts all connections and waits for those who come back.
@@ -210,71 +218,132 @@ impl Run<'_> {
         Ok(std::mem::take(&mut fleet.storms))
     }
 
-    fn list(&self, recipe: &Recipe, object_bytes: usize) -> Result<InitialReport, String> {
+    fn list(&self, recipe: &Recipe, record: &mut Record) -> Result<(), String> {
         let clients = self.args.lists.map_or(0, |lists| lists.clients);
         let base = Load { watchers: clients, ..self.args.base.clone() };
         let args = Initial { base, list: true, gzip: false, timeout: self.args.timeout };
-        gently(|| initial::measure(&args, &self.target, recipe, object_bytes))?
+        gently(|| initial::measure(&args, &self.target, recipe, record))??;
+        let wrong = ["missing", "duplicated", "unexpected", "malformed", "stale_marks"];
+        record.set("objects_wrong", wrong.iter().map(|name| record.count(name)).sum::<f64>());
+        let ended = record.value("last_synced_ns").filter(|_| record.count("unfinished") == 0.0);
+        record.set("last_byte_ns", ended);
+        record.set("received_bytes", record.value("bytes"));
+        Ok(())
     }
-}
 
-/// All lanes of one storm together: the times since the first of them began.
-#[derive(Debug)]
-struct Storming {
-    watchers: u64,
-    closed_ns: u64,
-    connected_ns: u64,
-    answered_ns: u64,
-    caught_up_ns: u64,
-    answered: Latency,
-    caught_up: Latency,
-    attempts: u64,
-    failed: u64,
-    first_failure: Option<String>,
-    unanswered: u64,
-    behind: u64,
-    /// gone, duplicated, out of order, disconnected, gaps: since the run began.
-    totals: [u64; 5],
-}
-
-impl Storming {
-    fn of(lanes: &[StormFound]) -> Self {
-        let began_ns = lanes.iter().map(|lane| lane.began_ns).min().unwrap_or(0);
-        let last =
-            |of: fn(&StormFound) -> u64| lanes.iter().map(of).max().unwrap_or(0).saturating_sub(began_ns);
-        let sum = |of: fn(&StormFound) -> u64| lanes.iter().map(of).sum::<u64>();
-        Self {
-            watchers: sum(|lane| u64::from(lane.watchers)),
-            closed_ns: last(|lane| lane.closed_ns),
-            connected_ns: last(|lane| lane.connected_ns),
-            answered_ns: last(|lane| lane.answered_ns),
-            caught_up_ns: last(|lane| lane.caught_up_ns),
-            answered: Latency::of(lanes.iter().map(|lane| &lane.answered)),
-            caught_up: Latency::of(lanes.iter().map(|lane| &lane.caught_up)),
-            attempts: sum(|lane| lane.attempts),
-            failed: sum(|lane| lane.failed),
-            first_failure: lanes.iter().find_map(|lane| lane.first_failure.clone()),
-            unanswered: sum(|lane| lane.unanswered),
-            behind: sum(|lane| lane.behind),
-            totals: [
-                sum(|lane| lane.gone),
-                sum(|lane| lane.duplicated),
-                sum(|lane| lane.out_of_order),
-                sum(|lane| lane.disconnected),
-                sum(|lane| lane.gaps),
-            ],
+    fn report(&self, recipe: &Recipe, mut seen: Seen, written: &Written, records: Vec<Record>) -> Report {
+        let (args, base, lists) = (self.args, &self.args.base, self.args.lists);
+        seen.note(|| written.first_fault.clone());
+        let failure = || records.iter().find_map(|record| record.facts.get("first_failure"));
+        seen.note(|| failure().and_then(Value::as_str).map(str::to_owned));
+        let within = |record: &Record| {
+            record.value("all_caught_up_ns").is_some_and(|ns| ns <= MARK.as_secs_f64() * 1e9)
+        };
+        let mark_met = lists.is_none().then(|| !records.is_empty() && records.iter().all(within));
+        // Nothing was lost or repeated over any connection, everyone returned, and those that stayed got something.
+        let clean = seen.wrong() + seen.disconnected + seen.gone == 0
+            && seen.delivered > 0
+            && !records.is_empty()
+            && records.iter().all(|record| record.clean);
+        let mut facts = facts_of(json!({
+            "kind": if lists.is_some() { "lists" } else { "cut" },
+            "close": args.close,
+            "watchers": lists.map_or(base.watchers, |_| 0),
+            "live": args.live,
+            "lists": lists.map(|lists| lists.clients),
+            "objects": lists.map_or_else(|| recipe.objects(), |lists| lists.objects),
+            "write_rate_per_second": base.rate.per_second(),
+            "spread_ns": nanos(args.spread),
+            "mark_ns": nanos(MARK),
+            "mark_met": mark_met,
+            "writes": written.measured,
+            "writes_failed": written.failed.len(),
+            "write_send_delay_p99_ns": written.lateness.at(0.99),
+        }));
+        let seen = facts_of(serde_json::to_value(&seen).unwrap_or_default());
+        facts.extend(seen.into_iter().filter(|(_, value)| !value.is_null()));
+        let mut report = Report::of_runs(
+            "storm",
+            records.iter(),
+            "",
+            facts.into(),
+            "storm at {server}, seed {seed:plain}",
+        );
+        report.line(if lists.is_some() {
+            "  {lists} LISTs of {objects} {resource} of {object_bytes} at once; {live} watchers stay, {write_rate_per_second} writes elsewhere"
+        } else {
+            "  {watchers} watchers lose their connections ({close}) and return; {live} stay; {write_rate_per_second} writes to {objects} {resource} of {object_bytes}"
+        });
+        let own = if lists.is_some() { LISTS } else { CUT };
+        let states = [("storm".to_owned(), records.iter().collect())];
+        let title = format!("  {} rounds, median (least..most)", records.len());
+        report.table(&title, Table::new(Value::Null, 0, &states), &format!("{own} {BOTH}"), &[]);
+        if let Some(met) = mark_met {
+            let met = if met { "met in every round" } else { "MISSED" };
+            report.line(&format!("  all caught up   mark {{mark_ns}} {met}"));
         }
+        report.rows(&CHECKED);
+        let right = match lists {
+            Some(_) => "every list had every object once, and those that stayed saw every write once",
+            None => "everyone came back and saw every write once and in order, over all connections",
+        };
+        report.end(records, clean, right, "FAILED: see above")
     }
+}
 
-    fn describe(&self) -> String {
-        format!(
-            "{} cut in {}, last connect at {}, last answer at {}, last caught up at {}, failed {}",
-            show_count(self.watchers),
-            show_ns(self.closed_ns),
-            show_ns(self.connected_ns),
-            show_ns(self.answered_ns),
-            show_ns(self.caught_up_ns),
-            show_count(self.failed),
-        )
+/// Puts all lanes of one cut together: the times since the first of them began. `before`: the counts since the run began
+/// that the round starts with.
+fn keep_cut(record: &mut Record, lanes: &[StormFound], before: &mut [u64; 5]) {
+    let began_ns = lanes.iter().map(|lane| lane.began_ns).min().unwrap_or(0);
+    let last = |of: fn(&StormFound) -> u64| lanes.iter().map(of).max().unwrap_or(0).saturating_sub(began_ns);
+    let sum = |of: fn(&StormFound) -> u64| lanes.iter().map(of).sum::<u64>();
+    record.set("cut", sum(|lane| u64::from(lane.watchers)));
+    record.set("closed_ns", last(|lane| lane.closed_ns));
+    record.set("connected_ns", last(|lane| lane.connected_ns));
+    let answered = Latency::of(lanes.iter().map(|lane| &lane.answered));
+    record.set("answered_p50_ns", answered.at(0.5));
+    record.set("answered_p99_ns", answered.at(0.99));
+    record.set("caught_up_p50_ns", Latency::of(lanes.iter().map(|lane| &lane.caught_up)).at(0.5));
+    record.set("attempts", sum(|lane| lane.attempts));
+    record.set("failed_attempts", sum(|lane| lane.failed));
+    // Without an answer, or behind, when the time was over.
+    record.set("unanswered", sum(|lane| lane.unanswered));
+    record.set("behind", sum(|lane| lane.behind));
+    let totals = [
+        ("told_410", sum(|lane| lane.seen.gone)),
+        ("duplicated", sum(|lane| lane.seen.duplicated)),
+        ("out_of_order", sum(|lane| lane.seen.out_of_order)),
+        ("disconnected", sum(|lane| lane.seen.disconnected)),
+        // Missing at the end of the round, before writes that came.
+        ("lost", sum(|lane| lane.gaps)),
+    ];
+    for ((name, total), before) in totals.into_iter().zip(before) {
+        record.set(name, total.saturating_sub(*before));
+        *before = total;
     }
+    let failure = lanes.iter().find_map(|lane| lane.first_failure.clone());
+    record.tell("first_failure", failure);
+    // A watcher that did not come back has no time.
+    let away: f64 = ["told_410", "unanswered", "disconnected"].iter().map(|name| record.count(name)).sum();
+    if away == 0.0 {
+        record.set("all_answered_ns", last(|lane| lane.answered_ns));
+        let all = last(|lane| lane.caught_up_ns);
+        record.set("all_caught_up_ns", Some(all).filter(|_| record.count("behind") == 0.0));
+    }
+}
+
+/// Keeps the latencies of the watchers that stayed, by windows.
+fn keep_live(record: &mut Record, windows: &[Latency]) {
+    let [before, during, ..] = windows else { return };
+    // A storm may be over before the next write.
+    let quantile = |window: &Latency, at: f64| (!window.is_empty()).then(|| window.at(at));
+    let (calm, storm) = (quantile(before, 0.99), quantile(during, 0.99));
+    record.set("live_deliveries_before", before.count());
+    record.set("live_deliveries_during", during.count());
+    record.set("live_latency_p99_before_ns", calm);
+    record.set("live_latency_p99_during_ns", storm);
+    record.set("live_max_during_ns", quantile(during, 1.0));
+    let ratio = storm.zip(calm.filter(|&ns| ns > 0)).map(|(storm, calm)| storm as f64 / calm as f64);
+    record.set("live_p99_ratio", ratio);
+    record.set_latency(during);
 }

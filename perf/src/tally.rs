@@ -1,5 +1,6 @@
 //! Counts of what watchers saw. Every lane has its own; they are added up at the end.
 
+use crate::http::excerpt;
 use crate::latency::Pairs;
 use crate::sums::sums;
 use serde::{Deserialize, Serialize};
@@ -21,7 +22,7 @@ sums! {
         out_of_order,
         /// Watches that ended before the run did.
         disconnected,
-        /// Lines that are no watch event, streams that are not chunked, and scans that the JSON parser contradicted.
+        /// Lines that are no watch event, and streams that are not chunked.
         malformed,
         /// Events of this run that the watch does not cover, of a type other than MODIFIED, or never written.
         unexpected,
@@ -69,6 +70,17 @@ impl Seen {
     pub(crate) fn wrong(&self) -> u64 {
         self.lost + self.duplicated + self.out_of_order + self.malformed + self.unexpected
     }
+
+    /// Counts one more; the first fault of all is kept in words.
+    pub(crate) fn count(&mut self, field: fn(&mut Self) -> &mut u64, describe: impl FnOnce() -> String) {
+        *field(self) += 1;
+        self.note(|| Some(describe()));
+    }
+
+    /// The same, when a line of the stream is what is wrong.
+    pub(crate) fn count_line(&mut self, field: fn(&mut Self) -> &mut u64, what: &str, line: &[u8]) {
+        self.count(field, || format!("{what}: {}", excerpt(line)));
+    }
 }
 
 impl Tally {
@@ -86,9 +98,5 @@ impl Tally {
     /// Bytes of the stream for one event, in the mean.
     pub(crate) fn frame_bytes(&self) -> Option<f64> {
         (self.window.deliveries > 0).then(|| self.window.bytes as f64 / self.window.deliveries as f64)
-    }
-
-    pub(crate) fn note(&mut self, describe: impl FnOnce() -> String) {
-        self.seen.note(|| Some(describe()));
     }
 }

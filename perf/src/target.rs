@@ -1,23 +1,18 @@
 //! What a run loads: the server's address and process, who calls, the objects; and from options the plans of receiving
 //! processes. It opens no watch and writes nothing.
 
-use crate::clock::nanos;
-use crate::endpoint::encode;
 use crate::http::{Caller, Connection};
 use crate::machine;
 use crate::message::Plan;
 use crate::object::Recipe;
 use crate::options::{BadOption, Load, Rate};
-use crate::pace::report_interval_ns;
-use crate::process::{check_descriptors, pin, raise_nofile};
+use crate::pace::REPORT_NS;
+use crate::process::{check_descriptors, cpu_count, pin, raise_nofile};
 use crate::record::Record;
 use crate::scope::Scope;
-use crate::setup;
-use crate::stamp::decimal;
-use crate::usage::{self, CpuMark};
+use crate::setup::{list, server_version};
+use crate::usage;
 use fastrand::Rng;
-use serde_json::Value;
-use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::thread;
@@ -29,33 +24,8 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// A step of nice is about a tenth of the CPU: this is one part in ten against a thread of usual priority.
 const NICE: i32 = 10;
 
-#[derive(Debug)]
-pub(crate) enum Trouble {
-    Option(BadOption),
-    /// The server or the machine did not do its part.
-    Run(String),
-}
-
-impl fmt::Display for Trouble {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Option(bad) => write!(out, "{bad}"),
-            Self::Run(why) => out.write_str(why),
-        }
-    }
-}
-
-impl From<BadOption> for Trouble {
-    fn from(bad: BadOption) -> Self {
-        Self::Option(bad)
-    }
-}
-
-impl From<String> for Trouble {
-    fn from(why: String) -> Self {
-        Self::Run(why)
-    }
-}
+/// Why a run found nothing: a [`BadOption`], or in words what the server or the machine did not do.
+pub(crate) type Trouble = Box<dyn std::error::Error + Send + Sync>;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
@@ -70,17 +40,18 @@ impl Target {
     pub(crate) fn prepare(base: &Load, watchers: u32) -> Result<Self, Trouble> {
         check_descriptors(watchers, base.processes, raise_nofile())?;
         pin(&base.client_cpus)?;
-        let host = base.server.authority();
-        let address = base.server.resolve(base.anywhere);
-        let address = address
-            .map_err(|fault| BadOption::new("--server", format!("http://{host}"), fault.to_string()))?;
+        let host = base.server.authority().to_owned();
+        let address = base
+            .server
+            .resolve(base.anywhere)
+            .map_err(|why| BadOption::new("--server", format!("http://{host}"), why))?;
         let local = address.ip().is_loopback();
         if let Some(sources) = base.sources.filter(|_| !(address.is_ipv4() && local)) {
             let mend = "only for a server on 127.0.0.1; omit it";
             return Err(BadOption::new("--sources", sources, mend).into());
         }
         let server_pid = base.server_pid.or_else(|| usage::listener(address).filter(|_| local));
-        if let Some(pid) = base.server_pid.filter(|&pid| usage::cpu_time(pid).is_none()) {
+        if let Some(pid) = base.server_pid.filter(|&pid| usage::cpu_ns(pid).is_none()) {
             return Err(BadOption::new("--server-pid", pid, "there is no such process").into());
         }
         let token = base.token_file.as_deref().map(read_token).transpose()?;
@@ -105,8 +76,31 @@ impl Target {
     pub(crate) fn record(&self, base: &Load, scenario: &str) -> Record {
         let named = base.subject.clone().or_else(|| self.server_pid.and_then(machine::name_of));
         let mut record = Record::new(scenario, &named.unwrap_or_else(|| self.url()), 1);
-        record.set_server(self.server_pid, setup::server_version(&mut self.connect()));
+        record.set_server(self.server_pid, server_version(&mut self.connect()));
         record
+    }
+
+    /// The server's resident memory; from now on the most of it is counted anew.
+    pub(crate) fn rss_of_now_on(&self) -> Option<u64> {
+        self.server_pid.and_then(usage::forget_peak_rss);
+        self.server_rss()
+    }
+
+    /// Keeps what it was before, and at most.
+    pub(crate) fn keep_rss(&self, before: Option<u64>, record: &mut Record) {
+        record.set("server_rss_before_bytes", before);
+        record.set("server_rss_peak_bytes", self.server_pid.and_then(usage::peak_rss_bytes).max(before));
+    }
+
+    /// Tells a record what is loaded, and from how many CPUs.
+    pub(crate) fn describe(&self, record: &mut Record, recipe: &Recipe, base: &Load) {
+        record.tell("server", self.url());
+        record.tell("server_pid", self.server_pid);
+        record.tell("seed", self.seed);
+        record.tell("resource", recipe.resource.plural.clone());
+        record.tell("namespaces", recipe.namespaces.len());
+        record.tell("objects", recipe.objects());
+        record.tell("client_cpus", cpu_count(&base.client_cpus));
     }
 
     /// The objects, before their padding is known. Each call's have stamps of their own.
@@ -115,8 +109,8 @@ impl Target {
         Recipe { resource, namespaces, per_namespace, run, seed: self.seed, pad_bytes: 0 }
     }
 
-    pub(crate) fn server_cpu(&self) -> Option<CpuMark> {
-        self.server_pid.and_then(CpuMark::of)
+    pub(crate) fn server_cpu_ns(&self) -> Option<u64> {
+        self.server_pid.and_then(usage::cpu_ns)
     }
 
     pub(crate) fn server_rss(&self) -> Option<u64> {
@@ -134,16 +128,9 @@ impl Target {
     }
 
     /// One plan for each receiving process. `lasts`: no watch is needed longer.
-    pub(crate) fn plans(
-        &self,
-        base: &Load,
-        rate: Rate,
-        run: u64,
-        scopes: &[Scope],
-        watchers: u32,
-        lasts: Duration,
-    ) -> Vec<Plan> {
-        let processes = base.processes.clamp(1, watchers.max(1));
+    pub(crate) fn plans(&self, base: &Load, run: u64, scopes: &[Scope], lasts: Duration) -> Vec<Plan> {
+        let watchers = base.watchers;
+        let processes = base.processes.min(watchers);
         let opening = Duration::from_secs(u64::from(watchers / base.connect_rate));
         let local = self.address.is_ipv4() && self.address.ip().is_loopback();
         let needed = if local && watchers > WATCHERS_PER_SOURCE { watchers.div_ceil(20_000) } else { 0 };
@@ -164,7 +151,7 @@ impl Target {
                 threads: base.threads.min(watchers),
                 sources: base.sources.unwrap_or(needed),
                 connect_interval_ns: SECOND_NS * u64::from(processes) / u64::from(base.connect_rate),
-                report_interval_ns: report_interval_ns(rate),
+                report_interval_ns: if base.rate == Rate::Max { REPORT_NS } else { SECOND_NS },
                 timeout_seconds: (opening + lasts + Duration::from_secs(600)).as_secs(),
                 bookmarks: base.bookmarks,
                 mixture: base.mixture.clone(),
@@ -186,22 +173,6 @@ fn read_token(path: &Path) -> Result<String, BadOption> {
     valid.then_some(token).ok_or_else(|| bad("give a file with one bearer token in it".to_owned()))
 }
 
-/// The revision of a list, and the names of its objects.
-pub(crate) fn list(server: &mut Connection, path: &str) -> Result<(u64, Vec<String>), String> {
-    let list: Value = serde_json::from_slice(server.get(path)?)
-        .map_err(|fault| format!("GET {path} is not JSON: {fault}"))?;
-    let revision = list["metadata"]["resourceVersion"].as_str().and_then(|text| decimal(text.as_bytes()));
-    let revision = revision.ok_or_else(|| format!("GET {path}: the list has no numeric resourceVersion"))?;
-    let items = list["items"].as_array().ok_or_else(|| format!("GET {path}: the list has no items"))?;
-    let name = |item: &Value| item["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-    Ok((revision, items.iter().map(name).collect()))
-}
-
-/// A collection narrowed by a selector: `labelSelector` or `fieldSelector`.
-pub(crate) fn selected(collection: &str, key: &str, selector: &str) -> String {
-    format!("{collection}?{key}={}", encode(selector))
-}
-
 /// Does `work` on a thread of lower priority, which all threads and processes that it starts inherit: what is heavy must
 /// not take the CPU from those whose latency is measured.
 pub(crate) fn gently<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, String> {
@@ -218,7 +189,7 @@ pub(crate) fn gently<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, Stri
 /// CPU time of this generator, ns: its own and that of its receiving processes.
 pub(crate) fn client_cpu_ns(pids: impl IntoIterator<Item = u32>) -> Option<u64> {
     let own = pids.into_iter().chain([std::process::id()]);
-    own.map(|pid| usage::cpu_time(pid).map(nanos)).sum()
+    own.map(usage::cpu_ns).sum()
 }
 
 /// What was used between two readings of a counter.

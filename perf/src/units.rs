@@ -1,39 +1,6 @@
-//! Text for amounts: durations and sizes as options are written, and as a person reads them in a report.
+//! Numbers as a person reads them in a report. The end of a name says what its number counts.
 
 use std::time::Duration;
-
-/// Reads `30s`, `500ms`, `2m`, `1h`, `1.5s` or a bare number of seconds.
-pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
-    let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
-    let seconds_per_unit = match unit {
-        "ms" => 0.001,
-        "" | "s" => 1.0,
-        "m" => 60.0,
-        "h" => 3600.0,
-        _ => return None,
-    };
-    let number: f64 = number.parse().ok()?;
-    if !number.is_finite() || number < 0.0 {
-        return None;
-    }
-    Duration::try_from_secs_f64(number * seconds_per_unit).ok()
-}
-
-/// Reads `1KiB`, `512B`, `64KiB`, `1MiB`, `1kB`, `1MB` or a bare number of bytes.
-pub(crate) fn parse_size(text: &str) -> Option<usize> {
-    let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
-    let bytes_per_unit: usize = match unit {
-        "" | "B" => 1,
-        "KiB" | "Ki" | "K" => 1024,
-        "kB" | "k" => 1000,
-        "MiB" | "Mi" | "M" => 1024 * 1024,
-        "MB" => 1_000_000,
-        _ => return None,
-    };
-    number.parse::<usize>().ok()?.checked_mul(bytes_per_unit)
-}
 
 /// What a number counts, as the end of its name says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,43 +126,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_as_written() {
-        assert_eq!(parse_duration("30s"), Some(Duration::from_secs(30)));
-        assert_eq!(parse_duration("500ms"), Some(Duration::from_millis(500)));
-        assert_eq!(parse_duration("1.5m"), Some(Duration::from_secs(90)));
-        assert_eq!(parse_duration("7"), Some(Duration::from_secs(7)));
-        for bad in ["", "s", "-1s", "3 s", "5d", "NaNs", "1e400s"] {
-            assert_eq!(parse_duration(bad), None, "{bad}");
-        }
-    }
-
-    #[test]
-    fn sizes_as_written() {
-        assert_eq!(parse_size("1KiB"), Some(1024));
-        assert_eq!(parse_size("100"), Some(100));
-        assert_eq!(parse_size("2MB"), Some(2_000_000));
-        for bad in ["", "KiB", "1.5KiB", "-1", "1GiB", "99999999999999999999"] {
-            assert_eq!(parse_size(bad), None, "{bad}");
-        }
-    }
-
-    #[test]
     fn amounts_as_read() {
-        assert_eq!(show_ns(999), "999 ns");
-        assert_eq!(show_ns(87_300), "87.3 µs");
-        assert_eq!(show_ns(3_120_000), "3.12 ms");
-        assert_eq!(show_ns(1_200_000_000), "1.20 s");
-        assert_eq!(show_bytes(7_598), "7.42 KiB");
-        assert_eq!(show_count(1_234_567), "1,234,567");
-        assert_eq!(show_count(999), "999");
-        assert_eq!(show_rate(0.0), "0/s");
-        assert_eq!(show_rate(19.98), "20.0/s");
-        assert_eq!(show_rate(200_123.4), "200,123/s");
-        assert_eq!(Unit::Nanoseconds.show(4_321.0), "4.32 µs");
-        assert_eq!(Unit::Bytes.show(-1536.0), "-1.50 KiB");
-        assert_eq!(Unit::Share.show(0.973), "97.3 % of a core");
-        assert_eq!(Unit::Quantile.show(0.99999), "99.999 %");
-        assert_eq!([digits(0.0123), digits(1234.5), digits(12.34)], ["1.23e-2", "1,235", "12.3"]);
+        for (unit, value, text) in [
+            (Unit::Nanoseconds, 999.0, "999 ns"),
+            (Unit::Nanoseconds, 87_300.0, "87.3 µs"),
+            (Unit::Nanoseconds, 3_120_000.0, "3.12 ms"),
+            (Unit::Nanoseconds, 1_200_000_000.0, "1.20 s"),
+            (Unit::Bytes, 7_598.0, "7.42 KiB"),
+            (Unit::Bytes, -1536.0, "-1.50 KiB"),
+            (Unit::Count, 1_234_567.0, "1,234,567"),
+            (Unit::Count, 0.0123, "1.23e-2"),
+            (Unit::Count, 12.34, "12.3"),
+            (Unit::PerSecond, 0.0, "0/s"),
+            (Unit::PerSecond, 19.98, "20.0/s"),
+            (Unit::PerSecond, 200_123.4, "200,123/s"),
+            (Unit::Share, 0.973, "97.3 % of a core"),
+            (Unit::Quantile, 0.99999, "99.999 %"),
+        ] {
+            assert_eq!(unit.show(value), text);
+        }
+        assert_eq!((show_ns(87_300), show_bytes(7_598)), ("87.3 µs".to_owned(), "7.42 KiB".to_owned()));
         assert_eq!(Unit::Nanoseconds.scale(2.5e6), (1e6, "ms"));
     }
 

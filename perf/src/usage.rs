@@ -1,21 +1,21 @@
 //! What /proc tells of a process: CPU time, resident memory, and which process listens on a port.
 
+use crate::clock::nanos;
 use procfs::net::{TcpNetEntry, TcpState, tcp, tcp6};
 use procfs::process::{FDTarget, Process, Status};
-use std::collections::BTreeMap;
 use std::fs;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 fn process(pid: u32) -> Option<Process> {
     Process::new(i32::try_from(pid).ok()?).ok()
 }
 
-/// CPU time (user and system, all threads, also ended ones) of process `pid`. Resolution: one clock tick, mostly 10 ms.
-pub(crate) fn cpu_time(pid: u32) -> Option<Duration> {
-    let stat = process(pid)?.stat().ok()?;
-    let per_second = rustix::param::clock_ticks_per_second().max(1);
-    Some(Duration::from_nanos((stat.utime + stat.stime).saturating_mul(1_000_000_000 / per_second)))
+/// CPU time of process `pid`, ns: user and system, all threads, also ended ones.
+pub(crate) fn cpu_ns(pid: u32) -> Option<u64> {
+    let pid = nix::unistd::Pid::from_raw(i32::try_from(pid).ok()?);
+    let used = nix::time::clock_getcpuclockid(pid).and_then(nix::time::ClockId::now).ok()?;
+    Some(nanos(Duration::from(used)))
 }
 
 /// The CPUs that process `pid` may run on.
@@ -23,42 +23,6 @@ pub(crate) fn cpus_of(pid: u32) -> Option<Vec<usize>> {
     let pid = rustix::process::Pid::from_raw(i32::try_from(pid).ok()?)?;
     let set = rustix::thread::sched_getaffinity(Some(pid)).ok()?;
     Some((0..rustix::thread::CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect())
-}
-
-/// How much CPU time a process had used at one moment.
-#[derive(Clone, Debug)]
-pub(crate) struct CpuMark {
-    /// Of the whole process, in clock ticks: ended threads count.
-    process_ns: u64,
-    /// To the nanosecond, of each thread that lives. Empty where the kernel does not tell.
-    threads_ns: BTreeMap<u32, u64>,
-}
-
-impl CpuMark {
-    pub(crate) fn of(pid: u32) -> Option<Self> {
-        let process_ns = crate::clock::nanos(cpu_time(pid)?);
-        Some(Self { process_ns, threads_ns: threads_ns(pid).unwrap_or_default() })
-    }
-
-    /// CPU time between an earlier mark and this one, ns: exact unless a thread has ended in between.
-    pub(crate) fn since(&self, earlier: &Self) -> u64 {
-        let all_live = earlier.threads_ns.keys().all(|thread| self.threads_ns.contains_key(thread));
-        if earlier.threads_ns.is_empty() || !all_live {
-            return self.process_ns.saturating_sub(earlier.process_ns);
-        }
-        let sum = |mark: &Self| mark.threads_ns.values().sum::<u64>();
-        sum(self).saturating_sub(sum(earlier))
-    }
-}
-
-fn threads_ns(pid: u32) -> Option<BTreeMap<u32, u64>> {
-    let threads = process(pid)?.tasks().ok()?;
-    threads
-        .map(|thread| {
-            let thread = thread.ok()?;
-            Some((u32::try_from(thread.tid).ok()?, thread.schedstat().ok()?.sum_exec_runtime))
-        })
-        .collect()
 }
 
 fn kib(pid: u32, of: impl Fn(Status) -> Option<u64>) -> Option<u64> {
@@ -73,6 +37,11 @@ pub(crate) fn rss_bytes(pid: u32) -> Option<u64> {
 /// Resident memory of process `pid` that no file backs: what it allocated itself, bytes. Socket buffers are the kernel's.
 pub(crate) fn anon_bytes(pid: u32) -> Option<u64> {
     kib(pid, |status| status.rssanon)
+}
+
+/// The most resident memory of process `pid` is from now on counted anew (proc_pid_clear_refs(5)), where that is allowed.
+pub(crate) fn forget_peak_rss(pid: u32) -> Option<()> {
+    fs::write(format!("/proc/{pid}/clear_refs"), "5").ok()
 }
 
 /// The most resident memory that process `pid` ever had, bytes.
@@ -116,22 +85,18 @@ pub(crate) fn held(address: SocketAddr) -> Option<Held> {
     Some(held)
 }
 
+/// The same port and IP address; an IPv4 address may be mapped into IPv6.
 fn is_at(end: SocketAddr, address: SocketAddr) -> bool {
-    end.port() == address.port() && plain(end.ip()) == plain(address.ip())
+    end.port() == address.port() && end.ip().to_canonical() == address.ip().to_canonical()
 }
 
-/// An IPv4 address as itself, also where it is mapped into IPv6.
-fn plain(ip: IpAddr) -> IpAddr {
-    ip.to_canonical()
-}
-
-/// Connections of this machine that came while the queue of their listener was full: the kernel let their SYN drop, and
-/// the client sends another one second later.
+/// Connections of this machine that came while the queue of their listener was full: the kernel dropped their SYN, and the
+/// client sends another one second later.
 pub(crate) fn listen_overflows() -> Option<u64> {
     parse_netstat(&fs::read_to_string("/proc/net/netstat").ok()?, "TcpExt:", "ListenOverflows")
 }
 
-/// A line of names and a line of numbers, each behind the same word.
+/// A line of names and a line of numbers, each after the same word.
 fn parse_netstat(text: &str, word: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines().filter(|line| line.starts_with(word));
     let (names, numbers) = (lines.next()?, lines.next()?);
@@ -142,10 +107,9 @@ fn parse_netstat(text: &str, word: &str, name: &str) -> Option<u64> {
 /// The process that listens at a loopback address. `None`: there is none, or it belongs to someone else.
 pub(crate) fn listener(address: SocketAddr) -> Option<u32> {
     let listens = |entry: &TcpNetEntry| {
-        let (port, ip) = (entry.local_address.port(), entry.local_address.ip());
-        entry.state == TcpState::Listen
-            && port == address.port()
-            && (ip.is_unspecified() || plain(ip) == plain(address.ip()))
+        let at = entry.local_address;
+        let everywhere = at.ip().is_unspecified() && at.port() == address.port();
+        entry.state == TcpState::Listen && (everywhere || is_at(at, address))
     };
     let tables = [tcp(), tcp6()].into_iter().flatten().flatten();
     let inodes: Vec<u64> = tables.filter(listens).map(|entry| entry.inode).collect();
@@ -160,43 +124,47 @@ pub(crate) fn listener(address: SocketAddr) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::{Ipv4Addr, TcpListener};
+    use std::io::Write;
+    use std::net::{Ipv4Addr, TcpListener, TcpStream};
+    use std::thread;
 
     #[test]
-    fn resident_memory() {
+    fn this_process_has_memory_and_cpus_and_uses_time() {
+        let own = std::process::id();
         // In this order: other tests of this process allocate meanwhile.
-        let resident = rss_bytes(std::process::id());
-        assert!(peak_rss_bytes(std::process::id()) >= resident);
-        assert!(rss_bytes(std::process::id()).is_some_and(|bytes| bytes > 100_000));
-        assert!(anon_bytes(std::process::id()).is_some_and(|bytes| bytes > 10_000));
-        assert!(cpu_time(std::process::id()).is_some());
+        let resident = rss_bytes(own);
+        assert!(peak_rss_bytes(own) >= resident);
+        assert!(resident > Some(100_000) && anon_bytes(own) > Some(10_000));
+        assert!(cpus_of(own).is_some_and(|cpus| !cpus.is_empty()));
+        let before = cpu_ns(own);
+        let work = || (0..1_000_000).fold(1u64, |sum, number| sum.rotate_left(7) ^ number);
+        assert_ne!(thread::spawn(work).join().expect("it only counts"), 0);
+        assert!(cpu_ns(own) > before, "of a thread that has ended too");
+        assert_eq!((cpu_ns(u32::MAX), cpus_of(u32::MAX), rss_bytes(u32::MAX)), (None, None, None));
     }
 
     #[test]
     fn what_is_unread_and_unsent_is_found() {
         let listening = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let address = listening.local_addr().expect("bound");
-        assert_eq!(held(address), Some(Held::default()), "who only listens holds nothing");
-        let client = std::net::TcpStream::connect(address).expect("it listens");
+        let look = || held(address).expect("readable");
+        assert_eq!(look(), Held::default(), "a listener holds nothing");
+        let _client = TcpStream::connect(address).expect("it listens");
         let (mut server, _) = listening.accept().expect("connected");
-        std::io::Write::write_all(&mut server, &[7; 1000]).expect("room for 1,000 bytes");
-        let mut found = held(address).expect("readable");
-        for _ in 0..100 {
-            if found.unread_bytes == 1000 && found.unsent_bytes == 0 {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(10));
-            found = held(address).expect("readable");
-        }
-        assert_eq!(found, Held { connections: 1, closing: 0, unsent_bytes: 0, unread_bytes: 1000 });
+        server.write_all(&[7; 1000]).expect("room for 1,000 bytes");
+        let unread = Held { connections: 1, closing: 0, unsent_bytes: 0, unread_bytes: 1000 };
+        let arrives = |_| {
+            thread::sleep(Duration::from_millis(10));
+            look() == unread
+        };
+        assert!((0..100).any(arrives), "{:?}", look());
         server.set_nonblocking(true).expect("a socket can be");
-        while std::io::Write::write(&mut server, &[7; 100_000]).is_ok() {}
-        let full = held(address).expect("readable");
+        while server.write(&[7; 100_000]).is_ok() {}
+        let full = look();
         assert!(full.unsent_bytes > 0 && full.unread_bytes > 1000, "{full:?}");
         drop(server);
-        let closed = held(address).expect("readable");
+        let closed = look();
         assert_eq!((closed.connections, closed.closing), (1, 1), "closed with bytes unsent: {closed:?}");
-        drop(client);
     }
 
     #[test]
@@ -205,25 +173,6 @@ mod tests {
         assert_eq!(parse_netstat(text, "TcpExt:", "ListenOverflows"), Some(22));
         assert_eq!(parse_netstat(text, "TcpExt:", "C"), None);
         assert!(listen_overflows().is_some());
-    }
-
-    #[test]
-    fn a_process_may_run_somewhere() {
-        assert!(cpus_of(std::process::id()).is_some_and(|cpus| !cpus.is_empty()));
-        assert_eq!(cpus_of(u32::MAX), None);
-    }
-
-    #[test]
-    fn cpu_time_between_two_marks() {
-        let mark = |process_ns, threads: &[(u32, u64)]| CpuMark {
-            process_ns,
-            threads_ns: threads.iter().copied().collect(),
-        };
-        let before = mark(10_000_000, &[(1, 5), (2, 10)]);
-        assert_eq!(mark(20_000_000, &[(1, 7), (2, 10), (3, 1)]).since(&before), 3);
-        assert_eq!(mark(20_000_000, &[(1, 7)]).since(&before), 10_000_000, "a thread has ended");
-        assert_eq!(mark(30_000_000, &[(1, 7)]).since(&mark(10_000_000, &[])), 20_000_000);
-        assert!(CpuMark::of(std::process::id()).is_some());
     }
 
     #[test]

@@ -1,14 +1,13 @@
-//! A worker: takes commands from one pipe, runs its lanes, and sends their reports into another. It runs as a thread of
-//! the coordinator, or as a process of its own (`revcast-perf worker`, commands on stdin, reports on stdout), because
-//! one process may have only so many descriptors.
+//! A worker: takes commands from one pipe, runs its lanes, and sends their reports into another. It is a thread of the
+//! coordinator, or a process of its own (`revcast-perf worker`, commands on stdin, reports on stdout), because one process
+//! may have only so many descriptors.
 
 use crate::child::{messages, send};
-use crate::lane::{Lane, Signals};
+use crate::lane::Lane;
 use crate::message::{Command, Report};
 use std::io::{Read, Write};
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
 use std::sync::mpsc::channel;
-use std::sync::{Arc, PoisonError};
 use std::thread;
 
 /// Runs until every lane is done, or the coordinator is gone.
@@ -19,43 +18,33 @@ pub(crate) fn run(commands: impl Read + Send + 'static, mut reports: impl Write)
         let _gone = send(&mut reports, &Report::Failed { message });
         return;
     };
-    let (plan, signals) = (Arc::new(plan), Arc::new(Signals::default()));
-    let listener = Arc::clone(&signals);
-    // Ends with the pipe: when the coordinator closes it, or dies.
-    thread::spawn(move || {
-        for command in commands {
-            match command {
-                Ok(Command::Measure { from_ns }) => {
-                    listener.measure_from_ns.store(from_ns, Ordering::Release);
-                }
-                Ok(command @ (Command::Window { .. } | Command::Cut(_))) => {
-                    listener.commands.write().unwrap_or_else(PoisonError::into_inner).push(command);
-                }
-                Ok(Command::Finish(finish)) => {
-                    let _kept = listener.finish.set(finish);
-                }
-                Ok(Command::Open(_)) | Err(_) => break,
-            }
-        }
-        listener.abandoned.store(true, Ordering::Relaxed);
-    });
+    let plan = Arc::new(plan);
     let (sender, receiver) = channel();
     let start = |number| {
-        let (plan, signals, reports) = (Arc::clone(&plan), Arc::clone(&signals), sender.clone());
-        thread::spawn(move || {
-            let lane = Lane::new(number, plan, signals, reports.clone());
+        let (teller, told) = channel();
+        let (plan, reports) = (Arc::clone(&plan), sender.clone());
+        let lane = thread::spawn(move || {
+            let lane = Lane::new(number, plan, told, reports.clone());
             let outcome = lane.map_err(|fault| format!("epoll: {fault}")).and_then(Lane::run);
             if let Err(message) = outcome {
                 let _gone = reports.send(Report::Failed { message });
             }
-        })
+        });
+        (teller, lane)
     };
-    let lanes: Vec<_> = (0..plan.threads).map(start).collect();
+    let (tellers, lanes): (Vec<_>, Vec<_>) = (0..plan.threads).map(start).unzip();
     drop(sender);
-    for report in receiver {
-        if send(&mut reports, &report).is_err() {
-            signals.abandoned.store(true, Ordering::Relaxed);
+    // Ends with the pipe: when the coordinator closes it, or dies. Then the lanes end too.
+    thread::spawn(move || {
+        for command in commands.map_while(Result::ok) {
+            for teller in &tellers {
+                let _done = teller.send(Command::clone(&command));
+            }
         }
+    });
+    for report in receiver {
+        // A coordinator that is gone has closed the other pipe too.
+        let _gone = send(&mut reports, &report);
     }
     if lanes.into_iter().any(|lane| lane.join().is_err()) {
         let message = "a lane of watchers panicked: this is a bug of revcast-perf".to_owned();

@@ -2,23 +2,25 @@
 //! stall of the server does not move it), or as fast as the connection goes. Requests are pipelined up to a depth, so
 //! that a slow reply does not hold the next write back. A writer owns its objects: their sequence numbers are its own.
 
-use crate::clock::{nanos, now_ns, timeout};
+use crate::clock::{nanos, now_ns, sleep_until, timeout};
 use crate::http::{Replies, excerpt};
 use crate::latency::Latency;
 use crate::message::Finish;
 use crate::object::{Body, Recipe};
-use crate::options::{Load, Rate};
+use crate::options::Load;
 use crate::pace::{CLOSED_NS, Gate};
 use crate::stamp::Stamp;
 use crate::target::Target;
 use fastrand::Rng;
 use rustix::event::{PollFd, PollFlags, poll};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 /// After the last write: how long to wait for replies.
@@ -27,7 +29,7 @@ const REPLIES_NS: u64 = 10_000_000_000;
 const FAILURES_MAX: usize = 1_000;
 const READ_BYTES: usize = 64 * 1024;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Span {
     pub(crate) start_ns: u64,
     /// Writes meant to be sent from here on are measured.
@@ -57,14 +59,14 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    pub(crate) fn new(target: &Target, base: &Load, recipe: &Recipe, rate: Rate, span: Span) -> Self {
+    pub(crate) fn new(target: &Target, base: &Load, recipe: &Recipe, span: Span) -> Self {
         let interval = |rate: f64| nanos(Duration::from_secs_f64(f64::from(base.writers) / rate)).max(1);
         Self {
             target: target.clone(),
             recipe: recipe.clone(),
             writers: base.writers,
             span,
-            interval_ns: rate.per_second().map_or(0, interval),
+            interval_ns: base.rate.per_second().map_or(0, interval),
             depth: base.pipeline as usize,
             writes_max: u64::MAX,
             written_before: Vec::new(),
@@ -113,11 +115,35 @@ impl Written {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Sent {
-    intended_ns: u64,
-    object: u32,
-    seq: u32,
+/// All writers of one part of a run: started together, ended together.
+#[derive(Debug)]
+pub(crate) struct Writers {
+    running: Vec<JoinHandle<Written>>,
+    order: Order,
+}
+
+impl Writers {
+    pub(crate) fn start(order: Order) -> Self {
+        let start = |number| {
+            let writer = Writer::new(order.clone(), number);
+            thread::spawn(move || writer.run())
+        };
+        Self { running: (0..order.writers).map(start).collect(), order }
+    }
+
+    pub(crate) fn are_done(&self) -> bool {
+        self.running.iter().all(JoinHandle::is_finished)
+    }
+
+    /// Writes no more, waits for the replies, and puts the accounts together.
+    pub(crate) fn end(self) -> Result<Written, String> {
+        self.order.stop.store(true, Ordering::Relaxed);
+        let mut all = Written::default();
+        for writer in self.running {
+            all.add(writer.join().map_err(|_| "a writer panicked".to_owned())?);
+        }
+        Ok(all)
+    }
 }
 
 /// One object with the head of its request and the number of its last write.
@@ -130,21 +156,21 @@ struct Item {
 }
 
 #[derive(Debug)]
-pub(crate) struct Writer {
+struct Writer {
     order: Order,
     items: Vec<Item>,
     random: Rng,
     next_ns: u64,
     sent: u64,
-    under_way: VecDeque<Sent>,
-    out: Vec<u8>,
-    out_at: usize,
+    /// Stamps of the writes that no reply came to yet.
+    under_way: VecDeque<Stamp>,
+    out: VecDeque<u8>,
     written: Written,
 }
 
 impl Writer {
     /// Writer `number` owns the objects whose number is `number` modulo the number of writers.
-    pub(crate) fn new(order: Order, number: u32) -> Self {
+    fn new(order: Order, number: u32) -> Self {
         let mine = (number..order.recipe.objects()).step_by(order.writers.max(1) as usize);
         let before: BTreeMap<u32, u32> = order.written_before.iter().copied().collect();
         let item = |object| {
@@ -161,31 +187,30 @@ impl Writer {
             next_ns: order.span.start_ns + turn,
             sent: 0,
             under_way: VecDeque::new(),
-            out: Vec::new(),
-            out_at: 0,
+            out: VecDeque::new(),
             written: Written::default(),
             order,
         }
     }
 
     /// Writes until the end of the order and waits for the replies.
-    pub(crate) fn run(mut self) -> Written {
+    fn run(mut self) -> Written {
         // The default slack of 50 µs would be measured as latency. Refused: so be it.
         let _slack = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
-        crate::clock::sleep_until(self.next_ns);
+        sleep_until(self.next_ns);
         while !self.is_over() {
             self.check_stop();
             if let Err(fault) = self.use_connection() {
-                self.fail_under_way(&format!("the connection that writes broke: {fault}"));
+                self.fail_under_way(format!("the connection that writes broke: {fault}"));
                 // A refused connect must not spin.
-                std::thread::sleep(Duration::from_millis(100));
+                thread::sleep(Duration::from_millis(100));
             }
         }
         self.written.finals = self.items.iter().map(|item| (item.object, item.seq)).collect();
         self.written
     }
 
-    /// The end of the order has come, if somebody says so.
+    /// The end of the order has come when `stop` is set.
     fn check_stop(&mut self) {
         if self.order.stop.load(Ordering::Relaxed) {
             self.order.span.end_ns = self.order.span.end_ns.min(now_ns());
@@ -217,20 +242,15 @@ impl Writer {
                 }
                 return Ok(());
             }
-            let unsent = self.out_at < self.out.len();
-            let wants = if unsent { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
-            let ready = {
-                let mut polled = [PollFd::new(&stream, wants)];
-                let wait_ns = due_ns.saturating_sub(now_ns()).min(1_000_000_000);
-                match poll(&mut polled, Some(&timeout(wait_ns))) {
-                    Ok(_) => polled[0].revents().intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR),
-                    Err(rustix::io::Errno::INTR) => false,
-                    Err(fault) => return Err(fault.into()),
-                }
-            };
-            if ready && self.read(&mut stream, &mut replies, &mut buffer)? {
-                // The server asked for a new connection after this reply; writes behind it were not read.
-                self.fail_under_way("the server closed the connection behind a reply");
+            let wants = if self.out.is_empty() { PollFlags::IN } else { PollFlags::IN | PollFlags::OUT };
+            let wait_ns = due_ns.saturating_sub(now_ns()).min(1_000_000_000);
+            match poll(&mut [PollFd::new(&stream, wants)], Some(&timeout(wait_ns))) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(fault) => return Err(fault.into()),
+            }
+            if self.read(&mut stream, &mut replies, &mut buffer)? {
+                // The server asked for a new connection after this reply; it did not read the writes after that.
+                self.fail_under_way("the server closed the connection after a reply");
                 return Ok(());
             }
         }
@@ -259,15 +279,12 @@ impl Writer {
             let item = &mut self.items[spot];
             item.seq += 1;
             self.sent += 1;
-            item.body.stamp(Stamp {
-                run: self.order.recipe.run,
-                object: item.object,
-                seq: item.seq,
-                intended_ns,
-            });
-            self.out.extend_from_slice(item.head.as_bytes());
-            self.out.extend_from_slice(item.body.bytes());
-            self.under_way.push_back(Sent { intended_ns, object: item.object, seq: item.seq });
+            let run = self.order.recipe.run;
+            let stamp = Stamp { run, object: item.object, seq: item.seq, intended_ns };
+            item.body.stamp(stamp);
+            self.out.extend(item.head.as_bytes());
+            self.out.extend(item.body.bytes());
+            self.under_way.push_back(stamp);
             if intended_ns >= self.order.span.measure_from_ns {
                 self.written.lateness.record(now - intended_ns);
             }
@@ -275,16 +292,14 @@ impl Writer {
     }
 
     fn flush(&mut self, stream: &mut TcpStream) -> io::Result<()> {
-        while self.out_at < self.out.len() {
-            match stream.write(&self.out[self.out_at..]) {
-                Ok(count) => self.out_at += count,
+        while !self.out.is_empty() {
+            match stream.write(self.out.as_slices().0) {
+                Ok(count) => drop(self.out.drain(..count)),
                 Err(fault) if fault.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(fault) if fault.kind() == io::ErrorKind::Interrupted => {}
                 Err(fault) => return Err(fault),
             }
         }
-        self.out.clear();
-        self.out_at = 0;
         Ok(())
     }
 
@@ -300,11 +315,9 @@ impl Writer {
         };
         let now = now_ns();
         let mut input = &buffer[..count];
-        while let Some(head) =
-            replies.next(&mut input).map_err(|fault| io::Error::other(fault.to_string()))?
-        {
+        while let Some(head) = replies.next(&mut input)? {
             let Some(sent) = self.under_way.pop_front() else {
-                return Err(io::Error::other("the server sent a reply that nobody asked for"));
+                return Err(io::Error::other("the server sent a reply without a request"));
             };
             self.on_reply(sent, head.status, replies.body(), now);
             if head.closes {
@@ -314,16 +327,11 @@ impl Writer {
         Ok(false)
     }
 
-    fn on_reply(&mut self, sent: Sent, status: u16, body: &[u8], now: u64) {
+    fn on_reply(&mut self, sent: Stamp, status: u16, body: &[u8], now: u64) {
         self.written.last_reply_ns = now;
         if !(200..300).contains(&status) {
-            self.written.failed.push((sent.object, sent.seq));
-            self.count_failed(1);
-            let fault = &mut self.written.first_fault;
-            fault.get_or_insert_with(|| {
-                format!("the server answered a write with {status}: {}", excerpt(body))
-            });
-            return;
+            return self
+                .fail([sent], || format!("the server answered a write with {status}: {}", excerpt(body)));
         }
         self.order.acknowledged.fetch_add(1, Ordering::Relaxed);
         if sent.intended_ns >= self.order.span.measure_from_ns {
@@ -332,18 +340,19 @@ impl Writer {
         }
     }
 
-    fn count_failed(&self, writes: usize) {
-        if let Some(gate) = &self.order.gate {
-            gate.fail(writes as u64);
-        }
+    /// The outcome of what is under way will never be known.
+    fn fail_under_way(&mut self, why: impl Into<String>) {
+        self.out.clear();
+        let lost = std::mem::take(&mut self.under_way);
+        self.fail(lost, || why.into());
     }
 
-    /// The outcome of what is under way will never be known.
-    fn fail_under_way(&mut self, why: &str) {
-        self.count_failed(self.under_way.len());
-        self.written.failed.extend(self.under_way.drain(..).map(|sent| (sent.object, sent.seq)));
-        self.written.first_fault.get_or_insert_with(|| why.to_owned());
-        self.out.clear();
-        self.out_at = 0;
+    fn fail(&mut self, writes: impl IntoIterator<Item = Stamp>, why: impl FnOnce() -> String) {
+        let before = self.written.failed.len();
+        self.written.failed.extend(writes.into_iter().map(|sent| (sent.object, sent.seq)));
+        if let Some(gate) = &self.order.gate {
+            gate.fail((self.written.failed.len() - before) as u64);
+        }
+        self.written.first_fault.get_or_insert_with(why);
     }
 }

@@ -1,7 +1,6 @@
-//! The frames that a floor-sender sends, made from the same recipe as the objects of a real server and with what such a
-//! server adds to them. The coordinator makes them; the sender only patches revision and stamp.
+//! The frames that a floor-sender sends: events of a recipe's objects, with what a real server adds to them. The sender only
+//! patches revision and stamp.
 
-use super::message::Prepared;
 use crate::object::Recipe;
 
 /// Revisions begin here: all that a run can reach have ten digits.
@@ -9,6 +8,17 @@ pub(crate) const FIRST_REVISION: u64 = 1_000_000_000;
 const ENVELOPE: &str = r#"{"type":"MODIFIED","object":"#;
 const METADATA: &str = r#""metadata":{"#;
 const STAMP: &str = r#""stamp":""#;
+
+/// One object's event as bytes on the wire, but for the places that change with each write.
+#[derive(Clone, Debug)]
+pub(crate) struct Prepared {
+    pub(crate) object: u32,
+    /// Chunk size, event, newline, end of the chunk.
+    pub(crate) frame: String,
+    /// Where the ten digits of the resourceVersion are.
+    pub(crate) revision_at: usize,
+    pub(crate) stamp_at: usize,
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Size {
@@ -33,18 +43,13 @@ pub(crate) fn pad_for(recipe: &mut Recipe, size: Size) -> usize {
     object_of(recipe, 0).len()
 }
 
-pub(crate) fn prepare_all(recipe: &Recipe) -> Vec<Prepared> {
-    (0..recipe.objects()).map(|object| prepare(recipe, object)).collect()
-}
-
-fn prepare(recipe: &Recipe, object: u32) -> Prepared {
+pub(crate) fn prepare(recipe: &Recipe, object: u32) -> Prepared {
     let json = object_of(recipe, object);
     let chunk = ENVELOPE.len() + json.len() + 2;
     let frame = format!("{chunk:x}\r\n{ENVELOPE}{json}}}\n\r\n");
     let revision = format!("\"{FIRST_REVISION}\"");
-    let place = |text: &str, found: Option<usize>| found.unwrap_or(0) + text.len();
-    let revision_at = place("\"", frame.find(&revision));
-    let stamp_at = place(STAMP, frame.rfind(STAMP));
+    let revision_at = frame.find(&revision).unwrap_or(0) + 1;
+    let stamp_at = frame.rfind(STAMP).unwrap_or(0) + STAMP.len();
     Prepared { object, frame, revision_at, stamp_at }
 }
 
@@ -52,54 +57,20 @@ fn prepare(recipe: &Recipe, object: u32) -> Prepared {
 fn object_of(recipe: &Recipe, object: u32) -> String {
     let sent = String::from_utf8_lossy(recipe.body_of(object).bytes()).into_owned();
     let added = format!(
-        r#""uid":"{object:08x}-0000-4000-8000-{:012x}","resourceVersion":"{FIRST_REVISION}","creationTimestamp":"2026-01-01T00:00:00Z","#,
+        r#"{METADATA}"uid":"{object:08x}-0000-4000-8000-{:012x}","resourceVersion":"{FIRST_REVISION}","creationTimestamp":"2026-01-01T00:00:00Z","#,
         recipe.run & 0xffff_ffff_ffff
     );
-    sent.replacen(METADATA, &format!("{METADATA}{added}"), 1)
+    sent.replacen(METADATA, &added, 1)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chunked::{ChunkDecoder, Step};
-    use crate::endpoint::Resource;
-    use crate::frame::{Frame, Kind};
-    use crate::stamp::Stamp;
-
-    fn recipe() -> Recipe {
-        Recipe {
-            resource: Resource::parse("configmaps").expect("built in"),
-            namespaces: vec!["floor".to_owned()],
-            per_namespace: 12,
-            run: 0xabc,
-            seed: 5,
-            pad_bytes: 0,
-        }
-    }
-
-    #[test]
-    fn a_frame_is_an_event_that_the_watchers_accept() {
-        let mut recipe = recipe();
-        assert_eq!(pad_for(&mut recipe, Size::Object(1024)), 1024);
-        for prepared in prepare_all(&recipe) {
-            let mut input = prepared.frame.as_bytes();
-            let mut decoder = ChunkDecoder::new();
-            let Ok(Step::Data(data)) = decoder.next(&mut input) else { panic!("a chunk") };
-            assert_eq!(decoder.next(&mut input), Ok(Step::More), "one chunk and its end");
-            let line = data.strip_suffix(b"\n").expect("a line");
-            let frame = Frame::scan(line).expect("an event");
-            assert_eq!((frame.kind, frame.revision), (Kind::Modified, Some(FIRST_REVISION)));
-            assert!(frame.agrees_with_parser(line));
-            let stamp = frame.stamp.and_then(Stamp::parse).expect("a stamp");
-            assert_eq!((stamp.run, stamp.object), (0xabc, prepared.object));
-            assert!(prepared.frame[prepared.revision_at..].starts_with("1000000000\""));
-            assert!(prepared.frame[prepared.stamp_at..].starts_with("0000000000000abc."));
-        }
-    }
 
     #[test]
     fn frames_have_the_bytes_that_were_asked_for() {
-        let mut recipe = recipe();
+        let mut recipe = Recipe::of_test("configmaps", 12);
+        assert_eq!(pad_for(&mut recipe, Size::Object(1024)), 1024);
         for wanted in [700, 1024, 1083, 4096 + 40, 70_000] {
             pad_for(&mut recipe, Size::Frame(wanted));
             let found = prepare(&recipe, 0).frame.len();

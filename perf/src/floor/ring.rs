@@ -38,15 +38,11 @@ impl Setup {
     fn build(self) -> io::Result<IoUring> {
         let mut builder = IoUring::builder();
         match self {
-            Self::Plain => {}
-            Self::Cooperative => {
-                builder.setup_coop_taskrun();
-            }
-            Self::Deferred | Self::DeferredRegistered => {
-                builder.setup_single_issuer().setup_defer_taskrun();
-            }
+            Self::Plain => &mut builder,
+            Self::Cooperative => builder.setup_coop_taskrun(),
+            Self::Deferred | Self::DeferredRegistered => builder.setup_single_issuer().setup_defer_taskrun(),
         }
-        builder.build(u32::try_from(BATCH).expect("a small number"))
+        .build(u32::try_from(BATCH).expect("a small number"))
     }
 }
 
@@ -64,19 +60,11 @@ impl std::fmt::Debug for Ring {
 
 impl Ring {
     /// The best ring that this kernel gives. `sockets`: to be registered, by place. `note` hears what was refused.
-    pub(crate) fn new(sockets: &[RawFd], mut note: impl FnMut(String)) -> io::Result<Self> {
-        let ring = Setup::Deferred.build().or_else(|fault| {
-            note(format!("io_uring without SINGLE_ISSUER and DEFER_TASKRUN ({fault})"));
-            Setup::Plain.build()
-        })?;
-        let registered = match ring.submitter().register_files(sockets) {
-            Ok(()) => true,
-            Err(fault) => {
-                note(format!("io_uring without registered files ({fault})"));
-                false
-            }
-        };
-        Ok(Self { ring, registered })
+    pub(crate) fn new(sockets: &[RawFd], note: impl FnOnce(String)) -> io::Result<Self> {
+        Self::with(Setup::DeferredRegistered, sockets).or_else(|fault| {
+            note(format!("io_uring without DEFER_TASKRUN and registered files ({fault})"));
+            Self::with(Setup::Plain, sockets)
+        })
     }
 
     /// A ring that is set up so and not otherwise, for comparisons.

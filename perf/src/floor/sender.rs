@@ -1,46 +1,47 @@
 //! The floor-sender: a process that does the least that fan-out needs. It accepts connections, answers each request
 //! with the same head, and hands prepared events to all of them. No store, no HTTP parser, no list, one thread.
 //!
-//! A socket that does not take a whole batch keeps its place by number of the batch and offset, and gets nothing newer
-//! until it took that: so nothing is lost or repeated, and the watchers' accounts hold as with a real server.
+//! What a socket does not take of a batch is kept for it, with all that comes after: so nothing is lost or repeated, and the
+//! watchers' accounts hold as with a real server.
 
-use super::accept::Acceptor;
 use super::log::Log;
-use super::message::{Answer, Begin, Made, Order, Prepare};
-use super::outlet::{Outlet, Took};
+use super::message::{Answer, Made, Order, Prepare};
+use super::outlet::Outlet;
 use crate::child::{messages, send};
 use crate::clock::{now_ns, timeout};
 use crate::process::pin_to;
+use crate::writer::Span;
 use rustix::buffer::spare_capacity;
-use rustix::event::epoll::{self, EventFlags};
+use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
-use std::io::{Read, Write};
+use std::collections::BTreeMap;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::num::NonZeroU64;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::channel;
 use std::thread;
 
+const HEAD: &[u8] =
+    b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
+const REQUEST_BYTES_MAX: u64 = 16 * 1024;
+const BACKLOG: i32 = 4096;
+/// While more is kept for late sockets, the next batch waits for them.
+const KEPT_BYTES_MAX: usize = 64 * 1024 * 1024;
 const EVENTS_MAX: usize = 1024;
 /// How soon a sender that may not go on looks again.
 const LOOK_NS: u64 = 1_000_000;
-/// The longest sleep: an order waits no longer.
+/// The longest sleep.
 const WAIT_NS_MAX: u64 = 20_000_000;
-/// So long behind the end a sender that is too slow gives up on events that are still due.
+/// So long after the end a sender that is too slow gives up on events that are still due.
 const OVERTIME_NS: u64 = 10_000_000_000;
-
-/// What the coordinator says while the sender is at work. Neither guards any other memory: no order is needed.
-#[derive(Debug, Default)]
-struct Told {
-    allowed: AtomicU64,
-    closed: AtomicBool,
-}
 
 /// Runs until its orders end. What goes wrong is told to the coordinator.
 pub(crate) fn run(orders: impl Read + Send + 'static, mut answers: impl Write) {
-    if let Err(message) = serve(orders, &mut answers) {
-        let _gone = say(&mut answers, &Answer::Failed { message });
+    if let Err(why) = serve(orders, &mut answers) {
+        let _gone = send(&mut answers, &Answer::Failed(why));
     }
 }
 
@@ -50,128 +51,114 @@ fn serve(orders: impl Read + Send + 'static, answers: &mut impl Write) -> Result
         return Err("a floor-sender is started by revcast-perf floor, not by hand".to_owned());
     };
     pin_to(&prepare.cpus).map_err(|fault| format!("--server-cpu: not allowed: {fault}"))?;
-    let told = Arc::new(Told::default());
-    let (sender, begins) = channel();
-    let listener = Arc::clone(&told);
-    // Ends with the pipe: when the coordinator closes it, or dies.
+    let allowed = Arc::new(AtomicU64::new(0));
+    let (sender, begun) = channel();
+    let listening = Arc::clone(&allowed);
     thread::spawn(move || {
         for order in orders {
             match order {
-                Ok(Order::Begin(begin)) => {
-                    listener.allowed.store(begin.allowed, Ordering::Relaxed);
-                    if sender.send(begin).is_err() {
-                        break;
-                    }
+                // It guards no other memory: no order is needed.
+                Ok(Order::Allow(events)) => listening.store(events, Ordering::Relaxed),
+                Ok(Order::Begin(span)) => {
+                    let _gone = sender.send(span);
                 }
-                Ok(Order::Allow { events }) => listener.allowed.store(events, Ordering::Relaxed),
                 Ok(Order::Prepare(_)) | Err(_) => break,
             }
         }
-        listener.closed.store(true, Ordering::Relaxed);
+        // The coordinator closed the pipe, or died.
+        std::process::exit(0);
     });
-    let mut acceptor =
-        Acceptor::open().map_err(|fault| format!("the floor-sender cannot listen: {fault}"))?;
-    say(answers, &Answer::Listening { port: acceptor.port() })?;
-    let Some(begin) = admit(&mut acceptor, &begins, &told)? else { return Ok(()) };
-    let (epoll, sockets) = acceptor.close();
+    let wrong = |fault: io::Error| format!("the floor-sender cannot accept: {fault}");
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(wrong)?;
+    rustix::net::listen(&listener, BACKLOG).map_err(|fault| wrong(fault.into()))?;
+    send(answers, &Answer::Listening(listener.local_addr().map_err(wrong)?.port()))?;
+    let sockets = accept(&listener, prepare.watchers).map_err(wrong)?;
+    let epoll = watch_room(&sockets).map_err(|fault| format!("epoll: {fault}"))?;
     let mut notes = Vec::new();
-    let outlet = Outlet::new(prepare.mode, &sockets, |text| notes.push(text));
+    let outlet = Outlet::new(prepare.mode, sockets, |text| notes.push(text));
     for text in notes {
-        say(answers, &Answer::Note { text })?;
+        send(answers, &Answer::Note(text))?;
     }
-    Sender::new(prepare, begin, epoll, sockets, outlet).run(&told, answers)
+    let log = Log::new(&prepare.recipe);
+    let Ok(span) = begun.recv() else { return Ok(()) };
+    Sender::new(prepare, span, log, epoll, outlet).run(&allowed, answers)
 }
 
-/// Lets watchers in until the word to begin comes. `None`: it will not come.
-fn admit(acceptor: &mut Acceptor, begins: &Receiver<Begin>, told: &Told) -> Result<Option<Begin>, String> {
-    loop {
-        acceptor.step(WAIT_NS_MAX).map_err(|fault| format!("the floor-sender cannot accept: {fault}"))?;
-        if let Ok(begin) = begins.try_recv() {
-            return Ok(Some(begin));
+/// Accepts so many connections, one after the other, and answers the request of each.
+fn accept(listener: &TcpListener, watchers: u32) -> io::Result<Vec<TcpStream>> {
+    let one = |_| {
+        let (mut socket, _) = listener.accept()?;
+        socket.set_nodelay(true)?;
+        let mut lines = BufReader::new((&socket).take(REQUEST_BYTES_MAX)).lines().map_while(Result::ok);
+        if !lines.any(|line| line.is_empty()) {
+            return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        if told.closed.load(Ordering::Relaxed) {
-            return Ok(None);
-        }
+        socket.write_all(HEAD)?;
+        socket.set_nonblocking(true)?;
+        Ok(socket)
+    };
+    (0..watchers).map(one).collect()
+}
+
+/// An epoll that tells by place which socket has room again, once each time.
+fn watch_room(sockets: &[TcpStream]) -> io::Result<OwnedFd> {
+    let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    for (place, socket) in (0..).zip(sockets) {
+        epoll::add(&epoll, socket, EventData::new_u64(place), EventFlags::OUT | EventFlags::ET)?;
     }
+    Ok(epoll)
 }
 
-fn say(answers: &mut impl Write, answer: &Answer) -> Result<(), String> {
-    send(answers, answer).map_err(|fault| fault.to_string())
-}
-
-/// How far a socket that is late got: batch, and bytes of it.
-#[derive(Clone, Copy, Debug, Default)]
-struct Progress {
-    batch: u64,
-    offset: usize,
-}
+/// What a late socket is to get, and how much of that it has.
+type Rest = (Vec<u8>, usize);
 
 #[derive(Debug)]
 struct Sender {
-    begin: Begin,
+    prepare: Prepare,
+    span: Span,
     log: Log,
     epoll: OwnedFd,
-    sockets: Vec<Option<OwnedFd>>,
     outlet: Outlet,
     /// Places of the sockets that took everything so far.
     live: Vec<u32>,
-    /// By place: `None` is live, or gone.
-    late: Vec<Option<Progress>>,
-    late_count: usize,
+    /// By place. A socket in neither is broken.
+    late: BTreeMap<u32, Rest>,
+    /// What all late ones together are to get.
+    kept_bytes: usize,
     event: u64,
     made: Made,
-    took: Vec<Took>,
-    /// When the late ones may next be looked through for what they still need.
-    next_look_ns: u64,
 }
 
 impl Sender {
-    fn new(
-        prepare: Prepare,
-        begin: Begin,
-        epoll: OwnedFd,
-        sockets: Vec<Option<OwnedFd>>,
-        outlet: Outlet,
-    ) -> Self {
-        let live = (0..).zip(&sockets).filter(|(_, socket)| socket.is_some()).map(|(place, _)| place);
-        Self {
-            begin,
-            log: Log::new(prepare),
-            epoll,
-            live: live.collect(),
-            late: vec![None; sockets.len()],
-            late_count: 0,
-            sockets,
-            outlet,
-            event: 0,
-            made: Made::default(),
-            took: Vec::new(),
-            next_look_ns: 0,
-        }
+    fn new(prepare: Prepare, span: Span, log: Log, epoll: OwnedFd, outlet: Outlet) -> Self {
+        let (live, late, made) = ((0..prepare.watchers).collect(), BTreeMap::new(), Made::default());
+        Self { prepare, span, log, epoll, outlet, live, late, kept_bytes: 0, event: 0, made }
     }
 
-    fn run(mut self, orders: &Told, answers: &mut impl Write) -> Result<(), String> {
+    fn run(mut self, allowed: &AtomicU64, answers: &mut impl Write) -> Result<(), String> {
         // The default slack of 50 µs would be measured as latency. Refused: so be it.
         let _slack = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         let mut told = false;
         let mut events = Vec::with_capacity(EVENTS_MAX);
-        while !orders.closed.load(Ordering::Relaxed) {
+        loop {
             let now = now_ns();
             let due_ns = if told { u64::MAX } else { self.next_due_ns(now) };
             let mut wait_ns = due_ns.saturating_sub(now).min(WAIT_NS_MAX);
             if due_ns == u64::MAX && !told {
                 told = true;
                 self.made.finals = self.log.finals();
-                say(answers, &Answer::Made(self.made.clone()))?;
-            } else if due_ns <= now && self.log.has_room() && self.may_make(orders) {
-                self.make(now);
-                self.sweep();
-                wait_ns = 0;
+                send(answers, &Answer::Made(self.made.clone()))?;
             } else if due_ns <= now {
-                // The watchers hold it up: those that are late have all that is kept, or all are behind what was sent.
-                wait_ns = LOOK_NS;
+                // Else the watchers hold it up: too much is kept for late ones, or all are behind what was sent.
+                let next = self.event.saturating_add(u64::from(self.prepare.events_per_write));
+                let goes_on = self.kept_bytes < KEPT_BYTES_MAX && next <= allowed.load(Ordering::Relaxed);
+                wait_ns = if goes_on { 0 } else { LOOK_NS };
+                if goes_on {
+                    self.make(now);
+                    self.sweep();
+                }
             }
-            if wait_ns > 0 || self.late_count > 0 {
+            if wait_ns > 0 || !self.late.is_empty() {
                 events.clear();
                 match epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&timeout(wait_ns))) {
                     Ok(_) | Err(Errno::INTR) => {}
@@ -179,14 +166,13 @@ impl Sender {
                 }
                 self.serve_late(&events);
             }
-            self.forget(now);
         }
-        Ok(())
     }
 
     /// When the next batch is due; `u64::MAX`: there is none.
     fn next_due_ns(&self, now: u64) -> u64 {
-        let Begin { start_ns, end_ns, interval_ns, events_per_write, .. } = self.begin;
+        let Span { start_ns, end_ns, .. } = self.span;
+        let interval_ns = self.prepare.interval_ns;
         if interval_ns == 0 {
             return if now < end_ns { start_ns } else { u64::MAX };
         }
@@ -195,22 +181,15 @@ impl Sender {
             return u64::MAX;
         }
         // A batch leaves when its last event is due; the last batch may have fewer.
-        let last_ns = next_ns + u64::from(events_per_write - 1) * interval_ns;
+        let last_ns = next_ns + u64::from(self.prepare.events_per_write - 1) * interval_ns;
         last_ns.min(end_ns - 1)
     }
 
-    /// Whether the watchers are near enough for one more batch.
-    fn may_make(&self, orders: &Told) -> bool {
-        let next = self.event.saturating_add(u64::from(self.begin.events_per_write));
-        next <= orders.allowed.load(Ordering::Relaxed)
-    }
-
     fn make(&mut self, now: u64) {
-        let Begin { start_ns, measure_from_ns, end_ns, interval_ns, events_per_write, .. } = self.begin;
-        let first = self.event;
-        let moment = |event: u64| if interval_ns == 0 { now } else { start_ns + event * interval_ns };
-        let moments = (first..first + u64::from(events_per_write))
-            .map(moment)
+        let Span { start_ns, measure_from_ns, end_ns } = self.span;
+        let (first, interval_ns) = (self.event, self.prepare.interval_ns);
+        let moments = (first..first + u64::from(self.prepare.events_per_write))
+            .map(|event| if interval_ns == 0 { now } else { start_ns + event * interval_ns })
             .take_while(|&moment_ns| moment_ns < end_ns);
         self.made.measured +=
             moments.clone().filter(|&moment_ns| moment_ns >= measure_from_ns).count() as u64;
@@ -219,95 +198,93 @@ impl Sender {
         self.made.last_ns = now;
     }
 
-    /// Sends the newest batch to all that are live. Who does not take all of it is late from here on.
+    /// Sends the newest batch to all that are live. A socket that does not take all of it is late from here on.
     fn sweep(&mut self) {
-        let number = self.log.next() - 1;
-        self.took.clear();
-        self.outlet.sweep(&self.sockets, &self.live, self.log.batch(number), &mut self.took);
-        // From the end, so that places in front stay what they are.
-        self.took.sort_unstable_by_key(|took| std::cmp::Reverse(took.at));
-        for Took { at, outcome } in std::mem::take(&mut self.took) {
-            let place = self.live.swap_remove(at);
-            match outcome {
-                Ok(offset) => self.fall_behind(place, Progress { batch: number, offset }),
-                Err(Errno::AGAIN | Errno::INTR | Errno::NOBUFS) => {
-                    self.fall_behind(place, Progress { batch: number, offset: 0 });
-                }
-                Err(_) => self.sockets[place as usize] = None,
-            }
+        let batch = &self.log.batch;
+        for (rest, _) in self.late.values_mut() {
+            rest.extend_from_slice(&batch.bytes);
+            self.kept_bytes += batch.bytes.len();
         }
-    }
-
-    fn fall_behind(&mut self, place: u32, progress: Progress) {
-        self.made.short_writes += 1;
-        self.late[place as usize] = Some(progress);
-        self.late_count += 1;
-    }
-
-    /// Sends what is missing to those late ones that have room again, one batch a write, until they are full or live.
-    fn serve_late(&mut self, events: &[epoll::Event]) {
-        let concerns = EventFlags::OUT | EventFlags::ERR | EventFlags::HUP;
-        let places = events.iter().filter_map(|event| {
-            let (flags, data) = (event.flags, event.data);
-            u32::try_from(data.u64()).ok().filter(|_| flags.intersects(concerns))
+        let mut short = Vec::new();
+        self.outlet.sweep(&self.live, batch, |at, outcome| {
+            if outcome != Ok(batch.bytes.len()) {
+                short.push((at, outcome));
+            }
         });
-        let mut ready: Vec<u32> = places.filter(|&place| self.late[place as usize].is_some()).collect();
-        while !ready.is_empty() {
-            self.took.clear();
-            let (log, late) = (&self.log, &self.late);
-            let rest = |place: u32| {
-                let Progress { batch, offset } = late[place as usize].unwrap_or_default();
-                &log.batch(batch).bytes[offset..]
-            };
-            self.outlet.serve(&self.sockets, &ready, rest, &mut self.took);
-            let mut again = Vec::new();
-            for Took { at, outcome } in std::mem::take(&mut self.took) {
-                if self.took_rest(ready[at], outcome) {
-                    again.push(ready[at]);
-                }
+        // From the end, so that places in front stay what they are.
+        short.sort_unstable_by_key(|&(at, _)| std::cmp::Reverse(at));
+        for (at, outcome) in short {
+            let place = self.live.swap_remove(at);
+            if let Some(taken) = taken(outcome) {
+                let rest = batch.bytes[taken..].to_vec();
+                self.made.short_writes += 1;
+                self.kept_bytes += rest.len();
+                self.late.insert(place, (rest, 0));
             }
-            ready = again;
         }
     }
 
-    /// A late socket took something. True: it may take more.
-    fn took_rest(&mut self, place: u32, outcome: Result<usize, Errno>) -> bool {
-        let Some(mut progress) = self.late[place as usize] else { return false };
-        let taken = match outcome {
-            Ok(taken) => taken,
-            Err(Errno::INTR) => return true,
-            Err(Errno::AGAIN | Errno::NOBUFS) => return false,
-            Err(_) => {
-                self.sockets[place as usize] = None;
-                self.late[place as usize] = None;
-                self.late_count -= 1;
-                return false;
+    /// Sends what is missing to those late ones that have room again.
+    fn serve_late(&mut self, events: &[epoll::Event]) {
+        let places = events.iter().filter_map(|event| u32::try_from(event.data.u64()).ok());
+        let ready: Vec<u32> = places.filter(|place| self.late.contains_key(place)).collect();
+        let rest = |place: u32| self.late.get(&place).map_or(&[][..], |(rest, at)| &rest[*at..]);
+        let mut took = Vec::with_capacity(ready.len());
+        self.outlet.send_each(&ready, rest, |at, outcome| took.push((ready[at], outcome)));
+        for (place, outcome) in took {
+            let Some((rest, at)) = self.late.get_mut(&place) else { continue };
+            let taken = taken(outcome);
+            let left = rest.len() - *at;
+            *at += taken.unwrap_or(left);
+            self.kept_bytes -= taken.unwrap_or(left);
+            if *at * 2 >= rest.len() {
+                rest.drain(..std::mem::take(at));
             }
-        };
-        progress.offset += taken;
-        let whole = progress.offset >= self.log.batch(progress.batch).bytes.len();
-        if whole {
-            progress = Progress { batch: progress.batch + 1, offset: 0 };
+            if rest.is_empty() {
+                self.late.remove(&place);
+                self.live.extend(taken.map(|_| place));
+            }
         }
-        let live = progress.batch == self.log.next();
-        self.late[place as usize] = if live { None } else { Some(progress) };
-        if live {
-            self.late_count -= 1;
-            self.live.push(place);
-        }
-        whole && !live
     }
+}
 
-    /// Forgets what nobody needs. While some are late that costs a pass over all: once a millisecond, and only when room
-    /// is wanted.
-    fn forget(&mut self, now: u64) {
-        let next = self.log.next();
-        if self.late_count == 0 {
-            self.log.forget_below(next);
-        } else if !self.log.has_room() && now >= self.next_look_ns {
-            self.next_look_ns = now + LOOK_NS;
-            let oldest = self.late.iter().flatten().map(|progress| progress.batch).min();
-            self.log.forget_below(oldest.unwrap_or(next));
-        }
+/// How many bytes a socket took; `None`: it is broken.
+fn taken(outcome: Result<usize, Errno>) -> Option<usize> {
+    match outcome {
+        Ok(taken) => Some(taken),
+        Err(Errno::AGAIN | Errno::INTR | Errno::NOBUFS) => Some(0),
+        Err(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_in_pieces_is_answered_once_it_is_complete() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+        let address = listener.local_addr().expect("bound");
+        let mut client = TcpStream::connect(address).expect("it listens");
+        let leaves = TcpStream::connect(address).expect("it listens");
+        client.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n").expect("a socket");
+        let accepting = thread::spawn(move || {
+            let accepted = accept(&listener, 1);
+            (accepted.map(|sockets| sockets.len()), accept(&listener, 1).is_err())
+        });
+        client.set_nonblocking(true).expect("a socket");
+        thread::sleep(std::time::Duration::from_millis(20));
+        assert!(
+            client.read(&mut [0]).is_err_and(|fault| fault.kind() == io::ErrorKind::WouldBlock),
+            "not yet"
+        );
+        client.set_nonblocking(false).expect("a socket");
+        client.write_all(b"\r\n").expect("a socket");
+        drop(leaves);
+        let mut head = vec![0; HEAD.len()];
+        client.read_exact(&mut head).expect("the answer");
+        assert_eq!(head, HEAD);
+        let (accepted, refused) = accepting.join().expect("both are done");
+        assert!(accepted.is_ok_and(|sockets| sockets == 1) && refused, "the other left before it had asked");
     }
 }

@@ -14,70 +14,57 @@ pub(super) struct Items {
     depth: usize,
     in_string: bool,
     escaped: bool,
-    /// At depth 2: inside of an array.
+    /// In an array of the outermost object.
     in_array: bool,
-    item: Vec<u8>,
-    /// Everything but the items, and the commas between them.
-    rest: Vec<u8>,
+    /// Everything but the items and the commas between them; after it, from `item_at` on, the item that is not complete.
+    text: Vec<u8>,
+    item_at: Option<usize>,
 }
 
 impl Items {
     /// Takes the next bytes and gives each item that is complete to `on_item`. False: it is no list, or too much of one.
     pub(super) fn take(&mut self, mut data: &[u8], mut on_item: impl FnMut(&[u8])) -> bool {
-        while let Some(&byte) = data.first() {
-            let inside = self.depth > ITEM_DEPTH;
-            if self.in_string && !self.escaped {
-                let plain = memchr2(b'"', b'\\', data).unwrap_or(data.len());
-                if plain > 0 {
-                    self.put(&data[..plain]);
-                    data = &data[plain..];
-                    continue;
-                }
-            }
-            data = &data[1..];
-            let opens = !self.in_string && matches!(byte, b'{' | b'[');
-            let closes = !self.in_string && matches!(byte, b'}' | b']');
+        while let Some((&byte, after)) = data.split_first() {
             if self.in_string {
-                self.in_string = self.escaped || byte != b'"';
-                self.escaped = byte == b'\\' && !self.escaped;
-            } else if byte == b'"' {
-                self.in_string = true;
-            } else if opens {
-                self.depth += 1;
-                self.in_array |= self.depth == ITEM_DEPTH && byte == b'[';
-            } else if closes {
-                let Some(depth) = self.depth.checked_sub(1) else { return false };
-                self.depth = depth;
-                self.in_array &= depth >= ITEM_DEPTH;
+                let end = if self.escaped { Some(0) } else { memchr2(b'"', b'\\', data) };
+                let (text, rest) = data.split_at(end.map_or(data.len(), |at| at + 1));
+                self.in_string = self.escaped || !text.ends_with(b"\"");
+                self.escaped = !self.escaped && text.ends_with(b"\\");
+                self.text.extend_from_slice(text);
+                data = rest;
+                continue;
             }
-            let between = self.in_array && self.depth == ITEM_DEPTH && !inside && byte == b',';
-            if (inside && self.in_array) || (opens && self.is_item()) {
-                self.item.push(byte);
-            } else if !between {
-                self.rest.push(byte);
+            data = after;
+            match byte {
+                b',' if self.in_array && self.item_at.is_none() => continue,
+                b'"' => self.in_string = true,
+                b'{' | b'[' => {
+                    if self.in_array && self.depth == ITEM_DEPTH {
+                        self.item_at = Some(self.text.len());
+                    }
+                    self.depth += 1;
+                    self.in_array |= self.depth == ITEM_DEPTH && byte == b'[';
+                }
+                b'}' | b']' => {
+                    let Some(depth) = self.depth.checked_sub(1) else { return false };
+                    self.depth = depth;
+                    self.in_array &= depth >= ITEM_DEPTH;
+                }
+                _ => {}
             }
-            if closes && self.in_array && self.depth == ITEM_DEPTH {
-                on_item(&self.item);
-                self.item.clear();
-            }
-            if self.item.len() > ITEM_BYTES_MAX || self.rest.len() > REST_BYTES_MAX {
-                return false;
+            self.text.push(byte);
+            if let Some(at) = self.item_at.take_if(|_| self.depth == ITEM_DEPTH) {
+                on_item(&self.text[at..]);
+                self.text.truncate(at);
             }
         }
-        true
+        let rest = self.item_at.unwrap_or(self.text.len());
+        rest <= REST_BYTES_MAX && self.text.len() - rest <= ITEM_BYTES_MAX
     }
 
     /// What there is besides the items, once the list is complete.
     pub(super) fn rest(&self) -> &[u8] {
-        &self.rest
-    }
-
-    const fn is_item(&self) -> bool {
-        self.in_array && self.depth > ITEM_DEPTH
-    }
-
-    fn put(&mut self, text: &[u8]) {
-        if self.is_item() { self.item.extend_from_slice(text) } else { self.rest.extend_from_slice(text) }
+        &self.text
     }
 }
 

@@ -1,19 +1,18 @@
-//! One client that asked for everything: what it got, and whether that is every object once with the mark behind them.
-//! It knows no socket and no clock.
+//! One client that asked for everything: what it got, and whether that is every object once and then the mark. It knows no
+//! socket and no clock.
 
 use super::items::Items;
-use crate::chunked::Step;
-use crate::frame::{Frame, Kind};
-use crate::http::{Body, HEAD_BYTES_MAX, Head, excerpt};
-use crate::stamp::{Stamp, decimal};
+use crate::event::{Event, Kind};
+use crate::http::{Part, Refusal, Responses, excerpt};
+use crate::known::Known;
+use crate::lines;
+use crate::stamp::decimal;
 use crate::sums::sums;
 use flate2::write::GzDecoder;
-use memchr::{memchr, memmem};
+use memchr::memmem;
 use serde_json::Value;
 use std::io::Write;
 
-/// A line of a stream above this ends it.
-const LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// What the mark carries (KEP-3157).
 const END_MARK: &[u8] = br#""k8s.io/initial-events-end":"true""#;
 
@@ -45,37 +44,26 @@ impl Wrongs {
         self.missing + self.duplicated + self.unexpected + self.malformed + self.stale_marks + self.unfinished
             > 0
     }
-}
 
-#[derive(Debug)]
-enum Phase {
-    Heading,
-    Body(Body),
-    /// Refused: the rest of the body says why.
-    Refused(u16, Body),
-    Synced,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Taken {
-    More,
-    Synced,
-    /// The server answered with another status than 200.
-    Refused(u16, String),
-    /// What came is no HTTP, or no stream or list.
-    Broken(String),
+    /// Counts so many more; the first fault of all is kept in words.
+    fn count(&mut self, field: fn(&mut Self) -> &mut u64, more: u64, describe: impl FnOnce() -> String) {
+        *field(self) += more;
+        self.note(|| (more > 0).then(describe));
+    }
 }
 
 #[derive(Debug)]
 pub(super) struct Stream {
-    phase: Phase,
+    responses: Responses,
     /// The beginning of a head, of a line or of a reason.
-    part: Vec<u8>,
+    held: Vec<u8>,
     gzip: Option<GzDecoder<Vec<u8>>>,
     items: Items,
+    /// One bit an object.
     seen: Vec<u64>,
-    count: u32,
+    pub(super) received: u32,
     newest: u64,
+    pub(super) is_synced: bool,
     given_up: bool,
     pub(super) wrongs: Wrongs,
 }
@@ -83,232 +71,162 @@ pub(super) struct Stream {
 impl Stream {
     pub(super) fn new(wanted: &Wanted) -> Self {
         Self {
-            phase: Phase::Heading,
-            part: Vec::new(),
+            responses: Responses::default(),
+            held: Vec::new(),
             gzip: None,
             items: Items::default(),
             seen: vec![0; (wanted.objects as usize).div_ceil(64)],
-            count: 0,
+            received: 0,
             newest: 0,
+            is_synced: false,
             given_up: false,
             wrongs: Wrongs::default(),
         }
     }
 
-    pub(super) const fn is_synced(&self) -> bool {
-        matches!(self.phase, Phase::Synced)
-    }
-
-    pub(super) const fn received(&self) -> u32 {
-        self.count
-    }
-
-    pub(super) fn take(&mut self, mut input: &[u8], wanted: &Wanted) -> Taken {
-        loop {
-            match &mut self.phase {
-                Phase::Synced => return Taken::More,
-                Phase::Heading => {
-                    self.part.extend_from_slice(input);
-                    let (head, taken) = match Head::parse(&self.part) {
-                        Ok(Some(found)) => found,
-                        Ok(None) => return Taken::More,
-                        Err(fault) => return Taken::Broken(fault.to_string()),
-                    };
-                    input = &input[input.len() - (self.part.len() - taken)..];
-                    self.part.clear();
-                    if head.gzip {
-                        self.gzip = Some(GzDecoder::new(Vec::new()));
-                    }
-                    self.phase = match head.status {
-                        100..200 => Phase::Heading,
-                        200 => Phase::Body(head.body),
-                        status => Phase::Refused(status, head.body),
-                    };
+    /// Takes what was read from the socket. True: now it has everything.
+    pub(super) fn take(
+        &mut self,
+        mut input: &[u8],
+        wanted: &Wanted,
+        known: &mut Known,
+    ) -> Result<bool, Refusal> {
+        if self.is_synced {
+            return Ok(false);
+        }
+        while !self.is_synced {
+            match self.responses.next_of_200(&mut input, &mut self.held)? {
+                Part::Head(head) => self.gzip = head.gzip.then(|| GzDecoder::new(Vec::new())),
+                Part::Data(data) => self.take_data(data, wanted, known)?,
+                Part::More => return Ok(false),
+                Part::End(_) if wanted.list => self.end_of_list(wanted),
+                Part::End(_) => {
+                    return Err(Refusal::Broken("the server ended a watch before its mark".to_owned()));
                 }
-                Phase::Refused(status, body) => {
-                    let status = *status;
-                    match body.next(&mut input) {
-                        Ok(Step::Data(data)) if self.part.len() < HEAD_BYTES_MAX => {
-                            self.part.extend_from_slice(data);
-                        }
-                        Ok(Step::Data(_)) => {}
-                        Ok(Step::More) => return Taken::More,
-                        Ok(Step::End) => return Taken::Refused(status, excerpt(&self.part)),
-                        Err(fault) => return Taken::Broken(fault.to_string()),
-                    }
-                }
-                Phase::Body(body) => match body.next(&mut input) {
-                    Ok(Step::Data(data)) => {
-                        if let Err(why) = self.decoded(data, wanted) {
-                            return Taken::Broken(why);
-                        }
-                        if self.is_synced() {
-                            return Taken::Synced;
-                        }
-                    }
-                    Ok(Step::More) => return Taken::More,
-                    Ok(Step::End) if wanted.list => {
-                        self.end_of_list(wanted);
-                        return Taken::Synced;
-                    }
-                    Ok(Step::End) => {
-                        return Taken::Broken("the server ended a watch before its mark".to_owned());
-                    }
-                    Err(fault) => return Taken::Broken(fault.to_string()),
-                },
             }
         }
+        Ok(true)
     }
 
     /// The connection ended, or nobody waits any longer.
     pub(super) fn give_up(&mut self, why: &str) {
-        if !self.is_synced() && !std::mem::replace(&mut self.given_up, true) {
-            self.wrongs.unfinished += 1;
-            let count = self.count;
-            self.wrongs.note(|| Some(format!("{why}, behind {count} objects")));
+        if !self.is_synced && !std::mem::replace(&mut self.given_up, true) {
+            let received = self.received;
+            self.wrongs.count(
+                |wrongs| &mut wrongs.unfinished,
+                1,
+                || format!("{why}, after {received} objects"),
+            );
         }
     }
 
-    fn decoded(&mut self, data: &[u8], wanted: &Wanted) -> Result<(), String> {
-        let Some(mut gzip) = self.gzip.take() else { return self.text(data, wanted) };
+    fn take_data(&mut self, data: &[u8], wanted: &Wanted, known: &mut Known) -> Result<(), Refusal> {
+        let Some(mut gzip) = self.gzip.take() else { return self.take_text(data, wanted, known) };
         let plain = gzip.write_all(data).and_then(|()| gzip.flush());
-        plain.map_err(|fault| format!("the server's gzip is broken: {fault}"))?;
+        plain.map_err(|fault| Refusal::Broken(format!("the server's gzip is broken: {fault}")))?;
         let text = std::mem::take(gzip.get_mut());
         self.gzip = Some(gzip);
-        self.text(&text, wanted)
+        self.take_text(&text, wanted, known)
     }
 
-    fn text(&mut self, data: &[u8], wanted: &Wanted) -> Result<(), String> {
-        if wanted.list { self.list(data, wanted) } else { self.lines(data, wanted) }
-    }
-
-    fn lines(&mut self, mut data: &[u8], wanted: &Wanted) -> Result<(), String> {
-        while let Some(end) = memchr(b'\n', data) {
-            let (line, rest) = (&data[..end], &data[end + 1..]);
-            if self.part.is_empty() {
-                self.event(line, wanted);
-            } else {
-                let mut part = std::mem::take(&mut self.part);
-                part.extend_from_slice(line);
-                self.event(&part, wanted);
-                part.clear();
-                self.part = part;
-            }
-            if self.is_synced() {
-                return Ok(());
-            }
-            data = rest;
+    fn take_text(&mut self, data: &[u8], wanted: &Wanted, known: &mut Known) -> Result<(), Refusal> {
+        if wanted.list {
+            let (mut items, mut line) = (std::mem::take(&mut self.items), Vec::new());
+            let is_list = items.take(data, |item| {
+                // As an event, so that both are read alike.
+                line.clear();
+                line.extend_from_slice(br#"{"type":"ADDED","object":"#);
+                line.extend_from_slice(item);
+                line.push(b'}');
+                self.on_line(&line, wanted, known);
+            });
+            self.items = items;
+            return is_list
+                .then_some(())
+                .ok_or_else(|| Refusal::Broken("what the server sent is no list".to_owned()));
         }
-        self.part.extend_from_slice(data);
-        if self.part.len() > LINE_BYTES_MAX {
-            return Err("the server sent an event over 16 MiB".to_owned());
-        }
-        Ok(())
+        let mut held = std::mem::take(&mut self.held);
+        let rest = lines::cut(&mut held, data, |line| {
+            if !self.is_synced {
+                self.on_line(line, wanted, known);
+            }
+        });
+        self.held = held;
+        lines::hold(&mut self.held, rest)
     }
 
-    fn event(&mut self, line: &[u8], wanted: &Wanted) {
-        let Some(frame) = Frame::scan(line) else {
-            self.wrongs.malformed += 1;
-            self.wrongs.note(|| Some(format!("a line that is no watch event: {}", excerpt(line))));
-            return;
+    fn on_line(&mut self, line: &[u8], wanted: &Wanted, known: &mut Known) {
+        let Some(event) = known.read(line) else {
+            let describe = || format!("neither a watch event nor an object: {}", excerpt(line));
+            return self.wrongs.count(|wrongs| &mut wrongs.malformed, 1, describe);
         };
-        match frame.kind {
-            Kind::Added => self.object(&frame, line, wanted),
+        match event.kind {
+            Kind::Added => self.on_object(event, line, wanted),
             Kind::Bookmark if memmem::find(line, END_MARK).is_some() => {
-                self.mark(frame.revision.unwrap_or(0), wanted);
+                self.on_mark(event.revision.unwrap_or(0), wanted);
             }
             Kind::Bookmark => {}
             Kind::Modified | Kind::Deleted | Kind::Error => {
-                self.wrongs.unexpected += 1;
-                self.wrongs.note(|| Some(format!("an event in front of the mark: {}", excerpt(line))));
+                let describe = || format!("an event before the mark: {}", excerpt(line));
+                self.wrongs.count(|wrongs| &mut wrongs.unexpected, 1, describe);
             }
         }
-    }
-
-    fn list(&mut self, data: &[u8], wanted: &Wanted) -> Result<(), String> {
-        let mut items = std::mem::take(&mut self.items);
-        let mut line = Vec::new();
-        let right = items.take(data, |item| {
-            // As an event, so that both are read by the same scan.
-            line.clear();
-            line.extend_from_slice(br#"{"type":"ADDED","object":"#);
-            line.extend_from_slice(item);
-            line.push(b'}');
-            match Frame::scan(&line) {
-                Some(frame) => self.object(&frame, item, wanted),
-                None => {
-                    self.wrongs.malformed += 1;
-                    self.wrongs.note(|| Some(format!("an item that is no object: {}", excerpt(item))));
-                }
-            }
-        });
-        self.items = items;
-        if right { Ok(()) } else { Err("what the server sent is no list".to_owned()) }
     }
 
     fn end_of_list(&mut self, wanted: &Wanted) {
         let rest: Value = serde_json::from_slice(self.items.rest()).unwrap_or_default();
         let revision = rest["metadata"]["resourceVersion"].as_str().and_then(|text| decimal(text.as_bytes()));
-        if revision.is_none() {
-            self.wrongs.malformed += 1;
-            self.wrongs.note(|| Some("a list without a numeric resourceVersion".to_owned()));
-        }
-        self.mark(revision.unwrap_or(u64::MAX), wanted);
+        self.wrongs.count(
+            |wrongs| &mut wrongs.malformed,
+            u64::from(revision.is_none()),
+            || "a list without a numeric resourceVersion".to_owned(),
+        );
+        self.on_mark(revision.unwrap_or(u64::MAX), wanted);
     }
 
-    fn object(&mut self, frame: &Frame<'_>, text: &[u8], wanted: &Wanted) {
-        let stamp = frame.stamp.and_then(Stamp::parse);
-        let stamp = stamp.filter(|stamp| stamp.run == wanted.run && stamp.object < wanted.objects);
-        let (Some(stamp), Some(revision)) = (stamp, frame.revision) else {
-            self.wrongs.unexpected += 1;
-            self.wrongs.note(|| Some(format!("an object that is none of this run's: {}", excerpt(text))));
-            return;
+    fn on_object(&mut self, event: Event, line: &[u8], wanted: &Wanted) {
+        let stamp = event.stamp.filter(|stamp| stamp.run == wanted.run && stamp.object < wanted.objects);
+        let (Some(stamp), Some(revision)) = (stamp, event.revision) else {
+            let describe = || format!("an object that is none of this run's: {}", excerpt(line));
+            return self.wrongs.count(|wrongs| &mut wrongs.unexpected, 1, describe);
         };
         let (word, bit) = ((stamp.object / 64) as usize, 1 << (stamp.object % 64));
         if self.seen[word] & bit != 0 {
-            self.wrongs.duplicated += 1;
-            self.wrongs.note(|| Some(format!("object {} came again", stamp.object)));
-            return;
+            let describe = || format!("object {} came again", stamp.object);
+            return self.wrongs.count(|wrongs| &mut wrongs.duplicated, 1, describe);
         }
         self.seen[word] |= bit;
-        self.count += 1;
+        self.received += 1;
         self.newest = self.newest.max(revision);
     }
 
     /// All objects must have come, and none may be newer.
-    fn mark(&mut self, revision: u64, wanted: &Wanted) {
-        self.phase = Phase::Synced;
-        let missing = u64::from(wanted.objects - self.count);
-        if missing > 0 {
-            self.wrongs.missing += missing;
-            self.wrongs.note(|| Some(format!("{missing} objects were missing at the end")));
-        }
-        if revision < self.newest {
-            self.wrongs.stale_marks += 1;
-            let newest = self.newest;
-            self.wrongs.note(|| Some(format!("the end says revision {revision}, an object has {newest}")));
-        }
+    fn on_mark(&mut self, revision: u64, wanted: &Wanted) {
+        self.is_synced = true;
+        let (missing, newest) = (u64::from(wanted.objects - self.received), self.newest);
+        self.wrongs.count(
+            |wrongs| &mut wrongs.missing,
+            missing,
+            || format!("{missing} objects were missing at the end"),
+        );
+        self.wrongs.count(
+            |wrongs| &mut wrongs.stale_marks,
+            u64::from(revision < newest),
+            || format!("the end says revision {revision}, an object has {newest}"),
+        );
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stamp::STAMP_BYTES;
+    use crate::event::tests::line;
+    use crate::stamp::Stamp;
 
     const RUN: u64 = 7;
 
-    fn object(number: u32, revision: u64) -> String {
-        let mut stamp = [0; STAMP_BYTES];
-        Stamp { run: RUN, object: number, seq: 0, intended_ns: 0 }.write(&mut stamp);
-        let stamp = String::from_utf8_lossy(&stamp).into_owned();
-        format!(
-            r#"{{"metadata":{{"name":"o","resourceVersion":"{revision}"}},"data":{{"pad":"[{{","stamp":"{stamp}"}}}}"#
-        )
-    }
-
-    fn added(number: u32, revision: u64) -> String {
-        format!("{{\"type\":\"ADDED\",\"object\":{}}}\n", object(number, revision))
+    fn added(object: u32, revision: u64) -> String {
+        line("ADDED", revision, Stamp { run: RUN, object, seq: 0, intended_ns: 0 }) + "\n"
     }
 
     fn mark(revision: u64) -> String {
@@ -317,94 +235,81 @@ mod tests {
         )
     }
 
-    fn chunked(body: &[u8], coding: &str) -> Vec<u8> {
-        let mut bytes = format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n{coding}\r\n").into_bytes();
+    fn list(objects: &[(u32, u64)], revision: &str) -> Vec<u8> {
+        let item = |&(object, revision)| {
+            let line = added(object, revision);
+            line["{\"type\":\"ADDED\",\"object\":".len()..].trim_end().strip_suffix('}').map(str::to_owned)
+        };
+        let items: Vec<String> = objects.iter().filter_map(item).collect();
+        let items = items.join(",");
+        format!(r#"{{"kind":"L","metadata":{{"resourceVersion":"{revision}"}},"items":[{items}]}}"#)
+            .into_bytes()
+    }
+
+    /// Feeds a chunked response with this body in pieces of every size up to 40; gives what was wrong, without the words, and
+    /// the last outcome.
+    fn feed(body: &[u8], coding: &str, list: bool, objects: u32) -> (Wrongs, Result<bool, Refusal>) {
+        let mut response =
+            format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n{coding}\r\n").into_bytes();
         for piece in body.chunks(50) {
-            bytes.extend_from_slice(format!("{:x}\r\n", piece.len()).as_bytes());
-            bytes.extend_from_slice(piece);
-            bytes.extend_from_slice(b"\r\n");
+            response.extend_from_slice(format!("{:x}\r\n", piece.len()).as_bytes());
+            response.extend_from_slice(&[piece, b"\r\n"].concat());
         }
-        bytes.extend_from_slice(b"0\r\n\r\n");
-        bytes
+        response.extend_from_slice(b"0\r\n\r\n");
+        feed_response(&response, list, objects)
     }
 
-    /// Feeds a response in pieces of every size up to 40.
-    fn feed(response: &[u8], list: bool, objects: u32) -> (Wrongs, Taken) {
+    fn feed_response(response: &[u8], list: bool, objects: u32) -> (Wrongs, Result<bool, Refusal>) {
         let wanted = Wanted { run: RUN, objects, list };
-        let mut first = None;
-        for size in 1..40 {
-            let mut stream = Stream::new(&wanted);
-            let mut outcome = Taken::More;
-            for piece in response.chunks(size) {
-                outcome = stream.take(piece, &wanted);
-                if outcome != Taken::More {
-                    break;
-                }
-            }
+        let feed = |size| {
+            let (mut stream, mut known) = (Stream::new(&wanted), Known::new());
+            let mut outcomes = response.chunks(size).map(|piece| stream.take(piece, &wanted, &mut known));
+            let outcome = outcomes.find(|outcome| *outcome != Ok(false)).unwrap_or(Ok(false));
             stream.give_up("the test is over");
-            let found = (stream.wrongs, outcome);
-            assert_eq!(first.get_or_insert_with(|| (found.0.clone(), describe(&found.1))).0, found.0);
-            if size == 39 {
-                return found;
-            }
-        }
-        unreachable!("the last size returns")
-    }
-
-    fn describe(taken: &Taken) -> String {
-        format!("{taken:?}")
-    }
-
-    #[test]
-    fn every_object_once_and_the_mark() {
-        let body = [added(1, 5), added(0, 9), added(2, 6), mark(9)].concat();
-        assert_eq!(feed(&chunked(body.as_bytes(), ""), false, 3), (Wrongs::default(), Taken::Synced));
+            (Wrongs { first_fault: None, ..stream.wrongs }, outcome)
+        };
+        let found = feed(40);
+        (1..40).for_each(|size| assert_eq!(feed(size), found, "pieces of {size} bytes"));
+        found
     }
 
     #[test]
     fn what_is_wrong_is_counted() {
-        let wrongs = |events: &[String]| feed(&chunked(events.concat().as_bytes(), ""), false, 2).0;
-        let of = |change: fn(&mut Wrongs)| {
-            let mut wrongs = Wrongs::default();
-            change(&mut wrongs);
-            wrongs
-        };
-        let bare = |wrongs: Wrongs| Wrongs { first_fault: None, ..wrongs };
-        let (a, b) = (added(0, 5), added(1, 6));
-        let case = |events: &[String]| bare(wrongs(events));
-        assert_eq!(case(&[a.clone(), mark(9)]), of(|w| w.missing = 1));
-        assert_eq!(case(&[a.clone(), a.clone(), b.clone(), mark(9)]), of(|w| w.duplicated = 1));
-        assert_eq!(case(&[a.clone(), added(7, 1), b.clone(), mark(9)]), of(|w| w.unexpected = 1));
-        assert_eq!(
-            case(&[a.clone(), b.replace("ADDED", "DELETED"), mark(9)]),
-            of(|w| {
-                w.unexpected = 1;
-                w.missing = 1;
-            })
-        );
-        assert_eq!(case(&["nonsense\n".to_owned(), a.clone(), b.clone(), mark(9)]), of(|w| w.malformed = 1));
-        assert_eq!(case(&[a.clone(), b.clone(), mark(5)]), of(|w| w.stale_marks = 1));
-        // The stream goes on without the mark, and ends.
-        assert_eq!(case(&[a, b]), of(|w| w.unfinished = 1));
+        let (a, b, right) = (added(0, 5), added(1, 6), mark(9));
+        let deleted = b.replace("ADDED", "DELETED");
+        let none = |_: &mut Wrongs| {};
+        type Change = fn(&mut Wrongs);
+        for (body, change) in [
+            ([&b, &a, &right].map(String::as_str).concat(), none as Change),
+            ([&*a, &right].concat(), |w| w.missing = 1),
+            ([&*a, &a, &b, &right].concat(), |w| w.duplicated = 1),
+            ([&*a, &added(7, 1), &b, &right].concat(), |w| w.unexpected = 1),
+            ([&*a, &deleted, &right].concat(), |w| (w.unexpected, w.missing) = (1, 1)),
+            (["nonsense\n", &a, &b, &right].concat(), |w| w.malformed = 1),
+            ([&*a, &b, &mark(5)].concat(), |w| w.stale_marks = 1),
+            // The stream ends without the mark.
+            ([&*a, &b].concat(), |w| w.unfinished = 1),
+        ] {
+            let mut expected = Wrongs::default();
+            change(&mut expected);
+            let (wrongs, outcome) = feed(body.as_bytes(), "", false, 2);
+            assert_eq!(wrongs, expected, "{body}");
+            assert_eq!(outcome.is_ok_and(|synced| synced), expected.unfinished == 0, "{body}");
+        }
     }
 
     #[test]
     fn lists_are_checked_alike() {
-        let list = |items: &[String], revision: &str| {
-            format!(
-                r#"{{"kind":"L","metadata":{{"resourceVersion":"{revision}"}},"items":[{}]}}"#,
-                items.join(",")
-            )
-        };
-        let right = list(&[object(0, 4), object(1, 5)], "5");
-        assert_eq!(feed(&chunked(right.as_bytes(), ""), true, 2), (Wrongs::default(), Taken::Synced));
-        let short = feed(&chunked(list(&[object(1, 5)], "5").as_bytes(), ""), true, 2).0;
-        assert_eq!((short.missing, short.duplicated), (1, 0));
-        let old = feed(&chunked(list(&[object(0, 4), object(1, 6)], "5").as_bytes(), ""), true, 2).0;
-        assert_eq!((old.stale_marks, old.missing), (1, 0));
-        let nameless = feed(&chunked(list(&[object(0, 4), object(1, 6)], "").as_bytes(), ""), true, 2).0;
-        assert_eq!(nameless.malformed, 1);
-        assert!(matches!(feed(&chunked(b"}", ""), true, 2).1, Taken::Broken(_)));
+        let feed = |body: &[u8]| feed(body, "", true, 2);
+        assert_eq!(feed(&list(&[(0, 4), (1, 5)], "5")), (Wrongs::default(), Ok(true)));
+        for (body, expected) in [
+            (list(&[(1, 5)], "5"), Wrongs { missing: 1, ..Wrongs::default() }),
+            (list(&[(0, 4), (1, 6)], "5"), Wrongs { stale_marks: 1, ..Wrongs::default() }),
+            (list(&[(0, 4), (1, 6)], ""), Wrongs { malformed: 1, ..Wrongs::default() }),
+        ] {
+            assert_eq!(feed(&body), (expected, Ok(true)));
+        }
+        assert!(matches!(feed(b"}").1, Err(Refusal::Broken(_))));
     }
 
     #[test]
@@ -413,15 +318,14 @@ mod tests {
         let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         encoder.write_all(body.as_bytes()).expect("memory");
         let zipped = encoder.finish().expect("memory");
-        let response = chunked(&zipped, "Content-Encoding: gzip\r\n");
-        assert_eq!(feed(&response, false, 2), (Wrongs::default(), Taken::Synced));
-        let broken = chunked(b"no gzip at all, by no means", "Content-Encoding: gzip\r\n");
-        assert!(matches!(feed(&broken, false, 2).1, Taken::Broken(_)));
+        let feed = |body: &[u8]| feed(body, "Content-Encoding: gzip\r\n", false, 2);
+        assert_eq!(feed(&zipped), (Wrongs::default(), Ok(true)));
+        assert!(matches!(feed(b"no gzip at all, by no means").1, Err(Refusal::Broken(_))));
     }
 
     #[test]
     fn a_refusal_says_why() {
         let refused = b"HTTP/1.1 429 Too Many Requests\r\nContent-Length: 16\r\n\r\n{\"message\":\"no\"}";
-        assert_eq!(feed(refused, false, 1).1, Taken::Refused(429, "no".to_owned()));
+        assert_eq!(feed_response(refused, false, 1).1, Err(Refusal::Status(429, "no".to_owned())));
     }
 }

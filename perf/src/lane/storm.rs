@@ -1,18 +1,16 @@
-//! All watches of a lane lose their connections at one moment and come back, each behind the last event that it saw.
+//! All watches of a lane lose their connections at one moment and return, each after the last event that it saw.
 //!
 //! A watch is *answered* when its response head came. It has *caught up* when it has got an event of a write that was
-//! meant to be sent after that head: events come in order, so nothing older is missing, and it is not living on what was
+//! meant to be sent after that head: events come in order, so nothing older is missing, and it does not live on what was
 //! kept for it any more. So the time to catch up ends with the next write, and is late by one interval of the writes at
 //! most. An attempt that fails before the answer is counted and made again; a 410 is not.
 
-use super::{EventData, EventFlags, Lane, SECOND_NS, begin_connect, source_of};
+use super::{BUSY_NS, Lane, SECOND_NS};
 use crate::clock::now_ns;
 use crate::latency::Latency;
 use crate::message::{Cut, Report, StormFound};
-use crate::watcher::Phase;
-use rustix::event::epoll;
 use rustix::net::sockopt;
-use std::collections::VecDeque;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Connects between two looks at what has arrived.
@@ -22,80 +20,64 @@ const PAUSE_NS: u64 = 50_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Progress {
-    /// Its connection was lost before the storm: it does not take part.
-    Absent,
     Away,
     /// Its response head came, ns.
     Answered(u64),
-    CaughtUp,
-    /// It was told 410, or its answer ended: it does not come back.
-    GivenUp,
+    /// It has caught up, or does not return: it was told 410, its answer ended, or its connection was lost before.
+    Over,
 }
 
 #[derive(Debug)]
 pub(super) struct Storm {
     cut: Cut,
     progress: Vec<Progress>,
-    /// The next watcher that connects for the first time.
-    next: usize,
-    again: VecDeque<(u64, usize)>,
+    /// When a watcher connects, and which.
+    due: BTreeSet<(u64, usize)>,
     left: usize,
     answered: Latency,
     caught_up: Latency,
     found: StormFound,
 }
 
-impl Storm {
-    fn leave(&mut self, index: usize) {
-        if matches!(self.progress[index], Progress::Away | Progress::Answered(_)) {
-            self.progress[index] = Progress::GivenUp;
-            self.left -= 1;
-        }
-    }
-}
-
 impl Lane {
     /// Does what a storm wants now. How long the lane may wait for events, ns; `None`: as long as always.
-    pub(super) fn advance_storm(&mut self) -> Result<Option<u64>, String> {
+    pub(super) fn advance_storm(&mut self) -> Option<u64> {
         let now = now_ns();
         if let Some(cut) = self.cut.take_if(|cut| now >= cut.at_ns) {
             self.close_all(cut);
         }
         if self.storm.is_none() {
-            return Ok(self.cut.as_ref().map(|cut| cut.at_ns.saturating_sub(now)));
+            return self.cut.map(|cut| cut.at_ns.saturating_sub(now));
         }
-        let more = self.return_some()?;
-        let over = self.storm.as_ref().is_none_or(|storm| {
-            storm.left == 0 || now >= storm.cut.at_ns.saturating_add(storm.cut.timeout_ns)
-        });
-        if over {
+        let more = (0..CONNECTS_AT_ONCE).all(|_| self.connect_next());
+        let is_over = |storm: &Storm| storm.left == 0 || now >= storm.cut.at_ns + storm.cut.timeout_ns;
+        if self.storm.as_ref().is_some_and(is_over) {
             self.report_storm();
         }
-        Ok(Some(if more { 0 } else { 1_000_000 }))
+        Some(if more { 0 } else { BUSY_NS })
     }
 
     fn close_all(&mut self, cut: Cut) {
         let mut found = StormFound { lane: self.number, began_ns: now_ns(), ..StormFound::default() };
-        let mut progress = vec![Progress::Absent; self.watchers.len()];
+        let mut progress = vec![Progress::Over; self.watchers.len()];
         for (watcher, progress) in self.watchers.iter_mut().zip(&mut progress) {
             let Some(socket) = &watcher.socket else { continue };
             if cut.reset {
                 // Refused: then the connection ends with a FIN.
                 let _kept = sockopt::set_socket_linger(socket, Some(Duration::ZERO));
             }
-            if matches!(watcher.phase, Phase::Streaming(_)) {
-                self.established -= 1;
-            }
+            self.established -= usize::from(watcher.answered);
             watcher.hang_up(&mut self.state);
             *progress = Progress::Away;
             found.watchers += 1;
         }
         found.closed_ns = now_ns();
+        let step_ns = cut.spread_ns / progress.len().max(1) as u64;
+        let due = (0..).zip(0..progress.len()).map(|(turn, index)| (found.began_ns + step_ns * turn, index));
         self.storm = Some(Storm {
             cut,
+            due: due.filter(|&(_, index)| progress[index] == Progress::Away).collect(),
             progress,
-            next: 0,
-            again: VecDeque::new(),
             left: found.watchers as usize,
             answered: Latency::new(),
             caught_up: Latency::new(),
@@ -103,52 +85,22 @@ impl Lane {
         });
     }
 
-    /// Starts connects that are due. True: more are due now.
-    fn return_some(&mut self) -> Result<bool, String> {
-        for _ in 0..CONNECTS_AT_ONCE {
-            let now = now_ns();
-            let Some(storm) = &mut self.storm else { return Ok(false) };
-            let again = storm.again.front().is_some_and(|&(due_ns, _)| due_ns <= now);
-            let index = if again {
-                storm.again.pop_front().map(|(_, index)| index)
-            } else {
-                let all = storm.progress.len().max(1) as u64;
-                let due_ns = storm.found.began_ns + storm.cut.spread_ns / all * storm.next as u64;
-                let first = Some(storm.next).filter(|&next| next < storm.progress.len() && due_ns <= now);
-                storm.next += usize::from(first.is_some());
-                first
-            };
-            let Some(index) = index else { return Ok(false) };
-            if storm.progress[index] == Progress::Away {
-                self.connect_again(index)?;
-            }
+    /// Starts the connect that is due. True: there was one.
+    fn connect_next(&mut self) -> bool {
+        let Some(storm) = &mut self.storm else { return false };
+        if storm.due.first().is_none_or(|&(due_ns, _)| due_ns > now_ns()) {
+            return false;
         }
-        Ok(true)
+        let Some((_, index)) = storm.due.pop_first() else { return false };
+        storm.found.attempts += 1;
+        match self.connect(index) {
+            Ok(()) => self.storm.iter_mut().for_each(|storm| storm.found.connected_ns = now_ns()),
+            Err(why) => _ = self.try_again(index, &why),
+        }
+        true
     }
 
-    fn connect_again(&mut self, index: usize) -> Result<(), String> {
-        if let Some(storm) = &mut self.storm {
-            storm.found.attempts += 1;
-        }
-        let within = u32::try_from(index).unwrap_or(u32::MAX).saturating_mul(self.plan.threads) + self.number;
-        let source = source_of(self.plan.first_watcher + within, self.plan.sources);
-        match begin_connect(self.plan.address, source, None) {
-            Ok(socket) => {
-                epoll::add(&self.epoll, &socket, EventData::new_u64(index as u64), EventFlags::OUT)
-                    .map_err(|fault| format!("epoll_ctl: {fault}"))?;
-                self.watchers[index].go_on(socket);
-                if let Some(storm) = &mut self.storm {
-                    storm.found.connected_ns = now_ns();
-                }
-            }
-            Err(fault) => {
-                self.try_again(index, &format!("connect: {fault}"));
-            }
-        }
-        Ok(())
-    }
-
-    /// A watch is over before its answer. True: it is one that comes back, and will try again.
+    /// A watch is over before its answer. True: it is one that returns, and will try again.
     pub(super) fn try_again(&mut self, index: usize, why: &str) -> bool {
         let Some(storm) = &mut self.storm else { return false };
         if storm.progress.get(index) != Some(&Progress::Away) {
@@ -156,27 +108,29 @@ impl Lane {
         }
         storm.found.failed += 1;
         storm.found.first_failure.get_or_insert_with(|| why.to_owned());
-        storm.again.push_back((now_ns() + PAUSE_NS, index));
+        storm.due.insert((now_ns() + PAUSE_NS, index));
         self.watchers[index].hang_up(&mut self.state);
         true
     }
 
-    /// A watch that comes back was refused. True: that was taken care of.
+    /// A watch that returns was refused. True: that was taken care of.
     pub(super) fn refused_again(&mut self, index: usize, status: u16, words: &str) -> bool {
         if status != 410 || self.storm.is_none() {
             return self.try_again(index, &format!("answered with {status}: {words}"));
         }
-        self.state.tally.seen.gone += 1;
-        self.state.tally.note(|| format!("a watch that came back was answered with 410: {words}"));
+        let told = || format!("a watch that came back was answered with 410: {words}");
+        self.state.tally.seen.count(|seen| &mut seen.gone, told);
         self.watchers[index].hang_up(&mut self.state);
         self.given_up(index);
         true
     }
 
-    /// A watch ended behind its answer: it does not come back.
+    /// A watch ended after its answer: it does not return.
     pub(super) fn given_up(&mut self, index: usize) {
-        if let Some(storm) = self.storm.as_mut().filter(|storm| index < storm.progress.len()) {
-            storm.leave(index);
+        let Some(storm) = &mut self.storm else { return };
+        if let Some(progress) = storm.progress.get_mut(index).filter(|one| **one != Progress::Over) {
+            *progress = Progress::Over;
+            storm.left -= 1;
         }
     }
 
@@ -192,7 +146,7 @@ impl Lane {
             storm.found.answered_ns = now;
         }
         if matches!(*progress, Progress::Answered(at) if self.state.newest_intended_ns >= at) {
-            *progress = Progress::CaughtUp;
+            *progress = Progress::Over;
             storm.caught_up.record(since_ns);
             storm.found.caught_up_ns = now;
             storm.left -= 1;
@@ -202,19 +156,14 @@ impl Lane {
     /// The storm is over, or took too long.
     fn report_storm(&mut self) {
         let Some(storm) = self.storm.take() else { return };
-        let count =
-            |wanted: fn(&Progress) -> bool| storm.progress.iter().filter(|one| wanted(one)).count() as u64;
-        let tally = &self.state.tally;
+        let away = storm.progress.iter().filter(|&&one| one == Progress::Away).count();
         let found = StormFound {
-            unanswered: count(|one| *one == Progress::Away),
-            behind: count(|one| matches!(one, Progress::Answered(_))),
+            unanswered: away as u64,
+            behind: (storm.left - away) as u64,
             answered: storm.answered.pairs(),
             caught_up: storm.caught_up.pairs(),
-            gone: tally.seen.gone,
-            duplicated: tally.seen.duplicated,
-            out_of_order: tally.seen.out_of_order,
-            disconnected: tally.seen.disconnected,
-            gaps: self.watchers.iter().map(|watcher| watcher.account().gaps()).sum(),
+            seen: self.state.tally.seen.clone(),
+            gaps: self.watchers.iter().map(|watcher| watcher.account.gaps()).sum(),
             ..storm.found
         };
         self.report(Report::Storm(found));

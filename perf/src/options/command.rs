@@ -11,69 +11,77 @@ const HEADINGS: [(&str, &str); 5] = [
     ("Objects", "resource namespace namespace_count objects size_bytes"),
     (
         "Watchers",
-        "watchers label_selector field_selector bookmarks probe connect_rate threads processes sources client_cpus",
+        "watchers label_selector field_selector bookmarks probe connect_rate threads processes sources client_cpus \
+         deaf_percent receive_buffer_bytes churn_per_second",
     ),
-    ("Writes", "rate ahead writers pipeline warmup duration drain seed"),
+    ("Writes", "rate ahead writers pipeline warmup duration drain rounds seed fill_bytes"),
     ("Report", "floor events_per_write out subject json quiet"),
 ];
 
-/// A scenario, its defaults where they differ from [`Load`]'s, and those of [`Load`]'s options that mean nothing to it.
+/// Names for options that are absent together.
+const GROUPS: [(&str, &str); 6] = [
+    ("SELECTORS", "namespace_count label_selector field_selector bookmarks probe"),
+    ("FLOOR", "floor events_per_write subject"),
+    ("DEAF", "receive_buffer_bytes fill_bytes"),
+    ("MIXED", "deaf_percent churn_per_second readers"),
+    ("WRITES", "ahead pipeline warmup drain"),
+    ("HOSTILE", "kind clients at burst_bytes"),
+];
+
+/// A scenario, its defaults where they differ from [`Load`](super::Load)'s, and the options of its struct that mean nothing to it.
 const ADAPTED: [(&str, &str, &str); 11] = [
     (
         "initial",
         "namespace=initial watchers=200 objects=2000 writers=8",
-        "namespace_count label_selector field_selector bookmarks probe connect_rate processes sources rate ahead pipeline \
-         warmup duration drain floor events_per_write",
+        "SELECTORS WRITES DEAF MIXED rate connect_rate processes sources duration rounds floor events_per_write",
     ),
     (
         "idle",
-        "namespace=idle watchers=19000 duration=50s objects=1 drain=0",
-        "namespace_count objects size_bytes label_selector field_selector bookmarks probe rate ahead writers pipeline warmup \
-         drain seed floor events_per_write subject",
+        "namespace=idle watchers=19000 duration=50s objects=1 drain=0 rounds=1",
+        "SELECTORS WRITES DEAF MIXED FLOOR rate objects size_bytes writers seed",
     ),
     (
         "slow",
-        "namespace=slow watchers=10000 rate=10 duration=10s",
-        "namespace_count label_selector field_selector bookmarks probe floor events_per_write subject",
+        "namespace=slow watchers=10000 rate=10 duration=10s fill_bytes=512KiB",
+        "SELECTORS MIXED FLOOR HOSTILE",
     ),
-    (
-        "siege",
-        "namespace=siege watchers=1000 rate=10 duration=10s",
-        "namespace_count label_selector field_selector bookmarks probe floor events_per_write subject",
-    ),
+    ("siege", "namespace=siege watchers=1000 rate=10 duration=10s", "SELECTORS MIXED FLOOR DEAF shares"),
     (
         "mixed",
-        "namespace=mixed namespace_count=4 watchers=5000 rate=50",
-        "label_selector field_selector bookmarks probe",
+        "namespace=mixed namespace_count=4 watchers=5000 rate=50 deaf_percent=5 churn_per_second=1 readers=4",
+        "label_selector field_selector bookmarks probe fill_bytes rounds",
     ),
     (
         "interests",
-        "namespace=interests watchers=10000 warmup=1s duration=5s",
-        "resource objects namespace_count label_selector field_selector bookmarks probe rate floor events_per_write subject \
-         quiet",
+        "namespace=interests watchers=10000 warmup=1s duration=5s resource=v1/pods/Pod",
+        "SELECTORS DEAF MIXED FLOOR objects rate quiet",
     ),
-    (
-        "storm",
-        "namespace=storm watchers=10000",
-        "objects namespace_count label_selector field_selector bookmarks probe ahead warmup duration floor \
-         events_per_write subject quiet",
-    ),
+    ("storm", "namespace=storm watchers=10000", "SELECTORS DEAF MIXED FLOOR ahead warmup duration quiet"),
     (
         "floor",
-        "duration=5s warmup=1s",
-        "server anywhere token_file server_pid namespace namespace_count label_selector field_selector bookmarks probe \
-         ahead writers pipeline floor subject quiet",
+        "duration=5s warmup=1s rounds=1",
+        "SELECTORS DEAF MIXED server anywhere token_file server_pid namespace ahead writers pipeline floor subject quiet",
     ),
-    ("compare", "duration=5s warmup=1s", "server server_pid floor namespace_count watchers probe quiet"),
+    (
+        "compare",
+        "duration=5s warmup=1s",
+        "DEAF MIXED server server_pid floor namespace_count watchers probe quiet",
+    ),
     (
         "lag",
         "",
-        "anywhere token_file server_pid resource namespace namespace_count objects watchers label_selector field_selector \
-         bookmarks probe connect_rate threads processes sources client_cpus ahead writers pipeline warmup drain seed floor \
-         events_per_write out subject quiet",
+        "SELECTORS WRITES DEAF MIXED FLOOR anywhere token_file server_pid resource namespace objects watchers connect_rate \
+         threads processes sources client_cpus writers rounds seed out quiet",
     ),
-    ("fanout", "", ""),
+    ("fanout", "", "DEAF MIXED rounds"),
 ];
+
+/// The ids in a list of options and groups.
+fn ids(list: &'static str) -> impl Iterator<Item = &'static str> {
+    let group =
+        |word: &'static str| GROUPS.iter().find(|group| group.0 == word).map_or(word, |group| group.1);
+    list.split_whitespace().flat_map(move |word| group(word).split_whitespace())
+}
 
 /// Why there is nothing to do.
 #[derive(Debug)]
@@ -109,7 +117,18 @@ impl BadOption {
     pub(crate) fn new(option: &'static str, value: impl fmt::Display, mend: impl Into<String>) -> Self {
         Self { option, value: value.to_string(), mend: mend.into() }
     }
+
+    pub(super) fn unless(
+        fits: bool,
+        option: &'static str,
+        value: impl fmt::Display,
+        mend: impl Into<String>,
+    ) -> Result<(), Self> {
+        if fits { Ok(()) } else { Err(Self::new(option, value, mend)) }
+    }
 }
+
+impl std::error::Error for BadOption {}
 
 impl fmt::Display for BadOption {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -136,16 +155,24 @@ pub(super) fn command() -> clap::Command {
             for (option, value) in defaults.split_whitespace().filter_map(|pair| pair.split_once('=')) {
                 scenario = scenario.mut_arg(option, |arg| arg.default_value(value));
             }
-            for (number, option) in without.split_whitespace().enumerate() {
+            for (number, option) in ids(without).enumerate() {
                 scenario = scenario.mut_arg(option, |arg| arg.long(format!("~{number}")).hide(true));
             }
             scenario
         });
     }
-    command.mut_subcommand("compare", |scenario| {
-        let help = "File for every run as a line of JSON; --json prints them as one array";
-        scenario.mut_arg("out", |arg| arg.value_name("FILE").help(help))
-    })
+    // What an option of all means to one scenario.
+    let file = "File for every run as a line of JSON; an older one is replaced";
+    let objects = "Objects that are written; with --lists, that are listed: 100000, if not given";
+    let pods = ["label", "namespace", "name"].map(|by| ("by", by, Some("configmaps")));
+    command
+        .mut_subcommand("compare", |it| it.mut_arg("out", |arg| arg.value_name("FILE").help(file)))
+        .mut_subcommand("interests", |it| it.mut_arg("resource", |arg| arg.default_value_ifs(pods)))
+        .mut_subcommand("storm", |it| {
+            it.mut_arg("objects", |arg| {
+                arg.help(objects).default_value_if("with_lists", "true", Some("100000"))
+            })
+        })
 }
 
 /// Reads the command line, without the program's name.

@@ -1,15 +1,9 @@
 //! The options that a scenario has besides [`Load`]'s, and what they mean together.
 
-use super::parse::{
-    Cpus, Modes, buffer, cpus, interest_count, loopback, modes, percent, positive_time, rate, some_buffer,
-    time, within,
-};
-use super::{BadOption, Hostile, HostileKind, Load, Rate, Subject};
-use crate::endpoint::Resource;
-use crate::stamp::OBJECTS_MAX;
+use super::parse::{Cpus, Modes, cpus, interest_count, modes, positive_time, rate, time, within};
+use super::{BadOption, Hostile, Load, Rate, Subject, deaf_among};
 use clap::{ArgAction, Args, ValueEnum};
 use serde::Serialize;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -35,12 +29,9 @@ pub(crate) struct Idle {
     /// Watches opened and closed before memory is first read: what grows once is not what grows with each watcher
     #[arg(long, default_value = "1000", value_parser = within(0, 1_000_000))]
     pub(crate) prime: u32,
-    /// Times that all watches are opened and closed
-    #[arg(long, default_value = "1", value_parser = within(1, 1000))]
-    pub(crate) rounds: u32,
 }
 
-/// `slow`; and what `siege` is turned into.
+/// `slow`, which has shares, and `siege`, which has hostile clients.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Slow {
     #[command(flatten)]
@@ -48,60 +39,11 @@ pub(crate) struct Slow {
     /// Per cent of the watchers that never read; each is measured: 5,20,50
     #[arg(long = "share", value_delimiter = ',', action = ArgAction::Set, default_value = "20", value_parser = within(1, 99))]
     pub(crate) shares: Vec<u32>,
-    /// Pairs of runs, with and without
-    #[arg(long, default_value = "5", value_parser = within(1, 1000))]
-    pub(crate) rounds: u32,
-    /// Written to each watcher before the warm-up, so that sockets that nobody reads are full
-    #[arg(long, default_value = "512KiB", value_parser = buffer)]
-    pub(super) fill: usize,
-    /// Receive buffer of the watchers that never read [default: the kernel's]
-    #[arg(long, value_parser = some_buffer)]
-    pub(super) receive_buffer: Option<usize>,
+    #[command(flatten)]
+    pub(super) hostile: Hostile,
     /// What the server was started with: is in the report, changes nothing
     #[arg(long)]
     pub(crate) stall: Option<String>,
-}
-
-#[derive(Args, Clone, Debug)]
-pub(crate) struct Siege {
-    #[command(flatten)]
-    pub(super) base: Load,
-    /// What the clients do
-    #[arg(long, value_enum, default_value = "heads")]
-    by: HostileKind,
-    /// Hostile clients
-    #[arg(long, default_value = "1000", value_parser = within(1, 19_000))]
-    clients: u32,
-    /// Where they connect, on this machine; the watchers may use a forwarder to a server with TLS [default: the server]
-    #[arg(long, value_parser = loopback)]
-    besiege: Option<SocketAddr>,
-    /// Bytes that a burst writes where the clients watch, at full speed
-    #[arg(long, default_value = "100MiB", value_parser = some_buffer)]
-    burst: usize,
-    /// Pairs of runs, with and without
-    #[arg(long, default_value = "5", value_parser = within(1, 1000))]
-    rounds: u32,
-    /// What the server was started with: is in the report, changes nothing
-    #[arg(long)]
-    stall: Option<String>,
-}
-
-#[derive(Args, Clone, Debug)]
-pub(crate) struct Mixed {
-    #[command(flatten)]
-    pub(crate) base: Load,
-    /// Per cent of the watchers that never read
-    #[arg(long, default_value = "5", value_parser = within(0, 99))]
-    pub(super) never_read: u32,
-    /// Receive buffer of the watchers that never read [default: the kernel's]
-    #[arg(long, value_parser = some_buffer)]
-    pub(super) receive_buffer: Option<usize>,
-    /// Per cent of the other watchers that leave and return, a second
-    #[arg(long, default_value = "1", value_parser = percent)]
-    pub(super) churn: f64,
-    /// Clients that LIST and GET, one call after the other
-    #[arg(long, default_value = "4", value_parser = within(0, 1000))]
-    pub(super) readers: u32,
 }
 
 #[derive(Args, Clone, Debug)]
@@ -111,18 +53,12 @@ pub(crate) struct Interests {
     /// What distinguishes the watchers: spec.nodeName of pods, a label, their namespace, or metadata.name
     #[arg(long, value_enum, default_value = "node")]
     pub(crate) by: By,
-    /// Resource of the objects: configmaps, v1/PLURAL/KIND or GROUP/VERSION/PLURAL/KIND [default: pods by node, else configmaps]
-    #[arg(id = "chosen_resource", long = "resource", value_parser = Resource::parse)]
-    chosen_resource: Option<Resource>,
     /// Writes a second; each is measured
     #[arg(id = "rates", long = "rate", value_delimiter = ',', action = ArgAction::Set, default_value = "500,max", value_parser = rate)]
     pub(crate) rates: Vec<Rate>,
     /// The same with so many interests below --watchers, at the first of the rates; or none
     #[arg(long, value_delimiter = ',', action = ArgAction::Set, default_value = "1,100,1000,10000", value_parser = interest_count)]
     pub(crate) sizes: Vec<u32>,
-    /// Rounds of all states, one after the other
-    #[arg(long, default_value = "5", value_parser = within(1, 1000))]
-    pub(crate) rounds: u32,
 }
 
 /// What distinguishes one interest from another.
@@ -142,9 +78,6 @@ pub(crate) struct Storm {
     /// Watchers that keep their connections
     #[arg(long, default_value = "100", value_parser = within(1, 1_000_000))]
     pub(crate) live: u32,
-    /// Objects that are written; with --lists, that are listed [default: 10; with --lists 100000]
-    #[arg(id = "chosen_objects", long = "objects", value_parser = within(1, OBJECTS_MAX))]
-    chosen_objects: Option<u32>,
     /// How connections end
     #[arg(long, value_enum, default_value = "fin")]
     pub(crate) close: Close,
@@ -157,9 +90,6 @@ pub(crate) struct Storm {
     /// Longest wait for the last client
     #[arg(long, default_value = "1m", value_parser = positive_time)]
     pub(crate) timeout: Duration,
-    /// Times that it happens
-    #[arg(long, default_value = "5", value_parser = within(1, 1000))]
-    pub(crate) rounds: u32,
     /// LISTs instead of lost connections
     #[arg(long = "lists")]
     with_lists: bool,
@@ -194,9 +124,6 @@ pub(crate) struct Floor {
     /// CPUs of the sender [default: the first that is no --client-cpu]
     #[arg(long, default_value = "", hide_default_value = true, value_parser = cpus)]
     pub(crate) server_cpu: Cpus,
-    /// Rounds; the modes take turns in each
-    #[arg(long, default_value = "1", value_parser = within(1, 1000))]
-    pub(crate) rounds: u32,
 }
 
 #[derive(Args, Clone, Debug)]
@@ -210,9 +137,6 @@ pub(crate) struct Compare {
     /// Watches to open; one comparison for each: 100,1000,10000
     #[arg(id = "watcher_counts", long = "watchers", value_delimiter = ',', action = ArgAction::Set, default_value = "1000", value_parser = within(1, 10_000_000))]
     pub(crate) watchers: Vec<u32>,
-    /// Times that each is measured
-    #[arg(long, default_value = "5", value_parser = within(1, 1000))]
-    pub(crate) rounds: u32,
     /// CPUs of started servers and of the floor [default: the first that is no --client-cpu]
     #[arg(long, default_value = "", hide_default_value = true, value_parser = cpus)]
     pub(crate) server_cpu: Cpus,
@@ -258,37 +182,29 @@ pub(crate) enum FanoutValue {
     Rate,
 }
 
-impl From<Siege> for Slow {
-    fn from(siege: Siege) -> Self {
-        let Siege { mut base, by, clients, besiege, burst, rounds, stall } = siege;
-        base.mixture.hostile = Some(Hostile { kind: by, clients, at: besiege, burst_bytes: burst as u64 });
-        Self { base, shares: vec![0], rounds, fill: 0, receive_buffer: None, stall }
+impl Slow {
+    pub(super) fn check(&self) -> Result<(), BadOption> {
+        let watchers = self.base.watchers;
+        for &share in &self.shares {
+            let deaf = deaf_among(watchers, share);
+            let mend = format!("{deaf} of {watchers} watchers would never read: raise --watchers");
+            BadOption::unless(0 < deaf && deaf < watchers, "--share", share, mend)?;
+        }
+        self.base.check()
     }
 }
 
 impl Interests {
     pub(super) fn settle(&mut self) -> Result<(), BadOption> {
-        let watchers = self.base.watchers;
+        let (base, watchers) = (&self.base, self.base.watchers);
         self.sizes.retain(|&size| (1..watchers).contains(&size));
         self.sizes.push(watchers);
         self.sizes.sort_unstable();
         self.sizes.dedup();
-        if let Some(chosen) = &self.chosen_resource {
-            self.base.resource = chosen.clone();
-        } else if self.by == By::Node {
-            self.base.resource = Resource::pods();
-        }
-        let (base, least) = (&self.base, self.sizes[0]);
-        if self.by == By::Node && base.resource.kind != "Pod" {
-            let mend = "only pods have a node: use --by label, namespace or name, or omit --resource";
-            return Err(BadOption::new("--resource", &base.resource.plural, mend));
-        }
-        if base.writers > least {
-            let mend = format!(
-                "every writer needs an object of its own, the smallest table has {least}: see --sizes"
-            );
-            return Err(BadOption::new("--writers", base.writers, mend));
-        }
+        let fits = self.by != By::Node || base.resource.kind == "Pod";
+        let mend = "only pods have a node: use --by label, namespace or name, or omit --resource";
+        BadOption::unless(fits, "--resource", &base.resource.plural, mend)?;
+        base.check_writers(self.sizes[0], "raise the smallest of --sizes")?;
         base.check_processes()
     }
 }
@@ -296,15 +212,21 @@ impl Interests {
 impl Storm {
     pub(super) fn settle(&mut self) -> Result<(), BadOption> {
         if self.with_lists {
-            let objects = self.chosen_objects.unwrap_or(100_000);
-            self.lists = Some(Lists { clients: self.clients, objects });
-        } else if let Some(objects) = self.chosen_objects {
-            self.base.objects = objects;
+            self.lists = Some(Lists { clients: self.clients, objects: self.base.objects });
+            self.base.objects = Load::default().objects;
         }
-        if self.base.rate == Rate::Max {
-            let mend = "give writes a second: a storm is measured at a steady rate";
-            return Err(BadOption::new("--rate", "max", mend));
-        }
+        let mend = "give writes a second: a storm is measured at a steady rate";
+        BadOption::unless(self.base.rate != Rate::Max, "--rate", "max", mend)?;
         self.base.check()
+    }
+}
+
+impl Compare {
+    pub(super) fn check(&self) -> Result<(), BadOption> {
+        let (count, mend) =
+            (self.subjects.len(), "give two at least, for example http://127.0.0.1:8080 floor");
+        BadOption::unless(count >= 2, "subjects", count, mend)?;
+        let each = |&watchers: &u32| Load { watchers, ..self.base.clone() }.check();
+        self.watchers.iter().try_for_each(each)
     }
 }

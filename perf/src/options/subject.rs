@@ -88,26 +88,25 @@ mod tests {
 
     #[test]
     fn subjects_as_written() {
-        let server = Server { host: "127.0.0.1".to_owned(), port: 8001 };
-        assert_eq!(Subject::parse("http://127.0.0.1:8001"), Ok(Subject::Url(server)));
-        assert_eq!(Subject::parse("floor"), Ok(Subject::Floor(None)));
-        assert_eq!(Subject::parse("floor:uring"), Ok(Subject::Floor(Some(Mode::Uring))));
-        let command = Subject::parse("a/server serve --listen 127.0.0.1:{port}").expect("a command");
-        assert_eq!(command.to_string(), "a/server serve --listen 127.0.0.1:{port}");
-        let Subject::Command(words) = command else { panic!("a command") };
-        assert_eq!(with_port(&words, 99), ["a/server", "serve", "--listen", "127.0.0.1:99"]);
-        #[cfg(feature = "etcd")]
-        {
-            let etcd =
-                Subject::parse("etcd:etcd --listen-client-urls http://127.0.0.1:{port}").expect("an etcd");
-            assert!(matches!(&etcd, Subject::Etcd(inner) if matches!(**inner, Subject::Command(_))));
-            assert_eq!(etcd.to_string(), "etcd:etcd --listen-client-urls http://127.0.0.1:{port}");
-            assert!(Subject::parse("etcd:http://127.0.0.1:2379").is_ok());
+        let words = |words: &[&str]| Subject::Command(words.iter().map(|word| (*word).to_owned()).collect());
+        for (text, subject) in [
+            ("http://127.0.0.1:8001", Subject::Url(Server::local(8001))),
+            ("floor", Subject::Floor(None)),
+            ("floor:uring", Subject::Floor(Some(Mode::Uring))),
+            ("a/server --listen 127.0.0.1:{port}", words(&["a/server", "--listen", "127.0.0.1:{port}"])),
+            #[cfg(feature = "etcd")]
+            ("etcd:etcd --at {port}", Subject::Etcd(Box::new(words(&["etcd", "--at", "{port}"])))),
+            #[cfg(feature = "etcd")]
+            ("etcd:http://127.0.0.1:1", Subject::Etcd(Box::new(Subject::Url(Server::local(1))))),
+        ] {
+            assert_eq!(subject.to_string(), text);
+            assert_eq!(Subject::parse(text), Ok(subject));
         }
-        let quoted = Subject::parse("'a b' \"c 'd\" {port}").expect("quotes are closed");
-        assert_eq!(quoted, Subject::Command(["a b", "c 'd", "{port}"].map(str::to_owned).to_vec()));
-        assert!(Subject::parse("etcd:floor").is_err());
-        for bad in ["floor:fast", "floors", "server", "https://x", "http://x/y", "server '{port}"] {
+        assert_eq!(Subject::parse("'a b' \"c 'd\" {port}"), Ok(words(&["a b", "c 'd", "{port}"])));
+        assert_eq!(with_port(&["--listen".to_owned(), "h:{port}".to_owned()], 99), ["--listen", "h:99"]);
+        for bad in
+            ["floor:fast", "floors", "server", "https://x", "http://x/y", "server '{port}", "etcd:floor"]
+        {
             assert!(Subject::parse(bad).is_err(), "{bad}");
         }
     }

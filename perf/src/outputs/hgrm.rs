@@ -44,21 +44,12 @@ pub(super) fn text(pairs: &[(u64, u64)]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a positive number of nanoseconds
-    fn rounded(ns: f64) -> u64 {
-        ns.round() as u64
-    }
+    use crate::units::whole;
 
     /// A line as HdrHistogram's plotter reads it: not a comment, four words, all of them numbers.
-    fn plotted(text: &str) -> Vec<[f64; 4]> {
-        let lines = text.lines().filter(|line| !line.starts_with('#'));
-        let numbers = |line: &str| -> Option<[f64; 4]> {
-            let words: Vec<f64> =
-                line.split_ascii_whitespace().map(|word| word.parse().ok()).collect::<Option<_>>()?;
-            words.try_into().ok()
-        };
-        lines.filter_map(numbers).collect()
+    fn plotted(line: &str) -> Option<[f64; 4]> {
+        let words: Option<Vec<f64>> = line.split_ascii_whitespace().map(|word| word.parse().ok()).collect();
+        words?.try_into().ok()
     }
 
     #[test]
@@ -66,48 +57,36 @@ mod tests {
         let mut latency = Latency::new();
         (1..=20_000_u64).for_each(|step| latency.record(step * 10_000));
         let text = text(&latency.pairs());
-        let lines = plotted(&text);
+        let lines: Vec<[f64; 4]> = text.lines().filter_map(plotted).collect();
         assert!(lines.len() > 50, "{text}");
         for &[value_ms, quantile, total, inverse] in &lines {
             // The definition: the least bucket with the quantile's share of all at or below it.
-            let value = rounded(value_ms * NS_PER_MS);
-            let at_or_below = latency.histogram().count_between(0, value);
-            assert_eq!(total, at_or_below as f64, "{quantile}");
-            let share = quantile * latency.histogram().len() as f64;
-            let below = at_or_below - latency.histogram().count_at(value);
-            assert!(below as f64 <= share + 1e-6 && at_or_below as f64 >= share - 1e-6, "{quantile} {value}");
-            assert!(
-                (inverse - 1.0 / (1.0 - quantile)).abs() <= 0.006 + inverse * 1e-6,
-                "{quantile} {inverse}"
-            );
+            let value = whole(value_ms * NS_PER_MS);
+            let at_or_below = latency.histogram().count_between(0, value) as f64;
+            let (share, here) = (quantile * 20_000.0, latency.histogram().count_at(value) as f64);
+            assert!(total == at_or_below && share <= total + 1e-6, "{quantile} {value}");
+            assert!(total - here <= share + 1e-6, "{quantile} {value}");
+            assert!((inverse * (1.0 - quantile) - 1.0).abs() <= 0.006, "{quantile} {inverse}");
         }
         assert!(lines.windows(2).all(|pair| pair[0][0] <= pair[1][0] && pair[0][1] <= pair[1][1]));
         // Five lines to 50 %, five more to 75 %.
-        let quantiles: Vec<f64> = lines.iter().map(|line| line[1]).collect();
         let wanted = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75];
-        assert!(wanted.iter().zip(&quantiles).all(|(a, b)| (a - b).abs() < 1e-9), "{quantiles:?}");
+        assert!(wanted.iter().zip(&lines).all(|(wanted, line)| (wanted - line[1]).abs() < 1e-9), "{text}");
     }
 
     #[test]
     fn the_head_and_the_foot_are_those_of_the_other_tools() {
         let text = text(&[(1_000_000, 3), (3_000_000, 1)]);
-        let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines[0], "       Value     Percentile TotalCount 1/(1-Percentile)");
-        assert_eq!(lines[1], "");
-        assert_eq!(lines[2], "    1.000447 0.000000000000          3           1.00");
-        let foot = &lines[lines.len() - 5..];
-        assert_eq!(foot[0], "    3.000319 1.000000000000          4", "100 % has no fourth column");
-        assert!(foot[1].starts_with("#[Mean    =     1.499968, Std"), "{text}");
-        assert!(
-            foot[2].contains("Max     =     3.000") && foot[2].ends_with("Total count    =            4]")
-        );
-        assert!(foot[3].ends_with("SubBuckets     =         2048]"), "{text}");
-        assert_eq!(foot[4], "#[Unit    = milliseconds]");
-    }
-
-    #[test]
-    fn nothing_recorded_is_still_a_file() {
-        let text = text(&[]);
-        assert!(text.contains("Total count    =            0") && plotted(&text).is_empty(), "{text}");
+        let head = "       Value     Percentile TotalCount 1/(1-Percentile)\n\n    1.000447 0.000000000000          3           1.00\n";
+        assert!(text.starts_with(head), "{text}");
+        for part in [
+            "\n    3.000319 1.000000000000          4\n#[Mean    =     1.499968, Std",
+            "\n#[Max     =     3.000",
+            "Total count    =            4]\n#[Buckets",
+            "SubBuckets     =         2048]\n#[Unit    = milliseconds]\n",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(super::text(&[]).contains("Total count    =            0"));
     }
 }

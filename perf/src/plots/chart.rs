@@ -1,12 +1,13 @@
 //! Which plots a group gets: latency percentiles, values over the number of watchers, and the series of a round. It
 //! turns records into points; how they look is [`Plot`]'s.
 
-use super::draw::{Line, Plot, Point, Scale};
+use super::draw::{Line, Over, Plot, Point};
 use super::group::{Group, Subject, groups};
 use crate::latency::Latency;
 use crate::options::FanoutValue;
 use crate::record::{Record, Row};
 use crate::spread::Spread;
+use crate::table::words_of;
 use crate::units::{Unit, digits};
 
 /// Numbers of watchers whose percentiles are drawn: the largest ones.
@@ -15,45 +16,33 @@ const PERCENTILE_PLOTS_MAX: usize = 4;
 const POINTS_PER_NINE: u32 = 10;
 const QUANTILE_MAX: f64 = 0.999_99;
 
-/// What is drawn over the number of watchers: the value, and its words.
-const OVER_WATCHERS: [(&str, &str); 4] = [
-    ("deliveries_per_second", "Throughput"),
-    ("server_cpu_ns_per_delivery", "Server CPU per delivery"),
-    ("rss_bytes_per_watcher", "Server memory per watcher"),
-    ("latency_p99_ns", "Latency p99"),
-];
+/// What is drawn over the number of watchers.
+const OVER_WATCHERS: [&str; 4] =
+    ["deliveries_per_second", "server_cpu_ns_per_delivery", "rss_bytes_per_watcher", "latency_p99_ns"];
 
-/// One column of the series: its words, its unit, its cell of a row.
-type Column = (&'static str, Unit, fn(&Row) -> Option<f64>);
-
-const SERIES: [Column; 5] = [
-    ("Throughput", Unit::PerSecond, |row| Some(row.deliveries_per_second)),
-    ("Latency p99", Unit::Nanoseconds, |row| row.latency_p99_ns.map(|ns| ns as f64)),
-    ("Server memory", Unit::Bytes, |row| row.server_rss_bytes.map(|bytes| bytes as f64)),
-    ("Server descriptors", Unit::Count, |row| row.server_fds.map(|fds| fds as f64)),
-    ("Server CPU", Unit::Share, |row| row.server_cpu_share),
-];
+/// What is drawn over time: fields of a row.
+const SERIES: [&str; 5] =
+    ["deliveries_per_second", "latency_p99_ns", "server_rss_bytes", "server_fds", "server_cpu_share"];
 
 /// All plots that the group has points for.
 pub(super) fn plots(group: &Group<'_>) -> Vec<Plot> {
     let watchers = group.watchers();
     let largest = watchers.iter().rev().take(PERCENTILE_PLOTS_MAX).rev();
     let percentiles = largest.map(|&watchers| percentiles(group, watchers));
-    let over = OVER_WATCHERS.into_iter().map(|(name, words)| {
-        let title = format!("{words} over watchers");
-        over_watchers(title, Unit::of(name), lines(group, |subject| by_watchers(subject, name)))
+    let over = OVER_WATCHERS.into_iter().map(|name| {
+        let title = format!("{} over watchers", words_of(name));
+        let lines = lines(group, |subject| by_watchers(subject, name));
+        Plot { title, over: Over::Watchers, y_unit: Unit::of(name), lines }
     });
-    let series = SERIES.into_iter().map(|column| series(group, column));
+    let series = SERIES.into_iter().map(|name| series(group, name));
     percentiles.chain(over).chain(series).filter(|plot| !plot.lines.is_empty()).collect()
 }
 
 /// Fan-out beside the floor. Of several sizes and rates the one that was measured with the most numbers of watchers.
 pub(super) fn fanout(records: &[Record], value: FanoutValue) -> Option<Plot> {
     let (name, of_floor, title) = match value {
-        FanoutValue::Cpu => {
-            ("server_cpu_ns_per_delivery", "floor_cpu_ns_per_delivery", "CPU time of one delivery")
-        }
-        FanoutValue::Rate => ("deliveries_per_second", "floor_deliveries_per_second", "Deliveries a second"),
+        FanoutValue::Cpu => (OVER_WATCHERS[1], "floor_cpu_ns_per_delivery", "CPU time of one delivery"),
+        FanoutValue::Rate => (OVER_WATCHERS[0], "floor_deliveries_per_second", "Deliveries a second"),
     };
     let groups = groups(records);
     let of_fanout = groups.iter().filter(|group| group.scenario == "fanout");
@@ -65,7 +54,8 @@ pub(super) fn fanout(records: &[Record], value: FanoutValue) -> Option<Plot> {
         lines.push(Line { name: "floor".to_owned(), floor: true, place: 0, points });
     }
     lines.retain(|line| !line.points.is_empty());
-    (!lines.is_empty()).then(|| over_watchers(title.to_owned(), Unit::of(name), lines))
+    let (title, y_unit) = (title.to_owned(), Unit::of(name));
+    (!lines.is_empty()).then_some(Plot { title, over: Over::Watchers, y_unit, lines })
 }
 
 fn lines(group: &Group<'_>, points: impl Fn(&Subject<'_>) -> Vec<Point>) -> Vec<Line> {
@@ -81,11 +71,8 @@ fn lines(group: &Group<'_>, points: impl Fn(&Subject<'_>) -> Vec<Point>) -> Vec<
 fn percentiles(group: &Group<'_>, watchers: u32) -> Plot {
     Plot {
         title: format!("Latency percentiles, {} watchers", digits(f64::from(watchers))),
-        x_label: "Percentile",
-        x_unit: Unit::Quantile,
-        x_scale: Scale::Nines,
+        over: Over::Quantiles,
         y_unit: Unit::Nanoseconds,
-        markers: false,
         lines: lines(group, |subject| {
             quantiles(subject.runs.get(&watchers).map_or(&[], |runs| runs.as_slice()))
         }),
@@ -109,13 +96,8 @@ fn by_watchers(subject: &Subject<'_>, name: &str) -> Vec<Point> {
     subject.runs.keys().filter_map(point).collect()
 }
 
-fn over_watchers(title: String, y_unit: Unit, lines: Vec<Line>) -> Plot {
-    let (x_label, x_unit, x_scale) = ("Watchers", Unit::Count, Scale::Log);
-    Plot { title, x_label, x_unit, x_scale, y_unit, markers: true, lines }
-}
-
 /// The series of one round of each subject at the largest number of watchers that has any.
-fn series(group: &Group<'_>, (words, y_unit, cell): Column) -> Plot {
+fn series(group: &Group<'_>, name: &str) -> Plot {
     let has = |watchers: &u32| {
         let runs = group.subjects.iter().filter_map(|subject| subject.runs.get(watchers)).flatten();
         runs.into_iter().any(|record| !record.series.is_empty())
@@ -124,15 +106,17 @@ fn series(group: &Group<'_>, (words, y_unit, cell): Column) -> Plot {
     let points = |subject: &Subject<'_>| -> Vec<Point> {
         let round = subject.runs.get(&watchers).and_then(|runs| middle(runs));
         let rows = round.map_or(&[][..], |record| record.series.as_slice());
+        let cell = |row: &Row| serde_json::to_value(row).ok()?[name].as_f64();
         rows.iter().filter_map(|row| Some(Point { x: row.at_seconds, y: Spread::of(cell(row))? })).collect()
     };
     Plot {
-        title: format!("{words} over time, {} watchers, the median round", digits(f64::from(watchers))),
-        x_label: "Time since the run began",
-        x_unit: Unit::Seconds,
-        x_scale: Scale::Linear,
-        y_unit,
-        markers: false,
+        title: format!(
+            "{} over time, {} watchers, the median round",
+            words_of(name),
+            digits(f64::from(watchers))
+        ),
+        over: Over::Time,
+        y_unit: Unit::of(name),
         lines: lines(group, points),
     }
 }
@@ -178,9 +162,9 @@ mod tests {
         let of = |start: &str| {
             plots.iter().find(|plot| plot.title.starts_with(start)).map(|plot| &plot.lines[0].points)
         };
-        assert_eq!(of("Throughput over time").map(|points| points[0].x), Some(2.0));
+        assert_eq!(of("Deliveries over time").map(|points| points[0].x), Some(2.0));
         assert_eq!(of("Latency p99 over time").map(Vec::len), Some(1));
-        assert!(of("Server memory over time").is_none(), "nobody knew it");
+        assert!(of("Server RSS over time").is_none(), "nobody knew it");
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Reads records from files and folders. What is no record is named with its file and left out.
 
 use crate::record::Record;
-use serde_json::Value;
+use serde::Deserialize;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -30,6 +31,16 @@ pub(super) fn collect(paths: &[PathBuf]) -> Found {
         }
     }
     found.records.sort_by_key(|record| (record.began_unix_seconds, record.round));
+    // Runs of one command each are all the first: the later ones become the rounds after it.
+    let mut taken = BTreeSet::new();
+    for record in &mut found.records {
+        let (scenario, subject) = (&record.scenario, &record.subject);
+        let size = (record.watchers, record.object_bytes, record.write_rate_per_second);
+        let run = format!("{scenario}, {subject}, {size:?}");
+        while !taken.insert((run.clone(), record.round)) {
+            record.round += 1;
+        }
+    }
     found
 }
 
@@ -75,29 +86,14 @@ fn read(path: &Path, found: &mut Found) {
     }
 }
 
-/// A text that is a record, or has some below names `records`, as the reports of scenarios with rounds do.
+/// A text that is a record, or the report of a scenario, which has some.
 fn records_of(text: &str) -> Result<Vec<Record>, serde_json::Error> {
-    let fault = match serde_json::from_str::<Record>(text) {
-        Ok(record) => return Ok(vec![record]),
-        Err(fault) => fault,
-    };
-    let mut records = Vec::new();
-    gather(&serde_json::from_str(text)?, &mut records)?;
-    if records.is_empty() { Err(fault) } else { Ok(records) }
-}
-
-fn gather(value: &Value, records: &mut Vec<Record>) -> Result<(), serde_json::Error> {
-    for (name, field) in value.as_object().into_iter().flatten() {
-        match field.as_array().filter(|_| name == "records") {
-            Some(items) => {
-                for item in items {
-                    records.push(serde_json::from_value(item.clone())?);
-                }
-            }
-            None => gather(field, records)?,
-        }
+    #[derive(Deserialize)]
+    struct Report {
+        records: Vec<Record>,
     }
-    value.as_array().into_iter().flatten().try_for_each(|item| gather(item, records))
+    let report = || serde_json::from_str(text).map(|Report { records }| records).ok();
+    serde_json::from_str(text).map(|record| vec![record]).or_else(|fault| report().ok_or(fault))
 }
 
 #[cfg(test)]
@@ -123,14 +119,7 @@ mod tests {
         for name in ["broken.json", "empty.json", "other.json", "lines.jsonl, line 3", "no such file"] {
             assert!(found.faults.iter().any(|fault| fault.contains(name)), "{name}: {:?}", found.faults);
         }
-        write(
-            "report.json",
-            &format!(
-                r#"{{"clean":true,"shares":[{{"percent":5,"records":[{},{}]}}]}}"#,
-                record(7),
-                record(8)
-            ),
-        );
+        write("report.json", &format!(r#"{{"clean":true,"records":[{},{}]}}"#, record(7), record(7)));
         let inside = collect(&[folder.join("report.json")]);
         assert_eq!(inside.records.iter().map(|record| record.round).collect::<Vec<_>>(), [7, 8]);
         write("report.json", r#"{"records":[{"scenario":1}]}"#);

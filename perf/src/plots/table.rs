@@ -2,42 +2,19 @@
 
 use super::group::{Group, Subject};
 use crate::spread::Spread;
+use crate::table::{Table, words_of};
 use crate::units::{Unit, digits};
 use maud::{Markup, html};
+use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Values that people ask for first, in this order, with their words.
-const KNOWN: [(&str, &str); 13] = [
-    ("deliveries_per_second", "Deliveries"),
-    ("server_cpu_ns_per_delivery", "Server CPU per delivery"),
-    ("latency_p50_ns", "Latency p50"),
-    ("latency_p90_ns", "Latency p90"),
-    ("latency_p99_ns", "Latency p99"),
-    ("latency_p999_ns", "Latency p99.9"),
-    ("latency_max_ns", "Latency, most"),
-    ("rss_bytes_per_watcher", "Server memory per watcher"),
-    ("server_cpu_share", "Server CPU"),
-    ("lost", "Lost"),
-    ("duplicated", "Duplicated"),
-    ("out_of_order", "Out of order"),
-    ("disconnected", "Disconnected"),
-];
+/// Values that people ask for first, in this order.
+const FIRST: &str = "deliveries_per_second server_cpu_ns_per_delivery latency_p50_ns latency_p90_ns latency_p99_ns latency_p999_ns \
+    latency_max_ns rss_bytes_per_watcher server_cpu_share lost duplicated out_of_order disconnected";
 
-/// The place of a value among those that are known; the others come after them.
+/// The place of a value among those that are asked for first; the others come after them.
 fn place_of(name: &str) -> usize {
-    KNOWN.iter().position(|(known, _)| *known == name).unwrap_or(KNOWN.len())
-}
-
-/// `latency_p99_ns` in words.
-fn words_of(name: &str) -> String {
-    if let Some((_, words)) = KNOWN.get(place_of(name)) {
-        return (*words).to_owned();
-    }
-    let ends = ["_per_second", "_seconds", "_bytes", "_ns", "_share"];
-    let bare = ends.iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name);
-    let words = bare.replace("_ns_per_", "_per_").replace("_bytes_per_", "_per_").replace('_', " ");
-    let mut letters = words.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+    FIRST.split(' ').position(|first| first == name).unwrap_or(usize::MAX)
 }
 
 /// The values that people ask for first; the rest can be unfolded.
@@ -48,8 +25,8 @@ pub(super) fn tables(group: &Group<'_>, watchers: u32) -> Markup {
     names.sort_by_key(|name| (place_of(name), *name));
     let caption = format!("{} watchers", digits(f64::from(watchers)));
     // A scenario of its own kind has values of its own: then those are what it is about.
-    let known = names.iter().filter(|name| place_of(name) < KNOWN.len()).count();
-    let (open, folded) = names.split_at(if known > 2 { known } else { names.len() });
+    let first = names.iter().filter(|name| place_of(name) < usize::MAX).count();
+    let (open, folded) = names.split_at(if first > 2 { first } else { names.len() });
     html! {
         @if open.is_empty() {
             p { (caption) ": no value was recorded." }
@@ -65,15 +42,25 @@ pub(super) fn tables(group: &Group<'_>, watchers: u32) -> Markup {
 fn table(group: &Group<'_>, watchers: u32, caption: &str, names: &[&str]) -> Markup {
     let measured = |subject: &&Subject<'_>| subject.runs.contains_key(&watchers);
     let subjects: Vec<&Subject<'_>> = group.subjects.iter().filter(measured).collect();
-    let has_floor = subjects.iter().any(|subject| subject.is_floor());
-    let first = group.first().filter(measured);
-    let rows = |name: &str| -> Vec<(&Subject<'_>, Spread)> {
-        subjects.iter().filter_map(|subject| Some((*subject, subject.spread(watchers, name)?))).collect()
+    let states: Vec<_> =
+        subjects.iter().map(|subject| (subject.name.to_owned(), subject.runs[&watchers].clone())).collect();
+    let over: Vec<Table> = (0..states.len()).map(|base| Table::new(Value::Null, base, &states)).collect();
+    let value = |at: usize, name: &str| over[at].value(at, name);
+    let ratio = |at: usize, base: Option<usize>, name: &str| {
+        let ratio = base.and_then(|base| over[base].ratio(at, name));
+        ratio.map_or_else(|| "–".to_owned(), |ratio| format!("{} ×", digits(ratio.median)))
     };
-    let ratio = |subject: &Subject<'_>, other: Option<&Subject<'_>>, name: &str| {
-        let other = other.filter(|other| other.name != subject.name);
-        let ratio = other.and_then(|other| subject.ratio(other, watchers, name));
-        ratio.map_or_else(|| "–".to_owned(), |ratio| format!("{} ×", digits(ratio)))
+    let floors = || (0..subjects.len()).filter(|&at| subjects[at].is_floor());
+    // The floor that is the best at a value: with the most of it where that is good, else the least.
+    let best_floor = |name: &str| {
+        let sign = if name.ends_with("_per_second") { -1.0 } else { 1.0 };
+        let known = floors().filter_map(|at| Some((sign * value(at, name)?.median, at)));
+        known.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, at)| at)
+    };
+    let (first, has_floor) =
+        (subjects.iter().position(|subject| !subject.is_floor()), floors().next().is_some());
+    let rows = |name: &str| -> Vec<(usize, Spread)> {
+        (0..subjects.len()).filter_map(|at| Some((at, value(at, name)?))).collect()
     };
     html! {
         div.wide { table {
@@ -81,19 +68,19 @@ fn table(group: &Group<'_>, watchers: u32, caption: &str, names: &[&str]) -> Mar
             thead { tr {
                 th { "Value" } th { "Subject" }
                 th.n { "Median" } th.n { "Least" } th.n { "Most" } th.n { "Rounds" }
-                @if let Some(first) = first { th.n { "to " (first.name) } }
+                @if let Some(first) = first { th.n { "to " (subjects[first].name) } }
                 @if has_floor { th.n { "to the floor" } }
             } }
             @for name in names { tbody {
-                @for (at, (subject, spread)) in rows(name).into_iter().enumerate() { tr {
-                    @if at == 0 { th rowspan=(rows(name).len()) title=(name) { (words_of(name)) } }
-                    td { (subject.name) }
+                @for (row, (at, spread)) in rows(name).into_iter().enumerate() { tr {
+                    @if row == 0 { th rowspan=(rows(name).len()) title=(name) { (words_of(name)) } }
+                    td { (subjects[at].name) }
                     td.n { b { (Unit::of(name).show(spread.median)) } }
                     td.n { (Unit::of(name).show(spread.least)) }
                     td.n { (Unit::of(name).show(spread.most)) }
-                    td.n { (subject.values(watchers, name).count()) }
-                    @if first.is_some() { td.n { (ratio(subject, first, name)) } }
-                    @if has_floor { td.n { (ratio(subject, group.floor(watchers, name), name)) } }
+                    td.n { (states[at].1.len()) }
+                    @if first.is_some() { td.n { (ratio(at, first, name)) } }
+                    @if has_floor { td.n { (ratio(at, best_floor(name), name)) } }
                 } }
             } }
         } }
@@ -135,8 +122,8 @@ mod tests {
             row("revcast"),
             "<td>revcast</td><td><b>5.00 µs</b></td><td>4.00 µs</td><td>6.00 µs</td><td>2</td><td>–</td><td>1.25 ×</td>"
         );
-        assert!(row("&lt;b&gt;other").ends_with("<td>2 ×</td><td>2.50 ×</td>"), "{html}");
-        assert!(row("floor").ends_with("<td>0.83 ×</td><td>–</td>"), "{html}");
+        assert!(row("&lt;b&gt;other").ends_with("<td>2.50 ×</td><td>2.50 ×</td>"), "{html}");
+        assert!(row("floor").ends_with("<td>0.83 ×</td><td>–</td>"), "the median of 1 and 2/3: {html}");
     }
 
     #[test]
@@ -147,7 +134,7 @@ mod tests {
             html.contains("All live") && html.contains("2.50 s") && !html.contains("<details>"),
             "{html}"
         );
-        assert!(html.contains("Cpu per event"), "{html}");
+        assert!(html.contains("CPU per event"), "{html}");
         let many = [("lost", 0.0), ("duplicated", 0.0), ("out_of_order", 0.0), ("odd_count", 3.0)];
         let html = text(&[record("a", 1, &many)]);
         assert!(html.contains("<summary>1 more values</summary>"), "{html}");

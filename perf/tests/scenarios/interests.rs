@@ -1,95 +1,53 @@
-//! `interests` as a user starts it, against a server that is right and against servers that are wrong in one way each.
+//! `interests`: 6 watchers, 60 writes in each state.
 
 use crate::mock::Mischief;
-use crate::{json, run};
+use crate::{at_once, report, values};
 use serde_json::Value;
-use std::process::Output;
 
-fn perf(mischief: Mischief, options: &str) -> Output {
-    run(
-        mischief,
-        "interests",
-        &[
-            "--watchers 6 --size 700B --seed 5 --warmup 100ms --duration 300ms --rounds 1 --rate 200 --drain 1s",
-            options,
-        ],
-    )
-}
-
-fn report(mischief: Mischief, options: &str) -> (Value, Option<i32>) {
-    json(&perf(mischief, &format!("--json {options}")))
-}
-
-/// Each case has a server of its own, and mostly waits.
-fn at_once<T: Send>(cases: impl IntoIterator<Item = T>, check: impl Fn(T) + Sync) {
-    let check = &check;
-    std::thread::scope(|scope| cases.into_iter().for_each(|case| drop(scope.spawn(move || check(case)))));
-}
+pub(crate) const QUICK: &str = "interests --watchers 6 --size 700B --seed 5 --warmup 100ms --duration 300ms --rounds 1 --rate 200 --drain 1s";
 
 #[test]
 fn every_kind_of_interest_gets_its_own_writes() {
     at_once(["node", "label", "namespace", "name"], |by| {
-        let (report, code) = report(Mischief::None, &format!("--by {by} --sizes none"));
-        assert_eq!((&report["clean"], code), (&Value::from(true), Some(0)), "{by}: {report}");
-        assert_eq!((&report["by"], &report["objects"]), (&Value::from(by), &Value::from(6)));
-        let tables = report["tables"].as_array().unwrap();
-        let watchers: Vec<u64> =
-            tables[0]["states"].as_array().unwrap().iter().map(|s| s["watchers"].as_u64().unwrap()).collect();
-        assert_eq!((tables.len(), watchers), (1, vec![0, 1, 6]));
-        // 200/s for 300 ms in each of three states; nobody watched in one of them.
-        assert_eq!(
-            (&report["writes"], &report["deliveries"]),
-            (&Value::from(180), &Value::from(120)),
-            "{by}"
+        // In one of the three states nobody watches.
+        let report = report(
+            Mischief::None,
+            &format!("{QUICK} --by {by} --sizes none"),
+            0,
+            "clean=true objects=6 tables/#=1 tables/0/states/#=3 writes=180 deliveries=120 \
+             tables/0/states/2/server_cpu_ns_per_write/median,tables/0/states/2/latency_p99_ns/median>0 \
+             tables/0/states/0/latency_p99_ns=null",
         );
-        assert!(tables[0]["states"][2]["server_cpu_ns_per_write"]["median"].as_f64().unwrap() > 0.0);
-        assert!(tables[0]["states"][2]["latency_p99_ns"]["median"].as_f64().unwrap() > 0.0);
-        assert!(tables[0]["states"][0]["latency_p99_ns"].is_null(), "nobody saw anything");
+        assert_eq!(report["by"], by);
+        assert_eq!(values(&report, "tables/0/states/*/watchers"), [0, 1, 6]);
     });
 }
 
 #[test]
 fn rates_and_sizes_are_tables_of_their_own() {
-    let (report, code) = report(Mischief::None, "--by label --sizes 3 --rate 200,max --threads 2");
-    assert_eq!((&report["clean"], code), (&Value::from(true), Some(0)), "{report}");
-    let tables = report["tables"].as_array().unwrap();
-    let seen: Vec<(u64, Option<f64>)> = tables
-        .iter()
-        .map(|table| (table["interests"].as_u64().unwrap(), table["write_rate_wanted_per_second"].as_f64()))
-        .collect();
-    assert_eq!(seen, [(3, Some(200.0)), (6, Some(200.0)), (6, None)]);
     // Three tables of three states.
-    let records = report["records"].as_array().unwrap();
-    assert_eq!(records.len(), 9);
-    assert!(records.iter().all(|record| record["clean"] == true && record["scenario"] == "interests"));
-    assert!(records[2]["values"]["server_cpu_ns_per_delivery"].is_number(), "{}", records[2]);
+    let report = report(
+        Mischief::None,
+        &format!("{QUICK} --by label --sizes 3 --rate 200,max --threads 2"),
+        0,
+        "clean=true records/#=9 records/*/clean=true records/*/scenario=interests records/2/values/server_cpu_ns_per_delivery!null",
+    );
+    assert_eq!(values(&report, "tables/*/interests"), [3, 6, 6]);
+    let rates: [Value; 3] = [200.0.into(), 200.0.into(), Value::Null];
+    assert_eq!(values(&report, "tables/*/write_rate_wanted_per_second"), rates);
 }
 
 #[test]
 fn every_wrong_is_found() {
     let cases = [
-        (Mischief::Drop, "lost"),
-        (Mischief::Duplicate, "duplicated"),
-        (Mischief::Reorder, "out_of_order"),
-        (Mischief::HangUp, "disconnected"),
-        (Mischief::Garbage, "malformed"),
-        (Mischief::IgnoreSelectors, "unexpected"),
+        (Mischief::Drop, "lost>0"),
+        (Mischief::Duplicate, "duplicated>0 first_fault!null"),
+        (Mischief::Reorder, "out_of_order>0 first_fault!null"),
+        (Mischief::HangUp, "disconnected>0 first_fault!null"),
+        (Mischief::Garbage, "malformed>0 first_fault!null"),
+        (Mischief::IgnoreSelectors, "unexpected>0 first_fault!null"),
     ];
-    at_once(cases, |(mischief, field)| {
-        let (report, code) = report(mischief, "--by node --sizes none");
-        assert_eq!((&report["clean"], code), (&Value::from(false), Some(1)), "{mischief:?}: {report}");
-        assert!(report[field].as_u64().unwrap() > 0, "{mischief:?}: {report}");
-        assert!(mischief == Mischief::Drop || report["first_fault"].is_string());
+    at_once(cases, |(mischief, wrong)| {
+        report(mischief, &format!("{QUICK} --by node --sizes none"), 1, &format!("clean=false {wrong}"));
     });
-}
-
-#[test]
-fn a_person_gets_tables() {
-    let output = perf(Mischief::None, "--by name --sizes 2");
-    let (screen, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert_eq!(output.status.code(), Some(0), "{said}");
-    assert!(screen.contains("6 interests over one watcher") && screen.contains("mark 3"), "{screen}");
-    assert!(screen.contains("over the number of interests, writes at 200/s"), "{screen}");
-    assert!(screen.contains("lost 0  duplicated 0  out of order 0  unexpected 0"), "{screen}");
-    assert!(said.contains("round 1  6 interests"), "{said}");
 }

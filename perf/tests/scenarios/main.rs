@@ -15,45 +15,180 @@ mod storm;
 
 use mock::Mischief;
 use serde_json::Value;
-use std::process::{Command, Output};
+use std::path::PathBuf;
+use std::process::Command;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_revcast-perf");
 
-fn revcast_perf(words: &str) -> Output {
-    Command::new(PROGRAM).args(words.split_ascii_whitespace()).output().expect("the program was just built")
+/// How the program ended, and what it printed.
+struct Ran {
+    code: Option<i32>,
+    screen: String,
+    said: String,
 }
 
-/// A scenario against a server of its own.
-fn run(mischief: Mischief, scenario: &str, options: &[&str]) -> Output {
-    let address = mock::start(mischief);
-    revcast_perf(&format!("{scenario} --server http://{address} {}", options.join(" ")))
+/// Runs the program with words as a shell takes them.
+fn revcast_perf(words: &str) -> Ran {
+    let words = shell_words::split(words).expect("the quotes are closed");
+    let output = Command::new(PROGRAM).args(words).output().expect("the program was just built");
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    Ran { code: output.status.code(), screen: text(output.stdout), said: text(output.stderr) }
 }
 
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
+/// Runs a scenario against a server of its own.
+fn run(mischief: Mischief, words: &str) -> Ran {
+    revcast_perf(&format!("{words} --server http://{}", mock::start(mischief)))
 }
 
-/// The JSON report and the exit code.
-fn json(output: &Output) -> (Value, Option<i32>) {
-    let report = serde_json::from_slice(&output.stdout);
-    (report.unwrap_or_else(|fault| panic!("{fault}: {}", said(output))), output.status.code())
+/// The JSON report of a scenario against a server of its own: its exit code and its values are as they should be.
+#[track_caller]
+fn report(mischief: Mischief, words: &str, code: i32, conditions: &str) -> Value {
+    run(mischief, &format!("{words} --json")).report(code, conditions)
+}
+
+impl Ran {
+    #[track_caller]
+    fn report(&self, code: i32, conditions: &str) -> Value {
+        let report =
+            serde_json::from_str(&self.screen).unwrap_or_else(|fault| panic!("{fault}: {}", self.said));
+        assert_eq!(self.code, Some(code), "{report} {}", self.said);
+        check(&report, conditions);
+        report
+    }
+
+    /// The exit code, and what stands in the report and on stderr, separated by `|`.
+    #[track_caller]
+    fn shows(&self, code: i32, screen: &str, said: &str) {
+        assert_eq!(self.code, Some(code), "{} {}", self.screen, self.said);
+        for (text, parts) in [(&self.screen, screen), (&self.said, said)] {
+            parts.split('|').for_each(|part| assert!(text.contains(part), "{part}: {text}"));
+        }
+    }
+
+    /// A bad option: exit code 2 and one line.
+    #[track_caller]
+    fn is_refused(&self, parts: &str) {
+        self.shows(2, "", parts);
+        assert_eq!((self.said.lines().count(), self.screen.as_str()), (1, ""), "{}", self.said);
+    }
+}
+
+/// Every value at a path of names and numbers with slashes between: `*` is each element, `#` how many elements.
+fn values(value: &Value, path: &str) -> Vec<Value> {
+    let (step, rest) = path.split_once('/').unwrap_or((path, ""));
+    let member = || value.get(step).or_else(|| value.get(step.parse::<usize>().ok()?)).cloned();
+    let next = match step {
+        "" => return vec![value.clone()],
+        "#" => return vec![value.as_array().map(Vec::len).into()],
+        "*" => value.as_array().cloned().unwrap_or_default(),
+        _ => vec![member().unwrap_or_default()],
+    };
+    next.iter().flat_map(|value| values(value, rest)).collect()
+}
+
+fn number(report: &Value, path: &str) -> f64 {
+    let found = values(report, path).first().and_then(Value::as_f64);
+    found.unwrap_or_else(|| panic!("{path} is no number: {report}"))
+}
+
+/// Conditions with spaces between: `PATH,PATH=WANTED` with `=`, `!` (other than), `<`, `>` or `~` (contains). What is wanted is
+/// JSON, else `/` and the path of another value, else a text.
+#[track_caller]
+fn check(report: &Value, conditions: &str) {
+    for condition in conditions.split_whitespace() {
+        let (paths, rest) = condition.split_at(condition.find(['=', '!', '<', '>', '~']).unwrap());
+        let (relation, wanted) = rest.split_at(1);
+        let other = || values(report, wanted.strip_prefix('/')?).pop();
+        let wanted = serde_json::from_str(wanted).ok().or_else(other).unwrap_or_else(|| wanted.into());
+        for path in paths.split(',') {
+            let found = values(report, path);
+            let holds = |value: &Value| {
+                let numbers = value.as_f64().zip(wanted.as_f64());
+                match relation {
+                    "=" => *value == wanted || numbers.is_some_and(|(value, wanted)| value == wanted),
+                    "!" => *value != wanted,
+                    "<" => numbers.is_some_and(|(value, wanted)| value < wanted),
+                    ">" => numbers.is_some_and(|(value, wanted)| value > wanted),
+                    _ => value.to_string().contains(wanted.as_str().unwrap_or_default()),
+                }
+            };
+            assert!(
+                !found.is_empty() && found.iter().all(holds),
+                "{path} of {condition}: {found:?} in {report}"
+            );
+        }
+    }
+}
+
+/// Each case has a server of its own, and mostly waits.
+fn at_once<T: Send>(cases: impl IntoIterator<Item = T>, check: impl Fn(T) + Sync) {
+    let check = &check;
+    std::thread::scope(|scope| cases.into_iter().for_each(|case| drop(scope.spawn(move || check(case)))));
+}
+
+/// A path for a test's files, where nothing is yet.
+fn fresh(name: &str) -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+    let _none = std::fs::remove_dir_all(&path);
+    path
 }
 
 #[test]
 fn a_bad_option_is_exit_code_2_and_one_line() {
-    for words in [
-        "fanout --watchers none",
-        "initial --rate 5",
-        "slow --share 100",
-        "siege --by night",
-        "interests --by moon",
-        "storm --close softly",
-        "floor --mode fast",
-        "compare floor nonsense",
+    for (words, parts) in [
+        ("fanout --watchers none", "--watchers|none"),
+        ("fanout --server http://192.0.2.1:80", "--i-own-this-server"),
+        ("fanout --out /proc/nowhere", "--out \"/proc/nowhere\"|that you may write"),
+        ("initial --rate 5", "--rate"),
+        ("slow --share 100", "100"),
+        ("siege --by night", "night"),
+        ("interests --by moon", "moon"),
+        ("storm --close softly", "softly"),
+        ("floor --mode fast", "fast"),
+        ("compare floor nonsense", "nonsense"),
     ] {
-        let output = revcast_perf(words);
-        let (line, value) = (said(&output), words.rsplit(' ').next().unwrap());
-        assert_eq!((output.status.code(), line.lines().count()), (Some(2), 1), "{line}");
-        assert!(line.contains(value) || words.contains("--rate"), "{line}");
+        revcast_perf(words).is_refused(parts);
     }
+}
+
+#[test]
+fn a_person_gets_a_report_and_progress() {
+    let cases = [
+        (
+            format!("{} --rate 50 --duration 1500ms", fanout::QUICK),
+            "lost 0  duplicated 0  out of order 0  unexpected 0  malformed 0  disconnected 0| a delivery (| a watcher",
+            "watchers 6|p99",
+        ),
+        (
+            "idle --watchers 5 --prime 1 --duration 300ms".to_owned(),
+            "Anon per watcher|socket memory|Bookmarks|ended           0|% of a core",
+            "",
+        ),
+        (
+            initial::QUICK.to_owned(),
+            "missing 0  duplicated 0  unexpected 0| an object, pid|every client got every object",
+            "",
+        ),
+        (
+            format!("{} --by name --sizes 2", interests::QUICK),
+            "6 interests over one watcher|mark 3|  2 interests, writes at 200/s|lost 0  duplicated 0  out of order 0  unexpected 0",
+            "round 1 of 1: 6 interests",
+        ),
+        (
+            mixed::QUICK.to_owned(),
+            "/livez, fresh|/livez, kept|LISTs|GETs|came back|never read|at the start",
+            "watchers 100",
+        ),
+        (
+            format!("{} --rounds 1", slow::QUICK),
+            "20 % never read: 2 beside 8 healthy, 1 rounds|Latency p99|Anon per slow|lost 0  duplicated 0  out of order 0  ended 0",
+            "round 1 of 1",
+        ),
+        (
+            format!("{} --watchers 5 --rounds 1", storm::QUICK),
+            "mark 3.00 s met in every round|Attempts                    5 (5..5)|told 410        0|everyone came back and saw every write once",
+            "round 1  5 cut in",
+        ),
+    ];
+    at_once(cases, |(words, screen, said)| run(Mischief::None, &words).shows(0, screen, said));
 }

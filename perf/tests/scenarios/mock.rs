@@ -4,14 +4,15 @@
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 /// What the server does wrong to the first watcher, at its tenth event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Mischief {
+    #[default]
     None,
     Drop,
     Duplicate,
@@ -20,7 +21,7 @@ pub(crate) enum Mischief {
     HangUp,
     /// Every watch ends at its tenth event.
     HangUpAll,
-    /// Who comes back gets nothing of what it missed.
+    /// A watch that returns gets nothing of what it missed.
     ForgetMissed,
     /// `/livez` and single objects are answered with 500.
     Unwell,
@@ -32,14 +33,14 @@ pub(crate) enum Mischief {
     RefuseWrites,
     /// Watches get what their selectors leave out.
     IgnoreSelectors,
-    /// Who comes back gets what came meanwhile, but the first of it.
+    /// A watch that returns gets what came meanwhile, but the first of it.
     ForgetOne,
-    /// Who comes back gets all that it had before, again.
+    /// A watch that returns gets all that it had before, again.
     ReplayAll,
-    /// Who comes back is told 410: by an event, or by the status of the answer.
+    /// A watch that returns is told 410: by an event, or by the status of the answer.
     GoneEvent,
     GoneStatus,
-    /// Every third watch that comes back is not answered but hung up, and every third answered with 503.
+    /// Every third watch that returns is not answered but hung up, and every third answered with 503.
     Overloaded,
     /// Writes are answered at once, and an event goes to the watches every 20 ms only.
     Slow,
@@ -49,32 +50,43 @@ pub(crate) enum Mischief {
     InitialShort,
     /// The first of them comes again at the end.
     InitialTwice,
-    /// The mark comes in front of the last of them.
+    /// The mark comes before the last of them.
     InitialEarlyMark,
     /// The mark, or the list, has an old revision.
     InitialStale,
     /// The mark never comes.
     InitialNoMark,
-    /// The stream ends in front of the mark.
+    /// The stream ends before the mark.
     InitialCut,
+}
+
+/// How often a slow server sends an event; the others send bookmarks on every fifth tick.
+const TICK: Duration = Duration::from_millis(20);
+
+type Answer = (u16, Value);
+
+struct Request {
+    method: String,
+    path: String,
+    query: BTreeMap<String, String>,
+    accept: String,
+    body: Vec<u8>,
 }
 
 struct Watch {
     stream: TcpStream,
-    collection: String,
-    query: BTreeMap<String, String>,
-    accept: String,
+    request: Request,
     events: usize,
-    kept_back: Option<String>,
-    /// What is still to be sent, when the server is slow.
+    /// What is still to be sent: of a slow server, and of an event that changes places.
     late: VecDeque<String>,
 }
 
+#[derive(Default)]
 struct State {
     mischief: Mischief,
     revision: u64,
     writes: u64,
-    /// Watches that were asked for behind the first writes.
+    /// Watches that were asked for after the first writes.
     returns: u64,
     /// By path of the object.
     objects: BTreeMap<String, Value>,
@@ -92,140 +104,47 @@ pub(crate) fn start(mischief: Mischief) -> SocketAddr {
 pub(crate) fn start_at(port: u16, mischief: Mischief) -> SocketAddr {
     let listener = TcpListener::bind(("127.0.0.1", port)).expect("a free port");
     let address = listener.local_addr().expect("bound");
-    let state = State {
-        mischief,
-        revision: 100,
-        writes: 0,
-        returns: 0,
-        objects: BTreeMap::new(),
-        watches: Vec::new(),
-        history: Vec::new(),
-    };
-    let state = Arc::new(Mutex::new(state));
+    let state = Arc::new(Mutex::new(State { mischief, revision: 100, ..State::default() }));
     let ticking = Arc::clone(&state);
     thread::spawn(move || {
-        loop {
-            thread::sleep(Duration::from_millis(100));
-            lock(&ticking).tick();
-        }
-    });
-    let slow = Arc::clone(&state);
-    thread::spawn(move || {
-        if mischief != Mischief::Slow {
-            return;
-        }
-        loop {
-            thread::sleep(Duration::from_millis(20));
-            for watch in &mut lock(&slow).watches {
-                if let Some(line) = watch.late.pop_front() {
-                    watch.send(&line);
-                }
-            }
+        for number in 1.. {
+            thread::sleep(TICK);
+            lock(&ticking).tick(number);
         }
     });
     thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
             let state = Arc::clone(&state);
-            thread::spawn(move || serve(stream, &state));
+            thread::spawn(move || serve(&stream, &state));
         }
     });
     address
 }
 
-/// Reads requests, also pipelined ones, until the client leaves or the connection becomes a watch.
-fn serve(stream: TcpStream, state: &Mutex<State>) -> Option<()> {
+/// Answers requests, also pipelined ones, until the client leaves or the connection becomes a watch.
+fn serve(stream: &TcpStream, state: &Mutex<State>) -> Option<()> {
     stream.set_nodelay(true).ok()?;
-    let mut input = BufReader::new(stream.try_clone().ok()?);
-    let mut output = stream;
+    let mut input = BufReader::new(stream);
     loop {
-        let mut line = String::new();
-        input.read_line(&mut line).ok().filter(|&count| count > 0)?;
-        let mut words = line.split(' ');
-        let (method, target) = (words.next()?.to_owned(), words.next()?.to_owned());
-        let (mut length, mut accept) = (0, String::new());
-        loop {
-            let mut header = String::new();
-            input.read_line(&mut header).ok()?;
-            if header.trim().is_empty() {
-                break;
-            }
-            if let Some(value) = header.to_ascii_lowercase().strip_prefix("content-length:") {
-                length = value.trim().parse().ok()?;
-            } else if let Some(value) = header.strip_prefix("Accept:") {
-                value.trim().clone_into(&mut accept);
-            }
-        }
-        let mut body = vec![0; length];
-        input.read_exact(&mut body).ok()?;
-        let (path, query) = target.split_once('?').unwrap_or((&target, ""));
-        let query = parse_query(query);
+        let request = Request::read(&mut input)?;
         let mut state = lock(state);
-        if query.contains_key("watch") {
-            if state.mischief == Mischief::RefuseWatches {
-                reply(
-                    &mut output,
-                    429,
-                    &json!({"kind": "Status", "message": "storage is (re)initializing"}),
-                )?;
-                continue;
-            }
-            let missed = state.missed(path, &query);
-            if !missed.is_empty() || state.mischief == Mischief::Overloaded && state.writes > 5 {
-                state.returns += 1;
-                match (state.mischief, state.returns % 3) {
-                    (Mischief::GoneStatus, _) => {
-                        reply(
-                            &mut output,
-                            410,
-                            &json!({"kind": "Status", "code": 410, "message": "too old"}),
-                        )?;
-                        continue;
-                    }
-                    (Mischief::Overloaded, 1) => return None,
-                    (Mischief::Overloaded, 2) => {
-                        reply(&mut output, 503, &json!({"kind": "Status", "message": "later"}))?;
-                        continue;
-                    }
-                    _ => {}
+        let (status, body) = if request.query.contains_key("watch") {
+            match state.watch(request, stream) {
+                Err(refusal) => refusal,
+                Ok(open) => {
+                    drop(state);
+                    // A client that watches sends no more: this is the end of the connection.
+                    let _end = if open { input.read(&mut [0]) } else { Ok(0) };
+                    return None;
                 }
             }
-            output.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n").ok()?;
-            let collection = path.to_owned();
-            if query.contains_key("sendInitialEvents") && !state.send_initial(&mut output, path)? {
-                return None;
-            }
-            let mut watch = Watch {
-                stream: output,
-                collection,
-                query,
-                accept,
-                events: 0,
-                kept_back: None,
-                late: VecDeque::new(),
-            };
-            if state.mischief == Mischief::GoneEvent && !missed.is_empty() {
-                watch.send("{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"reason\":\"Expired\",\"code\":410}}\n");
-                watch.stream.write_all(b"0\r\n\r\n").ok()?;
-                return None;
-            }
-            let forgotten = if state.mischief == Mischief::ForgetMissed {
-                missed.len()
-            } else {
-                usize::from(state.mischief == Mischief::ForgetOne)
-            };
-            for (kind, object) in missed.iter().skip(forgotten) {
-                watch.events += 1;
-                watch.send(&watch.line(kind, object));
-            }
-            state.watches.push(watch);
-            drop(state);
-            // Whoever watches sends no more: this is the end of the connection.
-            let _end = input.read(&mut [0]);
-            return None;
-        }
-        let (status, answer) = state.answer(&method, path, &query, &body);
+        } else {
+            state.answer(&request)
+        };
         drop(state);
-        reply(&mut output, status, &answer)?;
+        let (mut output, body) = (stream, body.to_string());
+        let head = "Content-Type: application/json\r\nContent-Length";
+        write!(output, "HTTP/1.1 {status} X\r\n{head}: {}\r\n\r\n{body}", body.len()).ok()?;
     }
 }
 
@@ -233,203 +152,234 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn reply(output: &mut TcpStream, status: u16, body: &Value) -> Option<()> {
-    let body = body.to_string();
-    let head = format!(
-        "HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
-        body.len()
-    );
-    output.write_all(format!("{head}{body}").as_bytes()).ok()
+fn status(code: u16, message: &str) -> Answer {
+    (code, json!({"kind": "Status", "code": code, "message": message}))
 }
 
-fn parse_query(query: &str) -> BTreeMap<String, String> {
-    let pair = |pair: &str| {
-        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-        (key.to_owned(), value.replace("%3D", "="))
-    };
-    query.split('&').filter(|text| !text.is_empty()).map(pair).collect()
+fn event(kind: &str, object: &Value) -> String {
+    format!("{}\n", json!({"type": kind, "object": object}))
 }
 
-/// `half=odd` on labels and `metadata.name=x` on fields: as much as the tests need.
-fn selects(query: &BTreeMap<String, String>, object: &Value) -> bool {
-    let label = query.get("labelSelector").and_then(|text| text.split_once('='));
-    let field = query.get("fieldSelector").and_then(|text| text.split_once('='));
-    label.is_none_or(|(key, value)| object["metadata"]["labels"][key] == value)
-        && field.is_none_or(|(path, value)| path.split('.').fold(object, |at, key| &at[key]) == value)
-}
+impl Request {
+    fn wants(&self, path: &str, object: &Value) -> bool {
+        self.covers(path) && self.selects(object)
+    }
 
-/// Whether the object at `path` is in `collection`: of its namespace, or of all.
-fn covers(collection: &str, path: &str) -> bool {
-    let Some((parent, _)) = path.rsplit_once('/') else { return false };
-    let everywhere = || {
-        let (root, rest) = parent.split_once("/namespaces/")?;
-        let (_, plural) = rest.split_once('/')?;
-        Some(collection == format!("{root}/{plural}"))
-    };
-    parent == collection || everywhere().unwrap_or(false)
+    /// Whether the object at `path` is in the collection: of its namespace, or of all.
+    fn covers(&self, path: &str) -> bool {
+        let Some((parent, _)) = path.rsplit_once('/') else { return false };
+        let everywhere = || {
+            let (root, rest) = parent.split_once("/namespaces/")?;
+            let (_, plural) = rest.split_once('/')?;
+            Some(self.path == format!("{root}/{plural}"))
+        };
+        parent == self.path || everywhere().unwrap_or(false)
+    }
+
+    /// `half=odd` on labels and `metadata.name=x` on fields: as much as the tests need.
+    fn selects(&self, object: &Value) -> bool {
+        let [label, field] =
+            ["labelSelector", "fieldSelector"].map(|name| self.query.get(name)?.split_once('='));
+        label.is_none_or(|(key, value)| object["metadata"]["labels"][key] == value)
+            && field.is_none_or(|(path, value)| path.split('.').fold(object, |at, key| &at[key]) == value)
+    }
+
+    fn read(input: &mut impl BufRead) -> Option<Self> {
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            input.read_line(&mut head).ok().filter(|&count| count > 0)?;
+        }
+        let header = |name: &str| {
+            let mut lines = head.lines().filter_map(|line| line.split_once(": "));
+            lines.find(|line| line.0.eq_ignore_ascii_case(name)).map_or("", |line| line.1)
+        };
+        let mut body = vec![0; header("Content-Length").parse().unwrap_or(0)];
+        input.read_exact(&mut body).ok()?;
+        let mut words = head.split(' ');
+        let (method, target) = (words.next()?.to_owned(), words.next()?);
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let pairs = query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+        let query = pairs.map(|(key, value)| (key.to_owned(), value.replace("%3D", "="))).collect();
+        Some(Self { method, path: path.to_owned(), query, accept: header("Accept").to_owned(), body })
+    }
 }
 
 impl State {
-    fn answer(
-        &mut self,
-        method: &str,
-        path: &str,
-        query: &BTreeMap<String, String>,
-        body: &[u8],
-    ) -> (u16, Value) {
+    fn answer(&mut self, request: &Request) -> Answer {
+        let (method, path) = (request.method.as_str(), &request.path);
         match method {
             "GET"
                 if self.mischief == Mischief::Unwell
                     && (path == "/livez" || self.objects.contains_key(path)) =>
             {
-                (500, json!({"kind": "Status", "message": "not well"}))
+                status(500, "not well")
             }
             "GET" if path == "/livez" => (200, json!("ok")),
             "GET" if self.objects.contains_key(path) => (200, self.objects[path].clone()),
             "GET" => {
-                let all = self.objects.iter().filter(|(object, _)| covers(path, object));
-                let mut items: Vec<&Value> =
-                    all.map(|(_, object)| object).filter(|object| selects(query, object)).collect();
-                let mut revision = self.revision;
-                if self.mischief == Mischief::InitialShort {
-                    items.pop();
-                } else if self.mischief == Mischief::InitialTwice {
-                    items.extend(items.first().copied());
-                } else if self.mischief == Mischief::InitialStale {
-                    revision = 1;
-                }
-                (200, json!({"metadata": {"resourceVersion": revision.to_string()}, "items": items}))
+                let (items, revision) = self.initial(request);
+                (200, json!({"metadata": {"resourceVersion": revision}, "items": items}))
             }
             "DELETE" => {
                 let prefix = format!("{path}/");
                 self.objects.retain(|path, _| !path.starts_with(&prefix));
-                (200, json!({"kind": "Status"}))
+                status(200, "")
             }
-            "POST" | "PUT" => {
-                let mut object: Value = serde_json::from_slice(body).expect("the client sends JSON");
-                let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-                let path = if method == "POST" { format!("{path}/{name}") } else { path.to_owned() };
-                if method == "POST" && self.objects.contains_key(&path) {
-                    return (409, json!({"kind": "Status", "message": "already exists"}));
-                }
-                if method == "PUT" {
-                    self.writes += 1;
-                    if self.mischief == Mischief::RefuseWrites && self.writes.is_multiple_of(2) {
-                        return (500, json!({"kind": "Status", "message": "no"}));
-                    }
-                }
-                self.revision += 1;
-                object["metadata"]["resourceVersion"] = json!(self.revision.to_string());
-                let kind = if method == "POST" { "ADDED" } else { "MODIFIED" };
-                self.objects.insert(path.clone(), object.clone());
-                self.publish(kind, &path, &object);
-                (if method == "POST" { 201 } else { 200 }, object)
-            }
-            _ => (405, json!({"kind": "Status"})),
+            "POST" | "PUT" => self.write(method == "POST", path, &request.body),
+            _ => status(405, ""),
         }
     }
 
+    fn write(&mut self, creates: bool, path: &str, body: &[u8]) -> Answer {
+        let mut object: Value = serde_json::from_slice(body).expect("the client sends JSON");
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        let path = if creates { format!("{path}/{name}") } else { path.to_owned() };
+        if creates && self.objects.contains_key(&path) {
+            return status(409, "already exists");
+        }
+        self.writes += u64::from(!creates);
+        if !creates && self.mischief == Mischief::RefuseWrites && self.writes.is_multiple_of(2) {
+            return status(500, "no");
+        }
+        self.revision += 1;
+        object["metadata"]["resourceVersion"] = json!(self.revision.to_string());
+        self.objects.insert(path.clone(), object.clone());
+        self.publish(if creates { "ADDED" } else { "MODIFIED" }, &path, &object);
+        (if creates { 201 } else { 200 }, object)
+    }
+
+    /// The objects of a collection, and their revision.
+    fn initial(&self, request: &Request) -> (Vec<Value>, String) {
+        let all = self.objects.iter().filter(|(path, object)| request.wants(path, object));
+        let mut items: Vec<Value> = all.map(|(_, object)| object.clone()).collect();
+        if self.mischief == Mischief::InitialShort {
+            items.pop();
+        } else if self.mischief == Mischief::InitialTwice {
+            items.extend(items.first().cloned());
+        }
+        let revision = if self.mischief == Mischief::InitialStale { 1 } else { self.revision };
+        (items, revision.to_string())
+    }
+
+    /// Begins a watch; `Ok(false)`: it is over already.
+    fn watch(&mut self, request: Request, stream: &TcpStream) -> Result<bool, Answer> {
+        if self.mischief == Mischief::RefuseWatches {
+            return Err(status(429, "storage is (re)initializing"));
+        }
+        let missed = self.missed(&request);
+        if !missed.is_empty() || self.mischief == Mischief::Overloaded && self.writes > 5 {
+            self.returns += 1;
+            match (self.mischief, self.returns % 3) {
+                (Mischief::GoneStatus, _) => return Err(status(410, "too old")),
+                (Mischief::Overloaded, 1) => return Ok(false),
+                (Mischief::Overloaded, 2) => return Err(status(503, "later")),
+                _ => {}
+            }
+        }
+        let stream = stream.try_clone().expect("few descriptors are open");
+        let mut watch = Watch { stream, request, events: 0, late: VecDeque::new() };
+        watch
+            .write("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n");
+        let initial = watch.request.query.contains_key("sendInitialEvents");
+        if initial && !self.send_initial(&mut watch) {
+            return Ok(false);
+        }
+        if self.mischief == Mischief::GoneEvent && !missed.is_empty() {
+            watch.send(&event("ERROR", &json!({"kind": "Status", "reason": "Expired", "code": 410})));
+            watch.write("0\r\n\r\n");
+            return Ok(false);
+        }
+        let forgotten = if self.mischief == Mischief::ForgetMissed {
+            missed.len()
+        } else {
+            usize::from(self.mischief == Mischief::ForgetOne)
+        };
+        for (kind, object) in missed.iter().skip(forgotten) {
+            watch.events += 1;
+            watch.send(&watch.line(kind, object));
+        }
+        self.watches.push(watch);
+        Ok(true)
+    }
+
     /// What a watch that starts at a revision has missed.
-    fn missed(&self, collection: &str, query: &BTreeMap<String, String>) -> Vec<(&'static str, Value)> {
-        let after = query.get("resourceVersion").and_then(|text| text.parse().ok()).unwrap_or(u64::MAX);
+    fn missed(&self, request: &Request) -> Vec<(&'static str, Value)> {
+        let after = request.query.get("resourceVersion").and_then(|text| text.parse().ok());
         let changes = |after: u64| {
             let newer = self.history.iter().filter(move |(at, ..)| *at > after);
-            let wanted =
-                newer.filter(|(_, _, path, object)| covers(collection, path) && selects(query, object));
+            let wanted = newer.filter(|(_, _, path, object)| request.wants(path, object));
             wanted.map(|(_, kind, _, object)| (*kind, object.clone()))
         };
-        let missed: Vec<_> = changes(after).collect();
+        let missed: Vec<_> = changes(after.unwrap_or(u64::MAX)).collect();
         if self.mischief != Mischief::ReplayAll || missed.is_empty() {
             return missed;
         }
         changes(0).filter(|(kind, _)| *kind == "MODIFIED").collect()
     }
 
-    /// The state of a collection as events, and the mark. `Some(false)`: the stream is over.
-    fn send_initial(&self, output: &mut TcpStream, path: &str) -> Option<bool> {
-        let prefix = format!("{path}/");
-        let all = self.objects.iter().filter(|(path, _)| path.starts_with(&prefix));
-        let line = |kind: &str, object: &Value| format!("{}\n", json!({"type": kind, "object": object}));
-        let mut lines: Vec<String> = all.map(|(_, object)| line("ADDED", object)).collect();
-        let revision = if self.mischief == Mischief::InitialStale { 1 } else { self.revision };
-        let mark = line(
+    /// The objects of a collection as events, and the mark. Whether the stream goes on.
+    fn send_initial(&self, watch: &mut Watch) -> bool {
+        let (objects, revision) = self.initial(&watch.request);
+        let mut lines: Vec<String> = objects.iter().map(|object| event("ADDED", object)).collect();
+        let annotations = json!({"k8s.io/initial-events-end": "true"});
+        let mark = event(
             "BOOKMARK",
-            &json!({"metadata": {"resourceVersion": revision.to_string(), "annotations": {"k8s.io/initial-events-end": "true"}}}),
+            &json!({"metadata": {"resourceVersion": revision, "annotations": annotations}}),
         );
-        let last = lines.len().saturating_sub(1);
-        if self.mischief == Mischief::InitialShort {
-            lines.pop();
-        } else if self.mischief == Mischief::InitialTwice {
-            lines.extend(lines.first().cloned());
-        } else if self.mischief == Mischief::InitialEarlyMark {
-            lines.insert(last, mark.clone());
-        }
-        if !matches!(self.mischief, Mischief::InitialNoMark | Mischief::InitialCut) {
+        if self.mischief == Mischief::InitialEarlyMark {
+            lines.insert(lines.len().saturating_sub(1), mark);
+        } else if !matches!(self.mischief, Mischief::InitialNoMark | Mischief::InitialCut) {
             lines.push(mark);
         }
-        let mut bytes = Vec::new();
-        for piece in lines.concat().as_bytes().chunks(700) {
-            bytes.extend_from_slice(format!("{:x}\r\n", piece.len()).as_bytes());
-            bytes.extend_from_slice(piece);
-            bytes.extend_from_slice(b"\r\n");
-        }
-        output.write_all(&bytes).ok()?;
+        watch.send(&lines.concat());
         if self.mischief == Mischief::InitialCut {
-            output.write_all(b"0\r\n\r\n").ok()?;
+            watch.write("0\r\n\r\n");
         }
-        Some(self.mischief != Mischief::InitialCut)
+        self.mischief != Mischief::InitialCut
     }
 
-    /// A heartbeat and a bookmark for who asked for bookmarks.
-    fn tick(&mut self) {
-        let object = json!({"metadata": {"resourceVersion": self.revision.to_string()}});
-        let bookmark = format!("{}\n", json!({"type": "BOOKMARK", "object": object}));
-        for watch in self.watches.iter_mut().filter(|watch| watch.query.contains_key("allowWatchBookmarks")) {
-            watch.send(" ");
-            watch.send(&bookmark);
+    /// Of a slow server an event for each watch. Now and then a heartbeat and a bookmark for watches that asked for bookmarks.
+    fn tick(&mut self, number: u64) {
+        let bookmark =
+            event("BOOKMARK", &json!({"metadata": {"resourceVersion": self.revision.to_string()}}));
+        for watch in &mut self.watches {
+            if self.mischief == Mischief::Slow
+                && let Some(line) = watch.late.pop_front()
+            {
+                watch.send(&line);
+            }
+            if number.is_multiple_of(5) && watch.request.query.contains_key("allowWatchBookmarks") {
+                watch.send(" ");
+                watch.send(&bookmark);
+            }
         }
     }
 
     fn publish(&mut self, kind: &'static str, path: &str, object: &Value) {
         self.history.push((self.revision, kind, path.to_owned(), object.clone()));
-        let mischief = self.mischief;
         for (number, watch) in self.watches.iter_mut().enumerate() {
-            let selected = mischief == Mischief::IgnoreSelectors || selects(&watch.query, object);
-            if !covers(&watch.collection, path) || !selected {
+            let selected = self.mischief == Mischief::IgnoreSelectors || watch.request.selects(object);
+            if !watch.request.covers(path) || !selected {
                 continue;
             }
             watch.events += 1;
             let line = watch.line(kind, object);
-            if mischief == Mischief::Slow {
-                watch.late.push_back(line);
-                continue;
-            }
-            if mischief == Mischief::HangUpAll && watch.events == 10 {
-                let _gone = watch.stream.shutdown(std::net::Shutdown::Both);
-                continue;
-            }
-            if number != 0 || !(10..=11).contains(&watch.events) {
-                watch.send(&line);
-                continue;
-            }
-            match (mischief, watch.events) {
-                (Mischief::Drop, 10) => {}
-                (Mischief::Duplicate, 10) => [&line, &line].into_iter().for_each(|line| watch.send(line)),
-                (Mischief::Reorder, 10) => watch.kept_back = Some(line.clone()),
-                (Mischief::HangUp, 10) => {
-                    let _gone = watch.stream.shutdown(std::net::Shutdown::Both);
+            let lines = match (self.mischief, watch.events, number) {
+                (Mischief::HangUpAll, 10, _) | (Mischief::HangUp, 10, 0) => {
+                    let _gone = watch.stream.shutdown(Shutdown::Both);
+                    vec![]
                 }
-                (Mischief::WrongType, 10) => watch.send(&line.replacen("MODIFIED", "DELETED", 1)),
-                (Mischief::Garbage, 10) => {
-                    ["} nonsense {\n", &line].into_iter().for_each(|line| watch.send(line))
+                (Mischief::Drop, 10, 0) => vec![],
+                (Mischief::Duplicate, 10, 0) => vec![line.clone(), line],
+                (Mischief::WrongType, 10, 0) => vec![line.replacen("MODIFIED", "DELETED", 1)],
+                (Mischief::Garbage, 10, 0) => vec!["} nonsense {\n".to_owned(), line],
+                (Mischief::Slow, ..) | (Mischief::Reorder, 10, 0) => {
+                    watch.late.push_back(line);
+                    vec![]
                 }
-                _ => {
-                    watch.send(&line);
-                    if let Some(late) = watch.kept_back.take() {
-                        watch.send(&late);
-                    }
-                }
-            }
+                _ => std::iter::once(line).chain(watch.late.drain(..)).collect(),
+            };
+            lines.iter().for_each(|line| watch.send(line));
         }
     }
 }
@@ -438,26 +388,29 @@ impl Watch {
     /// One event, in the shape that was asked for.
     fn line(&self, kind: &str, object: &Value) -> String {
         let metadata = &object["metadata"];
-        let object = if self.accept.contains("as=Table") {
+        if self.request.accept.contains("as=Table") {
             let revision = &metadata["resourceVersion"];
             let rows = json!([{"cells": [metadata["name"]], "object": {"metadata": metadata}}]);
-            json!({"kind": "Table", "metadata": {"resourceVersion": revision}, "rows": rows})
-        } else if self.accept.contains("as=PartialObjectMetadata") {
-            json!({"kind": "PartialObjectMetadata", "metadata": metadata})
+            event(kind, &json!({"kind": "Table", "metadata": {"resourceVersion": revision}, "rows": rows}))
+        } else if self.request.accept.contains("as=PartialObjectMetadata") {
+            event(kind, &json!({"kind": "PartialObjectMetadata", "metadata": metadata}))
         } else {
-            object.clone()
-        };
-        format!("{}\n", json!({"type": kind, "object": object}))
+            event(kind, object)
+        }
     }
 
     /// In chunks that end in the middle of events, as a busy server cuts them.
-    fn send(&mut self, line: &str) {
+    fn send(&mut self, text: &str) {
         let mut bytes = Vec::new();
-        for piece in line.as_bytes().chunks(700) {
+        for piece in text.as_bytes().chunks(700) {
             bytes.extend_from_slice(format!("{:x}\r\n", piece.len()).as_bytes());
             bytes.extend_from_slice(piece);
             bytes.extend_from_slice(b"\r\n");
         }
         let _gone = self.stream.write_all(&bytes);
+    }
+
+    fn write(&mut self, text: &str) {
+        let _gone = self.stream.write_all(text.as_bytes());
     }
 }

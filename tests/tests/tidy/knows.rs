@@ -10,9 +10,9 @@ const ADDRESSES: [(&str, &[&str]); 5] = [
     ("glommio", &["server/src/runtime"]),
     // The doctor probes io_uring before an executor starts; perf's floor sends through one.
     ("io_uring", &["server/src/runtime", "server/src/doctor", "server/src/doctor.rs", "perf/src/floor"]),
-    // `lag` compares a cache with a bare etcd watch, and the bridge replaces a server by one.
+    // `lag` compares a cache with a bare etcd watch, and the bridge replaces a server by one; both use one client.
     ("tokio", &["server/src/source", "perf/src/lag", "perf/src/bridge"]),
-    ("etcd_client", &["server/src/source", "perf/src/lag", "perf/src/bridge"]),
+    ("etcd_client", &["server/src/source", "perf/src/etcd", "perf/src/bridge"]),
     ("tonic", &["server/src/source"]),
 ];
 

@@ -1,0 +1,364 @@
+//! One run: prepare the server, open the watches, write, wait for the rest, and put together what was found.
+
+use crate::beside::{Beside, BesideReport};
+use crate::clock::{nanos, now_ns};
+use crate::fleet::Fleet;
+use crate::message::Command;
+use crate::object::Recipe;
+use crate::options::Load;
+use crate::pace::{Gate, Pace};
+use crate::progress::Progress;
+use crate::record::Record;
+use crate::scope::Scope;
+use crate::series::Series;
+use crate::setup;
+use crate::shapes;
+use crate::tally::{Seen, Tally};
+use crate::target::{Target, Trouble, client_cpu_ns, used};
+use crate::units::{show_count, show_ns, show_rate};
+use crate::usage;
+use crate::writer::{Order, Span, Writers, Written};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// After the last watch is open: how long the server may settle before its memory is read.
+const SETTLE: Duration = Duration::from_millis(500);
+/// Between the word "measure from" and the first write.
+const LEAD_NS: u64 = 200_000_000;
+const SECOND_NS: u64 = 1_000_000_000;
+const POLL_NS: u64 = 10_000_000;
+/// After the last reply: what a write costs may come a little later than its reply.
+const TAIL_NS: u64 = 300_000_000;
+/// Filling the sockets of watchers that never read: how long at most, and how long nothing comes when it is over.
+const FILL_LONGEST_NS: u64 = 60_000_000_000;
+const FILL_QUIET_NS: u64 = 2_000_000_000;
+
+pub(crate) trait Writing {
+    fn is_done(&mut self) -> Result<bool, String>;
+    /// What was written, and what went on beside it, once it is done.
+    fn end(self: Box<Self>) -> Result<(Written, BesideReport), String>;
+}
+
+/// Writers with a thread each, and what goes on beside them.
+#[derive(Debug)]
+struct Threads {
+    writers: Writers,
+    beside: Beside,
+}
+
+impl Writing for Threads {
+    fn is_done(&mut self) -> Result<bool, String> {
+        Ok(self.writers.are_done())
+    }
+
+    fn end(self: Box<Self>) -> Result<(Written, BesideReport), String> {
+        Ok((self.writers.end()?, self.beside.end()?))
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Run<'a> {
+    args: &'a Load,
+    pub(crate) target: Target,
+    recipe: Recipe,
+    object_bytes: usize,
+    acknowledged: Arc<AtomicU64>,
+    series: Series,
+    progress: Progress,
+    pace: Option<Pace>,
+    /// When the writers stop; 0 until that is known.
+    end_ns: u64,
+    pub(crate) record: Record,
+    /// What the server uses while the watches end is not counted.
+    pub(crate) ends_apart: bool,
+}
+
+impl<'a> Run<'a> {
+    pub(crate) fn prepare(args: &'a Load) -> Result<Self, Trouble> {
+        let target = Target::prepare(args, args.watchers)?;
+        let recipe = target.recipe(args, args.namespaces(), args.objects);
+        Ok(Self::new(args, target, recipe, 0))
+    }
+
+    pub(crate) fn new(args: &'a Load, target: Target, recipe: Recipe, object_bytes: usize) -> Self {
+        Self {
+            args,
+            recipe,
+            object_bytes,
+            acknowledged: Arc::default(),
+            series: Series::new(target.server_pid),
+            progress: Progress::new(args.quiet),
+            pace: None,
+            end_ns: 0,
+            record: Record::new("fanout", "", 1),
+            ends_apart: false,
+            target,
+        }
+    }
+
+    /// Creates the objects and learns what the scopes cover.
+    pub(crate) fn set_up(&mut self) -> Result<Vec<Scope>, String> {
+        let (args, target) = (self.args, &self.target);
+        self.progress.phase("creating objects", None);
+        self.object_bytes = setup::create_objects(|| target.connect(), &mut self.recipe, args.size_bytes, 1)?;
+        let mut server = target.connect();
+        if args.mixture.shapes {
+            return shapes::list(&mut server, &self.recipe);
+        }
+        let (labels, fields) = (args.label_selector.as_deref(), args.field_selector.as_deref());
+        setup::list_scopes(&mut server, &self.recipe, labels, fields)
+    }
+
+    /// Opens the watches, has `begin` start the writes, waits for the rest, and closes the accounts.
+    pub(crate) fn measure(
+        mut self,
+        scopes: &[Scope],
+        begin: impl FnOnce(&Self, Span, &Written) -> Result<Box<dyn Writing>, String>,
+    ) -> Result<Record, String> {
+        let (args, target) = (self.args, self.target.clone());
+        self.record.set("server_rss_before_bytes", target.server_rss());
+        let mut fleet = self.open(scopes)?;
+        self.wait_until(&mut fleet, now_ns() + nanos(SETTLE))?;
+        self.record.set("server_rss_idle_bytes", target.server_rss());
+        let mut written = self.fill(&mut fleet)?;
+
+        let start_ns = now_ns() + LEAD_NS;
+        let measure_from_ns = start_ns + nanos(args.warmup);
+        let span = Span { start_ns, measure_from_ns, end_ns: measure_from_ns + nanos(args.duration) };
+        self.end_ns = span.end_ns;
+        fleet.tell_all(&Command::Measure { from_ns: measure_from_ns })?;
+        self.progress.timed_phase("measuring", args.warmup + args.duration);
+        let objects = self.recipe.objects();
+        self.pace = Pace::new(args, scopes, objects, fleet.totals().1);
+        let mut writing = begin(&self, span, &written)?;
+        while now_ns() < measure_from_ns {
+            self.wait_until(&mut fleet, measure_from_ns.min(now_ns() + POLL_NS))?;
+            writing.is_done()?;
+        }
+        let (server_before, client_before) = (target.server_cpu_ns(), client_cpu_ns(fleet.pids()));
+        while !writing.is_done()? {
+            self.wait_until(&mut fleet, now_ns() + POLL_NS)?;
+        }
+        let (of_span, beside) = writing.end()?;
+        written.add(of_span);
+        self.keep_memory();
+        let apart = if self.ends_apart { self.await_deliveries(&mut fleet)? } else { None };
+        fleet.tell_all(&Command::Finish(written.finish(objects, args.drain)))?;
+        self.progress.phase("draining", None);
+        while !fleet.is_done() {
+            self.step(&mut fleet, now_ns() + SECOND_NS)?;
+        }
+        let client_ns = used(client_before, client_cpu_ns(fleet.pids()));
+        self.record.set("server_rss_end_bytes", target.server_rss());
+        let server_ns = used(server_before, apart.or_else(|| target.server_cpu_ns()));
+
+        let window_ns = fleet.tally.last_delivery_ns.max(span.end_ns).saturating_sub(measure_from_ns) as f64;
+        let received = fleet.tally.window.deliveries;
+        let mut record = self.record(&fleet, &written, measure_from_ns);
+        record.add(&beside);
+        record.set("server_cpu_ns", server_ns);
+        let each = server_ns.filter(|_| received > 0).map(|ns| ns as f64 / received as f64);
+        record.set("server_cpu_ns_per_delivery", each);
+        record.set("server_cpu_share", server_ns.map(|ns| ns as f64 / window_ns));
+        record.set("client_cpu_share", client_ns.map(|ns| ns as f64 / window_ns));
+        record.clean = is_clean(&fleet.tally.seen, &beside);
+        Ok(record)
+    }
+
+    /// The server's memory, and what the kernel holds for it, while all are connected and the writes are over.
+    fn keep_memory(&mut self) {
+        let (record, target) = (&mut self.record, &self.target);
+        record.set("server_rss_loaded_bytes", target.server_rss());
+        record.set("server_anon_loaded_bytes", target.server_pid.and_then(usage::anon_bytes));
+        if self.args.mixture.deaf_percent > 0
+            && let Some(held) = usage::held(target.address)
+        {
+            // Watchers that never read and that the server closed with bytes unsent: the kernel's table tells.
+            record.set("deaf_closing", held.closing);
+            record.set("kernel_unsent_bytes", held.unsent_bytes);
+            record.set("kernel_unread_bytes", held.unread_bytes);
+        }
+    }
+
+    /// Waits for the deliveries of writes that are due to one watcher each; gives the CPU time until then.
+    fn await_deliveries(&mut self, fleet: &mut Fleet) -> Result<Option<u64>, String> {
+        let give_up_ns = now_ns() + nanos(self.args.drain);
+        self.wait_until(fleet, now_ns() + TAIL_NS)?;
+        let due = if self.args.watchers > 0 { self.acknowledged.load(Ordering::Relaxed) } else { 0 };
+        while fleet.totals().1 < due && now_ns() < give_up_ns {
+            self.wait_until(fleet, now_ns() + POLL_NS)?;
+        }
+        Ok(self.target.server_cpu_ns())
+    }
+
+    pub(crate) fn gate(&self) -> Option<Arc<Gate>> {
+        self.pace.as_ref().map(Pace::gate)
+    }
+
+    pub(crate) fn open(&mut self, scopes: &[Scope]) -> Result<Fleet, String> {
+        let (args, watchers) = (self.args, self.args.watchers);
+        let lasts = args.warmup + args.duration + args.drain;
+        let plans = self.target.plans(args, self.recipe.run, scopes, lasts);
+        let mut fleet = Fleet::start(&plans)?;
+        self.progress.phase("opening watches", Some(u64::from(watchers)));
+        fleet.await_open(|fleet| self.step(fleet, now_ns() + SECOND_NS))?;
+        Ok(fleet)
+    }
+
+    /// Writes at full speed what fills the sockets of watchers that never read; and waits until it has arrived at the
+    /// others.
+    fn fill(&mut self, fleet: &mut Fleet) -> Result<Written, String> {
+        let writes = self.args.mixture.fill_bytes.div_ceil(self.object_bytes.max(1)) as u64;
+        if writes == 0 {
+            return Ok(Written::default());
+        }
+        let until_ns = now_ns() + FILL_LONGEST_NS;
+        let span = Span { start_ns: now_ns(), measure_from_ns: u64::MAX, end_ns: until_ns };
+        let writers = self.start_writers(&[], span, writes.div_ceil(u64::from(self.args.writers)));
+        while !writers.are_done() {
+            self.wait_until(fleet, now_ns() + POLL_NS)?;
+        }
+        let written = writers.end()?;
+        let (mut delivered, mut moved_ns) = (0, now_ns());
+        while now_ns() < until_ns && now_ns() < moved_ns + FILL_QUIET_NS {
+            self.step(fleet, now_ns() + 100_000_000)?;
+            if fleet.totals().1 > delivered {
+                (delivered, moved_ns) = (fleet.totals().1, now_ns());
+            }
+        }
+        Ok(written)
+    }
+
+    /// The record of a part of this run.
+    pub(crate) fn part(&self, scenario: &str, round: u32) -> Record {
+        let mut record = Record::new(scenario, &self.target.url(), round);
+        self.target.describe(&mut record, &self.recipe, self.args);
+        Record { watchers: self.args.watchers, ..record }
+    }
+
+    /// Starts writers that write until the end of the span, and what goes on beside them.
+    pub(crate) fn write(&self, span: Span, before: &Written) -> Result<Box<dyn Writing>, String> {
+        let beside = Beside::start(self.args, &self.target, &self.recipe, span);
+        Ok(Box::new(Threads { writers: self.start_writers(&before.finals, span, u64::MAX), beside }))
+    }
+
+    /// Writers that go on after the numbers of `before`. Without a measured moment: as fast as it goes.
+    fn start_writers(&self, before: &[(u32, u32)], span: Span, writes_max: u64) -> Writers {
+        let mut order = Order::new(&self.target, self.args, &self.recipe, span);
+        if span.measure_from_ns == u64::MAX {
+            order.interval_ns = 0;
+        }
+        (order.writes_max, order.written_before) = (writes_max, before.to_vec());
+        (order.gate, order.acknowledged) = (self.gate(), Arc::clone(&self.acknowledged));
+        Writers::start(order)
+    }
+
+    /// Ends every watch, while nothing is in flight.
+    pub(crate) fn close(&mut self, mut fleet: Fleet) -> Result<Tally, String> {
+        fleet.finish(Written::default().finish(self.recipe.objects(), self.args.drain))
+    }
+
+    pub(crate) fn wait_until(&mut self, fleet: &mut Fleet, until_ns: u64) -> Result<(), String> {
+        while now_ns() < until_ns {
+            self.step(fleet, until_ns)?;
+        }
+        Ok(())
+    }
+
+    /// Listens to the fleet until `until_ns` at most, and keeps and shows the row of the second when it is due.
+    fn step(&mut self, fleet: &mut Fleet, until_ns: u64) -> Result<(), String> {
+        let wait_ns = until_ns.min(self.series.due_ns).saturating_sub(now_ns());
+        fleet.listen(Duration::from_nanos(wait_ns))?;
+        let (open, delivered) = fleet.totals();
+        if let Some(pace) = &mut self.pace {
+            pace.learn(open, delivered);
+        }
+        if !fleet.is_ready() {
+            self.progress.reach(open);
+        }
+        let now = now_ns();
+        if now < self.series.due_ns {
+            return Ok(());
+        }
+        let row = self.series.sample(open, delivered, &fleet.recent);
+        fleet.recent.clear();
+        if self.end_ns > now {
+            self.progress.leave(Duration::from_nanos(self.end_ns - now));
+        }
+        let p99 = row.latency_p99_ns.map_or_else(|| "-".to_owned(), show_ns);
+        let figures = format!(
+            "writes {}  deliveries {}  {}  p99 {p99}",
+            show_count(self.acknowledged.load(Ordering::Relaxed)),
+            show_count(delivered),
+            show_rate(row.deliveries_per_second),
+        );
+        let line = format!("{:6.1} s  watchers {}  {figures}", row.at_seconds, show_count(open));
+        self.progress.say(&line, &figures);
+        Ok(())
+    }
+
+    /// What the watchers and the writers found.
+    fn record(mut self, fleet: &Fleet, written: &Written, measure_from_ns: u64) -> Record {
+        let (args, tally) = (self.args, &fleet.tally);
+        // An open loop lasts as long as it was asked to; only a server that falls behind makes it longer.
+        let seconds_until = |end_ns: u64| {
+            (end_ns.saturating_sub(measure_from_ns) as f64 / 1e9).max(args.duration.as_secs_f64())
+        };
+        let mut record = std::mem::take(&mut self.record);
+        (record.watchers, record.object_bytes) = (args.watchers, self.object_bytes);
+        record.write_rate_per_second = args.rate.per_second();
+        record.series = self.series.rows;
+        self.target.describe(&mut record, &self.recipe, args);
+        record.set("watch_open_seconds", fleet.opening_seconds());
+        record.set("watch_open_rate_per_second", f64::from(args.watchers) / fleet.opening_seconds());
+        let grown = record.value("server_rss_idle_bytes").zip(record.value("server_rss_before_bytes"));
+        let each = grown.map(|(idle, before)| (idle - before) / f64::from(args.watchers.max(1)));
+        record.set("rss_bytes_per_watcher", each);
+        record.set("writes", written.measured);
+        record.set("writes_failed", written.failed.len());
+        record.set("writes_per_second", written.measured as f64 / seconds_until(written.last_reply_ns));
+        record.set("write_send_delay_p99_ns", written.lateness.at(0.99));
+        record.set_quantiles("write_latency", &written.latency);
+        record.set_latency(&fleet.latency);
+        // All that arrived in that time, and not only what was written in it: else what was in flight when it began
+        // would count as time in which nothing came, the more of it the longer the queue.
+        let delivering_seconds = seconds_until(tally.last_delivery_ns);
+        record.set("deliveries_per_second", tally.window.deliveries as f64 / delivering_seconds);
+        record.set("stream_bytes_per_second", tally.window.bytes as f64 / delivering_seconds);
+        record.set("events_per_read", tally.events_per_read());
+        record.set("frame_bytes", tally.frame_bytes());
+        let mut seen = tally.seen.clone();
+        seen.note(|| written.first_fault.clone());
+        record.add(&seen);
+        record
+    }
+}
+
+fn is_clean(seen: &Seen, beside: &BesideReport) -> bool {
+    seen.wrong() == 0 && seen.delivered > 0 && beside.is_clean()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_run_that_delivered_all_is_clean() {
+        let clean = |change: fn(&mut Seen)| {
+            let mut seen = Seen { delivered: 10, ..Seen::default() };
+            change(&mut seen);
+            is_clean(&seen, &BesideReport::default())
+        };
+        assert!(clean(|_| {}));
+        assert!(clean(|seen| seen.bookmarks = 3));
+        assert!(!clean(|seen| seen.lost = 1));
+        assert!(!clean(|seen| seen.duplicated = 1));
+        assert!(!clean(|seen| seen.out_of_order = 1));
+        assert!(!clean(|seen| seen.malformed = 1));
+        assert!(!clean(|seen| seen.unexpected = 1));
+        assert!(!clean(|seen| seen.delivered = 0));
+        let failed = BesideReport { calls_failed: Some(1), ..BesideReport::default() };
+        assert!(!is_clean(&Seen { delivered: 10, ..Seen::default() }, &failed));
+    }
+}
