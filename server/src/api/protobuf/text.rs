@@ -101,7 +101,9 @@ mod tests {
 
     #[test]
     fn bytes_are_padded_base64() {
-        for (bytes, json) in [(&b""[..], r#""""#), (b"f", r#""Zg==""#), (b"fo", r#""Zm8=""#), (b"foo", r#""Zm9v""#)] {
+        for (bytes, json) in
+            [(&b""[..], r#""""#), (b"f", r#""Zg==""#), (b"fo", r#""Zm8=""#), (b"foo", r#""Zm9v""#)]
+        {
             let mut out = Vec::new();
             push_base64(&mut out, bytes);
             assert_eq!(out, json.as_bytes());

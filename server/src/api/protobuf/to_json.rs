@@ -1,8 +1,9 @@
 //! From a message on the wire to the JSON that Kubernetes' Go types give.
 //!
 //! One scan of a message notes where each of its fields begins and ends; then the members are written in the order of the
-//! Go struct. What was not sent is written as well where Go writes its zero value. It is total: any bytes give an answer,
-//! in time and memory proportional to them, with a stack of at most [`DEPTH_MAX`] levels.
+//! Go struct. What was not sent is written as well where Go writes its zero value. It is strict: what would be lost, or what
+//! Go would not have written, is an error. Any bytes give an answer, in time and memory in proportion to them, with a stack
+//! of at most [`DEPTH_MAX`] levels.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -14,21 +15,11 @@ use super::types::{Count, FIELDS_MAX, Field, Message, MessageId, Shape, Types};
 use super::wire::{Reader, Wire};
 use super::{DEPTH_MAX, ProtobufError};
 
-/// What becomes of a field that the message's type does not have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unknown {
-    /// It is an error: what a client sent must not be lost.
-    Refuse,
-    /// It is left out, as by a kube-apiserver of that release.
-    Drop,
-}
-
 /// Writes the members of messages into an open object.
 #[derive(Debug)]
 pub(super) struct Writer<'o> {
     out: &'o mut Vec<u8>,
     types: &'static Types,
-    unknown: Unknown,
     /// The members that lead to the current message, for errors.
     path: Vec<&'static str>,
 }
@@ -38,8 +29,8 @@ type Span = (u32, u32);
 
 impl<'o> Writer<'o> {
     /// `out` ends inside an object.
-    pub(super) const fn new(out: &'o mut Vec<u8>, types: &'static Types, unknown: Unknown) -> Self {
-        Self { out, types, unknown, path: Vec::new() }
+    pub(super) const fn new(out: &'o mut Vec<u8>, types: &'static Types) -> Self {
+        Self { out, types, path: Vec::new() }
     }
 
     /// Writes the members of one message.
@@ -58,7 +49,12 @@ impl<'o> Writer<'o> {
         Ok(())
     }
 
-    fn scan(&self, bytes: &[u8], message: &Message, spans: &mut [Span; FIELDS_MAX]) -> Result<(), ProtobufError> {
+    fn scan(
+        &self,
+        bytes: &[u8],
+        message: &Message,
+        spans: &mut [Span; FIELDS_MAX],
+    ) -> Result<(), ProtobufError> {
         let mut reader = Reader::new(bytes);
         let mut begin = 0;
         while let Some((number, _)) = reader.next().map_err(|why| self.malformed(why))? {
@@ -67,10 +63,7 @@ impl<'o> Writer<'o> {
             let (from, to) = short.ok_or_else(|| self.malformed("it is larger than 4 GiB"))?;
             begin = end;
             let Some(place) = message.place(number) else {
-                if self.unknown == Unknown::Refuse {
-                    return Err(ProtobufError::UnknownField { at: self.place(), number });
-                }
-                continue;
+                return Err(ProtobufError::UnknownField { at: self.place(), number });
             };
             let repeats = matches!(message.fields[place].count, Count::List | Count::Map);
             let span = &mut spans[place];
@@ -145,7 +138,8 @@ impl<'o> Writer<'o> {
             }
             return Ok(());
         }
-        let absent = if matches!(field.shape, Shape::Bool | Shape::Int) { Wire::Varint(0) } else { Wire::Bytes(&[]) };
+        let absent =
+            if matches!(field.shape, Shape::Bool | Shape::Int) { Wire::Varint(0) } else { Wire::Bytes(&[]) };
         let wire = wire.unwrap_or(absent);
         let zero = match wire {
             Wire::Varint(value) => value == 0,
@@ -191,8 +185,9 @@ impl<'o> Writer<'o> {
         let mut entries: BTreeMap<&[u8], Option<Wire<'_>>> = BTreeMap::new();
         for wire in Self::values(bytes, field.number) {
             let (key, value) = self.entry(wire)?;
-            // As a Go map takes them, the last one stays.
-            entries.insert(key, value);
+            if entries.insert(key, value).is_some() {
+                return Err(self.malformed("a map has a key twice"));
+            }
         }
         self.key(field.name);
         let mut next = b'{';
@@ -211,7 +206,7 @@ impl<'o> Writer<'o> {
         let mut reader = Reader::new(self.bytes(wire)?);
         while let Some((number, wire)) = reader.next().map_err(|why| self.malformed(why))? {
             match number {
-                1 => key = self.bytes(wire)?,
+                1 => key = self.text(wire)?,
                 2 => value = Some(wire),
                 _ => return Err(self.malformed("an entry of a map has more than key and value")),
             }
@@ -231,8 +226,12 @@ impl<'o> Writer<'o> {
 
     fn value(&mut self, wire: Wire<'_>, shape: Shape) -> Result<(), ProtobufError> {
         match shape {
-            Shape::Text => push_text(self.out, self.bytes(wire)?),
-            Shape::Bool => self.out.extend_from_slice(if self.number(wire)? == 0 { b"false" } else { b"true" }),
+            Shape::Text => push_text(self.out, self.text(wire)?),
+            Shape::Bool => match self.number(wire)? {
+                0 => self.out.extend_from_slice(b"false"),
+                1 => self.out.extend_from_slice(b"true"),
+                _ => return Err(self.malformed("a flag is neither 0 nor 1")),
+            },
             Shape::Int => self.push_number(self.number(wire)?),
             Shape::Bytes => push_base64(self.out, self.bytes(wire)?),
             Shape::Message(id) => {
@@ -258,6 +257,12 @@ impl<'o> Writer<'o> {
         }
     }
 
+    fn text<'a>(&self, wire: Wire<'a>) -> Result<&'a [u8], ProtobufError> {
+        let bytes = self.bytes(wire)?;
+        let valid = std::str::from_utf8(bytes).is_ok();
+        if valid { Ok(bytes) } else { Err(self.malformed("text is not UTF-8")) }
+    }
+
     /// Negative numbers of any width are sent as 64 bits.
     fn number(&self, wire: Wire<'_>) -> Result<i64, ProtobufError> {
         match wire {
@@ -279,7 +284,7 @@ impl<'o> Writer<'o> {
     ) -> Result<(), ProtobufError> {
         let mut reader = Reader::new(self.bytes(wire)?);
         while let Some((number, wire)) = reader.next().map_err(|why| self.malformed(why))? {
-            if !take(self, number, wire)? && self.unknown == Unknown::Refuse {
+            if !take(self, number, wire)? {
                 return Err(ProtobufError::UnknownField { at: self.place(), number });
             }
         }
@@ -310,7 +315,7 @@ impl<'o> Writer<'o> {
         let mut text: &[u8] = b"0";
         self.parts(wire, |own, number, wire| {
             if number == 1 {
-                text = own.bytes(wire)?;
+                text = own.text(wire)?;
             }
             Ok(number == 1)
         })?;
@@ -324,7 +329,7 @@ impl<'o> Writer<'o> {
             match field {
                 1 => kind = own.number(wire)?,
                 2 => number = own.number(wire)?,
-                3 => text = own.bytes(wire)?,
+                3 => text = own.text(wire)?,
                 _ => return Ok(false),
             }
             Ok(true)
@@ -341,7 +346,7 @@ impl<'o> Writer<'o> {
         let mut items = Vec::new();
         self.parts(wire, |own, number, wire| {
             if number == 1 {
-                items.push(own.bytes(wire)?);
+                items.push(own.text(wire)?);
             }
             Ok(number == 1)
         })?;
@@ -368,7 +373,7 @@ impl<'o> Writer<'o> {
             return Ok(());
         }
         let checked: Result<&RawValue, _> = serde_json::from_slice(raw);
-        let Ok(json) = checked else { return Err(self.malformed("what should be JSON is not")) };
+        let Ok(json) = checked else { return Err(self.malformed("a part that should be JSON is not")) };
         push_compact(self.out, json.get());
         Ok(())
     }

@@ -10,9 +10,9 @@ use super::groups::group_of;
 /// The table of all releases.
 const TABLE: &str = include_str!("types.txt");
 /// The first and the last minor version of Kubernetes that the table has.
-pub const RELEASES: [u32; 5] = [33, 34, 35, 36, 37];
+pub(super) const RELEASES: [u32; 5] = [33, 34, 35, 36, 37];
 /// The release whose JSON is written unless another one is asked for: the newest one with recordings.
-pub const DEFAULT_RELEASE: u32 = 36;
+pub(super) const DEFAULT_RELEASE: u32 = 36;
 /// Fields that a message has at most: a walk keeps the place of each on the stack.
 pub(super) const FIELDS_MAX: usize = 64;
 
@@ -80,7 +80,7 @@ pub(super) enum Shape {
 
 /// The types of a release.
 #[derive(Debug)]
-pub struct Types {
+pub(super) struct Types {
     messages: Vec<Message>,
     /// By apiVersion and kind.
     kinds: HashMap<(String, &'static str), MessageId>,
@@ -89,7 +89,7 @@ pub struct Types {
 impl Types {
     /// The types of Kubernetes 1.`minor`; `None`: the table does not have that release.
     #[must_use]
-    pub fn of(minor: u32) -> Option<&'static Self> {
+    pub(super) fn of(minor: u32) -> Option<&'static Self> {
         static ALL: [OnceLock<Types>; RELEASES.len()] = [const { OnceLock::new() }; RELEASES.len()];
         let at = RELEASES.iter().position(|release| *release == minor)?;
         // A test reads the table of each release: it has no mistakes.
@@ -102,6 +102,12 @@ impl Types {
         let api_version = if kind == "DeleteOptions" { "v1" } else { api_version };
         let mut kinds = self.kinds.iter();
         kinds.find(|((group, name), _)| *name == kind && group == api_version).map(|(_, id)| *id)
+    }
+
+    /// The message of this name: `core/v1.PodSpec`.
+    pub(super) fn named(&self, name: &str) -> Option<MessageId> {
+        let place = self.messages.iter().position(|message| message.name == name)?;
+        u16::try_from(place).ok().map(MessageId)
     }
 
     /// A message by its index.
@@ -141,13 +147,16 @@ impl Types {
             let tag = tag.parse().map_err(|_| wrong(number, line))?;
             let omit = words.clone().any(|word| word.starts_with("omit"));
             let zero = words.clone().any(|word| word == "omitzero");
-            if !is_in(words.filter(|word| !word.starts_with("omit")), minor).ok_or_else(|| wrong(number, line))? {
+            if !is_in(words.filter(|word| !word.starts_with("omit")), minor)
+                .ok_or_else(|| wrong(number, line))?
+            {
                 continue;
             }
             let (count, shape) = shape(go, &ids).ok_or_else(|| wrong(number, line))?;
             let name = if name == "-" { "" } else { name };
             // Go leaves no struct out for being empty, unless its tag says omitzero.
-            let is_struct = count == Count::Value && !matches!(shape, Shape::Text | Shape::Bool | Shape::Int | Shape::Bytes);
+            let is_struct = count == Count::Value
+                && !matches!(shape, Shape::Text | Shape::Bool | Shape::Int | Shape::Bytes);
             let omit = if is_struct { zero } else { omit };
             types.messages[usize::from(id.0)].fields.push(Field { number: tag, name, shape, count, omit });
         }
@@ -248,7 +257,12 @@ mod tests {
     fn a_field_is_what_its_go_type_says() {
         let types = Types::of(DEFAULT_RELEASE).expect("the default");
         let map = types.message(types.kind("v1", "ConfigMap").expect("it is known"));
-        let of = |name: &str| map.fields.iter().find(|field| field.name == name).map(|field| (field.count, field.shape, field.omit));
+        let of = |name: &str| {
+            map.fields
+                .iter()
+                .find(|field| field.name == name)
+                .map(|field| (field.count, field.shape, field.omit))
+        };
         assert_eq!(of("immutable"), Some((Count::Pointer, Shape::Bool, true)));
         assert_eq!(of("data"), Some((Count::Map, Shape::Text, true)));
         assert_eq!(of("binaryData"), Some((Count::Map, Shape::Bytes, true)));
