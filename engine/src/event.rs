@@ -106,7 +106,7 @@ impl Event {
         self.state().key()
     }
 
-    /// What every watch that covers the key is told instead of this event before it ends, when the new value is unreadable.
+    /// What every watch that covers the key is sent instead of this event before it ends, if the new value is unreadable.
     pub(crate) fn refusal(&self) -> Option<&Message> {
         self.now.as_ref().and_then(|now| now.refusal())
     }
@@ -133,7 +133,7 @@ impl Event {
         false
     }
 
-    /// The message that tells of this event, made now if nobody needed it before. Counts what it makes.
+    /// The message of this event, made now if it was not needed before. Counts what it makes.
     ///
     /// Two shards that need the same one at the same moment: one makes it, the other waits for it, some
     /// microseconds. The event's own kind in JSON is never made here: decode made it.

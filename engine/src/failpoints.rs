@@ -24,7 +24,7 @@ pub enum Failpoint {
     PartialSendRestarted,
     /// A start older than the window is served from the window's beginning.
     ExpiredStartServed,
-    /// The verdict looks at the new state alone.
+    /// The verdict considers the new state only.
     TransitionIgnored,
     /// After the initial events a watcher continues at the ring's head, not at its snapshot's position.
     GapAfterInitialEvents,
@@ -40,7 +40,7 @@ pub enum Failpoint {
     UnreadableStartServed,
     /// In one revision the events of unreadable values keep the order of the source.
     UnreadableAmongOthers,
-    /// An abandoned shard does not tell its live watchers.
+    /// An abandoned shard does not send 410 to its live watchers.
     LiveWatchKept,
     /// A heartbeat goes out although the socket is known to be full, or within a message.
     HeartbeatAnywhere,
@@ -55,7 +55,7 @@ pub enum Failpoint {
     PartOfRevisionSkipped,
     /// The window forgets what shards still need when it is full.
     NeededForgotten,
-    /// A shard needs the ring only for what it has not dispatched, not for watches that recently fell behind.
+    /// A shard needs the ring only for what it has not dispatched, not for watches that began to lag recently.
     FallenNotKept,
     /// Of ranges that are found by their order, those that begin later than another are not looked at.
     LaterRangeMissed,

@@ -110,7 +110,7 @@ fn clients_go_on_at_the_other_node() {
     history::none(&violations);
     let problems = workload.problems().join("\n");
     assert!(problems.is_empty(), "{problems}");
-    assert_eq!((counts.expired, counts.lists), (0, lists), "nobody lists again: {counts:?}");
+    assert_eq!((counts.expired, counts.lists), (0, lists), "no client lists again: {counts:?}");
     assert!(counts.resumes >= before && counts.events > 3_000, "{counts:?}");
     assert_eq!(staying.terminate(), Some(0));
 }

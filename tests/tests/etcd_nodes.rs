@@ -82,7 +82,7 @@ fn alternating(release: Release) {
     history::none(&violations);
     let (problems, reads) = (workload.problems().join("\n"), reader.reads());
     assert!(problems.is_empty(), "{problems}");
-    assert_eq!((counts.expired, counts.lost), (0, 0), "nobody is told to list again: {counts:?}");
+    assert_eq!((counts.expired, counts.lost), (0, 0), "no client has to list again: {counts:?}");
     assert!(counts.events > 3_000 && counts.resumes > 400, "{counts:?}");
     assert!(reads.confirmed > 20, "{reads:?}");
 }

@@ -91,7 +91,7 @@ fn who_is_silent_is_cut_off() {
     }
     let said = rest(&mut stream);
     assert!(said.starts_with("HTTP/1.1 408 ") && said.contains("Connection: close"), "{said}");
-    assert!(said.contains("the body is not whole after 1 s"), "{said}");
+    assert!(said.contains("the body is not complete after 1 s"), "{said}");
     // A watch is neither: it has no such limit.
     let mut watch = server
         .client()

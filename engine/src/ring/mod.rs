@@ -1,9 +1,9 @@
 //! The window of recent events: one writer, many readers, no lock.
 //!
 //! It owns the slots and the counters around them. Entries have growing positions; the writer makes whole batches
-//! visible with one store to `head`, and forgets the oldest entries when it needs their slots or is told to. A reader
+//! visible with one store to `head`, and forgets the oldest entries when it needs their slots or on request. A reader
 //! that asks for a forgotten entry learns that it was lapped: it gets exactly the entry of the position that it asked
-//! for, never a torn or a newer one. The ring never waits and never drops what it was told to keep: it grows instead.
+//! for, never a torn or a newer one. The ring never waits and never drops what it must keep: it grows instead.
 //! Making the writer wait for a slow shard is the publisher's task.
 
 mod slot;

@@ -147,7 +147,7 @@ impl Shard {
         let next = match self.feed.ring.get(cursor) {
             Ok(next) => next,
             Err(Missing::NotYet) => return true,
-            // This cannot be decided any more: it will be told 410.
+            // This cannot be decided any more: it will get 410.
             Err(Missing::Lapped) => return false,
         };
         let before = cursor.get().checked_sub(1).map(Position::new);

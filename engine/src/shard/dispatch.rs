@@ -192,7 +192,7 @@ impl Shard {
         }
     }
 
-    /// Drops what the round under way has still to deliver: its members are to be told 410.
+    /// Drops what the current round has still to deliver: its members must get 410.
     pub(super) fn break_off_round(&mut self) {
         for number in std::mem::take(&mut self.round.classes) {
             if let Some(class) = &mut self.table.classes[number as usize] {
@@ -204,7 +204,7 @@ impl Shard {
         }
     }
 
-    /// The shard itself was lapped: it is unknown what the live watchers missed, so all of them are told 410.
+    /// The shard itself was lapped: it is unknown what the live watchers missed, so all of them get 410.
     pub(super) fn lapped(&mut self, now: Tick) {
         self.break_off_round();
         for number in 0..self.table.classes.len() {

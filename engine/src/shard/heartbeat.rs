@@ -1,8 +1,8 @@
 //! Heartbeats on watches that were sent nothing for a while.
 //!
-//! They keep proxies and load balancers from cutting a quiet stream, and an unacknowledged one is how the kernel
+//! They keep proxies and load balancers from cutting an idle stream, and an unacknowledged one is how the kernel
 //! detects that a peer has vanished. A delivery costs nothing for them: the time of the last send is kept per class and
-//! round. A heartbeat goes out between two messages only, and says nothing about revisions; its bytes are the outlet's.
+//! round. A heartbeat is sent between two messages only, and has no revision; its bytes are the outlet's.
 
 use super::{Outlet, Sent, Shard, ShardConfig};
 use crate::failpoints::{Failpoint, is_on};
@@ -36,7 +36,7 @@ impl Shard {
         }
     }
 
-    /// Whether a watcher is due for a heartbeat now: it is between two messages and was quiet for the interval. A
+    /// Whether a watcher is due for a heartbeat now: it is between two messages and was idle for the interval. A
     /// socket that is known to be full needs none: more bytes wait for it.
     pub(super) fn wants_heartbeat(&mut self, id: WatcherId, now: Tick) -> bool {
         let config = self.config;

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::framing::Framing;
 
-/// What is offered to watchers at once: whole messages in the framing of their class; the beginning of the first may
+/// What is offered to watchers in one call: whole messages in the framing of their class; the beginning of the first may
 /// have been taken before.
 #[derive(Clone, Copy, Debug)]
 pub struct Run<'a> {

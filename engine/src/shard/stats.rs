@@ -21,11 +21,11 @@ pub struct Stats {
     pub watches_started: u64,
     /// Watches that ended, for any reason.
     pub watches_ended: u64,
-    /// Watches that the window passed, and that were told 410 or cut off.
+    /// Watches that the window passed, and that got 410 or were cut off.
     pub evicted: u64,
-    /// Watches whose history is lost, and that were told 410 or cut off.
+    /// Watches whose history is lost, and that got 410 or were cut off.
     pub abandoned: u64,
-    /// Watches that were told that a value which they cover is unreadable.
+    /// Watches that ended because a value in their scope is unreadable.
     pub refused: u64,
     /// Sends that the socket did not take completely.
     pub blocked: u64,

@@ -185,7 +185,7 @@ pub(crate) struct Watcher {
     pub(crate) jitter: u8,
     pub(crate) deadline: Tick,
     pub(crate) next_bookmark: Tick,
-    /// When it is checked whether it was quiet for too long; the deadline when heartbeats are off.
+    /// When it is checked whether it was idle for too long; the deadline when heartbeats are off.
     pub(crate) next_heartbeat: Tick,
 }
 

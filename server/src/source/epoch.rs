@@ -1,9 +1,9 @@
-//! Which engine is served from: one for each unbroken line of revisions.
+//! The engine that is served: one for each unbroken history of revisions.
 //!
-//! Owns the place where the source puts a new engine and everybody else finds it. Within an epoch revisions only grow and
-//! nothing is missing; when the source cannot promise that any more (a restored or another cluster, history that was
-//! compacted away unseen), it begins a new epoch with an engine of its own, and every watch of the old one is told 410. So
-//! the engine itself never sees a revision go back. It never reads a source.
+//! Owns the place where the source puts a new engine and where everyone else finds it. Within an epoch revisions only grow and
+//! nothing is missing; when the source cannot guarantee that any more (a restored or different cluster, history that was
+//! compacted before it was read), it begins a new epoch with a new engine, and every watch of the old one gets 410. So the
+//! engine itself never sees a revision go back. It never reads a source.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,18 +12,18 @@ use arc_swap::ArcSwap;
 use revcast_engine::Feed;
 use revcast_engine::revision::Revision;
 
-/// One unbroken line of revisions, and the engine that serves it.
+/// One unbroken history of revisions, and the engine that serves it.
 #[derive(Debug)]
 pub struct Epoch {
     /// Counts the epochs of this process from zero.
     pub number: u64,
-    /// What stands in continue tokens, so that a token of another line of revisions is known. Equal on all nodes over
-    /// one cluster as long as its revisions never went back; 0: the store has but one line, and tokens do not say it.
+    /// Part of continue tokens, so that a token of another history is recognized. Equal on all nodes over one cluster as long
+    /// as its revisions never went back; 0: the store has only one history, and tokens do not have it.
     pub line: u64,
-    /// The newest revision that an earlier, abandoned line had reached here. A client that asks for changes after a
-    /// revision that this epoch has not reached, but that line had, holds a state that never was in this one.
+    /// The newest revision that an earlier, abandoned history had reached here. A client that asks for changes after a revision
+    /// that this epoch has not reached, but that history had, has a state that was never in this one.
     pub abandoned: Revision,
-    /// What is served.
+    /// The engine.
     pub feed: Feed,
     ready: AtomicBool,
 }
@@ -41,19 +41,19 @@ impl Epoch {
         Self { number, line, abandoned, feed, ready: AtomicBool::new(true) }
     }
 
-    /// Whether its state is loaded and holds.
+    /// Whether its state is loaded and valid.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.ready.load(Ordering::Acquire)
     }
 
-    /// Its state does not hold any more: nothing is answered from it.
+    /// Its state is not valid any more: nothing is answered from it.
     pub fn condemn(&self) {
         self.ready.store(false, Ordering::Release);
     }
 }
 
-/// An epoch with what was counted before it. One value, so that a reader never adds counts of two moments.
+/// An epoch with the counts of earlier ones. One value, so that a reader never adds counts of two moments.
 #[derive(Debug)]
 struct Served {
     epoch: Arc<Epoch>,
@@ -78,7 +78,7 @@ impl Served {
 pub struct Epochs {
     served: ArcSwap<Served>,
     number: AtomicU64,
-    /// The most messages that were reported: a shard may still make one for an epoch whose count is taken.
+    /// The highest reported number of messages: a shard may still make one for an epoch whose count was taken.
     frames_told: AtomicU64,
 }
 
@@ -97,13 +97,13 @@ impl Epochs {
         Arc::clone(&self.served.load().epoch)
     }
 
-    /// The current epoch's number, for a caller that asks whether it changed.
+    /// The current epoch's number, for a caller that checks whether it changed.
     #[must_use]
     pub fn number(&self) -> u64 {
         self.number.load(Ordering::Acquire)
     }
 
-    /// Puts a new epoch in the place of the old one. Only the source does it, and shards are told by it.
+    /// Replaces the epoch. Only the source calls this; the shards are notified.
     pub fn begin(&self, epoch: Epoch) {
         let number = epoch.number;
         let old = self.served.load_full();

@@ -100,16 +100,16 @@ impl Current {
 
     fn look_and_say(&self, told: bool) {
         match self.look(told) {
-            Look::Same if told => crate::log::info("TLS: the certificate is the one that was served before"),
+            Look::Same if told => crate::log::info("TLS: the certificate is unchanged"),
             Look::Same => {}
             Look::Newer => crate::log::info(&format!(
-                "TLS: new connections are served the certificate that {} has now",
+                "TLS: new connections use the certificate that is now in {}",
                 self.files.cert.display()
             )),
             Look::Unusable(fault) => {
                 let Fault { which, problem, mend } = fault;
                 crate::log::warn(&format!(
-                    "TLS: {} {}: {problem}; {mend}; what was read before is served on",
+                    "TLS: {} {}: {problem}; {mend}; the earlier files stay in use",
                     which.option(),
                     which.path(&self.files).display()
                 ));
@@ -152,7 +152,7 @@ impl Reloader {
             // A look is pending already.
             Ok(()) | Err(TrySendError::Full(())) => {}
             Err(TrySendError::Disconnected(())) => {
-                crate::log::error("TLS: nobody looks for newer certificates any more");
+                crate::log::error("TLS: certificate files are not checked for changes any more");
             }
         }
     }

@@ -305,7 +305,7 @@ impl World {
                 let key = &oracle.names[state.name].key;
                 return broken(
                     Promise::Unreadable,
-                    format!("watch {number} goes on, and nobody told it that {key:?} is unreadable"),
+                    format!("watch {number} continues, and was not sent that {key:?} is unreadable"),
                 );
             }
             if watch.parked(oracle) {

@@ -74,7 +74,7 @@ impl Probe {
         let answers = self.answers();
         let between = || answers.iter().filter(|answer| answer.asked >= from && answer.came <= to);
         match (between().count(), between().find(|answer| answer.code == 200)) {
-            (0, _) => Err("nobody asked /readyz during the outage".to_owned()),
+            (0, _) => Err("/readyz was not requested during the outage".to_owned()),
             (_, Some(answer)) => {
                 let late = answer.asked.duration_since(from);
                 Err(format!("/readyz says ok {late:?} after it must not any more"))

@@ -55,7 +55,7 @@ pub struct Counts {
     pub lists: u64,
     /// Watches that began where another one ended.
     pub resumes: u64,
-    /// How often it was told 410.
+    /// How often it got 410.
     pub expired: u64,
     /// Streams that ended neither by the client nor by their deadline.
     pub lost: u64,

@@ -34,11 +34,11 @@ const ROOT: (&str, &str) = ("root", "secret");
 /// What the watchers of a run may receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Promise {
-    /// No stream ends, and none is told 410.
+    /// No stream ends, and none gets 410.
     StaysOpen,
-    /// Every watcher is told 410, exactly this many times.
+    /// Every watcher gets 410, exactly this many times.
     Expires(u64),
-    /// Streams break, and a watcher that comes back too late is told 410.
+    /// Streams break, and a watcher that comes back too late gets 410.
     Breaks,
 }
 

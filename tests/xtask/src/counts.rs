@@ -268,8 +268,7 @@ fn judge(counts: &Counts, kept: &Counts) -> bool {
     }
     if !good {
         println!(
-            "counts: a hot path costs over {GROWTH_MAX} % more instructions than before, or is not counted any more; mend it, or \
-             say in the commit what it buys and run: cargo xtask counts --keep"
+            "counts: a hot path costs over {GROWTH_MAX} % more instructions than before, or is not counted any more; fix it, or say in the commit what it buys and run: cargo xtask counts --keep"
         );
     }
     good

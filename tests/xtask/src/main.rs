@@ -3,7 +3,7 @@
 //! It owns the order of the checks, what counts as a pass, and the words that say how to repeat one. It never skips
 //! a step because something is missing: a test target that is not there is a failure. It has no dependencies, so
 //! that it starts in seconds on a machine that has built nothing yet.
-#![allow(clippy::print_stdout, reason = "a command that talks to whoever ran it")]
+#![allow(clippy::print_stdout, reason = "a command that prints for its caller")]
 
 mod args;
 mod clients;

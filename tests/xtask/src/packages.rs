@@ -15,7 +15,7 @@ pub(crate) fn download(making: &Path, names: &[&str]) -> Result<Vec<PathBuf>, St
         }
     }
     let download = || {
-        // As root, apt would fetch as another user, who may not write here.
+        // As root, apt would fetch as another user, which may not write here.
         let sandbox = ["-q", "-o", "APT::Sandbox::User=root"];
         run(Command::new("apt-get").args(sandbox).arg("download").args(names).current_dir(making))
     };

@@ -169,7 +169,7 @@ fn malformed_bodies_are_the_clients_fault() {
         (config_map(&[vec![0x0d, 0, 0, 0, 0]]), "wire type"),
         (config_map(&[vec![0xff; 11]]), "longer than 64 bits"),
         (config_map(&[vec![0x12, 0x80]]), "past the end"),
-        (config_map(&[number(1, 1)]), "metadata: a number stands"),
+        (config_map(&[number(1, 1)]), "metadata: a number where text"),
         (config_map(&[bytes(4, b"x")]), "immutable: text or a message"),
         (config_map(&[number(4, 2)]), "neither 0 nor 1"),
         (config_map(&[bytes(1, b""), bytes(1, b"")]), "sent twice"),
