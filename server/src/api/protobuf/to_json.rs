@@ -253,7 +253,7 @@ impl<'o> Writer<'o> {
     fn bytes<'a>(&self, wire: Wire<'a>) -> Result<&'a [u8], ProtobufError> {
         match wire {
             Wire::Bytes(bytes) => Ok(bytes),
-            Wire::Varint(_) => Err(self.malformed("a number stands where text or a message should")),
+            Wire::Varint(_) => Err(self.malformed("a number where text or a message belongs")),
         }
     }
 
@@ -267,7 +267,7 @@ impl<'o> Writer<'o> {
     fn number(&self, wire: Wire<'_>) -> Result<i64, ProtobufError> {
         match wire {
             Wire::Varint(value) => Ok(value.cast_signed()),
-            Wire::Bytes(_) => Err(self.malformed("text or a message stands where a number should")),
+            Wire::Bytes(_) => Err(self.malformed("text or a message where a number belongs")),
         }
     }
 
