@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use revcast_tests::etcd::{Etcd, Gateway, Options, Release};
 use revcast_tests::history::{self, Watcher};
+use revcast_tests::server::Server;
 use revcast_tests::workload::Workload;
 use revcast_tests::workload::recorder::Recorder;
 use revcast_tests::workload::watchers::{Counts, Watchers};
 use revcast_tests::workload::writer::Writer;
-use revcast_tests::server::Server;
 use rustix::process::Signal;
 
 const SEED: u64 = 1;

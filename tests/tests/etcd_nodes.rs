@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use revcast_tests::client::Watch;
 use revcast_tests::etcd::{Etcd, Gateway, Op, Options, Release};
 use revcast_tests::history::{self, Watcher};
+use revcast_tests::server::Server;
 use revcast_tests::workload::Workload;
 use revcast_tests::workload::objects::{self, Kind};
 use revcast_tests::workload::reader::Reader;
 use revcast_tests::workload::recorder::Recorder;
 use revcast_tests::workload::watchers::{Counts, Watchers};
 use revcast_tests::workload::writer::Writer;
-use revcast_tests::server::Server;
 use rustix::process::{Pid, Signal, kill_process};
 
 const SEED: u64 = 1;

@@ -248,7 +248,8 @@ impl Watcher {
             workload.report(format!("watcher {}: a list without a resourceVersion", self.name));
             return self.refused(now);
         };
-        let objects = objects::items(&text).into_iter().filter_map(|item| self.object(workload, item)).collect();
+        let objects =
+            objects::items(&text).into_iter().filter_map(|item| self.object(workload, item)).collect();
         let list = Seen::List { revision, objects };
         match self.segments.last_mut() {
             Some(segment) if segment.epoch == epoch => segment.seen.push(list),

@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 
 use revcast_tests::etcd::{Access, Account, Cluster, Control, Gateway, Options, Record, Release};
 use revcast_tests::history::{self, Log, Seen, Violation, Watcher};
+use revcast_tests::port::Port;
+use revcast_tests::proxy::Proxy;
+use revcast_tests::server::{Scratch, Server};
 use revcast_tests::workload::Workload;
 use revcast_tests::workload::probe::Probe;
 use revcast_tests::workload::reader::Reader;
 use revcast_tests::workload::recorder::Recorder;
 use revcast_tests::workload::watchers::{Told, Watchers};
 use revcast_tests::workload::writer::Writer;
-use revcast_tests::port::Port;
-use revcast_tests::proxy::Proxy;
-use revcast_tests::server::{Scratch, Server};
 
 /// Writes a second.
 const RATE: u64 = 200;
@@ -368,9 +368,10 @@ impl Run {
         notices_a_lie(&self.logs, &told);
         keeps(promise, &told, &replay);
         assert!(!self.compacts || self.compactions > 0, "history was never forgotten");
-        let counts = told
-            .iter()
-            .fold(Default::default(), |all: revcast_tests::workload::watchers::Counts, one| all.plus(one.counts));
+        let counts =
+            told.iter().fold(Default::default(), |all: revcast_tests::workload::watchers::Counts, one| {
+                all.plus(one.counts)
+            });
         assert!(
             counts.events > 5_000 && counts.bookmarks > 200 && counts.resumes > 50,
             "{counts:?}\n{replay}"

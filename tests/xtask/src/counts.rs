@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::etcd::{download, remade, run};
+use crate::packages::{download, remade, run};
 use crate::place;
 
 /// The program that gungraun's library calls; it has the same version as in `Cargo.lock`.

@@ -11,6 +11,8 @@ mod counts;
 mod etcd;
 mod faults;
 mod fuzz;
+mod kubernetes_types;
+mod packages;
 mod place;
 mod promtool;
 mod run;
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
         }
         Task::Counts { keep } => counts::check(keep),
         Task::EtcdSuite => run::ci(&steps::ETCD_SUITE.map(str::to_owned)),
+        Task::KubernetesTypes { newer } => kubernetes_types::generate(newer),
         Task::Faults => faults::run(),
         Task::Fuzz { seconds, only } => fuzz::run(seconds, &only),
         Task::List => {

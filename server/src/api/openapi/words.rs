@@ -101,7 +101,6 @@ pub(super) const MEMBERS: &[(&str, &str, &str)] = &[
     ("ListMeta", "selfLink", "Always empty."),
     ("ObjectMeta", "", "What all objects have."),
     ("ObjectMeta", "annotations", "Text under keys that selectors do not see."),
-    ("ObjectMeta", "clusterName", "Stored as received."),
     ("ObjectMeta", "creationTimestamp", "When the object was made. The server sets it."),
     ("ObjectMeta", "deletionGracePeriodSeconds", "How long the deletion may take."),
     ("ObjectMeta", "deletionTimestamp", "When the object was deleted, while finalizers hold it. The server sets it."),
