@@ -145,7 +145,7 @@ impl Event {
             return own;
         }
         let place = self.place(name);
-        if is_on(Failpoint::FrameMadeTwice) && place.get().is_some() {
+        if is_on(Failpoint::MessageMadeTwice) && place.get().is_some() {
             made.fetch_add(1, Ordering::Relaxed);
         }
         place.get_or_init(|| {

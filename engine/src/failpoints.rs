@@ -9,7 +9,7 @@ pub enum Failpoint {
     /// A round forgets an event now and then.
     SkippedEvent,
     /// A watcher that caught up joins the live ones one event too early, and is sent that event again.
-    DoubledFrame,
+    DuplicateEvent,
     /// A bookmark names the newest published revision, not the newest one sent.
     BookmarkTooEarly,
     /// DELETED by a transition carries the new object, not the last matching one.
@@ -31,7 +31,7 @@ pub enum Failpoint {
     /// The interest index looks up only the new value of a field.
     OldValueNotLookedUp,
     /// A message is made again for every receiver.
-    FrameMadeTwice,
+    MessageMadeTwice,
     /// An event whose value is unreadable is skipped.
     UnreadableSkipped,
     /// Of an unreadable value only those watches are told whose selector matched the state before.

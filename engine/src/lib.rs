@@ -1,7 +1,8 @@
 //! revcast's engine: changes in, bytes out.
 //!
 //! It owns the semantics of watches: the window of recent events, the newest object per key, which watch is interested
-//! in what, and the bytes of every message. It never does I/O, reads a clock, draws a random number or blocks. Read
+//! in what, and the bytes of every message. It never does I/O, reads a clock, draws a random number or waits, except
+//! that a shard may wait some microseconds for another one that makes the same message. Read
 //! `ARCHITECTURE.md` beside this crate first, then `examples/one_shard.rs`.
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,5 @@
-//! Every limit of the engine, in one place, with proofs that they are consistent.
+//! The limits that depend on each other, in one place, with proofs that they are consistent. A limit of one module alone is
+//! in that module.
 
 use std::time::Duration;
 

@@ -2,7 +2,8 @@
 //!
 //! It owns the sockets, the store, the options and the Kubernetes API. The engine decides what watches are sent. Modules:
 //! `http` and `api` are pure; `auth` decides who may do what; `frontend` is the interface to protocols, `serve` implements the
-//! requests of Kubernetes; `source` is where changes come from; only `runtime` uses glommio and io_uring.
+//! requests of Kubernetes; `source` is where changes come from; only `runtime` uses glommio and io_uring, but for
+//! `doctor`, which asks the kernel for a ring.
 
 mod abort_on_panic;
 pub mod allocator;

@@ -10,7 +10,7 @@ const SEEDS_MAX: u64 = 2_000;
 
 const FAILPOINTS: [Failpoint; 26] = [
     Failpoint::SkippedEvent,
-    Failpoint::DoubledFrame,
+    Failpoint::DuplicateEvent,
     Failpoint::BookmarkTooEarly,
     Failpoint::WrongDeletedObject,
     Failpoint::StaleDeletedVersion,
@@ -21,7 +21,7 @@ const FAILPOINTS: [Failpoint; 26] = [
     Failpoint::TransitionIgnored,
     Failpoint::GapAfterInitialEvents,
     Failpoint::OldValueNotLookedUp,
-    Failpoint::FrameMadeTwice,
+    Failpoint::MessageMadeTwice,
     Failpoint::LiveWatchKept,
     Failpoint::UnreadableSkipped,
     Failpoint::UnreadableToldBySelector,
@@ -41,7 +41,7 @@ const FAILPOINTS: [Failpoint; 26] = [
 const fn place(failpoint: Failpoint) -> usize {
     match failpoint {
         Failpoint::SkippedEvent => 0,
-        Failpoint::DoubledFrame => 1,
+        Failpoint::DuplicateEvent => 1,
         Failpoint::BookmarkTooEarly => 2,
         Failpoint::WrongDeletedObject => 3,
         Failpoint::StaleDeletedVersion => 4,
@@ -52,7 +52,7 @@ const fn place(failpoint: Failpoint) -> usize {
         Failpoint::TransitionIgnored => 9,
         Failpoint::GapAfterInitialEvents => 10,
         Failpoint::OldValueNotLookedUp => 11,
-        Failpoint::FrameMadeTwice => 12,
+        Failpoint::MessageMadeTwice => 12,
         Failpoint::LiveWatchKept => 13,
         Failpoint::UnreadableSkipped => 14,
         Failpoint::UnreadableToldBySelector => 15,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::run::FrameRun;
+use super::run::MessageRun;
 use super::{Outlet, Run, Sent, Shard};
 use crate::encoding::{Encoding, Shown, Subject};
 use crate::failpoints::{Failpoint, is_on};
@@ -48,7 +48,7 @@ struct RingSpan {
 /// that watchers that began to lag together catch up together.
 #[derive(Debug, Default)]
 pub(super) struct Page {
-    run: FrameRun,
+    run: MessageRun,
     of: Vec<Of>,
     span: RingSpan,
 }
@@ -500,7 +500,7 @@ impl Shard {
     fn end_of_state(&self, position: Position) -> Phase {
         let cursor = if is_on(Failpoint::GapAfterInitialEvents) {
             self.dispatched
-        } else if is_on(Failpoint::DoubledFrame) {
+        } else if is_on(Failpoint::DuplicateEvent) {
             Position::new(position.get().saturating_sub(1))
         } else {
             position
@@ -510,7 +510,7 @@ impl Shard {
 
     /// Adds the ADDED message of an object to a page.
     #[inline]
-    fn add_state(&self, run: &mut FrameRun, object: &Object, key: &ClassKey, as_of_seconds: u64) {
+    fn add_state(&self, run: &mut MessageRun, object: &Object, key: &ClassKey, as_of_seconds: u64) {
         match object.message(MessageKind::Added) {
             Some(made) if key.encoding == Encoding::Json && key.framing == self.feed.framing => {
                 run.push_framed(made.framed());
@@ -540,7 +540,7 @@ impl Shard {
     }
 }
 
-fn offer(outlet: &mut impl Outlet, id: WatcherId, run: &FrameRun, from: usize) -> Sent {
+fn offer(outlet: &mut impl Outlet, id: WatcherId, run: &MessageRun, from: usize) -> Sent {
     if from >= run.len() { Sent::Took(0) } else { outlet.send(id, run.offer(from)) }
 }
 

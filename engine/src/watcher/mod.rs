@@ -165,6 +165,9 @@ pub(crate) enum QueueState {
 pub(crate) struct Claim(pub(crate) u32);
 
 /// All that a watch costs the engine.
+const _: () = assert!(size_of::<Watcher>() < 200, "tens of thousands of them are kept");
+
+/// The state of a watch.
 #[derive(Debug)]
 pub(crate) struct Watcher {
     pub(crate) class: u32,

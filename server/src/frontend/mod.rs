@@ -1,7 +1,8 @@
 //! Frontends: protocols for clients, behind one interface.
 //!
 //! A frontend authenticates and authorizes a request, before the body is read, and answers it. It does not use sockets or the
-//! runtime: what it needs of the shard that it runs on is a [`Host`]. The runtime knows no protocol above HTTP.
+//! runtime: what it needs of the shard that it runs on is a [`Host`]. The runtime reads and writes HTTP, and answers by itself only
+//! what never reaches a frontend (a head that cannot be read, a limit that is reached): with Kubernetes' Status, on every listener.
 //!
 //! Kubernetes' API is one ([`serve`](crate::serve)), the operators' interface another; etcd's would be a third.
 

@@ -1,6 +1,6 @@
-//! Threads, sockets and time: the only place that names glommio and io_uring.
+//! Threads, sockets and time: the only place that serves with glommio and io_uring.
 //!
-//! Owns one executor per shard, pinned, each with its own listeners, and start and end of the process. `serve` decides what
+//! Owns one executor per shard, pinned unless the options say otherwise, each with its own listeners, and start and end of the process. `serve` decides what
 //! requests mean; the engine decides what watches mean.
 
 mod accept;

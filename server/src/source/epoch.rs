@@ -58,14 +58,14 @@ impl Epoch {
 struct Served {
     epoch: Arc<Epoch>,
     /// Messages that engines of earlier epochs serialized.
-    frames_before: u64,
+    messages_before: u64,
     /// Events that they published.
     events_before: u64,
 }
 
 impl Served {
-    fn frames(&self) -> u64 {
-        self.frames_before + self.epoch.feed.messages_made()
+    fn messages(&self) -> u64 {
+        self.messages_before + self.epoch.feed.messages_made()
     }
 
     fn events(&self) -> u64 {
@@ -79,7 +79,7 @@ pub struct Epochs {
     served: ArcSwap<Served>,
     number: AtomicU64,
     /// The highest reported number of messages: a shard may still make one for an epoch whose count was taken.
-    frames_told: AtomicU64,
+    messages_reported: AtomicU64,
 }
 
 impl Epochs {
@@ -87,8 +87,8 @@ impl Epochs {
     #[must_use]
     pub fn new(first: Epoch) -> Arc<Self> {
         let number = AtomicU64::new(first.number);
-        let served = Served { epoch: Arc::new(first), frames_before: 0, events_before: 0 };
-        Arc::new(Self { served: ArcSwap::from_pointee(served), number, frames_told: AtomicU64::new(0) })
+        let served = Served { epoch: Arc::new(first), messages_before: 0, events_before: 0 };
+        Arc::new(Self { served: ArcSwap::from_pointee(served), number, messages_reported: AtomicU64::new(0) })
     }
 
     /// The current epoch.
@@ -107,8 +107,8 @@ impl Epochs {
     pub fn begin(&self, epoch: Epoch) {
         let number = epoch.number;
         let old = self.served.load_full();
-        let (frames_before, events_before) = (old.frames(), old.events());
-        self.served.store(Arc::new(Served { epoch: Arc::new(epoch), frames_before, events_before }));
+        let (messages_before, events_before) = (old.messages(), old.events());
+        self.served.store(Arc::new(Served { epoch: Arc::new(epoch), messages_before, events_before }));
         old.epoch.condemn();
         self.number.store(number, Ordering::Release);
     }
@@ -122,8 +122,8 @@ impl Epochs {
     /// Messages that were serialized since the process began.
     #[must_use]
     pub fn messages_made(&self) -> u64 {
-        let frames = self.served.load().frames();
-        self.frames_told.fetch_max(frames, Ordering::Relaxed).max(frames)
+        let messages = self.served.load().messages();
+        self.messages_reported.fetch_max(messages, Ordering::Relaxed).max(messages)
     }
 }
 
@@ -158,13 +158,13 @@ mod tests {
     #[test]
     fn counts_go_on_from_epoch_to_epoch() {
         let epochs = Epochs::new(Epoch::loaded(0, 0, Revision::ZERO, feed(3)));
-        let (first, frames) = (epochs.current(), epochs.messages_made());
+        let (first, messages) = (epochs.current(), epochs.messages_made());
         assert_eq!(epochs.events(), 3);
         epochs.begin(Epoch::loaded(1, 0, Revision::ZERO, feed(0)));
-        assert_eq!((epochs.events(), epochs.messages_made()), (3, frames));
+        assert_eq!((epochs.events(), epochs.messages_made()), (3, messages));
         epochs.begin(Epoch::loaded(2, 0, Revision::ZERO, feed(2)));
         assert_eq!((epochs.events(), epochs.number(), epochs.current().number), (5, 2, 2));
-        assert!(epochs.messages_made() >= frames);
+        assert!(epochs.messages_made() >= messages);
         assert!(!first.is_ready() && epochs.current().is_ready());
     }
 }

@@ -1,7 +1,8 @@
 //! The codec of Kubernetes objects in JSON: just enough is read to know their attributes, and the text is kept as it is.
 //!
 //! It owns what is read (labels, selectable fields) and what is spliced (`metadata.resourceVersion`, and a
-//! missing `kind` or `apiVersion`). It never re-serializes an object, and runs on the publisher's core only.
+//! missing `kind` or `apiVersion`). It never re-serializes an object. It runs on the
+//! publisher's core, and on a shard that checks a write.
 
 mod announced;
 mod marks;

@@ -71,7 +71,7 @@ pub(in crate::runtime) async fn serve(
         Some(tls) if kind == ListenerKind::Public => {
             let terms = tls.terms();
             match Transport::secure(&local.handshakes, stream, &terms, &mut buffer).await {
-                Ok(transport) => (transport, Some(terms.authorities())),
+                Ok(transport) => (transport, Some(terms.authorities_generation())),
                 Err(error) => return crate::log::debug(|| format!("a TLS handshake failed: {error}")),
             }
         }
@@ -316,12 +316,12 @@ impl Connection {
         else {
             return true;
         };
-        if self.authorities == Some(tls.authorities()) {
+        if self.authorities == Some(tls.authorities_generation()) {
             return true;
         }
         let terms = tls.terms();
         let holds = terms.verify(transport.peer_certificates()).is_ok();
-        self.authorities = Some(terms.authorities()).filter(|_| holds);
+        self.authorities = Some(terms.authorities_generation()).filter(|_| holds);
         holds
     }
 

@@ -34,7 +34,7 @@ pub(super) fn render(page: &mut Page, shared: &Shared) {
     page.gauge("revcast_window_events_max", "Events that fit into the ring.", shared.ring.events);
     page.gauge(
         "revcast_window_bytes",
-        "Bytes of frames that the ring keeps.",
+        "Bytes of messages that the ring keeps.",
         shared.commands.stats.window_bytes.load(Ordering::Relaxed),
     );
     page.gauge("revcast_window_bytes_max", "Bytes that the ring may keep now.", feed.window_bytes_max());

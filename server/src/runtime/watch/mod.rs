@@ -83,7 +83,7 @@ impl Watches {
             entries: Vec::new(),
             conns: Conns::new(polls, sends),
             authorizations: Review::new(guard.number()),
-            certificates: Review::new(tls.map_or(0, Current::authorities)),
+            certificates: Review::new(tls.map_or(0, Current::authorities_generation)),
         }
     }
 
@@ -165,7 +165,7 @@ impl Watches {
     /// Whether watches have to be checked again.
     pub(super) fn has_review(&self, guard: &Guard, tls: Option<&Current>) -> bool {
         self.authorizations.has_work(guard.number())
-            || tls.is_some_and(|tls| self.certificates.has_work(tls.authorities()))
+            || tls.is_some_and(|tls| self.certificates.has_work(tls.authorities_generation()))
     }
 
     /// Checks some of them: `end` is called for a watch that is not allowed any more.
@@ -183,7 +183,7 @@ impl Watches {
         });
         let Some(tls) = tls else { return };
         let terms = tls.terms();
-        certificates.visit(terms.authorities(), entries.len(), VERIFIED_AT_ONCE, |slot| {
+        certificates.visit(terms.authorities_generation(), entries.len(), VERIFIED_AT_ONCE, |slot| {
             let Some(Entry { id: Some(id), conn, .. }) = entries.get(slot) else { return false };
             let shown = conns.certificates(*conn);
             if !shown.is_empty() && terms.verify(shown).is_err() {

@@ -207,7 +207,7 @@ impl EmbeddedSource {
     ) -> Vec<(Reply, Answer)> {
         let mut answers = Vec::with_capacity(pending.len());
         let mut pending = pending.into_iter().peekable();
-        let mut take_refused = |answers: &mut Vec<_>, until: Option<Revision>| {
+        let mut answer_until = |answers: &mut Vec<_>, until: Option<Revision>| {
             while let Some(next) = pending.peek() {
                 if matches!(&next.outcome, Ok((revision, _)) if Some(*revision) != until) {
                     break;
@@ -224,12 +224,12 @@ impl EmbeddedSource {
             self.feeder.make_room(batch, async |time| std::thread::park_timeout(time)).await;
             // Every value was decoded with the same decoder before it was written.
             self.feeder.take(batch, as_of_seconds);
-            if let Some((reply, revision, keys)) = take_refused(&mut answers, Some(batch.revision)) {
+            if let Some((reply, revision, keys)) = answer_until(&mut answers, Some(batch.revision)) {
                 let objects = keys.iter().map(|key| self.feeder.get(key).cloned()).collect();
                 answers.push((reply, Answer::Written(revision, objects)));
             }
         }
-        let unanswered = take_refused(&mut answers, None);
+        let unanswered = answer_until(&mut answers, None);
         debug_assert!(unanswered.is_none(), "every batch was published");
         if batches.is_empty() {
             self.feeder.show();

@@ -29,7 +29,7 @@ pub(super) enum Coverage {
     All,
     /// The keys below the prefix. Revisions of other keys do not come: only etcd's progress reports show how far the watch is.
     Prefix {
-        /// Whether the answer to a request for progress is ordered with the events (etcd from 3.4.31 and 3.5.13 on).
+        /// Whether the answer to a request for progress is ordered with the events (etcd from 3.4.36 and 3.5.18 on).
         progress_on_request: bool,
     },
 }

@@ -441,7 +441,7 @@ impl Follower {
                                 log::warn(
                                     "this etcd does not answer progress requests, and its user may not read all keys: \
                                      consistent reads will time out after writes outside the prefix; upgrade etcd to \
-                                     3.4.31, 3.5.13 or later, or let the user read all keys",
+                                     3.4.36, 3.5.18 or later, or let the user read all keys",
                                 );
                             }
                             return Stop::Broke(Break::Refused(why));
