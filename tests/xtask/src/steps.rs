@@ -51,6 +51,9 @@ const ON_A_STORE: &[&str] = &[
 /// What `cargo xtask etcd-suite` runs, by the names of the steps.
 pub(crate) const ETCD_SUITE: [&str; 4] = ["release", "etcd", "etcd-3.4", "etcd-3.5"];
 
+/// Most end-to-end tests wait for something: four at once on two cores need little more than half the time.
+const FOUR_AT_ONCE: (&str, &str) = ("RUST_TEST_THREADS", "4");
+
 const PLAIN: Step =
     Step { name: "", purpose: "", arguments: &[], environment: &[], proof: Proof::Success, folder: None };
 
@@ -100,6 +103,7 @@ pub(crate) const STEPS: &[Step] = &[
         name: "test",
         purpose: "unit, property, conformance, simulator, tidy and end-to-end tests",
         arguments: &["test", "--workspace", "--no-fail-fast"],
+        environment: &[FOUR_AT_ONCE],
         proof: Proof::Tests,
         ..PLAIN
     },
@@ -107,7 +111,7 @@ pub(crate) const STEPS: &[Step] = &[
         name: "etcd-3.4",
         purpose: "the end-to-end tests again, on etcd 3.4",
         arguments: ON_A_STORE,
-        environment: &[("REVCAST_TEST_STORE", "etcd-3.4")],
+        environment: &[("REVCAST_TEST_STORE", "etcd-3.4"), FOUR_AT_ONCE],
         proof: Proof::Tests,
         ..PLAIN
     },
@@ -115,7 +119,7 @@ pub(crate) const STEPS: &[Step] = &[
         name: "etcd-3.5",
         purpose: "the end-to-end tests again, on etcd 3.5",
         arguments: ON_A_STORE,
-        environment: &[("REVCAST_TEST_STORE", "etcd-3.5")],
+        environment: &[("REVCAST_TEST_STORE", "etcd-3.5"), FOUR_AT_ONCE],
         proof: Proof::Tests,
         ..PLAIN
     },
@@ -208,7 +212,7 @@ pub(crate) const QUICK: &[Step] = &[
             "--test",
             "tidy",
         ],
-        environment: &[("REVCAST_SIM_SEEDS", QUICK_SEEDS)],
+        environment: &[("REVCAST_SIM_SEEDS", QUICK_SEEDS), FOUR_AT_ONCE],
         proof: Proof::Tests,
         ..PLAIN
     },
