@@ -72,10 +72,3 @@ impl Beside {
         })
     }
 }
-
-impl BesideReport {
-    /// Every call was answered as it should be.
-    pub(crate) fn is_clean(&self) -> bool {
-        self.calls_failed.is_none_or(|failed| failed == 0)
-    }
-}

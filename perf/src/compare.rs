@@ -56,25 +56,28 @@ fn report(args: &Compare, names: &[String], all: Vec<Runs>, failures: &[String])
         "rounds": args.base.rounds,
         "failures": failures,
     });
-    let title = "compare: objects of {object_bytes|?} at {write_rate_wanted_per_second|max}, {rounds} rounds; median (least..most)";
+    let title = "object_bytes write_rate_wanted_per_second rounds";
     let records = || all.iter().flatten().map(|(_, record)| record);
     let mut report = Report::of_runs("compare", records(), "", facts, title);
     for (watchers, runs) in args.watchers.iter().zip(&all) {
         let table = Table::new(json!({"watchers": watchers}), 0, &states_of(names, 0, runs));
-        report.table("{watchers} watchers", table, SHOWN, &[]);
+        report.table("watchers", table, SHOWN);
     }
     for failure in failures {
-        report.text(&format!("  FAILED: {failure}"));
+        report.text(&format!("FAILED: {failure}"));
     }
     for Record { subject, watchers, round, .. } in records().filter(|record| !record.clean) {
         report.text(&format!(
-            "  NOT CLEAN: {subject}, {watchers} watchers, round {round}: its watchers did not see every write once and in order"
+            "NOT CLEAN: {subject}, {watchers} watchers, round {round}: its watchers did not see every write once and in order"
         ));
     }
     let clean = failures.is_empty() && records().count() > 0 && records().all(|record| record.clean);
     let records = all.into_iter().flatten().map(|(_, record)| record).collect();
-    let right = "in every run every watcher saw every write once and in order";
-    report.end(records, clean, right, "FAILED: not every run was made and clean")
+    report.end(
+        records,
+        clean,
+        "every run was made, and in each every watcher saw every write once and in order",
+    )
 }
 
 /// One run of one subject. `shown`: events in one write of the last server.

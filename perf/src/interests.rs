@@ -8,11 +8,10 @@ use crate::endpoint::selected;
 use crate::object::{Recipe, name_of, node_of};
 use crate::options::{By, Interests, Load, Rate};
 use crate::record::Record;
-use crate::report::{Report, WRONGS, WRONGS_ROW};
+use crate::report::{Report, WRONGS};
 use crate::run::Run;
 use crate::scope::Scope;
 use crate::setup;
-use crate::sheet::Row;
 use crate::table::{Runs, Table, set_difference, states_of, take_turns};
 use crate::target::{Target, Trouble};
 use crate::units::{Unit, show_count};
@@ -26,10 +25,6 @@ const COST: &str = "server_cpu_ns_per_write";
 const ADDED: &str = "added_cpu_ns_per_write";
 const MORE: &str = "writes_per_second latency_p50_ns latency_p99_ns client_cpu_share";
 const COUNTS: &str = "deliveries writes writes_failed deliveries_checked deliveries_expected";
-const CHECKED: Row = (
-    "checked",
-    "{deliveries} deliveries of {writes} writes (the first state has none), {writes_failed} writes failed",
-);
 
 pub(crate) fn run(args: &Interests) -> Result<Report, Trouble> {
     let target = Target::prepare(&args.base, args.base.watchers)?;
@@ -126,24 +121,20 @@ impl<'a> Setting<'a> {
             "write_send_delay_p99_ns": most("write_send_delay_p99_ns"),
             "client_cpu_share": most("client_cpu_share"),
         });
-        let title = "interests at {server}, by {by}, {rounds} rounds, seed {seed:plain}";
+        let title = "server by objects resource object_bytes rounds seed";
         let mut report = Report::of_runs("interests", records(), &format!("{COUNTS} {WRONGS}"), facts, title);
-        report.line("  {objects} {resource} of {object_bytes}; medians of the rounds (least..most)");
-        report.process();
         for (number, &stage) in stages.iter().enumerate() {
             // Of fewer interests: only how the cost grows with their number.
             let more = if stage.interests == self.args.base.watchers { MORE } else { "" };
-            let title = "  {interests} interests, writes at {write_rate_wanted_per_second|max}, each due to one watcher";
+            let title = "interests write_rate_wanted_per_second\nverdict";
             let states = 3 * number..3 * number + 3;
             let table = table(stage, &states_of(&names[states.clone()], states.start, &runs));
-            report.table(title, table, &format!("{COST} {ADDED} {more}"), &[("C over B", "{verdict}")]);
+            report.table(title, table, &format!("{COST} {ADDED} {more}"));
         }
-        report.rows(&[CHECKED, WRONGS_ROW]);
-        report.generator();
+        report.values(&format!("{COUNTS}\n{WRONGS}\nclient_cpu_share write_send_delay_p99_ns"));
         let clean = !runs.is_empty() && records().all(|record| record.clean);
         let right = "every write reached the one watcher that it was due to, once and in order";
-        let records = runs.into_iter().map(|(_, record)| record).collect();
-        report.end(records, clean, right, "FAILED: not every write reached its watcher once and in order")
+        report.end(runs.into_iter().map(|(_, record)| record).collect(), clean, right)
     }
 
     /// What one watcher, who gets all writes, asks for.
@@ -213,7 +204,8 @@ fn judge(record: &mut Record) {
     let complete = record.watchers == 0
         || (record.count("deliveries") >= writes
             && record.count("deliveries_checked") >= record.count("deliveries_expected"));
-    record.clean = record.has_no(WRONGS) && writes > 0.0 && complete;
+    record.judge(WRONGS, "writes");
+    record.clean &= complete;
 }
 
 /// The states of a stage side by side; ratios are to one watcher.

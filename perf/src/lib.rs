@@ -3,7 +3,7 @@
 //!
 //! A run reads from the top: `options` → `fanout` (the run) → `target` (the server) → `setup` (its objects) →
 //! `fleet` and `worker` (processes) → `lane` (a thread with its watchers) → `watcher` (one watch) →
-//! `report`, whose text is a `sheet`. `writer` writes meanwhile. `initial` is the other run: many clients that ask for
+//! `report`, which says values by their names (`words`). `writer` writes meanwhile. `initial` is the other run: many clients that ask for
 //! everything at once. A run is kept as a `record` by `outputs`, and `plots` makes a page of many. Whether every delivery is
 //! exact is decided by `stamp`, `event` and `ledger`.
 //!
@@ -53,7 +53,6 @@ mod scope;
 mod series;
 mod setup;
 mod shapes;
-mod sheet;
 mod slow;
 mod spread;
 mod stamp;
@@ -65,6 +64,7 @@ mod target;
 mod units;
 mod usage;
 mod watcher;
+mod words;
 mod worker;
 mod writer;
 

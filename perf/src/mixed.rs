@@ -12,15 +12,9 @@ pub(crate) fn run(args: &Load) -> Result<Report, Trouble> {
     let mut record = fanout::measure(args)?;
     record.scenario = "mixed".to_owned();
     // No watch may end but by its client.
-    record.clean &= record.count("disconnected") == 0.0;
+    record.clean &= record.has_no("disconnected");
     record.tell("never_read_percent", mixture.deaf_percent);
     record.tell("churn_share_per_second", mixture.churn_per_second);
     record.tell("readers", mixture.readers);
-    let churn = mixture.churn_per_second * 100.0;
-    let title = format!(
-        "mixed at {{server}}, seed {{seed:plain}}: {{never_read_percent}} % never read, {churn:.2} % a second leave and \
-         return, {{readers}} clients list and get"
-    );
-    let memory = "{server_rss_before_bytes} at the start, {server_rss_loaded_bytes} at the end of the writes";
-    Ok(fanout::report(record, &title, &[("server RSS", memory)]))
+    Ok(fanout::report(record, "server seed never_read_percent churn_share_per_second readers"))
 }

@@ -13,7 +13,7 @@ use crate::scope::Scope;
 use crate::series::Series;
 use crate::setup;
 use crate::shapes;
-use crate::tally::{Seen, Tally};
+use crate::tally::Tally;
 use crate::target::{Target, Trouble, client_cpu_ns, used};
 use crate::units::{show_count, show_ns, show_rate};
 use crate::usage;
@@ -33,6 +33,9 @@ const TAIL_NS: u64 = 300_000_000;
 /// Filling the sockets of watchers that never read: how long at most, and how long nothing comes when it is over.
 const FILL_LONGEST_NS: u64 = 60_000_000_000;
 const FILL_QUIET_NS: u64 = 2_000_000_000;
+
+/// What must not be; a watch may end.
+const WRONG: &str = "lost duplicated out_of_order unexpected malformed calls_failed";
 
 pub(crate) trait Writing {
     fn is_done(&mut self) -> Result<bool, String>;
@@ -162,7 +165,7 @@ impl<'a> Run<'a> {
         record.set("server_cpu_ns_per_delivery", each);
         record.set("server_cpu_share", server_ns.map(|ns| ns as f64 / window_ns));
         record.set("client_cpu_share", client_ns.map(|ns| ns as f64 / window_ns));
-        record.clean = is_clean(&fleet.tally.seen, &beside);
+        record.judge(WRONG, "deliveries_checked");
         Ok(record)
     }
 
@@ -332,33 +335,5 @@ impl<'a> Run<'a> {
         seen.note(|| written.first_fault.clone());
         record.add(&seen);
         record
-    }
-}
-
-fn is_clean(seen: &Seen, beside: &BesideReport) -> bool {
-    seen.wrong() == 0 && seen.delivered > 0 && beside.is_clean()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_a_run_that_delivered_all_is_clean() {
-        let clean = |change: fn(&mut Seen)| {
-            let mut seen = Seen { delivered: 10, ..Seen::default() };
-            change(&mut seen);
-            is_clean(&seen, &BesideReport::default())
-        };
-        assert!(clean(|_| {}));
-        assert!(clean(|seen| seen.bookmarks = 3));
-        assert!(!clean(|seen| seen.lost = 1));
-        assert!(!clean(|seen| seen.duplicated = 1));
-        assert!(!clean(|seen| seen.out_of_order = 1));
-        assert!(!clean(|seen| seen.malformed = 1));
-        assert!(!clean(|seen| seen.unexpected = 1));
-        assert!(!clean(|seen| seen.delivered = 0));
-        let failed = BesideReport { calls_failed: Some(1), ..BesideReport::default() };
-        assert!(!is_clean(&Seen { delivered: 10, ..Seen::default() }, &failed));
     }
 }

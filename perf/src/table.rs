@@ -4,6 +4,7 @@
 use crate::record::{Facts, Record, facts_of};
 use crate::spread::Spread;
 use crate::units::Unit;
+use crate::words::words_of;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,7 +62,7 @@ impl Table {
         self.states.get(state)?.ratios.get(name).copied()
     }
 
-    /// The lines of some values, by their names. Where there are several states, letters stand for them.
+    /// The lines of those of some values that were measured, by their names. Where there are several states, letters stand for them.
     pub(crate) fn show(&self, names: &str) -> String {
         let (mut text, several) = (String::new(), self.states.len() > 1);
         for (at, state) in self.states.iter().enumerate().filter(|_| several) {
@@ -78,9 +79,6 @@ impl Table {
                 });
                 text.push_str(&format!("  {words:<28}{state_of}{values}{ratio}\n"));
                 words.clear();
-            }
-            if !words.is_empty() {
-                text.push_str(&format!("  {words:<28}not measured\n"));
             }
         }
         text
@@ -136,16 +134,6 @@ pub(crate) fn set_difference(
     }
 }
 
-/// `latency_p99_ns` in words: the unit is in the numbers.
-pub(crate) fn words_of(name: &str) -> String {
-    let ends = ["_per_second", "_seconds", "_bytes", "_ns", "_share"];
-    let bare = ends.iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name);
-    let bare = bare.replace("_ns_per_", "_per_").replace("_bytes_per_", "_per_");
-    let words = bare.replace("cpu", "CPU").replace("rss", "RSS").replace('_', " ");
-    let mut letters = words.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
-}
-
 fn letter(state: usize) -> char {
     u8::try_from(state).map_or('?', |place| char::from(b'A'.saturating_add(place)))
 }
@@ -189,8 +177,8 @@ mod tests {
             table.show("server_cpu_ns_per_delivery lost"),
             format!(
                 "  A = one\n  B = other\n  {:<28}A  100 ns (100 ns..200 ns)\n  {:<28}B  145 ns (130 ns..220 ns)  \
-                 1.30 (1.10..1.50) of A\n  {:<28}not measured\n",
-                "Server CPU per delivery", "", "Lost"
+                 1.30 (1.10..1.50) of A\n",
+                "Server CPU per delivery", ""
             )
         );
         let json = serde_json::to_value(&table).expect("plain numbers");

@@ -7,8 +7,8 @@ use crate::latency::Latency;
 use crate::options::FanoutValue;
 use crate::record::{Record, Row};
 use crate::spread::Spread;
-use crate::table::words_of;
 use crate::units::{Unit, digits};
+use crate::words::words_of;
 
 /// Numbers of watchers whose percentiles are drawn: the largest ones.
 const PERCENTILE_PLOTS_MAX: usize = 4;

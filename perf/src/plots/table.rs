@@ -2,8 +2,9 @@
 
 use super::group::{Group, Subject};
 use crate::spread::Spread;
-use crate::table::{Table, words_of};
+use crate::table::Table;
 use crate::units::{Unit, digits};
+use crate::words::words_of;
 use maud::{Markup, html};
 use serde_json::Value;
 use std::collections::BTreeSet;
