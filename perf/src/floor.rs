@@ -13,13 +13,12 @@ pub(crate) mod sender;
 pub(crate) use beside::{BESIDE, add_beside, events_per_write_of};
 pub(crate) use prepared::Size;
 
-use crate::beside::BesideReport;
 use crate::child::Helper;
 use crate::clock::nanos;
 use crate::options::{BadOption, Floor, Load, Mode};
 use crate::pace::Gate;
 use crate::process::{check_descriptors, pin, raise_nofile, server_cpus};
-use crate::record::Record;
+use crate::record::{Facts, Record};
 use crate::report::Report;
 use crate::run::{Run, Writing};
 use crate::scope::Scope;
@@ -29,8 +28,6 @@ use crate::target::{Target, Trouble};
 use crate::writer::Written;
 use message::{Answer, Made, Order, Prepare};
 use serde_json::{Value, json};
-use std::cell::RefCell;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::Duration;
@@ -93,7 +90,7 @@ fn measure(ask: &Ask, mode: Mode) -> Result<Record, Trouble> {
     let mut recipe = Target::local(&base, 0, 0).recipe(&base, vec![NAMESPACE.to_owned()], base.objects);
     let object_bytes = prepared::pad_for(&mut recipe, ask.size);
     let interval = |rate: f64| nanos(Duration::from_secs_f64(1.0 / rate)).max(1);
-    let (sender, port) = Sender::start(Prepare {
+    let (mut sender, port) = Sender::start(Prepare {
         mode,
         cpus: ask.server_cpus.clone(),
         watchers: base.watchers,
@@ -102,27 +99,23 @@ fn measure(ask: &Ask, mode: Mode) -> Result<Record, Trouble> {
         events_per_write: ask.events_per_write,
     })?;
     let target = Target::local(&base, port, sender.helper.pid().unwrap_or(0));
-    let sender = Rc::new(RefCell::new(sender));
     let scope = Scope {
         path: recipe.resource.collection(NAMESPACE),
         revision: prepared::FIRST_REVISION,
         objects: (0..recipe.objects()).collect(),
         accept: None,
     };
-    let ours = Rc::clone(&sender);
     let run = Run::new(&base, target, recipe, object_bytes);
     let mut record = run.measure(&[scope], |run, span, _| {
-        let gate = run.gate();
-        let allowed = gate.as_ref().map_or(u64::MAX, |gate| gate.allowed());
-        ours.borrow_mut().tell(&Order::Allow(allowed))?;
-        ours.borrow_mut().tell(&Order::Begin(span))?;
-        Ok(Box::new(Sending { sender: ours, gate, allowed }))
+        sender.gate = run.gate();
+        sender.allow(sender.gate.as_ref().map_or(u64::MAX, |gate| gate.allowed()))?;
+        sender.tell(&Order::Begin(span))?;
+        Ok(Box::new(&mut sender))
     })?;
     record.subject = format!("floor {mode}");
     record.tell("server", format!("floor:{mode}"));
     record.tell("mode", mode.name());
     record.set("events_per_write", ask.events_per_write);
-    let sender = sender.borrow();
     // Writes that a socket took in part or not at all.
     record.set("short_writes", sender.made.as_ref().map_or(0, |made| made.short_writes));
     for note in &sender.notes {
@@ -171,6 +164,9 @@ struct Sender {
     answers: Receiver<Answer>,
     notes: Vec<String>,
     made: Option<Made>,
+    /// Says how far it may go when it follows no clock, as it says it to writers.
+    gate: Option<Arc<Gate>>,
+    allowed: u64,
 }
 
 impl Sender {
@@ -184,7 +180,7 @@ impl Sender {
         };
         let helper = Helper::process(&["floor-sender"], hear)
             .map_err(|fault| format!("the floor-sender cannot be started: {fault}"))?;
-        let mut sender = Self { helper, answers, notes: Vec::new(), made: None };
+        let mut sender = Self { helper, answers, notes: Vec::new(), made: None, gate: None, allowed: 0 };
         sender.tell(&Order::Prepare(prepare))?;
         match sender.answers.recv_timeout(LISTEN_WAIT) {
             Ok(Answer::Listening(port)) => Ok((sender, port)),
@@ -197,6 +193,11 @@ impl Sender {
 
     fn tell(&mut self, order: &Order) -> Result<(), String> {
         self.helper.send(order).map_err(|fault| format!("the floor-sender is gone: {fault}"))
+    }
+
+    fn allow(&mut self, events: u64) -> Result<(), String> {
+        self.allowed = events;
+        self.tell(&Order::Allow(events))
     }
 
     fn listen(&mut self) -> Result<(), String> {
@@ -213,33 +214,21 @@ impl Sender {
     }
 }
 
-#[derive(Debug)]
-struct Sending {
-    sender: Rc<RefCell<Sender>>,
-    /// Says how far it may go when it follows no clock, as it says it to writers.
-    gate: Option<Arc<Gate>>,
-    allowed: u64,
-}
-
-impl Writing for Sending {
+impl Writing for &mut Sender {
     fn is_done(&mut self) -> Result<bool, String> {
-        let mut sender = self.sender.borrow_mut();
-        sender.listen()?;
-        let done = sender.made.is_some();
+        self.listen()?;
+        let done = self.made.is_some();
         let events = self.gate.as_ref().map_or(self.allowed, |gate| gate.allowed());
         if events > self.allowed && !done {
-            self.allowed = events;
-            sender.tell(&Order::Allow(events))?;
+            self.allow(events)?;
         }
         Ok(done)
     }
 
-    fn end(self: Box<Self>) -> Result<(Written, BesideReport), String> {
-        let sender = self.sender.borrow();
-        let made = sender.made.as_ref().ok_or("the floor-sender is not done")?;
+    fn end(self: Box<Self>) -> Result<(Written, Facts), String> {
+        let made = self.made.as_ref().ok_or("the floor-sender is not done")?;
         let (finals, measured, last_reply_ns) = (made.finals.clone(), made.measured, made.last_ns);
-        let written = Written { finals, measured, last_reply_ns, ..Written::default() };
-        Ok((written, BesideReport::default()))
+        Ok((Written { finals, measured, last_reply_ns, ..Written::default() }, Facts::new()))
     }
 }
 

@@ -1,6 +1,6 @@
 //! One run: prepare the server, open the watches, write, wait for the rest, and put together what was found.
 
-use crate::beside::{Beside, BesideReport};
+use crate::beside::Beside;
 use crate::clock::{nanos, now_ns};
 use crate::fleet::Fleet;
 use crate::message::Command;
@@ -8,7 +8,7 @@ use crate::object::Recipe;
 use crate::options::Load;
 use crate::pace::{Gate, Pace};
 use crate::progress::Progress;
-use crate::record::Record;
+use crate::record::{Facts, Record};
 use crate::scope::Scope;
 use crate::series::Series;
 use crate::setup;
@@ -40,7 +40,7 @@ const WRONG: &str = "lost duplicated out_of_order unexpected malformed calls_fai
 pub(crate) trait Writing {
     fn is_done(&mut self) -> Result<bool, String>;
     /// What was written, and what went on beside it, once it is done.
-    fn end(self: Box<Self>) -> Result<(Written, BesideReport), String>;
+    fn end(self: Box<Self>) -> Result<(Written, Facts), String>;
 }
 
 /// Writers with a thread each, and what goes on beside them.
@@ -55,7 +55,7 @@ impl Writing for Threads {
         Ok(self.writers.are_done())
     }
 
-    fn end(self: Box<Self>) -> Result<(Written, BesideReport), String> {
+    fn end(self: Box<Self>) -> Result<(Written, Facts), String> {
         Ok((self.writers.end()?, self.beside.end()?))
     }
 }
@@ -114,10 +114,10 @@ impl<'a> Run<'a> {
     }
 
     /// Opens the watches, has `begin` start the writes, waits for the rest, and closes the accounts.
-    pub(crate) fn measure(
+    pub(crate) fn measure<'w>(
         mut self,
         scopes: &[Scope],
-        begin: impl FnOnce(&Self, Span, &Written) -> Result<Box<dyn Writing>, String>,
+        begin: impl FnOnce(&Self, Span, &Written) -> Result<Box<dyn Writing + 'w>, String>,
     ) -> Result<Record, String> {
         let (args, target) = (self.args, self.target.clone());
         self.record.set("server_rss_before_bytes", target.server_rss());
