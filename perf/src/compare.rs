@@ -71,11 +71,10 @@ fn report(args: &Compare, names: &[String], all: Vec<Runs>, failures: &[String])
             "NOT CLEAN: {subject}, {watchers} watchers, round {round}: its watchers did not see every write once and in order"
         ));
     }
-    let clean = failures.is_empty() && records().count() > 0 && records().all(|record| record.clean);
     let records = all.into_iter().flatten().map(|(_, record)| record).collect();
     report.end(
         records,
-        clean,
+        failures.is_empty(),
         "every run was made, and in each every watcher saw every write once and in order",
     )
 }

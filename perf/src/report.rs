@@ -72,8 +72,10 @@ impl Report {
         self.tables.push(table);
     }
 
-    /// Ends the report: its runs, and in words whether all was right. The first fault is the scenario's, or a run's.
+    /// Ends the report: its runs, and in words whether all was right: with the scenario, and in every run. The first fault is
+    /// the scenario's, or a run's.
     pub(crate) fn end(mut self, records: Vec<Record>, clean: bool, right: &str) -> Self {
+        let clean = clean && records.iter().all(|record| record.clean);
         if !self.facts.contains_key("first_fault")
             && let Some(fault) = records.iter().find_map(|record| record.facts.get("first_fault"))
         {

@@ -70,8 +70,8 @@ pub(crate) struct Run<'a> {
     series: Series,
     progress: Progress,
     pace: Option<Pace>,
-    /// When the writers stop; 0 until that is known.
-    end_ns: u64,
+    /// When the writers write.
+    span: Span,
     pub(crate) record: Record,
     /// What the server uses while the watches end is not counted.
     pub(crate) ends_apart: bool,
@@ -93,7 +93,7 @@ impl<'a> Run<'a> {
             series: Series::new(target.server_pid),
             progress: Progress::new(args.quiet),
             pace: None,
-            end_ns: 0,
+            span: Span::default(),
             record: Record::new("fanout", "", 1),
             ends_apart: false,
             target,
@@ -129,9 +129,9 @@ impl<'a> Run<'a> {
         let start_ns = now_ns() + LEAD_NS;
         let measure_from_ns = start_ns + nanos(args.warmup);
         let span = Span { start_ns, measure_from_ns, end_ns: measure_from_ns + nanos(args.duration) };
-        self.end_ns = span.end_ns;
+        self.span = span;
         fleet.tell_all(&Command::Measure { from_ns: measure_from_ns })?;
-        self.progress.timed_phase("measuring", args.warmup + args.duration);
+        self.progress.phase("measuring, seconds", Some((args.warmup + args.duration).as_secs()));
         let objects = self.recipe.objects();
         self.pace = Pace::new(args, scopes, objects, fleet.totals().1);
         let mut writing = begin(&self, span, &written)?;
@@ -286,8 +286,8 @@ impl<'a> Run<'a> {
         }
         let row = self.series.sample(open, delivered, &fleet.recent);
         fleet.recent.clear();
-        if self.end_ns > now {
-            self.progress.leave(Duration::from_nanos(self.end_ns - now));
+        if (self.span.start_ns..self.span.end_ns).contains(&now) {
+            self.progress.reach((now - self.span.start_ns) / SECOND_NS);
         }
         let p99 = row.latency_p99_ns.map_or_else(|| "-".to_owned(), show_ns);
         let figures = format!(
