@@ -93,9 +93,9 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         Job::Mixed(args) => scenario(&args, || mixed::run(&args)),
         Job::Interests(args) => scenario(&args.base, || interests::run(&args)),
         Job::Storm(args) => scenario(&args.base, || storm::run(&args)),
-        Job::Floor(args) => scenario(&args.base, || floor::run(&args)),
+        Job::Floor(args) => scenario(&args.base, || compare::floor(&args)),
         // `--out` is a file, which it writes by itself.
-        Job::Compare(args) => finish(compare::run(&args), args.base.json),
+        Job::Compare(args) => finish(compare::run(&args, "compare"), args.base.json),
         #[cfg(feature = "etcd")]
         Job::Lag(args) => finish(lag::run(&args), args.base.json),
         #[cfg(not(feature = "etcd"))]
