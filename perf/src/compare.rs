@@ -11,7 +11,7 @@ use crate::process::server_cpus;
 use crate::record::Record;
 use crate::report::Report;
 use crate::spread::Spread;
-use crate::table::{Runs, Table, states_of, take_turns};
+use crate::table::{Table, states_of, take_turns};
 use crate::target::Trouble;
 use clap::ValueEnum;
 use keeper::Kept;
@@ -61,7 +61,13 @@ pub(crate) fn run(args: &Compare, scenario: &str) -> Result<Report, Trouble> {
 
 /// For each number of watchers a table of the subjects, with all their runs. Clean is that every run was made, and every one
 /// was clean.
-fn report(args: &Compare, scenario: &str, names: &[String], all: Vec<Runs>, failures: &[String]) -> Report {
+fn report(
+    args: &Compare,
+    scenario: &str,
+    names: &[String],
+    all: Vec<Vec<Record>>,
+    failures: &[String],
+) -> Report {
     let cost =
         |runs: &[&Record]| Spread::of(runs.iter().filter_map(|run| run.value(CPU))).map(|cpu| cpu.median);
     let states = |runs| {
@@ -81,7 +87,7 @@ fn report(args: &Compare, scenario: &str, names: &[String], all: Vec<Runs>, fail
         "failures": failures,
     });
     let title = "objects object_bytes write_rate_wanted_per_second rounds best_mode";
-    let records = || all.iter().flatten().map(|(_, record)| record);
+    let records = || all.iter().flatten();
     let mut report = Report::of_runs(scenario, records(), "", facts, title);
     for (watchers, runs) in args.watchers.iter().zip(&all) {
         report.table("watchers", Table::new(json!({"watchers": watchers}), 0, &states(runs)), SHOWN);
@@ -94,7 +100,7 @@ fn report(args: &Compare, scenario: &str, names: &[String], all: Vec<Runs>, fail
             "NOT CLEAN: {subject}, {watchers} watchers, round {round}: its watchers did not see every write once and in order"
         ));
     }
-    let records = all.into_iter().flatten().map(|(_, record)| record).collect();
+    let records = all.into_iter().flatten().collect();
     let right = "every run was made, and in each every watcher saw every write once and in order";
     report.end(records, failures.is_empty(), right)
 }
@@ -168,10 +174,10 @@ mod tests {
         let names: Vec<String> = subjects.iter().map(ToString::to_string).collect();
         let (base, watchers, server_cpu) = (Load::default(), vec![5], Vec::new());
         let args = Compare { base, subjects, watchers, server_cpu };
-        let run = |at, &(round, cpu): &(u32, f64)| {
-            let mut record = Record { round, watchers: 5, clean: cpu > 1.0, ..Record::default() };
+        let run = |state, &(round, cpu): &(u32, f64)| {
+            let mut record = Record { state, round, watchers: 5, clean: cpu > 1.0, ..Record::default() };
             record.set(CPU, cpu);
-            (at, record)
+            record
         };
         let runs = send.iter().map(|of| run(0, of)).chain(uring.iter().map(|of| run(1, of))).collect();
         let failures: Vec<String> = failures.iter().map(|&why| why.to_owned()).collect();

@@ -12,7 +12,7 @@ use crate::report::{Report, WRONGS};
 use crate::run::Run;
 use crate::scope::Scope;
 use crate::setup;
-use crate::table::{Runs, Table, set_difference, states_of, take_turns};
+use crate::table::{Table, set_difference, states_of, take_turns};
 use crate::target::{Target, Trouble};
 use crate::units::{Unit, show_count};
 use fastrand::Rng;
@@ -110,9 +110,8 @@ impl<'a> Setting<'a> {
         Ok(record)
     }
 
-    fn report(&self, stages: &[Stage], names: &[String], runs: Runs) -> Report {
-        let records = || runs.iter().map(|(_, record)| record);
-        let most = |name: &str| records().filter_map(|record| record.value(name)).fold(0.0, f64::max);
+    fn report(&self, stages: &[Stage], names: &[String], runs: Vec<Record>) -> Report {
+        let most = |name: &str| runs.iter().filter_map(|record| record.value(name)).fold(0.0, f64::max);
         let facts = json!({
             "by": self.args.by,
             "objects": self.recipe.objects(),
@@ -122,7 +121,8 @@ impl<'a> Setting<'a> {
             "client_cpu_share": most("client_cpu_share"),
         });
         let title = "server by objects resource object_bytes rounds seed";
-        let mut report = Report::of_runs("interests", records(), &format!("{COUNTS} {WRONGS}"), facts, title);
+        let mut report =
+            Report::of_runs("interests", runs.iter(), &format!("{COUNTS} {WRONGS}"), facts, title);
         for (number, &stage) in stages.iter().enumerate() {
             // Of fewer interests: only how the cost grows with their number.
             let more = if stage.interests == self.args.base.watchers { MORE } else { "" };
@@ -133,7 +133,7 @@ impl<'a> Setting<'a> {
         }
         report.values(&format!("{COUNTS}\n{WRONGS}\nclient_cpu_share write_send_delay_p99_ns"));
         let right = "every write reached the one watcher that it was due to, once and in order";
-        report.end(runs.into_iter().map(|(_, record)| record).collect(), true, right)
+        report.end(runs, true, right)
     }
 
     /// What one watcher, who gets all writes, asks for.
@@ -252,9 +252,9 @@ mod tests {
 
     #[test]
     fn ratios_are_of_each_round() {
-        let mut runs = Runs::new();
+        let mut runs = Vec::new();
         for (round, costs) in (1..).zip([[100, 200, 400], [100, 300, 300], [100, 100, 120]]) {
-            let run = |(at, cost)| (at, Record { round, ..record(at, cost) });
+            let run = |(state, cost)| Record { round, state, ..record(state, cost) };
             runs.extend(costs.into_iter().enumerate().map(run));
         }
         set_difference(&mut runs, [0, 1], COST, ADDED, 1.0);

@@ -27,6 +27,9 @@ pub(crate) struct Record {
     pub(crate) subject: String,
     /// From 1 on.
     pub(crate) round: u32,
+    /// Where several take turns: the place of this one among them.
+    #[serde(skip)]
+    pub(crate) state: usize,
     pub(crate) began_unix_seconds: u64,
     pub(crate) watchers: u32,
     pub(crate) object_bytes: usize,

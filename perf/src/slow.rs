@@ -5,9 +5,9 @@
 use crate::fanout;
 use crate::floor;
 use crate::options::{Load, Slow, deaf_among};
-use crate::record::{Facts, sums};
+use crate::record::{Facts, Record, sums};
 use crate::report::Report;
-use crate::table::{Runs, Table, set_difference, states_of, take_turns};
+use crate::table::{Table, set_difference, states_of, take_turns};
 use crate::target::Trouble;
 use clap::ValueEnum;
 use serde_json::json;
@@ -33,10 +33,8 @@ pub(crate) fn run(args: &Slow) -> Result<Report, Trouble> {
         let share = Share::new(&args.base, percent);
         let runs = share.runs()?;
         report.table(&format!("percent slow healthy rounds\n{SUMS}"), share.table(&runs), SHOWN);
-        for (_, half) in runs {
-            report.values_of(floor::BESIDE, &half);
-            records.push(half);
-        }
+        runs.iter().for_each(|half| report.values_of(floor::BESIDE, half));
+        records.extend(runs);
     }
     let right = "every healthy watcher saw every write once and in order, and none was ended";
     Ok(report.end(records, true, right))
@@ -71,7 +69,7 @@ impl<'a> Share<'a> {
         Self { base, percent, slow, healthy: base.watchers - slow, states }
     }
 
-    fn runs(&self) -> Result<Runs, Trouble> {
+    fn runs(&self) -> Result<Vec<Record>, Trouble> {
         let none = Some(Vec::new());
         let mut without = Load { watchers: self.healthy, floor: none.clone(), ..self.base.clone() };
         (without.mixture.deaf_percent, without.mixture.hostile) = (0, None);
@@ -88,17 +86,19 @@ impl<'a> Share<'a> {
     }
 
     /// The healthy saw everything once and in order, and none of them was ended.
-    fn keep(&self, mut runs: Runs) -> Runs {
+    fn keep(&self, mut runs: Vec<Record>) -> Vec<Record> {
         let (slow, healthy) = (f64::from(self.slow.max(1)), f64::from(self.healthy.max(1)));
-        for (at, half) in &mut runs {
-            (half.scenario, half.subject) = (scenario(self.base).to_owned(), self.states[*at].clone());
+        for half in &mut runs {
+            (half.scenario, half.subject) = (scenario(self.base).to_owned(), self.states[half.state].clone());
             half.clean &= half.has_no("disconnected");
             half.set("server_rss_bytes", half.value("server_rss_loaded_bytes"));
             half.set("server_anon_bytes", half.value("server_anon_loaded_bytes"));
             half.set("slow_watchers", half.count("deaf"));
             half.set("slow_ended", half.count("deaf_ended") + half.count("deaf_closing"));
             half.set("healthy_ended", half.count("disconnected"));
-            for name in ["kernel_unread_bytes", "kernel_unsent_bytes"].into_iter().filter(|_| *at == 1) {
+            let of_slow =
+                if half.state == 1 { &["kernel_unread_bytes", "kernel_unsent_bytes"][..] } else { &[] };
+            for name in of_slow {
                 half.set(&format!("{name}_per_slow"), half.value(name).map(|bytes| bytes / slow));
             }
             // Fill and warm-up too.
@@ -109,7 +109,7 @@ impl<'a> Share<'a> {
         runs
     }
 
-    fn table(&self, runs: &Runs) -> Table {
+    fn table(&self, runs: &[Record]) -> Table {
         let facts = json!({
             "percent": self.percent,
             "siege": self.base.mixture.hostile,
@@ -118,7 +118,7 @@ impl<'a> Share<'a> {
             "rounds": self.base.rounds,
         });
         let mut table = Table::new(facts, 0, &states_of(&self.states, 0, runs));
-        table.facts.extend::<Facts>(sums(runs.iter().map(|(_, half)| half), SUMS));
+        table.facts.extend::<Facts>(sums(runs.iter(), SUMS));
         table
     }
 }
@@ -126,7 +126,6 @@ impl<'a> Share<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Record;
 
     fn half(p99_ns: u64, anon_bytes: u64) -> Record {
         let mut half = Record { clean: true, object_bytes: 1024, ..Record::default() };
@@ -135,7 +134,7 @@ mod tests {
         half
     }
 
-    fn keep(runs: Runs) -> (Runs, Table) {
+    fn keep(runs: Vec<Record>) -> (Vec<Record>, Table) {
         let base = Load { watchers: 10, ..Load::default() };
         let share = Share::new(&base, 20);
         let runs = share.keep(runs);
@@ -147,10 +146,10 @@ mod tests {
     fn the_rounds_of_a_share_are_put_together() {
         let round = |round: u32| {
             let with = half(1_100_000 + 100_000 * u64::from(round), 14_096);
-            [(0, half(1_000_000, 10_000)), (1, with)].map(|(at, half)| (at, Record { round, ..half }))
+            [(0, half(1_000_000, 10_000)), (1, with)].map(|(state, half)| Record { round, state, ..half })
         };
         let (runs, table) = keep((1..=3).flat_map(round).collect());
-        assert!(runs.iter().all(|(_, half)| half.clean) && runs[1].1.subject == "with slow ones, 20 %");
+        assert!(runs.iter().all(|half| half.clean) && runs[1].subject == "with slow ones, 20 %");
         let screen = table.show(SHOWN);
         assert_eq!((&table.facts["slow"], &table.facts["healthy"]), (&2.into(), &8.into()));
         assert!(screen.contains("1.30 (1.20..1.40) of A"), "{screen}");
@@ -160,10 +159,10 @@ mod tests {
     #[test]
     fn one_healthy_watcher_that_was_ended_is_not_clean() {
         let kept = |counts: &[(&str, u32)]| {
-            let mut with = half(1, 1);
+            let mut with = Record { state: 1, ..half(1, 1) };
             counts.iter().for_each(|(name, count)| with.set(name, count));
-            let (runs, table) = keep(vec![(1, with)]);
-            (runs[0].1.clean, table.facts["slow_ended"].clone())
+            let (runs, table) = keep(vec![with]);
+            (runs[0].clean, table.facts["slow_ended"].clone())
         };
         assert!(!kept(&[("disconnected", 1)]).0);
         // Watchers that never read may be ended.

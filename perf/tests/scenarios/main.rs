@@ -140,11 +140,6 @@ fn a_bad_option_is_exit_code_2_and_one_line() {
         ("fanout --server http://192.0.2.1:80", "--i-own-this-server"),
         ("fanout --out /proc/nowhere", "--out \"/proc/nowhere\"|that you may write"),
         ("initial --rate 5", "--rate"),
-        ("slow --share 100", "100"),
-        ("siege --by night", "night"),
-        ("interests --by moon", "moon"),
-        ("storm --close softly", "softly"),
-        ("floor --mode fast", "fast"),
         ("compare floor nonsense", "nonsense"),
     ] {
         revcast_perf(words).is_refused(parts);
