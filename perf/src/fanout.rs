@@ -1,4 +1,6 @@
-//! `fanout`: many watchers of the same objects, writes at a rate; one [`Run`], and the floor after it.
+//! `fanout`: many watchers of the same objects, writes at a rate; one [`Run`], and the floor after it. `mixed` is the same with
+//! what a cluster does beside: watches of several kinds, watchers that never read or that leave and return, LISTs and GETs, a
+//! probe of the server's health.
 
 use crate::floor;
 use crate::options::Load;
@@ -25,7 +27,21 @@ const REST: &str = "
     server_rss_before_bytes server_rss_idle_bytes server_rss_loaded_bytes rss_bytes_per_watcher";
 
 pub(crate) fn run(args: &Load) -> Result<Report, Trouble> {
-    Ok(report(measure(args)?, "server seed"))
+    let (mut record, mixture) = (measure(args)?, &args.mixture);
+    if mixture.shapes {
+        record.scenario = "mixed".to_owned();
+        // No watch may end but by its client.
+        record.clean &= record.has_no("disconnected");
+        record.tell("never_read_percent", mixture.deaf_percent);
+        record.tell("churn_share_per_second", mixture.churn_per_second);
+        record.tell("readers", mixture.readers);
+    }
+    let title = "server seed never_read_percent churn_share_per_second readers";
+    let mut report = Report::new(&record.scenario, record.flat().into(), title);
+    for names in [LOAD, WRONGS, REST, floor::BESIDE, "client_cpu_share"] {
+        report.values(names);
+    }
+    Ok(report.end(vec![record], true, "every watcher saw every write once and in order"))
 }
 
 /// One run, and the floor for the same where it can be measured.
@@ -37,13 +53,4 @@ pub(crate) fn measure(args: &Load) -> Result<Record, Trouble> {
     let mut record = run.measure(&scopes, Run::write)?;
     floor::add_beside(args, address, &mut record);
     Ok(record)
-}
-
-/// The report of one run.
-pub(crate) fn report(record: Record, title: &str) -> Report {
-    let mut report = Report::new(&record.scenario, record.flat().into(), title);
-    for names in [LOAD, WRONGS, REST, floor::BESIDE, "client_cpu_share"] {
-        report.values(names);
-    }
-    report.end(vec![record], true, "every watcher saw every write once and in order")
 }

@@ -15,7 +15,6 @@ use crate::setup;
 use crate::table::{Table, set_difference, states_of, take_turns};
 use crate::target::{Target, Trouble};
 use crate::units::{Unit, show_count};
-use fastrand::Rng;
 use serde_json::json;
 
 /// A delivery to one of many interests may cost so many times that of a single watcher.
@@ -61,14 +60,7 @@ impl Stage {
 
 impl<'a> Setting<'a> {
     fn new(args: &'a Interests, target: Target) -> Self {
-        let (base, name) = (&args.base, &args.base.namespace);
-        let recipe = match args.by {
-            By::Namespace => {
-                let namespaces = (0..base.watchers).map(|number| format!("{name}-{number}")).collect();
-                target.recipe(base, namespaces, 1)
-            }
-            By::Node | By::Label | By::Name => target.recipe(base, vec![name.clone()], base.watchers),
-        };
+        let recipe = recipe(args, &target, args.base.watchers);
         Self { args, target, recipe, object_bytes: 0 }
     }
 
@@ -100,7 +92,8 @@ impl<'a> Setting<'a> {
         let (watchers, rate) = (stage.watchers()[state], stage.rate);
         let base = Load { watchers, rate, quiet: true, ..self.args.base.clone() };
         let scopes = self.scopes(state, stage.interests)?;
-        let recipe = self.part(stage.interests);
+        let pad_bytes = self.recipe.pad_bytes;
+        let recipe = Recipe { pad_bytes, ..recipe(self.args, &self.target, stage.interests) };
         let mut run = Run::new(&base, self.target.clone(), recipe, self.object_bytes);
         run.record = Record::new("interests", &format!("{}, {name}", self.target.url()), 1);
         run.record.set("interests", stage.interests);
@@ -139,10 +132,8 @@ impl<'a> Setting<'a> {
     /// What one watcher, who gets all writes, asks for.
     fn whole_path(&self) -> String {
         let resource = &self.recipe.resource;
-        match self.args.by {
-            By::Namespace => resource.everywhere(),
-            By::Node | By::Label | By::Name => resource.collection(&self.recipe.namespaces[0]),
-        }
+        let several = self.args.by == By::Namespace;
+        if several { resource.everywhere() } else { resource.collection(&self.recipe.namespaces[0]) }
     }
 
     /// What the watcher of one object asks for.
@@ -181,15 +172,16 @@ impl<'a> Setting<'a> {
             _ => (0..interests).map(|object| scope(self.path_of(object), vec![object])).collect(),
         })
     }
+}
 
-    /// The first `interests` objects, with stamps of their own: what an earlier state wrote is none of these.
-    fn part(&self, interests: u32) -> Recipe {
-        let mut recipe = Recipe { run: Rng::new().u64(..), ..self.recipe.clone() };
-        match self.args.by {
-            By::Namespace => recipe.namespaces.truncate(interests as usize),
-            By::Node | By::Label | By::Name => recipe.per_namespace = interests,
-        }
-        recipe
+/// The first `interests` objects. Each call's have stamps of their own: what an earlier state wrote is none of these.
+fn recipe(args: &Interests, target: &Target, interests: u32) -> Recipe {
+    let name = &args.base.namespace;
+    if args.by == By::Namespace {
+        let namespaces = (0..interests).map(|number| format!("{name}-{number}")).collect();
+        target.recipe(&args.base, namespaces, 1)
+    } else {
+        target.recipe(&args.base, vec![name.clone()], interests)
     }
 }
 

@@ -38,7 +38,6 @@ mod ledger;
 mod lines;
 mod machine;
 mod message;
-mod mixed;
 mod object;
 mod options;
 mod outputs;
@@ -86,11 +85,10 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(Stop::Refuse(why)) => return refuse(why),
     };
     match job {
-        Job::Fanout(args) => scenario(&args, || fanout::run(&args)),
+        Job::Fanout(args) | Job::Mixed(args) => scenario(&args, || fanout::run(&args)),
         Job::Initial(args) => scenario(&args.base, || initial::run(&args)),
         Job::Idle(args) => scenario(&args.base, || idle::run(&args)),
         Job::Slow(args) | Job::Siege(args) => scenario(&args.base, || slow::run(&args)),
-        Job::Mixed(args) => scenario(&args, || mixed::run(&args)),
         Job::Interests(args) => scenario(&args.base, || interests::run(&args)),
         Job::Storm(args) => scenario(&args.base, || storm::run(&args)),
         Job::Floor(args) => scenario(&args.base, || compare::floor(&args)),

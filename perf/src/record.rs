@@ -14,10 +14,7 @@ pub(crate) type Facts = Map<String, Value>;
 
 /// Of an object; of anything else there are none.
 pub(crate) fn facts_of(object: Value) -> Facts {
-    match object {
-        Value::Object(facts) => facts,
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Facts::new(),
-    }
+    if let Value::Object(facts) = object { facts } else { Facts::new() }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
