@@ -79,27 +79,22 @@ fn report(
         states
     };
     let best = all.first().map(|runs| states(runs)[0].0.replace("floor:", ""));
+    let records = || all.iter().flatten();
+    let named = |run: &Record| format!("{}, {} watchers, round {}", run.subject, run.watchers, run.round);
     let facts = json!({
         "write_rate_wanted_per_second": args.base.rate.per_second(),
         "rounds": args.base.rounds,
         "server_cpus": server_cpus(&args.server_cpu, &args.base.client_cpus),
         "best_mode": best.filter(|_| scenario == FLOOR),
         "failures": failures,
+        "not_clean": records().filter(|record| !record.clean).map(named).collect::<Vec<_>>(),
     });
     let title = "objects object_bytes write_rate_wanted_per_second rounds best_mode";
-    let records = || all.iter().flatten();
     let mut report = Report::of_runs(scenario, records(), "", facts, title);
     for (watchers, runs) in args.watchers.iter().zip(&all) {
         report.table("watchers", Table::new(json!({"watchers": watchers}), 0, &states(runs)), SHOWN);
     }
-    for failure in failures {
-        report.text(&format!("FAILED: {failure}"));
-    }
-    for Record { subject, watchers, round, .. } in records().filter(|record| !record.clean) {
-        report.text(&format!(
-            "NOT CLEAN: {subject}, {watchers} watchers, round {round}: its watchers did not see every write once and in order"
-        ));
-    }
+    report.values("failures\nnot_clean");
     let records = all.into_iter().flatten().collect();
     let right = "every run was made, and in each every watcher saw every write once and in order";
     report.end(records, failures.is_empty(), right)
@@ -191,13 +186,16 @@ mod tests {
         let why = "floor:send, 5 watchers, round 1: no port";
         let failed = found("compare", &[], &uring, &[why]);
         let screen = failed.to_string();
-        assert!(!failed.clean && screen.contains(&format!("FAILED: {why}")), "{screen}");
+        assert!(!failed.clean && screen.contains(&format!("Failures {why}\n")), "{screen}");
         assert!(
             screen.contains("A = floor:send\n") && screen.contains("B  10 ns (9 ns..11 ns)\n"),
             "{screen}"
         );
         let unclean = found("compare", &[], &[(1, 0.5), (2, 11.0)], &[]);
-        assert!(!unclean.clean && unclean.to_string().contains("5 watchers, round 1: its"), "{unclean}");
+        assert!(
+            !unclean.clean && unclean.to_string().contains("Not clean , 5 watchers, round 1\n"),
+            "{unclean}"
+        );
     }
 
     #[test]

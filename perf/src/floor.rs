@@ -99,7 +99,7 @@ fn measure(ask: &Ask, mode: Mode) -> Result<Record, Trouble> {
     })?;
     record.subject = format!("floor {mode}");
     record.tell("server", format!("floor:{mode}"));
-    record.tell("mode", mode.name());
+    record.tell("mode", mode.to_string());
     record.set("events_per_write", ask.events_per_write);
     // Writes that a socket took in part or not at all.
     record.set("short_writes", sender.made.as_ref().map_or(0, |made| made.short_writes));

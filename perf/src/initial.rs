@@ -160,10 +160,9 @@ pub(crate) fn measure(
     record.tell("asked", if args.list { "LIST" } else { "WatchList" });
     record.set("objects", recipe.objects());
     record.set_latency(&synced);
+    record.set_quantiles("synced", &synced);
     if !synced.is_empty() {
         record.set("first_synced_ns", synced.histogram().min());
-        record.set("synced_p50_ns", synced.at(0.5));
-        record.set("synced_p99_ns", synced.at(0.99));
         record.set("last_synced_ns", synced.max());
     }
     record.set("objects_received", received);

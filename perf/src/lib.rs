@@ -120,12 +120,10 @@ fn help(run: impl FnOnce(Stdin, Stdout)) -> ExitCode {
 fn scenario(base: &Load, run: impl FnOnce() -> Result<Report, Trouble>) -> ExitCode {
     let keep = || {
         // Before the run: a folder that cannot be written is refused before minutes are spent.
-        let outputs = outputs::Outputs::open(base.out.as_deref())?;
+        base.out.as_deref().map_or(Ok(()), outputs::open)?;
         let report = run()?;
-        if let Some(outputs) = outputs {
-            for record in &report.records {
-                outputs.keep(record)?;
-            }
+        if let Some(folder) = &base.out {
+            report.records.iter().try_for_each(|record| outputs::keep(folder, record))?;
         }
         Ok(report)
     };

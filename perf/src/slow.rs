@@ -4,12 +4,11 @@
 
 use crate::fanout;
 use crate::floor;
-use crate::options::{Load, Slow, deaf_among};
+use crate::options::{Load, Slow, deaf_among, value_name};
 use crate::record::{Facts, Record, sums};
 use crate::report::Report;
 use crate::table::{Table, set_difference, states_of, take_turns};
 use crate::target::Trouble;
-use clap::ValueEnum;
 use serde_json::json;
 
 const SHOWN: &str = "latency_p50_ns latency_p99_ns server_cpu_ns_per_delivery server_rss_bytes server_anon_bytes \
@@ -60,10 +59,7 @@ impl<'a> Share<'a> {
         let slow = deaf_among(base.watchers, percent);
         let others = match base.mixture.hostile {
             None => format!("slow ones, {percent} %"),
-            Some(hostile) => {
-                let kind = hostile.kind.to_possible_value();
-                format!("{}, {}", kind.as_ref().map_or("", |kind| kind.get_name()), hostile.clients)
-            }
+            Some(hostile) => format!("{}, {}", value_name(&hostile.kind), hostile.clients),
         };
         let states = ["without", "with"].map(|state| format!("{state} {others}"));
         Self { base, percent, slow, healthy: base.watchers - slow, states }

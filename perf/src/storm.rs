@@ -272,10 +272,8 @@ fn keep_cut(record: &mut Record, lanes: &[StormFound], before: &mut [u64; 5]) {
     record.set("cut", sum(|lane| u64::from(lane.watchers)));
     record.set("closed_ns", last(|lane| lane.closed_ns));
     record.set("connected_ns", last(|lane| lane.connected_ns));
-    let answered = Latency::of(lanes.iter().map(|lane| &lane.answered));
-    record.set("answered_p50_ns", answered.at(0.5));
-    record.set("answered_p99_ns", answered.at(0.99));
-    record.set("caught_up_p50_ns", Latency::of(lanes.iter().map(|lane| &lane.caught_up)).at(0.5));
+    record.set_quantiles("answered", &Latency::of(lanes.iter().map(|lane| &lane.answered)));
+    record.set_quantiles("caught_up", &Latency::of(lanes.iter().map(|lane| &lane.caught_up)));
     record.set("attempts", sum(|lane| lane.attempts));
     record.set("failed_attempts", sum(|lane| lane.failed));
     // Without an answer, or behind, when the time was over.

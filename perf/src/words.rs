@@ -19,7 +19,8 @@ pub(crate) fn words_of(name: &str) -> String {
 pub(crate) fn say(names: &str, values: &Facts) -> String {
     let (mut parts, mut before) = (Vec::new(), String::new());
     for name in names.split_whitespace() {
-        let Some(value) = values.get(name).filter(|value| !value.is_null()) else { continue };
+        let nothing = |value: &Value| value.is_null() || value.as_array().is_some_and(Vec::is_empty);
+        let Some(value) = values.get(name).filter(|&value| !nothing(value)) else { continue };
         let words = words_of(name);
         let same = words.split(' ').zip(before.split(' ')).take_while(|(word, other)| word == other).count();
         parts.push(words.split(' ').skip(same).chain([&*show(name, value)]).collect::<Vec<_>>().join(" "));
@@ -48,7 +49,7 @@ mod tests {
     fn values_are_said_by_their_names_and_units() {
         let values = json!({
             "server": "s", "seed": 12345, "server_pid": 4321, "latency_p50_ns": 4321, "latency_p99_ns": 5e6, "writes": 12345,
-            "writes_per_second": 20, "rate_per_second": null, "notes": ["a", "b"],
+            "writes_per_second": 20, "rate_per_second": null, "notes": ["a", "b"], "none": [],
         });
         let values = values.as_object().expect("it is one");
         for (names, text) in [
@@ -56,7 +57,7 @@ mod tests {
             ("latency_p50_ns latency_p99_ns", "Latency p50 4.32 µs  p99 5.00 ms"),
             ("writes writes_per_second rate_per_second", "Writes 12,345  20.0/s"),
             ("notes absent", "Notes a; b"),
-            ("absent rate_per_second", ""),
+            ("absent rate_per_second none", ""),
         ] {
             assert_eq!(say(names, values), text, "{names}");
         }

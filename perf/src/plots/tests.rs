@@ -120,9 +120,9 @@ fn a_scenario_of_its_own_kind_shows_its_own_values() {
 
 fn check(html: &str) {
     assert!(html.ends_with("</body></html>"), "{html}");
-    for word in ["<script", "http://", "https://", "src=", "url(", "@import", "<!--"] {
+    for word in ["<script", "http://", "https://", "src=", "url(", "@import", "<!--", "NaN"] {
         let found = html.replace("http://www.w3.org/2000/svg", "").contains(word);
-        assert!(!found, "{word} reaches outside");
+        assert!(!found, "{word}");
     }
 }
 
@@ -149,6 +149,10 @@ fn a_page_stands_alone_whatever_it_shows() {
     }
     assert!(html("clean", &records).contains("Every run was clean"));
     check(&html("none", &[]));
+    check(&html("one point", &records[..1]));
+    let far = [1, 1_000, 1_000_000]
+        .map(|watchers| record("far apart", 1, watchers, &[(CPU, f64::from(watchers).powi(2))]));
+    check(&html("far apart", &far));
     check(&html("zero", &[Record { latency: vec![(0, 1)], ..measured("zero", 1, 0) }]));
     check(&html("eight", &(0..8).map(|at| measured(&format!("s{at}"), 1, 10)).collect::<Vec<_>>()));
 }

@@ -71,5 +71,5 @@ fn one_that_fails_is_named_and_the_rest_goes_on() {
 #[test]
 fn a_server_that_is_wrong_is_not_clean() {
     let wrong = format!("http://{}", mock::start(Mischief::Drop));
-    compare(&[&wrong, "floor:uring"], "--rounds 1").shows(1, &format!("NOT CLEAN: {wrong}"), "");
+    compare(&[&wrong, "floor:uring"], "--rounds 1").shows(1, &format!("Not clean {wrong}"), "");
 }

@@ -166,7 +166,7 @@ fn a_person_gets_a_report_and_progress() {
         ),
         (
             format!("{} --by name --sizes 2", interests::QUICK),
-            "6 interests over one watcher|mark 3|Interests 2  Write rate wanted 200/s|Lost 0  Duplicated 0  Out of order 0  Unexpected 0",
+            "C = 6 interests|Ratio mark 3  met |Interests 2  Write rate wanted 200/s|Lost 0  Duplicated 0  Out of order 0  Unexpected 0",
             "round 1 of 1: 6 interests",
         ),
         (
