@@ -14,7 +14,7 @@ use crate::scope::Scope;
 use crate::setup;
 use crate::table::{Table, set_difference, states_of, take_turns};
 use crate::target::{Target, Trouble};
-use crate::units::show_count;
+use crate::units::digits;
 use serde_json::json;
 
 /// A delivery to one of many interests may cost so many times that of a single watcher.
@@ -53,7 +53,7 @@ impl Stage {
 
     fn states(self) -> [String; 3] {
         let plural = if self.interests == 1 { "" } else { "s" };
-        let interests = format!("{} interest{plural}", show_count(u64::from(self.interests)));
+        let interests = format!("{} interest{plural}", digits(f64::from(self.interests)));
         ["no watcher".to_owned(), "one watcher".to_owned(), interests]
     }
 }
@@ -66,7 +66,7 @@ impl<'a> Setting<'a> {
 
     fn run(mut self) -> Result<Report, String> {
         let base = &self.args.base;
-        eprintln!("creating {} objects", show_count(u64::from(self.recipe.objects())));
+        eprintln!("creating {} objects", digits(f64::from(self.recipe.objects())));
         let (target, recipe) = (&self.target, &mut self.recipe);
         self.object_bytes = setup::create_objects_anew(|| target.connect(), recipe, base.size_bytes, 8)?;
         self.check_selectors()?;

@@ -8,15 +8,15 @@ use crate::object::Recipe;
 use crate::options::Load;
 use crate::pace::{Gate, Pace};
 use crate::progress::Progress;
-use crate::record::{Facts, Record};
+use crate::record::{Facts, Record, facts_of};
 use crate::scope::Scope;
 use crate::series::Series;
 use crate::setup;
 use crate::shapes;
 use crate::tally::Tally;
 use crate::target::{Target, Trouble, client_cpu_ns, used};
-use crate::units::{show_count, show_ns, show_rate};
 use crate::usage;
+use crate::words::say;
 use crate::writer::{Order, Span, Writers, Written};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -289,15 +289,11 @@ impl<'a> Run<'a> {
         if (self.span.start_ns..self.span.end_ns).contains(&now) {
             self.progress.reach((now - self.span.start_ns) / SECOND_NS);
         }
-        let p99 = row.latency_p99_ns.map_or_else(|| "-".to_owned(), show_ns);
-        let figures = format!(
-            "writes {}  deliveries {}  {}  p99 {p99}",
-            show_count(self.acknowledged.load(Ordering::Relaxed)),
-            show_count(delivered),
-            show_rate(row.deliveries_per_second),
-        );
-        let line = format!("{:6.1} s  watchers {}  {figures}", row.at_seconds, show_count(open));
-        self.progress.say(&line, &figures);
+        let mut known = facts_of(serde_json::to_value(row).unwrap_or_default());
+        known.insert("writes".to_owned(), self.acknowledged.load(Ordering::Relaxed).into());
+        known.insert("deliveries".to_owned(), delivered.into());
+        let figures = say("writes deliveries deliveries_per_second latency_p99_ns", &known);
+        self.progress.say(&format!("{}  {figures}", say("at_seconds watchers", &known)), &figures);
         Ok(())
     }
 

@@ -20,7 +20,7 @@ use crate::setup;
 use crate::table::Table;
 use crate::tally::Seen;
 use crate::target::{Target, Trouble, client_cpu_ns, gently, used};
-use crate::units::show_count;
+use crate::units::digits;
 use crate::usage;
 use crate::words::say;
 use crate::writer::{Order, Span, Writers, Written};
@@ -122,7 +122,7 @@ impl Run<'_> {
     /// The objects of the lists: in a namespace of their own, so that the ones who stay do not get them.
     fn create_listed(&self, lists: Lists) -> Result<(Recipe, usize), String> {
         let (base, target) = (&self.args.base, &self.target);
-        eprintln!("creating {} objects", show_count(u64::from(lists.objects)));
+        eprintln!("creating {} objects", digits(f64::from(lists.objects)));
         let mut recipe = target.recipe(base, vec![format!("{}-lists", base.namespace)], lists.objects);
         let bytes = setup::create_objects_anew(|| target.connect(), &mut recipe, base.size_bytes, 8)?;
         Ok((recipe, bytes))
@@ -134,7 +134,7 @@ impl Run<'_> {
         let plans = self.target.plans(base, recipe.run, scopes, lasts);
         let mut fleet = Fleet::start(&plans)?;
         fleet.await_open(Fleet::listen_a_second)?;
-        eprintln!("{} watchers are open", show_count(u64::from(base.watchers)));
+        eprintln!("{} watchers are open", digits(f64::from(base.watchers)));
         Ok(fleet)
     }
 

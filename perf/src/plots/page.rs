@@ -4,7 +4,7 @@ use super::chart::plots;
 use super::group::{Group, groups};
 use super::table::tables;
 use crate::record::Record;
-use crate::units::{digits, show_bytes, show_rate};
+use crate::units::{Unit, digits};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -61,12 +61,14 @@ fn unclean(records: &[Record]) -> Markup {
 }
 
 fn section(group: &Group<'_>) -> Markup {
-    let rate = group.write_rate_per_second.map_or_else(|| "as fast as it goes".to_owned(), show_rate);
+    let rate = group
+        .write_rate_per_second
+        .map_or_else(|| "as fast as it goes".to_owned(), |rate| Unit::PerSecond.show(rate));
     html! {
         section {
             h2 {
                 (group.scenario) " "
-                small { "objects of " (show_bytes(group.object_bytes as u64)) ", writes: " (rate) }
+                small { "objects of " (Unit::Bytes.show(group.object_bytes as f64)) ", writes: " (rate) }
             }
             div.plots { @for plot in plots(group) { figure { (PreEscaped(plot.inline())) } } }
             @for watchers in group.watchers() { (tables(group, watchers)) }

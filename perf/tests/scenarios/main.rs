@@ -152,7 +152,7 @@ fn a_person_gets_a_report_and_progress() {
         (
             format!("{} --rate 50 --duration 1500ms", fanout::QUICK),
             "Lost 0  Duplicated 0  Out of order 0  Unexpected 0  Malformed 0  Disconnected 0|CPU per delivery |RSS per watcher ",
-            "watchers 6|p99",
+            "Watchers 6|p99",
         ),
         (
             "idle --watchers 5 --prime 1 --duration 300ms".to_owned(),
@@ -172,7 +172,7 @@ fn a_person_gets_a_report_and_progress() {
         (
             mixed::QUICK.to_owned(),
             "Livez fresh answered|Livez kept answered|Lists answered|Gets answered|Returned|Deaf 5|Server RSS before",
-            "watchers 100",
+            "Watchers 100",
         ),
         (
             format!("{} --rounds 1", slow::QUICK),
