@@ -7,7 +7,7 @@ pub(crate) mod keeper;
 use crate::fanout;
 use crate::floor::{self, Ask, CPU, Size, check_sender, events_per_write_of};
 use crate::options::{BadOption, Compare, Floor, Load, Mode, Rate, Subject};
-use crate::process::server_cpus;
+use crate::process::{pin, server_cpus};
 use crate::record::Record;
 use crate::report::Report;
 use crate::spread::Spread;
@@ -34,6 +34,7 @@ pub(crate) fn floor(args: &Floor) -> Result<Report, Trouble> {
 }
 
 pub(crate) fn run(args: &Compare, scenario: &str) -> Result<Report, Trouble> {
+    pin(&args.base.client_cpus)?;
     let mut file = args.base.out.as_deref().map(open).transpose()?;
     let names: Vec<String> = args.subjects.iter().map(ToString::to_string).collect();
     let (mut all, mut failures) = (Vec::new(), Vec::new());

@@ -17,7 +17,7 @@ use crate::child::Helper;
 use crate::clock::nanos;
 use crate::options::{BadOption, Load, Mode};
 use crate::pace::Gate;
-use crate::process::{check_descriptors, pin, raise_nofile};
+use crate::process::{check_descriptors, raise_nofile};
 use crate::record::{Facts, Record};
 use crate::run::{Run, Writing};
 use crate::scope::Scope;
@@ -68,7 +68,6 @@ pub(crate) fn measure_all(ask: &Ask, modes: &[Mode]) -> Result<Vec<Record>, Trou
 /// Measures one mode once, with watchers as `fanout` has them.
 fn measure(ask: &Ask, mode: Mode) -> Result<Record, Trouble> {
     check_sender(&ask.base)?;
-    pin(&ask.base.client_cpus)?;
     // One write must be in flight while the watchers read the one before.
     let ahead = ask.base.ahead.max(ask.events_per_write.saturating_mul(2));
     let base = Load { ahead, ..ask.base.clone() };

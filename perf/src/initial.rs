@@ -79,13 +79,9 @@ pub(crate) fn run(args: &Initial) -> Result<Report, Trouble> {
     }
     record.object_bytes = object_bytes;
     measure(args, &target, &recipe, &mut record)?;
-    Ok(report(record))
-}
-
-fn report(record: Record) -> Report {
     let mut report = Report::new("initial", record.flat().into(), "server seed");
     report.values(SHOWN);
-    report.end(vec![record], true, "every client got every object once, and the mark after them")
+    Ok(report.end(vec![record], true, "every client got every object once, and the mark after them"))
 }
 
 fn request_target(recipe: &Recipe, list: bool) -> String {
@@ -256,4 +252,22 @@ fn receive(sockets: Vec<TcpStream>, start: &Start) -> Result<Share, String> {
 
 fn refuse(start: &Start, why: &str) -> String {
     start.refused.get_or_init(|| why.to_owned()).clone()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_run_that_got_all_is_clean() {
+        for wrong in ["missing", "duplicated", "unexpected", "malformed", "stale_marks", "unfinished"] {
+            let mut record = Record::default();
+            record.set("objects_received", 5);
+            for count in [0, 1] {
+                record.set(wrong, count);
+                record.judge(WRONG, "objects_received");
+                assert_eq!(record.clean, count == 0, "{wrong}");
+            }
+        }
+    }
 }
