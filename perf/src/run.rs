@@ -284,7 +284,8 @@ impl<'a> Run<'a> {
         if now < self.series.due_ns {
             return Ok(());
         }
-        let row = self.series.sample(open, delivered, &fleet.recent);
+        let cpu_ns = self.target.server_cpu_ns();
+        let row = self.series.sample(now, open, delivered, &fleet.recent, cpu_ns);
         fleet.recent.clear();
         if (self.span.start_ns..self.span.end_ns).contains(&now) {
             self.progress.reach((now - self.span.start_ns) / SECOND_NS);
