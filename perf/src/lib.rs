@@ -1,11 +1,11 @@
 //! revcast-perf: load from outside. It knows a TCP port and nothing else: it never links the server, so what it measures
 //! is what any client of a Kubernetes-style list/watch server gets.
 //!
-//! A run reads from the top: `options` → `fanout` (the run) → `target` (the server) → `setup` (its objects) →
+//! A run reads from the top: `options` → `fanout` → `run` → `target` (the server) → `setup` (its objects) →
 //! `fleet` and `worker` (processes) → `lane` (a thread with its watchers) → `watcher` (one watch) →
-//! `report`, which says values by their names (`words`). `writer` writes meanwhile. `initial` is the other run: many clients that ask for
-//! everything at once. A run is kept as a `record` by `outputs`, and `plots` makes a page of many. Whether every delivery is
-//! exact is decided by `stamp`, `event` and `ledger`.
+//! `report`, which says values by their names (`words`). `writer` writes meanwhile. `initial` is another run: many clients
+//! that ask for everything at once. A run is kept as a `record` by `outputs`, and `plots` makes a page of many. Whether
+//! every delivery is exact is decided by `stamp`, `event` and `ledger`.
 //!
 //! Public is what tests and benchmarks of other crates share: HTTP as a client reads it, and the floor's io_uring.
 
