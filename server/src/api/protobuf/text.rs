@@ -2,10 +2,10 @@
 
 /// Whether a byte is written as it is.
 const PLAIN: [bool; 256] = {
-    let mut plain = [true; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        plain[byte] = byte >= 0x20 && byte < 0x80 && !matches!(byte as u8, b'"' | b'\\' | b'<' | b'>' | b'&');
+    let mut plain = [false; 256];
+    let mut byte = 0x20_u8;
+    while byte < 0x80 {
+        plain[byte as usize] = !matches!(byte, b'"' | b'\\' | b'<' | b'>' | b'&');
         byte += 1;
     }
     plain
