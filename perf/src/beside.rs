@@ -2,34 +2,19 @@
 //! `/livez`, the clients that read, the hostile ones; and what they found.
 
 use crate::calls::{Calls, probe, read};
-use crate::hostile::{Found, HostileClients};
-use crate::latency::Latency;
+use crate::hostile::HostileClients;
 use crate::object::Recipe;
 use crate::options::Load;
+use crate::record::Facts;
 use crate::target::Target;
 use crate::writer::Span;
-use serde::Serialize;
-use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use serde_json::json;
 use std::thread::{self, JoinHandle};
 
 #[derive(Debug)]
 pub(crate) struct Beside {
     calls: Vec<JoinHandle<Calls>>,
     hostile: Option<HostileClients>,
-}
-
-#[derive(Clone, Debug, Default, Serialize)]
-pub(crate) struct BesideReport {
-    /// Number and latencies by kind of call.
-    #[serde(flatten)]
-    pub(crate) answered: BTreeMap<&'static str, Value>,
-    /// How late the probes woke: part of the above, and this generator's doing.
-    pub(crate) livez_client_delay_p99_ns: Option<u64>,
-    /// Of all these calls: answered wrong, or not at all.
-    pub(crate) calls_failed: Option<u64>,
-    pub(crate) calls_first_fault: Option<String>,
-    pub(crate) besieged: Option<Found>,
 }
 
 impl Beside {
@@ -51,31 +36,30 @@ impl Beside {
         }
     }
 
-    /// Waits for the end of all, which is a matter of the last answer.
-    pub(crate) fn end(self) -> Result<BesideReport, String> {
-        let some = !self.calls.is_empty();
-        let mut all = Calls::default();
+    /// Waits for the end of all, which is a matter of the last answer. What they found: the number and latencies of each kind
+    /// of call; how many were answered wrong, or not at all; and what the hostile clients found.
+    pub(crate) fn end(self) -> Result<Facts, String> {
+        let (some, mut found, mut all) = (!self.calls.is_empty(), Facts::new(), Calls::default());
         for calls in self.calls {
             all.add(calls.join().map_err(|_| "a probe or a reader panicked".to_owned())?);
         }
-        let figures = |latency: &Latency| {
+        for (&kind, latency) in &all.latencies {
             let [p50_ns, p99_ns, max_ns] = [0.5, 0.99, 1.0].map(|quantile| latency.at(quantile));
-            json!({ "answered": latency.count(), "p50_ns": p50_ns, "p99_ns": p99_ns, "max_ns": max_ns })
-        };
-        let probed = all.latencies.contains_key("livez_kept");
-        Ok(BesideReport {
-            answered: all.latencies.iter().map(|(&kind, latency)| (kind, figures(latency))).collect(),
-            livez_client_delay_p99_ns: probed.then(|| all.late.at(0.99)),
-            calls_failed: some.then_some(all.failed),
-            calls_first_fault: all.first_fault,
-            besieged: self.hostile.map(HostileClients::end).transpose()?,
-        })
-    }
-}
-
-impl BesideReport {
-    /// Every call was answered as it should be.
-    pub(crate) fn is_clean(&self) -> bool {
-        self.calls_failed.is_none_or(|failed| failed == 0)
+            let figures =
+                json!({ "answered": latency.count(), "p50_ns": p50_ns, "p99_ns": p99_ns, "max_ns": max_ns });
+            found.insert(kind.to_owned(), figures);
+        }
+        if all.latencies.contains_key("livez_kept") {
+            // How late the probes woke: part of the above, and this generator's doing.
+            found.insert("livez_client_delay_p99_ns".to_owned(), all.late.at(0.99).into());
+        }
+        if some {
+            found.insert("calls_failed".to_owned(), all.failed.into());
+            found.insert("calls_first_fault".to_owned(), all.first_fault.into());
+        }
+        if let Some(hostile) = self.hostile {
+            found.insert("besieged".to_owned(), json!(hostile.end()?));
+        }
+        Ok(found)
     }
 }

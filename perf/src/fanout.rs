@@ -1,36 +1,47 @@
-//! `fanout`: many watchers of the same objects, writes at a rate; one [`Run`], and the floor after it.
+//! `fanout`: many watchers of the same objects, writes at a rate; one [`Run`], and the floor after it. `mixed` is the same with
+//! what a cluster does beside: watches of several kinds, watchers that never read or that leave and return, LISTs and GETs, a
+//! probe of the server's health.
 
 use crate::floor;
 use crate::options::Load;
 use crate::record::Record;
-use crate::report::{Report, WRONGS_ROW};
+use crate::report::{Report, WRONGS};
 use crate::run::Run;
-use crate::sheet::Row;
 use crate::target::Trouble;
 
-const CONDITIONS: [Row; 3] = [
-    ("objects", "{objects} {resource} of {object_bytes} in {namespaces} namespaces"),
-    ("watchers", "{watchers}, opened in {watch_open_seconds} ({watch_open_rate_per_second})"),
-    ("writes", "{writes} at {writes_per_second} (wanted {write_rate_wanted_per_second|max})"),
-];
-const LATENCIES: [(&str, &str); 2] = [("write latency", "write_latency"), ("latency", "latency")];
-const DELIVERIES: [Row; 3] = [
-    ("deliveries", "{deliveries} at {deliveries_per_second}, {stream_bytes_per_second}"),
-    ("checked", "{deliveries_checked} of {deliveries_expected} expected"),
-    WRONGS_ROW,
-];
-const CALLS: [(&str, &str); 4] =
-    [("/livez, fresh", "livez_fresh"), ("/livez, kept", "livez_kept"), ("LISTs", "lists"), ("GETs", "gets")];
-const SERVER: [Row; 2] = [
-    ("server CPU", "{server_cpu_ns_per_delivery} a delivery ({server_cpu_share}), pid {server_pid:plain}"),
-    (
-        "server RSS",
-        "{server_rss_idle_bytes} with idle watchers, {server_rss_before_bytes} without: {rss_bytes_per_watcher} a watcher",
-    ),
-];
+const LOAD: &str = "
+    objects resource object_bytes namespaces
+    watchers watch_open_seconds watch_open_rate_per_second
+    writes writes_per_second write_rate_wanted_per_second writes_failed write_send_delay_p99_ns
+    write_latency_p50_ns write_latency_p90_ns write_latency_p99_ns write_latency_p999_ns write_latency_max_ns
+    latency_p50_ns latency_p90_ns latency_p99_ns latency_p999_ns latency_max_ns
+    deliveries deliveries_per_second stream_bytes_per_second deliveries_checked deliveries_expected";
+const REST: &str = "
+    error_events bookmarks foreign returned deaf deaf_ended deaf_closing
+    livez_fresh_answered livez_fresh_p50_ns livez_fresh_p99_ns livez_fresh_max_ns
+    livez_kept_answered livez_kept_p50_ns livez_kept_p99_ns livez_kept_max_ns livez_client_delay_p99_ns
+    lists_answered lists_p50_ns lists_p99_ns lists_max_ns
+    gets_answered gets_p50_ns gets_p99_ns gets_max_ns
+    calls_failed calls_first_fault
+    server_cpu_ns_per_delivery server_cpu_share server_pid
+    server_rss_before_bytes server_rss_idle_bytes server_rss_loaded_bytes rss_bytes_per_watcher";
 
 pub(crate) fn run(args: &Load) -> Result<Report, Trouble> {
-    Ok(report(measure(args)?, "fanout at {server}, seed {seed:plain}", &[]))
+    let (mut record, mixture) = (measure(args)?, &args.mixture);
+    if mixture.shapes {
+        record.scenario = "mixed".to_owned();
+        // No watch may end but by its client.
+        record.clean &= record.has_no("disconnected");
+        record.tell("never_read_percent", mixture.deaf_percent);
+        record.tell("churn_share_per_second", mixture.churn_per_second);
+        record.tell("readers", mixture.readers);
+    }
+    let title = "server seed never_read_percent churn_share_per_second readers";
+    let mut report = Report::new(&record.scenario, record.flat().into(), title);
+    for names in [LOAD, WRONGS, REST, floor::BESIDE, "client_cpu_share"] {
+        report.values(names);
+    }
+    Ok(report.end(vec![record], true, "every watcher saw every write once and in order"))
 }
 
 /// One run, and the floor for the same where it can be measured.
@@ -42,68 +53,4 @@ pub(crate) fn measure(args: &Load) -> Result<Record, Trouble> {
     let mut record = run.measure(&scopes, Run::write)?;
     floor::add_beside(args, address, &mut record);
     Ok(record)
-}
-
-/// The report of one run; `rows` are said before the verdict.
-pub(crate) fn report(record: Record, title: &str, rows: &[Row]) -> Report {
-    let mut report = Report::new(&record.scenario, record.flat().into(), title);
-    report.rows(&CONDITIONS);
-    report.counts("", &[("failed", "writes_failed")]);
-    for (words, name) in LATENCIES {
-        let quantiles = [("p50", "p50"), ("p90", "p90"), ("p99", "p99"), ("p99.9", "p999"), ("max", "max")];
-        let parts = quantiles.map(|(words, quantile)| format!("{words} {{{name}_{quantile}_ns}}"));
-        report.line(&format!("  {words:<16}{}", parts.join("  ")));
-    }
-    report.rows(&DELIVERIES);
-    report
-        .counts("", &[("error events", "error_events"), ("bookmarks", "bookmarks"), ("foreign", "foreign")]);
-    report.counts(
-        "never read",
-        &[("", "deaf"), ("seen ended", "deaf_ended"), ("closed with bytes unsent", "deaf_closing")],
-    );
-    report.counts("came back", &[("", "returned")]);
-    for (words, calls) in CALLS {
-        report.line(&format!(
-            "  {words:<16}{{{calls}_answered}} answered: p50 {{{calls}_p50_ns}}  p99 {{{calls}_p99_ns}}  max {{{calls}_max_ns}}"
-        ));
-    }
-    report.rows(&[("probes woke", "late by p99 {livez_client_delay_p99_ns}")]);
-    report.counts("calls failed", &[("", "calls_failed")]);
-    report.rows(&[("", "{calls_first_fault}")]);
-    report.process();
-    report.rows(&SERVER);
-    report.rows(&floor::BESIDE);
-    report.generator();
-    report.rows(rows);
-    let wrong = if record.count("deliveries_checked") > 0.0 {
-        "FAILED: watchers did not see every write exactly once and in order"
-    } else {
-        "nothing was delivered"
-    };
-    let clean = record.clean;
-    report.end(vec![record], clean, "every watcher saw every write once and in order", wrong)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_screen_is_short_and_says_when_the_generator_is_busy() {
-        let mut record = Record::new("fanout", "a", 1);
-        record.tell("server_pid", 7);
-        record.tell("client_cpus", 1);
-        for (name, value) in [
-            ("server_cpu_ns_per_delivery", 4_321.0),
-            ("server_cpu_share", 0.5),
-            ("client_cpu_share", 0.95),
-            ("deliveries_checked", 1.0),
-        ] {
-            record.set(name, value);
-        }
-        let screen = report(record, "fanout", &[]).to_string();
-        assert!(screen.contains("4.32 µs a delivery") && screen.contains("saturated"), "{screen}");
-        assert!(screen.lines().count() <= 20 && screen.contains("FAILED: watchers did not see"), "{screen}");
-        assert!(report(Record::default(), "", &[]).to_string().contains("nothing was delivered"));
-    }
 }

@@ -13,24 +13,17 @@ pub(crate) mod sender;
 pub(crate) use beside::{BESIDE, add_beside, events_per_write_of};
 pub(crate) use prepared::Size;
 
-use crate::beside::BesideReport;
 use crate::child::Helper;
 use crate::clock::nanos;
-use crate::options::{BadOption, Floor, Load, Mode};
+use crate::options::{BadOption, Load, Mode};
 use crate::pace::Gate;
-use crate::process::{check_descriptors, pin, raise_nofile, server_cpus};
-use crate::record::Record;
-use crate::report::Report;
+use crate::process::{check_descriptors, raise_nofile};
+use crate::record::{Facts, Record};
 use crate::run::{Run, Writing};
 use crate::scope::Scope;
-use crate::spread::Spread;
-use crate::table::{Runs, Table, states_of, take_turns};
 use crate::target::{Target, Trouble};
 use crate::writer::Written;
 use message::{Answer, Made, Order, Prepare};
-use serde_json::{Value, json};
-use std::cell::RefCell;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::Duration;
@@ -38,9 +31,7 @@ use std::time::Duration;
 /// How long a sender may take to listen.
 const LISTEN_WAIT: Duration = Duration::from_secs(30);
 const NAMESPACE: &str = "floor";
-const CPU: &str = "server_cpu_ns_per_delivery";
-const SHOWN: &str = "server_cpu_ns_per_delivery deliveries_per_second server_cpu_share client_cpu_share latency_p50_ns \
-    latency_p99_ns latency_p999_ns events_per_read short_writes";
+pub(crate) const CPU: &str = "server_cpu_ns_per_delivery";
 
 #[derive(Clone, Debug)]
 pub(crate) struct Ask {
@@ -52,19 +43,14 @@ pub(crate) struct Ask {
     pub(crate) server_cpus: Vec<usize>,
 }
 
-/// Measures the modes that were asked for, round by round.
-pub(crate) fn run(args: &Floor) -> Result<Report, Trouble> {
-    check_descriptors(args.base.watchers, args.base.processes, raise_nofile())?;
-    pin(&args.base.client_cpus)?;
-    let ask = Ask {
-        base: args.base.clone(),
-        size: Size::Object(args.base.size_bytes),
-        events_per_write: args.base.events_per_write.unwrap_or(1),
-        server_cpus: server_cpus(&args.server_cpu, &args.base.client_cpus),
-    };
-    let names: Vec<String> = args.modes.iter().map(ToString::to_string).collect();
-    let runs = take_turns(args.base.rounds, &names, |at, _| measure(&ask, args.modes[at]).map(Some))?;
-    Ok(report(args, &ask, &names, runs))
+/// One sender has all connections.
+pub(crate) fn check_sender(base: &Load) -> Result<(), BadOption> {
+    let limit = raise_nofile();
+    check_descriptors(base.watchers, 1, limit).map_err(|_| {
+        let mend =
+            format!("one sender has all connections, and {limit} open files are allowed: raise nofile");
+        BadOption::new("--watchers", base.watchers, mend)
+    })
 }
 
 /// Measures some modes; the one with the least CPU a delivery comes first.
@@ -81,19 +67,14 @@ pub(crate) fn measure_all(ask: &Ask, modes: &[Mode]) -> Result<Vec<Record>, Trou
 
 /// Measures one mode once, with watchers as `fanout` has them.
 fn measure(ask: &Ask, mode: Mode) -> Result<Record, Trouble> {
-    let limit = raise_nofile();
-    check_descriptors(ask.base.watchers, 1, limit).map_err(|_| {
-        let mend =
-            format!("one sender has all connections, and {limit} open files are allowed: raise nofile");
-        BadOption::new("--watchers", ask.base.watchers, mend)
-    })?;
+    check_sender(&ask.base)?;
     // One write must be in flight while the watchers read the one before.
     let ahead = ask.base.ahead.max(ask.events_per_write.saturating_mul(2));
     let base = Load { ahead, ..ask.base.clone() };
     let mut recipe = Target::local(&base, 0, 0).recipe(&base, vec![NAMESPACE.to_owned()], base.objects);
     let object_bytes = prepared::pad_for(&mut recipe, ask.size);
     let interval = |rate: f64| nanos(Duration::from_secs_f64(1.0 / rate)).max(1);
-    let (sender, port) = Sender::start(Prepare {
+    let (mut sender, port) = Sender::start(Prepare {
         mode,
         cpus: ask.server_cpus.clone(),
         watchers: base.watchers,
@@ -102,27 +83,23 @@ fn measure(ask: &Ask, mode: Mode) -> Result<Record, Trouble> {
         events_per_write: ask.events_per_write,
     })?;
     let target = Target::local(&base, port, sender.helper.pid().unwrap_or(0));
-    let sender = Rc::new(RefCell::new(sender));
     let scope = Scope {
         path: recipe.resource.collection(NAMESPACE),
         revision: prepared::FIRST_REVISION,
         objects: (0..recipe.objects()).collect(),
         accept: None,
     };
-    let ours = Rc::clone(&sender);
     let run = Run::new(&base, target, recipe, object_bytes);
     let mut record = run.measure(&[scope], |run, span, _| {
-        let gate = run.gate();
-        let allowed = gate.as_ref().map_or(u64::MAX, |gate| gate.allowed());
-        ours.borrow_mut().tell(&Order::Allow(allowed))?;
-        ours.borrow_mut().tell(&Order::Begin(span))?;
-        Ok(Box::new(Sending { sender: ours, gate, allowed }))
+        sender.gate = run.gate();
+        sender.allow(sender.gate.as_ref().map_or(u64::MAX, |gate| gate.allowed()))?;
+        sender.tell(&Order::Begin(span))?;
+        Ok(Box::new(&mut sender))
     })?;
     record.subject = format!("floor {mode}");
     record.tell("server", format!("floor:{mode}"));
-    record.tell("mode", mode.name());
+    record.tell("mode", mode.to_string());
     record.set("events_per_write", ask.events_per_write);
-    let sender = sender.borrow();
     // Writes that a socket took in part or not at all.
     record.set("short_writes", sender.made.as_ref().map_or(0, |made| made.short_writes));
     for note in &sender.notes {
@@ -135,40 +112,6 @@ fn measure(ask: &Ask, mode: Mode) -> Result<Record, Trouble> {
     Ok(record)
 }
 
-fn report(args: &Floor, ask: &Ask, modes: &[String], runs: Runs) -> Report {
-    let mut states = states_of(modes, 0, &runs);
-    // The mode with the least CPU a delivery, in the median, is what the others are compared with.
-    let cost =
-        |runs: &[&Record]| Spread::of(runs.iter().filter_map(|run| run.value(CPU))).map(|cpu| cpu.median);
-    states.sort_by(|one, other| {
-        let [one, other] = [one, other].map(|state| cost(&state.1).unwrap_or(f64::INFINITY));
-        one.total_cmp(&other)
-    });
-    let facts = json!({
-        "watchers": args.base.watchers,
-        "objects": args.base.objects,
-        "frame_bytes": runs.last().and_then(|(_, record)| record.value("frame_bytes")),
-        "write_rate_wanted_per_second": args.base.rate.per_second(),
-        "events_per_write": ask.events_per_write,
-        "server_cpus": ask.server_cpus,
-        "client_cpus": args.base.client_cpus,
-        "rounds": args.base.rounds,
-        "best_mode": states.first().map(|best| &best.0),
-    });
-    let title = "floor: {watchers} watchers, objects of {object_bytes} ({frame_bytes|?} a frame) at \
-                 {write_rate_wanted_per_second|max}, events a write: {events_per_write}, {rounds} rounds; median (least..most)";
-    let mut report = Report::of_runs("floor", runs.iter().map(|run| &run.1), "", facts, title);
-    report.table("  modes, the cheapest first", Table::new(Value::Null, 0, &states), SHOWN, &[]);
-    report.rows(&[("best", "{best_mode}")]);
-    let clean = !runs.is_empty() && runs.iter().all(|(_, record)| record.clean);
-    report.end(
-        runs.into_iter().map(|(_, record)| record).collect(),
-        clean,
-        "every watcher saw every event once and in order",
-        "FAILED: watchers did not see every event exactly once and in order",
-    )
-}
-
 /// The floor-sender, from the coordinator's side. Dropped, it ends.
 #[derive(Debug)]
 struct Sender {
@@ -176,6 +119,9 @@ struct Sender {
     answers: Receiver<Answer>,
     notes: Vec<String>,
     made: Option<Made>,
+    /// Says how far it may go when it follows no clock, as it says it to writers.
+    gate: Option<Arc<Gate>>,
+    allowed: u64,
 }
 
 impl Sender {
@@ -189,7 +135,7 @@ impl Sender {
         };
         let helper = Helper::process(&["floor-sender"], hear)
             .map_err(|fault| format!("the floor-sender cannot be started: {fault}"))?;
-        let mut sender = Self { helper, answers, notes: Vec::new(), made: None };
+        let mut sender = Self { helper, answers, notes: Vec::new(), made: None, gate: None, allowed: 0 };
         sender.tell(&Order::Prepare(prepare))?;
         match sender.answers.recv_timeout(LISTEN_WAIT) {
             Ok(Answer::Listening(port)) => Ok((sender, port)),
@@ -202,6 +148,11 @@ impl Sender {
 
     fn tell(&mut self, order: &Order) -> Result<(), String> {
         self.helper.send(order).map_err(|fault| format!("the floor-sender is gone: {fault}"))
+    }
+
+    fn allow(&mut self, events: u64) -> Result<(), String> {
+        self.allowed = events;
+        self.tell(&Order::Allow(events))
     }
 
     fn listen(&mut self) -> Result<(), String> {
@@ -218,60 +169,20 @@ impl Sender {
     }
 }
 
-#[derive(Debug)]
-struct Sending {
-    sender: Rc<RefCell<Sender>>,
-    /// Says how far it may go when it follows no clock, as it says it to writers.
-    gate: Option<Arc<Gate>>,
-    allowed: u64,
-}
-
-impl Writing for Sending {
+impl Writing for &mut Sender {
     fn is_done(&mut self) -> Result<bool, String> {
-        let mut sender = self.sender.borrow_mut();
-        sender.listen()?;
-        let done = sender.made.is_some();
+        self.listen()?;
+        let done = self.made.is_some();
         let events = self.gate.as_ref().map_or(self.allowed, |gate| gate.allowed());
         if events > self.allowed && !done {
-            self.allowed = events;
-            sender.tell(&Order::Allow(events))?;
+            self.allow(events)?;
         }
         Ok(done)
     }
 
-    fn end(self: Box<Self>) -> Result<(Written, BesideReport), String> {
-        let sender = self.sender.borrow();
-        let made = sender.made.as_ref().ok_or("the floor-sender is not done")?;
+    fn end(self: Box<Self>) -> Result<(Written, Facts), String> {
+        let made = self.made.as_ref().ok_or("the floor-sender is not done")?;
         let (finals, measured, last_reply_ns) = (made.finals.clone(), made.measured, made.last_ns);
-        let written = Written { finals, measured, last_reply_ns, ..Written::default() };
-        Ok((written, BesideReport::default()))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_best_mode_has_the_least_median() {
-        let modes = vec![Mode::Send, Mode::Uring];
-        let args = Floor { base: Load::default(), modes, server_cpu: Vec::new() };
-        let (base, size) = (args.base.clone(), Size::Object(1024));
-        let ask = Ask { base, size, events_per_write: 1, server_cpus: vec![0] };
-        let run = |at: usize, round: u32, cpu: f64| {
-            let mut record = Record { round, clean: cpu > 1.0, ..Record::default() };
-            record.set(CPU, cpu);
-            (at, record)
-        };
-        let both = |(round, send, uring)| [run(0, round, send), run(1, round, uring)];
-        let mut runs: Runs =
-            [(1, 100.0, 90.0), (2, 80.0, 88.0), (3, 110.0, 99.0)].into_iter().flat_map(both).collect();
-        let names = ["send", "uring"].map(str::to_owned);
-        let found = report(&args, &ask, &names, runs.clone());
-        let screen = found.to_string();
-        assert!(found.clean && screen.contains("best            uring"), "{screen}");
-        assert!(screen.contains("1.11 (0.91..1.11) of A"), "the median of the rounds' ratios: {screen}");
-        runs.push(run(0, 4, 1.0));
-        assert!(!report(&args, &ask, &names, runs).clean, "one run that is not makes all of it");
+        Ok((Written { finals, measured, last_reply_ns, ..Written::default() }, Facts::new()))
     }
 }

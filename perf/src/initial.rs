@@ -16,7 +16,6 @@ use crate::options::Initial;
 use crate::record::Record;
 use crate::report::Report;
 use crate::setup;
-use crate::sheet::Row;
 use crate::target::{Target, Trouble, client_cpu_ns, used};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, EventData, EventFlags};
@@ -33,20 +32,14 @@ const READ_BYTES: usize = 256 * 1024;
 const EVENTS_MAX: usize = 1024;
 const WATCH_SECONDS: u32 = 3600;
 
-const ROWS: [Row; 9] = [
-    ("objects", "{objects} {resource} of {object_bytes}"),
-    ("clients", "{watchers} at once, each by {asked}"),
-    ("encoding", "{encoding}"),
-    ("synced", "first {first_synced_ns}  p50 {synced_p50_ns}  p99 {synced_p99_ns}  last {last_synced_ns}"),
-    (
-        "received",
-        "{objects_received} objects at {objects_per_second}, {bytes} at {received_bytes_per_second}",
-    ),
-    ("checked", "missing {missing}  duplicated {duplicated}  unexpected {unexpected}"),
-    ("", "malformed {malformed}  stale marks {stale_marks}  unfinished {unfinished}"),
-    ("server CPU", "{server_cpu_ns_per_object} an object, pid {server_pid:plain}"),
-    ("server RSS", "{server_rss_peak_bytes} at most, {server_rss_before_bytes} before"),
-];
+const SHOWN: &str = "
+    objects resource object_bytes watchers asked encoding
+    first_synced_ns synced_p50_ns synced_p99_ns last_synced_ns
+    objects_received objects_per_second bytes received_bytes_per_second
+    missing duplicated unexpected malformed stale_marks unfinished
+    server_cpu_ns_per_object server_pid client_cpu_share
+    server_rss_before_bytes server_rss_peak_bytes";
+const WRONG: &str = "missing duplicated unexpected malformed stale_marks unfinished";
 
 #[derive(Debug)]
 struct Start {
@@ -86,21 +79,9 @@ pub(crate) fn run(args: &Initial) -> Result<Report, Trouble> {
     }
     record.object_bytes = object_bytes;
     measure(args, &target, &recipe, &mut record)?;
-    Ok(report(record))
-}
-
-fn report(record: Record) -> Report {
-    let mut report = Report::new("initial", record.flat().into(), "initial at {server}, seed {seed:plain}");
-    report.rows(&ROWS);
-    report.process();
-    report.generator();
-    let wrong = if record.count("objects_received") > 0.0 {
-        "FAILED: clients did not get every object exactly once and the mark after them"
-    } else {
-        "nothing was received"
-    };
-    let clean = record.clean;
-    report.end(vec![record], clean, "every client got every object once, and the mark after them", wrong)
+    let mut report = Report::new("initial", record.flat().into(), "server seed");
+    report.values(SHOWN);
+    Ok(report.end(vec![record], true, "every client got every object once, and the mark after them"))
 }
 
 fn request_target(recipe: &Recipe, list: bool) -> String {
@@ -175,10 +156,9 @@ pub(crate) fn measure(
     record.tell("asked", if args.list { "LIST" } else { "WatchList" });
     record.set("objects", recipe.objects());
     record.set_latency(&synced);
+    record.set_quantiles("synced", &synced);
     if !synced.is_empty() {
         record.set("first_synced_ns", synced.histogram().min());
-        record.set("synced_p50_ns", synced.at(0.5));
-        record.set("synced_p99_ns", synced.at(0.99));
         record.set("last_synced_ns", synced.max());
     }
     record.set("objects_received", received);
@@ -190,13 +170,9 @@ pub(crate) fn measure(
     let each = server_ns.filter(|_| received > 0).map(|ns| ns as f64 / received as f64);
     record.set("server_cpu_ns_per_object", each);
     record.set("client_cpu_share", own_ns.map(|ns| ns as f64 / window_ns));
-    judge(&wrongs, record);
+    record.add(&wrongs);
+    record.judge(WRONG, "objects_received");
     Ok(())
-}
-
-fn judge(wrongs: &Wrongs, record: &mut Record) {
-    record.add(wrongs);
-    record.clean = !wrongs.any() && record.count("objects_received") > 0.0;
 }
 
 fn connect(address: SocketAddr) -> std::io::Result<TcpStream> {
@@ -284,20 +260,14 @@ mod tests {
 
     #[test]
     fn only_a_run_that_got_all_is_clean() {
-        let clean = |received: u64, spoil: fn(&mut Wrongs)| {
-            let (mut record, mut wrongs) = (Record::default(), Wrongs::default());
-            record.set("objects_received", received);
-            spoil(&mut wrongs);
-            judge(&wrongs, &mut record);
-            record.clean
-        };
-        assert!(clean(5, |_| {}));
-        assert!(!clean(0, |_| {}));
-        assert!(!clean(5, |wrongs| wrongs.missing = 1));
-        assert!(!clean(5, |wrongs| wrongs.duplicated = 1));
-        assert!(!clean(5, |wrongs| wrongs.unexpected = 1));
-        assert!(!clean(5, |wrongs| wrongs.malformed = 1));
-        assert!(!clean(5, |wrongs| wrongs.stale_marks = 1));
-        assert!(!clean(5, |wrongs| wrongs.unfinished = 1));
+        for wrong in ["missing", "duplicated", "unexpected", "malformed", "stale_marks", "unfinished"] {
+            let mut record = Record::default();
+            record.set("objects_received", 5);
+            for count in [0, 1] {
+                record.set(wrong, count);
+                record.judge(WRONG, "objects_received");
+                assert_eq!(record.clean, count == 0, "{wrong}");
+            }
+        }
     }
 }

@@ -1,11 +1,11 @@
 //! revcast-perf: load from outside. It knows a TCP port and nothing else: it never links the server, so what it measures
 //! is what any client of a Kubernetes-style list/watch server gets.
 //!
-//! A run reads from the top: `options` → `fanout` (the run) → `target` (the server) → `setup` (its objects) →
+//! A run reads from the top: `options` → `fanout` → `run` → `target` (the server) → `setup` (its objects) →
 //! `fleet` and `worker` (processes) → `lane` (a thread with its watchers) → `watcher` (one watch) →
-//! `report`, whose text is a `sheet`. `writer` writes meanwhile. `initial` is the other run: many clients that ask for
-//! everything at once. A run is kept as a `record` by `outputs`, and `plots` makes a page of many. Whether every delivery is
-//! exact is decided by `stamp`, `event` and `ledger`.
+//! `report`, which says values by their names (`words`). `writer` writes meanwhile. `initial` is another run: many clients
+//! that ask for everything at once. A run is kept as a `record` by `outputs`, and `plots` makes a page of many. Whether
+//! every delivery is exact is decided by `stamp`, `event` and `ledger`.
 //!
 //! Public is what tests and benchmarks of other crates share: HTTP as a client reads it, and the floor's io_uring.
 
@@ -38,7 +38,6 @@ mod ledger;
 mod lines;
 mod machine;
 mod message;
-mod mixed;
 mod object;
 mod options;
 mod outputs;
@@ -53,7 +52,6 @@ mod scope;
 mod series;
 mod setup;
 mod shapes;
-mod sheet;
 mod slow;
 mod spread;
 mod stamp;
@@ -65,6 +63,7 @@ mod target;
 mod units;
 mod usage;
 mod watcher;
+mod words;
 mod worker;
 mod writer;
 
@@ -86,16 +85,15 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(Stop::Refuse(why)) => return refuse(why),
     };
     match job {
-        Job::Fanout(args) => scenario(&args, || fanout::run(&args)),
+        Job::Fanout(args) | Job::Mixed(args) => scenario(&args, || fanout::run(&args)),
         Job::Initial(args) => scenario(&args.base, || initial::run(&args)),
         Job::Idle(args) => scenario(&args.base, || idle::run(&args)),
         Job::Slow(args) | Job::Siege(args) => scenario(&args.base, || slow::run(&args)),
-        Job::Mixed(args) => scenario(&args, || mixed::run(&args)),
         Job::Interests(args) => scenario(&args.base, || interests::run(&args)),
         Job::Storm(args) => scenario(&args.base, || storm::run(&args)),
-        Job::Floor(args) => scenario(&args.base, || floor::run(&args)),
+        Job::Floor(args) => scenario(&args.base, || compare::floor(&args)),
         // `--out` is a file, which it writes by itself.
-        Job::Compare(args) => finish(compare::run(&args), args.base.json),
+        Job::Compare(args) => finish(compare::run(&args, "compare"), args.base.json),
         #[cfg(feature = "etcd")]
         Job::Lag(args) => finish(lag::run(&args), args.base.json),
         #[cfg(not(feature = "etcd"))]
@@ -122,12 +120,10 @@ fn help(run: impl FnOnce(Stdin, Stdout)) -> ExitCode {
 fn scenario(base: &Load, run: impl FnOnce() -> Result<Report, Trouble>) -> ExitCode {
     let keep = || {
         // Before the run: a folder that cannot be written is refused before minutes are spent.
-        let outputs = outputs::Outputs::open(base.out.as_deref())?;
+        base.out.as_deref().map_or(Ok(()), outputs::open)?;
         let report = run()?;
-        if let Some(outputs) = outputs {
-            for record in &report.records {
-                outputs.keep(record)?;
-            }
+        if let Some(folder) = &base.out {
+            report.records.iter().try_for_each(|record| outputs::keep(folder, record))?;
         }
         Ok(report)
     };

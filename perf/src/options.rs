@@ -356,20 +356,15 @@ impl Default for Load {
     }
 }
 
-impl Mode {
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Send => "send",
-            Self::Writev => "writev",
-            Self::Uring => "uring",
-        }
+impl fmt::Display for Mode {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&value_name(self))
     }
 }
 
-impl fmt::Display for Mode {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(self.name())
-    }
+/// A value as it is written on the command line.
+pub(crate) fn value_name(value: &impl ValueEnum) -> String {
+    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
 /// How many of the first `watchers` never read.

@@ -14,62 +14,51 @@ use std::path::{Path, PathBuf};
 const PART_CHARS_MAX: usize = 60;
 const NUMBER_MAX: u32 = 100_000;
 
-/// A folder that takes the records of runs.
-#[derive(Debug)]
-pub(crate) struct Outputs {
-    folder: PathBuf,
+/// Makes the folder if it is not there.
+pub(crate) fn open(folder: &Path) -> Result<(), BadOption> {
+    let bad = |what: &str, fault: io::Error| {
+        BadOption::new("--out", folder.display(), format!("{what} ({fault}): give one that you may write"))
+    };
+    fs::create_dir_all(folder).map_err(|fault| bad("the folder cannot be made", fault))?;
+    let probe = folder.join(format!(".revcast-perf-{}", std::process::id()));
+    let made = File::create(&probe).and_then(|_| fs::remove_file(&probe));
+    made.map_err(|fault| bad("no file can be made in this folder", fault))
 }
 
-impl Outputs {
-    /// Makes the folder if it is not there. `None` for a run that is not kept.
-    pub(crate) fn open(folder: Option<&Path>) -> Result<Option<Self>, BadOption> {
-        let Some(folder) = folder else { return Ok(None) };
-        let bad = |mend: String| BadOption::new("--out", folder.display(), mend);
-        fs::create_dir_all(folder).map_err(|fault| {
-            bad(format!("the folder cannot be made ({fault}): give one that you may write"))
-        })?;
-        let probe = folder.join(format!(".revcast-perf-{}", std::process::id()));
-        File::create(&probe).and_then(|_| fs::remove_file(&probe)).map_err(|fault| {
-            bad(format!("no file can be made in it ({fault}): give a folder that you may write"))
-        })?;
-        Ok(Some(Self { folder: folder.to_owned() }))
-    }
-
-    /// Writes a record. What the run did not record gets no file.
-    pub(crate) fn keep(&self, record: &Record) -> Result<(), String> {
-        let json = serde_json::to_string(record).map_err(|fault| format!("a record has no JSON: {fault}"))?;
-        let (mut file, path) = self.claim(record)?;
-        let written = writeln!(file, "{json}").and_then(|()| {
-            if !record.latency.is_empty() {
-                File::create_new(path.with_extension("hgrm"))?
-                    .write_all(hgrm::text(&record.latency).as_bytes())?;
-            }
-            if !record.series.is_empty() {
-                File::create_new(path.with_extension("csv"))?.write_all(&table(&record.series)?)?;
-            }
-            Ok(())
-        });
-        written.map_err(|fault| unwritten(&path, &fault))
-    }
-
-    /// Makes the JSON file, with the first number whose names are all free: `.hgrm` and `.csv` belong to it.
-    fn claim(&self, record: &Record) -> Result<(File, PathBuf), String> {
-        let stem = format!("{}-{}-r{}", part(&record.scenario), part(&record.subject), record.round);
-        for number in 1..=NUMBER_MAX {
-            let number = if number == 1 { String::new() } else { format!("-{number}") };
-            let path = |ending: &str| self.folder.join(format!("{stem}{number}.{ending}"));
-            if ["hgrm", "csv"].iter().any(|ending| path(ending).symlink_metadata().is_ok()) {
-                continue;
-            }
-            match File::create_new(path("json")) {
-                Ok(file) => return Ok((file, path("json"))),
-                Err(fault) if fault.kind() == ErrorKind::AlreadyExists => {}
-                Err(fault) => return Err(unwritten(&path("json"), &fault)),
-            }
+/// Writes a record. What the run did not record gets no file.
+pub(crate) fn keep(folder: &Path, record: &Record) -> Result<(), String> {
+    let json = serde_json::to_string(record).map_err(|fault| format!("a record has no JSON: {fault}"))?;
+    let (mut file, path) = claim(folder, record)?;
+    let written = writeln!(file, "{json}").and_then(|()| {
+        if !record.latency.is_empty() {
+            File::create_new(path.with_extension("hgrm"))?
+                .write_all(hgrm::text(&record.latency).as_bytes())?;
         }
-        let folder = self.folder.display();
-        Err(format!("{folder} holds {NUMBER_MAX} runs named {stem}: give --out another folder"))
+        if !record.series.is_empty() {
+            File::create_new(path.with_extension("csv"))?.write_all(&table(&record.series)?)?;
+        }
+        Ok(())
+    });
+    written.map_err(|fault| unwritten(&path, &fault))
+}
+
+/// Makes the JSON file, with the first number whose names are all free: `.hgrm` and `.csv` belong to it.
+fn claim(folder: &Path, record: &Record) -> Result<(File, PathBuf), String> {
+    let stem = format!("{}-{}-r{}", part(&record.scenario), part(&record.subject), record.round);
+    for number in 1..=NUMBER_MAX {
+        let number = if number == 1 { String::new() } else { format!("-{number}") };
+        let path = |ending: &str| folder.join(format!("{stem}{number}.{ending}"));
+        if ["hgrm", "csv"].iter().any(|ending| path(ending).symlink_metadata().is_ok()) {
+            continue;
+        }
+        match File::create_new(path("json")) {
+            Ok(file) => return Ok((file, path("json"))),
+            Err(fault) if fault.kind() == ErrorKind::AlreadyExists => {}
+            Err(fault) => return Err(unwritten(&path("json"), &fault)),
+        }
     }
+    let folder = folder.display();
+    Err(format!("{folder} holds {NUMBER_MAX} runs named {stem}: give --out another folder"))
 }
 
 /// A series: one row a second, columns that say their units, nothing where nothing was measured.
@@ -105,26 +94,25 @@ mod tests {
 
     #[test]
     fn a_record_becomes_three_files_and_none_is_overwritten() {
-        let folder = std::env::temp_dir().join(format!("revcast-perf-keep-{}", std::process::id()));
-        let outputs =
-            Outputs::open(Some(&folder.join("deep"))).expect("it can be made").expect("it was asked for");
+        let folder = std::env::temp_dir().join(format!("revcast-perf-keep-{}/deep", std::process::id()));
+        open(&folder).expect("it can be made");
         let mut record = Record::new("fanout", "http://127.0.0.1:8080/", 2);
         record.latency.push((1_000_000, 5));
         record.series.push(Row::default());
-        outputs.keep(&record).expect("it can be written");
-        let file = |end: &str| outputs.folder.join(format!("fanout-http-127.0.0.1-8080-r2{end}"));
+        keep(&folder, &record).expect("it can be written");
+        let file = |end: &str| folder.join(format!("fanout-http-127.0.0.1-8080-r2{end}"));
         let kept = fs::read_to_string(file(".json")).expect("just written");
         assert_eq!(serde_json::from_str::<Record>(&kept).expect("a record"), record);
         // The second finds a name taken, the third two.
         fs::write(file("-3.csv"), "mine").expect("writable");
-        outputs.keep(&record).expect("it can be written");
-        outputs.keep(&Record { latency: Vec::new(), series: Vec::new(), ..record }).expect("writable");
+        keep(&folder, &record).expect("it can be written");
+        keep(&folder, &Record { latency: Vec::new(), series: Vec::new(), ..record }).expect("writable");
         let ends = [".json", ".hgrm", ".csv", "-2.json", "-2.hgrm", "-2.csv", "-4.json", "-3.csv"];
         assert!(ends.into_iter().all(|end| file(end).exists()));
-        assert_eq!(fs::read_dir(&outputs.folder).expect("it was made").count(), ends.len());
+        assert_eq!(fs::read_dir(&folder).expect("it was made").count(), ends.len());
         assert_eq!(fs::read_to_string(file("-3.csv")).expect("kept"), "mine");
-        fs::remove_dir_all(&folder).expect("it is ours");
-        let said = outputs.keep(&Record::new("a", "b", 1)).expect_err("the folder is gone");
+        fs::remove_dir_all(folder.parent().expect("two deep")).expect("it is ours");
+        let said = keep(&folder, &Record::new("a", "b", 1)).expect_err("the folder is gone");
         assert!(said.contains("a-b-r1.json") && said.contains("give --out a folder"), "{said}");
     }
 

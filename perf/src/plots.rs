@@ -10,6 +10,8 @@ mod draw;
 mod group;
 mod page;
 mod table;
+#[cfg(test)]
+mod tests;
 
 use crate::options::Report;
 use std::fs;

@@ -29,20 +29,11 @@ impl Progress {
     /// The next phase begins: `opening watches`, so many of them; or one that ends when it ends.
     pub(crate) fn phase(&self, name: &str, count: Option<u64>) {
         let bar = if count.is_some() { " {human_pos}/{human_len} {bar:24}" } else { "" };
-        self.begin(name, bar, count);
-    }
-
-    /// A phase of known length begins.
-    pub(crate) fn timed_phase(&self, name: &str, length: Duration) {
-        self.begin(name, " {bar:24}", Some(millis(length)));
-    }
-
-    fn begin(&self, name: &str, bar: &str, length: Option<u64>) {
         let template = format!("{{spinner}} {{prefix}}{bar}  {{msg}}");
         let style = ProgressStyle::with_template(&template).expect("the templates are valid");
         self.bar.set_style(style.progress_chars("=> "));
         self.bar.set_position(0);
-        length.map_or_else(|| self.bar.unset_length(), |length| self.bar.set_length(length));
+        count.map_or_else(|| self.bar.unset_length(), |count| self.bar.set_length(count));
         self.bar.set_prefix(name.to_owned());
         self.bar.set_message("");
     }
@@ -50,12 +41,6 @@ impl Progress {
     /// How many of the phase's count are done.
     pub(crate) fn reach(&self, count: u64) {
         self.bar.set_position(count);
-    }
-
-    /// How much of the phase's time is left.
-    pub(crate) fn leave(&self, left: Duration) {
-        self.bar.set_position(self.bar.length().unwrap_or(0).saturating_sub(millis(left)));
-        self.bar.set_prefix(format!("measuring, {} s left", left.as_secs_f64().round()));
     }
 
     /// The live figures, once a second: beside the bar the short text, elsewhere the whole line.
@@ -74,10 +59,6 @@ impl Drop for Progress {
     }
 }
 
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,9 +73,6 @@ mod tests {
         progress.phase("opening watches", Some(500));
         progress.reach(120);
         assert_eq!((bar.length(), bar.position()), (Some(500), 120));
-        progress.timed_phase("measuring", Duration::from_secs(30));
-        progress.leave(Duration::from_millis(11_800));
-        assert_eq!((bar.position(), bar.prefix().as_str()), (18_200, "measuring, 12 s left"));
         progress.say("a line", "p99 1 ms");
         assert_eq!(bar.message(), "p99 1 ms");
         drop(progress);

@@ -14,10 +14,7 @@ pub(crate) type Facts = Map<String, Value>;
 
 /// Of an object; of anything else there are none.
 pub(crate) fn facts_of(object: Value) -> Facts {
-    match object {
-        Value::Object(facts) => facts,
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Facts::new(),
-    }
+    if let Value::Object(facts) = object { facts } else { Facts::new() }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -27,6 +24,9 @@ pub(crate) struct Record {
     pub(crate) subject: String,
     /// From 1 on.
     pub(crate) round: u32,
+    /// Where several take turns: the place of this one among them.
+    #[serde(skip)]
+    pub(crate) state: usize,
     pub(crate) began_unix_seconds: u64,
     pub(crate) watchers: u32,
     pub(crate) object_bytes: usize,
@@ -83,9 +83,10 @@ fn number(value: f64) -> Value {
     if exact { whole(value).into() } else { value.into() }
 }
 
-/// Of a count in several runs.
-pub(crate) fn sum<'a>(records: impl IntoIterator<Item = &'a Record>, name: &str) -> Value {
-    number(records.into_iter().map(|record| record.count(name)).sum())
+/// Of counts in several runs, by their names.
+pub(crate) fn sums<'a>(records: impl Iterator<Item = &'a Record> + Clone, names: &str) -> Facts {
+    let sum = |name: &str| number(records.clone().map(|record| record.count(name)).sum());
+    names.split_whitespace().map(|name| (name.to_owned(), sum(name))).collect()
 }
 
 fn numbers<S: Serializer>(values: &BTreeMap<String, f64>, out: S) -> Result<S::Ok, S::Error> {
@@ -151,6 +152,11 @@ impl Record {
 
     pub(crate) fn value(&self, name: &str) -> Option<f64> {
         self.values.get(name).copied()
+    }
+
+    /// Clean is a run of which none of the counts `wrong` is above 0, and the count `some` is.
+    pub(crate) fn judge(&mut self, wrong: &str, some: &str) {
+        self.clean = self.has_no(wrong) && !self.has_no(some);
     }
 
     /// Whether all of these counts are 0.
@@ -245,6 +251,25 @@ mod tests {
             (Some(&5.into()), Some(&7.into()))
         );
         assert_eq!(number(-2.0), Value::from(-2.0));
+    }
+
+    #[test]
+    fn only_a_run_that_did_something_and_nothing_wrong_is_clean() {
+        let judged = |counts: &[(&str, u32)]| {
+            let mut record = Record { clean: true, ..Record::default() };
+            counts.iter().for_each(|(name, count)| record.set(name, count));
+            record.judge("lost duplicated", "deliveries");
+            record.clean
+        };
+        assert!(judged(&[("deliveries", 10), ("lost", 0), ("bookmarks", 3)]));
+        for wrong in [
+            [("deliveries", 0), ("lost", 0)],
+            [("deliveries", 10), ("lost", 1)],
+            [("deliveries", 10), ("duplicated", 1)],
+        ] {
+            assert!(!judged(&wrong), "{wrong:?}");
+        }
+        assert!(!judged(&[]));
     }
 
     #[test]

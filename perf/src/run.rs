@@ -1,6 +1,6 @@
 //! One run: prepare the server, open the watches, write, wait for the rest, and put together what was found.
 
-use crate::beside::{Beside, BesideReport};
+use crate::beside::Beside;
 use crate::clock::{nanos, now_ns};
 use crate::fleet::Fleet;
 use crate::message::Command;
@@ -8,15 +8,15 @@ use crate::object::Recipe;
 use crate::options::Load;
 use crate::pace::{Gate, Pace};
 use crate::progress::Progress;
-use crate::record::Record;
+use crate::record::{Facts, Record, facts_of};
 use crate::scope::Scope;
 use crate::series::Series;
 use crate::setup;
 use crate::shapes;
-use crate::tally::{Seen, Tally};
+use crate::tally::Tally;
 use crate::target::{Target, Trouble, client_cpu_ns, used};
-use crate::units::{show_count, show_ns, show_rate};
 use crate::usage;
+use crate::words::say;
 use crate::writer::{Order, Span, Writers, Written};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,10 +34,13 @@ const TAIL_NS: u64 = 300_000_000;
 const FILL_LONGEST_NS: u64 = 60_000_000_000;
 const FILL_QUIET_NS: u64 = 2_000_000_000;
 
+/// What must not be; a watch may end.
+const WRONG: &str = "lost duplicated out_of_order unexpected malformed calls_failed";
+
 pub(crate) trait Writing {
     fn is_done(&mut self) -> Result<bool, String>;
     /// What was written, and what went on beside it, once it is done.
-    fn end(self: Box<Self>) -> Result<(Written, BesideReport), String>;
+    fn end(self: Box<Self>) -> Result<(Written, Facts), String>;
 }
 
 /// Writers with a thread each, and what goes on beside them.
@@ -52,7 +55,7 @@ impl Writing for Threads {
         Ok(self.writers.are_done())
     }
 
-    fn end(self: Box<Self>) -> Result<(Written, BesideReport), String> {
+    fn end(self: Box<Self>) -> Result<(Written, Facts), String> {
         Ok((self.writers.end()?, self.beside.end()?))
     }
 }
@@ -67,8 +70,8 @@ pub(crate) struct Run<'a> {
     series: Series,
     progress: Progress,
     pace: Option<Pace>,
-    /// When the writers stop; 0 until that is known.
-    end_ns: u64,
+    /// When the writers write.
+    span: Span,
     pub(crate) record: Record,
     /// What the server uses while the watches end is not counted.
     pub(crate) ends_apart: bool,
@@ -90,7 +93,7 @@ impl<'a> Run<'a> {
             series: Series::new(target.server_pid),
             progress: Progress::new(args.quiet),
             pace: None,
-            end_ns: 0,
+            span: Span::default(),
             record: Record::new("fanout", "", 1),
             ends_apart: false,
             target,
@@ -111,10 +114,10 @@ impl<'a> Run<'a> {
     }
 
     /// Opens the watches, has `begin` start the writes, waits for the rest, and closes the accounts.
-    pub(crate) fn measure(
+    pub(crate) fn measure<'w>(
         mut self,
         scopes: &[Scope],
-        begin: impl FnOnce(&Self, Span, &Written) -> Result<Box<dyn Writing>, String>,
+        begin: impl FnOnce(&Self, Span, &Written) -> Result<Box<dyn Writing + 'w>, String>,
     ) -> Result<Record, String> {
         let (args, target) = (self.args, self.target.clone());
         self.record.set("server_rss_before_bytes", target.server_rss());
@@ -126,9 +129,9 @@ impl<'a> Run<'a> {
         let start_ns = now_ns() + LEAD_NS;
         let measure_from_ns = start_ns + nanos(args.warmup);
         let span = Span { start_ns, measure_from_ns, end_ns: measure_from_ns + nanos(args.duration) };
-        self.end_ns = span.end_ns;
+        self.span = span;
         fleet.tell_all(&Command::Measure { from_ns: measure_from_ns })?;
-        self.progress.timed_phase("measuring", args.warmup + args.duration);
+        self.progress.phase("measuring, seconds", Some((args.warmup + args.duration).as_secs()));
         let objects = self.recipe.objects();
         self.pace = Pace::new(args, scopes, objects, fleet.totals().1);
         let mut writing = begin(&self, span, &written)?;
@@ -162,7 +165,7 @@ impl<'a> Run<'a> {
         record.set("server_cpu_ns_per_delivery", each);
         record.set("server_cpu_share", server_ns.map(|ns| ns as f64 / window_ns));
         record.set("client_cpu_share", client_ns.map(|ns| ns as f64 / window_ns));
-        record.clean = is_clean(&fleet.tally.seen, &beside);
+        record.judge(WRONG, "deliveries_checked");
         Ok(record)
     }
 
@@ -281,20 +284,17 @@ impl<'a> Run<'a> {
         if now < self.series.due_ns {
             return Ok(());
         }
-        let row = self.series.sample(open, delivered, &fleet.recent);
+        let cpu_ns = self.target.server_cpu_ns();
+        let row = self.series.sample(now, open, delivered, &fleet.recent, cpu_ns);
         fleet.recent.clear();
-        if self.end_ns > now {
-            self.progress.leave(Duration::from_nanos(self.end_ns - now));
+        if (self.span.start_ns..self.span.end_ns).contains(&now) {
+            self.progress.reach((now - self.span.start_ns) / SECOND_NS);
         }
-        let p99 = row.latency_p99_ns.map_or_else(|| "-".to_owned(), show_ns);
-        let figures = format!(
-            "writes {}  deliveries {}  {}  p99 {p99}",
-            show_count(self.acknowledged.load(Ordering::Relaxed)),
-            show_count(delivered),
-            show_rate(row.deliveries_per_second),
-        );
-        let line = format!("{:6.1} s  watchers {}  {figures}", row.at_seconds, show_count(open));
-        self.progress.say(&line, &figures);
+        let mut known = facts_of(serde_json::to_value(row).unwrap_or_default());
+        known.insert("writes".to_owned(), self.acknowledged.load(Ordering::Relaxed).into());
+        known.insert("deliveries".to_owned(), delivered.into());
+        let figures = say("writes deliveries deliveries_per_second latency_p99_ns", &known);
+        self.progress.say(&format!("{}  {figures}", say("at_seconds watchers", &known)), &figures);
         Ok(())
     }
 
@@ -332,33 +332,5 @@ impl<'a> Run<'a> {
         seen.note(|| written.first_fault.clone());
         record.add(&seen);
         record
-    }
-}
-
-fn is_clean(seen: &Seen, beside: &BesideReport) -> bool {
-    seen.wrong() == 0 && seen.delivered > 0 && beside.is_clean()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_a_run_that_delivered_all_is_clean() {
-        let clean = |change: fn(&mut Seen)| {
-            let mut seen = Seen { delivered: 10, ..Seen::default() };
-            change(&mut seen);
-            is_clean(&seen, &BesideReport::default())
-        };
-        assert!(clean(|_| {}));
-        assert!(clean(|seen| seen.bookmarks = 3));
-        assert!(!clean(|seen| seen.lost = 1));
-        assert!(!clean(|seen| seen.duplicated = 1));
-        assert!(!clean(|seen| seen.out_of_order = 1));
-        assert!(!clean(|seen| seen.malformed = 1));
-        assert!(!clean(|seen| seen.unexpected = 1));
-        assert!(!clean(|seen| seen.delivered = 0));
-        let failed = BesideReport { calls_failed: Some(1), ..BesideReport::default() };
-        assert!(!is_clean(&Seen { delivered: 10, ..Seen::default() }, &failed));
     }
 }

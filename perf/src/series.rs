@@ -34,13 +34,9 @@ impl Series {
         }
     }
 
-    /// The row of the time since the last one: watchers that are open, deliveries of the whole run, latencies since.
-    pub(crate) fn sample(&mut self, watchers: u64, delivered: u64, recent: &Latency) -> Row {
-        let cpu_ns = self.server_pid.and_then(usage::cpu_ns);
-        self.keep(now_ns(), watchers, delivered, recent, cpu_ns)
-    }
-
-    fn keep(
+    /// The row of the time since the last one: watchers that are open, deliveries of the whole run, latencies since; and the
+    /// server's CPU time until now.
+    pub(crate) fn sample(
         &mut self,
         now: u64,
         watchers: u64,
@@ -77,19 +73,18 @@ mod tests {
         let began = series.began_ns;
         let mut recent = Latency::new();
         recent.record(5_000_000);
-        let first = series.keep(began + 2 * SECOND_NS, 10, 500, &recent, Some(SECOND_NS * 3 / 2));
+        let first = series.sample(began + 2 * SECOND_NS, 10, 500, &recent, Some(SECOND_NS * 3 / 2));
         assert_eq!((first.at_seconds, first.watchers, first.deliveries_per_second), (2.0, 10, 250.0));
         assert_eq!((first.server_cpu_share, series.due_ns), (Some(0.25), began + 3 * SECOND_NS));
         assert!(first.latency_p99_ns.is_some_and(|ns| ns.abs_diff(5_000_000) < 5_000));
         assert!(first.server_rss_bytes.is_some_and(|bytes| bytes > 100_000) && first.server_fds >= Some(3));
         recent.clear();
         series.server_pid = None;
-        let second = series.keep(began + 3 * SECOND_NS, 10, 500, &recent, None);
+        let second = series.sample(began + 3 * SECOND_NS, 10, 500, &recent, None);
         assert_eq!((second.deliveries_per_second, second.latency_p99_ns), (0.0, None));
         assert_eq!((second.server_cpu_share, second.server_rss_bytes), (None, None));
         assert_eq!(series.rows, [first, second]);
-        series.server_pid = own;
-        assert!(series.sample(1, 2, &Latency::new()).server_cpu_share.is_none(), "the row before has none");
-        assert!(series.sample(1, 2, &Latency::new()).server_cpu_share.is_some());
+        let third = series.sample(began + 4 * SECOND_NS, 10, 500, &recent, Some(1));
+        assert!(third.server_cpu_share.is_none(), "the row before has none");
     }
 }

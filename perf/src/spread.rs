@@ -25,8 +25,11 @@ impl Spread {
         Some(Self { median, least, most })
     }
 
-    /// `4.12 (4.00..4.50)`, each number as `show` writes it.
+    /// `4.12 (4.00..4.50)`, each number as `show` writes it; one where all are the same.
     pub(crate) fn show(&self, show: impl Fn(f64) -> String) -> String {
+        if self.least == self.most {
+            return show(self.median);
+        }
         format!("{} ({}..{})", show(self.median), show(self.least), show(self.most))
     }
 }
@@ -41,6 +44,10 @@ mod tests {
         assert_eq!(spread, Spread { median: 3.0, least: 1.0, most: 10.0 });
         assert_eq!(Spread::of([1.0, 2.0]).map(|spread| spread.median), Some(1.5));
         assert_eq!(Spread::of([f64::NAN]), None);
-        assert_eq!(spread.show(|number| format!("{number:.1}")), "3.0 (1.0..10.0)");
+        let show = |spread: Spread| spread.show(|number| format!("{number:.1}"));
+        assert_eq!(
+            (show(spread), show(Spread { least: 3.0, most: 3.0, ..spread })),
+            ("3.0 (1.0..10.0)".into(), "3.0".into())
+        );
     }
 }

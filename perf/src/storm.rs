@@ -14,15 +14,15 @@ use crate::message::{Command, Cut, StormCounts, StormFound};
 use crate::object::Recipe;
 use crate::options::{Close, Initial, Lists, Load, Storm};
 use crate::record::{Record, facts_of};
-use crate::report::{Report, WRONGS_ROW};
+use crate::report::{Report, WRONGS};
 use crate::scope::Scope;
 use crate::setup;
-use crate::sheet::{Row, fill};
 use crate::table::Table;
 use crate::tally::Seen;
 use crate::target::{Target, Trouble, client_cpu_ns, gently, used};
-use crate::units::show_count;
+use crate::units::digits;
 use crate::usage;
+use crate::words::say;
 use crate::writer::{Order, Span, Writers, Written};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -38,25 +38,17 @@ const WINDOWS: usize = 3;
 /// All watchers that come back are live again within this.
 const MARK: Duration = Duration::from_secs(3);
 
-const CUT: &str = "all_answered_ns all_caught_up_ns answered_p50_ns answered_p99_ns caught_up_p50_ns closed_ns connected_ns \
-    attempts failed_attempts unanswered behind told_410 lost duplicated listen_overflows";
-const LISTS: &str = "last_byte_ns received_bytes objects_received objects_wrong unfinished";
-/// Of the watchers that stay, and of both sides.
-const BOTH: &str = "live_latency_p99_during_ns live_latency_p99_before_ns live_p99_ratio live_max_during_ns \
+/// Of lost connections, of lists, and of the watchers that stay and both sides.
+const SHOWN: &str = "all_answered_ns all_caught_up_ns answered_p50_ns answered_p99_ns caught_up_p50_ns closed_ns connected_ns \
+    attempts failed_attempts unanswered behind told_410 lost duplicated listen_overflows \
+    last_byte_ns received_bytes objects_received objects_wrong unfinished \
+    live_latency_p99_during_ns live_latency_p99_before_ns live_p99_ratio live_max_during_ns \
     live_deliveries_during live_deliveries_before server_rss_before_bytes server_rss_peak_bytes server_cpu_share \
     client_cpu_share";
 /// What a round must not have.
-const WRONG: &str =
-    "told_410 unanswered unfinished behind objects_wrong lost duplicated out_of_order disconnected";
-const CHECKED: [Row; 4] = [
-    (
-        "checked",
-        "{deliveries_checked} of {deliveries_expected} deliveries, {writes} writes, {writes_failed} failed",
-    ),
-    WRONGS_ROW,
-    ("told 410", "{told_410}"),
-    ("load generator", "sends late by p99 {write_send_delay_p99_ns}"),
-];
+const WRONG: &str = "told_410 unanswered unfinished behind objects_wrong lost duplicated out_of_order disconnected \
+    malformed unexpected";
+const CHECKED: &str = "told_410\nwrites writes_failed write_send_delay_p99_ns\nmark_ns mark_met deliveries_checked deliveries_expected";
 
 pub(crate) fn run(args: &Storm) -> Result<Report, Trouble> {
     let at_once = args.lists.map_or(args.base.watchers, |lists| lists.clients);
@@ -130,7 +122,7 @@ impl Run<'_> {
     /// The objects of the lists: in a namespace of their own, so that the ones who stay do not get them.
     fn create_listed(&self, lists: Lists) -> Result<(Recipe, usize), String> {
         let (base, target) = (&self.args.base, &self.target);
-        eprintln!("creating {} objects", show_count(u64::from(lists.objects)));
+        eprintln!("creating {} objects", digits(f64::from(lists.objects)));
         let mut recipe = target.recipe(base, vec![format!("{}-lists", base.namespace)], lists.objects);
         let bytes = setup::create_objects_anew(|| target.connect(), &mut recipe, base.size_bytes, 8)?;
         Ok((recipe, bytes))
@@ -142,7 +134,7 @@ impl Run<'_> {
         let plans = self.target.plans(base, recipe.run, scopes, lasts);
         let mut fleet = Fleet::start(&plans)?;
         fleet.await_open(Fleet::listen_a_second)?;
-        eprintln!("{} watchers are open", show_count(u64::from(base.watchers)));
+        eprintln!("{} watchers are open", digits(f64::from(base.watchers)));
         Ok(fleet)
     }
 
@@ -191,14 +183,9 @@ impl Run<'_> {
         record.set("client_cpu_share", used(own_before, own_after).map(|ns| ns as f64 / lasted_ns));
         record.write_rate_per_second = self.args.base.rate.per_second();
         record.clean = record.has_no(WRONG);
-        let said = "{cut} cut in {closed_ns}, last connect at {connected_ns}, all answered at {all_answered_ns|-}, all \
-                    caught up at {all_caught_up_ns|-}, failed {failed_attempts}";
-        let said = if self.args.lists.is_some() {
-            "{watchers} lists, {bytes}, the last ended at {last_byte_ns|-}"
-        } else {
-            said
-        };
-        eprintln!("round {round}  {}", fill(said, &record.flat()).unwrap_or_default());
+        let shown =
+            "cut closed_ns connected_ns all_answered_ns all_caught_up_ns failed_attempts bytes last_byte_ns";
+        eprintln!("round {round}  {}", say(shown, &record.flat()));
         Ok(record)
     }
 
@@ -239,18 +226,18 @@ impl Run<'_> {
         let within = |record: &Record| {
             record.value("all_caught_up_ns").is_some_and(|ns| ns <= MARK.as_secs_f64() * 1e9)
         };
-        let mark_met = lists.is_none().then(|| !records.is_empty() && records.iter().all(within));
+        let mark_met = lists.is_none().then(|| records.iter().all(within));
         // Nothing was lost or repeated over any connection, everyone returned, and those that stayed got something.
-        let clean = seen.wrong() + seen.disconnected + seen.gone == 0
-            && seen.delivered > 0
-            && !records.is_empty()
-            && records.iter().all(|record| record.clean);
+        let mut all = Record::default();
+        all.add(&seen);
+        all.judge(WRONG, "deliveries_checked");
         let mut facts = facts_of(json!({
             "kind": if lists.is_some() { "lists" } else { "cut" },
             "close": args.close,
             "watchers": lists.map_or(base.watchers, |_| 0),
             "live": args.live,
             "lists": lists.map(|lists| lists.clients),
+            "rounds": base.rounds,
             "objects": lists.map_or_else(|| recipe.objects(), |lists| lists.objects),
             "write_rate_per_second": base.rate.per_second(),
             "spread_ns": nanos(args.spread),
@@ -262,32 +249,17 @@ impl Run<'_> {
         }));
         let seen = facts_of(serde_json::to_value(&seen).unwrap_or_default());
         facts.extend(seen.into_iter().filter(|(_, value)| !value.is_null()));
-        let mut report = Report::of_runs(
-            "storm",
-            records.iter(),
-            "",
-            facts.into(),
-            "storm at {server}, seed {seed:plain}",
-        );
-        report.line(if lists.is_some() {
-            "  {lists} LISTs of {objects} {resource} of {object_bytes} at once; {live} watchers stay, {write_rate_per_second} writes elsewhere"
-        } else {
-            "  {watchers} watchers lose their connections ({close}) and return; {live} stay; {write_rate_per_second} writes to {objects} {resource} of {object_bytes}"
-        });
-        let own = if lists.is_some() { LISTS } else { CUT };
+        let title = "server kind close watchers lists live objects resource object_bytes write_rate_per_second rounds seed";
+        let mut report = Report::of_runs("storm", records.iter(), "", facts.into(), title);
         let states = [("storm".to_owned(), records.iter().collect())];
-        let title = format!("  {} rounds, median (least..most)", records.len());
-        report.table(&title, Table::new(Value::Null, 0, &states), &format!("{own} {BOTH}"), &[]);
-        if let Some(met) = mark_met {
-            let met = if met { "met in every round" } else { "MISSED" };
-            report.line(&format!("  all caught up   mark {{mark_ns}} {met}"));
-        }
-        report.rows(&CHECKED);
+        report.table("", Table::new(Value::Null, 0, &states), SHOWN);
+        report.values(CHECKED);
+        report.values(WRONGS);
         let right = match lists {
             Some(_) => "every list had every object once, and those that stayed saw every write once",
             None => "everyone came back and saw every write once and in order, over all connections",
         };
-        report.end(records, clean, right, "FAILED: see above")
+        report.end(records, all.clean, right)
     }
 }
 
@@ -298,10 +270,8 @@ fn keep_cut(record: &mut Record, lanes: &[StormFound], before: &mut [u64; 5]) {
     let last = |of: fn(&StormFound) -> u64| lanes.iter().map(of).max().unwrap_or(0).saturating_sub(began_ns);
     record.set("closed_ns", last(|lane| lane.closed_ns));
     record.set("connected_ns", last(|lane| lane.connected_ns));
-    let answered = Latency::of(lanes.iter().map(|lane| &lane.answered));
-    record.set("answered_p50_ns", answered.at(0.5));
-    record.set("answered_p99_ns", answered.at(0.99));
-    record.set("caught_up_p50_ns", Latency::of(lanes.iter().map(|lane| &lane.caught_up)).at(0.5));
+    record.set_quantiles("answered", &Latency::of(lanes.iter().map(|lane| &lane.answered)));
+    record.set_quantiles("caught_up", &Latency::of(lanes.iter().map(|lane| &lane.caught_up)));
     let (mut counts, mut seen) = (StormCounts::default(), Seen::default());
     for lane in lanes {
         counts.add(&lane.counts);

@@ -4,6 +4,7 @@
 use crate::record::{Facts, Record, facts_of};
 use crate::spread::Spread;
 use crate::units::Unit;
+use crate::words::words_of;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,7 +62,7 @@ impl Table {
         self.states.get(state)?.ratios.get(name).copied()
     }
 
-    /// The lines of some values, by their names. Where there are several states, letters stand for them.
+    /// The lines of those of some values that were measured, by their names. Where there are several states, letters stand for them.
     pub(crate) fn show(&self, names: &str) -> String {
         let (mut text, several) = (String::new(), self.states.len() > 1);
         for (at, state) in self.states.iter().enumerate().filter(|_| several) {
@@ -79,16 +80,10 @@ impl Table {
                 text.push_str(&format!("  {words:<28}{state_of}{values}{ratio}\n"));
                 words.clear();
             }
-            if !words.is_empty() {
-                text.push_str(&format!("  {words:<28}not measured\n"));
-            }
         }
         text
     }
 }
-
-/// Runs of several states, each with the place of its state, in the order in which they were made.
-pub(crate) type Runs = Vec<(usize, Record)>;
 
 /// Measures every state once a round. Each round starts with the next state, so that none is always the first. A state that
 /// was not measured gives no record.
@@ -96,13 +91,13 @@ pub(crate) fn take_turns<F>(
     rounds: u32,
     states: &[String],
     mut measure: impl FnMut(usize, u32) -> Result<Option<Record>, F>,
-) -> Result<Runs, F> {
-    let mut runs = Runs::new();
+) -> Result<Vec<Record>, F> {
+    let mut runs = Vec::new();
     for round in 1..=rounds {
         for turn in 0..states.len() {
-            let at = (round as usize - 1 + turn) % states.len();
-            eprintln!("round {round} of {rounds}: {}", states[at]);
-            runs.extend(measure(at, round)?.map(|record| (at, Record { round, ..record })));
+            let state = (round as usize - 1 + turn) % states.len();
+            eprintln!("round {round} of {rounds}: {}", states[state]);
+            runs.extend(measure(state, round)?.map(|record| Record { round, state, ..record }));
         }
     }
     Ok(runs)
@@ -112,38 +107,28 @@ pub(crate) fn take_turns<F>(
 pub(crate) fn states_of<'a>(
     names: &[String],
     first: usize,
-    runs: &'a Runs,
+    runs: &'a [Record],
 ) -> Vec<(String, Vec<&'a Record>)> {
-    let own = |at: usize| runs.iter().filter(move |run| run.0 == first + at).map(|(_, record)| record);
+    let own = |at: usize| runs.iter().filter(move |run| run.state == first + at);
     names.iter().enumerate().map(|(at, name)| (name.clone(), own(at).collect())).collect()
 }
 
 /// Keeps as `name` how much more a value is than that of the state `base` in the same round, divided by `share`.
 pub(crate) fn set_difference(
-    runs: &mut Runs,
+    runs: &mut [Record],
     [base, state]: [usize; 2],
     value: &str,
     name: &str,
     share: f64,
 ) {
     for at in 0..runs.len() {
-        let same = |run: &&(usize, Record)| run.0 == base && run.1.round == runs[at].1.round;
-        let before = runs.iter().find(same).and_then(|(_, record)| record.value(value));
-        if runs[at].0 == state {
-            let record = &mut runs[at].1;
-            record.set(name, record.value(value).zip(before).map(|(value, before)| (value - before) / share));
+        let same = |run: &&Record| run.state == base && run.round == runs[at].round;
+        let before = runs.iter().find(same).and_then(|record| record.value(value));
+        let run = &mut runs[at];
+        if run.state == state {
+            run.set(name, run.value(value).zip(before).map(|(value, before)| (value - before) / share));
         }
     }
-}
-
-/// `latency_p99_ns` in words: the unit is in the numbers.
-pub(crate) fn words_of(name: &str) -> String {
-    let ends = ["_per_second", "_seconds", "_bytes", "_ns", "_share"];
-    let bare = ends.iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name);
-    let bare = bare.replace("_ns_per_", "_per_").replace("_bytes_per_", "_per_");
-    let words = bare.replace("cpu", "CPU").replace("rss", "RSS").replace('_', " ");
-    let mut letters = words.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 fn letter(state: usize) -> char {
@@ -157,11 +142,11 @@ mod tests {
 
     const CPU: &str = "server_cpu_ns_per_delivery";
 
-    fn runs(values: &[(usize, u32, f64)]) -> Runs {
+    fn runs(values: &[(usize, u32, f64)]) -> Vec<Record> {
         let run = |&(state, round, cpu): &(usize, u32, f64)| {
-            let mut record = Record { round, watchers: 5, ..Record::default() };
+            let mut record = Record { state, round, watchers: 5, ..Record::default() };
             record.set(CPU, cpu);
-            (state, record)
+            record
         };
         values.iter().map(run).collect()
     }
@@ -189,8 +174,8 @@ mod tests {
             table.show("server_cpu_ns_per_delivery lost"),
             format!(
                 "  A = one\n  B = other\n  {:<28}A  100 ns (100 ns..200 ns)\n  {:<28}B  145 ns (130 ns..220 ns)  \
-                 1.30 (1.10..1.50) of A\n  {:<28}not measured\n",
-                "Server CPU per delivery", "", "Lost"
+                 1.30 (1.10..1.50) of A\n",
+                "Server CPU per delivery", ""
             )
         );
         let json = serde_json::to_value(&table).expect("plain numbers");
@@ -220,8 +205,7 @@ mod tests {
             Ok::<_, ()>(Some(Record::default()).filter(|_| at != 1))
         });
         assert_eq!(made, [(1, 0), (1, 1), (1, 2), (2, 1), (2, 2), (2, 0)]);
-        let runs: Vec<(usize, u32)> =
-            runs.expect("no failure").iter().map(|run| (run.0, run.1.round)).collect();
+        let runs: Vec<_> = runs.expect("no failure").iter().map(|run| (run.state, run.round)).collect();
         assert_eq!(runs, [(0, 1), (2, 1), (2, 2), (0, 2)], "what was not measured is left out");
     }
 }

@@ -66,11 +66,6 @@ pub(crate) struct Tally {
 }
 
 impl Seen {
-    /// Whatever a server must never do to a watcher, a lost connection left out.
-    pub(crate) fn wrong(&self) -> u64 {
-        self.lost + self.duplicated + self.out_of_order + self.malformed + self.unexpected
-    }
-
     /// Counts one more; the first fault of all is kept in words.
     pub(crate) fn count(&mut self, field: fn(&mut Self) -> &mut u64, describe: impl FnOnce() -> String) {
         *field(self) += 1;

@@ -62,7 +62,9 @@ impl Unit {
             Self::Nanoseconds | Self::Bytes if size == 1.0 && value.fract() == 0.0 => {
                 format!("{value:.0} {unit}")
             }
-            Self::PerSecond => show_rate(value),
+            Self::PerSecond if value == 0.0 => "0/s".to_owned(),
+            Self::PerSecond if value < 100.0 => format!("{}/s", three_digits(value)),
+            Self::PerSecond => format!("{}/s", digits(value)),
             Self::Ratio => format!("{value:.2}"),
             Self::Count => digits(value),
             Self::Quantile => {
@@ -76,32 +78,11 @@ impl Unit {
     }
 }
 
-pub(crate) fn show_ns(ns: u64) -> String {
-    Unit::Nanoseconds.show(ns as f64)
-}
-
-pub(crate) fn show_bytes(bytes: u64) -> String {
-    Unit::Bytes.show(bytes as f64)
-}
-
-/// `12,345,678`.
-pub(crate) fn show_count(count: u64) -> String {
-    indicatif::HumanCount(count).to_string()
-}
-
-/// A count a second: whole with separators from 100 on, else with the digits that matter.
-pub(crate) fn show_rate(per_second: f64) -> String {
-    if per_second == 0.0 {
-        return "0/s".to_owned();
-    }
-    format!("{}/s", if per_second < 100.0 { three_digits(per_second) } else { show_count(whole(per_second)) })
-}
-
 /// Three digits that matter, whole with separators from 1,000 on.
 pub(crate) fn digits(value: f64) -> String {
     let size = value.abs();
     let text = if size >= 100.0 || size.fract() == 0.0 {
-        show_count(whole(size))
+        indicatif::HumanCount(whole(size)).to_string()
     } else if size >= 0.1 {
         three_digits(size)
     } else {
@@ -145,7 +126,6 @@ mod tests {
         ] {
             assert_eq!(unit.show(value), text);
         }
-        assert_eq!((show_ns(87_300), show_bytes(7_598)), ("87.3 µs".to_owned(), "7.42 KiB".to_owned()));
         assert_eq!(Unit::Nanoseconds.scale(2.5e6), (1e6, "ms"));
     }
 

@@ -29,7 +29,7 @@ const REPLIES_NS: u64 = 10_000_000_000;
 const FAILURES_MAX: usize = 1_000;
 const READ_BYTES: usize = 64 * 1024;
 
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Span {
     pub(crate) start_ns: u64,
     /// Writes meant to be sent from here on are measured.

@@ -4,7 +4,6 @@
 use super::{Ask, CPU, Size, measure_all};
 use crate::options::{Load, Mixture, Mode, Rate};
 use crate::record::Record;
-use crate::sheet::Row;
 use crate::target::Trouble;
 use crate::units::whole;
 use crate::usage;
@@ -19,16 +18,9 @@ const WARMUP_MAX: Duration = Duration::from_millis(500);
 const EVENTS_PER_WRITE_MAX: u32 = 1024;
 
 /// What a report says of it.
-pub(crate) const BESIDE: [Row; 4] = [
-    (
-        "floor",
-        "CPU {floor_cpu_ratio|?} of it, rate {floor_rate_ratio|?} of it: {floor_mode} needs {floor_cpu_ns_per_delivery|no CPU} \
-         a delivery, {floor_deliveries_per_second}, {floor_events_per_write} events a write",
-    ),
-    ("", "{floor_warning}"),
-    ("", "{floor_notes}"),
-    ("floor", "not measured: {floor_fault}"),
-];
+pub(crate) const BESIDE: &str = "
+    floor_mode floor_cpu_ratio floor_rate_ratio floor_cpu_ns_per_delivery floor_deliveries_per_second floor_events_per_write
+    floor_warning floor_notes floor_fault";
 
 /// Puts the floor into a run's record, if one is wanted and there is something to compare with.
 pub(crate) fn add_beside(args: &Load, address: SocketAddr, record: &mut Record) {
@@ -115,7 +107,6 @@ pub(crate) fn events_per_write_of(args: &Load, record: &Record) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::Report;
 
     fn record(events_per_read: f64) -> Record {
         let mut record = Record { watchers: 10, ..Record::default() };
@@ -140,32 +131,6 @@ mod tests {
         assert_eq!(events_per_write_of(&args, &record(0.1)), 1);
         let told = Load { events_per_write: Some(64), ..args };
         assert_eq!(events_per_write_of(&told, &record(0.1)), 64);
-    }
-
-    #[test]
-    fn one_line_with_the_ratios() {
-        let mut found = record(1.0);
-        found.tell("floor_mode", "uring");
-        for (name, value) in [
-            ("floor_cpu_ns_per_delivery", 4_500.0),
-            ("floor_deliveries_per_second", 200_000.0),
-            ("floor_cpu_ratio", 1.1234),
-            ("floor_rate_ratio", 0.98),
-            ("floor_events_per_write", 1.0),
-        ] {
-            found.set(name, value);
-        }
-        let shown = |record: &Record| {
-            let mut report = Report::default();
-            report.rows_of(&BESIDE, record);
-            report.to_string()
-        };
-        let line =
-            "CPU 1.12 of it, rate 0.98 of it: uring needs 4.50 µs a delivery, 200,000/s, 1 events a write";
-        assert_eq!(shown(&found), format!("  floor           {line}\n"));
-        let mut fault = record(1.0);
-        fault.tell("floor_fault", "no port");
-        assert_eq!(shown(&fault), "  floor           not measured: no port\n");
     }
 
     #[test]

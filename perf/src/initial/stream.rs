@@ -40,11 +40,6 @@ sums! {
 }
 
 impl Wrongs {
-    pub(super) const fn any(&self) -> bool {
-        self.missing + self.duplicated + self.unexpected + self.malformed + self.stale_marks + self.unfinished
-            > 0
-    }
-
     /// Counts so many more; the first fault of all is kept in words.
     fn count(&mut self, field: fn(&mut Self) -> &mut u64, more: u64, describe: impl FnOnce() -> String) {
         *field(self) += more;

@@ -106,23 +106,19 @@ impl From<clap::Error> for Stop {
 }
 
 /// A bad option: which, its value, and how to mend it.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct BadOption {
-    option: &'static str,
-    value: String,
-    mend: String,
-}
+#[derive(Debug)]
+pub(crate) struct BadOption(String);
 
 impl BadOption {
-    pub(crate) fn new(option: &'static str, value: impl fmt::Display, mend: impl Into<String>) -> Self {
-        Self { option, value: value.to_string(), mend: mend.into() }
+    pub(crate) fn new(option: &str, value: impl fmt::Display, mend: impl fmt::Display) -> Self {
+        Self(format!("{option} {:?}: {mend}", value.to_string()))
     }
 
     pub(super) fn unless(
         fits: bool,
-        option: &'static str,
+        option: &str,
         value: impl fmt::Display,
-        mend: impl Into<String>,
+        mend: impl fmt::Display,
     ) -> Result<(), Self> {
         if fits { Ok(()) } else { Err(Self::new(option, value, mend)) }
     }
@@ -132,7 +128,7 @@ impl std::error::Error for BadOption {}
 
 impl fmt::Display for BadOption {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{} {:?}: {}", self.option, self.value, self.mend)
+        out.write_str(&self.0)
     }
 }
 

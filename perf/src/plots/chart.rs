@@ -7,8 +7,8 @@ use crate::latency::Latency;
 use crate::options::FanoutValue;
 use crate::record::{Record, Row};
 use crate::spread::Spread;
-use crate::table::words_of;
 use crate::units::{Unit, digits};
+use crate::words::words_of;
 
 /// Numbers of watchers whose percentiles are drawn: the largest ones.
 const PERCENTILE_PLOTS_MAX: usize = 4;
@@ -127,62 +127,4 @@ fn middle<'a>(runs: &[&'a Record]) -> Option<&'a Record> {
     let rate = |record: &Record| record.value("deliveries_per_second").unwrap_or(0.0);
     with.sort_by(|a, b| rate(a).total_cmp(&rate(b)));
     with.get(with.len().checked_sub(1)? / 2).copied()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn record(subject: &str, round: u32, watchers: u32) -> Record {
-        let mut record = Record::new("fanout", subject, round);
-        record.watchers = watchers;
-        record.set("deliveries_per_second", f64::from(watchers * round));
-        record.latency = vec![(1_000_000 * u64::from(round), 99), (9_000_000, 1)];
-        let row = Row { at_seconds: f64::from(round), ..Row::default() };
-        record.series = vec![row, Row { at_seconds: 9.0, latency_p99_ns: Some(5), ..row }];
-        record
-    }
-
-    #[test]
-    fn percentiles_are_medians_with_a_band_and_end_with_the_data() {
-        let records: Vec<Record> = (1..=3).map(|round| record("a", round, 10)).collect();
-        let plots = plots(&groups(&records)[0]);
-        let points = &plots[0].lines[0].points;
-        let half = points.iter().find(|point| point.x >= 0.5).expect("the median").y;
-        let near = |ns: f64, ms: f64| (ns / 1e6 - ms).abs() < 0.01;
-        assert!(near(half.median, 2.0) && near(half.least, 1.0) && near(half.most, 3.0), "{half:?}");
-        let last = points.last().expect("points");
-        assert!((last.x - 0.99).abs() < 1e-9, "100 deliveries have no 99.9 %: {last:?}");
-    }
-
-    #[test]
-    fn the_series_is_of_the_median_round_and_leaves_gaps_out() {
-        let records: Vec<Record> = [3, 1, 2].map(|round| record("a", round, 10)).to_vec();
-        let plots = plots(&groups(&records)[0]);
-        let of = |start: &str| {
-            plots.iter().find(|plot| plot.title.starts_with(start)).map(|plot| &plot.lines[0].points)
-        };
-        assert_eq!(of("Deliveries over time").map(|points| points[0].x), Some(2.0));
-        assert_eq!(of("Latency p99 over time").map(Vec::len), Some(1));
-        assert!(of("Server RSS over time").is_none(), "nobody knew it");
-    }
-
-    #[test]
-    fn fanout_has_the_floor_beside_it() {
-        let with = |subject: &str, watchers, cpu: f64, floor: Option<f64>| {
-            let mut record = record(subject, 1, watchers);
-            record.set("server_cpu_ns_per_delivery", cpu);
-            record.set("floor_cpu_ns_per_delivery", floor);
-            record
-        };
-        let beside = [with("server", 10, 5.0, Some(4.0)), with("server", 100, 6.0, Some(5.0))];
-        let subjects = [with("server", 10, 5.0, None), with("floor send", 10, 4.0, None)];
-        for (records, points) in [(&beside, 2), (&subjects, 1)] {
-            let plot = fanout(records, FanoutValue::Cpu).expect("two lines");
-            assert_eq!(plot.lines.iter().map(|line| line.floor).collect::<Vec<_>>(), [false, true]);
-            assert!(plot.lines.iter().all(|line| line.points.len() == points), "{plot:?}");
-            assert!(plot.standalone().contains("#FFFFFF"), "on white");
-        }
-        assert!(fanout(&[Record::new("idle", "a", 1)], FanoutValue::Rate).is_none());
-    }
 }

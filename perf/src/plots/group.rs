@@ -89,28 +89,3 @@ fn find_or_push<T>(all: &mut Vec<T>, is: impl Fn(&T) -> bool, new: impl FnOnce()
 fn is_near(a: usize, b: usize) -> bool {
     a.abs_diff(b) * 5 <= a.max(b)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_that_are_near_are_one_group_and_rates_are_not() {
-        let record = |subject: &str, watchers, object_bytes, write_rate_per_second| {
-            let record = Record::new("fanout", subject, 1);
-            Record { watchers, object_bytes, write_rate_per_second, ..record }
-        };
-        let records = [
-            record("floor writev", 10, 1060, None),
-            record("a", 100, 1024, None),
-            record("floor send", 10, 1024, None),
-            record("a", 10, 1024, Some(20.0)),
-            record("a", 10, 4096, None),
-        ];
-        let all = groups(&records);
-        assert_eq!(all.len(), 3);
-        let names: Vec<&str> = all[0].subjects.iter().map(|subject| subject.name).collect();
-        assert_eq!(names, ["a", "floor writev", "floor send"], "floors come last");
-        assert_eq!(all[0].watchers(), [10, 100]);
-    }
-}

@@ -4,7 +4,7 @@ use super::chart::plots;
 use super::group::{Group, groups};
 use super::table::tables;
 use crate::record::Record;
-use crate::units::{digits, show_bytes, show_rate};
+use crate::units::{Unit, digits};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -61,12 +61,14 @@ fn unclean(records: &[Record]) -> Markup {
 }
 
 fn section(group: &Group<'_>) -> Markup {
-    let rate = group.write_rate_per_second.map_or_else(|| "as fast as it goes".to_owned(), show_rate);
+    let rate = group
+        .write_rate_per_second
+        .map_or_else(|| "as fast as it goes".to_owned(), |rate| Unit::PerSecond.show(rate));
     html! {
         section {
             h2 {
                 (group.scenario) " "
-                small { "objects of " (show_bytes(group.object_bytes as u64)) ", writes: " (rate) }
+                small { "objects of " (Unit::Bytes.show(group.object_bytes as f64)) ", writes: " (rate) }
             }
             div.plots { @for plot in plots(group) { figure { (PreEscaped(plot.inline())) } } }
             @for watchers in group.watchers() { (tables(group, watchers)) }
@@ -106,71 +108,4 @@ fn conditions(records: &[Record]) -> Markup {
 fn date(unix_seconds: u64) -> String {
     let moment = i64::try_from(unix_seconds).ok().and_then(|at| jiff::Timestamp::from_second(at).ok());
     moment.map_or_else(String::new, |at| at.strftime("%Y-%m-%d %H:%M UTC").to_string())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::machine::Machine;
-    use crate::record::Row;
-
-    const HOSTILE: &str = "<script>alert('x')</script>\"&";
-
-    fn record(subject: &str, round: u32, watchers: u32) -> Record {
-        let mut record = Record::new("fanout", subject, round);
-        record.watchers = watchers;
-        record.clean = true;
-        record.set("deliveries_per_second", f64::from(watchers) * 20.0);
-        record.latency = vec![(1_000_000, 90), (4_000_000, 10)];
-        record.series = vec![Row { at_seconds: 1.0, watchers: 5, ..Row::default() }; 3];
-        record
-    }
-
-    fn check(html: &str) {
-        assert!(html.ends_with("</body></html>"), "{html}");
-        for word in ["<script", "http://", "https://", "src=", "url(", "@import", "<!--"] {
-            let found = html.replace("http://www.w3.org/2000/svg", "").contains(word);
-            assert!(!found, "{word} reaches outside");
-        }
-    }
-
-    #[test]
-    fn a_page_stands_alone_whatever_it_shows() {
-        let runs = [("revcast", 100), ("revcast", 1000), ("floor", 100), ("floor", 1000)];
-        let records: Vec<Record> = runs.map(|(subject, watchers)| record(subject, 1, watchers)).to_vec();
-        let page = html("Night run", &records);
-        check(&page);
-        for part in [
-            "<h1>Night run</h1>",
-            "Every run was clean",
-            "Deliveries over watchers",
-            "Latency percentiles, 1,000 watchers",
-            "to the floor",
-            "Conditions",
-            "prefers-color-scheme",
-            "@media print",
-        ] {
-            assert!(page.contains(part), "{part}");
-        }
-        check(&html("none", &[]));
-        check(&html("one", &[Record { scenario: "idle".to_owned(), ..Record::default() }]));
-        check(&html("zero", &[Record { latency: vec![(0, 1)], ..record("zero", 1, 0) }]));
-        check(&html("eight", &(0..8).map(|at| record(&format!("s{at}"), 1, 10)).collect::<Vec<_>>()));
-        assert_eq!(date(951_825_600), "2000-02-29 12:00 UTC");
-    }
-
-    #[test]
-    fn hostile_names_stay_text() {
-        let mut bad = record(HOSTILE, 1, 5);
-        bad.scenario = HOSTILE.to_owned();
-        (bad.command, bad.server_command) = (Some(HOSTILE.to_owned()), Some(HOSTILE.to_owned()));
-        bad.values.insert(HOSTILE.to_owned(), 1.0);
-        let versions = BTreeMap::from([(HOSTILE.to_owned(), HOSTILE.to_owned())]);
-        let (kernel, cpu_model) = (HOSTILE.to_owned(), HOSTILE.to_owned());
-        bad.machine = Some(Machine { kernel, cpu_model, cores: 1, versions });
-        bad.clean = false;
-        let page = html(HOSTILE, &[bad]);
-        check(&page);
-        assert!(page.contains("Not clean: 1 of 1 runs") && page.contains("&lt;script&gt;"));
-    }
 }

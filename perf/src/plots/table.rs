@@ -2,8 +2,9 @@
 
 use super::group::{Group, Subject};
 use crate::spread::Spread;
-use crate::table::{Table, words_of};
+use crate::table::Table;
 use crate::units::{Unit, digits};
+use crate::words::words_of;
 use maud::{Markup, html};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -84,59 +85,5 @@ fn table(group: &Group<'_>, watchers: u32, caption: &str, names: &[&str]) -> Mar
                 } }
             } }
         } }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::group::groups;
-    use super::*;
-    use crate::record::Record;
-
-    fn record(subject: &str, round: u32, values: &[(&str, f64)]) -> Record {
-        let mut record = Record::new("fanout", subject, round);
-        record.watchers = 1000;
-        values.iter().for_each(|(name, value)| record.set(name, *value));
-        record
-    }
-
-    fn text(records: &[Record]) -> String {
-        tables(&groups(records)[0], 1000).into_string()
-    }
-
-    #[test]
-    fn medians_spread_and_ratios() {
-        let cpu = "server_cpu_ns_per_delivery";
-        let html = text(&[
-            record("revcast", 1, &[(cpu, 4000.0), ("lost", 0.0)]),
-            record("revcast", 2, &[(cpu, 6000.0), ("lost", 0.0)]),
-            record("floor", 1, &[(cpu, 4000.0)]),
-            record("floor", 2, &[(cpu, 4000.0)]),
-            record("<b>other", 1, &[(cpu, 10_000.0)]),
-        ]);
-        let row = |name: &str| {
-            let at = html.find(&format!("<td>{name}</td>")).unwrap_or_else(|| panic!("{name}: {html}"));
-            html[at..].split("</tr>").next().expect("a row").replace(" class=\"n\"", "")
-        };
-        assert_eq!(
-            row("revcast"),
-            "<td>revcast</td><td><b>5.00 µs</b></td><td>4.00 µs</td><td>6.00 µs</td><td>2</td><td>–</td><td>1.25 ×</td>"
-        );
-        assert!(row("&lt;b&gt;other").ends_with("<td>2.50 ×</td><td>2.50 ×</td>"), "{html}");
-        assert!(row("floor").ends_with("<td>0.83 ×</td><td>–</td>"), "the median of 1 and 2/3: {html}");
-    }
-
-    #[test]
-    fn a_scenario_of_its_own_kind_shows_its_own_values() {
-        assert_eq!(text(&[record("a", 1, &[])]), "<p>1,000 watchers: no value was recorded.</p>");
-        let html = text(&[record("a", 1, &[("all_live_seconds", 2.5), ("cpu_ns_per_event", 10_000.0)])]);
-        assert!(
-            html.contains("All live") && html.contains("2.50 s") && !html.contains("<details>"),
-            "{html}"
-        );
-        assert!(html.contains("CPU per event"), "{html}");
-        let many = [("lost", 0.0), ("duplicated", 0.0), ("out_of_order", 0.0), ("odd_count", 3.0)];
-        let html = text(&[record("a", 1, &many)]);
-        assert!(html.contains("<summary>1 more values</summary>"), "{html}");
     }
 }

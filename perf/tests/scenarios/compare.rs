@@ -51,7 +51,7 @@ fn a_server_and_the_floor_take_turns() {
 fn a_started_server_is_ended_and_the_screen_has_ratios() {
     let note = fresh("pid");
     let server = started("compare::a_server_to_start", &format!("note={}", note.display()));
-    let screen = "3 watchers\n|4 watchers\n|of A|A = floor:writev";
+    let screen = "Watchers 3\n|Watchers 4\n|of A|A = floor:writev";
     compare(&["floor:writev", &server], "--rounds 1 --watchers 3,4").shows(0, screen, "");
     let pid = fs::read_to_string(&note).unwrap();
     assert!(!Path::new("/proc").join(pid).exists(), "the server of the last round has ended");
@@ -71,5 +71,5 @@ fn one_that_fails_is_named_and_the_rest_goes_on() {
 #[test]
 fn a_server_that_is_wrong_is_not_clean() {
     let wrong = format!("http://{}", mock::start(Mischief::Drop));
-    compare(&[&wrong, "floor:uring"], "--rounds 1").shows(1, &format!("NOT CLEAN: {wrong}"), "");
+    compare(&[&wrong, "floor:uring"], "--rounds 1").shows(1, &format!("Not clean {wrong}"), "");
 }
