@@ -1,6 +1,6 @@
 //! The index and its snapshots: 100,000 objects, written, read one by one and by page, walked, and as they were some events ago.
 //!
-//! Writing includes decode, which nobody can put an object in without: `decode/nested` of 256 bytes is to be taken off.
+//! Writing includes the decoding of the object: subtract `decode/nested` of 256 bytes.
 
 mod support;
 

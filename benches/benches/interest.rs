@@ -1,10 +1,10 @@
-//! Interest: what an event costs a shard with 10,000 classes of one watcher each, of which it concerns one or none.
+//! Interest: what an event costs a shard with 10,000 classes of one watcher each, of which it matches one or none.
 //!
 //! `looked_up` is 10,000 kubelets, each with the pods of its node: found by the value; `other_labels` is 10,000 watches, each of
-//! a label of its own that no object has. `evaluated` is 10,000 selectors that only exclude: no index can look these up, so
-//! each is asked. Times are per event, with the ring, the round around it
-//! and the delivery; `one_watcher` is the same events to a shard with a single watcher that wants all of them, and
-//! `nobody` to one without any. `/1` is one event a round, with the whole of a turn and the clock for each; `/256`
+//! a different label that no object has. `evaluated` is 10,000 selectors that only exclude: no index can look these up, so
+//! each is evaluated. Times are per event, with the ring, the round around it
+//! and the delivery; `one_watcher` is the same events to a shard with a single watcher that matches all of them, and
+//! `nobody` to one without any. `/1` is one event per round, with a complete turn and the clock for each; `/256`
 //! shares a round.
 //!
 //! `one_node` is one match that stays in the processor's caches; in `all_nodes` each event is of another of 10,000 pods on

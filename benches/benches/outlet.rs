@@ -1,4 +1,4 @@
-//! Ways to hand one frame to many sockets: `send(2)`, gathered pieces, an io_uring in batches; and runs of frames.
+//! Ways to send one frame to many sockets: `send(2)`, gathered pieces, an io_uring in batches; and runs of frames.
 //!
 //! Not criterion: a way is measured by whole passes over all sockets, with the clock of the sender's CPU time, and the
 //! ways take turns round by round, so that a noisy minute hits all of them. Sockets are TCP over loopback with no
@@ -101,7 +101,7 @@ impl fmt::Display for Way {
     }
 }
 
-/// One frame, whole and in the pieces it is made of. Never freed: the kernel may look at it whenever it likes.
+/// One frame, whole and in the pieces it is made of. Never freed: the kernel may read it at any time.
 #[derive(Clone, Copy)]
 struct Frame {
     whole: &'static [u8],
@@ -201,7 +201,7 @@ impl Sender {
     }
 }
 
-/// What the reader tells the sender.
+/// What the reader reports to the sender.
 #[derive(Default)]
 struct Told {
     bytes: AtomicU64,
@@ -245,7 +245,7 @@ impl Reader {
     }
 }
 
-/// Reads what comes until told to stop.
+/// Reads everything until it is stopped.
 fn drain(sockets: &[TcpStream], spins: bool, told: &Told) -> io::Result<()> {
     let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     for (place, socket) in sockets.iter().enumerate() {
@@ -296,7 +296,7 @@ fn pin(core: usize) -> io::Result<()> {
         .map_err(|error| io::Error::other(format!("core {core} is not ours ({error}): see --reader-core")))
 }
 
-/// `passes` deliveries to every socket, each pass behind the last one's being read.
+/// `passes` deliveries to every socket, each pass after the previous one was read.
 fn round(sender: &mut Sender, reader: &mut Reader, way: Way, passes: usize) -> io::Result<Cost> {
     let bytes = sender.pass_bytes(way);
     let reader_before = reader.told.cpu_ns.load(Ordering::Relaxed);
@@ -352,7 +352,7 @@ struct Options {
 }
 
 impl Options {
-    /// Cargo hands the words of `cargo bench -- ...` to every bench: those for criterion are named and passed over.
+    /// Cargo passes the arguments of `cargo bench -- ...` to every bench: those for criterion are printed and ignored.
     fn parse(words: impl Iterator<Item = String>) -> io::Result<Self> {
         let words: Vec<String> = words.collect();
         let has = |word: &str| words.iter().any(|each| each == word);
@@ -421,7 +421,7 @@ fn connect(count: usize) -> io::Result<(Vec<TcpStream>, Vec<TcpStream>)> {
     Ok((senders, readers))
 }
 
-/// The rings that this kernel makes, and a word about those it does not.
+/// The kinds of rings that this kernel supports; prints those that it does not.
 fn rings(sockets: &[TcpStream]) -> io::Result<Vec<(Setup, Ring)>> {
     let descriptors: Vec<RawFd> = sockets.iter().map(AsRawFd::as_raw_fd).collect();
     let mut made = Vec::new();

@@ -1,17 +1,17 @@
-//! The ring: what an entry costs its writer and each of its readers, next to structures that could stand in its place.
+//! The ring: what an entry costs its writer and each of its readers, compared with structures that could replace it.
 //!
 //! Every reader sees every entry. What is comparable, and what is not:
 //!
-//! - `ring`: ours. Written once, read by position, any number of times; a reader that is too late learns it.
-//! - `broadcast` (tokio): the nearest equal. Written once for all; a late receiver is told how many it missed. It
-//!   cannot go back, so whoever begins at an older revision has nothing to read. Read with `try_recv`: nobody is woken.
-//! - `locked_deque`: a `VecDeque` behind a mutex, with the position of its front. It can do all that the ring does, and
-//!   readers wait for the writer and for one another.
+//! - `ring`: ours. Written once, read by position, any number of times; a reader that is too late is informed.
+//! - `broadcast` (tokio): the most similar. Written once for all; a late receiver is informed how many it missed. It
+//!   cannot go back, so a reader that begins at an older revision has nothing to read. Read with `try_recv`: no wake-ups.
+//! - `locked_deque`: a `VecDeque` in a mutex, with the position of its front. It can do all that the ring does, and
+//!   readers wait for the writer and for each other.
 //! - `array_queues` (crossbeam): a queue gives an entry to one reader, so each reader has one and the writer pushes
-//!   into all. A full one drops its oldest entry, and nobody tells its reader; it cannot go back either.
+//!   into all. A full one drops its oldest entry without informing its reader; it cannot go back either.
 //!
-//! Entries are `Arc`s in all four, as events are. The threads of `threads/` share what cores there are: with more readers
-//! than cores the figure says how the structure behaves when its users take turns, not how it scales.
+//! Entries are `Arc`s in all four, as events are. The threads of `threads/` share the cores: with more readers
+//! than cores the figure shows how the structure behaves when its users take turns, not how it scales.
 
 #[path = "ring/fan.rs"]
 mod fan;
@@ -59,7 +59,7 @@ fn read_all(reader: &mut impl Reads, from: u64, entries: u64) {
     }
 }
 
-/// One thread. Nobody reads, so each write drives the oldest entry out: the price of a reader that lags a whole ring.
+/// One thread. There are no reads, so each write displaces the oldest entry: the cost of a reader that lags a whole ring.
 fn writing_full<F: Fan>(group: &mut Group<'_>, readers: usize) {
     let (mut fan, mut all) = F::new(readers);
     let mut next = 0;
@@ -109,14 +109,14 @@ fn reading<F: Fan>(group: &mut Group<'_>, readers: usize) {
     });
 }
 
-/// Threads, one for the writer and one for each reader: from the first write until everybody has read everything, per entry.
+/// Threads, one for the writer and one for each reader: from the first write until every reader has read everything, per entry.
 fn threads<F: Fan>(group: &mut Group<'_>, readers: usize) {
     group.bench_function(id::<F>(readers), |b| {
         b.iter_custom(|entries| {
             let mut spent = Duration::ZERO;
             let mut left = entries;
             while left > 0 {
-                // A structure holds all of it, so nobody is too late and nobody has to be waited for.
+                // A structure holds all of it, so no reader is too late and no reader has to be waited for.
                 let some = left.min(ENTRIES);
                 spent += pass::<F>(readers, some);
                 left -= some;
@@ -211,7 +211,7 @@ fn together(c: &mut Criterion) {
     each_fan!(c, "ring/threads", threads);
 }
 
-/// What only the ring is asked: any entry again, and where a revision stands.
+/// What only the ring can do: return any entry again, and the position of a revision.
 fn replaying(c: &mut Criterion) {
     let mut group = c.benchmark_group("ring/replay");
     let (mut writer, reader) = ring::ring::<Item>(SLOTS, Revision::ZERO);

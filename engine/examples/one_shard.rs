@@ -4,7 +4,7 @@
 //! cargo run -p revcast-engine --example one_shard
 //! ```
 //!
-//! There is no socket, no clock and no thread here, because the engine knows none of them: this file is the driver. It
+//! There is no socket, no clock and no thread here, because the engine uses none of them: this file is the driver. It
 //! passes the changes and the time, reports when a reader has room, and takes the bytes. Everything that is printed is
 //! asserted first.
 #![allow(clippy::print_stdout, reason = "a tour tells its story on standard output")]
@@ -167,10 +167,10 @@ fn main() {
     let key = |name| Key::new(maps, Some("shop"), name);
     publisher.load(key("door"), Revision::new(10), &stored("door", "front"));
     publisher.loaded(Revision::new(10));
-    // Loading serialized it, inside the message that announces it. Nobody will serialize it again.
+    // Loading serialized it, inside the message that announces it. It is not serialized again.
     assert_eq!(feed.messages_made(), 1);
 
-    println!("\n2. Three watches on one shard. `whole` wants the state first, and a mark where it ends.");
+    println!("\n2. Three watches on one shard. `whole` requests the state first, and a mark where it ends.");
     let mut shard = Shard::new(0, feed.clone(), ShardConfig::default());
     let mut clients = Clients::default();
     let start = Tick::ZERO;
@@ -188,7 +188,7 @@ fn main() {
     clients.expect("whole", whole, &[served("ADDED", "door", "front", 10), bookmark(10, mark)]);
     clients.expect("label", label, &[]);
     clients.expect("slow", slow, &[]);
-    // `whole` and `slow` want the same in the same way: they are one class, with one verdict an event.
+    // `whole` and `slow` have equal subscriptions: they are one class, with one verdict per event.
     assert_eq!((shard.stats().live, shard.stats().classes), (3, 2));
 
     println!("\n3. Revision 11 creates `cart` with tier=web, revision 12 moves it to tier=db.");
@@ -209,7 +209,7 @@ fn main() {
     let mut sends = 1;
     while shard.stats().live < 3 {
         clients.0.get_mut(&slow).expect("it is connected").room = 10;
-        // The driver's socket became writable: it tells the shard, which goes on inside the message.
+        // The driver's socket became writable: it informs the shard, which continues inside the message.
         shard.writable(slow);
         settle(&mut shard, &mut clients, start);
         sends += 1;
@@ -217,7 +217,7 @@ fn main() {
     clients.expect("slow", slow, &[added, modified]);
     println!("   The same bytes in {sends} sends, and the shard never kept a copy for it.");
 
-    println!("\n5. One serialization an event and kind, whoever watches, in whatever framing:");
+    println!("\n5. One serialization per event and kind, for all watchers and framings:");
     // `door` loaded, `cart` added, `cart` modified, and the DELETED that a selector made of the last.
     assert_eq!(feed.messages_made(), 4);
     // `whole` 1 + 2 (the end mark is a bookmark), `label` 2, `slow` 2.
@@ -225,8 +225,8 @@ fn main() {
     println!("   {} messages were made, {} were sent.", feed.messages_made(), shard.stats().events_sent);
 
     println!(
-        "\n6. A minute passes (time is an argument). Who asked for bookmarks learns how far it has seen; who was sent \
-         nothing for so long gets a heartbeat, whatever that is on its wire."
+        "\n6. A minute passes (time is an argument). A watch with bookmarks learns how far it has seen; a watch \
+         that was sent nothing for so long gets a heartbeat, whatever that is on its wire."
     );
     let minute = Tick::from_nanos(60_000_000_000);
     clients.0.get_mut(&slow).expect("it is connected").room = 0;

@@ -2,7 +2,8 @@
 
 use crate::resource::FieldId;
 
-/// Labels that are looked through one by one: the lengths of their keys tell most of them apart, where a search compares texts.
+/// Up to this many labels are searched linearly: the lengths of their keys distinguish most of them, where a binary search
+/// compares texts.
 const WALKED_MAX: usize = 8;
 
 /// Labels and field values of one object. Small, immutable, made once by decode.

@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::encoding::{Encode, Encoding, Shown, Subject};
+use crate::failpoints::{Failpoint, is_on};
 use crate::key::Key;
 use crate::message::{Message, MessageKind};
 use crate::object::Object;
-use crate::planted::{Bug, planted};
 use crate::revision::{Position, Revision};
 use crate::tick::Tick;
 
@@ -106,7 +106,7 @@ impl Event {
         self.state().key()
     }
 
-    /// What every watch that covers the key is told instead of this event before it ends, when the new value is unreadable.
+    /// What every watch that covers the key is sent instead of this event before it ends, if the new value is unreadable.
     pub(crate) fn refusal(&self) -> Option<&Message> {
         self.now.as_ref().and_then(|now| now.refusal())
     }
@@ -133,19 +133,19 @@ impl Event {
         false
     }
 
-    /// The message that tells of this event, made now if nobody needed it before. Counts what it makes.
+    /// The message of this event, made now if it was not needed before. Counts what it makes.
     ///
     /// Two shards that need the same one at the same moment: one makes it, the other waits for it, some
     /// microseconds. The event's own kind in JSON is never made here: decode made it.
     pub(crate) fn message(&self, name: MessageName, encoder: &dyn Encode, made: &AtomicU64) -> &Message {
         if name.encoding == Encoding::Json
             && let Some(own) = self.now.as_ref().and_then(|now| now.message(name.kind))
-            && !(planted(Bug::WrongDeletedObject) && name.kind == MessageKind::Deleted)
+            && !(is_on(Failpoint::WrongDeletedObject) && name.kind == MessageKind::Deleted)
         {
             return own;
         }
         let place = self.place(name);
-        if planted(Bug::FrameMadeTwice) && place.get().is_some() {
+        if is_on(Failpoint::MessageMadeTwice) && place.get().is_some() {
             made.fetch_add(1, Ordering::Relaxed);
         }
         place.get_or_init(|| {
@@ -170,12 +170,12 @@ impl Event {
     fn make(&self, name: MessageName, encoder: &dyn Encode) -> Message {
         let (object, revision) = match (name.kind, &self.before) {
             (MessageKind::Deleted, Some(before)) => {
-                let last = if planted(Bug::WrongDeletedObject) {
+                let last = if is_on(Failpoint::WrongDeletedObject) {
                     self.now.as_ref().unwrap_or(before)
                 } else {
                     before
                 };
-                let stale = planted(Bug::StaleDeletedVersion);
+                let stale = is_on(Failpoint::StaleDeletedVersion);
                 (last, if stale { before.revision() } else { self.revision })
             }
             _ => (self.state(), self.state().revision()),

@@ -1,4 +1,4 @@
-//! How messages follow one another in what an outlet is offered.
+//! How messages follow each other in what an outlet is offered.
 //!
 //! A framing is what a wire puts around each message, as far as it is equal for all watches with that wire: a head
 //! before, a tail after. The engine knows none by name: a subscription names one, and the encoder names the one that

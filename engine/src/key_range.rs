@@ -64,7 +64,7 @@ impl KeyRange {
     /// One path of a resource.
     #[must_use]
     pub fn key(resource: ResourceId, path: &str) -> Self {
-        // No text lies between a text and the same with a NUL behind it.
+        // No text lies between a text and the same with a NUL after it.
         Self::new((resource, path), Some((resource, &format!("{path}\0"))))
     }
 
@@ -81,12 +81,12 @@ impl KeyRange {
         (*resource, &**path) <= (key.resource(), key.path())
     }
 
-    /// Whether it ends behind a key.
+    /// Whether it ends after a key.
     pub(crate) fn ends_after(&self, key: &Key) -> bool {
         self.0.to.as_ref().is_none_or(|(resource, path)| (key.resource(), key.path()) < (*resource, &**path))
     }
 
-    /// Whether it goes on at least as far as another.
+    /// Whether it extends at least as far as another.
     pub(crate) fn reaches(&self, other: &Self) -> bool {
         match (&self.0.to, &other.0.to) {
             (None, _) => true,
@@ -101,7 +101,7 @@ impl KeyRange {
         Key::new(*resource, None, path)
     }
 
-    /// Its parts in each of the first `resources` resources, behind `after` when given, in key order.
+    /// Its parts in each of the first `resources` resources, starting after the key `after` if given, in key order.
     pub(crate) fn spans<'a>(
         &'a self,
         resources: usize,
@@ -140,7 +140,7 @@ impl KeyRange {
     }
 }
 
-/// The first text behind all that begin with `prefix`; `None`: there is none. The bytes of UTF-8 are in the order of the
+/// The first text after all that begin with `prefix`; `None`: there is none. The bytes of UTF-8 are in the order of the
 /// characters, so it is the prefix with its last character replaced by the next one.
 fn end_of_prefix(prefix: &str) -> Option<String> {
     let last = prefix.chars().next_back()?;
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(spans(&across, Some(&key(C, "b")))[..], [(2, Excluded(text("b")), Excluded(text("c")))]);
         assert_eq!(spans(&across, Some(&key(C, "c"))), []);
         assert_eq!(spans(&across, Some(&key(C, "d"))), []);
-        // Its end stands in front of the first key of the next resource.
+        // Its end is before the first key of the next resource.
         assert_eq!(spans(&KeyRange::prefix(B, ""), None), [(1, Included(text("")), Unbounded)]);
         for empty in [
             KeyRange::new((B, "x"), Some((B, "x"))),

@@ -1,7 +1,8 @@
 //! revcast's engine: changes in, bytes out.
 //!
 //! It owns the semantics of watches: the window of recent events, the newest object per key, which watch is interested
-//! in what, and the bytes of every message. It never does I/O, reads a clock, draws a random number or blocks. Read
+//! in what, and the bytes of every message. It never does I/O, reads a clock, draws a random number or waits, except
+//! that a shard may wait some microseconds for another one that makes the same message. Read
 //! `ARCHITECTURE.md` beside this crate first, then `examples/one_shard.rs`.
 #![forbid(unsafe_code)]
 
@@ -13,6 +14,7 @@ pub mod encoding;
 pub mod envelope;
 pub mod escape;
 mod event;
+pub mod failpoints;
 pub mod framing;
 pub mod gap;
 pub mod hash;
@@ -23,7 +25,6 @@ pub mod key_range;
 pub mod limits;
 pub mod message;
 mod object;
-pub mod planted;
 mod publisher;
 pub mod resource;
 pub mod revision;

@@ -1,4 +1,5 @@
-//! Every limit of the engine, in one place, with proofs that they are consistent.
+//! The limits that depend on each other, in one place, with proofs that they are consistent. A limit of one module alone is
+//! in that module.
 
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ pub const BACKLOG_MAX: f64 = 0.5;
 /// How long the window waits for the socket of a watch that was live. A watch that has taken what it is owed within
 /// this time is never expired, however much is written meanwhile.
 pub const KEEP_UP: Duration = Duration::from_millis(100);
-/// Watches that fall behind within this time form one group.
+/// Watches that begin to lag within this time form one group.
 pub const KEEP_UP_STEP: Duration = Duration::from_millis(10);
 /// Most snapshots of the window that are kept, for lists of past states.
 pub const KEPT_SNAPSHOTS: usize = 128;
@@ -77,13 +78,13 @@ pub const HEARTBEAT_INTERVAL_DEFAULT: Duration = Duration::from_secs(25);
 /// Steps per interval at which bookmarks and heartbeats are due. All that are due in one step need one wake-up of the
 /// shard, which costs as much as a dozen sends, and hundreds of sends in a row cost less each than a few.
 pub const TIMER_STEPS: u32 = 16;
-/// How long a watcher that is to end may take to accept the bytes that it is still owed. One within its initial state
-/// has this time twice: for the state, then for the error that says that it did not take it.
+/// How long a watcher that must end may take to accept its pending bytes. One within its initial state has this time
+/// twice: for the state, then for the error that it did not take it.
 pub const DRAIN_GRACE: Duration = Duration::from_secs(5);
 
 const _: () = assert!(RING_EVENTS_MIN.is_power_of_two() && RING_EVENTS_MAX.is_power_of_two());
 const _: () = assert!(RING_EVENTS_DEFAULT.is_power_of_two());
-// The publisher waits for a shard that is half a ring behind; a round must fit well before that.
+// The publisher waits for a shard that lags half a ring; a round must fit well before that.
 const _: () = assert!(ROUND_EVENTS * 4 <= RING_EVENTS_MIN);
 const _: () = assert!((ROUND_BYTES * 4) as u64 <= RING_BYTES_MIN);
 const _: () =

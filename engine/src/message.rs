@@ -7,7 +7,7 @@ use bytes::{Buf as _, Bytes};
 
 use crate::framing::{Framing, HEAD_MAX, Head};
 
-/// What a message says about its object.
+/// What a message reports about its object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum MessageKind {
     /// It began to match, or is part of the initial state.

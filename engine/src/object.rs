@@ -1,4 +1,4 @@
-//! One state of one object: its value as its codec keeps it, and what selectors see of it.
+//! One state of one object: its value as its codec keeps it, and its attributes for selectors.
 
 use std::fmt;
 use std::ops::Range;
@@ -22,7 +22,7 @@ pub struct Unreadable {
     since: Revision,
     codec: Codec,
     value: Bytes,
-    /// The ERROR that a watch in JSON is told.
+    /// The ERROR event for a watch in JSON.
     message: Message,
     /// The Status within the payload.
     status: Range<usize>,
@@ -101,7 +101,7 @@ impl Object {
         revision: Revision,
         before: Option<&Self>,
     ) -> Self {
-        // To whom watches, a value that could not be served was none.
+        // For a watch, a value that could not be served did not exist.
         let known = before.is_some_and(|before| before.kept.is_ok());
         let kind = if known { MessageKind::Modified } else { MessageKind::Added };
         match decoder.decode(framing, resource, value, revision, kind) {
@@ -133,7 +133,7 @@ impl Object {
         self.kept.as_ref().err().map(|why| &**why)
     }
 
-    /// What a watch that covers the key of an unreadable state is told before it ends: the ERROR, in JSON.
+    /// What a watch that covers the key of an unreadable state is sent before it ends: the ERROR, in JSON.
     #[inline]
     pub(crate) fn refusal(&self) -> Option<&Message> {
         self.unreadable().map(|why| &why.message)

@@ -1,8 +1,8 @@
 //! The one writer: changes in, events in the ring, snapshots of the index.
 //!
 //! It owns decode, the index and the writing end of the ring. One revision goes in whole and becomes visible
-//! whole. It never waits: [`Publisher::should_wait`] says when a shard is so far behind that its driver should. It
-//! never knows where changes come from, nor who watches.
+//! whole. It never waits: [`Publisher::should_wait`] returns whether a shard lags so far that its driver should. It
+//! knows neither the source of changes nor the watchers.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -16,6 +16,7 @@ use crate::change::{Batch, Change};
 use crate::codec::Decoder;
 use crate::encoding::{Encode, Encoding};
 use crate::event::{Event, MessageName, Times};
+use crate::failpoints::{Failpoint, is_on};
 use crate::framing::Framing;
 use crate::gap::Gap;
 use crate::index::{Expired, Past, Snapshot};
@@ -24,7 +25,6 @@ use crate::key_range::KeyRange;
 use crate::limits;
 use crate::message::MessageKind;
 use crate::object::Object;
-use crate::planted::{Bug, planted};
 use crate::resource::Schema;
 use crate::revision::{Position, Revision};
 use crate::ring::{self, Entry, Reader, Writer};
@@ -98,16 +98,16 @@ pub struct Feed {
     snapshot: Arc<ArcSwap<Snapshot>>,
     /// Older snapshots, oldest first: from where past states are undone.
     kept: Arc<ArcSwap<VecDeque<Arc<Snapshot>>>>,
-    /// By shard: where what it still needs of the ring begins; [`NOT_BEGUN`] before it is there.
+    /// By shard: the oldest position that it still needs; [`NOT_BEGUN`] before it has started.
     shards: Arc<[AtomicU64]>,
     /// Messages that were serialized, by anyone.
     messages_made: Arc<AtomicU64>,
-    /// At least as many keys are unreadable in the state that the ring tells of: raised before the events that make
-    /// one unreadable are visible, lowered behind the snapshot in which one is not any more.
+    /// An upper bound of the unreadable keys in the state up to the ring's head: raised before the events that make
+    /// one unreadable are visible, lowered after the snapshot in which one is readable again.
     unreadable: Arc<AtomicUsize>,
     /// Bytes that the window may hold now; never more than the [`RingLimits`] say.
     window_bytes_max: Arc<AtomicU64>,
-    /// What the source skipped, oldest first: a few, and asked only where a watch or a list begins.
+    /// What the source skipped, oldest first: a few, used only where a watch or a list begins.
     gaps: Arc<ArcSwap<Vec<Gap>>>,
 }
 
@@ -143,7 +143,8 @@ impl Feed {
         }
         let kept = self.kept.load();
         let nearest = kept.partition_point(|snapshot| snapshot.revision() < revision);
-        let nearest = if planted(Bug::PastFromOlderSnapshot) { nearest.saturating_sub(1) } else { nearest };
+        let nearest =
+            if is_on(Failpoint::PastFromOlderSnapshot) { nearest.saturating_sub(1) } else { nearest };
         let nearest = kept.get(nearest).filter(|snapshot| snapshot.revision() < newest.revision());
         Past::new(nearest.map_or(newest, Arc::clone), &self.ring, range, revision)
     }
@@ -180,9 +181,9 @@ impl Feed {
         self.window_bytes_max.load(Ordering::Relaxed)
     }
 
-    /// Lets the window hold so many bytes from now on, for whoever watches over memory: the publisher keeps to it with its next
-    /// [`Publisher::publish`] or [`Publisher::trim`]. More than the [`RingLimits`] say is the same as what they say. A watch
-    /// that is behind what is forgotten by that is told 410: the slowest first. What shards still need is not forgotten.
+    /// Lets the window hold this many bytes from now on, to control the memory of the process: it applies from the next
+    /// [`Publisher::publish`] or [`Publisher::trim`]. The [`RingLimits`] remain the maximum. A watch
+    /// that still needs what is forgotten by that gets 410: the slowest first. What shards still need is not forgotten.
     pub fn limit_window(&self, bytes: u64) {
         self.window_bytes_max.store(bytes, Ordering::Relaxed);
     }
@@ -283,7 +284,7 @@ impl Publisher {
         Self::with_small_ring(schema, encoder, RingLimits { events, ..limits }, shards, revision)
     }
 
-    /// [`Publisher::new`] without the lower limit on the ring: for tests that want it to overflow.
+    /// [`Publisher::new`] without the lower limit on the ring: for tests in which it overflows.
     #[must_use]
     pub fn with_small_ring(
         schema: Arc<Schema>,
@@ -366,7 +367,7 @@ impl Publisher {
         for change in &batch.changes {
             unreadable |= self.stage(change, batch.revision, Times { as_of_seconds, arrived: self.arrived });
         }
-        if unreadable && !planted(Bug::UnreadableAmongOthers) {
+        if unreadable && !is_on(Failpoint::UnreadableAmongOthers) {
             self.order_staged();
         }
         if let Some(last) = self.staged.last_mut() {
@@ -385,14 +386,14 @@ impl Publisher {
         Ok(())
     }
 
-    /// The source's word that it has sent everything up to `revision`.
+    /// The source reports that it has sent everything up to `revision`.
     pub fn handle_progress(&mut self, revision: Revision) {
         self.index.revision = self.index.revision.max(revision);
     }
 
-    /// The source's word that it never wrote, and never will, a revision in `gap`: it goes on behind [`Gap::next`], where the
-    /// state is that of [`Gap::last`]. Whoever names a revision in it saw another history, and is told that it is
-    /// expired: where a watch begins, also one that waited for it, and where a past state is asked for. Gaps come in order.
+    /// The source guarantees that it never wrote, and never will, a revision in `gap`: it continues after [`Gap::next`], where
+    /// the state is that of [`Gap::last`]. A client that names a revision in it saw another history, and gets 410: for the
+    /// start of a watch, also one that waited for it, and for a past state. Gaps come in order.
     pub fn skip(&mut self, gap: Gap) {
         // Visible before the progress that passes it.
         let mut gaps = Vec::clone(&self.feed.gaps.load());
@@ -402,7 +403,7 @@ impl Publisher {
         self.handle_progress(gap.next);
     }
 
-    /// Makes everything taken so far visible to all shards, and keeps the window within its bytes.
+    /// Makes everything taken so far visible to all shards, and keeps the window within its limit of bytes.
     pub fn publish(&mut self) {
         self.publish_events();
         self.publish_state();
@@ -424,11 +425,11 @@ impl Publisher {
         self.bytes_forgotten > before
     }
 
-    /// What stands here and later is never forgotten, whatever the limits say: what some shard still needs, or a live watch would
-    /// be ended for what others wrote; and the newest revision, whole, or who is to see it again could never be told anything
-    /// but 410.
+    /// Entries from this position on are never forgotten, whatever the limits are: those that some shard still needs, or a live
+    /// watch would be ended because of writes of others; and those of the newest revision, or a watch that must be sent it
+    /// again would always get 410.
     fn kept_from(&self) -> Position {
-        if planted(Bug::NeededForgotten) {
+        if is_on(Failpoint::NeededForgotten) {
             return Position::new(self.ring.next().get().saturating_sub(1));
         }
         self.feed.needed_from().map_or(self.newest_from, |needed| needed.min(self.newest_from))
@@ -440,7 +441,7 @@ impl Publisher {
 
     /// Half of [`Publisher::publish`]: the ring runs ahead of the snapshot until the other half is done.
     pub(crate) fn publish_events(&mut self) {
-        // Before the ring: who sees the events must not miss that somebody's value is unreadable.
+        // Before the ring: a reader that sees the events must also see that a value is unreadable.
         self.feed.unreadable.fetch_max(self.index.unreadable_total(), Ordering::Release);
         self.ring.publish(self.index.revision);
     }
@@ -453,8 +454,8 @@ impl Publisher {
         self.feed.unreadable.store(self.index.unreadable_total(), Ordering::Release);
     }
 
-    /// Keeps a snapshot every so many events, as long as the window reaches back to it: what it holds besides the
-    /// newest one's objects, the ring's events hold as well.
+    /// Keeps a snapshot at intervals of events, as long as the window reaches back to it: the objects that it holds besides
+    /// the newest ones are also held by the ring's events.
     fn keep(&mut self, snapshot: &Arc<Snapshot>) {
         let kept = self.feed.kept.load();
         let every = (self.events_max / limits::KEPT_SNAPSHOTS).max(1) as u64;
@@ -495,9 +496,9 @@ impl Publisher {
         }
     }
 
-    /// Whether the driver should publish and wait before it hands over a batch of this weight: with it half of the window would
-    /// be filled by what some shard still needs. A batch that is larger than that waits until nobody needs anything, and is
-    /// then taken whole.
+    /// Whether the driver should publish and wait before it passes a batch of this weight: with it half of the window would
+    /// be filled by what some shard still needs. A batch that is larger than that waits until no shard needs anything, and is
+    /// then taken completely.
     #[must_use]
     pub fn should_wait(&self, weight: Weight) -> bool {
         self.backlog_with(0, 0) > 0.0 && self.backlog_with(weight.events, weight.bytes) >= limits::BACKLOG_MAX
@@ -546,7 +547,7 @@ impl Publisher {
         self.feed.ring.forgotten()
     }
 
-    /// Counts the bytes of what the ring dropped, for want of slots or because it was told to.
+    /// Counts the bytes of what the ring dropped, for lack of slots or on request.
     fn count_forgotten(&mut self) {
         let oldest = self.ring.peek_oldest();
         self.bytes_forgotten =
@@ -581,7 +582,7 @@ impl Publisher {
         let mut event = Event::new(position, revision, before, now, times, bytes_before);
         event.ends_revision = false;
         if deleted {
-            // Every watcher that knew the object will want this one.
+            // Every watcher that knew the object will need this one.
             let name = MessageName { kind: MessageKind::Deleted, encoding: Encoding::Json, first: false };
             event.message(name, &*self.feed.encoder, &self.feed.messages_made);
         }

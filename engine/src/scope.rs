@@ -10,7 +10,7 @@ use crate::key_range::KeyRange;
 pub enum Scope {
     /// Objects of one resource.
     Objects(Objects),
-    /// Whatever stands in a range of keys, of one resource or several. A selector that goes with it should name fields only
+    /// All keys in a range, of one resource or several. A selector that is used with it should name fields only
     /// where all of these are of one resource: a field is a place in its own resource's list.
     Keys(KeyRange),
 }
@@ -70,7 +70,7 @@ impl Scope {
         }
     }
 
-    /// Tells a hasher what decides on which shard its watches should stand together: resource and namespace, or the range.
+    /// Hashes what determines the home shard of its watches: resource and namespace, or the range.
     pub fn hash_placement(&self, hasher: &mut impl Hasher) {
         match self {
             Self::Objects(Objects { resource, namespace, name: _ }) => {

@@ -290,7 +290,7 @@ fn being_full_and_catching_up_allocates_nothing() {
             assert_eq!(world.shard.stats().live, WATCHERS as u64);
         }
         let sent = (WARM_UP + ROUNDS / 4) * 2 * events * WATCHERS as u64;
-        assert_eq!(world.shard.stats().events_sent, sent, "nobody missed anything");
+        assert_eq!(world.shard.stats().events_sent, sent, "no watcher missed anything");
         assert_eq!(asked, 0, "{events} events a round, framing {framing:?}");
     }
 }

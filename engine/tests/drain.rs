@@ -25,7 +25,7 @@ struct Plain;
 
 impl Encode for Plain {
     fn event(&self, _: &mut Vec<u8>, _: View<'_>) {
-        unreachable!("nobody asks for another encoding")
+        unreachable!("no watch has another encoding")
     }
 
     fn first_differs(&self, _: u32) -> bool {

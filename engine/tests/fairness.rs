@@ -1,4 +1,4 @@
-//! A shard that always has newer events: watchers that fell behind once must progress as the others do, and get every
+//! A shard that always has newer events: watchers that began to lag once must progress as the others do, and get every
 //! byte once, wherever they are in a page that others share.
 
 #[path = "framings/counted.rs"]

@@ -144,7 +144,7 @@ fn an_event_puts_them_off_and_nobody_is_quiet_for_longer_than_the_interval() {
         assert!(sent.contains(&event), "all got the event: {sent:?}");
         let behind: Vec<_> = sent.iter().copied().filter(|at| *at >= event).collect();
         let first = behind[1].since(behind[0]);
-        assert!((INTERVAL - EARLY_MAX..=INTERVAL).contains(&first), "{first:?} behind the event");
+        assert!((INTERVAL - EARLY_MAX..=INTERVAL).contains(&first), "{first:?} after the event");
         for pair in behind[1..].windows(2) {
             assert_eq!(pair[1].since(pair[0]), INTERVAL, "of {sent:?}");
         }

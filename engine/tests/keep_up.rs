@@ -42,7 +42,7 @@ struct Sockets {
 
 impl Outlet for Sockets {
     fn send(&mut self, to: WatcherId, run: Run<'_>) -> Sent {
-        assert!(!self.ended.contains(&to), "bytes behind the end");
+        assert!(!self.ended.contains(&to), "bytes after the end");
         let bytes = run.bytes();
         let took = self.took.entry(to).or_default();
         let taken = bytes.len().min(self.room - *took);
@@ -174,7 +174,7 @@ fn whoever_takes_everything_is_never_expired_by_a_slow_shard() {
         world.write(&batch, Duration::from_millis(20));
     }
     world.settle();
-    assert_eq!(world.ends, [], "nobody was told anything but events");
+    assert_eq!(world.ends, [], "no watcher was sent anything but events");
     let stats = world.shard.stats();
     assert_eq!((stats.live, stats.events_sent), (1_003, 12 * (1_000 + 3 * few.len() as u64)));
 }

@@ -120,7 +120,7 @@ fn a_round_is_measured_once_however_many_watch() {
     let mut world = World::new(64);
     world.put(GOOD, Duration::ZERO);
     world.turn_all();
-    assert_eq!(world.shard.timings().first_write.count(), 0, "nobody cared for that round");
+    assert_eq!(world.shard.timings().first_write.count(), 0, "no watcher matched that round");
     for _ in 0..200 {
         world.watch(Start::Latest, HOUR);
     }
@@ -156,7 +156,7 @@ fn the_slowest_is_known() {
     world.turn_all();
     assert_eq!(world.shard.lag(later), Lag::default());
     world.put(GOOD, Duration::ZERO);
-    assert_eq!(world.shard.lag(world.now).events, 1, "a shard that has not turned is behind with all");
+    assert_eq!(world.shard.lag(world.now).events, 1, "a shard that has not turned lags by all");
 }
 
 #[test]

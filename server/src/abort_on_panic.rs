@@ -1,10 +1,10 @@
-//! Threads that the server cannot live without.
+//! Threads without which the server cannot run.
 
-/// What a process that lost such a thread exits with (the code of a Rust panic).
+/// The exit code of a process that lost such a thread (that of a Rust panic).
 const EXIT_BROKEN: i32 = 101;
 
-/// Held by such a thread while it runs: when it panics, the process ends at once, loudly. A shard or a publisher that
-/// is gone would otherwise leave watchers that never hear of anything again.
+/// Held by such a thread while it runs: when it panics, the process logs that and exits. Without a shard or a publisher,
+/// watchers would wait for ever without an error.
 #[derive(Debug)]
 pub(crate) struct AbortOnPanic(pub(crate) &'static str);
 
@@ -12,7 +12,7 @@ impl Drop for AbortOnPanic {
     fn drop(&mut self) {
         if std::thread::panicking() {
             crate::log::last_words(&format!(
-                "{} broke; the server ends so that its clients go elsewhere",
+                "{} panicked; the server exits so that its clients reconnect elsewhere",
                 self.0
             ));
             std::process::exit(EXIT_BROKEN);

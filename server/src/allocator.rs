@@ -1,22 +1,22 @@
-//! What memory is asked for in, and how soon what was freed goes back to the system.
+//! Options of the memory allocator: page sizes, and how soon freed memory is returned to the system.
 //!
-//! Owns a call across the border to mimalloc, which takes its options as bare numbers.
+//! Owns a call to mimalloc's C interface, which takes its options as bare numbers.
 #![allow(unsafe_code)]
 
 /// `mi_option_purge_delay` (mimalloc.h, versions 2 and 3).
 const PURGE_DELAY: libmimalloc_sys::mi_option_t = 15;
-/// Milliseconds; otherwise a second, and then only if somebody allocates.
+/// Milliseconds; the default is a second, and the memory is returned only if something is allocated then.
 const SOON: std::ffi::c_long = 10;
 
-/// Freed memory goes back to the system within some milliseconds. For servers that may take so much and no more: what is only
-/// kept for later would count against them. To be called before other threads are started.
+/// Returns freed memory to the system within some milliseconds. For servers with a memory limit: memory that is only kept for
+/// later would count against it. Must be called before other threads are started.
 pub fn give_back_soon() {
-    // SAFETY: a number is put into a table of options; no pointer is passed, and no other thread sets options.
+    // SAFETY: a number is stored in a table of options; no pointer is passed, and no other thread sets options.
     unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, SOON) }
 }
 
-/// No transparent huge pages for this process: mimalloc asks for them, and the kernel fills them up beside what is used, at a
-/// time of its own. Where they cannot be refused they are put up with.
+/// Disables transparent huge pages for this process: mimalloc asks for them, and the kernel fills them up with unused memory
+/// later. If the system refuses, they stay enabled.
 pub fn refuse_huge_pages() {
     let _ = rustix::thread::disable_transparent_huge_pages(true);
 }

@@ -56,17 +56,17 @@ struct Verb {
 
 const COMMANDS: [Verb; 8] = [
     Verb { name: "serve", argument: "", says: "serve list and watch; the default" },
-    Verb { name: "config", argument: "", says: "print the effective configuration and who set each value" },
+    Verb { name: "config", argument: "", says: "print the configuration and the origin of each value" },
     Verb {
         name: "doctor",
         argument: "[--json]",
-        says: "say what of this machine is wrong and how to mend it",
+        says: "check this machine and say how to fix what is wrong",
     },
-    Verb { name: "probe", argument: "URL", says: "ask a server, as http://127.0.0.1:8081/readyz" },
+    Verb { name: "probe", argument: "URL", says: "check a URL, as http://127.0.0.1:8081/readyz" },
     Verb { name: "completions", argument: "SHELL", says: "print completions for bash, zsh or fish" },
     Verb { name: "man", argument: "", says: "print the man page: revcast man | man -l -" },
     Verb { name: "version", argument: "", says: "print the version" },
-    Verb { name: "help", argument: "", says: "print this" },
+    Verb { name: "help", argument: "", says: "print this help" },
 ];
 
 /// Reads the arguments after the program's name.
@@ -104,7 +104,7 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, C
         return Err(ConfigError::at(more, Wrong::new("one argument too many", mend)));
     }
     if json && verb.name != "doctor" {
-        let wrong = Wrong::new("an option of doctor alone", "take it out, or give revcast doctor --json");
+        let wrong = Wrong::new("an option of doctor alone", "remove it, or give revcast doctor --json");
         return Err(ConfigError::at("--json", wrong));
     }
     Ok(match verb.name {
@@ -122,10 +122,8 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, C
 fn target(url: Option<&str>) -> Result<Target, ConfigError> {
     let url = url.unwrap_or_default();
     Target::parse(url).ok_or_else(|| {
-        let wrong = Wrong::new(
-            "no URL that can be asked",
-            "give http://HOST:PORT/PATH, as http://127.0.0.1:8081/readyz",
-        );
+        let wrong =
+            Wrong::new("not an http URL", "give http://HOST:PORT/PATH, as http://127.0.0.1:8081/readyz");
         ConfigError::at(format!("probe \"{}\"", one_line(url)), wrong)
     })
 }
@@ -133,7 +131,7 @@ fn target(url: Option<&str>) -> Result<Target, ConfigError> {
 fn shell(name: Option<&str>) -> Result<Shell, ConfigError> {
     let name = name.unwrap_or_default();
     Shell::ALL.into_iter().find(|shell| shell.name() == name).ok_or_else(|| {
-        let wrong = Wrong::new("no shell that completions are made for", "give bash, zsh or fish");
+        let wrong = Wrong::new("not a supported shell", "give bash, zsh or fish");
         ConfigError::at(format!("completions \"{}\"", one_line(name)), wrong)
     })
 }
@@ -193,8 +191,9 @@ pub fn help() -> String {
         text.push_str(&format!("  {left:<25} {}{standard}\n", row.help));
     }
     text.push_str(
-        "\nEach is also a variable: REVCAST_RING_EVENTS. Flag beats variable beats file.\n\
-         --resource may be given again; REVCAST_RESOURCE takes a list with commas.\n\
+        "\nEach is also a variable: REVCAST_RING_EVENTS. A flag overrides a variable, and\n\
+         a variable overrides the file.\n\
+         --resource may be repeated; REVCAST_RESOURCE takes a list with commas.\n\
          Times: 500ms, 60s, 1m30s. Sizes: 64MiB, 500MB, bytes.\n",
     );
     text
@@ -235,21 +234,18 @@ mod tests {
             ("serve now", "now: one argument too many; options start with --; the command is serve"),
             ("--ring-event=5", "--ring-event=\"5\": no such option; did you mean --ring-events?"),
             ("--ring_bytes 5", "--ring_bytes: no such option; did you mean --ring-bytes?"),
-            ("--colour", "--colour: no such option; take it out, or see revcast --help"),
-            ("--json", "--json: an option of doctor alone; take it out, or give revcast doctor --json"),
-            (
-                "completions",
-                "completions \"\": no shell that completions are made for; give bash, zsh or fish",
-            ),
+            ("--colour", "--colour: no such option; remove it, or see revcast --help"),
+            ("--json", "--json: an option of doctor alone; remove it, or give revcast doctor --json"),
+            ("completions", "completions \"\": not a supported shell; give bash, zsh or fish"),
             (
                 "completions bash zsh",
                 "zsh: one argument too many; options start with --; the command is completions",
             ),
             (
                 "probe host",
-                "probe \"host\": no URL that can be asked; give http://HOST:PORT/PATH, as http://127.0.0.1:8081/readyz",
+                "probe \"host\": not an http URL; give http://HOST:PORT/PATH, as http://127.0.0.1:8081/readyz",
             ),
-            ("-p 80", "-p: no such option; take it out, or see revcast --help"),
+            ("-p 80", "-p: no such option; remove it, or see revcast --help"),
             ("--listen", "--listen: its value is missing; write --listen ADDR"),
         ] {
             assert_eq!(run(line).expect_err(line).to_string(), says);

@@ -1,10 +1,10 @@
-//! Who asked for what, and what was answered: a line at the start and at the end of each request.
+//! The audit log: a line at the start and at the end of each request, with its user and its reply's code.
 //!
-//! Owns the shape of a line: an `Event` of `audit.k8s.io/v1` at level `Metadata`, as JSON, which tools for Kubernetes' audit
-//! logs read. Lines go through a bounded queue to a thread of their own: a request never waits for its line, and what does
-//! not fit is dropped, counted and told of. A part of the queue is kept for requests of those who proved who they are, and what
-//! a client writes into a line is cut, so that nobody without credentials can have the others' lines dropped. There is a line
-//! for a request and none for a delivery.
+//! Owns the format of a line: an `Event` of `audit.k8s.io/v1` at level `Metadata`, as JSON, which tools for Kubernetes' audit
+//! logs read. Lines go through a bounded queue to a separate thread: a request never waits for its line, and lines that do not
+//! fit are dropped, counted and reported. A part of the queue is reserved for requests of authenticated clients, and what a
+//! client writes into a line is cut, so that clients without credentials cannot cause the lines of others to be dropped. There
+//! is a line for a request and none for a delivery.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -23,20 +23,20 @@ use crate::lines::{Lines, Share, Sink};
 use crate::log;
 use crate::printable::{self, cut};
 
-/// Who has not said who he is.
+/// The name of a client without credentials.
 const ANONYMOUS: &str = "system:anonymous";
 
-/// Bytes of each text that a client chose: of the URI and the user agent, and of each name. Longer ones are cut.
+/// Bytes of each text that a client chose: of the URI, the user agent, and each name. Longer ones are cut.
 const TEXT_BYTES_MAX: usize = 1 << 10;
 
-/// How far a request is.
+/// The stage of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// Its head was read.
     RequestReceived,
     /// The head of a watch's reply was sent.
     ResponseStarted,
-    /// It is over.
+    /// The request has ended.
     ResponseComplete,
 }
 
@@ -50,7 +50,7 @@ impl Stage {
     }
 }
 
-/// What the lines of one request have in common.
+/// The common part of the lines of one request.
 #[derive(Clone, Debug)]
 pub struct Entry {
     id: Uuid,
@@ -58,7 +58,7 @@ pub struct Entry {
     uri: String,
     user: Option<Box<str>>,
     groups: Vec<String>,
-    /// Of who proved who that is.
+    /// Whether the client is authenticated.
     proven: bool,
     source: Option<SocketAddr>,
     user_agent: Option<String>,
@@ -66,10 +66,10 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Of a request that was just received; `id` is the one in its reply's `Audit-Id`.
+    /// For a request that was just received; `id` is the `Audit-Id` of its reply.
     #[must_use]
     pub fn new(id: Uuid, about: RequestInfo, head: &RequestHead, source: Option<SocketAddr>) -> Self {
-        // As it came, but for escapes that it could do without: what reads the log must not take a part of a name for a query.
+        // As received, except for unnecessary escapes: a reader of the log must not take a part of a name for a query.
         let mut uri = String::with_capacity(128);
         if head.path.is_empty() {
             uri.push('/');
@@ -95,7 +95,7 @@ impl Entry {
         }
     }
 
-    /// Who asks, once that is known.
+    /// Sets the user, when it is known.
     pub fn set_user(&mut self, who: &Identity) {
         self.user = Some(who.name.as_str().into());
         self.groups.clone_from(&who.groups);
@@ -103,7 +103,7 @@ impl Entry {
     }
 }
 
-/// With names that have an end: they are parts of a path, whatever that is.
+/// With names of limited length: they are parts of a path, which a client chose.
 fn shortened(mut about: RequestInfo) -> RequestInfo {
     let of = about.of.iter_mut().flat_map(|of| [&mut of.group, &mut of.version, &mut of.resource]);
     let parts = [&mut about.namespace, &mut about.name, &mut about.subresource];
@@ -115,7 +115,7 @@ fn shortened(mut about: RequestInfo) -> RequestInfo {
     about
 }
 
-/// Where the audit log goes.
+/// The target of the audit log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AuditTarget {
     /// Standard output.
@@ -133,7 +133,7 @@ impl fmt::Display for AuditTarget {
     }
 }
 
-/// Where the lines go. Cheap to clone.
+/// The writer of the audit log. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Audit(Lines);
 
@@ -161,18 +161,18 @@ impl Audit {
             .map_err(|error| format!("no thread for the audit log: {error}; raise nproc (ulimit -u)"))
     }
 
-    /// Writes that a request is at a stage. `code`: what was answered, 0 when nothing was. `ended`: how a watch ended.
+    /// Writes that a request reached a stage. `code`: of the reply, 0 when there is none. `ended`: how a watch ended.
     pub fn note(&self, entry: &Entry, stage: Stage, code: u16, ended: Option<&str>) {
         let share = if entry.proven { Share::All } else { Share::Most };
         self.0.leave(line(entry, stage, code, ended, Timestamp::now()), share);
     }
 
-    /// Opens the file anew: the one that is open was renamed.
+    /// Reopens the file: the one that is open was renamed.
     pub fn reopen(&self) {
         self.0.reopen();
     }
 
-    /// Waits, but not for long, until everything is written.
+    /// Waits, for a limited time, until everything is written.
     pub fn flush(&self) {
         self.0.flush(Duration::from_secs(1));
     }
@@ -238,7 +238,7 @@ struct ResponseStatus {
     code: u16,
 }
 
-/// Kubernetes has texts alone here.
+/// Kubernetes allows only texts here.
 #[derive(Serialize)]
 struct Annotations<'a> {
     #[serde(rename = "revcast/latency-seconds", skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,4 @@
-//! The one monotonic clock of the process: what shards are turned by, and what events are stamped with.
+//! The one monotonic clock of the process, for the turns of shards and the timestamps of events.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -30,13 +30,13 @@ impl Clock {
         self.start
     }
 
-    /// The same on the wall.
+    /// The same as wall time.
     #[must_use]
     pub const fn started_at(&self) -> SystemTime {
         self.wall
     }
 
-    /// How long it runs.
+    /// The time since then.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         self.start.elapsed()

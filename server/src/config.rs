@@ -218,7 +218,7 @@ impl Config {
         (!self.etcd.endpoints.is_empty()).then_some(&self.etcd)
     }
 
-    /// The error of a value that cannot stand as it is.
+    /// The error of a value that is invalid in combination with others.
     fn refused(&self, name: &str, wrong: Wrong) -> ConfigError {
         let value = match table::index_of(name).map(|index| (ROWS[index].show)(self)) {
             Some(Shown::Text(text)) => text,
@@ -304,8 +304,7 @@ impl Config {
             self.server.admin_listen.filter(|admin| !admin.ip().is_loopback() && !self.has_rules())
         {
             lines.push(format!(
-                "whoever may come in at admin-listen {admin}, which a network reaches, may also POST /compact and read \
-                 every object at listen: no rules say who may do what; give --authorization-rules FILE \
+                "every client that admin-listen {admin} admits, which a network can reach, may also POST /compact and read every object at listen: there are no authorization rules; give --authorization-rules FILE \
                  (server/ops/rules.toml is one), or --admin-listen 127.0.0.1:8081"
             ));
         }

@@ -1,9 +1,9 @@
-//! The server: moves bytes.
+//! The server.
 //!
-//! It owns the sockets, the store, the options and the words of the Kubernetes API. What a watch means is the
-//! engine's business. Modules: `http` and `api` are pure; `auth` says who may;
-//! `frontend` is the seam to protocols, `serve` says what each request of Kubernetes means; `source` is where
-//! changes come from; `runtime` alone knows glommio and io_uring.
+//! It owns the sockets, the store, the options and the Kubernetes API. The engine decides what watches are sent. Modules:
+//! `http` and `api` are pure; `auth` decides who may do what; `frontend` is the interface to protocols, `serve` implements the
+//! requests of Kubernetes; `source` is where changes come from; only `runtime` uses glommio and io_uring, but for
+//! `doctor`, which asks the kernel for a ring.
 
 mod abort_on_panic;
 pub mod allocator;

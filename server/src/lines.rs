@@ -1,8 +1,8 @@
-//! Lines on their way to a file or a pipe: through a bounded queue to a thread of their own.
+//! Lines on their way to a file or a pipe: through a bounded queue to a separate thread.
 //!
-//! Owns the queue, the thread and the count of what was lost. Whoever leaves a line never waits: when the queue is full, by
-//! lines or by bytes, the line is dropped and counted. What anybody can cause fills only a part of it. It never looks into a
-//! line.
+//! Owns the queue, the thread and the count of lost lines. A caller never waits: when the queue is full, by lines or by bytes,
+//! the line is dropped and counted. Lines that any client can cause use only a part of the queue. The content of lines is not
+//! examined.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -17,26 +17,26 @@ use crossbeam_queue::ArrayQueue;
 
 /// Lines that may wait.
 pub const WAITING_MAX: usize = 8192;
-/// And their bytes: a line of the usual length for each, so that lines are what ends first.
+/// The limit on their bytes: a usual length per line, so that the limit on lines is reached first.
 pub const WAITING_BYTES_MAX: usize = 8 << 20;
-/// What goes out in one write.
+/// Bytes per write.
 const WRITE_BYTES: usize = 64 << 10;
-/// Between two looks of who waits for the thread.
+/// Interval of the checks of a caller that waits for the thread.
 const POLL: Duration = Duration::from_millis(1);
-/// The longest sleep, so that whatever is missed is not missed for long.
+/// The longest sleep: it limits the delay of a missed wake-up.
 const SLEEP_MAX: Duration = Duration::from_millis(500);
 
-/// How much of the queue may be full when a line comes to it.
+/// How much of the queue may be in use when a line is added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Share {
     /// The whole queue.
     All,
-    /// Three quarters: for what anybody can cause, as often as they like. The rest is kept for the others.
+    /// Three quarters: for lines that any client can cause, at any rate. The rest is reserved for other lines.
     Most,
 }
 
 impl Share {
-    /// How many lines and bytes there may be with the line.
+    /// The limits on lines and bytes, the new line included.
     const fn of_queue(self) -> (usize, usize) {
         match self {
             Self::All => (WAITING_MAX, WAITING_BYTES_MAX),
@@ -45,7 +45,7 @@ impl Share {
     }
 }
 
-/// Where lines go.
+/// The target of lines.
 #[derive(Debug)]
 pub enum Sink {
     /// Standard error.
@@ -57,7 +57,7 @@ pub enum Sink {
 }
 
 impl Sink {
-    /// Opens a file to append to; it is made if it is not there, for its owner to read.
+    /// Opens a file to append to; it is created, readable by its owner only, if it does not exist.
     ///
     /// # Errors
     /// It cannot be opened.
@@ -66,7 +66,7 @@ impl Sink {
         Ok(Self::File(path, file))
     }
 
-    /// Writes, and says how many of the bytes were taken: all of them, or those before it failed.
+    /// Writes, and returns how many bytes were written: all of them, or those before a failure.
     fn write(&mut self, bytes: &[u8]) -> (usize, io::Result<()>) {
         match self {
             Self::Stderr => write(&mut io::stderr(), bytes),
@@ -75,7 +75,7 @@ impl Sink {
         }
     }
 
-    /// Opens the file of this name anew: the one that is open may have been renamed. True: it is another, and empty.
+    /// Reopens the file of this name: the one that is open may have been renamed. True: it is a different, empty one.
     fn reopen(&mut self) -> io::Result<bool> {
         let Self::File(path, file) = self else { return Ok(false) };
         *file = open(path)?;
@@ -104,10 +104,10 @@ fn open(path: &PathBuf) -> io::Result<File> {
 #[derive(Debug)]
 struct Shared {
     queue: ArrayQueue<Vec<u8>>,
-    /// Of the lines in the queue, and of those that are about to be.
+    /// Lines in the queue, and lines that are about to be added.
     bytes: AtomicUsize,
     taken: AtomicU64,
-    /// Of those taken, the ones that do not wait any more: written or lost.
+    /// Lines that were taken from the queue and are finished: written or lost.
     done: AtomicU64,
     written: AtomicU64,
     dropped: AtomicU64,
@@ -115,11 +115,11 @@ struct Shared {
 }
 
 impl Shared {
-    /// Whether the line waits now.
+    /// Adds a line; whether it was accepted.
     fn take(&self, line: Vec<u8>, share: Share) -> bool {
         let (lines_max, bytes_max) = share.of_queue();
         let bytes = line.len();
-        // Counted before it is there: whoever takes it away counts it down.
+        // Counted before it is added: the thread that takes it decrements the count.
         let waiting = self.bytes.fetch_add(bytes, Ordering::Relaxed);
         let fits = waiting.saturating_add(bytes) <= bytes_max && self.queue.len() < lines_max;
         let is_there = fits && self.queue.push(line).is_ok();
@@ -129,7 +129,7 @@ impl Shared {
         is_there
     }
 
-    /// The line that waits longest.
+    /// Takes the oldest line.
     fn next(&self) -> Option<Vec<u8>> {
         let line = self.queue.pop()?;
         self.bytes.fetch_sub(line.len(), Ordering::Relaxed);
@@ -137,7 +137,7 @@ impl Shared {
     }
 }
 
-/// A way to leave lines. Cheap to clone.
+/// The writing end of the queue. Cheap to clone.
 #[derive(Clone)]
 pub struct Lines {
     shared: Arc<Shared>,
@@ -151,8 +151,8 @@ impl fmt::Debug for Lines {
 }
 
 impl Lines {
-    /// Starts the thread. `complain` is called on it with what went wrong, in one line, at most once a second; what it
-    /// returns goes out as a line.
+    /// Starts the thread. The thread calls `complain` with a description of a problem, in one line, at most once a second; the
+    /// result is written as a line.
     ///
     /// # Errors
     /// The system refuses another thread.
@@ -167,7 +167,7 @@ impl Lines {
         Ok(Self { shared, writer: thread.thread().clone() })
     }
 
-    /// Leaves a line, with its line feed. It is dropped when more wait than its share of the queue.
+    /// Adds a line, with its line feed. It is dropped if the queue is filled beyond the line's share.
     pub fn leave(&self, line: Vec<u8>, share: Share) {
         if self.shared.take(line, share) {
             self.shared.taken.fetch_add(1, Ordering::Release);
@@ -189,13 +189,13 @@ impl Lines {
         self.shared.written.load(Ordering::Relaxed)
     }
 
-    /// Asks the thread to open its file anew, before the next line.
+    /// Requests that the thread reopens its file before the next line.
     pub fn reopen(&self) {
         self.shared.reopen.store(true, Ordering::Release);
         self.writer.unpark();
     }
 
-    /// Waits until what was left by now is written or lost, but not for long: whoever should read may have stopped.
+    /// Waits, for a limited time, until all lines added so far are written or lost: the reader may have stopped.
     pub fn flush(&self, patience: Duration) {
         let (deadline, upto) = (Instant::now() + patience, self.shared.taken.load(Ordering::Acquire));
         self.writer.unpark();
@@ -209,12 +209,12 @@ struct Writer<C> {
     shared: Arc<Shared>,
     sink: Sink,
     complain: C,
-    /// Of the lines that were lost, those that were complained about.
+    /// Lost lines that were reported already.
     told: u64,
     spoke: Option<Instant>,
-    /// Why lines could not be written, until it is told.
+    /// Why lines could not be written, until it is reported.
     failure: Option<io::Error>,
-    /// What was written last is half a line.
+    /// The last write ended within a line.
     torn: bool,
 }
 
@@ -237,10 +237,10 @@ impl<C: FnMut(&str) -> Option<Vec<u8>>> Writer<C> {
         loop {
             if self.shared.reopen.swap(false, Ordering::AcqRel) {
                 match self.sink.reopen() {
-                    // Half a line stays in the file that was renamed.
+                    // The incomplete line stays in the file that was renamed.
                     Ok(is_empty) => self.torn &= !is_empty,
                     Err(error) => {
-                        let why = "cannot open it again, going on with the file that is open";
+                        let why = "cannot reopen it; the file that is open stays in use";
                         self.say(&format!("{why}: {error}"));
                     }
                 }
@@ -257,10 +257,10 @@ impl<C: FnMut(&str) -> Option<Vec<u8>>> Writer<C> {
                 self.write(&bytes, lines);
             }
             self.tell_lost();
-            // Behind the telling: who waits at the end of the process has it told.
+            // After the report, so that a caller that waits at the end of the process gets it written.
             self.shared.done.fetch_add(lines, Ordering::Release);
             if lines == 0 {
-                // Whoever leaves a line while we look is not slept over: its unpark ends the next park.
+                // A line that is added during this check is not missed: its unpark ends the next park.
                 std::thread::park_timeout(SLEEP_MAX);
             }
         }
@@ -280,8 +280,8 @@ impl<C: FnMut(&str) -> Option<Vec<u8>>> Writer<C> {
         self.shared.dropped.fetch_add(lines - written, Ordering::Relaxed);
     }
 
-    /// Writes lines, and says how many of their bytes were taken. Half a line that is there is ended before, so that a
-    /// reader finds one broken line and whole ones behind it.
+    /// Writes lines, and returns how many bytes were written. An incomplete line is terminated first, so that a reader finds
+    /// one broken line and complete ones after it.
     fn send(&mut self, bytes: &[u8]) -> (usize, io::Result<()>) {
         if self.torn {
             let (taken, ended) = self.sink.write(b"\n");
@@ -303,7 +303,7 @@ impl<C: FnMut(&str) -> Option<Vec<u8>>> Writer<C> {
             self.told = dropped;
             let told = match self.failure.take() {
                 None => format!("{lost} lines were dropped: they came faster than they could be written"),
-                Some(error) => format!("{lost} lines are lost, they cannot be written: {error}"),
+                Some(error) => format!("{lost} lines are lost: they cannot be written: {error}"),
             };
             self.say(&told);
         }
@@ -312,7 +312,7 @@ impl<C: FnMut(&str) -> Option<Vec<u8>>> Writer<C> {
     fn say(&mut self, problem: &str) {
         self.spoke = Some(Instant::now());
         if let Some(line) = (self.complain)(problem) {
-            // Who cannot be told cannot be told that either.
+            // If the report cannot be written either, it is dropped.
             let _ = self.send(&line);
         }
     }
@@ -350,7 +350,7 @@ mod tests {
 
     #[test]
     fn who_leaves_a_line_never_waits_and_what_is_dropped_is_told() {
-        // A pipe that nobody reads: the thread is stuck in its first write.
+        // A pipe that is not read: the thread blocks in its first write.
         let (reader, writer) = io::pipe().expect("a pipe");
         let sink = Sink::File(scratch("pipe"), File::from(std::os::fd::OwnedFd::from(writer)));
         let lines = Lines::start("lines", sink, |problem| Some(format!("!{problem}\n").into_bytes()));
@@ -363,7 +363,7 @@ mod tests {
         assert!(began.elapsed() < Duration::from_secs(5));
         let dropped = lines.dropped();
         assert!(dropped > 0);
-        // Read to the end of what is told: it counts the rest.
+        // Read to the end of the report, which counts the rest.
         let mut told = String::new();
         let mut reader = io::BufReader::new(reader);
         while !told.ends_with("be written\n") {
@@ -376,7 +376,7 @@ mod tests {
 
     #[test]
     fn long_lines_of_anybody_leave_room_for_the_others() {
-        // Nobody writes: what is left waits.
+        // The thread is not started: lines stay in the queue.
         let writer = Writer::new(Sink::Stderr, |_: &str| None);
         let shared = Arc::clone(&writer.shared);
         let lines = Lines { shared: Arc::clone(&shared), writer: std::thread::current() };
@@ -434,8 +434,8 @@ mod tests {
         writer.tell_lost();
         assert_eq!(writer.shared.written.load(Ordering::Relaxed), 0);
         let said = said.borrow();
-        assert!(said[0].starts_with("2 lines are lost, they cannot be written: "), "{said:?}");
-        assert!(said[1].starts_with("4 lines are lost, they cannot be written: "), "{said:?}");
+        assert!(said[0].starts_with("2 lines are lost: they cannot be written: "), "{said:?}");
+        assert!(said[1].starts_with("4 lines are lost: they cannot be written: "), "{said:?}");
     }
 
     #[test]
@@ -443,8 +443,8 @@ mod tests {
         use std::io::Read as _;
         use std::os::fd::AsRawFd as _;
         use std::os::unix::fs::OpenOptionsExt as _;
-        // A pipe with room for less than all, whose writer does not wait (O_NONBLOCK). It tears a line: its room is a
-        // power of two, which is no multiple of seven.
+        // A pipe with room for a part only, whose writer does not wait (O_NONBLOCK). It splits a line: its capacity is a power
+        // of two, which is not a multiple of seven.
         let (mut reader, writer) = io::pipe().expect("a pipe");
         let path = format!("/proc/self/fd/{}", writer.as_raw_fd());
         let narrow = OpenOptions::new().write(true).custom_flags(0o4000).open(path).expect("it is ours");

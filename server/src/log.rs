@@ -1,9 +1,9 @@
-//! What the server says while it runs: one line an event, on stderr, as text or as JSON.
+//! The server's log: one line per event, on stderr, as text or as JSON.
 //!
-//! Owns the shape of a line. Lines go through a queue to a thread of their own, so a stderr that nobody reads holds nobody
-//! up; what does not fit is dropped, counted and told of. Nothing is said for an event of the store or a delivery: whoever
-//! speaks has found something to tell an operator. What a terminal would obey is escaped, and a message has an end, so that
-//! nothing that a client sent can begin another line, hide one or crowd others out.
+//! Owns the format of a line. Lines go through a queue to a separate thread, so a stderr that is not read blocks nothing; lines
+//! that do not fit are dropped, counted and reported. Events of the store and deliveries are not logged: a line is for an
+//! operator. Characters that a terminal interprets are escaped, and the length of a message is limited, so that data from a
+//! client cannot begin another line, hide one, or displace others.
 
 use std::fmt::{self, Display, Write as _};
 use std::io::Write as _;
@@ -20,7 +20,7 @@ static LEVEL: AtomicU8 = AtomicU8::new(2);
 static JSON: AtomicU8 = AtomicU8::new(0);
 static LINES: OnceLock<Lines> = OnceLock::new();
 
-/// Bytes of a message, and of each value beside it: longer ones are cut.
+/// Bytes of a message, and of each field: longer ones are cut.
 const MESSAGE_BYTES_MAX: usize = 8 << 10;
 /// How long the end of the process waits for its last lines.
 const LAST_WORDS: Duration = Duration::from_millis(500);
@@ -28,13 +28,13 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 /// How much is logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
-    /// What ended something.
+    /// Something failed.
     Error,
-    /// What an operator should look at.
+    /// An operator should check this.
     Warn,
-    /// What the process does: starts, listens, drains.
+    /// The state of the process: starts, listens, drains.
     Info,
-    /// What each connection does.
+    /// Events of single connections.
     Debug,
 }
 
@@ -78,9 +78,9 @@ impl Display for LogFormat {
 /// What is logged, and in which format.
 #[derive(Clone, Copy, Debug)]
 pub struct LogOptions {
-    /// How much.
+    /// The level.
     pub level: LogLevel,
-    /// In which format.
+    /// The format.
     pub format: LogFormat,
 }
 
@@ -93,7 +93,7 @@ const fn rank(level: LogLevel) -> u8 {
     }
 }
 
-/// What clients do is told as debug lines, as many as they like: they leave room for what an operator must know.
+/// Debug lines depend on clients, without a limit on their rate: they leave room in the queue for the others.
 const fn share(level: LogLevel) -> Share {
     match level {
         LogLevel::Error | LogLevel::Warn | LogLevel::Info => Share::All,
@@ -101,7 +101,7 @@ const fn share(level: LogLevel) -> Share {
     }
 }
 
-/// Chooses what is said from now on, and how. Without a thread of their own lines are written by whoever speaks.
+/// Sets the level and the format from now on. Without a thread, callers write their lines themselves.
 pub fn start(options: LogOptions) {
     LEVEL.store(rank(options.level), Ordering::Relaxed);
     JSON.store(u8::from(options.format == LogFormat::Json), Ordering::Relaxed);
@@ -117,29 +117,29 @@ pub fn start(options: LogOptions) {
     }
 }
 
-/// Something broke.
+/// Logs an error.
 pub fn error(message: &str) {
     say(LogLevel::Error, message, &[]);
 }
 
-/// Something is not as it should be.
+/// Logs a warning.
 pub fn warn(message: &str) {
     say(LogLevel::Warn, message, &[]);
 }
 
-/// Something happened that an operator may want to know.
+/// Logs something that an operator may want to know.
 pub fn info(message: &str) {
     say(LogLevel::Info, message, &[]);
 }
 
-/// What each connection does; the line is made only when it is said.
+/// Logs an event of a connection; the line is built only at level debug.
 pub fn debug(line: impl FnOnce() -> String) {
     if rank(LogLevel::Debug) <= LEVEL.load(Ordering::Relaxed) {
         say(LogLevel::Debug, &line(), &[]);
     }
 }
 
-/// Says something, with what it is about beside it: `shard=3`, or a member of the JSON.
+/// Logs a message with fields: `shard=3`, or a member of the JSON.
 pub fn say(level: LogLevel, message: &str, fields: &[(&str, &dyn Display)]) {
     if rank(level) > LEVEL.load(Ordering::Relaxed) {
         return;
@@ -152,7 +152,7 @@ pub fn say(level: LogLevel, message: &str, fields: &[(&str, &dyn Display)]) {
     }
 }
 
-/// The last words of a process that ends, whatever the level. They are written when this returns.
+/// Logs the last message of a process that ends, whatever the level. It is written when this returns.
 pub fn last_words(message: &str) {
     flush();
     let line = if is_json() {
@@ -163,7 +163,7 @@ pub fn last_words(message: &str) {
     let _ = std::io::stderr().write_all(&line);
 }
 
-/// Waits, but not for long, until everything that was said is written.
+/// Waits, for a limited time, until everything that was logged is written.
 pub fn flush() {
     if let Some(lines) = LINES.get() {
         lines.flush(LAST_WORDS);

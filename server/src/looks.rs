@@ -1,20 +1,21 @@
-//! Looks at files that change while the server runs: when what is found is taken.
+//! Files that change while the server runs: when their content is used.
 //!
-//! Owns that decision, and how often to look. It reads no file: a mark says what one look found. Who writes a file in pieces,
-//! or one file after the other, is not read by halves: what is found counts once two looks in a row found the same.
+//! Owns that decision, and the interval of the checks. It reads no file: a mark identifies what one check found. Content counts
+//! only after two checks in a row found the same, so files that are written in parts or one after another are not used
+//! half-written.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
-/// Between two looks. A change is found by the next one and taken by that after it: within 5 s, reading included.
+/// Interval of the checks. A change is found by the next check and used after the one after that: within 5 s, reading included.
 pub(crate) const LOOK: Duration = Duration::from_secs(2);
 
-/// What tells two findings apart, without the secrets that stand in them.
+/// Distinguishes contents without storing their secrets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mark(u64);
 
 impl Mark {
-    /// Of what was found.
+    /// The mark of some content.
     pub(crate) fn of(found: &impl Hash) -> Self {
         let mut hasher = DefaultHasher::new();
         found.hash(&mut hasher);
@@ -22,22 +23,22 @@ impl Mark {
     }
 }
 
-/// What was found so far.
+/// The findings so far.
 #[derive(Debug, Default)]
 pub(crate) struct Looks {
-    /// By the last look.
+    /// Of the last check.
     seen: Option<Mark>,
-    /// By the one that was taken last, also when it was of no use.
+    /// Of the content that was used last, also if it was invalid.
     taken: Option<Mark>,
 }
 
 impl Looks {
-    /// After what was read at the start: that is taken as it is, since nothing is served before it.
+    /// After the content that was read at the start: that is used without a second check, since nothing is served before.
     pub(crate) const fn after(start: Mark) -> Self {
         Self { seen: Some(start), taken: Some(start) }
     }
 
-    /// Whether what a look found is to be taken now. `told`: whoever wrote the files says that they are whole.
+    /// Whether the content that a check found is to be used now. `told`: the operator says that the files are complete.
     pub(crate) fn take(&mut self, found: Mark, told: bool) -> bool {
         let is_quiet = self.seen.replace(found) == Some(found);
         let takes = told || (is_quiet && self.taken != Some(found));

@@ -1,4 +1,4 @@
-//! `revcast`: reads its options, starts the server, and closes it when it is told to.
+//! `revcast`: reads its options, starts the server, and closes it on a signal.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -30,7 +30,7 @@ use signal_hook::consts::SIGXFSZ;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// A machine or a container that is not fit: starting again helps nothing (EX_CONFIG of sysexits.h).
+/// The machine or container is not fit: a restart would not help (EX_CONFIG of sysexits.h).
 const EXIT_UNFIT: u8 = 78;
 
 fn main() -> ExitCode {
@@ -52,9 +52,9 @@ fn main() -> ExitCode {
 }
 
 enum Failure {
-    /// Options that are wrong: exit code 2.
+    /// Invalid options: exit code 2.
     Usage(String),
-    /// A machine that refuses what every server needs, as io_uring: exit code 78.
+    /// A machine that lacks what every server needs, such as io_uring: exit code 78.
     Unfit(String),
     /// Anything else: exit code 1.
     Run(String),
@@ -95,7 +95,7 @@ fn load(flags: &Flags) -> Result<Config, ConfigError> {
 }
 
 fn serve(config: &Config) -> Result<(), Failure> {
-    // Before memory is asked for.
+    // Before memory is allocated.
     revcast::allocator::refuse_huge_pages();
     log::start(config.log);
     let registry = registry(config)?;
@@ -118,7 +118,7 @@ fn serve(config: &Config) -> Result<(), Failure> {
     if memory_max.is_some() {
         revcast::allocator::give_back_soon();
     }
-    // As frames weigh; the states that they are of weigh about as much again.
+    // The weight of messages; the states that they refer to weigh about as much again.
     let ring_bytes = memory_max.map_or(config.ring.bytes, |max| config.ring.bytes.min(max / 4));
     let limits = RingLimits { bytes: ring_bytes, ..config.ring };
     let registry = Arc::new(registry);
@@ -128,9 +128,9 @@ fn serve(config: &Config) -> Result<(), Failure> {
         limits,
         shards: config.shards(),
     };
-    // Before anything is served: a signal that comes meanwhile waits until somebody listens.
+    // Before anything is served: a signal that arrives meanwhile stays pending until the thread waits for it.
     let ends = ShutdownSignals::take().map_err(|error| Failure::Run(error.to_string()))?;
-    // A write past the limit of file sizes is to fail, and be answered with 507, not to end the process.
+    // A write past the limit of file sizes must fail, and be answered with 507, and not end the process.
     signal_hook::flag::register(SIGXFSZ, Arc::default()).map_err(|error| Failure::Run(error.to_string()))?;
     let commands = CommandQueue::new();
     let tls = config.tls.clone().map(Current::open).transpose().map_err(|fault| config.tls_error(fault))?;
@@ -151,7 +151,7 @@ fn serve(config: &Config) -> Result<(), Failure> {
     });
     let manager = manager.map(Arc::new);
     if let Some(Err(error)) = manager.as_ref().map(|manager| manager.attend(running.pulse())) {
-        log::warn(&format!("no thread to tell the service manager how the server is: {error}"));
+        log::warn(&format!("no thread to notify the service manager: {error}"));
     }
     let keeper = keeper(&guard, &running.closer())?;
     let reopened = audit.clone();
@@ -169,7 +169,7 @@ fn serve(config: &Config) -> Result<(), Failure> {
     result
 }
 
-/// What reads again who may do what, where that is in files.
+/// The thread that reads files for authentication and authorization again, if there are any.
 fn keeper(guard: &Arc<Guard>, closer: &runtime::Closer) -> Result<Option<AuthReloader>, Failure> {
     if !guard.has_files() {
         return Ok(None);
@@ -177,7 +177,7 @@ fn keeper(guard: &Arc<Guard>, closer: &runtime::Closer) -> Result<Option<AuthRel
     let closer = closer.clone();
     let keeper = AuthReloader::start(Arc::clone(guard), move || closer.review());
     keeper.map(Some).map_err(|error| {
-        Failure::Run(format!("no thread to look at files: {error}; raise nproc (ulimit -u)"))
+        Failure::Run(format!("no thread to watch files for changes: {error}; raise nproc (ulimit -u)"))
     })
 }
 
@@ -206,7 +206,7 @@ fn plan(
     }
 }
 
-/// Serves from the store in this process. Says what that store is.
+/// Serves from the store in this process. Describes the store.
 fn start_embedded(
     config: &Config,
     plan: &runtime::Plan,
@@ -223,12 +223,12 @@ fn start_embedded(
     let (store, recovery) = Store::open(&store_config).map_err(|error| Failure::Run(error.to_string()))?;
     for undeclared in &recovery.undeclared {
         log::warn(&format!(
-            "{} objects of {} are kept but not served: declare it with --resource",
+            "{} objects of {} are stored but not served: declare it with --resource",
             undeclared.objects, undeclared.resource
         ));
     }
     recovery.clock.iter().for_each(|fault| log::warn(&fault.to_string()));
-    // A file from before lives were kept may have compacted nothing; 0 means "any" on the wire.
+    // A file from before lives were recorded may have compacted nothing; 0 means "any" on the wire.
     let start = recovery.compacted.max(Revision::new(1));
     let (mut publisher, feed) = engine.start(start);
     embedded::replay(&recovery, &mut publisher).map_err(Failure::Run)?;
@@ -251,7 +251,7 @@ fn start_embedded(
     Ok((running.map_err(|error| Failure::Run(error.to_string()))?, store_is))
 }
 
-/// Serves what an etcd cluster holds.
+/// Serves an etcd cluster.
 fn start_etcd(
     config: &Config,
     plan: &runtime::Plan,
@@ -282,10 +282,10 @@ fn start_etcd(
     Ok((running.map_err(|error| Failure::Run(error.to_string()))?, store_is))
 }
 
-/// Lets another thread make what would hold up a shard when the first client asks for it.
+/// Builds in another thread what would block a shard when the first client asks for it.
 fn prepare(app: &App) {
     let openapi = Arc::clone(app.openapi());
-    // Without a thread the first request makes it.
+    // Without a thread the first request builds it.
     let _ = std::thread::Builder::new().name("openapi".into()).spawn(move || openapi.prepare());
 }
 
@@ -314,10 +314,10 @@ fn declaration(table: &ResourceTable) -> Result<Declaration, DeclareError> {
     })
 }
 
-/// At most ten lines: what runs, and three commands to copy.
+/// At most ten lines: the address, and three commands to copy.
 fn greeting(config: &Config, running: &runtime::Running, store: &str) -> String {
     use std::fmt::Write as _;
-    // Clients must be told who vouches for the certificate, unless their system knows.
+    // Clients need the CA of the certificate, unless their system has it.
     let (scheme, kubectl_ca, curl_ca) = match config.tls {
         None => ("http", "", ""),
         Some(_) => ("https", " --certificate-authority CA.pem", " --cacert CA.pem"),
@@ -340,7 +340,7 @@ fn greeting(config: &Config, running: &runtime::Running, store: &str) -> String 
     text
 }
 
-/// Prints to stdout; a reader that went away is no error of ours.
+/// Prints to stdout; a closed reader is not an error.
 fn print(text: &str) {
     let mut out = std::io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());

@@ -1,7 +1,7 @@
-//! Words to a service manager: that the server serves, that it lives, that it stops (sd_notify(3)).
+//! Notifications of a service manager: ready, alive, stopping (sd_notify(3)).
 //!
-//! It owns the socket that the manager named and the thread that feeds its watchdog. Without a manager it does nothing. A
-//! word that cannot be sent is lost: the manager notices silence, which is what its watchdog is for.
+//! It owns the socket that the manager named and the thread that sends keep-alives. Without a manager it does nothing. A
+//! message that cannot be sent is lost: the manager's watchdog notices that.
 
 use std::ffi::OsStr;
 use std::os::linux::net::SocketAddrExt;
@@ -14,23 +14,23 @@ use crate::runtime::Pulse;
 use crate::runtime::watchdog::TurnMonitor;
 use crate::serve::Life;
 
-/// Between two looks when the manager wants no proof of life.
+/// Interval of the checks when the manager expects no keep-alives.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// A service manager that waits for word.
+/// A service manager that expects notifications.
 #[derive(Debug)]
 pub struct Manager {
     socket: UnixDatagram,
     address: SocketAddr,
-    /// How often it wants proof that the server lives, at least.
+    /// The interval in which it expects a keep-alive.
     watchdog: Option<Duration>,
 }
 
 impl Manager {
-    /// The one that started this process: `NOTIFY_SOCKET`, `WATCHDOG_USEC` and `WATCHDOG_PID`. `None`: nobody waits for word.
+    /// The one that started this process: `NOTIFY_SOCKET`, `WATCHDOG_USEC` and `WATCHDOG_PID`. `None`: there is none.
     ///
     /// # Errors
-    /// A socket that is none of a path or an abstract name, or a system without another socket; in a line.
+    /// A socket that is neither a path nor an abstract name, or a system without another socket; in one line.
     pub fn of_environment() -> Result<Option<Self>, String> {
         let Some(name) = std::env::var_os("NOTIFY_SOCKET").filter(|name| !name.is_empty()) else {
             return Ok(None);
@@ -50,25 +50,25 @@ impl Manager {
             _ => return Err(broken(&"neither a path nor an abstract name")),
         };
         let socket = UnixDatagram::unbound().map_err(|error| broken(&error))?;
-        // Whoever reads too little must not hold up the server.
+        // A manager that does not read must not block the server.
         socket.set_nonblocking(true).map_err(|error| broken(&error))?;
         Ok(Self { socket, address: address.map_err(|error| broken(&error))?, watchdog })
     }
 
-    /// Says one or several words, one a line.
+    /// Sends one or several assignments, one per line.
     fn say(&self, words: &str) {
         let _ = self.socket.send_to_addr(words.as_bytes(), &self.address);
     }
 
-    /// The server ends.
+    /// The server stops.
     pub fn stopping(&self, status: &str) {
         self.say(&format!("STOPPING=1\nSTATUS={status}"));
     }
 
-    /// Says when the server serves, what it does, and that it lives as long as every shard turns; until the process ends.
+    /// Reports when the server is ready, its status, and keep-alives as long as every shard turns; until the process ends.
     ///
     /// # Errors
-    /// No thread can be had for it.
+    /// The thread cannot be started.
     pub fn attend(self: &Arc<Self>, pulse: Pulse) -> std::io::Result<()> {
         let manager = Arc::clone(self);
         let talk = move || {
@@ -78,7 +78,7 @@ impl Manager {
                 if !said.is_empty() {
                     manager.say(&said);
                 }
-                // Half of what is asked for at most, as sd_watchdog_enabled(3) advises.
+                // At most half of the interval, as sd_watchdog_enabled(3) advises.
                 std::thread::sleep(manager.watchdog.map_or(LOOK, |time| (time / 2).min(LOOK)));
             }
         };
@@ -86,7 +86,7 @@ impl Manager {
     }
 }
 
-/// What is said when.
+/// Which notifications are due.
 #[derive(Debug, Default)]
 struct Words {
     ready: bool,
@@ -95,7 +95,7 @@ struct Words {
 }
 
 impl Words {
-    /// What is to be said now; nothing when there is nothing new and no proof of life.
+    /// The notifications that are due now; `None` if nothing changed and no keep-alive is due.
     fn next(&mut self, life: Life, turns: &[u64], watchers: usize) -> String {
         let mut words = String::new();
         self.stillness.look(turns);
@@ -108,11 +108,11 @@ impl Words {
         }
         let shards = turns.len();
         let status = match life {
-            Life::Starting => "waiting for the state of its source".to_owned(),
+            Life::Starting => "waiting for the state of the source".to_owned(),
             Life::Serving if !self.stillness.all_turn() => "a shard does not turn: see the log".to_owned(),
             Life::Serving => format!("serving {watchers} watches, shards: {shards}"),
-            Life::Lingering => format!("not ready, as it will close: {watchers} watches"),
-            Life::Closing => format!("closing: {watchers} watches to go"),
+            Life::Lingering => format!("not ready, closing soon: {watchers} watches"),
+            Life::Closing => format!("closing: {watchers} watches left"),
         };
         if status != self.status {
             words.push_str(&format!("STATUS={status}\n"));
@@ -132,7 +132,7 @@ mod tests {
         let mut words = Words::default();
         assert_eq!(
             words.next(Life::Starting, &[1, 1], 0),
-            "WATCHDOG=1\nSTATUS=waiting for the state of its source\n"
+            "WATCHDOG=1\nSTATUS=waiting for the state of the source\n"
         );
         assert_eq!(
             words.next(Life::Serving, &[2, 2], 0),
@@ -145,7 +145,7 @@ mod tests {
             words.next(Life::Serving, &[6, 4], 7),
             "WATCHDOG=1\nSTATUS=serving 7 watches, shards: 2\n"
         );
-        assert_eq!(words.next(Life::Closing, &[7, 5], 7), "WATCHDOG=1\nSTATUS=closing: 7 watches to go\n");
+        assert_eq!(words.next(Life::Closing, &[7, 5], 7), "WATCHDOG=1\nSTATUS=closing: 7 watches left\n");
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! Text that is shown as it is: nothing in it ends a line, moves a cursor or turns the direction of what stands around it.
+//! Text that is safe to print: it cannot end a line, move a cursor or change the direction of the text around it.
 //!
-//! Owns the set of characters that do so, the two ways to write them (escaped as in a Rust string, and as JSON has it), and how
-//! text that is too long is cut. It never judges whether text is valid.
+//! Owns the set of such characters, the two ways to escape them (as in a Rust string, and as in JSON), and the cutting of long
+//! text. It does not validate text.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -9,8 +9,8 @@ use std::io::{self, Write};
 use serde::Serialize;
 use serde_json::ser::{Formatter, Serializer};
 
-/// Whether a terminal, or what shows text, would obey this character: control characters, line and paragraph separators, and
-/// those that change the direction of text (Unicode Standard Annex 9, section 2), which can make one line read as another.
+/// Whether a terminal or viewer interprets this character: control characters, line and paragraph separators, and those that
+/// change the direction of text (Unicode Standard Annex 9, section 2), which can make one line look like another.
 pub(crate) const fn is_obeyed(letter: char) -> bool {
     matches!(letter, '\0'..='\x1f' | '\x7f'..='\u{9f}')
         || matches!(letter, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -29,10 +29,10 @@ pub(crate) fn one_line(text: &str) -> String {
     line
 }
 
-/// Behind text that was cut, as Kubernetes' audit log has it (apiserver `audit/request.go`).
+/// The mark after text that was cut, as in Kubernetes' audit log (apiserver `audit/request.go`).
 const TRUNCATED: &str = "...TRUNCATED";
 
-/// At most so many bytes of `text`; what was cut off is marked.
+/// The first `bytes` of `text` at most; a cut is marked.
 pub(crate) fn cut(text: &str, bytes_max: usize) -> Cow<'_, str> {
     if text.len() <= bytes_max {
         return Cow::Borrowed(text);
@@ -41,11 +41,11 @@ pub(crate) fn cut(text: &str, bytes_max: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{}{TRUNCATED}", &text[..end]))
 }
 
-/// `value` as JSON on one line, with such characters as `\u202e`: it is read back as it was.
+/// `value` as JSON on one line, with such characters as `\u202e`: parsing it gives the same value.
 pub(crate) fn json(value: &impl Serialize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(512);
     let written = value.serialize(&mut Serializer::with_formatter(&mut bytes, Visible));
-    // What is written here are texts and numbers, into memory: neither can fail.
+    // Texts and numbers are written to memory: neither can fail.
     debug_assert!(written.is_ok(), "{written:?}");
     bytes
 }
@@ -71,7 +71,7 @@ impl Formatter for Visible {
 mod tests {
     use super::*;
 
-    /// Every character that is obeyed.
+    /// Every character that is escaped.
     const OBEYED: &str = "\0\n\r\t\u{1b}\u{7f}\u{85}\u{9b}\u{61c}\u{200e}\u{200f}\u{2028}\u{2029}\u{202a}\u{202b}\u{202c}\
         \u{202d}\u{202e}\u{2066}\u{2067}\u{2068}\u{2069}";
 

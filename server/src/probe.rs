@@ -1,12 +1,12 @@
-//! `revcast probe URL`: asks a server one thing and says whether the answer is yes. For images without a shell or curl.
+//! `revcast probe URL`: requests a URL of a server and reports whether the code is 200. For images without a shell or curl.
 
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
-/// For all of it.
+/// The timeout of the whole request.
 const WITHIN: Duration = Duration::from_secs(3);
-/// More of an answer is not read.
+/// The limit on the reply.
 const ANSWER_BYTES_MAX: u64 = 16 << 10;
 
 /// A server and a path.
@@ -19,7 +19,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// From `http://HOST:PORT/PATH`; `None` when it is something else.
+    /// Parses `http://HOST:PORT/PATH`; `None` for anything else.
     #[must_use]
     pub fn parse(url: &str) -> Option<Self> {
         let rest = url.strip_prefix("http://")?;
@@ -33,10 +33,10 @@ impl Target {
         Some(Self { address, path: if path.is_empty() { "/".to_owned() } else { path.to_owned() } })
     }
 
-    /// Asks. The answer's first lines when its code is 200.
+    /// Makes the request. Returns the body if the code is 200.
     ///
     /// # Errors
-    /// Nobody answers in time, or the answer has another code; in a line.
+    /// There is no reply in time, or it has another code; in one line.
     pub fn ask(&self) -> Result<String, String> {
         let broken = |error: std::io::Error| format!("{}: {error}", self.address);
         let end = Instant::now() + WITHIN;
@@ -50,7 +50,7 @@ impl Target {
         loop {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Err(format!("{}: no whole answer within {} s", self.address, WITHIN.as_secs()));
+                return Err(format!("{}: no complete answer within {} s", self.address, WITHIN.as_secs()));
             }
             stream.set_read_timeout(Some(left)).map_err(broken)?;
             match stream.read(&mut piece).map_err(broken)? {
@@ -76,7 +76,7 @@ impl Target {
     }
 }
 
-/// Takes an answer apart: its text is yes or no by its code.
+/// Parses a reply: the body if the code is 200, otherwise an error.
 fn judge(answer: &str) -> Result<String, String> {
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((answer, ""));
     let status = head.lines().next().unwrap_or_default();
@@ -85,7 +85,7 @@ fn judge(answer: &str) -> Result<String, String> {
     match code {
         Some("200") => Ok(body.to_owned()),
         Some(code) => Err(format!("{code}: {}", body.lines().last().unwrap_or_default())),
-        None => Err("the answer is no HTTP/1.1".to_owned()),
+        None => Err("the answer is not HTTP/1.1".to_owned()),
     }
 }
 
@@ -113,7 +113,7 @@ mod tests {
         assert_eq!(judge("HTTP/1.1 200 OK\r\nA: b\r\n\r\nok"), Ok("ok".to_owned()));
         let no = judge("HTTP/1.1 503 Service Unavailable\r\n\r\nthe server is closing\n");
         assert_eq!(no, Err("503: the server is closing".to_owned()));
-        assert_eq!(judge("SSH-2.0"), Err("the answer is no HTTP/1.1".to_owned()));
+        assert_eq!(judge("SSH-2.0"), Err("the answer is not HTTP/1.1".to_owned()));
     }
 
     #[test]

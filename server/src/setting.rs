@@ -52,7 +52,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Why a value cannot stand, before its origin is known.
+/// Why a value is invalid, before its origin is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {
     /// What is wrong with it.
@@ -68,7 +68,7 @@ impl Wrong {
     }
 }
 
-/// The operator's mistake. `Display` is one line that names the setting, its value and the mend.
+/// The operator's mistake. `Display` is one line with the setting, its value and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
     place: String,
@@ -80,7 +80,7 @@ impl ConfigError {
     /// The process' exit code after any of these.
     pub const EXIT_CODE: u8 = 2;
 
-    /// A value of `key` (as the file spells it) that cannot stand.
+    /// An invalid value of `key` (as the file spells it).
     #[must_use]
     pub fn bad_value(origin: &Origin, key: &str, value: &str, wrong: Wrong) -> Self {
         Self { place: origin.with_value(key, value), problem: wrong.problem, mend: wrong.mend }
@@ -104,7 +104,7 @@ impl ConfigError {
             (Origin::Env(_) | Origin::Flag(_) | Origin::Default, None) => name.to_owned(),
         };
         let mend = nearest(name, known).map_or_else(
-            || "take it out, or see revcast --help".to_owned(),
+            || "remove it, or see revcast --help".to_owned(),
             |near| format!("did you mean {near}?"),
         );
         Self { place, problem: format!("no such {what}"), mend }

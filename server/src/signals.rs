@@ -1,8 +1,8 @@
-//! Signals: the first one begins an orderly shutdown, the second one ends the process. SIGHUP ends nothing: what stands
-//! in files (certificates, credentials, rules) is read again, and the audit log is opened anew.
+//! Signals: the first one begins an orderly shutdown, the second one ends the process. SIGHUP does not end it: files
+//! (certificates, credentials, rules) are read again, and the audit log is reopened.
 //!
-//! It owns the signals and the order of the steps: not ready, wait, close. What closing does to watches and requests is
-//! the runtime's business.
+//! It owns the signals and the order of the steps: not ready, wait, close. What closing does to watches and requests is the
+//! runtime's part.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -15,11 +15,11 @@ use crate::log;
 use crate::notify::Manager;
 use crate::runtime::Closer;
 
-/// Signals that the server is told by, once they are taken.
+/// Registered signals.
 #[derive(Debug)]
 pub struct ShutdownSignals(Signals);
 
-/// A thread that waits for them.
+/// The thread that waits for them.
 #[derive(Debug)]
 pub struct Listener {
     handle: Handle,
@@ -27,7 +27,7 @@ pub struct Listener {
 }
 
 impl ShutdownSignals {
-    /// Takes the signals: one that comes before [`ShutdownSignals::listen`] waits for it.
+    /// Registers the signals: one that arrives before [`ShutdownSignals::listen`] stays pending.
     ///
     /// # Errors
     /// The system refuses handlers.
@@ -35,12 +35,12 @@ impl ShutdownSignals {
         Signals::new([SIGTERM, SIGINT, SIGHUP]).map(Self)
     }
 
-    /// Waits for them beside a server that runs. SIGTERM: it is not ready any more; after `delay` it closes. SIGINT, which
-    /// comes from somebody at a terminal: it closes at once, its watches together. Either of them a second time ends the
-    /// process, as if by the signal. SIGHUP: `again` is called.
+    /// Waits for signals while the server runs. SIGTERM: it is not ready any more, and closes after `delay`. SIGINT, which
+    /// comes from a terminal: it closes at once, and ends all its watches together. A second one ends the process, as the
+    /// signal would. SIGHUP: `again` is called.
     ///
     /// # Errors
-    /// No thread can be had for it.
+    /// The thread cannot be started.
     pub fn listen(
         mut self,
         closer: Closer,
@@ -68,19 +68,19 @@ impl ShutdownSignals {
 }
 
 impl Listener {
-    /// Waits for no signal any more.
+    /// Stops waiting for signals.
     pub fn end(self) {
         self.handle.close();
-        // It panics for nothing that is still of interest.
+        // A panic of the thread is irrelevant now.
         let _ = self.thread.join();
     }
 }
 
-/// Goes: with a delay and in turns, or at once.
+/// Closes: with a delay and one watch after another, or at once.
 fn close(closer: &Closer, delay: Option<Duration>, manager: Option<&Arc<Manager>>) {
     closer.leave();
     let Some(delay) = delay.filter(|delay| !delay.is_zero()) else {
-        say("closing: telling every watch to go on elsewhere", manager);
+        say("closing: ending every watch", manager);
         closer.close(delay.is_none());
         return;
     };
@@ -88,10 +88,10 @@ fn close(closer: &Closer, delay: Option<Duration>, manager: Option<&Arc<Manager>
     let later = closer.clone();
     let wait = move || {
         std::thread::sleep(delay);
-        log::info("closing: telling every watch to go on elsewhere");
+        log::info("closing: ending every watch");
         later.close(false);
     };
-    // The signals' own thread must hear the second one meanwhile.
+    // The thread must be able to receive a second signal meanwhile.
     if std::thread::Builder::new().name("closing".into()).spawn(wait).is_err() {
         closer.close(false);
     }

@@ -37,7 +37,7 @@ fn config(arguments: &[&str], environment: &[(String, String)]) -> Config {
     config
 }
 
-/// Who may come in, or why the server does not start.
+/// The authentication of the API, or why the server does not start.
 fn who(config: &Config) -> Result<Options, ConfigError> {
     config.auth(config.tls.is_some(), config.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some()))
 }
@@ -107,7 +107,7 @@ fn the_unit_says_what_the_server_does() {
     }
 }
 
-/// The sample of settings with all that could be chosen, and without the store that cannot stand beside etcd.
+/// The sample of settings with everything uncommented, and without the store that excludes etcd.
 fn chosen() -> String {
     let sample = read("revcast.toml");
     let lines = sample.lines().filter(|line| !line.starts_with("data_dir"));
@@ -132,7 +132,7 @@ fn what_the_sample_offers_can_be_chosen() {
     assert!(log.starts_with(Path::new("/var/log").join(of("LogsDirectory"))), "it may be written");
     let stops = Duration::from_secs(of("TimeoutStopSec").trim_end_matches('s').parse().unwrap());
     assert!(stops > going(&config), "systemd waits until it has gone");
-    // The folder that systemd hands files over in is the unit's.
+    // The folder in which systemd provides files is the unit's.
     let (etcd, tls) = (config.etcd().unwrap().clone(), config.tls.unwrap());
     let files =
         [etcd.ca, etcd.cert, etcd.key, Some(tls.cert), Some(tls.key), options.token_file, options.rules];
@@ -140,7 +140,7 @@ fn what_the_sample_offers_can_be_chosen() {
     for file in files {
         let file = file.unwrap();
         let name = file.strip_prefix("/run/credentials/revcast.service").unwrap().to_str().unwrap();
-        // Those of etcd the unit leaves to who needs them.
+        // The etcd files are not in the unit: an operator adds them if needed.
         assert!(
             name.starts_with("etcd")
                 || given.contains(&format!("#LoadCredential={name}:/etc/revcast/{name}\n")),
@@ -197,7 +197,7 @@ fn the_rules_give_each_user_what_they_say() {
     }
 }
 
-/// Every way that files here offer to open the operators' listener to a network has the rules, and says why.
+/// Every way in these files to open the operators' listener to a network has the rules, and a comment about them.
 #[test]
 fn nobody_is_told_to_open_the_admin_listener_without_rules() {
     let manifest = read("kubernetes.yaml");
@@ -208,7 +208,7 @@ fn nobody_is_told_to_open_the_admin_listener_without_rules() {
     let container = &objects["spec"]["template"]["spec"]["containers"][0];
     let arguments: Vec<&str> =
         container["args"].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap()).collect();
-    // As the comment says.
+    // As the comment requires.
     let opened = [arguments.as_slice(), &["--admin-listen=0.0.0.0:8081", "--insecure=true"]].concat();
     let opened = config(&opened, &[]);
     assert!(who(&opened).unwrap().rules.is_some());
@@ -310,7 +310,7 @@ fn the_image_starts_what_there_is() {
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect();
     let command: Vec<&str> = command.iter().map(String::as_str).collect();
-    assert!(who(&given(&command, &environment)).is_err(), "nobody said who may come in");
+    assert!(who(&given(&command, &environment)).is_err(), "there is no authentication");
     let ways = ways();
     assert_eq!(ways.len(), 2, "with TLS and tokens, and open");
     let run = |way: &[(String, String)]| config(&command, &[environment.as_slice(), way].concat());

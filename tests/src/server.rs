@@ -347,7 +347,7 @@ impl Server {
     #[must_use]
     pub fn cpu_time(&self) -> Duration {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid())).expect("it runs");
-        let fields = stat.rsplit(')').next().expect("behind the name");
+        let fields = stat.rsplit(')').next().expect("after the name");
         // utime and stime, in hundredths of a second on every Linux.
         let ticks: u64 =
             fields.split(' ').skip(12).take(2).map(|n| n.parse::<u64>().expect("a number")).sum();

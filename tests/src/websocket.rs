@@ -130,7 +130,7 @@ impl WebSocket {
         loop {
             match self.next_frame() {
                 Ok(Some((CLOSE, payload))) => {
-                    assert!(matches!(self.next_frame(), Ok(None)), "nothing behind a close");
+                    assert!(matches!(self.next_frame(), Ok(None)), "nothing after a close");
                     return u16::from_be_bytes([payload[0], payload[1]]);
                 }
                 Ok(Some((TEXT | PONG | PING, _))) => {}

@@ -270,18 +270,21 @@ fn a_server_that_would_be_open_to_a_network_does_not_start() {
         (vec!["--listen", "[::]:0"], "there is no authentication"),
         (vec!["--listen", "0.0.0.0:0", "--anonymous-auth", "true"], "there is no authentication"),
         (vec!["--listen", "0.0.0.0:0", "--token-auth-file", &tokens], "there is no TLS; give --tls-cert"),
-        (vec!["--listen", "0.0.0.0:0", "--insecure", "true"], "nobody could prove who they are"),
-        (vec!["--listen", "127.0.0.1:0", "--anonymous-auth", "false"], "nobody could prove who they are"),
+        (vec!["--listen", "0.0.0.0:0", "--insecure", "true"], "no client can authenticate"),
+        (vec!["--listen", "127.0.0.1:0", "--anonymous-auth", "false"], "no client can authenticate"),
         (vec!["--listen", "127.0.0.1:0", "--admin-listen", "0.0.0.0:0"], "admin-listen 0.0.0.0:0"),
         (
             vec!["--listen", "127.0.0.1:0", "--token-auth-file", &wrong],
             "wrong:2: fewer than three columns; write",
         ),
         (vec!["--listen", "127.0.0.1:0", "--token-auth-file", "/nowhere"], "/nowhere: cannot be read"),
-        (vec!["--listen", "127.0.0.1:0", "--authorization-rules", &rules], "rules:1: a rule for nothing"),
+        (
+            vec!["--listen", "127.0.0.1:0", "--authorization-rules", &rules],
+            "rules:1: a rule without resources and paths",
+        ),
         (
             vec!["--listen", "127.0.0.1:0", "--oidc-issuer-url", "https://i"],
-            "says nothing without --oidc-client-id",
+            "has no effect without --oidc-client-id",
         ),
     ] {
         let (code, line) = refusal(&options);

@@ -141,7 +141,7 @@ fn every_row_of_the_catalogue() {
         if let Err(why) = exchange(&server.address, row).and_then(|bytes| judge(row, &bytes)) {
             wrong.push(format!("{}: {why}", row.name));
         }
-        assert_eq!(client.get("/readyz").text(), "ok", "behind {}", row.name);
+        assert_eq!(client.get("/readyz").text(), "ok", "after {}", row.name);
         created += row.answer.iter().filter(|word| word.iter().any(|word| word == "201")).count();
     }
     assert!(wrong.is_empty(), "{} of {} rows:\n{}", wrong.len(), rows.len(), wrong.join("\n"));
@@ -170,7 +170,7 @@ fn every_row_over_tls() {
         if let Err(why) = exchange_in_turn(&client, &row).and_then(|bytes| judge(&row, &bytes)) {
             wrong.push(format!("{}: {why}", row.name));
         }
-        assert_eq!(client.get("/readyz").text(), "ok", "behind {}", row.name);
+        assert_eq!(client.get("/readyz").text(), "ok", "after {}", row.name);
     }
     assert!(wrong.is_empty(), "{} rows:\n{}", wrong.len(), wrong.join("\n"));
     // Bytes that are not TLS disturb nothing either: none of them is a request, and at most they get an alert.
@@ -180,7 +180,7 @@ fn every_row_over_tls() {
         let told = text.contains("an HTTP request to an HTTPS server");
         assert!(told || !text.contains("HTTP/"), "{}: {text:?}", row.name);
         assert!(text.matches("HTTP/").count() <= 1, "{}: {text:?}", row.name);
-        assert_eq!(client.get("/readyz").text(), "ok", "behind {}", row.name);
+        assert_eq!(client.get("/readyz").text(), "ok", "after {}", row.name);
     }
     let items = client.get("/api/v1/namespaces/h/configmaps").json()["items"].take();
     assert_eq!(items.as_array().unwrap().len(), 1, "one was asked for, over TLS: {items}");
@@ -204,7 +204,7 @@ fn bad_heads_and_bodies_at_the_admin_listener() {
         if let Err(why) = exchange(&server.admin, row).and_then(|bytes| judge(row, &bytes)) {
             wrong.push(format!("{}: {why}", row.name));
         }
-        assert_eq!(admin.get("/readyz").text(), "ok", "behind {}", row.name);
+        assert_eq!(admin.get("/readyz").text(), "ok", "after {}", row.name);
     }
     assert!(wrong.is_empty(), "{} rows:\n{}", wrong.len(), wrong.join("\n"));
     for target in [

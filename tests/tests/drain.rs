@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use revcast_tests::etcd::{Etcd, Gateway, Options, Release};
 use revcast_tests::history::{self, Watcher};
-use revcast_tests::load::Stage;
-use revcast_tests::load::recorder::Recorder;
-use revcast_tests::load::watchers::{Counts, Watchers};
-use revcast_tests::load::writer::Writer;
 use revcast_tests::server::Server;
+use revcast_tests::workload::Workload;
+use revcast_tests::workload::recorder::Recorder;
+use revcast_tests::workload::watchers::{Counts, Watchers};
+use revcast_tests::workload::writer::Writer;
 use rustix::process::Signal;
 
 const SEED: u64 = 1;
@@ -67,11 +67,11 @@ fn clients_go_on_at_the_other_node() {
     let etcd = Etcd::start(Release::V3_5, Options::default());
     let mut going = serve(&etcd);
     let staying = serve(&etcd);
-    let stage = Arc::new(Stage::new(vec![going.address.clone(), staying.address.clone()]));
+    let workload = Arc::new(Workload::new(vec![going.address.clone(), staying.address.clone()]));
     let gateway = || Gateway::new(&etcd.endpoint());
     let recorder = Recorder::start(gateway(), Vec::new());
-    let writer = Writer::start(&stage, gateway(), 100, SEED);
-    let watchers = Watchers::start(&stage, CLIENTS, Duration::from_secs(600), SEED + 1);
+    let writer = Writer::start(&workload, gateway(), 100, SEED);
+    let watchers = Watchers::start(&workload, CLIENTS, Duration::from_secs(600), SEED + 1);
     watchers.calm();
     watchers.await_all(0, 1, WITHIN).unwrap();
     std::thread::sleep(Duration::from_secs(1));
@@ -94,7 +94,7 @@ fn clients_go_on_at_the_other_node() {
     writer.rest();
     let goal = gateway().revision().unwrap();
     watchers.await_all(0, goal, WITHIN).unwrap();
-    stage.end();
+    workload.end();
     let told = watchers.finish();
     recorder.until(gateway().revision().unwrap(), WITHIN).unwrap();
     let logs = [recorder.into_log()];
@@ -108,9 +108,9 @@ fn clients_go_on_at_the_other_node() {
         violations.extend(history::check(&logs, &[watcher]));
     }
     history::none(&violations);
-    let problems = stage.problems().join("\n");
+    let problems = workload.problems().join("\n");
     assert!(problems.is_empty(), "{problems}");
-    assert_eq!((counts.expired, counts.lists), (0, lists), "nobody lists again: {counts:?}");
+    assert_eq!((counts.expired, counts.lists), (0, lists), "no client lists again: {counts:?}");
     assert!(counts.resumes >= before && counts.events > 3_000, "{counts:?}");
     assert_eq!(staying.terminate(), Some(0));
 }

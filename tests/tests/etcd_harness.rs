@@ -119,7 +119,7 @@ fn killed_stopped_and_started_again() {
         etcd.control().put("a", "1").unwrap();
         etcd.kill();
         assert!(!etcd.is_running() && !Path::new(&format!("/proc/{pid}")).exists());
-        assert!(etcd.control().patient_for(SHORT).get("a").is_err(), "nobody is there");
+        assert!(etcd.control().patient_for(SHORT).get("a").is_err(), "no server is there");
         etcd.restart();
         assert_eq!(value(&etcd, "a").as_deref(), Some(&b"1"[..]), "the data stayed");
         etcd.stop();
@@ -193,7 +193,7 @@ fn another_store_in_its_place() {
         let third = etcd.control().cluster_id().unwrap();
         assert!(first != second && second != third && first != third);
         etcd.restart();
-        assert_eq!(etcd.control().cluster_id(), Ok(third), "it stays whom it is");
+        assert_eq!(etcd.control().cluster_id(), Ok(third), "it keeps its identity");
     }
 }
 
@@ -259,9 +259,9 @@ fn certificates() {
         let refused = |tls: Tls| impatient.with_tls(tls).get("a").is_err();
         assert!(
             refused(Tls { client: stranger.client("etcdctl"), ..tls.clone() }),
-            "nobody vouches for him here"
+            "no CA vouches for it here"
         );
-        assert!(refused(Tls { ca: stranger.certificate(), ..tls.clone() }), "etcd is a stranger to him");
+        assert!(refused(Tls { ca: stranger.certificate(), ..tls.clone() }), "its CA does not know etcd");
         assert!(impatient.at(&etcd.endpoint().replace("https", "http")).get("a").is_err(), "no plain text");
         let nowhere = authority.server_named(&["elsewhere.test"]);
         std::thread::sleep((short + Duration::from_secs(1)).saturating_sub(begun.elapsed()));

@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use revcast_tests::client::Watch;
 use revcast_tests::etcd::{Etcd, Gateway, Op, Options, Release};
 use revcast_tests::history::{self, Watcher};
-use revcast_tests::load::Stage;
-use revcast_tests::load::objects::{self, Kind};
-use revcast_tests::load::reader::Reader;
-use revcast_tests::load::recorder::Recorder;
-use revcast_tests::load::watchers::{Counts, Watchers};
-use revcast_tests::load::writer::Writer;
 use revcast_tests::server::Server;
+use revcast_tests::workload::Workload;
+use revcast_tests::workload::objects::{self, Kind};
+use revcast_tests::workload::reader::Reader;
+use revcast_tests::workload::recorder::Recorder;
+use revcast_tests::workload::watchers::{Counts, Watchers};
+use revcast_tests::workload::writer::Writer;
 use rustix::process::{Pid, Signal, kill_process};
 
 const SEED: u64 = 1;
@@ -46,12 +46,12 @@ fn serve(etcd: &Etcd) -> Server {
 fn alternating(release: Release) {
     let etcd = Etcd::start(release, Options::default());
     let nodes = [serve(&etcd), serve(&etcd)];
-    let stage = Arc::new(Stage::new(nodes.iter().map(|node| node.address.clone()).collect()));
+    let workload = Arc::new(Workload::new(nodes.iter().map(|node| node.address.clone()).collect()));
     let gateway = || Gateway::new(&etcd.endpoint());
     let recorder = Recorder::start(gateway(), Vec::new());
-    let writer = Writer::start(&stage, gateway(), 200, SEED);
-    let reader = Reader::start(&stage, gateway(), SEED + 1);
-    let watchers = Watchers::start(&stage, 100, Duration::from_millis(1_500), SEED + 2);
+    let writer = Writer::start(&workload, gateway(), 200, SEED);
+    let reader = Reader::start(&workload, gateway(), SEED + 1);
+    let watchers = Watchers::start(&workload, 100, Duration::from_millis(1_500), SEED + 2);
     watchers.await_all(0, 1, WITHIN).unwrap();
     for node in [&nodes[1], &nodes[0]] {
         std::thread::sleep(Duration::from_millis(1_500));
@@ -65,7 +65,7 @@ fn alternating(release: Release) {
     let goal = gateway().revision().unwrap();
     watchers.calm();
     watchers.await_all(0, goal, WITHIN).unwrap();
-    stage.end();
+    workload.end();
     let told = watchers.finish();
     recorder.until(gateway().revision().unwrap(), WITHIN).unwrap();
     let logs = [recorder.into_log()];
@@ -80,9 +80,9 @@ fn alternating(release: Release) {
         violations.extend(history::check(&logs, &[watcher]));
     }
     history::none(&violations);
-    let (problems, reads) = (stage.problems().join("\n"), reader.reads());
+    let (problems, reads) = (workload.problems().join("\n"), reader.reads());
     assert!(problems.is_empty(), "{problems}");
-    assert_eq!((counts.expired, counts.lost), (0, 0), "nobody is told to list again: {counts:?}");
+    assert_eq!((counts.expired, counts.lost), (0, 0), "no client has to list again: {counts:?}");
     assert!(counts.events > 3_000 && counts.resumes > 400, "{counts:?}");
     assert!(reads.confirmed > 20, "{reads:?}");
 }

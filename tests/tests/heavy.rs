@@ -103,10 +103,10 @@ impl Beside {
         assert!(spent < BESIDE_MAX, "the watch waited for {spent:?} of work beside {}", heavy.name);
         let reply = connection.read_response(true).unwrap();
         let head: usize = reply.headers.iter().map(|(name, value)| name.len() + value.len() + 4).sum();
-        assert!(head < HEAD_BYTES_MAX, "{head} bytes of head behind {}: {:?}", heavy.name, reply.headers);
+        assert!(head < HEAD_BYTES_MAX, "{head} bytes of head after {}: {:?}", heavy.name, reply.headers);
         if reply.status >= 400 {
             let length = reply.body.len();
-            assert!(length <= STATUS_BYTES_MAX, "{length} bytes of error behind {}", heavy.name);
+            assert!(length <= STATUS_BYTES_MAX, "{length} bytes of error after {}", heavy.name);
             let is_told = reply.body.windows(6).any(|window| window == b"Status") || reply.status == 404;
             assert!(is_told, "{}: {}", heavy.name, reply.text());
         }

@@ -293,7 +293,7 @@ fn out_of_descriptors_and_back() {
             told += 1;
         }
     }
-    assert!(told > 0, "nobody was told");
+    assert!(told > 0, "no client was informed");
     drop(crowd);
     // Each shard has its own accept queue: all are empty when many connections in a row are served.
     let deadline = Instant::now() + Duration::from_secs(20);

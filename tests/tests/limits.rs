@@ -91,7 +91,7 @@ fn who_is_silent_is_cut_off() {
     }
     let said = rest(&mut stream);
     assert!(said.starts_with("HTTP/1.1 408 ") && said.contains("Connection: close"), "{said}");
-    assert!(said.contains("the body is not whole after 1 s"), "{said}");
+    assert!(said.contains("the body is not complete after 1 s"), "{said}");
     // A watch is neither: it has no such limit.
     let mut watch = server
         .client()
@@ -184,16 +184,16 @@ fn a_panic_ends_its_connection_alone() {
     if client
         .connect()
         .unwrap()
-        .request("GET", "/planted/panic", &[], &[])
+        .request("GET", "/failpoints/panic", &[], &[])
         .is_ok_and(|reply| reply.status == 404)
     {
-        let _ = writeln!(std::io::stderr(), "!!! SKIPPED: a release build has no planted panic");
+        let _ = writeln!(std::io::stderr(), "!!! SKIPPED: a release build has no failpoint");
         return;
     }
     for face in [&client, &server.admin_client()] {
         for _ in 0..20 {
             let mut connection = face.connect().unwrap();
-            connection.write_raw(b"GET /planted/panic HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+            connection.write_raw(b"GET /failpoints/panic HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
             assert!(connection.read_to_end().map_or(true, |said| said.is_empty()), "nothing was answered");
         }
         assert_eq!(face.get("/livez").status, 200);

@@ -68,7 +68,7 @@ fn a_store_that_grows_stops_at_the_limit_and_goes_on_below_it() {
         drop(watch);
         (written, seen)
     });
-    assert_eq!(seen, written, "whoever reads has seen everything that was acknowledged");
+    assert_eq!(seen, written, "a reader has seen everything that was acknowledged");
     assert!(written > 100, "{written} objects of 256 KiB fit");
 
     // New clients that would need more are told so, on a connection that stays open; one object can be read as before.

@@ -445,7 +445,7 @@ fn promtool() -> Option<PathBuf> {
         // Not captured by the test harness.
         let _ = writeln!(
             std::io::stderr(),
-            "!!! SKIPPED: promtool is not here, nobody checked metrics and alert rules; cargo xtask promtool installs it"
+            "!!! SKIPPED: promtool is not here, metrics and alert rules were not checked; cargo xtask promtool installs it"
         );
     }
     found

@@ -1,4 +1,4 @@
-//! Revisions across restarts: a client continues from its revision if the store is the same, and is told 410 if it is
+//! Revisions across restarts: a client continues from its revision if the store is the same, and gets 410 if it is
 //! not: in memory, with a data directory that was lost, and with an older copy of it.
 #![allow(clippy::unwrap_used)]
 
@@ -118,7 +118,7 @@ fn a_data_dir_goes_on_and_a_lost_or_older_one_says_so() {
     let client = server.client();
     assert_eq!(told(&client, &first), SERVED);
     let born = Held { revision: born, token: first.token.clone() };
-    assert_eq!(told(&client, &born), SERVED, "a life began there, and somebody may have listed it");
+    assert_eq!(told(&client, &born), SERVED, "a life began there, and a client may have listed it");
     let lost = hold(&client, "c");
     goes_on(&client);
     assert_eq!(server.terminate(), Some(0));

@@ -1,5 +1,5 @@
-//! Bytes under way count against `--max-memory`: bodies that are received, drafts that wait for the store, replies that nobody
-//! reads. What is more than their share is refused with 429, and watches go on.
+//! Bytes of requests in progress count against `--max-memory`: bodies that are received, drafts that wait for the store, replies
+//! that are not read. What exceeds their share is refused with 429, and watches continue.
 #![allow(clippy::unwrap_used)]
 
 use std::io::{Read as _, Write as _};

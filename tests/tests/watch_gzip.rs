@@ -56,7 +56,7 @@ impl Zipped {
     fn next(&mut self) -> Option<String> {
         let Some(chunk) = self.chunks.read_chunk(&mut self.reader).unwrap() else {
             self.decoder.try_finish().expect("a whole stream with the right sum and length");
-            assert_eq!(self.reader.read(&mut [0]).unwrap(), 0, "nothing behind the end");
+            assert_eq!(self.reader.read(&mut [0]).unwrap(), 0, "nothing after the end");
             return None;
         };
         self.raw += chunk.len();

@@ -84,7 +84,7 @@ fn a_client_of_the_world_follows_a_watch() {
                 events += 1;
             }
             Message::Pong(payload) => pongs.push(String::from_utf8(payload.to_vec()).unwrap()),
-            other => panic!("{other:?} behind {events} events and {pongs:?}"),
+            other => panic!("{other:?} after {events} events and {pongs:?}"),
         }
     }
     // While its socket is full the newest of several pings is answered (RFC 6455, section 5.5.3): in order, and the
@@ -212,7 +212,7 @@ fn handshakes_that_are_wrong_are_told_how_to_be_right() {
         let version = hint.contains("Version").then_some("13");
         assert_eq!(reply.header("sec-websocket-version"), version, "{headers:?}");
         assert_eq!(reply.header("connection"), Some("close"));
-        assert!(connection.read_to_end().unwrap().is_empty(), "nothing behind it");
+        assert!(connection.read_to_end().unwrap().is_empty(), "nothing after it");
     }
     let extended = format!("{UPGRADE}Sec-WebSocket-Extensions: permessage-deflate\r\n");
     let opened = WebSocket::open(&server.address, WATCH, &extended).unwrap();

@@ -46,7 +46,7 @@ fn reply<'a>(bytes: &'a str, method: &str) -> (u16, &'a str, String, &'a str) {
             let (size, behind) = rest.split_once("\r\n").unwrap();
             let size = usize::from_str_radix(size, 16).unwrap();
             body.push_str(&behind[..size]);
-            rest = behind[size..].strip_prefix("\r\n").expect("CRLF behind a chunk");
+            rest = behind[size..].strip_prefix("\r\n").expect("CRLF after a chunk");
             if size == 0 {
                 return (code, head, body, rest);
             }
@@ -99,7 +99,7 @@ fn a_few_replies_to_the_byte() {
     assert_eq!(
         ask("HEAD /livez HTTP/1.1"),
         ask("GET /livez HTTP/1.1").strip_suffix("ok").unwrap(),
-        "the head of GET, and nothing behind it"
+        "the head of GET, and nothing after it"
     );
 }
 
@@ -151,7 +151,7 @@ fn pipelined_replies_stay_in_step() {
         ("GET", format!("{MAPS}?watch=1&resourceVersion=x"), "\r\n".into(), 400, "BadRequest"),
         ("GET", "/livez".into(), "\r\n".into(), 200, "ok"),
         ("GET", "/version".into(), "Connection: close\r\n\r\n".into(), 200, "\"major\""),
-        ("GET", "/livez".into(), "\r\n".into(), 0, "behind the end"),
+        ("GET", "/livez".into(), "\r\n".into(), 0, "after the end"),
     ];
     let request: String = asked
         .iter()
@@ -169,7 +169,7 @@ fn pipelined_replies_stay_in_step() {
         assert_eq!(ends, usize::from(code != 304), "{method} {target}: one way to its end: {head}");
         left = rest;
     }
-    assert_eq!(left, "", "nothing behind the last reply");
+    assert_eq!(left, "", "nothing after the last reply");
     // The same on the admin listener: its HEADs and errors too.
     let asked = [
         ("GET", "/livez", 200),

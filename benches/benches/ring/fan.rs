@@ -1,4 +1,4 @@
-//! One writer, several readers, each of whom sees every entry: the same words for the ring and for what it is next to.
+//! One writer, several readers, each of which sees every entry: one interface for the ring and the structures it is compared with.
 //!
 //! It owns the adapters. A read never waits, in any of them.
 
@@ -32,7 +32,7 @@ pub(crate) enum Found {
     Entry(Arc<Item>),
     /// Nothing newer, yet.
     Nothing,
-    /// It was too late for some. It stands at the oldest entry now.
+    /// It was too late for some. It is at the oldest entry now.
     Missed,
 }
 
@@ -118,7 +118,7 @@ impl Reads for BroadcastReader {
             Ok(entry) => Found::Entry(entry),
             Err(TryRecvError::Empty) => Found::Nothing,
             Err(TryRecvError::Lagged(_)) => Found::Missed,
-            // The writer has gone behind its last entry, which was read.
+            // The writer has ended after its last entry, which was read.
             Err(TryRecvError::Closed) => Found::Nothing,
         }
     }
@@ -146,7 +146,7 @@ impl Fan for LockedDeque {
     fn write(&mut self, number: u64) {
         let entry = Arc::new(Item(number));
         let gone = {
-            let (entries, first) = &mut *self.0.lock().expect("nobody panics inside");
+            let (entries, first) = &mut *self.0.lock().expect("nothing panics inside");
             let gone = (entries.len() == SLOTS).then(|| entries.pop_front());
             *first += u64::from(gone.is_some());
             entries.push_back(entry);
@@ -158,7 +158,7 @@ impl Fan for LockedDeque {
 
 impl Reads for DequeReader {
     fn read(&mut self) -> Found {
-        let (entries, first) = &*self.0.lock().expect("nobody panics inside");
+        let (entries, first) = &*self.0.lock().expect("nothing panics inside");
         let Some(at) = self.1.checked_sub(*first) else {
             self.1 = *first;
             return Found::Missed;

@@ -44,7 +44,7 @@ pub(crate) fn value(name: &str, node: &str, bytes: usize) -> Bytes {
     text.into()
 }
 
-/// Takes everything that it is offered, and looks at none of it.
+/// Takes everything that it is offered, and reads none of it.
 #[derive(Debug, Default)]
 pub(crate) struct Null {
     pub(crate) sends: u64,

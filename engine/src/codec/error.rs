@@ -1,4 +1,4 @@
-//! Why a value cannot be served, in words for whoever stored it.
+//! Why a value cannot be served, as text for the operator who stored it.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ pub enum DecodeError {
     NotJson(String),
     /// An object of another kind or apiVersion than the resource's.
     OtherType {
-        /// What it says that it is, as `apiVersion kind`.
+        /// The type that it states, as `apiVersion kind`.
         stored: String,
         /// What the resource holds.
         expected: String,
@@ -23,7 +23,7 @@ pub enum DecodeError {
     NotAnObject,
     /// A member name with letters written as `\u` escapes, which the engine does not compare.
     EscapedName,
-    /// Larger than an offset can say (4 GiB).
+    /// Larger than an offset can express (4 GiB).
     TooLarge(usize),
 }
 

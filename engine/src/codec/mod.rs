@@ -1,8 +1,8 @@
 //! How stored values are read: a codec turns a value into attributes, and into what is kept of it.
 //!
-//! It owns the list of codecs, and the view of a value that is kept. A resource has one codec (its row of the schema names
-//! it). Another codec is a module here, and a variant of [`Codec`], `Kept` and [`Value`]: nothing that moves events asks
-//! which one it is. It never knows what a key held before, nor who reads.
+//! It owns the view of a value that is kept. A resource has one codec: its row of the schema names it ([`Codec`]). Another
+//! codec is a module here, and a variant of [`Codec`], `Kept` and [`Value`]. Of what moves events only the choice of messages
+//! that are made in advance depends on it. It knows neither earlier values of a key nor its readers.
 
 mod error;
 mod json;
@@ -86,7 +86,7 @@ impl Decoder {
         Self { json: json::Decoder::new() }
     }
 
-    /// Whether `value` would be accepted from a store; for writers that want to know beforehand.
+    /// Whether `value` would be accepted from a store; for a check before a write.
     ///
     /// # Errors
     /// What is wrong with it.

@@ -52,12 +52,12 @@ pub trait Encode: Send + Sync + std::fmt::Debug {
     /// Appends the payload of one message.
     fn event(&self, out: &mut Vec<u8>, view: View<'_>);
 
-    /// Appends the payload of the message that says why a watch cannot go on; JSON if nothing else is said.
+    /// Appends the payload of the message with the reason why a watch cannot continue; JSON by default.
     fn failure(&self, out: &mut Vec<u8>, _encoding: u32, failure: &Failure<'_>) {
         envelope::error(out, &json::status(failure));
     }
 
-    /// Whether it knows a form for the values of a codec. A watch of others is refused as it starts.
+    /// Whether it has a form for the values of a codec. A watch of others is refused at its start.
     fn shows(&self, _encoding: u32, codec: Codec) -> bool {
         codec == Codec::Json
     }
@@ -71,7 +71,7 @@ pub trait Encode: Send + Sync + std::fmt::Debug {
 pub struct View<'a> {
     /// The encoder's number.
     pub encoding: u32,
-    /// Whether it is the first message of the watch, when [`Encode::first_differs`] says that this matters.
+    /// Whether it is the first message of the watch, if [`Encode::first_differs`].
     pub first: bool,
     /// What is shown.
     pub event: Shown<'a>,
@@ -94,7 +94,7 @@ pub struct Shown<'a> {
 /// What a message is about.
 #[derive(Clone, Copy, Debug)]
 pub enum Subject<'a> {
-    /// A state of an object: of one that is gone, the last.
+    /// A state of an object: of one that was deleted, the last.
     Object {
         /// What it is called.
         key: &'a Key,
@@ -139,7 +139,7 @@ impl<'a> Shown<'a> {
 /// Why a watch cannot go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure<'a> {
-    /// The window does not reach back to where it stood: 410.
+    /// The window does not reach back to its position: 410.
     Expired {
         /// The revision that it began after.
         asked: Revision,
@@ -162,7 +162,7 @@ pub enum Failure<'a> {
     },
 }
 
-/// The encoder of an engine that only speaks JSON.
+/// The encoder of an engine for JSON only.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct JsonOnly;
 

@@ -1,7 +1,7 @@
 //! The newest object per key, ordered, with immutable snapshots, and the state at a past revision.
 //!
-//! It owns the persistent maps. A snapshot is one pointer; taking it costs nothing and blocks nobody. A past state is a
-//! snapshot with the ring's newer events undone, so no version is kept twice. The index never knows who reads it.
+//! It owns the persistent maps. A snapshot is one pointer; taking it costs nothing and blocks no one. A past state is a
+//! snapshot with the ring's newer events undone, so no version is kept twice. The index does not know its readers.
 
 mod past;
 
@@ -25,28 +25,28 @@ pub struct Snapshot {
     pub(crate) position: Position,
     /// By row of the schema.
     resources: Vec<Objects>,
-    /// Those of them that are unreadable, by row; shared by all snapshots between which none was added or removed.
+    /// The unreadable ones among them, by row; shared by all snapshots between which none was added or removed.
     unreadable: Arc<Vec<Objects>>,
     unreadable_total: usize,
-    /// What all objects keep alive.
+    /// Bytes that all objects keep allocated.
     bytes: u64,
 }
 
 impl Snapshot {
-    /// Nothing, as of `revision`.
+    /// An empty state, as of `revision`.
     pub(crate) fn empty(resources: usize, revision: Revision) -> Self {
         let resources = vec![Objects::new(); resources];
         let unreadable = Arc::new(resources.clone());
         Self { revision, position: Position::ZERO, resources, unreadable, unreadable_total: 0, bytes: 0 }
     }
 
-    /// Everything up to this revision is in it.
+    /// Everything up to this revision is included.
     #[must_use]
     pub const fn revision(&self) -> Revision {
         self.revision
     }
 
-    /// The ring's events before this position are in it.
+    /// The ring's events before this position are included.
     #[must_use]
     pub const fn position(&self) -> Position {
         self.position
@@ -63,26 +63,26 @@ impl Snapshot {
         self.resources.get(resource.row())?.get(path)
     }
 
-    /// How many objects of a resource there are.
+    /// The number of objects of a resource.
     #[must_use]
     pub fn len(&self, resource: ResourceId) -> usize {
         self.resources.get(resource.row()).map_or(0, OrdMap::len)
     }
 
-    /// How many objects there are in all.
+    /// The number of objects in all.
     #[must_use]
     pub fn total(&self) -> usize {
         self.resources.iter().map(OrdMap::len).sum()
     }
 
-    /// Bytes that all objects keep alive; the window shares those of the newest events.
+    /// Bytes that all objects keep allocated; the window shares those of the newest events.
     #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The objects of a resource, of one namespace when given, in key order, after the path `after` when given.
-    /// Unreadable ones are included: ask [`Snapshot::first_unreadable`] whether there is one.
+    /// The objects of a resource, or of one namespace, in key order, after the path `after` if given. Unreadable ones are
+    /// included: [`Snapshot::first_unreadable`] returns whether there is one.
     pub fn list<'a>(
         &'a self,
         resource: ResourceId,
@@ -104,7 +104,7 @@ impl Snapshot {
             .map(|(_, object)| object)
     }
 
-    /// The objects in a range of keys, in key order, behind the key `after` when given. Unreadable ones stand among them.
+    /// The objects in a range of keys, in key order, after the key `after` if given. Unreadable ones are included.
     pub fn range<'a>(
         &'a self,
         range: &'a KeyRange,
@@ -113,20 +113,20 @@ impl Snapshot {
         within(&self.resources, range, after)
     }
 
-    /// How many objects of a resource are unreadable.
+    /// The number of unreadable objects of a resource.
     #[must_use]
     pub fn unreadable(&self, resource: ResourceId) -> usize {
         self.unreadable.get(resource.row()).map_or(0, OrdMap::len)
     }
 
-    /// How many objects are unreadable in all.
+    /// The number of unreadable objects in all.
     #[must_use]
     pub const fn unreadable_total(&self) -> usize {
         self.unreadable_total
     }
 
-    /// The unreadable objects of a resource, of one namespace and one name when given, in key order. Costs a look at
-    /// each unreadable object of that namespace, and nothing when there are none.
+    /// The unreadable objects of a resource, or of one namespace and one name, in key order. Costs a look at each unreadable
+    /// object of that namespace, and nothing if there are none.
     pub fn unreadable_in<'a, 'b>(
         &'a self,
         resource: ResourceId,
@@ -146,7 +146,7 @@ impl Snapshot {
         objects.filter(move |object| name.is_none_or(|name| object.key().name() == name))
     }
 
-    /// The unreadable objects in a range of keys, in key order. Costs a look at each of them, and nothing when there are none.
+    /// The unreadable objects in a range of keys, in key order. Costs a look at each of them, and nothing if there are none.
     pub fn unreadable_in_range<'a>(
         &'a self,
         range: &'a KeyRange,
@@ -155,7 +155,7 @@ impl Snapshot {
         objects.into_iter().flatten()
     }
 
-    /// The first unreadable object of a resource, of one namespace and one name when given.
+    /// The first unreadable object of a resource, or of one namespace and one name.
     #[must_use]
     pub fn first_unreadable(
         &self,
@@ -203,7 +203,7 @@ impl Snapshot {
     }
 }
 
-/// The objects of some resources in a range of keys, behind the key `after` when given.
+/// The objects of some resources in a range of keys, after the key `after` if given.
 fn within<'a>(
     resources: &'a [Objects],
     range: &'a KeyRange,

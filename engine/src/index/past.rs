@@ -12,17 +12,17 @@ use crate::object::Object;
 use crate::revision::{Position, Revision};
 use crate::ring::{Missing, Reader};
 
-/// The window does not reach back to the revision asked for.
+/// The window does not reach back to the requested revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expired {
-    /// The oldest revision that can still be asked for.
+    /// The oldest revision that can still be requested.
     pub oldest: Revision,
 }
 
-/// The state that a key had.
+/// The previous state of a key.
 type Was = Option<Arc<Object>>;
 
-/// The objects in a range of keys, mostly those of one resource, as they were. Immutable.
+/// The past objects in a range of keys, usually of one resource. Immutable.
 #[derive(Debug)]
 pub struct Past {
     snapshot: Arc<Snapshot>,
@@ -30,7 +30,7 @@ pub struct Past {
     revision: Revision,
     /// The state at the revision, for every key that changed since.
     undone: BTreeMap<Key, Was>,
-    /// How many of those were unreadable.
+    /// The number of unreadable ones among those.
     undone_unreadable: usize,
 }
 
@@ -51,7 +51,7 @@ impl Past {
             while at < snapshot.position() {
                 let event = ring.get(at).map_err(expired)?;
                 if within.contains(event.key()) {
-                    // The first change after the revision knows what was there before it.
+                    // The first change after the revision has the state before it.
                     undone.entry(event.key().clone()).or_insert_with(|| event.before.clone());
                 }
                 at = at.next();
@@ -62,8 +62,8 @@ impl Past {
         Ok(Self { snapshot, within, revision, undone, undone_unreadable })
     }
 
-    /// The first object that was unreadable then, of one namespace and one name of the (first) resource when given. Costs
-    /// nothing when none was and none is.
+    /// The first object that was unreadable then, of the (first) resource, or of one namespace and one name of it. Costs
+    /// nothing if none was and none is.
     #[must_use]
     pub fn first_unreadable(&self, namespace: Option<&str>, name: Option<&str>) -> Option<&Arc<Object>> {
         let resource = self.within.first_key().resource();
@@ -81,7 +81,8 @@ impl Past {
         self.first_of(self.snapshot.unreadable_in_range(range), |key| range.contains(key))
     }
 
-    /// The first of those that are unreadable in the snapshot and were so, and of those that were and are not any more.
+    /// The first of the objects that are unreadable in the snapshot and were so then, and of those that were and are not any
+    /// more.
     fn first_of<'a>(
         &'a self,
         mut still: impl Iterator<Item = &'a Arc<Object>>,
@@ -94,7 +95,7 @@ impl Past {
         still.into_iter().chain(was).min_by(|a, b| a.key().cmp(b.key()))
     }
 
-    /// The revision whose state this is.
+    /// The revision of this state.
     #[must_use]
     pub const fn revision(&self) -> Revision {
         self.revision
@@ -106,8 +107,8 @@ impl Past {
         self.snapshot.position()
     }
 
-    /// The objects of the (first) resource, of one namespace when given, in key order, behind the path `after` when given.
-    /// Unreadable ones stand among them: ask [`Past::first_unreadable`] whether there is one.
+    /// The objects of the (first) resource, or of one namespace, in key order, after the path `after` if given. Unreadable ones
+    /// are included: [`Past::first_unreadable`] returns whether there is one.
     pub fn list(&self, namespace: Option<&str>, after: Option<&str>) -> impl Iterator<Item = &Arc<Object>> {
         let resource = self.within.first_key().resource();
         let prefix = namespace.map_or_else(String::new, |ns| format!("{ns}/"));
@@ -121,8 +122,8 @@ impl Past {
         merged(self.snapshot.list(resource, namespace, after), undone)
     }
 
-    /// The objects in a part of the range, in key order, behind the key `after` when given. Unreadable ones stand among them:
-    /// ask [`Past::first_unreadable_in_range`] whether there is one.
+    /// The objects in a part of the range, in key order, after the key `after` if given. Unreadable ones are included:
+    /// [`Past::first_unreadable_in_range`] returns whether there is one.
     pub fn range<'a>(
         &'a self,
         range: &'a KeyRange,
@@ -137,7 +138,7 @@ impl Past {
     }
 }
 
-/// Objects of a snapshot and what the keys that changed since had instead, both in key order.
+/// Objects of a snapshot, and the past states of the keys that changed since, both in key order.
 fn merged<'a>(
     newest: impl Iterator<Item = &'a Arc<Object>>,
     undone: impl Iterator<Item = (&'a Key, &'a Was)>,

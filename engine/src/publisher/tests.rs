@@ -102,7 +102,7 @@ fn an_unreadable_value_is_an_object_that_says_so() {
     assert_eq!(object.weight(), framed.len() + BAD.len());
     assert_eq!(snapshot.bytes(), object.weight() as u64);
     assert!(object.message(MessageKind::Added).is_none() && object.value().json().is_none());
-    // Written again, it is unreadable since the same revision; behind a good value it is so anew.
+    // Written again, it is unreadable since the same revision; after a good value the revision is a new one.
     let since = |publisher: &Publisher| {
         publisher.get(&key("a/x")).and_then(|it| it.unreadable()).map(|why| why.since().get())
     };
@@ -151,7 +151,7 @@ fn an_opaque_value_is_kept_as_it_is() {
     {
         assert!(!selects(labels, fields), "{labels} {fields}");
     }
-    // An empty value is one, a deletion weighs what is gone, and no message is made that nobody can be sent.
+    // An empty value is a value, a deletion has the weight of the deleted one, and no message is made that cannot be sent.
     assert_eq!(put(2, Some(&Bytes::new())), (len, 0));
     assert_eq!(put(3, Some(&stored)), (2 * len, len));
     assert_eq!(put(4, None), (3 * len, 0));

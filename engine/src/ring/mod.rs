@@ -1,9 +1,9 @@
 //! The window of recent events: one writer, many readers, no lock.
 //!
 //! It owns the slots and the counters around them. Entries have growing positions; the writer makes whole batches
-//! visible with one store to `head`, and forgets the oldest entries when it needs their slots or is told to. A reader
+//! visible with one store to `head`, and forgets the oldest entries when it needs their slots or on request. A reader
 //! that asks for a forgotten entry learns that it was lapped: it gets exactly the entry of the position that it asked
-//! for, never a torn or a newer one. The ring never waits and never drops what it was told to keep: it grows instead.
+//! for, never a torn or a newer one. The ring never waits and never drops what it must keep: it grows instead.
 //! Making the writer wait for a slow shard is the publisher's task.
 
 mod slot;
@@ -16,7 +16,7 @@ use loom::sync::atomic::{AtomicU64, Ordering};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::planted::{Bug, planted};
+use crate::failpoints::{Failpoint, is_on};
 use crate::revision::{Position, Revision};
 use slot::{Array, Slots};
 
@@ -241,7 +241,7 @@ impl<T: Entry> Reader<T> {
         // After the head: see `Writer::grow`.
         match slot::at(&self.shared.slots.load(), position.get()).load() {
             Some(entry) if entry.position() == position => Ok(entry),
-            Some(entry) if planted(Bug::LappedReaderUnnoticed) => Ok(entry),
+            Some(entry) if is_on(Failpoint::LappedReaderUnnoticed) => Ok(entry),
             _ => Err(Missing::Lapped),
         }
     }
@@ -254,7 +254,7 @@ impl<T: Entry> Reader<T> {
         // The start of the window is read first: `forgotten`, read after it, then covers every entry before `low`. In
         // the other order, entries forgotten between the two reads would be skipped unnoticed.
         let low = self.oldest();
-        if !planted(Bug::ExpiredStartServed) && revision < self.forgotten() {
+        if !is_on(Failpoint::ExpiredStartServed) && revision < self.forgotten() {
             return Err(Missing::Lapped);
         }
         let (position, lost) = self.search(low, |entry| entry.revision() > revision);

@@ -1,6 +1,6 @@
 //! Label selectors: `app=web,tier in (a,b),!old`.
 //!
-//! It owns their grammar and their meaning, both of `k8s.io/apimachinery/pkg/labels`. It never knows the resource:
+//! It owns their grammar and their meaning, both of `k8s.io/apimachinery/pkg/labels`. It does not know the resource:
 //! labels are the same for all.
 
 use super::lexer::{Lexer, Token};

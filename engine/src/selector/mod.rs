@@ -74,7 +74,7 @@ impl Selector {
     }
 
     /// What every selected object has, one for each requirement that says so: an index may file this selector under any of
-    /// them. Fields first: they tell objects apart better than labels do.
+    /// them. Fields first: they distinguish objects better than labels do.
     pub fn required(&self) -> impl Iterator<Item = Required<'_>> {
         let fields = self.fields.equalities().map(|(field, value)| Required::Field(field, value));
         fields.chain(self.labels.required())

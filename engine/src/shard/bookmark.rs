@@ -8,9 +8,9 @@ use bytes::Bytes;
 use super::catchup::UnderWay;
 use super::{Outlet, Run, Sent, Shard};
 use crate::encoding::{Shown, Subject};
+use crate::failpoints::{Failpoint, is_on};
 use crate::limits::{BOOKMARK_BEFORE_DEADLINE, DRAIN_GRACE, SENDS_PER_TURN, TIMER_STEPS};
 use crate::message::MessageKind;
-use crate::planted::{Bug, planted};
 use crate::revision::{Position, Revision};
 use crate::ring::Missing;
 use crate::tick::Tick;
@@ -88,7 +88,7 @@ impl Shard {
     /// Sends a bookmark to a live watcher that asked for bookmarks and did not begin at that revision. True when it was
     /// offered one.
     pub(super) fn send_bookmark(&mut self, id: WatcherId, outlet: &mut impl Outlet) -> bool {
-        let revision = if planted(Bug::BookmarkTooEarly) { self.feed.revision() } else { self.revision };
+        let revision = if is_on(Failpoint::BookmarkTooEarly) { self.feed.revision() } else { self.revision };
         let Some((watcher, class)) = self.table.pair(id) else { return false };
         if !watcher.bookmarks || revision <= watcher.start || !matches!(watcher.phase, Phase::Live) {
             return false;
@@ -140,14 +140,14 @@ impl Shard {
             return false;
         }
         let cursor = match watcher.phase {
-            Phase::Initial(_) => return planted(Bug::EndWithinState),
+            Phase::Initial(_) => return is_on(Failpoint::EndWithinState),
             Phase::CatchingUp { cursor, .. } => cursor,
             Phase::Live | Phase::Parked { .. } | Phase::Draining => return true,
         };
         let next = match self.feed.ring.get(cursor) {
             Ok(next) => next,
             Err(Missing::NotYet) => return true,
-            // This cannot be decided any more: it will be told 410.
+            // This cannot be decided any more: it will get 410.
             Err(Missing::Lapped) => return false,
         };
         let before = cursor.get().checked_sub(1).map(Position::new);

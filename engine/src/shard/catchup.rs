@@ -1,22 +1,22 @@
 //! Watchers that lag: the initial state from a snapshot, and missed events from the ring, one page at a time.
 //!
-//! It owns the page buffer, of which a shard has one. A page is copied together for one watcher; what the socket does
-//! not take is made again from the cursor. So a slow client keeps no bytes alive except those of a bookmark or, when it
-//! is to end, of the message that it is inside.
+//! It owns the page buffer, of which a shard has one. A page is composed for one watcher; what the socket does not take is
+//! composed again from the cursor. So a slow client keeps no bytes allocated except those of a bookmark or, when it must end,
+//! of the message that it is inside.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::run::FrameRun;
+use super::run::MessageRun;
 use super::{Outlet, Run, Sent, Shard};
 use crate::encoding::{Encoding, Shown, Subject};
+use crate::failpoints::{Failpoint, is_on};
 use crate::index::Snapshot;
 use crate::key::Key;
 use crate::limits::{CATCHUP_PAGE_BYTES, PAGE_BYTES, PAGE_SCAN};
 use crate::message::MessageKind;
 use crate::object::Object;
-use crate::planted::{Bug, planted};
 use crate::resource::Schema;
 use crate::revision::Position;
 use crate::ring::Missing;
@@ -25,17 +25,17 @@ use crate::tick::Tick;
 use crate::watcher::class::ClassKey;
 use crate::watcher::{Initial, Pending, Phase, QueueState, WatcherId};
 
-/// What a message of the page was made of.
+/// The source of a message in the page.
 #[derive(Debug)]
 enum Of {
     Event(Position),
-    /// That a value is unreadable: the watch ends after it.
+    /// The ERROR for an unreadable value: the watch ends after it.
     Refusal,
     Object(Key),
     EndOfState,
 }
 
-/// A part of the ring, as one class sees it.
+/// A part of the ring, for one class.
 #[derive(Debug, Default)]
 struct RingSpan {
     /// The class; `None`: the page is for one watcher only.
@@ -44,11 +44,11 @@ struct RingSpan {
     to: Position,
 }
 
-/// The messages of one page. Reused. The part from the ring goes to every watcher of the class whose cursor is within
-/// it, so that watchers that fell behind together catch up together.
+/// The messages of one page. Reused. The part from the ring is sent to every watcher of the class whose cursor is within it, so
+/// that watchers that began to lag together catch up together.
 #[derive(Debug, Default)]
 pub(super) struct Page {
-    run: FrameRun,
+    run: MessageRun,
     of: Vec<Of>,
     span: RingSpan,
 }
@@ -60,12 +60,12 @@ impl Page {
         self.span.class = None;
     }
 
-    /// Bytes that its buffers hold.
+    /// The capacity of its buffers in bytes.
     pub(super) const fn capacity(&self) -> usize {
         self.run.capacity() + size_of::<Of>() * self.of.capacity()
     }
 
-    /// Whether it holds what a watcher of this class with this `cursor` is owed next.
+    /// Whether it holds what a watcher of this class with this `cursor` must be sent next.
     fn reaches(&self, class: u64, cursor: Position) -> bool {
         self.span.class == Some(class) && self.span.from <= cursor && cursor < self.span.to
     }
@@ -91,14 +91,14 @@ impl Page {
     }
 }
 
-/// The message that a watch is inside.
+/// The message that a watch has sent in part.
 #[derive(Debug)]
 pub(super) enum UnderWay {
     /// It is between two messages.
     Nothing,
-    /// This is to be sent before anything else.
+    /// These bytes must be sent before anything else.
     Message(Pending),
-    /// The rest of it cannot be made any more.
+    /// The rest of it cannot be composed any more.
     Lost,
 }
 
@@ -112,7 +112,7 @@ impl UnderWay {
 impl Shard {
     /// Sends the first watcher in the queue one page, or less.
     pub(super) fn catch_up_next(&mut self, outlet: &mut impl Outlet, now: Tick) {
-        debug_assert!(!self.round.active(), "nobody becomes live within a round");
+        debug_assert!(!self.round.active(), "no watcher becomes live within a round");
         let Some(id) = self.behind.pop_front() else { return };
         let Some(watcher) = self.table.get_mut(id) else { return };
         if watcher.place != QueueState::Queued {
@@ -124,7 +124,7 @@ impl Shard {
         }
     }
 
-    /// Sends what must go out first. True when nothing of it is left and the watch continues.
+    /// Sends pending bytes that must come first. True if nothing of them is left and the watch continues.
     pub(super) fn send_rest(&mut self, id: WatcherId, outlet: &mut impl Outlet) -> bool {
         loop {
             let Some(watcher) = self.table.get_mut(id) else { return false };
@@ -232,8 +232,8 @@ impl Shard {
                 self.release(id);
                 self.table.join_live(id);
             } else {
-                // Its snapshot is newer than what the shard has dispatched: only a round can advance it. Lending it
-                // time would loop until the loan is spent.
+                // Its snapshot is newer than what the shard has dispatched: only a round can advance it. Lending it time would
+                // loop until the loan is spent.
                 self.round.just_ended = false;
                 self.queue(id);
             }
@@ -241,7 +241,7 @@ impl Shard {
         }
         let mut page = std::mem::take(&mut self.page);
         let Some((watcher, class)) = self.table.pair(id) else { return };
-        // A watch that is to end, or that has had no message yet, gets one message, and not the one that others get.
+        // A watch that must end, or that has had no message yet, gets one message, and not the same as others.
         let alone = watcher.ending || !class.key.opened;
         let mut lapped = false;
         if alone || !page.reaches(class.serial, cursor) {
@@ -270,8 +270,8 @@ impl Shard {
         self.page = page;
     }
 
-    /// Puts the messages of a watcher's class into the page, from `cursor` on; only the first if `alone`. True when the
-    /// ring no longer reaches back to a position that it needed.
+    /// Puts the messages of a watcher's class into the page, from `cursor` on; only the first if `alone`. True if the ring no
+    /// longer reaches back to a position that is needed.
     fn gather(&mut self, page: &mut Page, id: WatcherId, cursor: Position, alone: bool) -> bool {
         page.clear();
         page.span.from = cursor;
@@ -292,7 +292,7 @@ impl Shard {
                 Err(Missing::Lapped) => return true,
                 Err(Missing::NotYet) => break,
             };
-            if event.refusal().is_some() && !planted(Bug::UnreadableSkipped) {
+            if event.refusal().is_some() && !is_on(Failpoint::UnreadableSkipped) {
                 let refusal = event.now.as_ref().filter(|now| key.covers(now.key()));
                 if let Some(refusal) = refusal.and_then(|now| self.refusal(now, key)) {
                     page.run.push(key.framing, refusal.payload());
@@ -332,7 +332,7 @@ impl Shard {
         false
     }
 
-    /// Everything that the page had for the watcher was sent; `any`: there was something.
+    /// Everything in the page for the watcher was sent; `any`: there was something.
     fn page_taken(&mut self, id: WatcherId, page: &Page, any: bool, outlet: &mut impl Outlet, now: Tick) {
         if page.refuses() {
             self.stats.refused += 1;
@@ -359,8 +359,7 @@ impl Shard {
         }
     }
 
-    /// The socket is full: the watcher stopped at byte `at` of the page, of which it was owed the messages from `first`
-    /// on.
+    /// The socket is full: the watcher stopped at byte `at` of the page, of which it must be sent the messages from `first` on.
     fn page_cut_short(&mut self, id: WatcherId, page: &Page, first: usize, at: usize, now: Tick) {
         let Some((number, within)) = page.run.locate(at) else { return };
         let whole = number - first;
@@ -375,7 +374,7 @@ impl Shard {
             // Not from the ring.
             Of::Object(_) | Of::EndOfState => return,
         };
-        let within = if planted(Bug::PartialSendRestarted) { 0 } else { within };
+        let within = if is_on(Failpoint::PartialSendRestarted) { 0 } else { within };
         if let Some(watcher) = self.table.get_mut(id) {
             let offset = u32::try_from(within).expect("a message is shorter than 4 GiB");
             watcher.phase = Phase::CatchingUp { cursor, offset };
@@ -430,7 +429,7 @@ impl Shard {
             // The end mark goes into the next page.
             complete = false;
         }
-        // This many bytes of the first message were taken before.
+        // This many bytes of the first message were sent before.
         let start = initial.offset.min(page.run.len());
         match offer(outlet, id, &page.run, start) {
             Sent::Gone => self.end(id, false),
@@ -473,7 +472,7 @@ impl Shard {
         let before = number.checked_sub(1).map(|before| &page.of[before]);
         let phase_after_state = self.end_of_state(initial.snapshot.position());
         let at_end = matches!(page.of[number], Of::EndOfState);
-        // The rest of an end mark goes out before anything else: the next message is not the first.
+        // The rest of an end mark is sent before anything else: the next message is not the first.
         if number > 0 || at_end {
             self.table.open(id);
         }
@@ -489,7 +488,7 @@ impl Shard {
                 initial.after = Some(key.clone());
             }
             initial.offset = within;
-            if planted(Bug::PartialSendRestarted) {
+            if is_on(Failpoint::PartialSendRestarted) {
                 initial.offset = 0;
             }
             watcher.phase = Phase::Initial(initial);
@@ -499,9 +498,9 @@ impl Shard {
 
     /// Where a watcher continues after a snapshot at `position`.
     fn end_of_state(&self, position: Position) -> Phase {
-        let cursor = if planted(Bug::GapAfterInitialEvents) {
+        let cursor = if is_on(Failpoint::GapAfterInitialEvents) {
             self.dispatched
-        } else if planted(Bug::DoubledFrame) {
+        } else if is_on(Failpoint::DuplicateEvent) {
             Position::new(position.get().saturating_sub(1))
         } else {
             position
@@ -511,7 +510,7 @@ impl Shard {
 
     /// Adds the ADDED message of an object to a page.
     #[inline]
-    fn add_state(&self, run: &mut FrameRun, object: &Object, key: &ClassKey, as_of_seconds: u64) {
+    fn add_state(&self, run: &mut MessageRun, object: &Object, key: &ClassKey, as_of_seconds: u64) {
         match object.message(MessageKind::Added) {
             Some(made) if key.encoding == Encoding::Json && key.framing == self.feed.framing => {
                 run.push_framed(made.framed());
@@ -541,11 +540,11 @@ impl Shard {
     }
 }
 
-fn offer(outlet: &mut impl Outlet, id: WatcherId, run: &FrameRun, from: usize) -> Sent {
+fn offer(outlet: &mut impl Outlet, id: WatcherId, run: &MessageRun, from: usize) -> Sent {
     if from >= run.len() { Sent::Took(0) } else { outlet.send(id, run.offer(from)) }
 }
 
-/// The objects that a class can be interested in, in key order, behind the key `after`.
+/// The objects that may match a class, in key order, after the key `after`.
 fn objects<'a>(
     schema: &Schema,
     snapshot: &'a Snapshot,

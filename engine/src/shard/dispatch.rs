@@ -5,8 +5,8 @@
 
 use super::round::Stage;
 use super::{Outlet, Run, Sent, Shard};
+use crate::failpoints::{Failpoint, is_on};
 use crate::limits::{SEND_BYTES, SENDS_PER_TURN};
-use crate::planted::{Bug, planted};
 use crate::revision::Position;
 use crate::tick::Tick;
 use crate::watcher::{End, Phase, WatcherId};
@@ -172,7 +172,7 @@ impl Shard {
             self.refuse_within(id, last, offset, now);
             return;
         }
-        let offset = if planted(Bug::PartialSendRestarted) { 0 } else { offset };
+        let offset = if is_on(Failpoint::PartialSendRestarted) { 0 } else { offset };
         let offset = u32::try_from(offset).expect("a message is shorter than 4 GiB");
         self.fall_behind(id, Phase::CatchingUp { cursor, offset });
         if opened {
@@ -192,7 +192,7 @@ impl Shard {
         }
     }
 
-    /// Drops what the round under way has still to deliver: its members are to be told 410.
+    /// Drops what the current round has still to deliver: its members must get 410.
     pub(super) fn break_off_round(&mut self) {
         for number in std::mem::take(&mut self.round.classes) {
             if let Some(class) = &mut self.table.classes[number as usize] {
@@ -204,7 +204,7 @@ impl Shard {
         }
     }
 
-    /// The shard itself was lapped: it is unknown what the live watchers missed, so all of them are told 410.
+    /// The shard itself was lapped: it is unknown what the live watchers missed, so all of them get 410.
     pub(super) fn lapped(&mut self, now: Tick) {
         self.break_off_round();
         for number in 0..self.table.classes.len() {

@@ -1,6 +1,6 @@
 //! The ends of a watch: out of the window, at an unreadable value, with the source's history, or with the shard.
 //!
-//! A watcher that the window has passed is told 410 after the message that it is inside; if that message cannot be made
+//! A watcher that the window has passed gets 410 after the message that it is inside; if that message cannot be made
 //! any more, it is cut off. It never continues over a gap as if nothing were missing.
 
 use bytes::Bytes;
@@ -26,10 +26,15 @@ impl Shard {
         }
     }
 
-    /// Ends a watch that missed something.
+    /// Ends a watch that missed something, because the window passed it or because its history is lost.
     pub(super) fn evict(&mut self, id: WatcherId, now: Tick) {
-        self.stats.evicted += 1;
-        self.because(id, if self.abandoned { End::Abandoned } else { End::Lapped });
+        if self.abandoned {
+            self.stats.abandoned += 1;
+            self.because(id, End::Abandoned);
+        } else {
+            self.stats.evicted += 1;
+            self.because(id, End::Lapped);
+        }
         self.expire(id, now);
     }
 
@@ -41,7 +46,7 @@ impl Shard {
         }
     }
 
-    /// Replaces pending output by the ERROR event that says that a value in scope is unreadable, and the end.
+    /// Replaces pending output by the ERROR event for an unreadable value in scope, and the end.
     pub(super) fn refuse(&mut self, id: WatcherId, object: &Object, now: Tick) {
         let Some(class) = self.table.class_of(id) else { return };
         let Some(refusal) = self.refusal(object, &class.key) else { return };
@@ -90,7 +95,7 @@ impl Shard {
         }
     }
 
-    /// The ERROR that a class is told, in its framing.
+    /// The ERROR event for a class, in its framing.
     fn failure(&self, failure: &Failure<'_>, key: &ClassKey) -> Bytes {
         let mut last = Vec::with_capacity(256);
         key.framing.push_with(&mut last, |out| match key.encoding {

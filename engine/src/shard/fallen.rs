@@ -1,8 +1,8 @@
-//! Watches that were live and fell behind recently: the window waits for them for a while.
+//! Watches that were live and began to lag recently: the window is kept for them for a while.
 //!
 //! It owns the position from which on the shard still needs the ring, and reports it to the publisher. A watch whose
 //! socket does not take a large event at once is not live for as long as the socket needs; without this, a burst of
-//! writes could forget the rest of the event meanwhile. Watches that fell behind together are one group with one
+//! writes could forget the rest of the event meanwhile. Watches that began to lag together are one group with one
 //! position.
 //!
 //! A watch that waits for the shard has a *claim*: its group is kept until the shard has served it, however long that
@@ -13,13 +13,13 @@
 use std::collections::VecDeque;
 
 use super::Shard;
+use crate::failpoints::{Failpoint, is_on};
 use crate::limits::{KEEP_UP, KEEP_UP_STEP};
-use crate::planted::{Bug, planted};
 use crate::revision::Position;
 use crate::tick::Tick;
 use crate::watcher::{Claim, WatcherId};
 
-/// Watches that fell behind together.
+/// Watches that began to lag together.
 #[derive(Debug)]
 struct Group {
     since: Tick,
@@ -29,7 +29,7 @@ struct Group {
     claims: u32,
 }
 
-/// The positions from which on watches that fell behind need the ring, and until when it is kept for them.
+/// The positions from which on watches that began to lag need the ring, and until when it is kept for them.
 #[derive(Debug, Default)]
 pub(super) struct Fallen {
     /// In the order of time.
@@ -140,7 +140,7 @@ impl Shard {
 
     /// Reports to the publisher from which position on the shard still needs the ring.
     pub(super) fn report(&self) {
-        let fallen = self.fallen.from.filter(|_| !planted(Bug::FallenNotKept));
+        let fallen = self.fallen.from.filter(|_| !is_on(Failpoint::FallenNotKept));
         let needed = fallen.map_or(self.dispatched, |from| from.min(self.dispatched));
         self.feed.report(self.number, needed);
     }
@@ -170,16 +170,16 @@ mod tests {
         fallen.add(Position::new(8));
         at(&mut fallen, 1_010);
         fallen.add(Position::new(20));
-        // 8 fell behind within the step of the first, whose position is earlier, and has its whole time nevertheless.
+        // 8 began to lag within the step of the first, whose position is earlier, and has its whole time nevertheless.
         at(&mut fallen, 1_109);
         assert_eq!((place(&fallen), fallen.groups.len()), (Some(5), 2));
         at(&mut fallen, 1_110);
         assert_eq!(place(&fallen), Some(20));
-        // However long watches continue to fall behind, no position is kept for longer.
+        // However long more watches begin to lag, no position is kept for longer.
         for millis in 1_110..3_000 {
             at(&mut fallen, millis);
             fallen.add(Position::new(millis));
-            let kept = place(&fallen).expect("somebody fell behind");
+            let kept = place(&fallen).expect("a watcher lags");
             assert!(fallen.groups.len() <= 12 && (kept == 20 || kept + 110 > millis), "{kept} at {millis}");
         }
         at(&mut fallen, 3_110);

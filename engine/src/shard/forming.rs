@@ -11,9 +11,9 @@ use super::Shard;
 use super::round::{Forming, Stage};
 use super::timings::Mark;
 use crate::event::Event;
+use crate::failpoints::{Failpoint, is_on};
 use crate::limits::{MESSAGE_BYTES_A_LOOK, ROUND_BYTES, ROUND_EVENTS, ROUND_REQUIREMENTS};
 use crate::message::Message;
-use crate::planted::{Bug, planted};
 use crate::revision::Position;
 use crate::ring::Missing;
 use crate::tick::Tick;
@@ -83,10 +83,10 @@ impl Shard {
         if event.refusal().is_some() {
             forming.unreadable = true;
             candidates.clear();
-            if !planted(Bug::UnreadableSkipped) {
+            if !is_on(Failpoint::UnreadableSkipped) {
                 self.table.interest.covering(event.key(), candidates);
             }
-        } else if planted(Bug::SkippedEvent) && event.position.get() % 17 == 3 {
+        } else if is_on(Failpoint::SkippedEvent) && event.position.get() % 17 == 3 {
             candidates.clear();
         } else {
             forming.looks += self.table.interest.candidates(event, candidates);
@@ -104,7 +104,7 @@ impl Shard {
             forming.looks +=
                 if refused { self.add_refusal(number, &event) } else { self.add_event(number, &event) };
         }
-        let left = forming.asked < candidates.len() && !planted(Bug::PausedEventDropped);
+        let left = forming.asked < candidates.len() && !is_on(Failpoint::PausedEventDropped);
         self.round.candidates = candidates;
         if left {
             forming.event = Some(event);
@@ -113,7 +113,7 @@ impl Shard {
         let full = forming.events >= ROUND_EVENTS
             || forming.bytes >= ROUND_BYTES
             || forming.looks >= ROUND_REQUIREMENTS;
-        forming.full = (event.ends_revision && full) || planted(Bug::SplitRevision);
+        forming.full = (event.ends_revision && full) || is_on(Failpoint::SplitRevision);
     }
 
     /// Puts an event's message into the run of a class, if it matches. Returns the number of looks.
@@ -143,7 +143,7 @@ impl Shard {
         let known = || event.before.as_ref().is_some_and(|before| class.key.matches_object(before));
         if class.members.is_empty()
             || class.run.is_closed()
-            || planted(Bug::UnreadableToldBySelector) && !known()
+            || is_on(Failpoint::UnreadableToldBySelector) && !known()
         {
             return 1;
         }

@@ -1,12 +1,12 @@
 //! Heartbeats on watches that were sent nothing for a while.
 //!
-//! They keep proxies and load balancers from cutting a quiet stream, and an unacknowledged one is how the kernel
+//! They keep proxies and load balancers from cutting an idle stream, and an unacknowledged one is how the kernel
 //! detects that a peer has vanished. A delivery costs nothing for them: the time of the last send is kept per class and
-//! round. A heartbeat goes out between two messages only, and says nothing about revisions; its bytes are the outlet's.
+//! round. A heartbeat is sent between two messages only, and has no revision; its bytes are the outlet's.
 
 use super::{Outlet, Sent, Shard, ShardConfig};
+use crate::failpoints::{Failpoint, is_on};
 use crate::limits::TIMER_STEPS;
-use crate::planted::{Bug, planted};
 use crate::tick::Tick;
 use crate::watcher::{Phase, QueueState, Watcher, WatcherId};
 
@@ -36,7 +36,7 @@ impl Shard {
         }
     }
 
-    /// Whether a watcher is due for a heartbeat now: it is between two messages and was quiet for the interval. A
+    /// Whether a watcher is due for a heartbeat now: it is between two messages and was idle for the interval. A
     /// socket that is known to be full needs none: more bytes wait for it.
     pub(super) fn wants_heartbeat(&mut self, id: WatcherId, now: Tick) -> bool {
         let config = self.config;
@@ -46,7 +46,7 @@ impl Shard {
         self.put_off_heartbeat(id, now);
         let Some((watcher, class)) = self.table.pair(id) else { return false };
         let full = matches!(watcher.place, QueueState::Blocked);
-        if (full || !watcher.at_boundary()) && !planted(Bug::HeartbeatAnywhere) {
+        if (full || !watcher.at_boundary()) && !is_on(Failpoint::HeartbeatAnywhere) {
             return false;
         }
         let served = class.served.filter(|_| matches!(watcher.phase, Phase::Live));

@@ -8,7 +8,7 @@
 //!
 //! One file per concern: `table` holds the watchers, `interest` finds classes, `start` begins watches, `forming` sorts
 //! events into runs, `dispatch` serves live watchers, `catchup` those that lag, `fallen` keeps the window open for
-//! watches that were live a moment ago, `bookmark` has the timers, `heartbeat` serves quiet watches, `evict` ends
+//! watches that were live a moment ago, `bookmark` has the timers, `heartbeat` serves idle watches, `evict` ends
 //! watches, `drain` closes the shard; `run` is what is offered at once, `indexed_heap` keeps slots in order, `timings`
 //! measures.
 
@@ -38,11 +38,11 @@ use bytes::Bytes;
 
 use crate::encoding::{Encoding, Failure};
 use crate::event::{Event, MessageName};
+use crate::failpoints::{Failpoint, is_on};
 use crate::hash::HashSeed;
 use crate::limits;
 use crate::message::Message;
 use crate::object::Object;
-use crate::planted::{Bug, planted};
 use crate::publisher::Feed;
 use crate::revision::{Position, Revision};
 use crate::tick::Tick;
@@ -100,7 +100,7 @@ pub trait Outlet {
 pub struct Ended {
     /// Its id.
     pub id: WatcherId,
-    /// Whether the outlet was told to end its stream, so that the connection can carry another request. Otherwise it
+    /// Whether the outlet ended its stream, so that the connection can carry another request. Otherwise it
     /// must be closed.
     pub clean: bool,
     /// The reason.
@@ -124,7 +124,7 @@ pub enum Turn {
 pub struct ShardConfig {
     /// Time between two bookmarks of one watcher.
     pub bookmark_interval: Duration,
-    /// How long a watch is quiet before it gets a heartbeat; `None`: it never gets one.
+    /// How long a watch is idle before it gets a heartbeat; `None`: it never gets one.
     pub heartbeat_interval: Option<Duration>,
     /// How many looks a turn takes while it sorts events into runs: [`limits::LOOKS_PER_TURN`], fewer in tests.
     pub looks_per_turn: usize,
@@ -224,8 +224,8 @@ impl Shard {
     }
 
     /// Abandons the shard: the source's history is lost (another cluster, a restore, a gap), so nothing can continue
-    /// from what was published. Every watch is told 410 if it is between two messages and is cut off otherwise, and
-    /// every later [`Shard::subscribe`] gets 410 at once. Call [`Shard::turn`] until all ends are sent, and
+    /// from what was published. Every watch gets 410 if it is between two messages and is cut off otherwise, and
+    /// every later [`Shard::subscribe`] gets 410 immediately. Call [`Shard::turn`] until all ends are sent, and
     /// [`Shard::poll_ended`] before the next watch begins, since a watch that is cut off frees its slot here.
     ///
     /// Costs a little for every watch, at once: no watch gets another event or bookmark.
@@ -237,7 +237,7 @@ impl Shard {
         self.break_off_round();
         let ids: Vec<WatcherId> = self.table.ids().collect();
         for id in ids {
-            if planted(Bug::LiveWatchKept)
+            if is_on(Failpoint::LiveWatchKept)
                 && self.table.get(id).is_some_and(|watcher| matches!(watcher.phase, Phase::Live))
             {
                 continue;
@@ -283,7 +283,7 @@ impl Shard {
         self.budget.give_back();
         self.follow_progress();
         if !self.behind.is_empty() {
-            // Nothing newer waits: catching up delays nobody.
+            // Nothing newer waits: catching up delays no watcher.
             self.catch_up_next(outlet, now);
             return Turn::Again;
         }
@@ -408,7 +408,7 @@ impl Shard {
         event.message(name, &*self.feed.encoder, self.feed.messages_counter())
     }
 
-    /// The message that tells a class that a value is unreadable; `None` if it is readable.
+    /// The message for a class that a value is unreadable; `None` if it is readable.
     fn refusal(&self, object: &Object, key: &ClassKey) -> Option<Message> {
         let message = object.refusal()?;
         Some(match key.encoding {

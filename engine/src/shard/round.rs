@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::Sent;
-use super::run::FrameRun;
+use super::run::MessageRun;
 use super::timings::Mark;
 use crate::event::Event;
 use crate::revision::{Position, Revision};
@@ -40,7 +40,7 @@ pub(super) struct Round {
     /// Whether serving it has begun.
     pub(super) begun: bool,
     /// Its run, as it is offered.
-    pub(super) run: FrameRun,
+    pub(super) run: MessageRun,
     /// Classes that the event being sorted may mean something to.
     pub(super) candidates: Vec<u32>,
     pub(super) ids: Vec<WatcherId>,

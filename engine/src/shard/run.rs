@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::framing::Framing;
 
-/// What is offered to watchers at once: whole messages in the framing of their class; the beginning of the first may
+/// What is offered to watchers in one call: whole messages in the framing of their class; the beginning of the first may
 /// have been taken before.
 #[derive(Clone, Copy, Debug)]
 pub struct Run<'a> {
@@ -45,14 +45,14 @@ impl<'a> Run<'a> {
 
 /// Messages in one buffer, and where each ends. Reused.
 #[derive(Debug, Default)]
-pub(crate) struct FrameRun {
+pub(crate) struct MessageRun {
     bytes: Vec<u8>,
     ends: Vec<usize>,
     /// A single message is offered without a copy.
     single: Option<Bytes>,
 }
 
-impl FrameRun {
+impl MessageRun {
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_partial_send_is_located() {
-        let mut run = FrameRun::default();
+        let mut run = MessageRun::default();
         run.push_framed(b"abc");
         run.push(&BARE, b"de");
         run.push_with(&COUNTED, |out| out.extend_from_slice(b"f"));
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn whole_messages_are_taken_a_page_at_a_time() {
-        let mut run = FrameRun::default();
+        let mut run = MessageRun::default();
         for len in [30, 30, 30, 100, 10] {
             run.push_framed(&vec![b'x'; len]);
         }

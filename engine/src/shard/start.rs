@@ -1,17 +1,17 @@
-//! How watches begin: with the state, after a revision, or refused at once.
+//! How watches begin: with the state, after a revision, or refused immediately.
 //!
-//! It owns the decision about a start, now or when the revision that it waits for has come. It never sends: bytes go
-//! out in the turns that follow.
+//! It owns the decision about a start, immediately or when the revision that it waits for has come. It never sends: bytes are
+//! sent in later turns.
 
 use std::sync::Arc;
 
 use super::Shard;
 use crate::encoding::Encoding;
+use crate::failpoints::{Failpoint, is_on};
 use crate::index::Snapshot;
 use crate::key::ResourceId;
 use crate::limits::PAGE_SCAN;
 use crate::object::Object;
-use crate::planted::{Bug, planted};
 use crate::publisher::Feed;
 use crate::revision::{Position, Revision};
 use crate::scope::{Objects, Scope};
@@ -37,7 +37,7 @@ enum Opening {
     Ended(Why),
 }
 
-/// Why a watch ends as it begins.
+/// Why a watch ends at its start.
 enum Why {
     Expired,
     Refused(Arc<Object>),
@@ -46,7 +46,7 @@ enum Why {
 }
 
 impl Shard {
-    /// Begins a watch. Its first bytes go out in the turns that follow.
+    /// Begins a watch. Its first bytes are sent in later turns.
     pub fn subscribe(&mut self, wish: Subscription, now: Tick) -> WatcherId {
         let Subscription {
             scope,
@@ -135,15 +135,15 @@ impl Shard {
         (Opening::At(phase), revision)
     }
 
-    /// The first resource that a class covers and whose values its encoding cannot show. Whether there are any is not asked:
-    /// what a watch may ask for does not change with the state.
+    /// The first resource that a class covers and whose values its encoding cannot show. Whether any are stored does not
+    /// matter: what a watch may request does not change with the state.
     fn without_form(&self, key: &ClassKey) -> Option<ResourceId> {
         let schema = &self.feed.schema;
         let shows = |id: ResourceId| key.encoding.shows(schema.get(id).codec, &*self.feed.encoder);
         key.scope.resources(schema.len()).find(|id| !shows(*id))
     }
 
-    /// Watchers that waited for a revision which has come go on behind it.
+    /// Watchers that waited for a revision which has come continue after it.
     pub(super) fn wake_parked(&mut self, now: Tick) {
         while let Some(&(floor, id)) = self.parked.first() {
             if floor > self.revision {
@@ -171,7 +171,7 @@ impl Shard {
         }
     }
 
-    /// A value may have become unreadable: tells the watches that wait for a later revision and whose scope covers it.
+    /// A value may have become unreadable: ends the watches that wait for a later revision and whose scope covers it.
     pub(super) fn refuse_parked(&mut self, now: Tick) {
         if self.parked.is_empty() || !self.feed.may_be_unreadable() {
             return;
@@ -198,13 +198,13 @@ fn after(feed: &Feed, key: &ClassKey, revision: Revision) -> After {
     if feed.gap_around(revision).is_some() {
         return After::Expired;
     }
-    if feed.may_be_unreadable() && !planted(Bug::UnreadableStartServed) {
+    if feed.may_be_unreadable() && !is_on(Failpoint::UnreadableStartServed) {
         let snapshot = feed.snapshot();
         if let Some(object) = unreadable_since(&snapshot, &key.scope, revision) {
             return After::Refused(object);
         }
-        // The ring is visible a moment before the snapshot: a value that became unreadable in between is before the
-        // cursor, and not in the snapshot. The publisher is about to store the one that has it.
+        // The ring is visible a moment before the snapshot: a value that became unreadable in between is before the cursor, and
+        // not in the snapshot. The publisher is about to store the snapshot that has it.
         if snapshot.revision() < revision {
             return After::Wait;
         }
@@ -212,8 +212,8 @@ fn after(feed: &Feed, key: &ClassKey, revision: Revision) -> After {
     if revision > progress { After::Wait } else { After::From(cursor) }
 }
 
-/// Where a watch continues whose client saw `revision`, when everything newer is at or after `cursor`. If the revision
-/// has several events for it, the client may have seen only some before it was cut off, and cannot tell: they are sent
+/// The position at which a watch continues whose client saw `revision`, if everything newer is at or after `cursor`. If the
+/// revision has several events for it, the client may have seen only some before it was cut off, and cannot know: they are sent
 /// again. `None`: they are forgotten.
 fn again(feed: &Feed, key: &ClassKey, revision: Revision, cursor: Position) -> Option<Position> {
     let belongs = |back: u64| {
@@ -222,23 +222,22 @@ fn again(feed: &Feed, key: &ClassKey, revision: Revision, cursor: Position) -> O
     };
     // Nearly every revision has one event.
     let several = belongs(1).is_some() && belongs(2).is_some();
-    let from = if several && !planted(Bug::PartOfRevisionSkipped) {
+    let from = if several && !is_on(Failpoint::PartOfRevisionSkipped) {
         let first = feed.ring.position_at(revision);
         if concerns_twice(feed, key, first, cursor)? { first } else { cursor }
     } else {
         cursor
     };
-    // Checked after all look-ups: the publisher may have forgotten some of the revision meanwhile.
+    // Checked after all look-ups: the publisher may have forgotten a part of the revision meanwhile.
     (!feed.ring.is_torn(revision)).then_some(from)
 }
 
-/// Whether two or more of the events from `first` to `end`, all of one revision, concern a class, or may. `None`: they
-/// are forgotten.
+/// Whether two or more of the events from `first` to `end`, all of one revision, may match a class. `None`: they are forgotten.
 fn concerns_twice(feed: &Feed, key: &ClassKey, first: Position, end: Position) -> Option<bool> {
     let (mut at, mut found) = (first, 0);
     while at < end {
         if at.since(first) >= PAGE_SCAN as u64 {
-            // Of so many, some may concern it.
+            // With this many events, some may match it.
             return Some(true);
         }
         let event = feed.ring.get(at).ok()?;
@@ -379,7 +378,7 @@ mod tests {
         assert_eq!((shard.stats().refused, shard.poll_ended().map(|ended| ended.clean)), (1, Some(true)));
     }
 
-    /// Shows what any value has: its length.
+    /// Encodes any value by its length.
     #[derive(Debug)]
     struct Lengths;
 
@@ -399,7 +398,7 @@ mod tests {
         }
     }
 
-    /// Whatever is stored, now or later: what a watch is told does not hang on it.
+    /// The answer does not depend on what is stored, now or later.
     #[test]
     fn a_watch_in_an_encoding_that_does_not_show_the_values_is_refused_as_it_starts() {
         let blobs = Resource::new("v1", "Blob", true, vec![]).with_codec(Codec::Opaque);
@@ -421,7 +420,7 @@ mod tests {
             }
         }
         assert_eq!(shard.stats().refused, 6);
-        // An encoder that knows any bytes gets them: at the start, then live, then what is gone.
+        // An encoder of any bytes gets them: at the start, then live, then the state that was deleted.
         write(&mut publisher, 1, "k8s\0");
         publisher.publish();
         let mut socket = Socket::default();
@@ -436,7 +435,7 @@ mod tests {
         assert_eq!(socket.0, b"Added a/x 4;Modified a/x 0;Deleted a/x 0;");
     }
 
-    /// What the source skipped belongs to another history: nobody goes on from it, whether he asks before or after.
+    /// What the source skipped belongs to another history: no watch continues from it, whether it starts before or after.
     #[test]
     fn a_start_in_a_gap_is_expired_and_what_waited_for_it_is_too() {
         let (mut publisher, mut shard) = world();
@@ -485,7 +484,7 @@ mod tests {
         publisher.publish();
         write(&mut publisher, 2, "{\"metadata\":{}}");
         publisher.publish_events();
-        // In the snapshot, which a list would show, it is unreadable: a watch that begins now is told so.
+        // It is unreadable in the snapshot, which a list would show: a watch that begins now is refused for that.
         let mut socket = Socket::default();
         let early = after(&mut shard, 2);
         publisher.publish_state();

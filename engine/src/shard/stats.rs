@@ -21,9 +21,11 @@ pub struct Stats {
     pub watches_started: u64,
     /// Watches that ended, for any reason.
     pub watches_ended: u64,
-    /// Watches that fell out of the window, or whose history is lost, and were told 410 or cut off.
+    /// Watches that the window passed, and that got 410 or were cut off.
     pub evicted: u64,
-    /// Watches that were told that a value which they cover is unreadable.
+    /// Watches whose history is lost, and that got 410 or were cut off.
+    pub abandoned: u64,
+    /// Watches that ended because a value in their scope is unreadable.
     pub refused: u64,
     /// Sends that the socket did not take completely.
     pub blocked: u64,
@@ -50,6 +52,7 @@ impl Stats {
             watches_started: self.watches_started + other.watches_started,
             watches_ended: self.watches_ended + other.watches_ended,
             evicted: self.evicted + other.evicted,
+            abandoned: self.abandoned + other.abandoned,
             refused: self.refused + other.refused,
             blocked: self.blocked + other.blocked,
             watchers: self.watchers + other.watchers,

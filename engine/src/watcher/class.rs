@@ -7,12 +7,12 @@ use bytes::Bytes;
 use super::WatcherId;
 use crate::encoding::Encoding;
 use crate::event::{Event, MessageName};
+use crate::failpoints::{Failpoint, is_on};
 use crate::framing::Framing;
 use crate::key::Key;
 use crate::limits::RUN_BYTES;
 use crate::message::{Message, MessageKind};
 use crate::object::Object;
-use crate::planted::{Bug, planted};
 use crate::revision::{Position, Revision};
 use crate::scope::Scope;
 use crate::selector::Selector;
@@ -36,7 +36,7 @@ impl ClassKey {
             |object: &Option<Arc<Object>>| object.as_ref().is_some_and(|it| self.matches_object(it));
         let before = matches(&event.before);
         let now = matches(&event.now);
-        if planted(Bug::TransitionIgnored) {
+        if is_on(Failpoint::TransitionIgnored) {
             return match (before, now) {
                 (_, true) => Some(MessageKind::Modified),
                 (true, false) if event.now.is_none() => Some(MessageKind::Deleted),

@@ -165,6 +165,9 @@ pub(crate) enum QueueState {
 pub(crate) struct Claim(pub(crate) u32);
 
 /// All that a watch costs the engine.
+const _: () = assert!(size_of::<Watcher>() < 200, "tens of thousands of them are kept");
+
+/// The state of a watch.
 #[derive(Debug)]
 pub(crate) struct Watcher {
     pub(crate) class: u32,
@@ -185,7 +188,7 @@ pub(crate) struct Watcher {
     pub(crate) jitter: u8,
     pub(crate) deadline: Tick,
     pub(crate) next_bookmark: Tick,
-    /// When it is checked whether it was quiet for too long; the deadline when heartbeats are off.
+    /// When it is checked whether it was idle for too long; the deadline when heartbeats are off.
     pub(crate) next_heartbeat: Tick,
 }
 

@@ -17,11 +17,11 @@ Each option is also a variable:
 .B REVCAST_RING_EVENTS
 for
 .BR \\-\\-ring\\-events .
-A flag beats a variable, a variable beats the file, the file beats the default.
+A flag overrides a variable, a variable overrides the file, the file overrides the default.
 .TP
 .BR NOTIFY_SOCKET ,\\  WATCHDOG_USEC ,\\  WATCHDOG_PID
-as set by systemd for a service of Type=notify: the server says when it serves and when it stops, and that it lives as long as
-every shard turns.
+as set by systemd for a service of Type=notify: the server reports when it serves and when it stops, and sends a keep-alive as
+long as every shard turns.
 .SH SIGNALS
 .TP
 .B SIGTERM
@@ -29,33 +29,33 @@ every shard turns.
 .B \\-\\-drain\\-delay
 no connection is taken any more, and watches end one after another over
 .BR \\-\\-drain\\-grace ,
-with a last bookmark for those who take bookmarks. Requests under way are answered.
+with a last bookmark for clients that asked for bookmarks. Requests under way are answered.
 .TP
 .B SIGINT
 the same without the delay, all watches at once.
 .PP
-A second one ends the process.
+A second signal ends the process.
 .SH EXIT STATUS
 .TP
 .B 0
-It ended in good order; of
+Success; of
 .BR doctor :
-this machine is fit; of
+no check failed; of
 .BR probe :
-the server said yes.
+the server answered 200.
 .TP
 .B 1
-Something broke, or the answer is no.
+A failure, or a negative answer.
 .TP
 .B 2
-Options that are wrong.
+Invalid options.
 .TP
 .B 78
-This machine or container refuses what every server needs, as io_uring: see
+This machine or container does not allow what every server requires, such as io_uring: see
 .BR \"revcast doctor\" .
 .TP
 .B 101
-A shard or the source's thread broke.
+A shard or the source's thread panicked.
 .TP
 .BR 130 ,\\  143
 A second signal ended it.

@@ -30,7 +30,7 @@ impl fmt::Display for CertificateError {
             Self::Form => "the client's certificate is not one in DER",
             Self::NoName => "the client's certificate has no common name (CN): it names no user",
             Self::ManyNames => "the client's certificate has several common names (CN): name one user",
-            Self::Text => "a name in the subject of the client's certificate is empty or no text",
+            Self::Text => "a name in the subject of the client's certificate is empty or not text",
         })
     }
 }

@@ -57,7 +57,7 @@ fn of_protocols(offered: &str) -> Presented<'static> {
     }
     if names().all(|name| name.starts_with(TOKEN_PROTOCOL)) {
         // The token is never echoed, and a browser closes a connection whose server agrees to none of its subprotocols.
-        return Presented::Unreadable("no other subprotocol beside the token's");
+        return Presented::Unreadable("no other subprotocol besides the token's");
     }
     Presented::Token(token.into())
 }

@@ -11,7 +11,7 @@ pub(super) fn fields(line: &str) -> Result<Vec<String>, &'static str> {
                 let end = rest.find(',').unwrap_or(rest.len());
                 let (field, behind) = rest.split_at(end);
                 if field.contains('"') {
-                    return Err("a quote stands within a field");
+                    return Err("a quote inside an unquoted field");
                 }
                 (field.to_owned(), behind)
             }
@@ -20,7 +20,7 @@ pub(super) fn fields(line: &str) -> Result<Vec<String>, &'static str> {
         match behind.strip_prefix(',') {
             Some(next) => rest = next,
             None if behind.is_empty() => return Ok(fields),
-            None => return Err("something stands behind a closing quote"),
+            None => return Err("text after a closing quote"),
         }
     }
 }
@@ -57,8 +57,8 @@ mod tests {
             (r#""","x""#, Ok(vec!["", "x"])),
             (r#""a,b"#, Err("a quote is not closed")),
             (r#""a"""#, Err("a quote is not closed")),
-            (r#"a"b"#, Err("a quote stands within a field")),
-            (r#""a"b"#, Err("something stands behind a closing quote")),
+            (r#"a"b"#, Err("a quote inside an unquoted field")),
+            (r#""a"b"#, Err("text after a closing quote")),
         ] {
             let expected = expected.map(|fields| fields.into_iter().map(str::to_owned).collect::<Vec<_>>());
             assert_eq!(fields(line), expected, "{line}");

@@ -36,13 +36,13 @@ impl Exposure {
             let is_guarded = has_tls && has_authentication;
             if !(listen.ip().is_loopback() || is_guarded) {
                 return Err(Wrong::new(
-                    format!("anybody who reaches listen {listen} {}", reaches(has_authentication)),
+                    format!("any client that reaches listen {listen} {}", reaches(has_authentication)),
                     mend(has_tls, has_authentication, "listen on 127.0.0.1"),
                 ));
             }
             if let Some(admin) = self.admin.filter(|admin| !admin.ip().is_loopback()) {
                 return Err(Wrong::new(
-                    format!("anybody who reaches admin-listen {admin} {}", reaches(has_authentication)),
+                    format!("any client that reaches admin-listen {admin} {}", reaches(has_authentication)),
                     "give --admin-listen 127.0.0.1:8081 or none, or --insecure true if the network keeps others out",
                 ));
             }
@@ -50,8 +50,8 @@ impl Exposure {
         let anonymous = self.anonymous.unwrap_or_else(|| listen.ip().is_loopback() && !has_authentication);
         if !anonymous && !has_authentication {
             return Err(Wrong::new(
-                "nobody could prove who they are, and requests without credentials are not let in",
-                "give --token-auth-file, --oidc-issuer-url or --tls-client-ca, or --anonymous-auth true to let everybody in",
+                "no client can authenticate, and requests without credentials are refused",
+                "give --token-auth-file, --oidc-issuer-url or --tls-client-ca, or --anonymous-auth true to serve everyone",
             ));
         }
         Ok(anonymous)
@@ -61,7 +61,7 @@ impl Exposure {
 /// What any client could do that reaches an unguarded listener.
 const fn reaches(has_authentication: bool) -> &'static str {
     if has_authentication {
-        "could read tokens on their way: there is no TLS"
+        "could read tokens in transit: there is no TLS"
     } else {
         "could read and change everything: there is no authentication"
     }
@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(settle("127.9.9.9:1", false, false, None, false), Ok(true));
         assert_eq!(settle(home, false, true, None, false), Ok(false));
         assert_eq!(settle(home, false, true, Some(true), false), Ok(true));
-        assert!(settle(home, false, false, Some(false), false).is_err(), "nobody could come in");
+        assert!(settle(home, false, false, Some(false), false).is_err(), "no client could be admitted");
         // On a network: TLS and authentication, or insisting; never without credentials by default.
         for listen in [net, any, "0.0.0.0:1", "[::ffff:127.0.0.1]:1"] {
             for (tls, authentication) in [(false, false), (false, true), (true, false)] {
@@ -120,7 +120,7 @@ mod tests {
             assert_eq!(settle(listen, true, true, None, false), Ok(false));
             assert_eq!(settle(listen, true, true, Some(true), false), Ok(true));
             assert_eq!(settle(listen, false, true, None, true), Ok(false));
-            assert!(settle(listen, false, false, None, true).is_err(), "nobody could come in");
+            assert!(settle(listen, false, false, None, true).is_err(), "no client could be admitted");
             assert_eq!(settle(listen, false, false, Some(true), true), Ok(true));
         }
     }
@@ -129,13 +129,13 @@ mod tests {
     fn refusals_are_one_line_with_the_mends() {
         assert_eq!(
             settle("0.0.0.0:8080", false, false, None, false).expect_err("open"),
-            "anybody who reaches listen 0.0.0.0:8080 could read and change everything: there is no authentication; give \
+            "any client that reaches listen 0.0.0.0:8080 could read and change everything: there is no authentication; give \
              --token-auth-file, --oidc-issuer-url or --tls-client-ca and --tls-cert and --tls-key, listen on 127.0.0.1, or \
              give --insecure true if the network keeps others out"
         );
         assert_eq!(
             settle("0.0.0.0:8080", false, true, None, false).expect_err("in the clear"),
-            "anybody who reaches listen 0.0.0.0:8080 could read tokens on their way: there is no TLS; give --tls-cert and \
+            "any client that reaches listen 0.0.0.0:8080 could read tokens in transit: there is no TLS; give --tls-cert and \
              --tls-key, listen on 127.0.0.1, or give --insecure true if the network keeps others out"
         );
     }

@@ -47,6 +47,6 @@ pub(super) fn read(option: &str, path: &Path) -> Result<String, ConfigError> {
 pub(super) fn too_open(option: &str, path: &Path) -> Option<String> {
     let mode = fs::metadata(path).ok()?.mode();
     (mode & 0o004 != 0).then(|| {
-        format!("--{option} {}: everybody on this machine may read it; chmod o-r it", path.display())
+        format!("--{option} {}: every user of this machine may read it; run chmod o-r", path.display())
     })
 }

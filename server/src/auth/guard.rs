@@ -165,11 +165,11 @@ impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Nothing => f.write_str("no credentials"),
-            Self::Unknown => f.write_str("the token names nobody"),
+            Self::Unknown => f.write_str("the token is unknown"),
             Self::Token(why) => why.fmt(f),
             Self::Unreadable(why) => f.write_str(why),
             Self::Certificate(why) => why.fmt(f),
-            Self::CertificateOver => f.write_str("the client's certificate is over"),
+            Self::CertificateOver => f.write_str("the client's certificate has expired"),
         }
     }
 }
@@ -208,7 +208,7 @@ impl Guard {
         Self { options, state: ArcSwap::from_pointee(state), number: AtomicU64::new(0), nobody }
     }
 
-    /// The identity for paths that are open to everybody.
+    /// The identity for paths that need no credentials.
     #[must_use]
     pub fn nobody(&self) -> Visitor {
         Visitor { identity: Arc::clone(&self.nobody), proof: Proof::Nothing, number: self.number() }

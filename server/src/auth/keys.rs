@@ -152,7 +152,7 @@ impl Keys {
     pub(super) fn parse(path: &Path, text: &str) -> Result<Self, ConfigError> {
         const AGAIN: &str = "fetch the issuer's jwks_uri again";
         let set: Set = serde_json::from_str(text)
-            .map_err(|error| mistake(path, error.line(), &format!("no set of keys: {error}"), AGAIN))?;
+            .map_err(|error| mistake(path, error.line(), &format!("not a set of keys: {error}"), AGAIN))?;
         if set.keys.len() > KEYS_MAX {
             return Err(mistake(path, 1, "more than 256 keys", "keep those that sign tokens now"));
         }
@@ -170,7 +170,7 @@ impl Keys {
                 None => None,
             };
             let mut pass_over = |error: ConfigError| {
-                crate::log::warn(&format!("a key is passed over: {error}"));
+                crate::log::warn(&format!("a key is ignored: {error}"));
                 first.get_or_insert(error);
             };
             let material = match material(&written) {
@@ -182,7 +182,7 @@ impl Keys {
                 }
             };
             let Some(id) = written.kid.filter(|id| !id.is_empty()) else {
-                pass_over(wrong("it has no kid", "give it one, and name it in the head of each token"));
+                pass_over(wrong("it has no kid", "give it one, and name it in the header of each token"));
                 continue;
             };
             let thumbprint = thumbprint(&material);
@@ -192,7 +192,7 @@ impl Keys {
         }
         if by_id.is_empty() {
             let mend = "name a set with RSA, EC (P-256, P-384) or Ed25519 keys for signatures";
-            return Err(first.unwrap_or_else(|| mistake(path, 1, "no key that could check a token", mend)));
+            return Err(first.unwrap_or_else(|| mistake(path, 1, "no key that can verify a token", mend)));
         }
         Ok(Self { by_id })
     }
@@ -231,7 +231,7 @@ fn material(written: &Written) -> Result<Option<Material>, &'static str> {
         base64url::decode(text.trim_end_matches('=')).map_err(|_| what)
     };
     let point = |len: usize| {
-        let what = "its x or y is no coordinate of its curve in base64url";
+        let what = "its x or y is not a coordinate of its curve in base64url";
         let (x, y) = (number(&written.x, what)?, number(&written.y, what)?);
         if x.len() != len || y.len() != len {
             return Err(what);
@@ -240,8 +240,8 @@ fn material(written: &Written) -> Result<Option<Material>, &'static str> {
     };
     match (written.kty.as_str(), written.crv.as_deref()) {
         ("RSA", _) => {
-            let mut modulus = number(&written.n, "its n is no number in base64url")?;
-            let exponent = number(&written.e, "its e is no number in base64url")?;
+            let mut modulus = number(&written.n, "its n is not a number in base64url")?;
+            let exponent = number(&written.e, "its e is not a number in base64url")?;
             let zeros = modulus.iter().take_while(|byte| **byte == 0).count();
             modulus.drain(..zeros);
             let bits = modulus.len() * 8 - modulus.first().map_or(0, |byte| byte.leading_zeros() as usize);
@@ -253,7 +253,7 @@ fn material(written: &Written) -> Result<Option<Material>, &'static str> {
         ("EC", Some("P-256")) => Ok(Some(Material::Point(Algorithm::Es256, point(32)?))),
         ("EC", Some("P-384")) => Ok(Some(Material::Point(Algorithm::Es384, point(48)?))),
         ("OKP", Some("Ed25519")) => {
-            let what = "its x is no Ed25519 key in base64url";
+            let what = "its x is not an Ed25519 key in base64url";
             let key = number(&written.x, what)?;
             if key.len() != 32 {
                 return Err(what);
@@ -298,17 +298,17 @@ mod tests {
     #[test]
     fn sets_that_are_none() {
         for (text, says) in [
-            ("", "/etc/jwks.json:1: no set of keys: "),
-            ("{\n\n\"key\":[]}", "/etc/jwks.json:3: no set of keys: missing field `keys`"),
-            (r#"{"keys":[]}"#, "/etc/jwks.json:1: no key that could check a token; name a set with RSA"),
-            (r#"{"keys":[{"kty":"oct","k":"c2VjcmV0","kid":"d"}]}"#, "/etc/jwks.json:1: no key that could"),
+            ("", "/etc/jwks.json:1: not a set of keys: "),
+            ("{\n\n\"key\":[]}", "/etc/jwks.json:3: not a set of keys: missing field `keys`"),
+            (r#"{"keys":[]}"#, "/etc/jwks.json:1: no key that can verify a token; name a set with RSA"),
+            (r#"{"keys":[{"kty":"oct","k":"c2VjcmV0","kid":"d"}]}"#, "/etc/jwks.json:1: no key that can"),
             (
                 r#"{"keys":[{"kty":"RSA","kid":"a","n":"AQAB","e":"AQAB"}]}"#,
                 "/etc/jwks.json:1: key 1: it is an RSA key of less",
             ),
             (
                 r#"{"keys":[{"kty":"RSA","kid":"a","e":"AQAB"}]}"#,
-                "/etc/jwks.json:1: key 1: its n is no number",
+                "/etc/jwks.json:1: key 1: its n is not a number",
             ),
             (
                 r#"{"keys":[{"kty":"EC","crv":"P-256","x":"AA","y":"AA","kid":"a"}]}"#,

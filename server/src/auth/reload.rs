@@ -50,15 +50,17 @@ fn keep(guard: &Guard, asked: &Receiver<()>, look: Duration, changed: impl Fn())
         }
         match guard.take(texts) {
             Ok(true) => {
-                crate::log::info("who may do what was read again and has changed");
+                crate::log::info("authentication and authorization were read again and have changed");
                 for line in guard.warnings() {
                     crate::log::warn(&line);
                 }
                 changed();
             }
-            Ok(false) if now => crate::log::info("who may do what was read again and is as it was"),
+            Ok(false) if now => {
+                crate::log::info("authentication and authorization were read again and are unchanged")
+            }
             Ok(false) => {}
-            Err(error) => crate::log::error(&format!("what held before stays: {error}")),
+            Err(error) => crate::log::error(&format!("the previous users and rules stay in effect: {error}")),
         }
     }
 }
@@ -101,7 +103,7 @@ mod tests {
         let (tell, told) = channel();
         let its = Arc::clone(&guard);
         let keeper = std::thread::spawn(move || {
-            keep(&its, &asked, Duration::from_millis(20), || tell.send(()).expect("somebody listens"));
+            keep(&its, &asked, Duration::from_millis(20), || tell.send(()).expect("the thread listens"));
         });
         let soon = Duration::from_secs(20);
         std::fs::write(&file.0, "two,alice,1\n# three,bob,2\n").expect("written");

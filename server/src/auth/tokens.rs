@@ -56,27 +56,30 @@ impl Tokens {
                 }
             };
             if token.is_empty() {
-                return Err(wrong("the token is empty", "give it one, or take the line out"));
+                return Err(wrong("the token is empty", "give it one, or remove the line"));
             }
             if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
                 let mend = "make it of letters, digits and signs of ASCII, without spaces";
-                return Err(wrong("the token cannot stand in a header", mend));
+                return Err(wrong("the token cannot be sent in a header", mend));
             }
             if user.is_empty() {
-                return Err(wrong("the user is empty", "name one, or take the line out"));
+                return Err(wrong("the user is empty", "name one, or remove the line"));
             }
             let groups: Vec<String> = match groups {
                 "" => Vec::new(),
                 groups => groups.split(',').map(str::to_owned).collect(),
             };
             if groups.iter().any(String::is_empty) {
-                return Err(wrong("a group is empty", "take out the comma that is too many"));
+                return Err(wrong("a group is empty", "remove the extra comma"));
             }
             let identity = Identity::proven(user.clone(), uid.clone(), groups, None);
             match by_digest.entry(digest_of(token.as_bytes())) {
                 Entry::Vacant(entry) => drop(entry.insert(Arc::new(identity))),
                 Entry::Occupied(_) => {
-                    return Err(wrong("the token stands in a line above", "give each user another one"));
+                    return Err(wrong(
+                        "an earlier line has the same token",
+                        "give each user a different one",
+                    ));
                 }
             }
         }
@@ -134,21 +137,21 @@ mod tests {
                 "s3cret,b,c,d,e",
                 "/etc/tokens.csv:1: more than four columns; put all groups between one pair of quotes".into(),
             ),
-            (",b,c", "/etc/tokens.csv:1: the token is empty; give it one, or take the line out".into()),
-            ("s3cret,,c", "/etc/tokens.csv:1: the user is empty; name one, or take the line out".into()),
+            (",b,c", "/etc/tokens.csv:1: the token is empty; give it one, or remove the line".into()),
+            ("s3cret,,c", "/etc/tokens.csv:1: the user is empty; name one, or remove the line".into()),
             (
                 "s3 cret,b,c",
-                "/etc/tokens.csv:1: the token cannot stand in a header; make it of letters, digits and signs of ASCII, \
+                "/etc/tokens.csv:1: the token cannot be sent in a header; make it of letters, digits and signs of ASCII, \
                  without spaces"
                     .into(),
             ),
             (
                 "s3cret,b,c,\"d,,e\"",
-                "/etc/tokens.csv:1: a group is empty; take out the comma that is too many".into(),
+                "/etc/tokens.csv:1: a group is empty; remove the extra comma".into(),
             ),
             (
                 "s3cret,b,c\ns3cret,d,e",
-                "/etc/tokens.csv:2: the token stands in a line above; give each user another one".into(),
+                "/etc/tokens.csv:2: an earlier line has the same token; give each user a different one".into(),
             ),
             ("\"s3cret,b,c", format!("/etc/tokens.csv:1: a quote is not closed; {form}")),
         ] {

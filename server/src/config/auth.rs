@@ -30,7 +30,7 @@ pub(crate) struct AuthWanted {
 
 fn text(text: &str) -> Result<Option<String>, Wrong> {
     if text.is_empty() || text.chars().any(char::is_control) {
-        return Err(Wrong::new("empty, or no plain text", "write what is meant, or leave it out"));
+        return Err(Wrong::new("empty, or not plain text", "write what is meant, or leave it out"));
     }
     Ok(Some(text.to_owned()))
 }
@@ -79,7 +79,7 @@ pub(super) const TOKEN_AUTH_FILE: Row = row!(
 pub(super) const OIDC_ISSUER_URL: Row = row!(
     "oidc-issuer-url",
     "URL",
-    "believe signed tokens of this issuer",
+    "accept signed tokens of this issuer",
     NONE,
     |config, text| {
         config.auth_wanted.issuer = issuer(text)?;
@@ -91,7 +91,7 @@ pub(super) const OIDC_ISSUER_URL: Row = row!(
 pub(super) const OIDC_CLIENT_ID: Row = row!(
     "oidc-client-id",
     "ID",
-    "that are made for this audience",
+    "that are issued for this audience",
     NONE,
     |config, value| {
         config.auth_wanted.client = text(value)?;
@@ -115,7 +115,7 @@ pub(super) const OIDC_JWKS_FILE: Row = row!(
 pub(super) const OIDC_USERNAME_CLAIM: Row = row!(
     "oidc-username-claim",
     "NAME",
-    "who the user is",
+    "the claim with the user's name",
     Standard::Text("sub"),
     |config, value| {
         config.auth_wanted.username_claim = text(value)?.unwrap_or_default();
@@ -127,7 +127,7 @@ pub(super) const OIDC_USERNAME_CLAIM: Row = row!(
 pub(super) const OIDC_USERNAME_PREFIX: Row = row!(
     "oidc-username-prefix",
     "TEXT",
-    "before names; -: nothing",
+    "prefix of names; -: none",
     Standard::Unset("ISSUER#"),
     |config, value| {
         config.auth_wanted.username_prefix = text(value)?;
@@ -139,7 +139,7 @@ pub(super) const OIDC_USERNAME_PREFIX: Row = row!(
 pub(super) const OIDC_GROUPS_CLAIM: Row = row!(
     "oidc-groups-claim",
     "NAME",
-    "the user's groups",
+    "the claim with the groups",
     NONE,
     |config, value| {
         config.auth_wanted.groups_claim = text(value)?;
@@ -151,7 +151,7 @@ pub(super) const OIDC_GROUPS_CLAIM: Row = row!(
 pub(super) const OIDC_GROUPS_PREFIX: Row = row!(
     "oidc-groups-prefix",
     "TEXT",
-    "before groups",
+    "prefix of groups",
     NONE,
     |config, value| {
         config.auth_wanted.groups_prefix = text(value)?;
@@ -163,7 +163,7 @@ pub(super) const OIDC_GROUPS_PREFIX: Row = row!(
 pub(super) const AUTHORIZATION_RULES: Row = row!(
     "authorization-rules",
     "FILE",
-    "TOML: who may do what",
+    "TOML: authorization rules",
     Standard::Unset("all"),
     |config, text| {
         config.auth_wanted.rules = Some(path(text)?);
@@ -187,7 +187,7 @@ pub(super) const ANONYMOUS_AUTH: Row = row!(
 pub(super) const INSECURE: Row = row!(
     "insecure",
     TRUTH,
-    "a network may reach what is not secured",
+    "allow unsecured listeners on a network",
     Standard::Text("false"),
     |config, text| {
         config.auth_wanted.insecure = value::truth(text)?;
@@ -199,12 +199,12 @@ pub(super) const INSECURE: Row = row!(
 pub(super) const ALLOWED_HOSTS: Row = row!(
     "allowed-hosts",
     "NAMES",
-    "names of this server, for those without credentials",
+    "names of this server, for anonymous requests",
     NONE,
     |config, text| {
         config.auth_wanted.hosts = Hosts::parse(text).map_err(|part| {
             let mend = "give names without a port, as revcast.example,*.svc.cluster.local; addresses and localhost need none";
-            Wrong::new(format!("\"{part}\" is no name of a host"), mend)
+            Wrong::new(format!("\"{part}\" is not a host name"), mend)
         })?;
         Ok(())
     },
@@ -243,14 +243,14 @@ impl Config {
         let missing = needed.iter().find(|(_, is)| !is);
         if let (Some((given, _)), Some((missing, _))) = (given, missing) {
             let wrong = Wrong::new(
-                format!("says nothing without --{missing}"),
+                format!("has no effect without --{missing}"),
                 "give --oidc-issuer-url, --oidc-client-id and --oidc-jwks-file, or none of them",
             );
             return Err(ConfigError::at(self.origin(given).to_string(), wrong));
         }
         if wanted.groups_prefix.is_some() && wanted.groups_claim.is_none() {
             let wrong = Wrong::new(
-                "there are no groups to put it before",
+                "there is no claim of groups to prefix",
                 "add --oidc-groups-claim, or leave it out",
             );
             return Err(ConfigError::at(self.origin("oidc-groups-prefix").to_string(), wrong));
@@ -297,7 +297,7 @@ impl Config {
             anonymous: wanted.anonymous,
             insecure: wanted.insecure,
         };
-        let refused = |wrong| ConfigError::at("who may come in", wrong);
+        let refused = |wrong| ConfigError::at("access", wrong);
         Ok(Options { anonymous: exposure.settle().map_err(refused)?, ..options })
     }
 }

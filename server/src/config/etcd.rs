@@ -94,7 +94,7 @@ impl Config {
             return match alone.into_iter().flatten().next() {
                 None => Ok(()),
                 Some(name) => {
-                    refuse(&name, "says nothing without etcd", "add --etcd-endpoints, or leave it out")
+                    refuse(&name, "has no effect without etcd", "add --etcd-endpoints, or leave it out")
                 }
             };
         }
@@ -104,7 +104,7 @@ impl Config {
         }
         let secure = etcd.endpoints.iter().all(|endpoint| endpoint.starts_with("https://"));
         if secure && etcd.ca.is_none() {
-            let mend = "add --etcd-ca FILE with the certificates that vouch for the members";
+            let mend = "add --etcd-ca FILE with the authorities of the members' certificates";
             return refuse("etcd-endpoints", "https without a certificate authority", mend);
         }
         if !secure && etcd.ca.is_some() {

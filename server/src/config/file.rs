@@ -49,7 +49,7 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Vec<(usize, Origin, Given
     let source = Source { path, text };
     let document = DeTable::parse(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
-        let mend = "mend the TOML; strings stand in \"quotes\"";
+        let mend = "fix the TOML; strings need \"quotes\"";
         ConfigError::at(source.origin(at).to_string(), Wrong::new(error.message(), mend))
     })?;
     let mut entries: Vec<_> = document.get_ref().iter().collect();
@@ -167,7 +167,7 @@ fn scalar(value: &DeValue<'_>) -> Option<String> {
         DeValue::String(text) => Some(text.to_string()),
         DeValue::Integer(number) => i128::from_str_radix(number.as_str(), number.radix())
             .map(|number| number.to_string())
-            // Wider than any bound: the option's own check says so.
+            // Wider than any bound: the option's own check reports it.
             .or_else(|_| Ok::<_, ()>(number.as_str().to_owned()))
             .ok(),
         DeValue::Float(_)

@@ -25,7 +25,7 @@ pub enum ResourceForm {
     Table(ResourceTable),
 }
 
-/// What a CustomResourceDefinition would say, in snake case.
+/// The fields of a CustomResourceDefinition, in snake case.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResourceTable {
     /// Empty is the core group.

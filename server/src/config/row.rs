@@ -10,7 +10,7 @@ use crate::setting::Wrong;
 pub(crate) struct Row {
     /// In kebab case; the flag without its dashes.
     pub(crate) name: &'static str,
-    /// What stands for the value in the help.
+    /// The placeholder of the value in the help.
     pub(crate) value: &'static str,
     /// One line, without the default.
     pub(crate) help: &'static str,
@@ -26,7 +26,7 @@ pub(crate) struct Row {
 pub(crate) enum Standard {
     /// This text, parsed as any other.
     Text(&'static str),
-    /// Nothing is set; the words say what that means.
+    /// Nothing is set; the words describe that.
     Unset(&'static str),
 }
 
@@ -66,7 +66,7 @@ impl Row {
         self.name.replace('-', "_")
     }
 
-    /// What the help says of the default.
+    /// The default in the help.
     pub(crate) fn standard_text(&self) -> &'static str {
         match self.standard {
             Standard::Text(text) | Standard::Unset(text) => text,

@@ -84,8 +84,8 @@ pub(crate) static ROWS: [Row; 56] = [
     Row {
         name: "tls-client-ca",
         value: "FILE",
-        help: "PEM: who vouches for clients",
-        standard: Standard::Unset("not asked for"),
+        help: "PEM: CA of client certificates",
+        standard: Standard::Unset("not requested"),
         in_file: true,
         set: Set::One(|config, text| {
             config.tls_wanted.client_ca = Some(path(text)?);
@@ -159,7 +159,7 @@ pub(crate) static ROWS: [Row; 56] = [
     Row {
         name: "max-memory",
         value: "SIZE",
-        help: "near it: 429, and the slowest end",
+        help: "near it: 429, and slow watches end",
         standard: Standard::Unset("7/8 of cgroup"),
         in_file: true,
         set: Set::One(|config, text| {
@@ -221,7 +221,7 @@ pub(crate) static ROWS: [Row; 56] = [
     Row {
         name: "head-timeout",
         value: "TIME",
-        help: "from connecting, or a first byte, to a head",
+        help: "time to receive a request's head",
         standard: Standard::Text("32s"),
         in_file: true,
         set: Set::One(|config, text| {
@@ -233,7 +233,7 @@ pub(crate) static ROWS: [Row; 56] = [
     Row {
         name: "idle-timeout",
         value: "TIME",
-        help: "between two requests of a connection",
+        help: "a connection's time between requests",
         standard: Standard::Text("90s"),
         in_file: true,
         set: Set::One(|config, text| {
@@ -245,7 +245,7 @@ pub(crate) static ROWS: [Row; 56] = [
     Row {
         name: "request-timeout",
         value: "TIME",
-        help: "from a head to its body's end; of a reply",
+        help: "time for a body, and for a reply",
         standard: Standard::Text("60s"),
         in_file: true,
         set: Set::One(|config, text| {
@@ -281,7 +281,7 @@ pub(crate) static ROWS: [Row; 56] = [
     Row {
         name: "heartbeat-interval",
         value: "TIME",
-        help: "a watch that is quiet gets a space; 0: never",
+        help: "an idle watch is sent a space; 0: never",
         standard: Standard::Text("25s"),
         in_file: true,
         set: Set::One(|config, text| {
@@ -305,7 +305,7 @@ pub(crate) static ROWS: [Row; 56] = [
     Row {
         name: "send-buffer",
         value: "SIZE",
-        help: "the kernel's, a connection, or auto",
+        help: "kernel buffer per connection, or auto",
         standard: Standard::Text("128KiB"),
         in_file: true,
         set: Set::One(|config, text| {
@@ -324,7 +324,7 @@ pub(crate) static ROWS: [Row; 56] = [
     Row {
         name: "send-mode",
         value: "MODE",
-        help: "send, io_uring, or auto: what this kernel can",
+        help: "send, io_uring, or auto: by kernel support",
         standard: Standard::Text("auto"),
         in_file: true,
         set: Set::One(|config, text| {
@@ -349,7 +349,7 @@ pub(crate) static ROWS: [Row; 56] = [
     Row {
         name: "min-watch-timeout",
         value: "TIME",
-        help: "a watch that names none ends in T to 2T",
+        help: "a watch without a timeout ends in T to 2T",
         standard: Standard::Text("30m"),
         in_file: true,
         set: Set::One(|config, text| {
@@ -424,7 +424,7 @@ pub(crate) static ROWS: [Row; 56] = [
     Row {
         name: "etcd-ca",
         value: "FILE",
-        help: "PEM: who vouches for https endpoints",
+        help: "PEM: CA of https endpoints",
         standard: Standard::Unset("none"),
         in_file: true,
         set: Set::One(|config, text| {
@@ -472,7 +472,7 @@ pub(crate) static ROWS: [Row; 56] = [
     Row {
         name: "etcd-watch",
         value: "KEYS",
-        help: "all, prefix, or what its version needs: auto",
+        help: "all, prefix, or auto: by etcd's version",
         standard: Standard::Text("auto"),
         in_file: true,
         set: Set::One(|config, text| {
@@ -484,7 +484,7 @@ pub(crate) static ROWS: [Row; 56] = [
     Row {
         name: "etcd-stale-limit",
         value: "TIME",
-        help: "not ready when nothing newer is proven",
+        help: "not ready when the state may be older",
         standard: Standard::Text("5s"),
         in_file: true,
         set: Set::One(|config, text| {
@@ -520,7 +520,7 @@ pub(crate) static ROWS: [Row; 56] = [
     Row {
         name: "drain-delay",
         value: "TIME",
-        help: "from SIGTERM, not ready, to the first end",
+        help: "from SIGTERM to the end of the first watch",
         standard: Standard::Text("0s"),
         in_file: true,
         set: Set::One(|config, text| {
@@ -532,7 +532,7 @@ pub(crate) static ROWS: [Row; 56] = [
     Row {
         name: "drain-grace",
         value: "TIME",
-        help: "from there to the last; ends spread over it",
+        help: "from there to the last, spread over it",
         standard: Standard::Text("10s"),
         in_file: true,
         set: Set::One(|config, text| {
@@ -557,7 +557,7 @@ pub(crate) static ROWS: [Row; 56] = [
     Row {
         name: "log-format",
         value: "FORMAT",
-        help: "text, or json: an object a line",
+        help: "text, or json: an object per line",
         standard: Standard::Text("text"),
         in_file: true,
         set: Set::One(|config, text| {
@@ -569,7 +569,7 @@ pub(crate) static ROWS: [Row; 56] = [
     Row {
         name: "audit-log",
         value: "FILE",
-        help: "write down each request, as JSON; -: on stdout",
+        help: "log each request, as JSON; -: to stdout",
         standard: Standard::Unset("none"),
         in_file: true,
         set: Set::One(|config, text| {

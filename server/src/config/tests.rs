@@ -223,7 +223,7 @@ fn mistakes_of_the_file_have_their_line() {
             "[[resource]]\ncategories = [1]",
             "/etc/revcast.toml:2: categories = \"1\": cannot be a TOML integer",
         ),
-        // Two mistakes: the first line is told, not the first name of the alphabet.
+        // Two mistakes: the first line is reported, not the first name in the alphabet.
         ("zzz = 1\naaa = 1", "/etc/revcast.toml:1: zzz"),
     ] {
         let line = build(&[], &[], text).expect_err(text).to_string();
@@ -348,7 +348,7 @@ fn listeners_may_share_a_port_only_on_two_addresses() {
 
 #[test]
 fn a_small_ring_is_a_warning_before_it_is_an_error() {
-    // The least of one with the default of the other stands.
+    // The minimum of one with the default of the other is accepted.
     for flags in [[("ring-bytes", "1MiB")], [("ring-events", "16777216")]] {
         let warnings = build(&flags, &[], "").unwrap().warnings();
         assert_eq!(warnings.len(), 1);
@@ -491,7 +491,7 @@ fn options_of_signed_tokens_come_together() {
         let mut some = all.to_vec();
         let (name, _) = some.remove(left_out);
         let line = build(&some, &[], "").unwrap_err().to_string();
-        assert!(line.contains(&format!("says nothing without --{name}; give --oidc-issuer-url")), "{line}");
+        assert!(line.contains(&format!("has no effect without --{name}; give --oidc-issuer-url")), "{line}");
     }
     assert!(build(&[("oidc-groups-claim", "groups")], &[], "").is_err());
     assert!(build(&[&all[..], &[("oidc-groups-prefix", "x:")]].concat(), &[], "").is_err());

@@ -15,7 +15,7 @@ pub(crate) struct TlsWanted {
 }
 
 impl Config {
-    /// Puts the options together, and refuses those that say nothing alone.
+    /// Combines the options, and refuses those that have no effect alone.
     pub(super) fn settle_tls(&mut self) -> Result<(), ConfigError> {
         let wanted = &self.tls_wanted;
         let refuse =
@@ -31,7 +31,7 @@ impl Config {
             (None, Some(_), _) => refuse("tls-key", pair, "add --tls-cert FILE"),
             (None, None, Some(_)) => refuse(
                 "tls-client-ca",
-                "says nothing without TLS",
+                "has no effect without TLS",
                 "add --tls-cert FILE and --tls-key FILE, or leave it out",
             ),
             (None, None, None) => Ok(()),

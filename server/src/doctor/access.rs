@@ -9,7 +9,7 @@ use crate::setting::ConfigError;
 use crate::tls::Current;
 
 /// As [`Config::auth`] calls it.
-const WHO: &str = "who may come in";
+const WHO: &str = "access";
 const TLS: &str = "tls";
 
 pub(super) fn judge(findings: &mut Findings, config: &Config) {
@@ -19,8 +19,8 @@ pub(super) fn judge(findings: &mut Findings, config: &Config) {
         Guard::new(options).map(|_| anonymous)
     });
     match settled {
-        Ok(true) => findings.fine(WHO, "also who has no credentials"),
-        Ok(false) => findings.fine(WHO, "only who has credentials"),
+        Ok(true) => findings.fine(WHO, "requests without credentials are served"),
+        Ok(false) => findings.fine(WHO, "credentials are required"),
         Err(error) => refuse(findings, WHO, &error),
     }
     if let Some(files) = &config.tls {
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn what_the_start_refuses_is_said_in_its_words() {
-        assert_eq!(judged(&config(&[])), ["Ok who may come in: also who has no credentials"]);
+        assert_eq!(judged(&config(&[])), ["Ok access: requests without credentials are served"]);
         let open = config(&[("listen", "0.0.0.0:8080")]);
         assert_eq!(judged(&open), [format!("Fail {}", open.auth(false, false).unwrap_err())]);
         let finding = {
@@ -75,7 +75,7 @@ mod tests {
     fn files_that_cannot_be_read_are_named() {
         let tokens = judged(&config(&[("token-auth-file", "/nonexistent/tokens.csv")]));
         assert_eq!(tokens.len(), 1);
-        assert!(tokens[0].starts_with("Fail who may come in: "), "{tokens:?}");
+        assert!(tokens[0].starts_with("Fail access: "), "{tokens:?}");
         assert!(tokens[0].contains("/nonexistent/tokens.csv") && tokens[0].contains("; "), "{tokens:?}");
         let pair = [("tls-cert", "/nonexistent/server.pem"), ("tls-key", "/nonexistent/server.key")];
         let tls = judged(&config(&pair));

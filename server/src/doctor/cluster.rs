@@ -4,7 +4,7 @@ use super::finding::Findings;
 use crate::source::etcd::Member;
 
 /// The remedy: start the member, or correct the connection options.
-const MEND: &str = "start it, or mend --etcd-endpoints, --etcd-ca, --etcd-cert and the login";
+const MEND: &str = "start it, or fix --etcd-endpoints, --etcd-ca, --etcd-cert and the login";
 
 pub(super) fn judge(findings: &mut Findings, members: &[Member]) {
     let any_answers = members.iter().any(|member| member.version.is_ok());
@@ -25,7 +25,7 @@ fn judge_one(findings: &mut Findings, member: &Member, any_answers: bool) {
         Ok(version) if member.is_new => findings.fine("etcd", &format!("{endpoint} answers (etcd {version})")),
         Ok(version) => findings.warn(
             "etcd",
-            &format!("{endpoint} is etcd {version}, which cannot always say how far a watch is"),
+            &format!("{endpoint} is etcd {version}, which cannot always report a watch's progress"),
             "use 3.4.36, 3.5.18 or newer; of older ones every key is watched, which the user must be allowed to read",
         ),
     }

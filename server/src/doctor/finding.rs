@@ -31,7 +31,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// `nofile: 1024 open files let only 928 watchers in; raise it: ulimit -n 65536`
+    /// `nofile: 1024 open files allow only 928 watchers; raise it: ulimit -n 65536`
     #[must_use]
     pub fn line(&self) -> String {
         let mend = self.mend.as_ref().map(|mend| format!("; {mend}")).unwrap_or_default();

@@ -17,12 +17,12 @@ const ROOM_LOW_BYTES: u64 = 1 << 30;
 
 /// File systems that are not durable, or whose locks and flushes depend on a remote system (statfs(2)).
 const ODD: [(i64, &str, &str); 6] = [
-    (0x0102_1994, "tmpfs", "is gone after a restart of the machine"),
-    (0x794c_7630, "overlayfs", "is gone with its container"),
-    (0x6969, "NFS", "may lose what was acknowledged, or be locked by nobody"),
-    (0xff53_4d42, "CIFS", "may lose what was acknowledged, or be locked by nobody"),
-    (0xfe53_4d42, "SMB", "may lose what was acknowledged, or be locked by nobody"),
-    (0x6573_5546, "FUSE", "keeps what its own program keeps"),
+    (0x0102_1994, "tmpfs", "is lost when the machine restarts"),
+    (0x794c_7630, "overlayfs", "is lost with its container"),
+    (0x6969, "NFS", "may lose acknowledged writes, and may not support locks"),
+    (0xff53_4d42, "CIFS", "may lose acknowledged writes, and may not support locks"),
+    (0xfe53_4d42, "SMB", "may lose acknowledged writes, and may not support locks"),
+    (0x6573_5546, "FUSE", "is only as durable as its own program"),
 ];
 
 /// Facts about the data directory.
@@ -57,7 +57,7 @@ pub(super) fn judge(findings: &mut Findings, folder: &Folder) {
     if let Some(errno) = refused {
         let errno = Errno::from_raw_os_error(*errno);
         let mend = match errno {
-            Errno::ROFS => "mount it for writing, or choose another --data-dir",
+            Errno::ROFS => "mount it read-write, or choose another --data-dir",
             _ => {
                 "give this user the right to write there (chown, StateDirectory=), or choose another --data-dir"
             }
@@ -73,7 +73,7 @@ pub(super) fn judge(findings: &mut Findings, folder: &Folder) {
         room_bytes.map_or_else(|| "room unknown".to_owned(), |room| format!("{} free", show_room(room)));
     if room < ROOM_NEW_BYTES && !has_store {
         let mend = "make room, or choose another --data-dir";
-        findings.fail("data-dir", &format!("{path}: no room to make a store"), mend);
+        findings.fail("data-dir", &format!("{path}: not enough room for a store"), mend);
     } else if room < ROOM_LOW_BYTES {
         findings.warn(
             "data-dir",
@@ -131,7 +131,7 @@ mod tests {
         assert_eq!(
             none,
             [
-                "Fail data-dir: /var/lib/revcast: no room to make a store; make room, or choose another --data-dir"
+                "Fail data-dir: /var/lib/revcast: not enough room for a store; make room, or choose another --data-dir"
             ]
         );
         let full = judged(&Folder { room_bytes: Some(0), has_store: true, ..folder() });
@@ -139,10 +139,10 @@ mod tests {
         let refused = judged(&Folder { refused: Some(Errno::ACCESS.raw_os_error()), ..folder() });
         assert!(refused[0].starts_with("Fail ") && refused[0].contains("chown"), "{refused:?}");
         let read_only = judged(&Folder { refused: Some(Errno::ROFS.raw_os_error()), ..folder() });
-        assert!(read_only[0].contains("mount it for writing"), "{read_only:?}");
+        assert!(read_only[0].contains("mount it read-write"), "{read_only:?}");
         let gone = judged(&Folder { kind: Some(0x0102_1994), ..folder() });
         assert_eq!(gone.len(), 2);
-        assert!(gone[1].contains("tmpfs, which is gone after a restart"), "{gone:?}");
+        assert!(gone[1].contains("tmpfs, which is lost when the machine restarts"), "{gone:?}");
     }
 
     #[test]

@@ -65,7 +65,7 @@ fn kernel(findings: &mut Findings, facts: &Facts) {
         Some(release) if release >= KERNEL_TESTED => findings.fine("kernel", &facts.kernel),
         Some(_) => findings.warn(
             "kernel",
-            &format!("{} is older than any that revcast is run on", facts.kernel),
+            &format!("{} is older than any that revcast is tested on", facts.kernel),
             &format!("use Linux {}.{} or newer", KERNEL_TESTED.0, KERNEL_TESTED.1),
         ),
         None => findings.warn("kernel", "its release is not known", "mount /proc"),
@@ -74,11 +74,11 @@ fn kernel(findings: &mut Findings, facts: &Facts) {
 
 fn seccomp(findings: &mut Findings, facts: &Facts) {
     match (facts.seccomp, &facts.ring) {
-        (false, _) => findings.fine("seccomp", "no filter holds for this process"),
-        (true, Ring::Made { .. }) => findings.fine("seccomp", "a filter holds, and lets io_uring through"),
+        (false, _) => findings.fine("seccomp", "this process has no filter"),
+        (true, Ring::Made { .. }) => findings.fine("seccomp", "a filter is active, and allows io_uring"),
         // Whether it is the cause or not, the ring check reports it, with the remedy.
         (true, Ring::Refused(_) | Ring::Unprobed(_)) => {
-            findings.fine("seccomp", "a filter holds: see io_uring")
+            findings.fine("seccomp", "a filter is active: see io_uring")
         }
     }
 }
@@ -94,7 +94,7 @@ fn memory(findings: &mut Findings, config: &Config, facts: &Facts) {
     let wanted = config.ring.bytes.saturating_mul(2);
     if limit < wanted {
         let problem = format!(
-            "{shown} {whose} are little for --ring-bytes {} and the index beside it",
+            "{shown} {whose} is little for --ring-bytes {} and the index",
             show_size(config.ring.bytes)
         );
         let mend = format!(
@@ -135,7 +135,7 @@ fn refused(errno: Errno, facts: &Facts, kernel: &str) -> (String, String) {
                              seccompProfile)";
     match (errno, facts.io_uring_disabled) {
         (Errno::PERM | Errno::ACCESS, Some(DISABLED_FOR_ALL)) => (
-            "turned off for everybody (kernel.io_uring_disabled=2)".to_owned(),
+            "turned off for all users (kernel.io_uring_disabled=2)".to_owned(),
             "run: sysctl -w kernel.io_uring_disabled=0".to_owned(),
         ),
         (Errno::PERM | Errno::ACCESS, Some(DISABLED_FOR_MOST)) => (
@@ -187,7 +187,7 @@ fn memlock(findings: &mut Findings, facts: &Facts, shards: u64) {
     let charged = release(&facts.kernel).is_none_or(|release| release < KERNEL_RINGS_UNCHARGED);
     if soft < MEMLOCK_MIN_BYTES {
         let problem =
-            format!("{now} is less than the {} that a shard insists on", bytes_text(Some(MEMLOCK_MIN_BYTES)));
+            format!("{now} is less than the {} that a shard requires", bytes_text(Some(MEMLOCK_MIN_BYTES)));
         findings.fail("memlock", &problem, &mend);
     } else if soft >= needed || facts.ipc_lock {
         let note = if facts.ipc_lock { ", and CAP_IPC_LOCK lifts it" } else { "" };
@@ -214,10 +214,10 @@ fn nofile(findings: &mut Findings, limit: Limit, shards: u64, wanted: Option<usi
         let problem = format!("{now} open files, and {its} take {reserve}");
         findings.fail("nofile", &problem, &mend(reserve + 65_536));
     } else if let Some(wanted) = wanted.filter(|wanted| *wanted > fit) {
-        let problem = format!("{now} open files let {fit} watchers in, not max-watchers {wanted}");
+        let problem = format!("{now} open files allow {fit} watchers, not max-watchers {wanted}");
         findings.warn("nofile", &problem, &mend(reserve + wanted));
     } else if fit < WATCHERS_FEW && wanted.is_none() {
-        findings.warn("nofile", &format!("{now} open files let only {fit} watchers in"), &mend(65_536));
+        findings.warn("nofile", &format!("{now} open files allow only {fit} watchers"), &mend(65_536));
     } else {
         findings.fine(
             "nofile",
@@ -234,7 +234,7 @@ fn cpus(findings: &mut Findings, config: &Config, facts: &Facts) {
     let outside: Vec<usize> =
         config.server.cpus.iter().copied().filter(|cpu| !facts.cpus.contains(cpu)).collect();
     if !outside.is_empty() {
-        let problem = format!("CPU {} is not of those allowed, {allowed}", show_cpus(&outside));
+        let problem = format!("CPU {} is not one of those allowed, {allowed}", show_cpus(&outside));
         findings.fail("cpus", &problem, "name allowed ones with --pin-cpus, or widen the taskset or cpuset");
     } else if shards > facts.cpus.len() {
         let problem = format!("{its} share {} CPUs", facts.cpus.len());
@@ -339,7 +339,7 @@ mod tests {
             [
                 "ok    kernel: 6.1.0-18-amd64",
                 "ok    io_uring: works (kernel 6.1.0-18-amd64)",
-                "ok    seccomp: no filter holds for this process",
+                "ok    seccomp: this process has no filter",
                 "ok    memlock: 8MiB, for 2 shards",
                 "ok    nofile: 1048576 open files, 1048472 watchers fit",
                 "ok    cpus: 2 shards on CPUs 0,1",
@@ -428,7 +428,7 @@ mod tests {
         assert!(report.warnings()[0].contains("only 920 watchers"), "{report:?}");
         let report = with("--max-watchers 5000", 4096);
         assert_eq!(report.watchers_max, 3992);
-        assert!(report.warnings()[0].contains("let 3992 watchers in, not max-watchers 5000"), "{report:?}");
+        assert!(report.warnings()[0].contains("allow 3992 watchers, not max-watchers 5000"), "{report:?}");
         assert!(report.warnings()[0].contains("ulimit -n 5104"), "{report:?}");
         // A low limit that was configured is fine.
         let report = with("--max-watchers 100", 1024);
@@ -442,7 +442,7 @@ mod tests {
     fn shards_are_measured_against_cpus() {
         let with = |line, quota| judge(&config(line, &[0, 1]), Facts { cpu_quota_milli: quota, ..healthy() });
         assert!(with("--shards 3", None).warnings()[0].contains("3 shards share 2 CPUs; give --shards 2"));
-        assert!(with("--pin-cpus 1,7", None).fatal()[0].contains("CPU 7 is not of those allowed, 0,1"));
+        assert!(with("--pin-cpus 1,7", None).fatal()[0].contains("CPU 7 is not one of those allowed, 0,1"));
         assert!(with("", Some(1500)).warnings()[0].contains("share 1.5 CPUs of the cgroup; give --shards 1"));
         assert!(with("", Some(500)).warnings()[0].contains("share 0.5 CPUs of the cgroup; give --shards 1"));
         assert!(with("", Some(2000)).warnings().is_empty());
@@ -460,7 +460,7 @@ mod tests {
     fn memory_is_measured_against_the_ring() {
         let with = |max| judged(|facts| facts.memory_max = max);
         assert!(with(Some(256 << 20)).warnings()[0].contains(
-            "memory: 256MiB of the cgroup are little for --ring-bytes 256MiB and the index beside it; give --ring-bytes \
+            "memory: 256MiB of the cgroup is little for --ring-bytes 256MiB and the index; give --ring-bytes \
              64MiB or less, or 512MiB of memory"
         ));
         assert!(
@@ -488,11 +488,11 @@ mod tests {
     #[test]
     fn a_filter_is_told_apart() {
         let report = judged(|facts| facts.seccomp = true);
-        assert!(report.fine().contains(&"seccomp: a filter holds, and lets io_uring through".to_owned()));
+        assert!(report.fine().contains(&"seccomp: a filter is active, and allows io_uring".to_owned()));
         let report = judged(|facts| {
             facts.seccomp = true;
             facts.ring = Ring::Refused(Errno::PERM.raw_os_error());
         });
-        assert!(report.fine().contains(&"seccomp: a filter holds: see io_uring".to_owned()));
+        assert!(report.fine().contains(&"seccomp: a filter is active: see io_uring".to_owned()));
     }
 }

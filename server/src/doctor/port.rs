@@ -45,7 +45,7 @@ pub(super) fn judge(findings: &mut Findings, port: &Port) {
             "choose a port above 1023, or give CAP_NET_BIND_SERVICE".to_owned(),
         ),
         Errno::ADDRNOTAVAIL => (
-            "is no address of this machine".to_owned(),
+            "is not an address of this machine".to_owned(),
             format!("choose another --{option}, as 0.0.0.0:8080"),
         ),
         _ => (format!("cannot be bound ({errno})"), format!("choose another --{option}")),
@@ -166,7 +166,9 @@ mod tests {
         drop(held);
         assert_eq!(judged(&look("listen", address)), format!("ports: --listen {address} is free"));
         let elsewhere = look("admin-listen", "192.0.2.1:80".parse().unwrap());
-        assert!(judged(&elsewhere).contains("is no address of this machine; choose another --admin-listen"));
+        assert!(
+            judged(&elsewhere).contains("is not an address of this machine; choose another --admin-listen")
+        );
         let refused = Port { refused: Some(Errno::ACCESS.raw_os_error()), ..elsewhere };
         assert!(judged(&refused).contains("CAP_NET_BIND_SERVICE"));
     }

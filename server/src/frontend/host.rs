@@ -1,7 +1,7 @@
-//! What a request handler asks of the shard that it runs on, and what it gives back.
+//! What a request handler uses of the shard that it runs on, and what it returns.
 //!
-//! Owns the seam between meaning and transport: handlers know no socket and no runtime, the runtime knows no
-//! Kubernetes. A handler is an async function over a [`Host`]; its [`Reply`] is written by whoever called it.
+//! Owns the interface between semantics and transport: handlers do not use sockets or the runtime, and the runtime does not
+//! know what a request means. A handler is an async function over a [`Host`]; its caller writes its [`Reply`].
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -22,7 +22,7 @@ use crate::source::{SourceError, Txn, TxnError};
 use crate::wire::coding::Coding;
 use crate::wire::{gzip, http1, websocket};
 
-/// What a transaction did.
+/// The result of a transaction.
 #[derive(Clone, Debug)]
 pub struct Written {
     /// The revision of all its changes.
@@ -47,42 +47,42 @@ pub enum WriteError {
     Refused(TxnError),
     /// Too many writes wait already: try again, nothing changed.
     Busy,
-    /// The server is closing, or its store is gone; nothing is known.
+    /// The server is closing, or its store has failed; the outcome is unknown.
     Closed,
 }
 
-/// What a shard offers to handlers. All of it is local to one core.
+/// What a shard offers to handlers. Everything is local to one core.
 #[allow(async_fn_in_trait)] // one core: futures need not be Send
 pub trait Host {
     /// Waits until everything up to `revision` is visible. False when `within` passed before, or another epoch began.
     async fn wait_for(&self, revision: Revision, within: Duration) -> bool;
 
-    /// Makes a transaction durable. Who then asks for the newest revision gets one that it is in.
+    /// Makes a transaction durable. A later [`Host::newest`] returns a revision that includes it.
     async fn write(&self, txn: Txn) -> Result<Written, WriteError>;
 
-    /// The newest revision of all that were acknowledged to anybody before this question.
+    /// The newest revision, at least that of every write acknowledged before this call.
     ///
     /// # Errors
-    /// The source did not say within the time.
+    /// The source did not answer in time.
     async fn newest(&self, within: Duration) -> Result<Newest, SourceError>;
 
-    /// The newest state of a key, as the source itself has it; `None`: there is none.
+    /// The newest state of a key in the source itself; `None`: there is none.
     ///
     /// # Errors
-    /// The source did not say.
+    /// The source did not answer.
     async fn get(&self, key: &Key) -> Result<Option<Arc<Object>>, SourceError>;
 
-    /// Lets the other work of the shard go first. A handler that looks at many objects calls it every few thousand.
+    /// Yields to the other work of the shard. A handler that visits many objects calls it every few thousand.
     async fn yield_now(&self) {}
 
     /// Wall time.
     fn wall(&self) -> SystemTime;
 
-    /// 64 random bits, for names, jitter and timeouts; no secret hangs on them.
+    /// 64 random bits, for names, jitter and timeouts; no secret depends on them.
     fn random(&self) -> u64;
 }
 
-/// An answer that is there whole.
+/// A reply that is complete in memory.
 #[derive(Clone, Debug)]
 pub struct FullBody {
     /// The status code.
@@ -91,7 +91,7 @@ pub struct FullBody {
     pub content_type: &'static str,
     /// The body.
     pub body: Bytes,
-    /// What follows it: of a stored object, whose bytes are shared, the line feed.
+    /// Bytes after the body: the line feed after a stored object, whose bytes are shared.
     pub end: &'static [u8],
     /// `Retry-After`, in seconds.
     pub retry_after_seconds: Option<u32>,
@@ -107,21 +107,21 @@ pub struct FullBody {
     pub caching: Caching,
     /// `X-Content-Type-Options: nosniff`.
     pub nosniff: bool,
-    /// `Sec-WebSocket-Version`: what a client should have said (RFC 6455, section 4.4).
+    /// `Sec-WebSocket-Version`: the version that a client must send (RFC 6455, section 4.4).
     pub websocket_version: Option<&'static str>,
 }
 
-/// An answer that is made piece by piece while it is sent: a long list.
+/// A reply that is produced piece by piece while it is sent: a long list.
 pub trait StreamingBody {
     /// Appends the next piece (some tens of KiB) to `out`. False when there is none left and nothing was appended.
     ///
-    /// A piece may be empty though more follow: a selector that passes over many objects gives way to other work.
+    /// A piece may be empty although more follow: a selector that skips many objects yields to other work.
     fn next(&mut self, out: &mut Vec<u8>) -> bool;
 
     /// `Content-Type`.
     fn content_type(&self) -> &'static str;
 
-    /// Whether the pieces are coded with gzip: `Content-Encoding` and `Vary` say so.
+    /// Whether the pieces are compressed with gzip, and the reply has `Content-Encoding` and `Vary` for that.
     fn is_gzip(&self) -> bool {
         false
     }
@@ -130,7 +130,7 @@ pub trait StreamingBody {
 /// The form of a stream on the wire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wire {
-    /// HTTP chunks, as they are.
+    /// HTTP chunks, uncompressed.
     Chunked,
     /// A WebSocket, which this handshake opens.
     WebSocket(Handshake),
@@ -139,7 +139,7 @@ pub enum Wire {
 }
 
 impl Wire {
-    /// What stands around each message.
+    /// The bytes around each message.
     #[must_use]
     pub fn framing(&self) -> &'static Framing {
         match self {
@@ -149,7 +149,7 @@ impl Wire {
         }
     }
 
-    /// What stands between the head of the reply and the first message.
+    /// The bytes between the head of the reply and the first message.
     #[must_use]
     pub const fn opening(&self) -> &'static [u8] {
         match self {
@@ -158,7 +158,7 @@ impl Wire {
         }
     }
 
-    /// The coding of a stream that begins.
+    /// The coding of a new stream.
     #[must_use]
     pub fn coding(&self) -> Coding {
         match self {
@@ -169,38 +169,38 @@ impl Wire {
     }
 }
 
-/// A watch that is to begin: everything the shard needs but the clock.
+/// A watch to begin: everything that the shard needs, except the clock.
 #[derive(Clone, Debug)]
 pub struct WatchRequest {
-    /// Which objects.
+    /// The objects.
     pub scope: Scope,
-    /// Which of them.
+    /// The filter.
     pub selector: Selector,
-    /// Shown how.
+    /// The encoding.
     pub encoding: Encoding,
-    /// From where on.
+    /// The start.
     pub start: Start,
-    /// Whether bookmarks are welcome.
+    /// Whether it gets bookmarks.
     pub bookmarks: bool,
-    /// The epoch that `start` belongs to: in another one the watch is told 410.
+    /// The epoch that `start` belongs to: in another one the watch gets 410.
     pub epoch: u64,
-    /// When the stream ends by itself, from now.
+    /// The time after which the stream ends by itself.
     pub timeout: Duration,
-    /// What the stream looks like on the wire.
+    /// The form of the stream on the wire.
     pub wire: Wire,
-    /// Who asks, where that was proven.
+    /// The user, if the client is authenticated.
     pub user: Option<Arc<Identity>>,
-    /// By what right it is begun; `None`: by one that cannot change.
+    /// Its authorization, if that can change.
     pub pass: Option<Box<Authorization>>,
 }
 
-/// What a handler gives back.
+/// The result of a handler.
 pub enum Reply {
-    /// Whole.
+    /// Complete.
     FullBody(FullBody),
     /// A list in pieces: 200.
     StreamingBody(Box<dyn StreamingBody>),
-    /// A stream that is a Status in an ERROR event and the end: 200, or 101.
+    /// A stream of a Status in an ERROR event, and its end: 200, or 101.
     Refused(Status, Wire),
     /// A watch.
     Watch(WatchRequest),

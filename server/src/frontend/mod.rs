@@ -1,9 +1,10 @@
-//! Frontends: what speaks a protocol to clients, behind one seam.
+//! Frontends: protocols for clients, behind one interface.
 //!
-//! A frontend says whose request it is and whether it may, before the body is read, and what is answered. It knows no socket
-//! and no runtime: what it needs of the shard that it runs on is a [`Host`]. The runtime knows no protocol above HTTP.
+//! A frontend authenticates and authorizes a request, before the body is read, and answers it. It does not use sockets or the
+//! runtime: what it needs of the shard that it runs on is a [`Host`]. The runtime reads and writes HTTP, and answers by itself only
+//! what never reaches a frontend (a head that cannot be read, a limit that is reached): with Kubernetes' Status, on every listener.
 //!
-//! Kubernetes' API is one ([`serve`](crate::serve)), the operators' another; etcd's would be a third.
+//! Kubernetes' API is one ([`serve`](crate::serve)), the operators' interface another; etcd's would be a third.
 
 pub mod host;
 
@@ -16,23 +17,23 @@ use crate::http::request::RequestHead;
 use crate::http::status::Status;
 pub use host::{FullBody, Host, Newest, Reply, StreamingBody, WatchRequest, Wire, WriteError, Written};
 
-/// What a request may have of the memory that all requests share.
+/// The memory budget of a request, out of what all requests share.
 pub trait Budget {
     /// Takes `bytes` more, until the request is answered.
     ///
     /// # Errors
-    /// 429: too much is under way.
+    /// 429: too much is in use.
     fn charge(&self, bytes: usize) -> Result<(), Status>;
 }
 
-/// What speaks a protocol to clients.
+/// A protocol for clients.
 #[allow(async_fn_in_trait)] // one core: futures need not be Send
 pub trait Frontend {
-    /// A request that was let in.
+    /// A request that was admitted.
     type Admitted;
 
-    /// Lets a request in, or answers it. `certificate` is the connection's verified one, in DER. Whoever sent it is told to
-    /// `known`, also when it may not.
+    /// Admits a request, or answers it. `certificate` is the connection's verified one, in DER. `known` is called with the
+    /// client's identity, also if the request is refused.
     ///
     /// # Errors
     /// The answer.
@@ -44,13 +45,13 @@ pub trait Frontend {
         known: &mut dyn FnMut(&Identity),
     ) -> Result<Self::Admitted, Box<FullBody>>;
 
-    /// Whether a request may have a body as large as an object: what is only read may not.
+    /// Whether a request may have a body as large as an object; one that only reads may not.
     fn takes_body(&self, admitted: &Self::Admitted) -> bool;
 
-    /// Whether a request asks for the server's health, and nothing else.
+    /// Whether a request is a health check.
     fn is_health(&self, admitted: &Self::Admitted) -> bool;
 
-    /// Answers a request. `body` is whole and decoded.
+    /// Answers a request. `body` is complete and decoded.
     async fn handle<H: Host>(
         &self,
         host: &H,

@@ -1,8 +1,8 @@
 //! The name by which a request calls the server, and whether that name is one of the server's own.
 //!
 //! A web page may make its own name point at this machine (DNS rebinding): to the browser the server then has the
-//! page's origin, and `Origin` and `Host` agree. Only the name shows it. Nobody else can answer for an address, or for
-//! `localhost` and names below it (RFC 6761, section 6.3); other names are configured by an operator.
+//! page's origin, and `Origin` and `Host` agree. Only the name shows it. No other site can have an address as its
+//! name, or `localhost` and names below it (RFC 6761, section 6.3); other names are configured by an operator.
 
 use std::fmt;
 

@@ -39,7 +39,7 @@ impl Framing {
     }
 }
 
-/// Who may cache a response.
+/// Which caches may store a response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Caching {
     /// `no-cache, private`: everything except aggregated discovery.

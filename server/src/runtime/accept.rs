@@ -28,11 +28,11 @@ use crate::http::status::{Layout, Status};
 
 /// Connections that the kernel keeps until they are accepted; it caps this at `net.core.somaxconn`.
 const LISTEN_BACKLOG: i32 = 4096;
-/// Between two questions to a silent peer whether it is still there (Go's default, so kube-apiserver's).
+/// Interval of the keep-alive probes to a silent peer (the default of Go, and so of kube-apiserver).
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// How long an address that is taken is tried again.
+/// For how long binding is retried while the address is in use.
 const BIND_PATIENCE: Duration = Duration::from_secs(1);
-/// After an accept that failed for want of descriptors.
+/// Pause after an accept that failed for lack of descriptors.
 const BACK_OFF: Duration = Duration::from_millis(50);
 
 const OVERLOADED: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\nContent-Type: \
@@ -40,7 +40,7 @@ text/plain; charset=utf-8\r\nContent-Length: 71\r\n\r\nno descriptor is left for
 
 /// `count` listeners on one address, among which the kernel spreads connections (`SO_REUSEPORT`).
 ///
-/// The address is bound without sharing first, so that a second server on the same port is told so, not joined.
+/// The address is first bound exclusively, so that a second server on the same port fails instead of sharing it.
 pub(super) fn listeners(
     address: SocketAddr,
     count: usize,
@@ -55,8 +55,8 @@ pub(super) fn listeners(
             let fd = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
             set_socket_reuseaddr(&fd, true)?;
             set_socket_reuseport(&fd, true)?;
-            // Accepted sockets inherit these: with a stall timeout of 60 s a peer that lost its power is noticed within 75 s, idle
-            // or not. `TCP_USER_TIMEOUT` stands for the number of questions too, so a longer one makes that later.
+            // Accepted sockets inherit these: with a stall timeout of 60 s a peer that lost power is detected within 75 s, idle
+            // or not. `TCP_USER_TIMEOUT` also replaces the number of probes, so a longer one delays detection.
             set_socket_keepalive(&fd, true)?;
             set_tcp_keepidle(&fd, KEEP_ALIVE)?;
             set_tcp_keepintvl(&fd, KEEP_ALIVE)?;
@@ -74,8 +74,8 @@ pub(super) fn listeners(
     Ok((address, listeners?))
 }
 
-/// Binds an address that nobody else has. A server that has just ended may hold it a moment longer: its rings let go of
-/// their sockets behind its end.
+/// Binds an address exclusively. A server that has just ended may hold it a moment longer: its rings release their sockets
+/// after the process has ended.
 fn bind_alone(address: SocketAddr) -> std::io::Result<std::net::TcpListener> {
     let give_up = Instant::now() + BIND_PATIENCE;
     loop {
@@ -88,7 +88,7 @@ fn bind_alone(address: SocketAddr) -> std::io::Result<std::net::TcpListener> {
     }
 }
 
-/// Accepts until the server closes; for operators until it has closed.
+/// Accepts until the server closes; on the admin listener until it has closed.
 pub(super) async fn accept(local: Rc<Local>, listener: TcpListener, kind: ListenerKind) {
     loop {
         match listener.accept().await {
@@ -97,16 +97,16 @@ pub(super) async fn accept(local: Rc<Local>, listener: TcpListener, kind: Listen
             }
             Ok(stream) => match kind {
                 ListenerKind::Public => welcome(&local, stream).await,
-                // A connection that gets the last descriptor of all is told so and gives it back: so there is one for the next,
-                // and none waits in the kernel without an answer.
+                // A connection that gets the last descriptor is refused and gives it back, so that the next connection gets an
+                // answer too instead of waiting in the kernel.
                 ListenerKind::Admin if !is_another_left(&local) => {
                     local.handle().tally.refused(Refusal::Descriptors);
                     overloaded(&local, stream).await;
                 }
-                // Operators get in however many clients are here.
+                // Operators are admitted however many clients are connected.
                 ListenerKind::Admin => begin(&local, stream, kind, Permit::Operator),
             },
-            // It was shut down.
+            // The listener was shut down.
             Err(_) if local.closing() && kind == ListenerKind::Public => return,
             // Out of descriptors or memory: the connection waits in the kernel.
             Err(_) => {
@@ -117,7 +117,7 @@ pub(super) async fn accept(local: Rc<Local>, listener: TcpListener, kind: Listen
     }
 }
 
-/// Lets a client's connection in, or tells it why not.
+/// Admits a client's connection, or refuses it with the reason.
 async fn welcome(local: &Rc<Local>, stream: TcpStream) {
     let shared = &local.shared;
     if shared.reserve.holds(stream.as_raw_fd()) {
@@ -150,7 +150,7 @@ fn begin(local: &Rc<Local>, stream: TcpStream, kind: ListenerKind, permit: Permi
     start(local, serve(Rc::clone(local), stream, kind, permit));
 }
 
-/// Tells a connection that no descriptor is left for it, where that can be said.
+/// Answers a connection that no descriptor is left for it, if it is not TLS.
 async fn overloaded(local: &Rc<Local>, mut stream: TcpStream) {
     local.shared.admission.complain(local.now().since(Tick::ZERO));
     if local.shared.tls.is_none() {
@@ -158,16 +158,16 @@ async fn overloaded(local: &Rc<Local>, mut stream: TcpStream) {
     }
 }
 
-/// Tells a connection that there is no place for it. Its buffer is empty, so that does not wait.
+/// Answers a connection that a limit is reached. Its send buffer is empty, so the write does not wait.
 async fn turn_away(mut stream: TcpStream, status: &Status) {
     let mut out = Vec::with_capacity(512);
     push_status(&mut out, status, Layout::Compact, None, SystemTime::now(), Uuid::new_v4());
-    // Who has gone already is told nothing.
+    // Write errors are ignored: the peer may have disconnected.
     let _ = stream.write_all(&out).await;
     let _ = stream.shutdown(Shutdown::Write).await;
 }
 
-/// Starts the task of a connection. A panic in it ends that connection and nothing else.
+/// Starts the task of a connection. A panic ends that connection only.
 pub(super) fn start(local: &Rc<Local>, connection: impl Future<Output = ()> + 'static) {
     let task = AssertUnwindSafe(connection).catch_unwind();
     local.handle().tally.opened();
@@ -182,7 +182,7 @@ pub(super) fn start(local: &Rc<Local>, connection: impl Future<Output = ()> + 's
     .detach();
 }
 
-/// Whether one more descriptor can be had.
+/// Whether another descriptor can be opened.
 fn is_another_left(local: &Local) -> bool {
     local.handle().wake.descriptor().try_clone_to_owned().is_ok()
 }
@@ -222,10 +222,10 @@ mod tests {
         drop(client);
     }
 
-    /// What `ROUND_BYTES` is for: nobody falls behind because a run is longer than an empty socket.
+    /// `ROUND_BYTES` is chosen so that no watcher lags because a run is longer than an empty socket's buffer.
     #[test]
     fn an_empty_socket_takes_a_whole_run() {
-        // As `--send-buffer` is when nobody says otherwise.
+        // The default of `--send-buffer`.
         let options = Options { send_buffer: Some(128 << 10), ..Options::blank() };
         let (address, mut fds) = listeners(([127, 0, 0, 1], 0).into(), 1, &options).expect("a listener");
         let client = std::net::TcpStream::connect(address).expect("a connection");

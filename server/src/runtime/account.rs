@@ -1,8 +1,8 @@
-//! The account of bytes under way: bodies that are received, drafts that are worked on, replies that are not taken.
+//! The account of bytes in use by requests: bodies that are received, drafts in progress, replies that are not sent yet.
 //!
-//! One account for all shards. Each of these is charged before it is made, and what would pass the account's share of the
-//! memory is refused (429), so that the sum of all clients cannot take what the store and the watches need. One charge is
-//! always admitted alone, however large: every limit of a single request is below what a server must have.
+//! One account for all shards. Each of these is charged before it is allocated, and a charge that would exceed the account's
+//! share of the memory is refused (429), so that the sum of all clients cannot take what the store and the watches need. A
+//! single charge is always admitted, however large: every limit of a single request is below what a server must have.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,24 +10,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::http::status::Status;
 use crate::value::show_size;
 
-/// What part of the memory may be under way.
+/// The part of the memory that requests may use.
 const SHARE: u64 = 8;
 
-/// Bytes under way, and how many may be.
+/// Bytes in use, and their limit.
 #[derive(Debug)]
 pub(super) struct Account {
-    /// `None`: as many as there are.
+    /// `None`: no limit.
     max: Option<u64>,
     charged: AtomicU64,
 }
 
 impl Account {
-    /// A share of so much memory; `None`: memory has no limit.
+    /// A share of this much memory; `None`: memory has no limit.
     pub(super) fn new(memory_max: Option<u64>) -> Arc<Self> {
         Arc::new(Self { max: memory_max.map(|max| max / SHARE), charged: AtomicU64::new(0) })
     }
 
-    /// Bytes under way.
+    /// Bytes in use.
     pub(super) fn charged(&self) -> u64 {
         self.charged.load(Ordering::Relaxed)
     }
@@ -38,7 +38,7 @@ impl Account {
     }
 }
 
-/// What one request is charged. Given back when this is dropped.
+/// The charge of one request. Released on drop.
 #[derive(Debug)]
 pub(super) struct Charge {
     account: Arc<Account>,
@@ -49,7 +49,7 @@ impl Charge {
     /// Charges `bytes` more.
     ///
     /// # Errors
-    /// 429: too much is under way.
+    /// 429: too much is in use.
     pub(super) fn add(&mut self, bytes: usize) -> Result<(), Box<Status>> {
         let bytes = bytes as u64;
         let others = self.account.charged.fetch_add(bytes, Ordering::Relaxed).saturating_sub(self.bytes);
@@ -57,7 +57,7 @@ impl Charge {
             Some(max) if others > 0 && others + self.bytes + bytes > max => {
                 self.account.charged.fetch_sub(bytes, Ordering::Relaxed);
                 let message = format!(
-                    "requests and replies under way take the {} that they may: come back later, send less at once, or raise \
+                    "requests and replies in progress take all of the {} that they may use: retry later, send less at once, or raise \
                      max-memory",
                     show_size(max)
                 );
@@ -70,7 +70,7 @@ impl Charge {
         }
     }
 
-    /// Gives everything back.
+    /// Releases everything.
     pub(super) fn clear(&mut self) {
         self.account.charged.fetch_sub(std::mem::take(&mut self.bytes), Ordering::Relaxed);
     }
@@ -106,8 +106,8 @@ mod tests {
     fn one_alone_may_have_more_than_the_share() {
         let account = Account::new(Some(8 << 20));
         let (mut alone, mut other) = (account.open(), account.open());
-        alone.add(3 << 20).expect("nobody else is there");
-        alone.add(3 << 20).expect("still nobody");
+        alone.add(3 << 20).expect("no other charge");
+        alone.add(3 << 20).expect("still none");
         other.add(1).expect_err("now there is");
         drop(alone);
         other.add(1).expect("now there is not");

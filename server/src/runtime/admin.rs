@@ -75,13 +75,13 @@ fn health(local: &Local) -> Reply {
     } else if let Some(stalled) = local.shared.app.stalls().describe() {
         text(503, &format!("{stalled}: see the log\n"))
     } else if local.shared.commands.stats.failed.load(Ordering::Acquire) {
-        text(503, "the store has failed: see the log, mend the disk and restart\n")
+        text(503, "the store has failed: see the log, fix the disk and restart\n")
     } else if local.shared.app.life() < Life::Serving {
         text(503, "the state of the source is not loaded\n")
     } else if local.shared.app.is_fresh() == Some(false) {
         text(
             503,
-            "nothing newer than --etcd-stale-limit is proven: see revcast_source_stale_seconds and the log\n",
+            "the state may be older than --etcd-stale-limit: see revcast_source_stale_seconds and the log\n",
         )
     } else {
         text(200, "ok")
@@ -98,16 +98,16 @@ async fn compact(local: &Local, head: &RequestHead) -> Reply {
     text(code, &said)
 }
 
-/// What became of a compaction.
+/// The outcome of a compaction.
 fn compaction(answer: Option<Answer>) -> (u16, String) {
     match answer {
         Some(Answer::Compacted(revision)) => (200, format!("compacted revision {revision}\n")),
         Some(Answer::NotCompacted(error)) => (409, format!("{error}\n")),
-        // How far it came is kept, and nothing that can be read was forgotten.
+        // The progress so far is kept, and nothing that can be read was compacted.
         Some(Answer::Refused(TxnError::Storage(error))) if error.is_full() => {
             (507, format!("not compacted: {error}\n"))
         }
-        // It may have been made there.
+        // etcd may have made it.
         Some(Answer::Refused(TxnError::Source(error)) | Answer::Unanswered(error)) => {
             (503, format!("{error}\n"))
         }

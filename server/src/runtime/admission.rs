@@ -1,7 +1,7 @@
-//! Admission: how many connections there may be in all and of each address, and how many watches of each user.
+//! Admission: limits on connections, in total and per address, and on watches per user.
 //!
-//! Owns the counts, and the Status that refuses one more. A count goes down when its guard is dropped, however the
-//! connection or the watch ended. Names are counted only where a limit asks for it: without one, nothing is locked.
+//! Owns the counts, and the Status that refuses one more. A count is decremented when its guard is dropped, however the
+//! connection or the watch ended. Names are counted only if a limit is set: without one, no lock is taken.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -12,14 +12,14 @@ use std::time::Duration;
 use super::options::Options;
 use crate::http::status::Status;
 
-/// Whom a count is of.
+/// The subject of a count.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Who {
     Address(IpAddr),
     User(Arc<str>),
 }
 
-/// Counts by name, none above a limit.
+/// Counts by name, each with the same limit.
 #[derive(Debug)]
 struct Tally {
     max: usize,
@@ -31,7 +31,7 @@ impl Tally {
         Arc::new(Self { max, counts: Mutex::default() })
     }
 
-    /// One more of `who`; `None`: there are as many as may be.
+    /// Counts one more of `who`; `None`: the limit is reached.
     fn enter(self: &Arc<Self>, who: Who) -> Option<CountGuard> {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let count = counts.entry(who.clone()).or_insert(0);
@@ -43,7 +43,7 @@ impl Tally {
     }
 }
 
-/// One of those that a [`Tally`] counts.
+/// One unit of a [`Tally`]; released on drop.
 #[derive(Debug)]
 pub(super) struct CountGuard {
     tally: Arc<Tally>,
@@ -55,7 +55,7 @@ impl Drop for CountGuard {
         let mut counts = self.tally.counts.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = counts.get_mut(&self.who) {
             *count -= 1;
-            // Whoever is gone costs nothing, however many come once.
+            // A name without connections takes no memory, however many names come once.
             if *count == 0 {
                 counts.remove(&self.who);
             }
@@ -63,17 +63,17 @@ impl Drop for CountGuard {
     }
 }
 
-/// All who are here.
+/// All counts of admission.
 #[derive(Debug)]
 pub(super) struct Admission {
-    /// Connections that carry requests; those that are watches are counted by their shards.
+    /// Connections that carry requests; those that carry watches are counted by their shards.
     connections: AtomicUsize,
     connections_max: Option<usize>,
     addresses: Option<Arc<Tally>>,
     users: Option<Arc<Tally>>,
     /// Connections that were refused.
     pub(super) turned_away: AtomicU64,
-    /// In which second it was last said that there is no descriptor.
+    /// The second in which the lack of descriptors was last logged.
     complained: AtomicU64,
 }
 
@@ -81,7 +81,7 @@ pub(super) struct Admission {
 #[derive(Debug)]
 pub(super) struct ConnPermit {
     admission: Arc<Admission>,
-    /// `None`: nothing is counted by address.
+    /// `None`: nothing is counted per address.
     address: Option<IpAddr>,
     guard: Option<CountGuard>,
 }
@@ -109,7 +109,7 @@ impl Admission {
         self.connections.load(Ordering::Relaxed)
     }
 
-    /// A connection that has just come, beside so many watches; or what it is told.
+    /// Admits a new connection, given the number of watches; or the Status that refuses it.
     pub(super) fn admit(
         self: &Arc<Self>,
         peer: impl FnOnce() -> Option<SocketAddr>,
@@ -119,12 +119,12 @@ impl Admission {
             self.turned_away.fetch_add(1, Ordering::Relaxed);
             Err(Box::new(Status::too_many_requests(message, 1)))
         };
-        // Counted first: shards that accept at the same time must not both find the last place.
+        // Incremented before the check: two shards that accept at the same time must not both take the last place.
         let mut permit = self.welcome(None, None);
         if let Some(max) = self.connections_max
             && self.connections() + watchers > max
         {
-            return refused(format!("{max} connections are open, as many as may be: raise max-connections"));
+            return refused(format!("{max} connections are open, which is the limit: raise max-connections"));
         }
         let counted = self.addresses.is_some() || self.users.is_some();
         permit.address = if counted { peer().map(|peer| subnet(peer.ip())) } else { None };
@@ -132,7 +132,7 @@ impl Admission {
             (Some(tally), Some(address)) => match tally.enter(Who::Address(address)) {
                 None => {
                     return refused(format!(
-                        "{} connections from {address} are open, as many as may be: close some, or raise \
+                        "{} connections from {address} are open, which is the limit: close some, or raise \
                          max-connections-per-address",
                         tally.max
                     ));
@@ -144,7 +144,7 @@ impl Admission {
         Ok(permit)
     }
 
-    /// A connection that is here already and carries requests again, with the guard that it has.
+    /// A connection that carried a watch and carries requests again, with the guard that it has.
     pub(super) fn welcome_back(
         self: &Arc<Self>,
         guard: Option<CountGuard>,
@@ -154,20 +154,20 @@ impl Admission {
         self.welcome(address, guard)
     }
 
-    /// Says that descriptors ran out, once a second at most, however many connections meet that on however many shards.
+    /// Logs that descriptors ran out, once a second at most, for all connections and shards together.
     pub(super) fn complain(&self, since_start: Duration) -> bool {
         let second = since_start.as_secs() + 1;
         let is_first = self.complained.swap(second, Ordering::Relaxed) != second;
         if is_first {
             crate::log::warn(
-                "no descriptor is left for another connection; it is told 503: raise nofile (ulimit -n), or set \
+                "no descriptor is left for another connection, which is refused with 503: raise nofile (ulimit -n), or set \
                  --max-connections",
             );
         }
         is_first
     }
 
-    /// Whether the address of a connection matters.
+    /// Whether the address of a connection is needed.
     pub(super) const fn asks_address(&self) -> bool {
         self.users.is_some()
     }
@@ -179,7 +179,7 @@ impl Admission {
 }
 
 impl ConnPermit {
-    /// Counts a watch of `user`; `None`: nothing is counted by name. Or what the client is told.
+    /// Counts a watch of `user`; `None`: nothing is counted by name. Fails with the Status for the client.
     pub(super) fn watch(&self, user: Option<&str>) -> Result<Option<CountGuard>, Box<Status>> {
         let who = user.map(|user| Who::User(user.into())).or_else(|| self.address.map(Who::Address));
         let (Some(tally), Some(who)) = (&self.admission.users, who) else { return Ok(None) };
@@ -189,20 +189,20 @@ impl ConnPermit {
                 Who::Address(address) => format!("clients at {address}"),
             };
             let message = format!(
-                "{whose} may have {} watches at once and has them: end some, or raise max-watchers-per-user",
+                "{whose} may have {} watches at once, and that limit is reached: end some, or raise max-watchers-per-user",
                 tally.max
             );
             Box::new(Status::too_many_requests(message, 1))
         })
     }
 
-    /// The connection carries a watch from now on, and is counted with it, but by address.
+    /// The connection carries a watch from now on: it is counted as one, and its count by address is kept.
     pub(super) fn into_guard(mut self) -> Option<CountGuard> {
         self.guard.take()
     }
 }
 
-/// The address that counts: of IPv6 the first 64 bits, since a host has as many addresses behind them as it likes.
+/// The address that is counted: of IPv6 the first 64 bits, since a host may use any address within its /64.
 fn subnet(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {

@@ -1,4 +1,4 @@
-//! What the audit log has still to say of a watch that began.
+//! What is still to be written to the audit log of a watch that began.
 
 use crate::audit::{Audit, Entry, Stage};
 
@@ -6,12 +6,12 @@ use crate::audit::{Audit, Entry, Stage};
 #[derive(Debug)]
 pub(super) struct AuditContext {
     pub(super) entry: Entry,
-    /// What was answered at its start.
+    /// The code of the reply at its start.
     pub(super) code: u16,
 }
 
 impl AuditContext {
-    /// Writes the last line of the watch, and how it ended.
+    /// Writes the last line of the watch, with the reason of its end.
     pub(super) fn end(&self, audit: Option<&Audit>, ended: &str) {
         if let Some(audit) = audit {
             audit.note(&self.entry, Stage::ResponseComplete, self.code, Some(ended));

@@ -24,17 +24,17 @@ use super::sys::polls::Polls;
 use super::sys::sends::Sends;
 use crate::abort_on_panic::AbortOnPanic;
 
-/// glommio's registered buffers, which only file I/O would use; its floor.
+/// The size of glommio's registered buffers, which only file I/O would use: the smallest that glommio accepts.
 const IO_MEMORY_BYTES: usize = 512 << 10;
 const RING_DEPTH: usize = 512;
-/// glommio's preemption timer, which never fires: glommio 0.9 parks although tasks are ready when the timer has fired
-/// before it runs the first of them, which a thread that is descheduled at that moment sees; at worst the shard never
-/// begins. Tasks give way by themselves instead, and see to it that the executor looks at its rings.
+/// The interval of glommio's preemption timer; it never fires. glommio 0.9 parks although tasks are ready if the timer has
+/// fired before it runs the first of them, which happens to a thread that is descheduled at that moment; at worst the shard
+/// never begins. Tasks yield by themselves instead, and make the executor poll its rings.
 const PREEMPT: Duration = Duration::from_secs(24 * 3600);
-/// How often a closing shard looks whether everyone has gone.
+/// How often a closing shard checks whether all requests and watches have ended.
 const CLOSING_POLL: Duration = Duration::from_millis(5);
-/// The longest sleep, so that whatever is missed is not missed for long, and the watchdog sees a turn at each of its looks. A
-/// sleep costs some 160 µs: ten a second were a sixth of what 19,000 idle watches may cost.
+/// The longest sleep. It limits the delay of a missed wake-up, and the watchdog sees a turn in each of its intervals. A wake-up
+/// costs some 160 µs: ten per second would be a sixth of the budget of 19,000 idle watches.
 const SLEEP_MAX: Duration = Duration::from_millis(500);
 
 /// Starts the executor of one shard.
@@ -63,14 +63,14 @@ async fn run(
 ) -> Result<(), RunError> {
     let _vital = AbortOnPanic("a shard");
     let prepared = prepare(number, shared, listening);
-    // The server waits until every shard has said so.
+    // The server waits until every shard has reported.
     let _ = ready.send(prepared.as_ref().map(|_| ()).map_err(Clone::clone));
     drop(ready);
     drive(&prepared?).await;
     Ok(())
 }
 
-/// Makes all that a shard needs, and the tasks that feed it.
+/// Creates everything that a shard needs, and the tasks that feed it.
 fn prepare(number: usize, shared: Arc<Shared>, listening: Listening) -> Result<Rc<Local>, RunError> {
     let broken = |what: &str, error: &dyn std::fmt::Display| {
         RunError::new(format!("shard {number}: {what}: {error}; run `revcast doctor`"))
@@ -95,7 +95,7 @@ fn prepare(number: usize, shared: Arc<Shared>, listening: Listening) -> Result<R
     glommio::spawn_local(async move {
         let eventfd = descriptor::readable(eventfd);
         loop {
-            // The counter is read to be reset; what it says does not matter.
+            // The counter is read to reset it; its value is ignored.
             if let Err(error) = eventfd.read_at(0, 8).await {
                 crate::log::warn(&format!("shard {number} cannot read its eventfd, trying again: {error}"));
                 sleep(SLEEP_MAX).await;
@@ -114,20 +114,20 @@ fn prepare(number: usize, shared: Arc<Shared>, listening: Listening) -> Result<R
     Ok(local)
 }
 
-/// Turns the shard until the server has closed and everyone has gone.
+/// Turns the shard until the server has closed and all requests and watches have ended.
 async fn drive(local: &Rc<Local>) {
     let mut closing_since = None;
     loop {
         local.absorb();
         let turn = local.turn();
-        // Only now: a task that is started runs at once, and may want the shard itself.
+        // Only after the turn: a task that is started runs at once, and may borrow the shard itself.
         for link in local.take_released() {
             resume(local, link);
         }
         local.publish(turn);
         local.handle().heartbeat.fetch_add(1, Ordering::Relaxed);
         if local.closing() {
-            // Shards leave together: one that left could not carry a watch that another still hands over.
+            // Shards exit together: a shard that exited could not carry a watch that another one still hands over.
             let since = *closing_since.get_or_insert_with(Instant::now);
             if local.shared.handles.are_idle() || since.elapsed() >= local.shared.options.drain_grace {
                 local.cut();
@@ -140,7 +140,7 @@ async fn drive(local: &Rc<Local>) {
                 local.let_through(false);
                 future::yield_now().await;
                 if local.must_look() {
-                    // By way of the kernel: the executor learns of the eventfd only when it looks at its rings.
+                    // Through the kernel: the executor notices the eventfd only when it polls its rings.
                     local.handle().wake.ring();
                     notified(local, SLEEP_MAX).await;
                     local.has_looked();
@@ -162,7 +162,7 @@ async fn drive(local: &Rc<Local>) {
     }
 }
 
-/// Waits for a notification, but not for long.
+/// Waits for a notification, at most for `patience`.
 async fn notified(local: &Local, patience: Duration) {
     future::or(local.notify.notified(), async {
         sleep(patience).await;
@@ -170,12 +170,12 @@ async fn notified(local: &Local, patience: Duration) {
     .await;
 }
 
-/// A watch is over and its connection goes on.
+/// A watch has ended and its connection carries requests again.
 fn resume(local: &Rc<Local>, link: Link) {
     if local.closing() && link.unsent.is_empty() && link.tls.is_none() {
         return;
     }
-    // Counted from now on: a server that closes waits for what is owed.
+    // Counted from now on: a server that closes waits until everything pending is sent.
     let guard = RequestGuard::new(&local.shared, local.number);
     start(local, go_on(Rc::clone(local), link, guard));
 }

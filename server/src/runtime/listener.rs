@@ -1,17 +1,17 @@
-//! Listeners, and which of the two a connection came to.
+//! The two kinds of listeners, and the sockets of one shard.
 
 use std::os::fd::OwnedFd;
 
-/// Which of the two listeners a connection came to.
+/// The listener that a connection was accepted on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ListenerKind {
-    /// Clients' own.
+    /// For clients.
     Public,
-    /// Operators'.
+    /// For operators.
     Admin,
 }
 
-/// The listeners of one shard.
+/// The listening sockets of one shard.
 #[derive(Debug)]
 pub(super) struct Listening {
     pub(super) public: Vec<OwnedFd>,

@@ -1,30 +1,30 @@
-//! How much memory the process may take, and what happens when it is near that.
+//! The limit on the memory of the process, and what happens near it.
 //!
-//! Owns the judgement, which is pure ([`judge`], [`window`]); `memory_watch` asks for it ten times a second. First nothing
-//! new is let in that would need more; then writes are refused too, and the window is narrowed, which ends the slowest watches
-//! and lets go what they held. What is there goes on.
+//! Owns the decision, which is pure ([`judge`], [`window`]); `memory_watch` calls it ten times a second. First nothing new is
+//! admitted that would need more; then writes are refused too, and the window is narrowed, which ends the slowest watches and
+//! frees what they held. What has begun continues.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::http::status::Status;
 use crate::value::show_size;
 
-/// A window is not narrowed below this: as many bytes are the least that may be configured.
+/// A window is not narrowed below this, the smallest size that may be configured.
 const WINDOW_BYTES_MIN: u64 = 1 << 20;
 
 /// How scarce memory is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(super) enum Scarcity {
-    /// Everybody gets what they ask for.
+    /// Nothing is refused.
     None,
-    /// Three sixteenths are left: no new watch, no new list.
+    /// At most 3/16 is left: no new watch, no new list.
     Tight,
-    /// An eighth is left: no write either, and the window is narrowed. What is deleted, and what is under way, may need some of it.
+    /// At most 1/8 is left: no writes, and the window is narrowed. Deletes, and what has begun, may need some of it.
     Full,
 }
 
-/// The limit, and how near to it the process is.
+/// The limit, and how close the process is to it.
 #[derive(Debug)]
 pub(super) struct Memory {
     /// Bytes of resident memory; `None`: no limit.
@@ -37,17 +37,17 @@ impl Memory {
         Self { max, scarcity: AtomicU8::new(Scarcity::None as u8) }
     }
 
-    /// Whether there is too little for a watch or a list to begin; what it is told.
+    /// The Status for a watch or list if there is too little memory to begin it.
     pub(super) fn refuses_reader(&self) -> Option<Box<Status>> {
         self.refuses(Scarcity::Tight)
     }
 
-    /// Whether there is too little for a body; what its sender is told.
+    /// The Status for a request with a body if there is too little memory for it.
     pub(super) fn refuses_writer(&self) -> Option<Box<Status>> {
         self.refuses(Scarcity::Full)
     }
 
-    /// So scarce it is from now on.
+    /// Sets the scarcity from now on.
     pub(super) fn note(&self, scarcity: Scarcity) {
         self.scarcity.store(scarcity as u8, Ordering::Relaxed);
     }
@@ -57,14 +57,14 @@ impl Memory {
             return None;
         }
         let message = format!(
-            "this server has little memory left of the {} that it may take: come back later, or raise max-memory",
+            "this server has little memory left of the {} that it may use: retry later, or raise max-memory",
             show_size(self.max.unwrap_or_default())
         );
         Some(Box::new(Status::too_many_requests(message, 1)))
     }
 }
 
-/// How scarce memory is when so much of so much is taken.
+/// The scarcity for this much resident memory.
 pub(super) const fn judge(resident: u64, max: u64) -> Scarcity {
     if resident >= max - max / 8 {
         Scarcity::Full
@@ -75,8 +75,8 @@ pub(super) const fn judge(resident: u64, max: u64) -> Scarcity {
     }
 }
 
-/// What the window may hold from now on: an eighth less than it does while memory is full, slowly as much as is configured once
-/// there is enough.
+/// The size of the window from now on: an eighth less than it holds while memory is full; it grows slowly to the configured
+/// size when there is enough.
 pub(super) fn window(scarcity: Scarcity, holds: u64, may: u64, most: u64) -> u64 {
     match scarcity {
         Scarcity::Full => {
@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(says(224 << 20), (Some(429), Some(429)));
         assert_eq!(says(1 << 40), (Some(429), Some(429)));
         let text = memory.refuses_writer().expect("full").to_json();
-        assert!(text.contains("of the 256MiB that it may take"), "{text}");
+        assert!(text.contains("of the 256MiB that it may use"), "{text}");
         assert_eq!(says(0), (None, None), "and let in again");
     }
 

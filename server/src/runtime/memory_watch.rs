@@ -1,4 +1,4 @@
-//! The thread that watches over the memory of the process.
+//! The thread that monitors the memory of the process.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -8,12 +8,12 @@ use super::memory::{Scarcity, judge, window};
 use super::shared::Shared;
 use super::sys::procfs;
 
-/// How often it looks.
+/// Interval of the checks.
 const LOOK: Duration = Duration::from_millis(100);
-/// How often it says that there is too little.
+/// Interval of the log lines while there is too little.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(10);
 
-/// Watches over the memory until the process ends, if there is a limit.
+/// Monitors memory until the process ends, if there is a limit.
 pub(super) fn start(shared: &Arc<Shared>) -> std::io::Result<()> {
     let Some(max) = shared.memory.max else { return Ok(()) };
     let shared = Arc::downgrade(shared);
@@ -36,8 +36,7 @@ pub(super) fn start(shared: &Arc<Shared>) -> std::io::Result<()> {
             if scarcity == Scarcity::Full && complained.is_none_or(|at| at.elapsed() >= COMPLAIN_EVERY) {
                 complained = Some(Instant::now());
                 crate::log::warn(&format!(
-                    "{resident} bytes of memory are taken of {max}: new watches, lists and writes are told 429, and the \
-                     window holds {next} bytes instead of {}; raise --max-memory, or lower --ring-bytes",
+                    "{resident} of {max} bytes of memory are in use: new watches, lists and writes are refused with 429, and the window holds {next} bytes instead of {}; raise --max-memory, or lower --ring-bytes",
                     shared.ring.bytes
                 ));
             }

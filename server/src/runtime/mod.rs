@@ -1,7 +1,7 @@
-//! Threads, sockets and time: the only place that names glommio and io_uring.
+//! Threads, sockets and time: the only place that serves with glommio and io_uring.
 //!
-//! Owns one executor a shard, pinned, each with its own listener, and the way in and out of the process. What
-//! requests mean is `serve`'s business; what watches mean is the engine's.
+//! Owns one executor per shard, pinned unless the options say otherwise, each with its own listeners, and start and end of the process. `serve` decides what
+//! requests mean; the engine decides what watches mean.
 
 mod accept;
 mod account;
@@ -55,38 +55,38 @@ pub use run_error::RunError;
 use shards::{ShardHandle, ShardHandles};
 use shared::Shared;
 
-/// What a server is started with.
+/// The configuration and parts that a server is started with.
 #[derive(Debug)]
 pub struct Plan {
-    /// What the operator said.
+    /// The operator's options.
     pub options: Arc<Options>,
-    /// What shards are turned by and events are stamped with.
+    /// The clock that turns shards and stamps events.
     pub clock: Clock,
-    /// What TLS begins with; `None`: clients speak plain HTTP. Operators do in any case.
+    /// The TLS files at the start; `None`: clients speak plain HTTP. Operators always do.
     pub tls: Option<Arc<tls::Current>>,
-    /// Watches at most.
+    /// The limit on watches.
     pub watchers_max: usize,
-    /// Resident memory at most, in bytes; `None`: as much as there is.
+    /// The limit on resident memory, in bytes; `None`: no limit.
     pub memory_max: Option<u64>,
-    /// Whether the source is elsewhere, and must be asked what is newest.
+    /// Whether the source is remote, and must be asked for the newest revision.
     pub remote: bool,
-    /// What `/status` says of the source.
+    /// How `/status` names the source.
     pub source: String,
-    /// How large the window may grow.
+    /// The largest size of the window.
     pub ring: RingLimits,
-    /// Where each request is written down.
+    /// The audit log.
     pub audit: Option<Audit>,
 }
 
-/// Each has a queue of its own, of 4,096 connections at most (`net.core.somaxconn`); one that overflows costs its clients a second.
-/// So many take 10,000 clients that come back within a fifth of a second.
+/// Listeners per shard. Each has a queue of its own, of at most 4,096 connections (`net.core.somaxconn`); overflow costs its
+/// clients a second. This many accept 10,000 clients that reconnect within a fifth of a second.
 const LISTENERS_PER_SHARD: usize = 4;
 
-/// A server that runs.
+/// A running server.
 pub struct Running {
-    /// Where clients connect; the port is known even when the plan said 0.
+    /// The address for clients; the port is known even when the options say 0.
     pub listen: SocketAddr,
-    /// Where operators do.
+    /// The address for operators.
     pub admin_listen: Option<SocketAddr>,
     shared: Arc<Shared>,
     shards: Vec<ExecutorJoinHandle<Result<(), RunError>>>,
@@ -104,40 +104,40 @@ impl fmt::Debug for Running {
 pub struct Closer(Arc<Shared>);
 
 impl Closer {
-    /// Says that the server is about to close: it is not ready any more, and replies end their connections. Everything is
-    /// served still.
+    /// Announces that the server will close: it is not ready any more, and connections end with their next reply. Everything is
+    /// still served.
     pub fn leave(&self) {
         self.0.app.advance(Life::Lingering);
     }
 
-    /// Begins to close: no new connection; a last bookmark and the last chunk for every watch, one after the other over the
+    /// Begins to close: no new connections; every watch gets a last bookmark and the last chunk, one after another over the
     /// grace, or with `at_once` as fast as they can be sent.
     pub fn close(&self, at_once: bool) {
         let over = if at_once { Duration::ZERO } else { spread(self.0.options.drain_grace) };
-        // Who says it first is right.
+        // The first call decides.
         let _ = self.0.closing.set(over);
         self.0.app.advance(Life::Closing);
         self.0.handles.wake_all();
     }
 
-    /// Who may do what has changed: every shard asks its watches again.
+    /// Authentication or authorization has changed: every shard checks its watches again.
     pub fn review(&self) {
         self.0.handles.wake_all();
     }
 }
 
-/// Over what part of the grace watches are ended: the last of them are to be sent what they are owed before it is over.
+/// The part of the grace over which watches are ended: the rest is for sending what is pending for the last of them.
 fn spread(grace: Duration) -> Duration {
     grace - (grace / 5).min(DRAIN_GRACE)
 }
 
-/// How a running server is, for who watches over it from another thread.
+/// The health of a running server, for a monitor in another thread.
 #[derive(Clone, Debug)]
 pub struct Pulse(Arc<Shared>);
 
 impl Pulse {
-    /// How often each shard has turned so far. One that is well does some times a second, whatever there is to do; one that has
-    /// nothing to do any more, since the server ends, counts as if it did.
+    /// How often each shard has turned so far. A healthy shard turns some times a second, whether it has work or not; one that
+    /// has exited because the server ends counts as turning.
     #[must_use]
     pub fn turns(&self) -> Vec<u64> {
         let of = |handle: &ShardHandle| match handle.has_left.load(Ordering::Relaxed) {
@@ -153,15 +153,14 @@ impl Pulse {
         self.0.handles.watchers()
     }
 
-    /// Where the server is in its life.
+    /// The phase of the server's life.
     #[must_use]
     pub fn life(&self) -> Life {
         self.0.app.life()
     }
 }
 
-/// Starts one executor a shard, and behind them the thread of the source, which `source` starts with the shards that it
-/// is to tell of news.
+/// Starts one executor per shard, and then the thread of the source, which `source` starts with the shards that it notifies.
 ///
 /// # Errors
 /// An address that cannot be bound, or a system that refuses threads or rings; nothing runs then.
@@ -229,7 +228,7 @@ pub fn start(
         shards.push(driver::spawn(number, cpu, Arc::clone(&shared), listening, ready.clone())?);
     }
     drop(ready);
-    // A shard whose executor cannot start says no word at all and drops its end.
+    // A shard whose executor cannot start sends nothing and drops its end.
     let words = words.iter().collect::<Result<Vec<()>, RunError>>()?;
     if words.len() < options.cpus.len() {
         return Err(RunError::new("a shard's executor cannot start: run `revcast doctor`".into()));
@@ -244,7 +243,7 @@ pub fn start(
     Ok(Running { listen, admin_listen, shared, shards, source })
 }
 
-/// A seed that no client knows.
+/// A seed that clients cannot know.
 fn hash_seed() -> HashSeed {
     let (first, second) = Uuid::new_v4().as_u64_pair();
     HashSeed::new(first, second)
@@ -257,7 +256,7 @@ impl Running {
         Closer(Arc::clone(&self.shared))
     }
 
-    /// A handle that tells how the server is.
+    /// A handle that reports the server's health.
     #[must_use]
     pub fn pulse(&self) -> Pulse {
         Pulse(Arc::clone(&self.shared))
@@ -266,19 +265,19 @@ impl Running {
     /// Waits until the server has closed.
     ///
     /// # Errors
-    /// A shard or the publisher's thread broke.
+    /// A shard or the publisher's thread failed.
     pub fn join(self) -> Result<(), RunError> {
         let mut result = Ok(());
         for shard in self.shards {
             match shard.join() {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => result = Err(error),
-                Err(error) => result = Err(RunError::new(format!("a shard broke: {error}"))),
+                Err(error) => result = Err(RunError::new(format!("a shard failed: {error}"))),
             }
         }
         self.shared.commands.close();
         if self.source.join().is_err() {
-            result = Err(RunError::new("the thread of the source broke; its last words are above".into()));
+            result = Err(RunError::new("the thread of the source panicked; its message is above".into()));
         }
         result
     }

@@ -1,7 +1,7 @@
 //! A reserve of descriptors: when clients have taken the rest, operators and health checks are still answered.
 //!
-//! The kernel gives the lowest number that is free. So a connection whose number lies in the reserve says that no other is left
-//! below it: on the public listener it is served for one health check, if only a few such are there, or else refused.
+//! The kernel assigns the lowest free number. So a connection whose number is in the reserve shows that none below it is free:
+//! on the public listener it is served for one health check, if only a few such are open, or else refused.
 
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustix::process::{Resource, getrlimit};
 
-/// Descriptors that clients do not get; an eighth of them all, where there are few.
+/// Descriptors that clients do not get; an eighth of all, if there are few.
 const RESERVED: u64 = 24;
 /// Connections of the public listener that are served from the reserve at once.
 const HEALTH_CHECKS_MAX: usize = 8;
@@ -40,7 +40,7 @@ impl Reserve {
         fd >= self.first
     }
 
-    /// Room for a connection that asks for the server's health; `None`: there are as many as may be.
+    /// A permit for a connection that makes a health check; `None`: the limit is reached.
     pub(super) fn admit(self: &Arc<Self>) -> Option<HealthPermit> {
         let permit = HealthPermit(Arc::clone(self));
         (self.health_checks.fetch_add(1, Ordering::Relaxed) < HEALTH_CHECKS_MAX).then_some(permit)

@@ -1,7 +1,7 @@
 //! Messages to a shard from other threads, and which shard a watch belongs to.
 //!
-//! Owns the inboxes (crossbeam queues; glommio's cross-thread channels have open soundness reports) and the counts
-//! that placement goes by. A connection travels as a descriptor, before its first event.
+//! Owns the inboxes (crossbeam queues; glommio's cross-thread channels have open soundness reports) and the counts that
+//! placement uses. A connection moves as a descriptor, before its first event.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::Hasher;
@@ -22,16 +22,16 @@ use crate::source::command_queue::{Answer, Asker, Shards};
 /// How many more watches than the emptiest shard a home shard may have before its prefix spreads.
 const SPREAD_MARGIN: usize = 64;
 
-/// A connection whose next bytes are a watch's.
+/// A connection that becomes a watch.
 #[derive(Debug)]
 pub(super) struct WatchHandoff {
     pub(super) link: Link,
     pub(super) request: WatchRequest,
     /// How the watch is counted by name, if it is.
     pub(super) permit: Option<CountGuard>,
-    /// What the audit log has still to say of it.
+    /// What is still to be written to the audit log about it.
     pub(super) audit: Option<Box<AuditContext>>,
-    /// The number of the authorities that the client's certificate was verified by.
+    /// The number of the authorities that the client's certificate was verified against.
     pub(super) authorities: u64,
 }
 
@@ -42,23 +42,23 @@ pub(super) enum ShardMessage {
     Answer(u64, Answer),
 }
 
-/// One shard, as other threads see it. On cache lines of its own: a shard writes its counts every turn.
+/// One shard, as other threads see it. On its own cache lines: a shard writes its counts every turn.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(super) struct ShardHandle {
     pub(super) inbox: SegQueue<ShardMessage>,
     pub(super) wake: Wake,
-    /// Watches that are there or on their way.
+    /// Watches that are open or being handed over.
     pub(super) watchers: AtomicUsize,
-    /// Requests under way.
+    /// Requests in progress.
     pub(super) requests: AtomicUsize,
     /// A copy of the shard's counts.
     pub(super) stats: Published,
-    /// What its thread counts beside that.
+    /// What its thread counts in addition.
     pub(super) tally: Tally,
-    /// Turns that were made, for the watchdog.
+    /// Turns so far, for the watchdog.
     pub(super) heartbeat: AtomicU64,
-    /// Whether its thread is over.
+    /// Whether its thread has ended.
     pub(super) has_left: AtomicBool,
 }
 
@@ -69,9 +69,9 @@ impl ShardHandle {
     }
 }
 
-/// A shard's counts where any thread can read them. Each is right; together they may be some turns apart.
+/// A shard's counts where any thread can read them. Each is consistent; together they may be some turns apart.
 #[derive(Debug, Default)]
-pub(super) struct Published([AtomicU64; 15]);
+pub(super) struct Published([AtomicU64; 16]);
 
 impl Published {
     pub(super) fn store(&self, stats: &Stats) {
@@ -91,6 +91,7 @@ impl Published {
             stats.refused,
             stats.heartbeats_sent,
             stats.rounds_paused,
+            stats.abandoned,
         ];
         for (slot, value) in self.0.iter().zip(values) {
             slot.store(value, Ordering::Relaxed);
@@ -115,6 +116,7 @@ impl Published {
             refused: at(12),
             heartbeats_sent: at(13),
             rounds_paused: at(14),
+            abandoned: at(15),
         }
     }
 }
@@ -147,15 +149,15 @@ impl ShardHandles {
         self.0.iter().map(|handle| handle.watchers.load(Ordering::Relaxed)).sum()
     }
 
-    /// Whether no shard has a request or a watch any more. Requests are counted first: one that becomes a watch of
-    /// another shard is counted there before it ends here.
+    /// Whether no shard has a request or a watch any more. Requests are checked first: one that becomes a watch of another
+    /// shard is counted there before it ends here.
     pub(super) fn are_idle(&self) -> bool {
         self.0.iter().all(|handle| handle.requests.load(Ordering::Acquire) == 0)
             && self.0.iter().all(|handle| handle.watchers.load(Ordering::Acquire) == 0)
     }
 
-    /// The shard for a watch: the home of its prefix (resource and namespace), unless that has clearly more watches
-    /// than another. A prefix that one core cannot carry spreads this way.
+    /// The shard for a watch: the home of its prefix (resource and namespace), unless that has clearly more watches than
+    /// another shard. So a prefix that is too hot for one core spreads.
     pub(super) fn place(&self, scope: &Scope) -> usize {
         let mut hasher = DefaultHasher::new();
         scope.hash_placement(&mut hasher);

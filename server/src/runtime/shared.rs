@@ -34,24 +34,24 @@ pub(super) struct Shared {
     pub(super) reserve: Arc<Reserve>,
     /// Requests that panicked.
     pub(super) panics: AtomicU64,
-    /// What TLS begins with; `None`: clients speak plain HTTP.
+    /// The TLS files at the start; `None`: clients speak plain HTTP.
     pub(super) tls: Option<Arc<tls::Current>>,
-    /// Set when the server closes: over what time its watches are told.
+    /// Set when the server closes: the time over which its watches are ended.
     pub(super) closing: OnceLock<Duration>,
     pub(super) shard_config: ShardConfig,
-    /// Whether the source is elsewhere, and must be asked what is newest.
+    /// Whether the source is remote, and must be asked for the newest revision.
     pub(super) remote: bool,
-    /// Where clients connect; the port is known even when the options say 0.
+    /// The address for clients; the port is known even when the options say 0.
     pub(super) listen: SocketAddr,
-    /// Where operators do.
+    /// The address for operators.
     pub(super) admin_listen: Option<SocketAddr>,
-    /// What the source is, in words.
+    /// A description of the source.
     pub(super) source: String,
     pub(super) ring: RingLimits,
     pub(super) audit: Option<Audit>,
 }
 
-/// A request under way, counted for the server that closes until this is dropped, also when its task panics.
+/// A request in progress, which a closing server waits for; released on drop, also when its task panics.
 #[derive(Debug)]
 pub(super) struct RequestGuard {
     shared: Arc<Shared>,

@@ -1,7 +1,7 @@
-//! A watchdog: says when a shard does not turn, and when it turns again.
+//! A watchdog: reports when a shard does not turn, and when it turns again.
 //!
-//! It owns the judgement, which is pure ([`TurnMonitor`]), and the thread that asks for it. It never ends a shard: a supervisor decides what
-//! to do about it.
+//! It owns the decision, which is pure ([`TurnMonitor`]), and its thread. It never ends a shard: that is for a supervisor to
+//! decide.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,29 +9,29 @@ use std::time::Duration;
 use super::Pulse;
 use super::shared::Shared;
 
-/// How often it looks. A shard that is well turns twice a second at least, also when it sleeps.
+/// Interval of the checks. A healthy shard turns at least twice a second, also when it sleeps.
 const LOOK: Duration = Duration::from_secs(2);
-/// So many looks in a row without a turn are a stall.
+/// This many checks in a row without a turn are a stall.
 const LOOKS: u32 = 2;
 
-/// What a look finds out.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// This shard has not turned for so many looks that it counts as standing still.
+    /// This shard has not turned for so many checks that it counts as stalled.
     Stalled(usize),
-    /// This one did, and turns again.
+    /// This one was stalled, and turns again.
     Turns(usize),
 }
 
-/// Which shards turned between two looks.
+/// Which shards turned between two checks.
 #[derive(Clone, Debug, Default)]
 pub struct TurnMonitor {
-    /// Of each shard: its turns at the last look, and the looks since it turned.
+    /// For each shard: its turns at the last check, and the checks since it turned.
     seen: Vec<(u64, u32)>,
 }
 
 impl TurnMonitor {
-    /// Looks at how often each shard has turned so far. Only what is new is told.
+    /// Compares with how often each shard has turned so far. Only changes are returned.
     pub fn look(&mut self, turns: &[u64]) -> Vec<Found> {
         let mut found = Vec::new();
         for (shard, &turns) in turns.iter().enumerate() {
@@ -54,14 +54,14 @@ impl TurnMonitor {
         found
     }
 
-    /// Whether every shard turned between the last two looks.
+    /// Whether every shard turned between the last two checks.
     #[must_use]
     pub fn all_turn(&self) -> bool {
         self.seen.iter().all(|(_, looks)| *looks == 0)
     }
 }
 
-/// Watches over the shards until the process ends.
+/// Monitors the shards until the process ends.
 pub(super) fn watch(shared: &Arc<Shared>) {
     let shared = Arc::downgrade(shared);
     let watchdog = std::thread::Builder::new().name("watchdog".into()).spawn(move || {
@@ -72,7 +72,7 @@ pub(super) fn watch(shared: &Arc<Shared>) {
             let found = monitor.look(&Pulse(Arc::clone(&shared)).turns());
             for ((_, looks), handle) in monitor.seen.iter().zip(shared.handles.0.iter()) {
                 if *looks > 0 {
-                    // In case it sleeps though it should not.
+                    // In case it sleeps although it should not.
                     handle.wake.ring();
                 }
             }
@@ -107,7 +107,7 @@ mod tests {
     fn a_stall_is_told_once_and_taken_back_once() {
         let mut monitor = TurnMonitor::default();
         let mut told = Vec::new();
-        // The second shard stands still from the third look to the seventh, the third one for a single look.
+        // The second shard is stalled from the third check to the seventh; the third one misses a single check.
         let turns = [
             [0, 0, 5],
             [10, 3, 5],

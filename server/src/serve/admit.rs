@@ -1,7 +1,7 @@
-//! The door: whose request it is, and whether it may, before its body is read or anything is looked at in the store.
+//! Authentication and authorization of a request, before its body is read or the store is accessed.
 //!
-//! Owns the 401 and the 403. Health checks are open to everybody; an access that is let in here is decided on in full, but
-//! for an apply that makes its object: that is asked for again, as a create.
+//! Owns the 401 and the 403. Health checks are open to everyone. The decision here is final, except for an apply that creates
+//! its object: that is checked again, as a create.
 
 use std::time::SystemTime;
 
@@ -18,16 +18,16 @@ use crate::http::request::RequestHead;
 use crate::http::route::{self, RouteError, Target};
 use crate::http::status::{GroupResource, Layout, Status};
 
-/// Bytes of the longest name that a host can have (RFC 1035, section 2.3.4).
+/// Bytes of the longest host name (RFC 1035, section 2.3.4).
 const HOST_BYTES_MAX: usize = 253;
 
-/// A request that was let in.
+/// A request that was admitted.
 #[derive(Clone, Debug)]
 pub struct Admitted {
     pub(super) query: Query,
     pub(super) target: Result<Target, RouteError>,
     pub(super) visitor: Visitor,
-    /// `None` for what needs no right: health, and paths that cannot be one.
+    /// `None` for what needs no authorization: health checks, and paths of no resource.
     pub(super) access: Option<Access>,
 }
 
@@ -38,18 +38,18 @@ impl Admitted {
         self.access.is_some() && self.target.is_ok()
     }
 
-    /// Whether it asks for the server's health.
+    /// Whether it is a health check.
     #[must_use]
     pub const fn is_health(&self) -> bool {
         matches!(self.target, Ok(Target::Health { .. }))
     }
 }
 
-/// Lets a request in, or answers it. `certificate` is the connection's verified one, in DER. Whoever it is is told to `known`,
-/// also when he may not.
+/// Admits a request, or answers it. `certificate` is the connection's verified one, in DER. `known` is called with the client's
+/// identity, also if the request is refused.
 ///
 /// # Errors
-/// The answer: 401, 403, or 400 for a query that cannot be read.
+/// The answer: 401, 403, or 400 for a query that cannot be decoded.
 pub fn admit(
     app: &App,
     head: &RequestHead,
@@ -81,7 +81,7 @@ pub fn admit(
     Ok(Box::new(Admitted { query, target, visitor, access }))
 }
 
-/// Lets an operator's request in, or answers it: what it wants is a path, whatever that is. Otherwise as [`admit`].
+/// Admits an operator's request, or answers it: the access is to the path as it is. Otherwise as [`admit`].
 ///
 /// # Errors
 /// The answer: 401 or 403.
@@ -100,8 +100,8 @@ pub fn admit_operator(
     checked.map_err(|status| Box::new(spelled(head, Layout::Compact, &status)))
 }
 
-/// Who sent a request. Nobody may speak for somebody else: who asks for that is refused, not served as himself, where it
-/// matters who asks. Nor may a page of another server do what its reader may, or what everybody may who reaches this one.
+/// The identity of a request's client. Impersonation is refused, and not ignored, where identities matter. A page of another
+/// origin must not use its reader's credentials, or the access that every local client has.
 fn visitor(
     app: &App,
     head: &RequestHead,
@@ -110,11 +110,11 @@ fn visitor(
     known: &mut dyn FnMut(&Identity),
 ) -> Result<Visitor, Status> {
     if origin::is_foreign(head) {
-        let why = "its Origin is another server than this one: ask from a page of this host, or from a program without Origin";
+        let why = "its Origin is a different server: ask from a page of this host, or from a program without Origin";
         return Err(Status::other(403, why.to_owned()));
     }
     let visitor = app.guard().authenticate(&Presented::of(head), certificate, now).map_err(|why| {
-        crate::log::debug(|| format!("a request was not let in: {why}"));
+        crate::log::debug(|| format!("a request was refused: {why}"));
         Status::unauthorized()
     })?;
     known(&visitor.identity);
@@ -133,20 +133,22 @@ fn visitor(
     }
 }
 
-/// Whoever needs no credentials must call the server by a name of its own: see [`host`](crate::http::host).
+/// A client without credentials must use a name of the server: see [`host`](crate::http::host).
 fn check_name(app: &App, head: &RequestHead) -> Result<(), Status> {
     let Some(host) = head.host.as_deref().filter(|host| !app.is_called(host)) else { return Ok(()) };
     let name = name_of(host);
     let why = if name.is_empty() || name.len() > HOST_BYTES_MAX {
-        "its Host is no name of this server: ask it by an address or as localhost".to_owned()
+        "its Host is not a name of this server: ask it by an address or as localhost".to_owned()
     } else {
-        // What that option would not take, or would take for more than this name, is not offered.
+        // A name that the option would refuse, or would take as a pattern, is not suggested.
         let mend = if is_name(&name) {
             format!(", or start the server with --allowed-hosts {name}")
         } else {
             String::new()
         };
-        format!("its Host \"{name}\" is no name of this server: ask it by an address or as localhost{mend}")
+        format!(
+            "its Host \"{name}\" is not a name of this server: ask it by an address or as localhost{mend}"
+        )
     };
     Err(Status::other(403, why))
 }
@@ -157,7 +159,7 @@ pub(super) fn check(app: &App, visitor: &Visitor, access: &Access) -> Result<(),
 
 fn spelled(head: &RequestHead, layout: Layout, status: &Status) -> FullBody {
     let spelling = ResponseFormat::of_errors(head.accept.as_deref(), layout);
-    // As kube-apiserver: a name that somebody made up stands in it.
+    // As kube-apiserver: the user name in it may be anything.
     let nosniff = status.code() == 403;
     FullBody { nosniff, ..whole(status.code(), spelling.content_type(), spelling.spell_status(status)) }
 }

@@ -1,7 +1,7 @@
 //! What all shards share while the server runs.
 //!
-//! Owns the documents that never change, the feed and the server's state of life. It never changes an object and
-//! knows no socket. Every member is read without a lock.
+//! Owns the documents that never change, the feed and the server's phase of life. It never changes an object and does not use
+//! sockets. Every member is read without a lock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -20,28 +20,28 @@ use crate::tls::Current;
 use bytes::Bytes;
 use revcast_engine::resource::{Resource, Schema};
 
-/// The stages of a server's life, in order; it never goes back.
+/// The phases of a server's life, in order; it never goes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Life {
     /// The source has not delivered the first state yet: reads and writes get 429.
     Starting,
     /// Everything is served.
     Serving,
-    /// The server is about to end, and says so to who asks whether it is ready. Everything is served still.
+    /// The server is about to end, and is not ready. Everything is still served.
     Lingering,
     /// The server ends: new requests get 429 with `Retry-After`, so that clients go elsewhere.
     Closing,
 }
 
-/// Shards that do not turn, as a watchdog notes them.
+/// Shards that do not turn, as reported by a watchdog.
 #[derive(Debug, Default)]
 pub struct Stalls([AtomicU64; SHARDS_MAX / 64]);
 
-/// As many as a process may have (`--shards`).
+/// The limit of shards in a process (`--shards`).
 const SHARDS_MAX: usize = 256;
 
 impl Stalls {
-    /// Notes that a shard stands still, or turns again.
+    /// Notes that a shard has stalled, or turns again.
     pub fn note(&self, shard: usize, stalled: bool) {
         let Some(word) = self.0.get(shard / 64) else { return };
         if stalled {
@@ -51,7 +51,7 @@ impl Stalls {
         }
     }
 
-    /// In words: `shard 1 does not turn`; nothing when all do.
+    /// As text: `shard 1 does not turn`; empty when all do.
     #[must_use]
     pub fn describe(&self) -> Option<String> {
         let is_set = |shard: &usize| self.0[shard / 64].load(Ordering::Relaxed) >> (shard % 64) & 1 == 1;
@@ -64,12 +64,12 @@ impl Stalls {
     }
 }
 
-/// How old the word of a source elsewhere may be.
+/// The staleness of a remote source.
 #[derive(Clone, Debug)]
 pub struct Freshness {
-    /// Tells how old it is.
+    /// Returns the current staleness.
     pub commands: Arc<CommandQueue>,
-    /// Older than this the server is not ready.
+    /// Beyond this the server is not ready.
     pub limit: Duration,
 }
 
@@ -87,22 +87,22 @@ pub struct App {
     pub(super) openapi: Arc<OpenApi>,
     epochs: Arc<Epochs>,
     schema: Schema,
-    /// How old the source's word may be before the server says that it is not ready; `None`: it is never old.
+    /// The staleness limit of the source; `None`: the source is never stale.
     freshness: Option<Freshness>,
     pub(super) options: ServeOptions,
     pub(super) root: Bytes,
     life: AtomicU8,
     stalls: Stalls,
     guard: Arc<Guard>,
-    /// What it is called beside addresses and `localhost`: by the operator, and by its certificate.
+    /// Its names besides addresses and `localhost`: from the options, and from its certificate.
     hosts: Hosts,
     tls: Option<Arc<Current>>,
 }
 
 impl App {
-    /// Makes all documents. The feeds of `epochs` have the schema of `registry`.
+    /// Builds all documents. The feeds of `epochs` have the schema of `registry`.
     ///
-    /// `server_address` (`host:port`) stands in plain discovery. The server is [`Life::Starting`].
+    /// `server_address` (`host:port`) is part of legacy discovery. The server is [`Life::Starting`].
     #[must_use]
     pub fn new(
         registry: Arc<Registry>,
@@ -127,45 +127,45 @@ impl App {
         }
     }
 
-    /// With a guard; without one everybody may do everything.
+    /// With a guard; without one everyone may do everything.
     #[must_use]
     pub fn with_guard(self, guard: Arc<Guard>) -> Self {
         Self { guard, ..self }
     }
 
-    /// With names of its own: those that the operator gave, and those of the certificate that is served.
+    /// With its own names: those of the options, and those of the certificate that is served.
     #[must_use]
     pub fn with_names(self, hosts: Hosts, tls: Option<Arc<Current>>) -> Self {
         Self { hosts, tls, ..self }
     }
 
-    /// Whether a request that calls the server so (`HOST:PORT`) uses a name of its own.
+    /// Whether a `Host` (`HOST:PORT`) is a name of this server.
     #[must_use]
     pub fn is_called(&self, authority: &str) -> bool {
         self.hosts.know(authority)
             || self.tls.as_ref().is_some_and(|tls| tls.terms().is_for(&name_of(authority)))
     }
 
-    /// Who may come in and do what.
+    /// Authentication and authorization.
     #[must_use]
     pub const fn guard(&self) -> &Arc<Guard> {
         &self.guard
     }
 
-    /// What the engine knows of the resource that a target names; `None`: it names none that is served.
+    /// The engine's entry of the resource that a target names; `None`: it is not served.
     pub(super) fn schema_of(&self, target: &Target) -> Option<&Resource> {
         let of = target.names()?;
         let found = self.registry.find(&of.group, &of.version, &of.resource)?;
         Some(self.schema.get(found.row))
     }
 
-    /// With a source elsewhere, whose word can be old.
+    /// With a remote source, which can be stale.
     #[must_use]
     pub fn with_freshness(self, freshness: Freshness) -> Self {
         Self { freshness: Some(freshness), ..self }
     }
 
-    /// Where the server is in its life.
+    /// The phase of the server's life.
     #[must_use]
     pub fn life(&self) -> Life {
         match self.life.load(Ordering::Acquire) {
@@ -184,42 +184,42 @@ impl App {
         self.life.load(Ordering::Acquire) >= Life::Lingering as u8
     }
 
-    /// Goes on to `life`; going back does nothing.
+    /// Moves on to `life`; never back.
     pub fn advance(&self, life: Life) {
         self.life.fetch_max(life as u8, Ordering::AcqRel);
     }
 
-    /// Which shards stand still.
+    /// The shards that have stalled.
     #[must_use]
     pub const fn stalls(&self) -> &Stalls {
         &self.stalls
     }
 
-    /// What is served from now.
+    /// The epoch that is served.
     #[must_use]
     pub fn epoch(&self) -> Arc<Epoch> {
         self.epochs.current()
     }
 
-    /// Where epochs follow each other.
+    /// All epochs.
     #[must_use]
     pub const fn epochs(&self) -> &Arc<Epochs> {
         &self.epochs
     }
 
-    /// All resources, as the engine sees them.
+    /// All resources, as the engine numbers them.
     #[must_use]
     pub const fn schema(&self) -> &Schema {
         &self.schema
     }
 
-    /// Whether the source's word is as fresh as it should be; `None`: the source is this process.
+    /// Whether the source's state is fresh; `None`: the source is this process.
     #[must_use]
     pub fn is_fresh(&self) -> Option<bool> {
         self.freshness.as_ref().map(Freshness::holds)
     }
 
-    /// What OpenAPI says of them.
+    /// The OpenAPI documents.
     #[must_use]
     pub const fn openapi(&self) -> &Arc<OpenApi> {
         &self.openapi
@@ -232,7 +232,7 @@ impl App {
     }
 }
 
-/// The reply to `GET /`: every path that is no object's.
+/// The reply to `GET /`: every path that is not an object's.
 fn root(registry: &Registry) -> Bytes {
     let mut paths: Vec<String> = [
         "/api",

@@ -1,8 +1,7 @@
 //! Server-side apply: PATCH with `application/apply-patch+yaml`.
 //!
-//! Owns the way of an applied configuration to an object that is there or is not. Who owns what, and how it merges, is
-//! the module `owners`'s. A `resourceVersion` or `uid` in the configuration must be the object's, or it is 409; nulls
-//! in it are as if they were not there.
+//! Owns how an applied configuration changes or creates an object. Ownership and merging are in the module `owners`. A
+//! `resourceVersion` or `uid` in the configuration that differs from the object's is a 409; nulls in it are ignored.
 
 use bytes::Bytes;
 use revcast_engine::Object;
@@ -41,7 +40,7 @@ pub(super) async fn handle<H: Host>(
             Err(status) if status.code() == 404 && part == Part::All => {}
             answered => return answered,
         }
-        // To patch what is not there is to create it (apiserver `handlers/patch.go`).
+        // To patch an object that does not exist is to create it (apiserver `handlers/patch.go`).
         call.may(Verb::Create)?;
         let mut draft = applied(call, &options, part, None, &config)?;
         check_absent(call, &draft, name)?;
@@ -52,7 +51,7 @@ pub(super) async fn handle<H: Host>(
         if let Some(reply) = create::make(call, draft, options.dry_run).await? {
             return Ok(reply);
         }
-        // Somebody else made it meanwhile: it is there now.
+        // Another client created it meanwhile: now it exists.
     }
     Err(call.conflict(name))
 }
@@ -68,12 +67,12 @@ fn read(body: &Bytes) -> Result<Map<String, Value>, Status> {
         Value::Object(members) => Ok(members),
         Value::Null => Err(wrong("the body has no document".to_owned())),
         Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-            Err(wrong("the document is no object".to_owned()))
+            Err(wrong("the document is not an object".to_owned()))
         }
     }
 }
 
-/// What of the body is applied: without type, nulls and what the path does not write.
+/// The part of the body that is applied: without type, nulls and members that the path does not write.
 fn configuration<H: Host>(
     call: &Call<'_, H>,
     part: Part,
@@ -97,7 +96,7 @@ fn configuration<H: Host>(
     members.retain(|name, _| name != "apiVersion" && name != "kind");
     drop_nulls(&mut members);
     if let Some(Value::Object(metadata)) = members.get_mut("metadata") {
-        // What no write keeps, or changes, is not applied: applying it again must be no change.
+        // Members that are never stored as sent are not applied: a second apply must change nothing.
         let everywhere = !resource.namespaced;
         metadata.retain(|name, value| !(is_never_kept(name, value) || everywhere && name == "namespace"));
     }
@@ -108,7 +107,7 @@ fn configuration<H: Host>(
                 .retain(|name, _| matches!(name.as_str(), "name" | "namespace" | "uid" | "resourceVersion"));
         }
     } else if resource.has_status() {
-        // It is written by its own path alone, so nobody owns it here.
+        // Written only through its own path, so it has no owner here.
         members.shift_remove("status");
     }
     Ok(members)
@@ -127,7 +126,7 @@ fn drop_inner_nulls(value: &mut Value) {
     }
 }
 
-/// The object as the configuration makes it, with its owners.
+/// The object that results from the configuration, with its owners.
 fn applied<H: Host>(
     call: &Call<'_, H>,
     options: &WriteOptions,
@@ -140,7 +139,7 @@ fn applied<H: Host>(
         Some(metadata) => metadata.shift_remove("managedFields"),
         None => None,
     };
-    // What cannot be read owns nothing, as upstream has it.
+    // Entries that cannot be parsed own nothing, as upstream.
     let mut owners = owners.and_then(|owners| Owners::decode(&owners)).unwrap_or_default();
     let time = rfc3339(call.host.wall());
     let applier = Applier {
@@ -164,7 +163,7 @@ fn applied<H: Host>(
     Ok(draft)
 }
 
-/// An object that is not there has no uid and no revision.
+/// An object that does not exist has no uid and no revision.
 fn check_absent<H: Host>(call: &Call<'_, H>, draft: &Draft, name: &str) -> Result<(), Status> {
     let uid = draft.meta("uid");
     if !uid.is_empty() {
@@ -180,8 +179,7 @@ fn check_absent<H: Host>(call: &Call<'_, H>, draft: &Draft, name: &str) -> Resul
     }
 }
 
-/// 409, in the words of apimachinery's `managedfields/internal/conflict.go`; how many `more` there are than are listed is
-/// said behind them.
+/// 409, with the text of apimachinery's `managedfields/internal/conflict.go`; it ends with how many conflicts are not listed.
 fn conflict(listed: &[Conflict], more: usize) -> Status {
     let cause = |conflict: &Conflict| Cause {
         reason: "FieldManagerConflict".to_owned(),

@@ -1,7 +1,7 @@
 //! DELETE of a collection: every object that a list with the same parameters shows.
 //!
-//! One revision an object, in list order. An object that is gone already, or was changed by somebody else all the
-//! time, is passed over as upstream does; any other error ends it where it is.
+//! One revision per object, in list order. An object that is deleted already, or whose delete lost every race, is skipped as
+//! upstream does; any other error ends the request there.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -18,7 +18,7 @@ use crate::frontend::{Host, Reply};
 use crate::http::options::{ListOptions, OptionsError};
 use crate::http::status::Status;
 
-/// Deletes that are under way at once: they share a group commit.
+/// Deletes in progress: they share a group commit.
 const AT_ONCE: usize = 32;
 
 /// Answers a DELETE on a collection with the list of what it deleted.
@@ -43,7 +43,7 @@ pub(super) async fn delete<H: Host>(call: &Call<'_, H>, body: &Bytes) -> Result<
     page.reply(call).await
 }
 
-/// Runs futures side by side; the results stand in their order.
+/// Runs futures concurrently; the results are in their order.
 async fn all<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
     let mut running: Vec<Result<F::Output, Pin<Box<F>>>> =
         futures.map(|future| Err(Box::pin(future))).collect();

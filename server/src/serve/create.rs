@@ -10,7 +10,7 @@ use crate::http::options::{OptionsError, WriteKind, WriteOptions};
 use crate::http::status::{Cause, Status};
 use crate::source::Expect;
 
-/// How many names are made up before the client is told that all were taken (apiserver `registry/generic`).
+/// How many generated names are tried before the client gets an error (apiserver `registry/generic`).
 const GENERATE_ATTEMPTS_MAX: usize = 8;
 
 /// Answers a POST on a collection.
@@ -39,7 +39,7 @@ pub(super) async fn handle<H: Host>(call: &Call<'_, H>, body: &Bytes) -> Result<
     Err(Status::already_exists(call.group_resource(), draft.meta("name")))
 }
 
-/// Writes the object; `None` when its name is taken.
+/// Writes the object; `None` if its name is taken.
 async fn create<H: Host>(call: &Call<'_, H>, draft: &Draft, dry_run: bool) -> Result<Option<Reply>, Status> {
     let key = call.key(draft.meta("name"));
     let value = draft.to_json(call);
@@ -55,14 +55,14 @@ async fn create<H: Host>(call: &Call<'_, H>, draft: &Draft, dry_run: bool) -> Re
     match call.write(&key, Expect::Absent, call.put(value)?).await? {
         Outcome::Made(object) => {
             let object =
-                object.ok_or_else(|| Status::internal_error("a write told nothing of its object"))?;
+                object.ok_or_else(|| Status::internal_error("a write returned nothing about its object"))?;
             Ok(Some(call.show(201, get::json(&object)?)))
         }
         Outcome::Lost(_) => Ok(None),
     }
 }
 
-/// Makes an object that somebody applies; `None` when it is there already.
+/// Creates the object of an apply; `None` if it exists already.
 pub(super) async fn make<H: Host>(
     call: &Call<'_, H>,
     mut draft: Draft,

@@ -1,8 +1,8 @@
-//! DELETE of one object: at once, or when its finalizers are gone.
+//! DELETE of one object: immediate, or when its last finalizer is removed.
 //!
-//! A pod is marked first and goes then, in two writes, as recorded (10); and one that runs on a node and asks for a
-//! grace period stays marked until whoever runs it deletes it with a grace of 0 (Kubernetes
-//! `pkg/registry/core/pod/strategy.go`). Nothing is filled in here: a pod that asks for no grace has none.
+//! A pod is marked and then deleted, in two writes, as recorded (10). A pod that runs on a node and has a grace period stays
+//! marked until the component that runs it deletes it with a grace of 0 (Kubernetes `pkg/registry/core/pod/strategy.go`). There
+//! are no defaults here: a pod without a grace period gets none.
 
 use std::time::Duration;
 
@@ -20,21 +20,21 @@ use crate::http::shown;
 use crate::http::status::{GroupResource, Status};
 use crate::source::{Action, Expect};
 
-/// What became of an object that was to go.
+/// The result of a delete.
 #[derive(Debug)]
 pub(super) enum Fate {
-    /// It is gone (in a dry run: would be).
+    /// It is deleted (in a dry run: would be).
     Gone {
         /// Its `metadata.uid`.
         uid: String,
         /// Its last state.
         last: Vec<u8>,
     },
-    /// It waits for its finalizers.
+    /// It is marked and has finalizers left.
     Waits(Vec<u8>),
 }
 
-/// The options of a DELETE: those of its body when it has one.
+/// The options of a DELETE: from its body if it has one.
 pub(super) fn options<H: Host>(call: &Call<'_, H>, body: &Bytes) -> Result<DeleteOptions, Status> {
     let json = payload::json(call, body)?;
     DeleteOptions::parse(call.query, &json).map_err(OptionsError::status)
@@ -52,10 +52,10 @@ pub(super) async fn handle<H: Host>(call: &Call<'_, H>, name: &str, body: &Bytes
     }
 }
 
-/// Deletes one object, or marks it so that it goes with its last finalizer.
+/// Deletes one object, or marks it for deletion with its last finalizer.
 ///
 /// # Errors
-/// 404 when there is none, 409 when a precondition does not hold or others are faster every time.
+/// 404 if it does not exist, 409 if a precondition fails or every attempt lost a race.
 pub(super) async fn delete<H: Host>(
     call: &Call<'_, H>,
     key: &Key,
@@ -96,14 +96,16 @@ pub(super) async fn delete<H: Host>(
             // The next round finds nothing left to mark.
             Outcome::Made(Some(object)) => marked_at = Some(object.revision()),
             Outcome::Lost(Some(_)) => {}
-            Outcome::Made(None) => return Err(Status::internal_error("a write told nothing of its object")),
+            Outcome::Made(None) => {
+                return Err(Status::internal_error("a write returned nothing about its object"));
+            }
             Outcome::Lost(None) => return Err(call.not_found(name)),
         }
     }
     Err(call.conflict(name))
 }
 
-/// How long the object is to have before it goes; `None`: its kind knows no grace.
+/// The grace period of the object; `None`: its kind has none.
 fn grace_seconds<H: Host>(call: &Call<'_, H>, old: &Draft, options: &DeleteOptions) -> Option<i64> {
     if call.resource.plural != "pods" || !call.resource.group.is_empty() {
         return None;
@@ -122,7 +124,7 @@ fn grace_seconds<H: Host>(call: &Call<'_, H>, old: &Draft, options: &DeleteOptio
     Some(if seconds < 0 { 1 } else { seconds })
 }
 
-/// The object marked as going; `None` when it is marked already, with no longer grace, or needs no mark.
+/// The object with the mark; `None` if it is marked already, with a grace period that is not longer, or needs no mark.
 fn mark<H: Host>(call: &Call<'_, H>, old: &Draft, grace: Option<i64>) -> Option<Draft> {
     if grace.is_none() && old.finalizers().is_empty() {
         return None;
@@ -137,7 +139,7 @@ fn mark<H: Host>(call: &Call<'_, H>, old: &Draft, grace: Option<i64>) -> Option<
     let wall = call.host.wall();
     marked.set_meta("deletionTimestamp", rfc3339(wall.checked_add(ahead).unwrap_or(wall)));
     marked.set_meta("deletionGracePeriodSeconds", grace);
-    // A shorter grace is no other wish.
+    // A shorter grace changes nothing else.
     if !old.is_terminating()
         && let Some(generation) = marked.metadata.get("generation").and_then(Value::as_i64)
     {
@@ -171,7 +173,7 @@ fn check_preconditions<H: Host>(
     options: &DeleteOptions,
 ) -> Result<(), Status> {
     let wanted = &options.preconditions;
-    // It is the kind that is named here, not the resource.
+    // The text names the kind here, not the resource.
     let what = GroupResource { group: &call.resource.group, resource: &call.resource.kind };
     if !wanted.uid.is_empty() && wanted.uid != old.meta("uid") {
         let why = format!(

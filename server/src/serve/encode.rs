@@ -1,8 +1,7 @@
-//! The shapes that objects are shown in besides themselves: Tables and metadata alone.
+//! The forms of objects besides JSON: Tables, and metadata only.
 //!
-//! Owns the numbering of the engine's encodings and the frame around a Table's rows (recording 17). What stands in a
-//! row belongs to [`api::table`](crate::api::table). It costs one parse of the object: once an event and shape, never
-//! once a watcher.
+//! Owns the numbers of the engine's encodings and the JSON around a Table's rows (recording 17).
+//! [`api::table`](crate::api::table) makes the rows. Each form costs one parse of the object per event, never per watcher.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -27,10 +26,10 @@ const METADATA_V1: u32 = 6;
 /// `PartialObjectMetadata` of v1beta1.
 const METADATA_V1BETA1: u32 = 7;
 
-/// How one answer shows its objects.
+/// The form of the objects in a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// As they are.
+    /// As stored.
     Object,
     /// As rows.
     Table(MetaVersion, IncludeObject),
@@ -39,7 +38,7 @@ pub(super) enum Shape {
 }
 
 impl Shape {
-    /// What was agreed on; `include` is only used by a Table.
+    /// The negotiated form; `include` is only used by a Table.
     pub(super) const fn new(form: Form, include: IncludeObject) -> Self {
         match form {
             Form::Object => Self::Object,
@@ -48,7 +47,7 @@ impl Shape {
         }
     }
 
-    /// The engine's name for it.
+    /// The engine's encoding for it.
     pub(super) const fn encoding(self) -> Encoding {
         match self {
             Self::Object => Encoding::Json,
@@ -85,7 +84,7 @@ impl Shape {
         Self::Table(version, include)
     }
 
-    /// Appends one object that stands alone: a reply, or the object of an event. `with_columns` is for Tables.
+    /// Appends one object on its own: a reply, or the object of an event. `with_columns` is for Tables.
     pub(super) fn append(
         self,
         out: &mut Vec<u8>,
@@ -116,7 +115,7 @@ impl Shape {
             }
         };
         if appended.is_err() {
-            // What the engine keeps always is an object; anything else is shown as it is.
+            // What the engine keeps is always an object; anything else is shown unchanged.
             out.truncate(start);
             out.extend_from_slice(json);
         }
@@ -156,7 +155,7 @@ fn resource_version(json: &[u8]) -> Option<&str> {
     serde_json::from_slice::<Top<'_>>(json).ok().and_then(|top| top.metadata.resource_version)
 }
 
-/// The engine's way to the shapes.
+/// The engine's access to the forms.
 #[derive(Debug)]
 pub struct Encoder {
     registry: Arc<Registry>,
@@ -177,7 +176,7 @@ impl Encode for Encoder {
 
     fn event(&self, out: &mut Vec<u8>, view: View<'_>) {
         let View { encoding, first, event } = view;
-        // What is not JSON has no shape here: the engine refuses a watch of it as it starts.
+        // Opaque values have no form here: the engine refuses a watch of them at its start.
         let object = event.json().unwrap_or(Cow::Borrowed(b"null"));
         envelope::event(out, event.kind, |out| {
             match event.resource().and_then(|row| self.registry.get(row)) {

@@ -17,17 +17,17 @@ use crate::http::options::{GetOptions, GetVersion, OptionsError};
 use crate::http::status::Status;
 use crate::source::SourceError;
 
-/// How long a reader waits for a revision that is not reached yet (apiserver `cacher/watch_cache.go`).
+/// How long a read waits for a revision that is not reached yet (apiserver `cacher/watch_cache.go`).
 const FRESH_WAIT: Duration = Duration::from_secs(3);
-/// What `Retry-After` says when it was in vain (recording 07).
+/// `Retry-After` of the 504 after that (recording 07).
 const FRESH_RETRY_SECONDS: u32 = 1;
 
 impl<H: Host> Call<'_, H> {
-    /// The state that everybody whose write was answered before this request, by whomever, can expect to see: the source
-    /// is asked for its newest revision, and what is visible here is waited for until it is that new.
+    /// A state that includes every write answered before this request, by any server: the source is asked for its newest
+    /// revision, and the request waits until that is visible here.
     ///
     /// # Errors
-    /// 504 when either takes too long, 429 when the source begins another epoch meanwhile.
+    /// 504 if either takes too long, 429 if the source begins another epoch meanwhile.
     pub(super) async fn consistent(&self) -> Result<Arc<Snapshot>, Status> {
         let began = Instant::now();
         let newest = self.host.newest(FRESH_WAIT).await.map_err(|error| unanswered(&error))?;
@@ -37,11 +37,10 @@ impl<H: Host> Call<'_, H> {
         self.reached(newest.revision, FRESH_WAIT.saturating_sub(began.elapsed())).await
     }
 
-    /// The newest state of an object, as the source itself has it: for a write, which must not wait for what is visible
-    /// here.
+    /// The newest state of an object in the source itself: for a write, which must not wait until that is visible here.
     ///
     /// # Errors
-    /// 404 when there is none; 504 when the source does not say.
+    /// 404 if it does not exist; 504 if the source does not answer.
     pub(super) async fn current(&self, key: &Key) -> Result<Arc<Object>, Status> {
         let found = self.host.get(key).await.map_err(|error| unanswered(&error))?;
         let object = found.ok_or_else(|| self.not_found(key.name()))?;
@@ -79,7 +78,7 @@ impl<H: Host> Call<'_, H> {
 /// An object as JSON.
 ///
 /// # Errors
-/// 500: the stored value is none that revcast understands, and it says why; or it has no such form.
+/// 500: the stored value cannot be decoded, with the reason; or it has no JSON form.
 pub(super) fn json(object: &Object) -> Result<&[u8], Status> {
     if let Some(json) = object.value().json() {
         return Ok(json.text());
@@ -88,7 +87,7 @@ pub(super) fn json(object: &Object) -> Result<&[u8], Status> {
         let path = shown(object.key().path());
         return Err(Status::unreadable(format!("\"{path}\" cannot be served: its value is not JSON")));
     };
-    // A watch is told this Status as it is.
+    // A watch gets the same Status.
     let status: Value = serde_json::from_slice(unreadable.status()).unwrap_or_default();
     Err(Status::unreadable(status["message"].as_str().unwrap_or_default().to_owned()))
 }

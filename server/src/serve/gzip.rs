@@ -1,7 +1,7 @@
-//! gzip for long replies, as kube-apiserver does it: behind 128 KiB, at level 1, when the client takes it (recording 18).
+//! gzip for long replies, as in kube-apiserver: above 128 KiB, at level 1, if the client accepts it (recording 18).
 //!
-//! A reply in pieces is compressed piece by piece with one compressor, which with its buffers holds less than 1 MiB while
-//! the reply lasts; a whole one in slices, so that the shard goes on in between. Watches are not its business.
+//! A reply in pieces is compressed piece by piece with one compressor, which with its buffers uses less than 1 MiB during the
+//! reply; a complete one in slices, so that the shard can work in between. Watches are not compressed here.
 
 use std::io::Write;
 
@@ -11,18 +11,18 @@ use flate2::write::GzEncoder;
 use super::reply;
 use crate::frontend::{FullBody, Host, Reply, StreamingBody};
 
-/// Replies up to here are sent as they are (apiserver `responsewriters`: `defaultGzipThresholdBytes`).
+/// Replies up to this size are not compressed (apiserver `responsewriters`: `defaultGzipThresholdBytes`).
 pub(super) const WHOLE_BYTES_MIN: usize = 128 << 10;
-/// What is compressed before other work may go first.
+/// Bytes that are compressed before yielding to other work.
 const SLICE_BYTES: usize = 64 << 10;
-/// Fast rather than small, as upstream.
+/// The fastest level, as upstream.
 const LEVEL: u32 = 1;
 
 fn encoder() -> GzEncoder<Vec<u8>> {
     GzEncoder::new(Vec::new(), Compression::new(LEVEL))
 }
 
-/// Compresses a whole reply that is long enough; any other stays as it is.
+/// Compresses a complete reply that is long enough; any other is returned unchanged.
 pub(super) async fn shrink<H: Host>(host: &H, reply: Reply) -> Reply {
     let Reply::FullBody(whole) = reply else { return reply };
     if whole.body.len() <= WHOLE_BYTES_MIN || whole.content_encoding.is_some() {
@@ -44,7 +44,7 @@ pub(super) async fn shrink<H: Host>(host: &H, reply: Reply) -> Reply {
     Reply::FullBody(FullBody { body, end, content_encoding: Some("gzip"), vary: Some(vary), ..whole })
 }
 
-/// A long list, compressed: whole when no more than `whole_max` bytes are left of it, else in pieces.
+/// A long list, compressed: complete if at most `whole_max` bytes remain, else in pieces.
 pub(super) async fn pieces<H: Host>(host: &H, inner: Box<dyn StreamingBody>, whole_max: usize) -> Reply {
     let mut gzip = Gzip { inner, encoder: Some(encoder()), raw: Vec::new(), ready: Vec::new() };
     let mut begun = Vec::new();
@@ -62,14 +62,14 @@ pub(super) async fn pieces<H: Host>(host: &H, inner: Box<dyn StreamingBody>, who
     })
 }
 
-/// Pieces on their way through the compressor.
+/// The pieces of a reply, with the compressor.
 struct Gzip {
     inner: Box<dyn StreamingBody>,
-    /// `None` once its end was written.
+    /// `None` after its end was written.
     encoder: Option<GzEncoder<Vec<u8>>>,
-    /// A piece as it came; kept for its memory.
+    /// An uncompressed piece; kept for its allocation.
     raw: Vec<u8>,
-    /// What was compressed before the reply was known to be long.
+    /// Output that was compressed before the reply was known to be long.
     ready: Vec<u8>,
 }
 
@@ -82,7 +82,7 @@ impl StreamingBody for Gzip {
         let Some(mut encoder) = self.encoder.take() else { return false };
         self.raw.clear();
         if self.inner.next(&mut self.raw) {
-            // Memory takes whatever it gets.
+            // Writing to memory cannot fail.
             if encoder.write_all(&self.raw).is_err() {
                 return false;
             }

@@ -1,4 +1,4 @@
-//! `/livez`, `/readyz` and `/healthz`, in the words of kube-apiserver (apiserver `server/healthz`, recording 19).
+//! `/livez`, `/readyz` and `/healthz`, with the texts of kube-apiserver (apiserver `server/healthz`, recording 19).
 
 use super::app::{App, Life};
 use super::reply;
@@ -10,10 +10,10 @@ use crate::http::route::Check;
 const PING: &str = "ping";
 const STORAGE: &str = "poststarthook/storage-readiness";
 const SHUTDOWN: &str = "shutdown";
-/// Whether the word of a source elsewhere is fresh; no part where the source is this process.
+/// Whether a remote source is fresh; absent if the source is this process.
 const ETCD: &str = "etcd";
 
-/// Whether every shard turns; a part only while one does not.
+/// Whether every shard turns; only present while one does not.
 const SHARDS: &str = "shards";
 
 /// The parts of a check.
@@ -31,8 +31,8 @@ fn parts(app: &App, check: Check) -> Vec<&'static str> {
     parts
 }
 
-/// What a failed part answers. kube-apiserver has 500 for all; a server that goes, or that lost a core, says that it is
-/// not available, as load balancers understand it.
+/// The code of a failed part. kube-apiserver uses 500 for all; a server that is closing, or whose shard has stalled, is
+/// unavailable, which load balancers understand.
 fn code(part: &str) -> u16 {
     if matches!(part, SHUTDOWN | SHARDS) { 503 } else { 500 }
 }
@@ -47,7 +47,7 @@ fn passes(app: &App, part: &str) -> bool {
     }
 }
 
-/// One part: 200 `ok` or 500. A part that there is not is an unknown path.
+/// One part: 200 `ok` or 500. A part that does not exist is an unknown path.
 fn one(app: &App, check: Check, part: &str) -> Reply {
     if !parts(app, check).contains(&part) {
         return reply::page_not_found();
@@ -60,7 +60,7 @@ fn one(app: &App, check: Check, part: &str) -> Reply {
     }
 }
 
-/// The answer to a health check: `ok`, or a line a part when asked for or when one fails.
+/// The answer to a health check: `ok`, or a line per part if requested or if one fails.
 pub(super) fn handle(app: &App, check: Check, sub: Option<&str>, query: &Query) -> Reply {
     if let Some(part) = sub {
         return one(app, check, part);

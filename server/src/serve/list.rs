@@ -1,8 +1,7 @@
 //! LIST: pages of objects, written while they are sent.
 //!
-//! Owns which state a list shows, where a page ends, and the frame around the items (recordings 01, 02, 06, 17). A
-//! list holds one snapshot and never its own text, however it is spelled: a piece is made when the one before is on its
-//! way.
+//! Owns which state a list shows, where a page ends, and the JSON around the items (recordings 01, 02, 06, 17). A list holds
+//! one snapshot and never its complete text, in any format: a piece is made when the previous one is being sent.
 
 use std::sync::Arc;
 
@@ -27,13 +26,13 @@ use crate::http::response::{JSON, YAML};
 use crate::http::status::{Layout, Status};
 use crate::http::yaml;
 
-/// Longest list that is sent whole, with its length (recording 01; Go's `net/http` buffers so much).
+/// The longest list that is sent in one part, with its length (recording 01; Go's `net/http` buffers this much).
 const WHOLE_BYTES_MAX: usize = 2048;
-/// A piece is sent when it has grown to this.
+/// The size of a piece.
 const PIECE_BYTES: usize = 64 << 10;
-/// Objects that are looked at before other work may go first.
+/// Objects that are visited before yielding to other work.
 const SCAN_MAX: usize = 4096;
-/// Remaining objects are counted up to here; beyond, `remainingItemCount` is left out, as the API allows.
+/// Remaining objects are counted up to this number; beyond, `remainingItemCount` is left out, as the API allows.
 const REMAINING_MAX: usize = 1 << 16;
 
 /// Answers a LIST.
@@ -61,7 +60,7 @@ impl State {
         }
     }
 
-    /// The first object in the scope that cannot be read.
+    /// The first object in the scope that is unreadable.
     fn first_unreadable(&self, scope: &Objects) -> Option<&Arc<Object>> {
         let (namespace, name) = (scope.namespace.as_deref(), scope.name.as_deref());
         match self {
@@ -70,8 +69,8 @@ impl State {
         }
     }
 
-    /// The objects in the choice's resource and namespace behind the path `after`, in key order; only the named one
-    /// where that is found at once. The selector is not asked.
+    /// The objects in the selection's resource and namespace after the path `after`, in key order; only the named one if its
+    /// key is known. The selector is not applied.
     fn objects<'a>(
         &'a self,
         choice: &'a Choice,
@@ -93,8 +92,8 @@ impl State {
 /// The state that a list shows.
 ///
 /// # Errors
-/// 504 when it is not reached in time, 410 when it is forgotten, 500 when something in the choice's scope cannot be read:
-/// whether a selector means it nobody can tell.
+/// 504 if it is not reached in time, 410 if it is compacted, 500 if an object in the scope is unreadable: whether the selector
+/// matches it is unknown.
 pub(super) async fn state<H: Host>(
     call: &Call<'_, H>,
     options: &ListOptions,
@@ -117,7 +116,7 @@ async fn reached<H: Host>(call: &Call<'_, H>, options: &ListOptions) -> Result<S
     if let Some(continuation) = &options.continuation
         && ![0, call.epoch.line].contains(&continuation.line)
     {
-        // The page before showed a state that never was in this line of revisions.
+        // The previous page showed a state that was never part of this history.
         return Err(Status::continue_expired(continuation.at_latest().encode()));
     }
     let newest = call.not_older_than(revision).await?;
@@ -138,13 +137,13 @@ async fn reached<H: Host>(call: &Call<'_, H>, options: &ListOptions) -> Result<S
 pub(super) struct Page {
     state: State,
     choice: Choice,
-    /// Behind which path it starts.
+    /// The path after which it starts.
     after: Option<Arc<str>>,
-    /// The path of its last object; `None`: it goes to the end.
+    /// The path of its last object; `None`: it extends to the end.
     last: Option<Arc<str>>,
-    /// The token of the page behind it.
+    /// The token of the next page.
     token: Option<String>,
-    /// How many objects are behind it, when that is known.
+    /// How many objects follow it, if known.
     remaining: Option<usize>,
 }
 
@@ -157,7 +156,7 @@ impl Page {
         options: &ListOptions,
     ) -> Self {
         let after: Option<Arc<str>> = options.continuation.as_ref().map(|continuation| {
-            // Relative to what the path names, as upstream, whatever a selector narrowed it to.
+            // Relative to the request's path, as upstream, whatever the selector narrowed it to.
             match call.namespace {
                 Some(namespace) => format!("{namespace}/{}", continuation.start).into(),
                 None => continuation.start.as_str().into(),
@@ -194,7 +193,7 @@ impl Page {
             page.remaining = match (&page.state, &page.after, call.namespace) {
                 (State::Now(snapshot), None, None) => Some(snapshot.len(call.resource.row) - taken),
                 _ => {
-                    // One was seen already.
+                    // One was found already.
                     let mut remaining = 1_usize;
                     for _ in objects.by_ref().take(REMAINING_MAX) {
                         remaining += 1;
@@ -217,7 +216,7 @@ impl Page {
         page
     }
 
-    /// Every object of the page that still matches, for those who do something with each.
+    /// Every object of the page that still matches, for a caller that acts on each.
     pub(super) fn objects(&self) -> impl Iterator<Item = &Arc<Object>> {
         self.state
             .objects(&self.choice, self.after.as_deref())
@@ -225,7 +224,7 @@ impl Page {
             .filter(|object| self.choice.takes(object))
     }
 
-    /// The list: whole when it is short, else in pieces.
+    /// The list: complete if it is short, else in pieces.
     pub(super) async fn reply<H: Host>(self, call: &Call<'_, H>) -> Result<Reply, Status> {
         let mut writer = ListWriter {
             registry: Arc::clone(&call.app.registry),
@@ -260,12 +259,12 @@ impl Page {
     }
 }
 
-/// How a list is spelled.
+/// The format of a list.
 #[derive(Clone, Copy, Debug)]
 enum Pen {
     /// JSON on one line.
     Compact,
-    /// JSON on many lines, and where they stand.
+    /// JSON on several lines, and their indent.
     Indented(Indent),
     Yaml,
 }
@@ -280,7 +279,7 @@ impl Pen {
     }
 }
 
-/// How far a list is written.
+/// The next part of a list to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Opening,
@@ -300,7 +299,7 @@ struct ListWriter {
     stage: Stage,
     /// Whether no item was written yet.
     first: bool,
-    /// What was made before the list was known to be long.
+    /// Output that was made before the list was known to be long.
     ready: Vec<u8>,
 }
 
@@ -383,7 +382,7 @@ impl ListWriter {
         }
     }
 
-    /// Appends one item, and what stands between it and what was before. `scratch` is used for its memory alone.
+    /// Appends one item, and the separator before it. `scratch` is used for its allocation only.
     fn push_item(
         &self,
         pen: &mut Pen,
@@ -439,7 +438,7 @@ impl ListWriter {
     }
 }
 
-/// In YAML keys stand in their order: some in front of the items, some behind them.
+/// In YAML keys are sorted: some come before the items, some after them.
 impl ListWriter {
     const fn items_key(&self) -> &'static [u8] {
         match self.shape {
@@ -498,13 +497,13 @@ fn opening(out: &mut Vec<u8>, kind: &str, api_version: &str) {
 /// Appends one element of `items` or `rows`.
 fn item(out: &mut Vec<u8>, resource: &ApiResource, shape: Shape, object: &Object, now: i64) {
     let Some(json) = object.value().json() else {
-        // No call is made of a resource that may hold such a value, and no list of what is unreadable.
+        // A resource with such values cannot be requested here, and an unreadable object ends a list before.
         out.extend_from_slice(b"null");
         return;
     };
     let (start, text) = (out.len(), json.text());
     let appended = match shape {
-        // Items of built-in lists say neither kind nor apiVersion, those of declared resources do (recording 01).
+        // Items of built-in lists have neither kind nor apiVersion, those of declared resources have both (recording 01).
         Shape::Object => match json.bare_members() {
             Some(members) if resource.printer != Printer::Custom => {
                 out.push(b'{');
@@ -520,7 +519,7 @@ fn item(out: &mut Vec<u8>, resource: &ApiResource, shape: Shape, object: &Object
         Shape::Table(version, include) => table::append_row(out, resource, text, include, version, now),
     };
     if appended.is_err() {
-        // What the engine keeps always is an object; anything else is shown as it is.
+        // What the engine keeps is always an object; anything else is shown unchanged.
         out.truncate(start);
         out.extend_from_slice(text);
     }

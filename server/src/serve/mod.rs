@@ -1,13 +1,13 @@
-//! What each request means: from a parsed head and a body to a [`Reply`].
+//! The semantics of requests: from a parsed head and a body to a [`Reply`].
 //!
-//! Owns the verbs of the Kubernetes API over a [`Host`] and the [`App`]. It knows no socket and no runtime, and it
-//! never holds a whole list in memory. What differs from kube-apiserver, on purpose:
+//! Owns the verbs of the Kubernetes API over a [`Host`] and the [`App`]. It does not use sockets or the runtime, and it never
+//! holds a complete list in memory. Intended differences from kube-apiserver:
 //!
-//! - Objects are kept as they come: there is no schema, no admission, no conversion and no garbage collection.
+//! - Objects are stored as received: there is no schema, no admission, no conversion and no garbage collection.
 //!   `propagationPolicy` is accepted and does nothing.
-//! - Namespaces need not exist to be used, and deleting one leaves what is in it.
-//! - `metadata.managedFields` has the entries of those who apply, and of nobody else: see the module `owners`.
-//! - What is filled in stands in a table at the top of the module `object`.
+//! - Namespaces need not exist to be used, and deleting one deletes nothing in it.
+//! - `metadata.managedFields` has the entries of appliers only: see the module `owners`.
+//! - Defaults are in a table at the top of the module `object`.
 
 mod admit;
 pub mod app;
@@ -66,7 +66,7 @@ use crate::source::epoch::Epoch;
 use encode::Shape;
 use reply::ResponseFormat;
 
-/// Answers one request that was let in. `body` is whole and decoded.
+/// Answers one request that was admitted. `body` is complete and decoded.
 pub async fn handle<H: Host>(
     app: &App,
     host: &H,
@@ -134,7 +134,7 @@ async fn answer<H: Host>(
     request.answer(target, body).await.unwrap_or_else(|status| reply::status(&status, errors))
 }
 
-/// One request, before it is known what it is about.
+/// A request before its resource is known.
 struct Request<'a, H> {
     app: &'a App,
     host: &'a H,
@@ -201,7 +201,7 @@ impl<'a, H: Host> Request<'a, H> {
         }
     }
 
-    /// 405, unless what the path names is not there at all.
+    /// 405, unless the path names nothing that exists.
     fn refuse(&self, allow: &'static str, of: Option<&ResourcePath>, everywhere: bool) -> Reply {
         match of.map(|of| self.resource(of)) {
             Some(Ok(None)) => reply::page_not_found(),
@@ -216,7 +216,7 @@ impl<'a, H: Host> Request<'a, H> {
     async fn collection(&self, call: &Call<'a, H>, body: &Bytes) -> Result<Reply, Status> {
         match self.head.method {
             Method::Post | Method::Delete if call.is_nowhere() => {
-                // All namespaces together can only be read.
+                // A request over all namespaces can only read.
                 Ok(reply::method_not_allowed("GET", self.errors))
             }
             Method::Post => {
@@ -275,7 +275,7 @@ impl<'a, H: Host> Request<'a, H> {
         let Some(document) = self.app.discovery.get(path, DiscoveryForm::Plain) else {
             return Ok(reply::page_not_found());
         };
-        // What is no list of groups has one form; aggregated ones in the header mean nothing here.
+        // Anything but a list of groups has one form; aggregated ones in the header mean nothing here.
         let (_, media) =
             negotiation::negotiate_discovery(self.head.accept.as_deref()).map_err(|e| e.status())?;
         Ok(reply::document(document, media, self.head.if_none_match.as_deref(), false))
@@ -283,7 +283,7 @@ impl<'a, H: Host> Request<'a, H> {
 
     fn openapi(&self, path: &str) -> Result<Reply, Status> {
         let Some(document) = self.app.openapi.get(path) else { return Ok(reply::page_not_found()) };
-        // Some of these are long, and no client is known to ask for them in YAML.
+        // Some of these are long, and no known client asks for them in YAML.
         negotiation::negotiate_document(self.head.accept.as_deref()).map_err(|e| e.status())?;
         Ok(reply::document(document, Media::Json, self.head.if_none_match.as_deref(), false))
     }
@@ -297,7 +297,7 @@ impl<'a, H: Host> Request<'a, H> {
         Ok(reply::document(document, Media::Json, self.head.if_none_match.as_deref(), true))
     }
 
-    /// The resource that a path names; `None`: not even its group and version are served (recording 12).
+    /// The resource that a path names; `None`: its group and version are not served either (recording 12).
     fn resource(&self, of: &ResourcePath) -> Result<Option<&'a ApiResource>, Status> {
         let registry = &self.app.registry;
         match registry.find(&of.group, &of.version, &of.resource) {
@@ -309,12 +309,12 @@ impl<'a, H: Host> Request<'a, H> {
         }
     }
 
-    /// The request, now that its resource is known and served.
+    /// The request, after its resource is known and served.
     fn call<'b>(&self, resource: &'b ApiResource, namespace: Option<&'b str>) -> Result<Call<'b, H>, Status>
     where
         'a: 'b,
     {
-        // One look: what is answered from is what was found ready.
+        // Read once: the request is answered from the epoch that was checked to be ready.
         let epoch = self.app.epoch();
         match self.app.life() {
             Life::Starting => return Err(Status::initializing(1)),
@@ -355,7 +355,7 @@ impl<'a, H: Host> Request<'a, H> {
     }
 }
 
-/// Which part of an object a write is about.
+/// The part of an object that a write changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     /// All of it.
@@ -367,24 +367,24 @@ enum Part {
 /// A request about objects of one resource.
 struct Call<'a, H> {
     app: &'a App,
-    /// What the request is answered from, also when another epoch begins meanwhile.
+    /// The epoch that the request is answered from, also if another one begins meanwhile.
     epoch: Arc<Epoch>,
     host: &'a H,
     head: &'a RequestHead,
     admitted: &'a Admitted,
-    /// What the request may have of the memory that all requests share.
+    /// The request's budget of the memory that all requests share.
     budget: &'a dyn Budget,
     query: &'a Query,
     spelling: ResponseFormat,
     form: Form,
     shape: Shape,
     resource: &'a ApiResource,
-    /// The namespace in the path; `None` also when the resource has none.
+    /// The namespace in the path; `None` also if the resource has none.
     namespace: Option<&'a str>,
 }
 
 impl<H: Host> Call<'_, H> {
-    /// Whether a namespaced resource is named without a namespace: no single object can be meant.
+    /// Whether a namespaced resource is named without a namespace: the request cannot be for a single object.
     const fn is_nowhere(&self) -> bool {
         self.resource.namespaced && self.namespace.is_none()
     }
@@ -393,7 +393,7 @@ impl<H: Host> Call<'_, H> {
         Key::new(self.resource.row, self.namespace, name)
     }
 
-    /// What the engine knows of the resource.
+    /// The engine's entry of the resource.
     fn schema(&self) -> &Resource {
         self.app.schema().get(self.resource.row)
     }
@@ -406,7 +406,7 @@ impl<H: Host> Call<'_, H> {
         Status::not_found(self.group_resource(), name)
     }
 
-    /// 403 unless whoever asks may also do this to what the request names.
+    /// 403 unless the client may also do this to the object of the request.
     fn may(&self, verb: Verb) -> Result<(), Status> {
         let access = self.admitted.access.as_ref().ok_or_else(Status::unauthorized)?;
         admit::check(self.app, &self.admitted.visitor, &access.with_verb(verb))
@@ -434,7 +434,7 @@ impl<H: Host> Call<'_, H> {
         }
     }
 
-    /// What upstream calls the type in its own code: `*core.ConfigMapList`.
+    /// The Go type in upstream's code: `*core.ConfigMapList`.
     fn go_type(&self, suffix: &str) -> String {
         if self.resource.printer == Printer::Custom {
             return format!("*unstructured.Unstructured{suffix}");
@@ -451,10 +451,10 @@ impl<H: Host> Call<'_, H> {
         seconds(self.host.wall())
     }
 
-    /// A stored object, in the shape that was agreed on. As it is stored it goes out from where it is.
+    /// A stored object, in the negotiated form. Its stored bytes are sent without a copy.
     ///
     /// # Errors
-    /// 500: it has no JSON.
+    /// 500: it has no JSON form.
     fn show_stored(&self, code: u16, object: &Object) -> Result<Reply, Status> {
         let json = get::json(object)?;
         Ok(match (self.shape, self.spelling, object.shared_json()) {
@@ -466,7 +466,7 @@ impl<H: Host> Call<'_, H> {
         })
     }
 
-    /// One object, in the shape that was agreed on. What was never stored is not escaped yet.
+    /// One object, in the negotiated form. An object that was never stored is not escaped yet.
     fn show(&self, code: u16, json: &[u8]) -> Reply {
         let json = escape::escaped(json);
         let mut out = Vec::with_capacity(json.len() + 1);

@@ -1,7 +1,6 @@
-//! What names, labels and annotations may be.
+//! The rules for names, labels and annotations.
 //!
-//! Rules and texts are those of apimachinery (`api/validation/objectmeta.go`, `util/validation`). It never changes
-//! an object.
+//! Rules and texts are those of apimachinery (`api/validation/objectmeta.go`, `util/validation`). It never changes an object.
 
 use revcast_engine::selector::{key_fault, value_fault};
 use serde_json::{Map, Value};
@@ -16,12 +15,12 @@ const SUBDOMAIN_TOO_LONG: &str = "must be no more than 253 bytes";
 const LABEL_BYTES_MAX: usize = 63;
 /// Bytes of all annotations of an object together.
 const ANNOTATIONS_BYTES_MAX: usize = 256 << 10;
-/// The most faults of labels, annotations and finalizers that a reply lists. Kubernetes lists all; an object of 3 MiB
-/// could then ask for a reply of eighty.
+/// The most faults of labels, annotations and finalizers that a reply lists. Kubernetes lists all; the reply to an object of 3
+/// MiB could have eighty.
 const FAULTS_LISTED_MAX: usize = 100;
-/// Random characters behind a `generateName`.
+/// Random characters after a `generateName`.
 const SUFFIX_LEN: usize = 5;
-/// What they are drawn from: no vowels, so that no words come out (apimachinery `util/rand`).
+/// Their alphabet: no vowels, so that no words result (apimachinery `util/rand`).
 const SUFFIX_ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
 const SUBDOMAIN_RULE: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' \
@@ -31,16 +30,16 @@ const LABEL_RULE: &str = "a lowercase RFC 1123 label must consist of lower case 
      must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
      '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
 
-/// Bytes of the longest generated name, which is to be good as a label too (apiserver `storage/names`).
+/// Bytes of the longest generated name, which must be valid as a label too (apiserver `storage/names`).
 const GENERATED_BYTES_MAX: usize = 63;
 
-/// Everything that is wrong with the name of an object.
+/// All faults of the name of an object.
 pub(super) fn name_faults(resource: &ApiResource, name: &str) -> Vec<Cause> {
     faults(resource, "metadata.name", name, name)
 }
 
-/// Everything that is wrong with a `generateName`, which may end in a hyphen: what stands at its end is judged with the
-/// name that is made of it (apimachinery `api/validation`: `maskTrailingDash`).
+/// All faults of a `generateName`, which may end in a hyphen: its last character is checked with the generated name
+/// (apimachinery `api/validation`: `maskTrailingDash`).
 pub(super) fn prefix_faults(resource: &ApiResource, prefix: &str) -> Vec<Cause> {
     let masked = match prefix.strip_suffix('-').and_then(|rest| rest.char_indices().next_back()) {
         Some((end, _)) => format!("{}a", &prefix[..end]),
@@ -49,10 +48,10 @@ pub(super) fn prefix_faults(resource: &ApiResource, prefix: &str) -> Vec<Cause> 
     faults(resource, "metadata.generateName", prefix, &masked)
 }
 
-/// What is wrong with `name`, said of `shown`.
+/// The faults of `name`; the texts show `shown`.
 fn faults(resource: &ApiResource, field: &str, shown: &str, name: &str) -> Vec<Cause> {
     let cause = |why: &str| vec![Cause::invalid(field, shown, why)];
-    // Roles and addresses are named by anything that a path can hold: `system:node`, `2001:db8::1`.
+    // Roles and addresses may have any name that a path can hold: `system:node`, `2001:db8::1`.
     if resource.group == "rbac.authorization.k8s.io" || resource.plural == "ipaddresses" {
         return match name {
             "." => cause("may not be '.'"),
@@ -72,7 +71,7 @@ fn faults(resource: &ApiResource, field: &str, shown: &str, name: &str) -> Vec<C
     long.into_iter().chain(wrong).flat_map(cause).collect()
 }
 
-/// Everything that is wrong with the name of a namespace.
+/// All faults of the name of a namespace.
 pub(super) fn namespace_faults(namespace: &str) -> Vec<Cause> {
     label_faults("metadata.namespace", namespace, namespace)
 }
@@ -83,7 +82,7 @@ fn label_faults(field: &str, shown: &str, label: &str) -> Vec<Cause> {
     long.into_iter().chain(wrong).map(|why| Cause::invalid(field, shown, why)).collect()
 }
 
-/// Small letters, digits and inner hyphens.
+/// Lowercase letters, digits and inner hyphens.
 fn is_dns_label(label: &str) -> bool {
     let small = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     let bytes = label.as_bytes();
@@ -92,8 +91,7 @@ fn is_dns_label(label: &str) -> bool {
         && bytes.iter().all(|b| small(b) || *b == b'-')
 }
 
-/// What is wrong with labels, annotations and finalizers: the first [`FAULTS_LISTED_MAX`] faults. What is behind them is
-/// not looked at.
+/// The faults of labels, annotations and finalizers: the first [`FAULTS_LISTED_MAX`]. The check stops there.
 pub(super) fn metadata_faults(metadata: &Map<String, Value>) -> Vec<Cause> {
     let map = |member: &str| metadata.get(member).and_then(Value::as_object).into_iter().flatten();
     let of_labels = map("labels").flat_map(|(key, value)| {
@@ -117,7 +115,7 @@ pub(super) fn metadata_faults(metadata: &Map<String, Value>) -> Vec<Cause> {
     all.flatten().take(FAULTS_LISTED_MAX).collect()
 }
 
-/// `base` and five characters made of `random` (apiserver `storage/names`): at most 63 bytes in all.
+/// `base` and five characters derived from `random` (apiserver `storage/names`): at most 63 bytes in all.
 pub(super) fn generate(base: &str, random: u64) -> String {
     let mut end = base.len().min(GENERATED_BYTES_MAX - SUFFIX_LEN);
     while !base.is_char_boundary(end) {

@@ -1,12 +1,12 @@
 //! Objects on their way into the store: checked, completed, and in one order of members.
 //!
-//! Owns what the server sets and what a client cannot change. A stored object begins with `kind`, `apiVersion` and
-//! `metadata`, whose members stand in the order of Go's `ObjectMeta`; the rest stays as it was sent. A stored object
-//! has no `resourceVersion`: the engine splices it in.
+//! Owns what the server sets and what a client cannot change. A stored object begins with `kind`, `apiVersion` and `metadata`,
+//! whose members are in the order of Go's `ObjectMeta`; the rest stays as it was sent. A stored object has no
+//! `resourceVersion`: the engine inserts it.
 //!
-//! There is no schema, so hardly anything is filled in; only what kubectl's output would miss:
+//! There is no schema, so there are few defaults, only those that kubectl's output needs:
 //!
-//! | what | gets, unless it says so itself |
+//! | object | default |
 //! |---|---|
 //! | all | `uid`, `creationTimestamp`; `generation` when it has a `spec` or its resource is declared |
 //! | Pod | `status.phase: Pending` |
@@ -26,7 +26,7 @@ use crate::frontend::Host;
 use crate::http::shown;
 use crate::http::status::{Cause, Status};
 
-/// The members of `metadata` that lead, in order. `resourceVersion` is the engine's.
+/// The first members of `metadata`, in order. `resourceVersion` is the engine's.
 const METADATA_ORDER: [&str; 14] = [
     "name",
     "generateName",
@@ -44,14 +44,14 @@ const METADATA_ORDER: [&str; 14] = [
     "managedFields",
 ];
 
-/// Members of `metadata` that go when nothing is left in them, as they do in Go (`omitempty`).
+/// Members of `metadata` that are removed when they are empty, as in Go (`omitempty`).
 const OMITTED_WHEN_EMPTY: [&str; 4] = ["labels", "annotations", "ownerReferences", "finalizers"];
 
 fn is_empty(value: &Value) -> bool {
     value.as_object().is_some_and(Map::is_empty) || value.as_array().is_some_and(Vec::is_empty)
 }
 
-/// An object, taken apart.
+/// A parsed object.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Draft {
     /// Never has `selfLink`, a member that is null, or one of [`OMITTED_WHEN_EMPTY`] that is empty.
@@ -61,10 +61,10 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    /// Takes apart what a client sent, and checks that it is of the right type.
+    /// Parses what a client sent, and checks its type.
     ///
     /// # Errors
-    /// 400 when it is not.
+    /// 400 if it is not.
     pub(super) fn new<H: Host>(call: &Call<'_, H>, mut members: Map<String, Value>) -> Result<Self, Status> {
         let kind = text(call, members.shift_remove("kind"), "kind")?;
         let api_version = text(call, members.shift_remove("apiVersion"), "apiVersion")?;
@@ -87,7 +87,7 @@ impl Draft {
         let mut metadata = match members.shift_remove("metadata") {
             None | Some(Value::Null) => Map::new(),
             Some(Value::Object(metadata)) => metadata,
-            Some(_) => return Err(payload::unreadable(call, "metadata is no object")),
+            Some(_) => return Err(payload::unreadable(call, "metadata is not an object")),
         };
         metadata.retain(|name, value| !value.is_null() && !is_omitted(name, value));
         members.retain(|_, value| !value.is_null());
@@ -96,10 +96,10 @@ impl Draft {
         Ok(draft)
     }
 
-    /// Takes apart what the store holds.
+    /// Parses a stored object.
     ///
     /// # Errors
-    /// 500 when that is no object, which the check of every write rules out.
+    /// 500 if it is not an object, which the check of every write rules out.
     pub(super) fn stored(json: &[u8]) -> Result<Self, Status> {
         let broken = || Status::internal_error("a stored value is not a Kubernetes object");
         let mut members: Map<String, Value> = serde_json::from_slice(json).map_err(|_| broken())?;
@@ -116,7 +116,7 @@ impl Draft {
         members
     }
 
-    /// The members of `metadata` that the server reads have the types that it reads.
+    /// Checks the types of the members of `metadata` that the server reads.
     fn check_types<H: Host>(&self, call: &Call<'_, H>) -> Result<(), Status> {
         let wrong = |member: &str, what: &str| {
             Err(payload::unreadable(call, &format!("metadata.{member} must be {what}")))
@@ -146,7 +146,7 @@ impl Draft {
         Ok(())
     }
 
-    /// A text of `metadata`; "" when it is not there.
+    /// A text of `metadata`; "" if it is missing.
     pub(super) fn meta(&self, member: &str) -> &str {
         self.metadata.get(member).and_then(Value::as_str).unwrap_or_default()
     }
@@ -160,16 +160,16 @@ impl Draft {
         self.metadata.get("finalizers").and_then(Value::as_array).map_or(&[], Vec::as_slice)
     }
 
-    /// Whether it waits for its finalizers.
+    /// Whether it has finalizers left.
     pub(super) fn is_terminating(&self) -> bool {
         !self.meta("deletionTimestamp").is_empty()
     }
 
-    /// The namespace of the path goes into the object, or is there already; where the path has none the object gets none
-    /// (apiserver `registry/rest/meta.go`).
+    /// Sets the namespace of the path in the object, or checks it; without one in the path it is removed (apiserver
+    /// `registry/rest/meta.go`).
     ///
     /// # Errors
-    /// 400 when another one is there.
+    /// 400 if the object has a different one.
     pub(super) fn settle_namespace<H: Host>(&mut self, call: &Call<'_, H>) -> Result<(), Status> {
         let found = self.meta("namespace");
         match call.namespace {
@@ -187,7 +187,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Everything that is wrong with the metadata.
+    /// All faults of the metadata.
     ///
     /// # Errors
     /// 422 with a cause for each fault.
@@ -199,12 +199,12 @@ impl Draft {
         Err(Status::invalid(&call.resource.group, &call.resource.kind, self.meta("name"), causes))
     }
 
-    /// Sets what the server says of a new object.
+    /// Sets the server's part of a new object.
     pub(super) fn complete<H: Host>(&mut self, call: &Call<'_, H>) {
         for member in ["resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"] {
             self.metadata.shift_remove(member);
         }
-        // A node is the one object that may be born with its status (each type's `strategy.go`: `PrepareForCreate`).
+        // A node is the one object that may be created with its status (each type's `strategy.go`: `PrepareForCreate`).
         let born_with_it = call.resource.group.is_empty() && call.resource.plural == "nodes";
         if call.resource.has_status() && !born_with_it {
             self.rest.shift_remove("status");
@@ -237,7 +237,7 @@ impl Draft {
         }
     }
 
-    /// Whether both are one state of the object: nothing to write. The order of members says nothing.
+    /// Whether both are the same state of the object, so that there is nothing to write. The order of members does not matter.
     pub(super) fn is_the_same(&self, other: &Self) -> bool {
         let but_version = |(name, _): &(&String, &Value)| *name != "resourceVersion";
         let count = |draft: &Self| draft.metadata.iter().filter(but_version).count();
@@ -250,9 +250,9 @@ impl Draft {
                 .all(|(name, value)| other.metadata.get(name) == Some(value))
     }
 
-    /// Whether both want the same: nothing differs but metadata and status.
+    /// Whether both have the same specification: they differ only in metadata and status.
     pub(super) fn wants_the_same(&self, other: &Self, has_status: bool) -> bool {
-        // Without a path of its own a status is a wish like any other member.
+        // Without a status path, the status is part of the specification.
         let is_state = |name: &String| has_status && name == "status";
         let wanted = |draft: &Self| draft.rest.keys().filter(|name| !is_state(name)).count();
         let all = |a: &Self, b: &Self| {
@@ -261,12 +261,12 @@ impl Draft {
         wanted(self) == wanted(other) && all(self, other)
     }
 
-    /// As it is stored: one line of JSON, without `resourceVersion`.
+    /// The stored form: one line of JSON, without `resourceVersion`.
     pub(super) fn to_json<H: Host>(&self, call: &Call<'_, H>) -> Vec<u8> {
         self.write(call, None)
     }
 
-    /// As it would be shown with that `resourceVersion`; "" for none.
+    /// The form in a reply, with that `resourceVersion`; "" for none.
     pub(super) fn to_json_at<H: Host>(&self, call: &Call<'_, H>, version: &str) -> Vec<u8> {
         self.write(call, (!version.is_empty()).then_some(version))
     }
@@ -290,7 +290,7 @@ impl Draft {
         };
         for name in METADATA_ORDER {
             if name == "resourceVersion" {
-                // Never the client's: the engine's when it is stored, the caller's when it is only shown.
+                // Never the client's: inserted by the engine if it is stored, by the caller if it is only shown.
                 if let Some(version) = version {
                     member(&mut out, name, &|out| append(out, version));
                 }
@@ -319,7 +319,7 @@ fn is_omitted(name: &str, value: &Value) -> bool {
     name == "selfLink" || OMITTED_WHEN_EMPTY.contains(&name) && is_empty(value)
 }
 
-/// Whether a member of metadata is not stored as it is sent, by whichever client.
+/// Whether a member of metadata is not stored as it is sent, whichever client sends it.
 pub(super) fn is_never_kept(name: &str, value: &Value) -> bool {
     const SERVERS: [&str; 4] =
         ["creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds"];
@@ -334,7 +334,7 @@ fn append<T: serde::Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
         .expect("text and trees with text keys always serialize, and a Vec takes all");
 }
 
-/// A text member; "" when it is not there.
+/// A text member; "" if it is missing.
 fn text<H: Host>(call: &Call<'_, H>, value: Option<Value>, member: &str) -> Result<String, Status> {
     match value {
         None | Some(Value::Null) => Ok(String::new()),
@@ -343,7 +343,7 @@ fn text<H: Host>(call: &Call<'_, H>, value: Option<Value>, member: &str) -> Resu
     }
 }
 
-/// Sets `outer.inner` unless it is there, or `outer` is something else than an object.
+/// Sets `outer.inner` unless it exists, or `outer` is not an object.
 fn default(members: &mut Map<String, Value>, outer: &str, inner: &str, value: Value) {
     let outer = members.entry(outer).or_insert_with(|| Value::Object(Map::new()));
     if let Value::Object(outer) = outer {

@@ -1,14 +1,14 @@
-//! In which order the items of a merged list stand.
+//! The order of the items of a merged list.
 //!
-//! Owns one rule, for strategic merge patches and server-side apply alike: items that the client names stand in the
-//! client's order, the others in the order of the list as it was, and both are interleaved as they were before. It
-//! never looks into an item: an item is its key, as text.
+//! Owns one rule, for strategic merge patches and server-side apply alike: items that the client names are in the client's
+//! order, the others in the order of the old list, and both are interleaved as they were before. It never reads an item: an
+//! item is its key, as text.
 
 use std::collections::HashMap;
 
 /// Orders `items` (key, item): first by `named`, then by `before`. Keys that are in none of them go to the end.
 ///
-/// Of two items next to be taken the unnamed one goes first if it stood before the named one.
+/// Of the two items that could be next, the unnamed one is first if it was before the named one.
 pub(super) fn interleave<T>(items: Vec<(String, T)>, named: &[String], before: &[String]) -> Vec<T> {
     let places = |keys: &[String]| {
         let mut places: HashMap<String, usize> = HashMap::with_capacity(keys.len());

@@ -1,7 +1,7 @@
-//! PATCH: JSON merge patches (RFC 7386), JSON patches (RFC 6902), strategic merge patches, and the door to `apply`.
+//! PATCH: JSON merge patches (RFC 7386), JSON patches (RFC 6902), strategic merge patches, and the dispatch to `apply`.
 //!
-//! Owns which patches a resource takes, how one is applied and how much it may make of little. What a strategic merge
-//! patch means is the module `strategic`'s; a declared resource has no types to go by and takes none (415), as in
+//! Owns which patches a resource accepts, how one is applied, and limits on what it may expand to. The semantics of strategic
+//! merge patches are in the module `strategic`; a declared resource has no types for them and refuses them (415), as in
 //! Kubernetes.
 
 pub mod strategic;
@@ -31,12 +31,12 @@ const COPIED_BYTES_MAX: usize = 3 << 20;
 
 /// Items that the operations of one patch may shift within lists.
 const MOVED_ITEMS_MAX: usize = 20_000_000;
-/// Levels of an object that can be read again (serde_json's limit is 128).
+/// Nesting levels of an object that can be parsed again (serde_json's limit is 128).
 const DEPTH_MAX: usize = 127;
-/// How often one patch may come near that.
+/// How often one patch may come close to that.
 const DEPTH_LOOKS_MAX: usize = 32;
 
-/// A patch, read.
+/// A parsed patch.
 #[derive(Debug)]
 enum Change {
     Merge(Value),
@@ -85,10 +85,10 @@ pub(super) async fn handle<H: Host>(
 }
 
 fn unreadable(error: &serde_json::Error) -> Status {
-    Status::bad_request(format!("the body of the request is no patch: {}", shown(&error.to_string())))
+    Status::bad_request(format!("the body of the request is not a patch: {}", shown(&error.to_string())))
 }
 
-/// The object as the patch makes it.
+/// The object after the patch.
 fn patched<H: Host>(
     call: &Call<'_, H>,
     change: &Change,
@@ -111,7 +111,7 @@ fn patched<H: Host>(
         Change::Operations(operations) => operate(call, operations, &mut document, name)?,
     }
     let Value::Object(members) = document else {
-        return Err(rejected(call, name, "the patch leaves no object behind"));
+        return Err(rejected(call, name, "the patch leaves no object"));
     };
     Draft::new(call, members)
 }
@@ -142,7 +142,7 @@ fn operate<H: Host>(
                 return Err(Status::request_entity_too_large(COPIED_BYTES_MAX));
             }
         }
-        // A document that was half changed is thrown away: no undoing is needed.
+        // A document that was partly changed is discarded: nothing has to be undone.
         json_patch::patch_unsafe(document, std::slice::from_ref(operation)).map_err(|error| {
             let path = shown(operation.path().as_str());
             let why = if matches!(error.kind, PatchErrorKind::TestFailed) {
@@ -157,7 +157,7 @@ fn operate<H: Host>(
     Ok(())
 }
 
-/// How deep a document is at most, so that it is measured rarely and never gets so deep that walking it is dangerous.
+/// An upper bound of a document's depth, so that the depth is measured rarely and never so large that recursion is dangerous.
 struct Depth {
     bound: usize,
     looks: usize,
@@ -190,7 +190,7 @@ impl Depth {
     }
 }
 
-/// Levels of a value: 0 for what holds nothing.
+/// Nesting levels of a value: 0 for one that contains nothing.
 fn depth_of(value: &Value) -> usize {
     match value {
         Value::Array(items) => 1 + items.iter().map(depth_of).max().unwrap_or(0),
@@ -199,7 +199,7 @@ fn depth_of(value: &Value) -> usize {
     }
 }
 
-/// Items that an operation may shift: all of the lists that it makes or closes a gap in.
+/// Items that an operation may shift: all of the lists in which it opens or closes a gap.
 fn moved_by(operation: &PatchOperation, document: &Value) -> usize {
     let items = |path: &str| {
         let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);

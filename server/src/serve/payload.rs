@@ -1,7 +1,7 @@
 //! The body of a write: from bytes and a media type to JSON.
 //!
-//! Owns which media types a body may have: JSON, YAML (as `application/yaml` alone, like kube-apiserver) and, for some
-//! kinds, protobuf. It never looks into the object.
+//! Owns which media types a body may have: JSON, YAML (only as `application/yaml`, like kube-apiserver) and, for some kinds,
+//! protobuf. It never interprets the object.
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
@@ -15,13 +15,13 @@ use crate::http::{go_quote, shown};
 /// The media types that an object may be sent in.
 const ACCEPTED: [&str; 3] = ["application/json", yaml::MEDIA_TYPE, protobuf::MEDIA_TYPE];
 
-/// The media type without its parameters, in small letters; "" when there is none.
+/// The media type without its parameters, in lower case; "" if there is none.
 pub(super) fn media_type(content_type: Option<&str>) -> String {
     let media = content_type.unwrap_or_default();
     media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-/// Refuses a body in a coding: the client said the bytes are something else than they seem.
+/// Refuses a body with a `Content-Encoding`, which is not decoded here.
 pub(super) fn check_coding<H: Host>(call: &Call<'_, H>) -> Result<(), Status> {
     match call.head.content_encoding.as_deref() {
         None | Some("" | "identity") => Ok(()),
@@ -43,7 +43,7 @@ pub(super) fn json<H: Host>(call: &Call<'_, H>, body: &Bytes) -> Result<Bytes, S
         _ if body.is_empty() => Ok(Bytes::new()),
         yaml::MEDIA_TYPE => {
             let value = from_yaml(call, body)?;
-            // Comments alone are no body.
+            // A body of comments only is empty.
             Ok(if value.is_null() { Bytes::new() } else { value.to_string().into() })
         }
         protobuf::MEDIA_TYPE => match protobuf::decode(body) {
@@ -55,7 +55,7 @@ pub(super) fn json<H: Host>(call: &Call<'_, H>, body: &Bytes) -> Result<Bytes, S
     }
 }
 
-/// What a YAML body says.
+/// A YAML body as JSON.
 ///
 /// # Errors
 /// 400 with the place of the fault.
@@ -63,16 +63,17 @@ fn from_yaml<H: Host>(call: &Call<'_, H>, body: &Bytes) -> Result<Value, Status>
     yaml::to_json(body).map_err(|error| unreadable(call, &error.to_string()))
 }
 
-/// Values of one body: each takes some seventy bytes of memory while it is worked on, several times.
+/// Values of one body: each takes some seventy bytes of memory while it is processed, several times.
 pub(super) const VALUES_MAX: usize = 500_000;
-/// What a value is charged: some 70 to 140 bytes, in each of the states that a write holds at once (sent, stored, merged).
+/// The charge of a value: some 70 to 140 bytes, in each of the states that a write holds at the same time (sent, stored,
+/// merged).
 const VALUE_BYTES: usize = 400;
 
-/// Refuses JSON of more values than objects have, before it is taken apart: `[0,0,0,...]` grows fortyfold. What is taken is
+/// Refuses JSON with more values than objects may have, before it is parsed: `[0,0,0,...]` grows fortyfold. Accepted values are
 /// charged.
 ///
 /// # Errors
-/// 413, or 429 when too much is under way.
+/// 413, or 429 when too much is in use.
 pub(super) fn check_values<H: Host>(call: &Call<'_, H>, json: &[u8]) -> Result<(), Status> {
     let values = values(json);
     if values <= VALUES_MAX {
@@ -87,12 +88,12 @@ pub(super) fn check_values<H: Host>(call: &Call<'_, H>, json: &[u8]) -> Result<(
 /// Charges what a stored object takes while it is changed.
 ///
 /// # Errors
-/// 429: too much is under way.
+/// 429: too much is in use.
 pub(super) fn charge_stored<H: Host>(call: &Call<'_, H>, json: &[u8]) -> Result<(), Status> {
     call.budget.charge(values(json) * VALUE_BYTES)
 }
 
-/// How many values JSON has, at most.
+/// An upper bound of the number of values in JSON.
 fn values(json: &[u8]) -> usize {
     let (mut values, mut in_string, mut escaped) = (1_usize, false, false);
     for &byte in json {
@@ -117,7 +118,7 @@ pub(super) fn object<H: Host>(call: &Call<'_, H>, body: &Bytes) -> Result<Map<St
     check_values(call, &json)?;
     match serde_json::from_slice(&json) {
         Ok(Value::Object(members)) => Ok(members),
-        Ok(_) => Err(unreadable(call, "it is no JSON object")),
+        Ok(_) => Err(unreadable(call, "it is not a JSON object")),
         Err(error) => Err(unreadable(call, &error.to_string())),
     }
 }

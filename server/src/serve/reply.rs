@@ -1,4 +1,4 @@
-//! Making replies: the few shapes in which every answer leaves.
+//! Making replies of the few kinds that there are.
 
 use bytes::Bytes;
 
@@ -29,7 +29,7 @@ pub(super) const fn whole(code: u16, content_type: &'static str, body: Bytes) ->
     }
 }
 
-/// How an answer is spelled.
+/// The format of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ResponseFormat {
     /// JSON.
@@ -39,7 +39,7 @@ pub(super) enum ResponseFormat {
 }
 
 impl ResponseFormat {
-    /// What was agreed on; `layout` is what the query and the client's name ask for.
+    /// The negotiated format; `layout` follows from the query and the client's name.
     pub(super) fn of(agreed: Agreed, layout: Layout) -> Self {
         match agreed.media {
             Media::Yaml => Self::Yaml,
@@ -47,7 +47,7 @@ impl ResponseFormat {
         }
     }
 
-    /// Of errors, which are JSON for people when the client takes nothing that they could be.
+    /// Of errors, which are indented JSON if the client accepts nothing else that is available.
     pub(super) fn of_errors(accept: Option<&str>, layout: Layout) -> Self {
         negotiation::negotiate_error(accept)
             .map_or(Self::Json(Layout::Pretty), |agreed| Self::of(agreed, layout))
@@ -60,7 +60,7 @@ impl ResponseFormat {
         }
     }
 
-    /// JSON (one line, no line feed) as it is wanted; on one line also when it would get too long on many.
+    /// JSON (one line, no line feed) in the requested layout; on one line also if it would get too long indented.
     pub(super) fn spell(self, mut json: Vec<u8>) -> Bytes {
         match self {
             Self::Json(Layout::Compact) => {
@@ -91,14 +91,14 @@ pub(super) fn status(status: &Status, spelling: ResponseFormat) -> Reply {
     })
 }
 
-/// 405, with the methods that would do.
+/// 405, with the methods that are allowed.
 pub(super) fn method_not_allowed(allow: &'static str, spelling: ResponseFormat) -> Reply {
     let status = Status::method_not_allowed();
     let body = spelling.spell_status(&status);
     Reply::FullBody(FullBody { allow: Some(allow), ..whole(status.code(), spelling.content_type(), body) })
 }
 
-/// 400 for a WebSocket that cannot be opened.
+/// 400 for a WebSocket handshake that is invalid.
 pub(super) fn bad_handshake(error: HandshakeError, spelling: ResponseFormat) -> Reply {
     let status = error.status();
     let body = spelling.spell_status(&status);
@@ -109,7 +109,7 @@ pub(super) fn bad_handshake(error: HandshakeError, spelling: ResponseFormat) -> 
     })
 }
 
-/// 404 for a path that means nothing (recording 12).
+/// 404 for an unknown path (recording 12).
 pub(super) fn page_not_found() -> Reply {
     Reply::FullBody(FullBody { nosniff: true, ..whole(404, TEXT, Bytes::from_static(PAGE_NOT_FOUND)) })
 }

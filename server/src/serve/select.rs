@@ -1,4 +1,4 @@
-//! Which objects a list, a watch or a deletecollection means.
+//! The objects that a list, a watch or a deletecollection selects.
 //!
 //! Owns the narrowing of a scope by `metadata.name` and `metadata.namespace`. The grammar is the engine's.
 
@@ -11,11 +11,11 @@ use super::Call;
 use crate::frontend::Host;
 use crate::http::options::Selectors;
 
-/// Which objects are meant.
+/// The selected objects.
 #[derive(Clone, Debug)]
 pub(super) struct Choice {
     pub(super) scope: Objects,
-    /// The one key that can be meant, when the scope names it whole.
+    /// The only key that can be selected, if the scope is one key.
     pub(super) key: Option<Key>,
     pub(super) selector: Selector,
     /// Whether the client gave no selector at all; only then are remaining objects counted.
@@ -23,7 +23,7 @@ pub(super) struct Choice {
 }
 
 impl Choice {
-    /// The objects that the path and the selectors mean; `name` when the path has one (the deprecated watch).
+    /// The objects that the path and the selectors select; `name` if the path has one (the deprecated watch).
     pub(super) fn new<H: Host>(call: &Call<'_, H>, selectors: &Selectors, name: Option<&str>) -> Self {
         let Selectors { labels, fields } = selectors.clone();
         let everything = name.is_none() && labels.is_everything() && fields.is_everything();
@@ -43,15 +43,15 @@ impl Choice {
         Self { scope, key, selector: Selector::new(labels, fields), everything }
     }
 
-    /// Whether an object in the scope's resource and namespace is meant.
+    /// Whether an object in the scope's resource and namespace is selected.
     pub(super) fn takes(&self, object: &Object) -> bool {
         self.scope.name.as_deref().is_none_or(|name| name == object.key().name())
             && self.selector.matches(object.attributes())
     }
 }
 
-/// Takes `field=value` out of the selector when it says no more than the scope can. A term that contradicts the path
-/// stays, and selects nothing.
+/// Removes `field=value` from the selector if the scope can express it. A term that contradicts the path stays, and selects
+/// nothing.
 fn narrow(fields: FieldSelector, field: FieldId, path: Option<&str>) -> (FieldSelector, Option<Box<str>>) {
     let mut rest = fields.clone();
     match (rest.take_equal(field), path) {
@@ -61,7 +61,7 @@ fn narrow(fields: FieldSelector, field: FieldId, path: Option<&str>) -> (FieldSe
     }
 }
 
-/// Whether `fieldSelector` says something, but not that it means the object of this name (apiserver `handlers/get.go`).
+/// Whether there is a `fieldSelector` that does not select the object of this name (apiserver `handlers/get.go`).
 pub(super) fn contradicts(selectors: &Selectors, name: &str) -> bool {
     let mut fields = selectors.fields.clone();
     !fields.is_everything() && fields.take_equal(FieldId::NAME).is_none_or(|selected| selected != name)

@@ -1,7 +1,6 @@
-//! PUT, and the way from a changed object to the store that PATCH shares with it.
+//! PUT, and the steps from a changed object to the store, which PATCH uses too.
 //!
-//! Owns what an update cannot change, when it is no change at all, and when it ends an object that waits for its
-//! finalizers.
+//! Owns what an update cannot change, when it changes nothing, and when it deletes a marked object whose finalizers are gone.
 
 use std::collections::HashSet;
 use std::hash::Hash;
@@ -34,7 +33,7 @@ pub(super) async fn handle<H: Host>(
     run(call, name, part, options.dry_run, Owned::Followed, |_| Ok(draft.clone())).await
 }
 
-/// Where `metadata.managedFields` of the new state comes from.
+/// The source of `metadata.managedFields` in the new state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owned {
     /// From the old state, less what changes.
@@ -43,10 +42,10 @@ pub(super) enum Owned {
     Told,
 }
 
-/// Changes an object: `change` makes the new state of the old one, again for every attempt.
+/// Changes an object: `change` makes the new state from the old one, again for every attempt.
 ///
-/// A `resourceVersion` in the new state that is not the old one's is what the client believes to have read: 409. With
-/// none the update is tried again when others are faster, at most [`ATTEMPTS_MAX`] times.
+/// A `resourceVersion` in the new state that is not the old one's is a precondition that fails: 409. Without one the update is
+/// tried again when it lost a race, at most [`ATTEMPTS_MAX`] times.
 pub(super) async fn run<H: Host>(
     call: &Call<'_, H>,
     name: &str,
@@ -80,7 +79,8 @@ pub(super) async fn run<H: Host>(
             return Ok(call.show(200, get::json(&current)?));
         }
         let value = new.to_json(call);
-        // Who asked for a grace period ends it by a DELETE (apiserver `registry/generic`: `ShouldDeleteDuringUpdate`).
+        // An object that was deleted with a grace period is ended by a DELETE (apiserver `registry/generic`:
+        // `ShouldDeleteDuringUpdate`).
         let grace = old.metadata.get("deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(0);
         let ends = old.is_terminating() && grace == 0 && new.finalizers().is_empty();
         let action = call.put_over(&current, value)?;
@@ -94,14 +94,14 @@ pub(super) async fn run<H: Host>(
                 return Ok(call.show(200, &new.to_json_at(call, &current.revision().to_string())));
             }
             Outcome::Lost(None) => return Err(call.not_found(name)),
-            // A client that named a revision gets its 409 when the next attempt finds another one.
+            // A client that named a revision gets its 409 when the next attempt finds a different one.
             Outcome::Lost(Some(_)) => {}
         }
     }
     Err(call.conflict(name))
 }
 
-/// The object is the one of the path; only its namespace may be left out (apiserver `handlers/rest.go`: `checkName`).
+/// The object must be the one of the path; only its namespace may be left out (apiserver `handlers/rest.go`: `checkName`).
 pub(super) fn settle_name<H: Host>(call: &Call<'_, H>, new: &mut Draft, name: &str) -> Result<(), Status> {
     match new.meta("name") {
         "" => {
@@ -131,7 +131,7 @@ pub(super) fn settle_name<H: Host>(call: &Call<'_, H>, new: &mut Draft, name: &s
     }
 }
 
-/// What the client believes of the object holds (apiserver `registry/generic/registry/store.go`).
+/// Checks the preconditions of the client (apiserver `registry/generic/registry/store.go`).
 fn check_preconditions<H: Host>(
     call: &Call<'_, H>,
     new: &Draft,
@@ -149,14 +149,14 @@ fn check_preconditions<H: Host>(
             Ok(number) if Revision::new(number) == revision => Ok(()),
             Ok(_) => Err(call.conflict(name)),
             Err(_) => Err(Status::bad_request(format!(
-                "metadata.resourceVersion {} is no number: send the one that was read, or none",
+                "metadata.resourceVersion {} is not a number: send the one that was read, or none",
                 go_quote(text)
             ))),
         },
     }
 }
 
-/// 409: the object of that name is another one than the client means.
+/// 409: the object of that name is not the one that the client means.
 fn wrong_uid<H: Host>(call: &Call<'_, H>, name: &str, believed: &str, uid: &str) -> Status {
     let why = format!(
         "Precondition failed: UID in precondition: {}, UID in object meta: {}",
@@ -166,7 +166,7 @@ fn wrong_uid<H: Host>(call: &Call<'_, H>, name: &str, believed: &str, uid: &str)
     Status::conflict_because(call.group_resource(), name, &why)
 }
 
-/// The new state: what was sent, or its status alone, with what no client can change taken from the old one.
+/// The new state: what was sent, or its status only, with what no client can change taken from the old one.
 fn merge<H: Host>(call: &Call<'_, H>, old: &Draft, mut new: Draft, part: Part) -> Draft {
     if part == Part::Status {
         let mut merged = old.clone();
@@ -204,10 +204,10 @@ fn merge<H: Host>(call: &Call<'_, H>, old: &Draft, mut new: Draft, part: Part) -
     new
 }
 
-/// Sets the owners of a new state that nobody applied; `told`: what its writer says of them.
+/// Sets the owners of a new state that was not applied; `told`: what its writer sent as owners.
 ///
-/// A writer that says nothing, or nothing that can be read, keeps those that were; an empty list, or one of an empty
-/// entry, forgets them all (apimachinery `managedfields/internal/fieldmanager.go`).
+/// Without owners, or with invalid ones, the old ones stay; an empty list, or one of an empty entry, removes all (apimachinery
+/// `managedfields/internal/fieldmanager.go`).
 fn follow_owners<H: Host>(call: &Call<'_, H>, old: &Draft, new: &mut Draft, told: Option<Value>) {
     let was = old.metadata.get("managedFields");
     if was.is_none() && told.is_none() {
@@ -234,14 +234,14 @@ fn follow_owners<H: Host>(call: &Call<'_, H>, old: &Draft, new: &mut Draft, told
         draft.into_members()
     };
     if !owners.follow(&bare(old), &bare(new), types::of(call.resource)) {
-        // As it was written, to the last member.
+        // As it was stored, to the last member.
         new.set_meta("managedFields", value);
     } else if !owners.is_empty() {
         new.set_meta("managedFields", owners.encode());
     }
 }
 
-/// What is wrong with the new state.
+/// The faults of the new state.
 fn check<H: Host>(call: &Call<'_, H>, old: &Draft, new: &Draft) -> Result<(), Status> {
     let mut causes = Vec::new();
     if old.is_terminating() {
@@ -260,7 +260,7 @@ fn check<H: Host>(call: &Call<'_, H>, old: &Draft, new: &Draft) -> Result<(), St
     new.validate(call, causes)
 }
 
-/// What of `new` is not in `old`, in its order.
+/// The items of `new` that are not in `old`, in its order.
 fn added<T: Eq + Hash>(old: impl Iterator<Item = T>, new: impl Iterator<Item = T>) -> Vec<T> {
     let old: HashSet<T> = old.collect();
     new.filter(|one| !old.contains(one)).collect()

@@ -1,6 +1,6 @@
-//! WATCH: what the client wishes, in the engine's words.
+//! WATCH: from the client's request to the engine's subscription.
 //!
-//! It never sends anything: the stream belongs to the shard.
+//! It never sends anything: the shard writes the stream.
 
 use std::time::Duration;
 
@@ -43,13 +43,13 @@ pub(super) async fn handle<H: Host>(
                 Freshness::NotOlderThan(revision) => call.not_older_than(revision).await,
             };
             if let Err(status) = reached {
-                // The stream has begun as far as the client knows: the error is an event (recording 07).
+                // From the client's view the stream has begun: the error is an event (recording 07).
                 return Ok(Reply::Refused(status, wire));
             }
             Start::State { end_mark: options.bookmarks }
         }
-        // Settled here, not when the shard takes the watch: what is written once the client has the head of the reply
-        // must be told, and the shard may take the watch after that.
+        // Decided here, not when the shard takes the watch: writes after the client has the head of the reply must be sent, and
+        // the shard may take the watch after that.
         WatchStart::MostRecent => match call.consistent().await {
             Ok(snapshot) => Start::After(snapshot.revision()),
             Err(status) => return Ok(Reply::Refused(status, wire)),
@@ -58,7 +58,7 @@ pub(super) async fn handle<H: Host>(
         WatchStart::After(revision) => {
             let newest = call.epoch.feed.revision();
             if revision > newest && revision <= call.epoch.abandoned {
-                // It was reached, but in a line of revisions that is no more.
+                // It was reached, but in an earlier history that was given up.
                 return Ok(Reply::Refused(Status::watch_expired(revision, newest.next()), wire));
             }
             Start::After(revision)
@@ -82,8 +82,8 @@ pub(super) async fn handle<H: Host>(
     }))
 }
 
-/// What the stream looks like: a WebSocket where one is asked for; gzip where the client takes it and asked for the initial
-/// events in words, as in Kubernetes 1.37, for it is those that are many (KEP-3157).
+/// The form of the stream: a WebSocket if one is requested; gzip if the client accepts it and explicitly asked for the initial
+/// events, as in Kubernetes 1.37, since those are many (KEP-3157).
 fn wire<H: Host>(call: &Call<'_, H>, options: &WatchOptions) -> Result<Wire, HandshakeError> {
     if let Some(headers) = &call.head.upgrade {
         return Handshake::new(headers).map(Wire::WebSocket);
@@ -93,7 +93,7 @@ fn wire<H: Host>(call: &Call<'_, H>, options: &WatchOptions) -> Result<Wire, Han
     Ok(if gzip { Wire::Gzip } else { Wire::Chunked })
 }
 
-/// The shape of a stream's objects: what is asked for in JSON, which alone has streams (recording 17).
+/// The form of a stream's objects: as requested for JSON, the only format of streams (recording 17).
 fn stream_shape<H: Host>(call: &Call<'_, H>) -> Result<Shape, Status> {
     let agreed = negotiation::negotiate_stream(call.head.accept.as_deref()).map_err(|e| e.status())?;
     if agreed.form == call.form {
@@ -103,14 +103,14 @@ fn stream_shape<H: Host>(call: &Call<'_, H>) -> Result<Shape, Status> {
     Ok(Shape::new(agreed.form, include))
 }
 
-/// How long whoever asks is known to be who he is: no stream outlives that.
+/// The time for which the client's credentials are valid: no stream lasts longer.
 fn time_left<H: Host>(call: &Call<'_, H>) -> Duration {
     let expires = call.admitted.visitor.identity.expires;
     expires.map_or(Duration::MAX, |ends| ends.duration_since(call.host.wall()).unwrap_or_default())
 }
 
-/// When the stream ends: as asked, or at random between the least time and twice that, so that clients which began
-/// together do not come back together.
+/// The end of the stream: as requested, or at random between the minimum and twice that, so that clients which began together
+/// do not reconnect together.
 fn timeout<H: Host>(call: &Call<'_, H>, asked: WatchTimeout) -> Duration {
     match asked {
         WatchTimeout::After(timeout) => timeout,

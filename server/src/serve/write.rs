@@ -1,6 +1,6 @@
-//! Making a write, and saying why it was not made.
+//! Making a write, and explaining why it was not made.
 //!
-//! Owns the way from what a handler wants stored to the store, and from the store's errors to a [`Status`].
+//! Owns the steps from a handler's object to the store, and from the store's errors to a [`Status`].
 
 use std::sync::Arc;
 
@@ -18,24 +18,24 @@ use crate::http::body::BODY_BYTES_MAX;
 use crate::http::status::Status;
 use crate::source::{Action, Expect, Fault, Txn, TxnError, VALUE_BYTES_MAX};
 
-/// How often a write that requires no revision is tried again when others are faster.
+/// How often a write without a precondition is tried again when it lost a race.
 pub(super) const ATTEMPTS_MAX: usize = 5;
-/// How deep a stored object may nest: what the JSON parser reads again. A patch can make more of two that it read.
+/// The nesting limit of a stored object: what the JSON parser accepts again. A patch can combine two objects into a deeper one.
 const DEPTH_MAX: usize = 127;
-/// Bytes of an object that is written: those of a body, and room for what the server adds, above all
-/// `metadata.managedFields`. Patches make more of what is there than any body has.
+/// The size limit of a written object: that of a body, and room for what the server adds, above all `metadata.managedFields`. A
+/// patch can make an object larger than any body.
 const OBJECT_BYTES_MAX: usize = BODY_BYTES_MAX + (1 << 20);
-/// Values of one: as with a body, and some more.
+/// The limit of its values: that of a body, and some more.
 const OBJECT_VALUES_MAX: usize = payload::VALUES_MAX + payload::VALUES_MAX / 4;
-/// What `Retry-After` says when the store takes no write now.
+/// `Retry-After` if the store accepts no write now.
 const BUSY_RETRY_SECONDS: u32 = 1;
 
 const _: () = assert!(OBJECT_BYTES_MAX <= VALUE_BYTES_MAX);
 
-/// What became of one write.
+/// The result of a write.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// It was made. The new state; `None` when the key is gone.
+    /// It was made. The new state; `None` if the key was deleted.
     Made(Option<Arc<Object>>),
     /// The key's value was written by that revision; `None`: it has none.
     Lost(Option<Revision>),
@@ -45,7 +45,7 @@ impl<H: Host> Call<'_, H> {
     /// Writes one key.
     ///
     /// # Errors
-    /// When the store cannot; losing a race is no error.
+    /// The store cannot write; a lost race is not an error.
     pub(super) async fn write(&self, key: &Key, expect: Expect, action: Action) -> Result<Outcome, Status> {
         match self.host.write(Txn::one(key.clone(), expect, action)).await {
             Ok(mut written) => Ok(Outcome::Made(written.objects.pop().flatten())),
@@ -55,25 +55,26 @@ impl<H: Host> Call<'_, H> {
         }
     }
 
-    /// What to put at a key that has no value: checked, so that whoever publishes it can read it, and whoever changes it has
-    /// the memory.
+    /// The value for a key that has none: checked, so that the publisher can decode it, and so that there is memory to change
+    /// it later.
     ///
     /// # Errors
-    /// 400 when the engine could not serve the value or nobody could change it again; 413 when it is too large.
+    /// 400 if the engine could not serve the value or it could never be changed again; 413 if it is too large.
     pub(super) fn put(&self, value: Vec<u8>) -> Result<Action, Status> {
         let extent = Extent::of(&value);
         extent.check(Extent::default)?;
         self.checked(extent, value)
     }
 
-    /// The same in the place of `old`. What was made too large, by others, may be written as long as it does not grow.
+    /// The same in place of `old`. An object that is too large already, because of other writers, may be written if it does not
+    /// grow.
     pub(super) fn put_over(&self, old: &Object, value: Vec<u8>) -> Result<Action, Status> {
         let extent = Extent::of(&value);
         extent.check(|| Extent::stored(old))?;
         self.checked(extent, value)
     }
 
-    /// The same of an object that is marked to go: that it gets longer by the mark must not keep it here.
+    /// The same for an object that is marked for deletion: the mark makes it longer, and must not prevent the deletion.
     pub(super) fn put_marked(&self, value: Vec<u8>) -> Result<Action, Status> {
         self.checked(Extent::of(&value), value)
     }
@@ -93,19 +94,19 @@ impl<H: Host> Call<'_, H> {
         Ok(Action::Put { value: Bytes::from(value), ttl: self.resource.ttl })
     }
 
-    /// 409: somebody else was faster.
+    /// 409: another client was faster.
     pub(super) fn conflict(&self, name: &str) -> Status {
         Status::conflict(self.group_resource(), name)
     }
 }
 
-/// How much a JSON text is.
+/// The size of a JSON text.
 #[derive(Clone, Copy, Debug, Default)]
 struct Extent {
     bytes: usize,
     /// How deep it nests.
     depth: usize,
-    /// At most so many, counted as those of a body.
+    /// An upper bound, counted as for a body.
     values: usize,
 }
 
@@ -137,7 +138,7 @@ impl Extent {
         Self { bytes: json.len(), depth: deepest, values }
     }
 
-    /// Of an object as its writer sent it: without the `resourceVersion` that the engine spliced in, and what escapes added.
+    /// Of an object as its writer sent it: without the `resourceVersion` that the engine inserted, and what escapes added.
     fn stored(object: &Object) -> Self {
         let text = object.value().bytes();
         let shown = Self::of(text);
@@ -146,7 +147,7 @@ impl Extent {
         Self { bytes: shown.bytes.saturating_sub(added), values: shown.values.saturating_sub(1), ..shown }
     }
 
-    /// Refuses more than an object may have, unless the one before had as much.
+    /// Refuses more than an object may have, unless the previous state had as much.
     fn check(self, before: impl FnOnce() -> Self) -> Result<(), Status> {
         let Self { bytes, values, .. } = self;
         if bytes <= OBJECT_BYTES_MAX && values <= OBJECT_VALUES_MAX {

@@ -1,7 +1,6 @@
 //! The command queue between the shards and the thread of the source: commands there, answers back.
 //!
-//! Owns the queue of commands and what the source counts of itself. Any thread may submit a command; one thread takes them. It
-//! never waits.
+//! Owns the queue of commands and the source's counts. Any thread may submit a command; one thread takes them. It never waits.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,56 +15,56 @@ use revcast_engine::revision::Revision;
 use super::{SourceError, Txn, TxnError};
 use crate::durations::Durations;
 
-/// Commands that may wait; more are told to come back.
+/// Commands that may wait; further ones are refused.
 const COMMANDS_MAX: usize = 4096;
 
-/// Where an answer goes: a shard, and its own number for the question.
+/// The address of an answer: a shard, and its own ticket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asker {
     /// The shard.
     pub shard: usize,
-    /// Its number for the question.
+    /// The shard's number for the command.
     pub ticket: u64,
 }
 
-/// What can be asked of the publisher's thread.
+/// A command for the source's thread.
 #[derive(Debug)]
 pub enum Command {
     /// Make this transaction.
     Write(Txn, Asker),
-    /// Forget history up to this revision.
+    /// Compact history up to this revision.
     Compact(Revision, Asker),
-    /// Say which revision is the newest of all that were acknowledged before this question.
+    /// Return a revision that is at least that of every write acknowledged before this command.
     Newest(Asker),
-    /// Give the newest state of a key, as the store itself has it.
+    /// Return the newest state of a key in the store itself.
     Get(Key, Asker),
 }
 
-/// What is answered.
+/// An answer.
 #[derive(Clone, Debug)]
 pub enum Answer {
     /// The transaction is durable; the new states of its keys in the order of its operations.
     Written(Revision, Vec<Option<Arc<Object>>>),
     /// Nothing was changed.
     Refused(TxnError),
-    /// History is forgotten up to here.
+    /// History is compacted up to here.
     Compacted(Revision),
-    /// It was not forgotten, and why not.
+    /// Nothing was compacted, and why.
     NotCompacted(String),
     /// The newest revision, and the number of the epoch that it belongs to.
     Newest {
         /// See [`super::epoch::Epoch::number`].
         epoch: u64,
-        /// Everything that was acknowledged before the question is in it.
+        /// It includes everything that was acknowledged before the command.
         revision: Revision,
     },
     /// The newest state of a key; `None`: it has no value.
     Found(Option<Arc<Object>>),
-    /// The source did not answer a question.
+    /// The source could not answer.
     Unanswered(SourceError),
 }
 
-/// The shards, as the publisher's thread sees them.
+/// The shards, as the source's thread sees them.
 pub trait Shards: Send + Sync {
     /// Something new is visible.
     fn published(&self);
@@ -80,32 +79,32 @@ pub struct SourceStats {
     pub writes: AtomicU64,
     /// Transactions refused.
     pub refused: AtomicU64,
-    /// Keys deleted because their time was over.
+    /// Keys deleted because they had expired.
     pub expired: AtomicU64,
     /// Flushes of a group to disk (or to nothing, in memory).
     pub flushes: AtomicU64,
     /// Times that the source waited because shards still needed half of the ring.
     pub backlogged: AtomicU64,
-    /// Up to where the store has forgotten history.
+    /// The revision up to which the store has compacted history.
     pub compacted: AtomicU64,
-    /// From when the source had changes to when they were visible to shards, once for all that became visible together.
+    /// From when the source had changes until they were visible to shards, one observation per publication.
     pub publishing: Durations,
     /// Bytes of messages in the window.
     pub window_bytes: AtomicU64,
-    /// The disk has no room: writes are refused until it has.
+    /// The disk is full: writes are refused until there is room.
     pub full: AtomicBool,
     /// The disk failed: every write is refused.
     pub failed: AtomicBool,
-    /// Counts of a source elsewhere.
+    /// Counts of a remote source.
     pub remote: RemoteStats,
 }
 
-/// Counts of a source elsewhere, for metrics and readiness.
+/// Counts of a remote source, for metrics and readiness.
 #[derive(Debug)]
 pub struct RemoteStats {
     born: Instant,
-    /// Nanoseconds from `born` to the last moment of which is proven that everything then written is visible here; 0:
-    /// none is.
+    /// Nanoseconds from `born` to the newest moment for which it is proven that everything written before is visible here; 0:
+    /// none.
     proven: AtomicU64,
     /// Watch streams that were opened.
     pub watches: AtomicU64,
@@ -113,17 +112,17 @@ pub struct RemoteStats {
     pub loads: AtomicU64,
     /// Objects that were loaded.
     pub loaded_objects: AtomicU64,
-    /// Times that the source's newest revision was asked for.
+    /// Requests for the source's newest revision.
     pub questions: AtomicU64,
-    /// Readers that were answered by them.
+    /// Shards that were answered by them.
     pub answered: AtomicU64,
-    /// Progress that was asked for on a watch stream.
+    /// Requests for progress on a watch stream.
     pub progress_requests: AtomicU64,
-    /// Events that were sent a second time, or from before the place asked for; they were dropped.
+    /// Events that were sent a second time, or from before the requested revision; they were dropped.
     pub repeated: AtomicU64,
-    /// Events of keys that belong to no resource that is served.
+    /// Events of keys that belong to no served resource.
     pub foreign: AtomicU64,
-    /// Watch streams that broke, or were ended because they said what cannot be.
+    /// Watch streams that failed, or were ended because of invalid responses.
     pub breaks: AtomicU64,
     /// Requests that failed.
     pub failures: AtomicU64,
@@ -163,7 +162,7 @@ impl RemoteStats {
         self.proven.store(0, Ordering::Release);
     }
 
-    /// How long ago the last moment of which that is proven was; `None`: there is none.
+    /// The age of the newest proof; `None`: there is none.
     #[must_use]
     pub fn stale(&self) -> Option<Duration> {
         match self.proven.load(Ordering::Acquire) {
@@ -201,20 +200,20 @@ impl CommandQueue {
     /// Submits a command; its answer comes through [`Shards::answer`].
     ///
     /// # Errors
-    /// [`Full`]: nothing was taken.
+    /// [`Full`]: the command was not accepted.
     pub fn submit(&self, command: Command) -> Result<(), Full> {
         self.commands.push(command).map_err(|_| Full)?;
         self.wake();
         Ok(())
     }
 
-    /// Asks the thread to make what is waiting and to end.
+    /// Asks the thread to finish what is waiting and to end.
     pub fn close(&self) {
         self.closing.store(true, Ordering::Release);
         self.wake();
     }
 
-    /// Registers the waker, which other threads call when there is something to do. The first registration wins.
+    /// Registers the waker, which other threads call when there is work. The first registration wins.
     pub fn set_waker(&self, wake: impl Fn() + Send + Sync + 'static) {
         let _ = self.waker.set(Box::new(wake));
     }
@@ -231,7 +230,7 @@ impl CommandQueue {
         self.closing.load(Ordering::Acquire)
     }
 
-    /// Wakes the thread, though there may be nothing to do.
+    /// Wakes the thread, although there may be no work.
     pub fn wake(&self) {
         if let Some(wake) = self.waker.get() {
             wake();

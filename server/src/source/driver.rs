@@ -1,7 +1,7 @@
-//! The thread of a source: takes commands from the queue, and gives the source its turns.
+//! The thread of a source: takes commands from the queue, and calls the source's turns.
 //!
-//! Owns the command loop, the limit of requests under way, and the promise that each command is answered once, whatever
-//! becomes of it. It never knows a store.
+//! Owns the command loop, the limit on requests in progress, and the guarantee that each command is answered once, whatever
+//! happens to it. It is independent of the store.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -14,32 +14,32 @@ use revcast_engine::revision::Revision;
 use super::command_queue::{Answer, Asker, Command, CommandQueue, Shards};
 use super::{Fault, SourceError, Txn, TxnError};
 
-/// Commands that a source is given before its turn: of the embedded store the writes among them share one flush.
+/// Commands that a source is given before its turn: the writes among them share one flush in the embedded store.
 const COMMANDS_PER_TURN: usize = 256;
-/// Requests that may be under way; more are told to come back.
+/// Requests that may be in progress; further ones are refused.
 const UNDER_WAY_MAX: usize = 4096;
 
 /// A store that delivers changes and makes writes. Everything is called on one thread.
 ///
-/// A command is only begun by its method; its answer goes through the [`Reply`]. Changes go through a
-/// [`Feeder`](super::feeder::Feeder), in the order of their revisions: a source hands each over itself, because what it does
-/// next may hang on what is visible by then.
+/// A method only begins a command; the answer goes through the [`Reply`]. Changes go through a
+/// [`Feeder`](super::feeder::Feeder), in the order of their revisions: a source passes each one itself, because its next step
+/// may depend on what is visible then.
 pub(super) trait Source {
     /// Makes a transaction.
     fn write(&mut self, txn: Txn, reply: Reply);
     /// Finds the newest state of a key.
     fn get(&mut self, key: Key, reply: Reply);
-    /// Finds the newest revision of all that were acknowledged before.
+    /// Finds a revision that is at least that of every write acknowledged before.
     fn newest_revision(&mut self, reply: Reply);
-    /// Forgets history up to a revision.
+    /// Compacts history up to a revision.
     fn compact(&mut self, upto: Revision, reply: Reply);
-    /// Carries out what was begun and does what is due, as far as no task of its own does. True: there is more to do.
+    /// Does what was begun and what is due, unless tasks do that. True: there is more to do.
     async fn turn(&mut self) -> bool;
-    /// Waits until the queue wakes it, or something is due.
+    /// Waits until the queue wakes it, or until something is due.
     async fn sleep(&mut self);
 }
 
-/// Drives a source until the queue is closed and what was left in it is begun. The source is woken by the queue.
+/// Drives a source until the queue is closed and the commands left in it are begun. The queue wakes the source.
 pub(super) async fn drive(source: &mut impl Source, commands: Arc<CommandQueue>, shards: Arc<dyn Shards>) {
     let replies = Rc::new(Replies { commands, shards, under_way: Cell::new(0) });
     loop {
@@ -68,7 +68,7 @@ fn begin(source: &mut impl Source, command: Command, replies: &Rc<Replies>) {
         command;
     let reply = Reply::new(to, matches!(command, Command::Write(..)), replies);
     match command {
-        // A shard asks one such question at a time.
+        // A shard has at most one such request in progress.
         Command::Newest(_) => source.newest_revision(reply),
         _ if is_full => {
             let why = "too many requests wait for the source: try again";
@@ -80,15 +80,15 @@ fn begin(source: &mut impl Source, command: Command, replies: &Rc<Replies>) {
     }
 }
 
-/// What all replies need.
+/// What all replies share.
 struct Replies {
     commands: Arc<CommandQueue>,
     shards: Arc<dyn Shards>,
     under_way: Cell<usize>,
 }
 
-/// The answer that a command waits for. One that is dropped before it was sent, as by a request that panicked, says that
-/// nobody knows.
+/// The answer that a command waits for. If it is dropped before it was sent, as by a request that panicked, the answer is that
+/// the outcome is unknown.
 pub(super) struct Reply {
     to: Asker,
     is_write: bool,
@@ -134,9 +134,9 @@ impl Drop for Reply {
         if self.is_sent {
             return;
         }
-        // The end of the process drops requests that are under way, too.
+        // The end of the process drops requests in progress, too.
         if std::thread::panicking() {
-            crate::log::warn("a request to the source broke");
+            crate::log::warn("a request to the source panicked");
         }
         let why = "revcast does not know what became of a request to its source: this is a bug";
         self.answer(self.failed(SourceError::new(Fault::Unknown, why)));
@@ -152,12 +152,12 @@ mod tests {
 
     use super::*;
 
-    /// Shards that note what they are told.
+    /// Shards that record their answers.
     #[derive(Default)]
     struct Told(Mutex<Vec<(u64, Answer)>>);
 
     impl Told {
-        /// The tickets that were answered, in order, each with the answer in words.
+        /// The tickets that were answered, in order, each with its answer as text.
         fn take(&self) -> Vec<(u64, String)> {
             let told = std::mem::take(&mut *self.0.lock().expect("sound"));
             told.into_iter().map(|(ticket, answer)| (ticket, format!("{answer:?}"))).collect()
@@ -171,7 +171,7 @@ mod tests {
         }
     }
 
-    /// A store that makes the writes of a turn together, keeps compactions waiting and breaks when it is asked for a key.
+    /// A store that makes the writes of a turn together, delays compactions and panics when it is asked for a key.
     #[derive(Default)]
     struct Group {
         writes: Vec<Reply>,
@@ -188,7 +188,7 @@ mod tests {
         fn get(&mut self, _: Key, reply: Reply) {
             let broken = catch_unwind(AssertUnwindSafe(|| {
                 let _reply = reply;
-                panic!("planted");
+                panic!("a failing source");
             }));
             assert!(broken.is_err());
         }

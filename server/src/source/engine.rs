@@ -9,18 +9,18 @@ use revcast_engine::{Feed, Publisher, RingLimits};
 
 /// What all engines of a process have in common.
 pub struct Engine {
-    /// All resources.
+    /// What all engines of a process share.
     pub schema: Arc<Schema>,
-    /// How objects are shown in other forms than their own.
+    /// The encodings of objects besides JSON.
     pub encoder: Arc<dyn Encode>,
-    /// How large the window may grow.
+    /// The limits of the window.
     pub limits: RingLimits,
-    /// How many shards read it.
+    /// The number of shards that read it.
     pub shards: usize,
 }
 
 impl Engine {
-    /// An empty engine whose line of revisions begins at `revision`.
+    /// An empty engine whose history begins at `revision`.
     #[must_use]
     pub fn start(&self, revision: Revision) -> (Publisher, Feed) {
         Publisher::new(

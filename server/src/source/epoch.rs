@@ -1,9 +1,9 @@
-//! Which engine is served from: one for each unbroken line of revisions.
+//! The engine that is served: one for each unbroken history of revisions.
 //!
-//! Owns the place where the source puts a new engine and everybody else finds it. Within an epoch revisions only grow and
-//! nothing is missing; when the source cannot promise that any more (a restored or another cluster, history that was
-//! compacted away unseen), it begins a new epoch with an engine of its own, and every watch of the old one is told 410. So
-//! the engine itself never sees a revision go back. It never reads a source.
+//! Owns the place where the source puts a new engine and where everyone else finds it. Within an epoch revisions only grow and
+//! nothing is missing; when the source cannot guarantee that any more (a restored or different cluster, history that was
+//! compacted before it was read), it begins a new epoch with a new engine, and every watch of the old one gets 410. So the
+//! engine itself never sees a revision go back. It never reads a source.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,18 +12,18 @@ use arc_swap::ArcSwap;
 use revcast_engine::Feed;
 use revcast_engine::revision::Revision;
 
-/// One unbroken line of revisions, and the engine that serves it.
+/// One unbroken history of revisions, and the engine that serves it.
 #[derive(Debug)]
 pub struct Epoch {
     /// Counts the epochs of this process from zero.
     pub number: u64,
-    /// What stands in continue tokens, so that a token of another line of revisions is known. Equal on all nodes over
-    /// one cluster as long as its revisions never went back; 0: the store has but one line, and tokens do not say it.
+    /// Part of continue tokens, so that a token of another history is recognized. Equal on all nodes over one cluster as long
+    /// as its revisions never went back; 0: the store has only one history, and tokens do not have it.
     pub line: u64,
-    /// The newest revision that an earlier, abandoned line had reached here. A client that asks for changes after a
-    /// revision that this epoch has not reached, but that line had, holds a state that never was in this one.
+    /// The newest revision that an earlier, abandoned history had reached here. A client that asks for changes after a revision
+    /// that this epoch has not reached, but that history had, has a state that was never in this one.
     pub abandoned: Revision,
-    /// What is served.
+    /// The engine.
     pub feed: Feed,
     ready: AtomicBool,
 }
@@ -41,31 +41,31 @@ impl Epoch {
         Self { number, line, abandoned, feed, ready: AtomicBool::new(true) }
     }
 
-    /// Whether its state is loaded and holds.
+    /// Whether its state is loaded and valid.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.ready.load(Ordering::Acquire)
     }
 
-    /// Its state does not hold any more: nothing is answered from it.
+    /// Its state is not valid any more: nothing is answered from it.
     pub fn condemn(&self) {
         self.ready.store(false, Ordering::Release);
     }
 }
 
-/// An epoch with what was counted before it. One value, so that a reader never adds counts of two moments.
+/// An epoch with the counts of earlier ones. One value, so that a reader never adds counts of two moments.
 #[derive(Debug)]
 struct Served {
     epoch: Arc<Epoch>,
     /// Messages that engines of earlier epochs serialized.
-    frames_before: u64,
+    messages_before: u64,
     /// Events that they published.
     events_before: u64,
 }
 
 impl Served {
-    fn frames(&self) -> u64 {
-        self.frames_before + self.epoch.feed.messages_made()
+    fn messages(&self) -> u64 {
+        self.messages_before + self.epoch.feed.messages_made()
     }
 
     fn events(&self) -> u64 {
@@ -78,8 +78,8 @@ impl Served {
 pub struct Epochs {
     served: ArcSwap<Served>,
     number: AtomicU64,
-    /// The most messages that were reported: a shard may still make one for an epoch whose count is taken.
-    frames_told: AtomicU64,
+    /// The highest reported number of messages: a shard may still make one for an epoch whose count was taken.
+    messages_reported: AtomicU64,
 }
 
 impl Epochs {
@@ -87,8 +87,8 @@ impl Epochs {
     #[must_use]
     pub fn new(first: Epoch) -> Arc<Self> {
         let number = AtomicU64::new(first.number);
-        let served = Served { epoch: Arc::new(first), frames_before: 0, events_before: 0 };
-        Arc::new(Self { served: ArcSwap::from_pointee(served), number, frames_told: AtomicU64::new(0) })
+        let served = Served { epoch: Arc::new(first), messages_before: 0, events_before: 0 };
+        Arc::new(Self { served: ArcSwap::from_pointee(served), number, messages_reported: AtomicU64::new(0) })
     }
 
     /// The current epoch.
@@ -97,18 +97,18 @@ impl Epochs {
         Arc::clone(&self.served.load().epoch)
     }
 
-    /// The current epoch's number, for a caller that asks whether it changed.
+    /// The current epoch's number, for a caller that checks whether it changed.
     #[must_use]
     pub fn number(&self) -> u64 {
         self.number.load(Ordering::Acquire)
     }
 
-    /// Puts a new epoch in the place of the old one. Only the source does it, and shards are told by it.
+    /// Replaces the epoch. Only the source calls this; the shards are notified.
     pub fn begin(&self, epoch: Epoch) {
         let number = epoch.number;
         let old = self.served.load_full();
-        let (frames_before, events_before) = (old.frames(), old.events());
-        self.served.store(Arc::new(Served { epoch: Arc::new(epoch), frames_before, events_before }));
+        let (messages_before, events_before) = (old.messages(), old.events());
+        self.served.store(Arc::new(Served { epoch: Arc::new(epoch), messages_before, events_before }));
         old.epoch.condemn();
         self.number.store(number, Ordering::Release);
     }
@@ -122,8 +122,8 @@ impl Epochs {
     /// Messages that were serialized since the process began.
     #[must_use]
     pub fn messages_made(&self) -> u64 {
-        let frames = self.served.load().frames();
-        self.frames_told.fetch_max(frames, Ordering::Relaxed).max(frames)
+        let messages = self.served.load().messages();
+        self.messages_reported.fetch_max(messages, Ordering::Relaxed).max(messages)
     }
 }
 
@@ -158,13 +158,13 @@ mod tests {
     #[test]
     fn counts_go_on_from_epoch_to_epoch() {
         let epochs = Epochs::new(Epoch::loaded(0, 0, Revision::ZERO, feed(3)));
-        let (first, frames) = (epochs.current(), epochs.messages_made());
+        let (first, messages) = (epochs.current(), epochs.messages_made());
         assert_eq!(epochs.events(), 3);
         epochs.begin(Epoch::loaded(1, 0, Revision::ZERO, feed(0)));
-        assert_eq!((epochs.events(), epochs.messages_made()), (3, frames));
+        assert_eq!((epochs.events(), epochs.messages_made()), (3, messages));
         epochs.begin(Epoch::loaded(2, 0, Revision::ZERO, feed(2)));
         assert_eq!((epochs.events(), epochs.number(), epochs.current().number), (5, 2, 2));
-        assert!(epochs.messages_made() >= frames);
+        assert!(epochs.messages_made() >= messages);
         assert!(!first.is_ready() && epochs.current().is_ready());
     }
 }

@@ -1,7 +1,7 @@
-//! The way from a source to the shards: one revision after the other into the engine, and made visible.
+//! The path from a source to the shards: one revision after another into the engine, and made visible.
 //!
-//! Owns the engine's publisher, the one wait for shards that are far behind, and the counts of both. There is one for each
-//! epoch. It never knows which store the changes come from.
+//! Owns the engine's publisher, the wait for shards that lag too far, and the counts of both. There is one for each epoch. It
+//! is independent of the store that the changes come from.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use revcast_engine::{Object, Publisher};
 use super::command_queue::{CommandQueue, Shards};
 use crate::clock::Clock;
 
-/// How often it is looked whether such a shard has caught up.
+/// Interval of the checks whether such a shard has caught up.
 const BACKLOG_POLL: Duration = Duration::from_micros(200);
 
 /// Feeds one engine.
@@ -26,7 +26,7 @@ pub(super) struct Feeder {
     commands: Arc<CommandQueue>,
     shards: Arc<dyn Shards>,
     clock: Clock,
-    /// Called with the revision that is visible, before shards are told.
+    /// Called with the revision that is visible, before shards are notified.
     is_visible: Box<dyn Fn(Revision)>,
 }
 
@@ -55,17 +55,17 @@ impl Feeder {
         }
     }
 
-    /// The source had what is taken next at this time.
+    /// The time at which the source had the next changes.
     pub(super) const fn set_arrival(&mut self, arrival: Tick) {
         self.publisher.set_arrival(arrival);
     }
 
-    /// Takes a revision, which is visible later. One without changes is progress.
+    /// Takes a revision, which becomes visible later. One without changes is progress.
     pub(super) fn take(&mut self, batch: &Batch, as_of_seconds: u64) {
         if batch.changes.is_empty() {
             self.publisher.handle_progress(batch.revision);
         } else if let Err(error) = self.publisher.handle_batch(batch, as_of_seconds) {
-            // A source gives each revision once, in order, and decoded or unreadable.
+            // A source passes each revision once, in order, and decoded or unreadable.
             panic!("revision {} cannot be published: {error}", batch.revision);
         }
     }
@@ -96,7 +96,7 @@ impl Feeder {
         }
     }
 
-    /// Forgets history up to this revision.
+    /// Compacts history up to this revision.
     pub(super) fn compact(&mut self, upto: Revision) {
         self.publisher.compact(upto);
         self.show();
@@ -112,7 +112,7 @@ impl Feeder {
         self.publisher.revision()
     }
 
-    /// The revision up to which the window has forgotten.
+    /// The compacted revision of the window.
     pub(super) fn forgotten(&self) -> Revision {
         self.publisher.forgotten()
     }

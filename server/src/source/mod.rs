@@ -1,7 +1,7 @@
-//! Where changes come from, and the words in which a write is asked for.
+//! Sources of changes, and the types of writes.
 //!
-//! Owns the types of a write and its answers, shared by every source. Never decodes an object, never waits and reads
-//! no clock: wall time is an argument, because a lease must outlive the process that granted it.
+//! Owns the types of a write and its answers, shared by every source. Never decodes an object, never waits and reads no clock:
+//! wall time is an argument, because a lease must outlive the process that granted it.
 
 pub mod command_queue;
 mod driver;
@@ -23,10 +23,10 @@ use revcast_engine::revision::Revision;
 pub const TXN_OPS_MAX: usize = 128;
 /// Bytes of one key's path. Kubernetes allows 253 for a name and 63 for a namespace; names in use stay below 600.
 pub const KEY_BYTES_MAX: usize = 4 << 10;
-/// Bytes of one value. The edge limits a request body far below this (etcd: 1.5 MiB).
+/// Bytes of one value. The server limits a request body far below this (etcd: 1.5 MiB).
 pub const VALUE_BYTES_MAX: usize = 16 << 20;
 
-// What is written with a 16- or 32-bit length must fit one.
+// Values that are stored with a 16- or 32-bit length must fit.
 const _: () = assert!(TXN_OPS_MAX <= u16::MAX as usize);
 const _: () = assert!(KEY_BYTES_MAX <= u16::MAX as usize);
 const _: () = assert!(VALUE_BYTES_MAX <= u32::MAX as usize);
@@ -59,7 +59,7 @@ impl WallTime {
 /// Writes that happen together, in one revision, or not at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Txn {
-    /// 1 to [`TXN_OPS_MAX`]; a key stands here at most once.
+    /// 1 to [`TXN_OPS_MAX`] operations; no key twice.
     pub ops: Vec<Op>,
 }
 
@@ -71,27 +71,27 @@ impl Txn {
     }
 }
 
-/// What to do with one key, and what must be true of it before.
+/// An operation on one key, and its precondition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Op {
-    /// Which object.
+    /// The object.
     pub key: Key,
     /// Checked, for every operation of the transaction, before anything changes.
     pub expect: Expect,
-    /// What to do.
+    /// The change.
     pub action: Action,
 }
 
-/// What a write requires of the object it finds.
+/// The precondition of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
     /// Nothing.
     Any,
     /// The key has no value: a create.
     Absent,
-    /// The key has a value, whichever.
+    /// The key has a value.
     Exists,
-    /// The key's value was written by exactly this revision: an optimistic update. Of an absent key it is never true.
+    /// The key's value was written by exactly this revision: an optimistic update. False for a key without a value.
     At(Revision),
 }
 
@@ -102,10 +102,10 @@ pub enum Action {
     Put {
         /// The object as JSON.
         value: Bytes,
-        /// After this time the key is deleted. `None`: never, also when the value before had a lease.
+        /// The key is deleted after this time. `None`: never, also if the previous value had a lease.
         ttl: Option<Duration>,
     },
-    /// Takes the key's value away; there must be one.
+    /// Deletes the key; it must have a value.
     Delete,
 }
 
@@ -138,47 +138,47 @@ pub enum TxnError {
         /// The value's length.
         bytes: usize,
     },
-    /// The first operation whose expectation did not hold.
+    /// The first operation whose expectation failed.
     Conflict {
         /// Which operation.
         op: usize,
-        /// The revision that wrote what is there; `None`: nothing is there.
+        /// The revision that wrote the current value; `None`: there is none.
         found: Option<Revision>,
     },
-    /// A delete found its expectation true and nothing to delete.
+    /// The expectation of a delete held, but there was nothing to delete.
     NotFound {
         /// Which operation.
         op: usize,
     },
     /// The store cannot write.
     Storage(StorageError),
-    /// The source did not make it, or does not say whether it did.
+    /// The source did not make it, or it is not known whether it did.
     Source(SourceError),
 }
 
-/// Why a source elsewhere did not do what it was asked. Cheap to clone: every request that waits gets one.
+/// Why a remote source did not execute a request. Cheap to clone: every request that waits gets one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceError {
-    /// What kind of failure it is.
+    /// The kind of failure.
     pub fault: Fault,
-    /// What went wrong, and how to mend it, on one line.
+    /// What failed, and how to fix it, on one line.
     pub detail: String,
 }
 
-/// The kinds of failure that a client is told apart.
+/// The kinds of failure that clients can distinguish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It surely did nothing; it may later.
+    /// Nothing was done; a retry may succeed.
     Unavailable,
-    /// It may have done it, or not.
+    /// It may or may not have been done.
     Unknown,
-    /// It has no room for more.
+    /// The source is full.
     Full,
-    /// The request is larger than it takes.
+    /// The request is too large for it.
     TooLarge,
-    /// This server may not ask that of it.
+    /// This server is not authorized.
     Denied,
-    /// It does not understand, or answers nonsense.
+    /// The source does not understand the request, or its answer is invalid.
     Broken,
 }
 
@@ -257,7 +257,7 @@ impl std::error::Error for TxnError {
     }
 }
 
-/// The disk, not the caller, is at fault. Cheap enough to give to every writer of a failed group.
+/// An error of the disk, not of the caller. Cheap enough to give to every writer of a failed group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StorageError {
     path: PathBuf,
@@ -266,19 +266,19 @@ pub struct StorageError {
 }
 
 impl StorageError {
-    /// What went wrong with the file at `path`.
+    /// An error of the file at `path`.
     #[must_use]
     pub fn new(path: &Path, detail: impl fmt::Display) -> Self {
         Self { path: path.to_owned(), detail: detail.to_string(), full: false }
     }
 
-    /// There is no room for the file at `path` to grow: nothing was written, and the store goes on once there is.
+    /// There is no room for the file at `path` to grow: nothing was written, and the store continues once there is.
     #[must_use]
     pub fn full(path: &Path, detail: impl fmt::Display) -> Self {
         Self { full: true, ..Self::new(path, detail) }
     }
 
-    /// Whether the store has no room, and will have when some is made.
+    /// Whether the store is full, and continues when there is room.
     #[must_use]
     pub const fn is_full(&self) -> bool {
         self.full
@@ -298,7 +298,7 @@ impl fmt::Display for StorageError {
         }
         write!(
             f,
-            "the store {} failed: {}; mend the disk (free space, permissions, hardware) and restart, no acknowledged \
+            "the store {} failed: {}; fix the disk (free space, permissions, hardware) and restart, no acknowledged \
              write is lost",
             self.path.display(),
             self.detail

@@ -66,8 +66,8 @@ impl Current {
 
     /// The number of the current authorities: see [`Terms::authorities`].
     #[must_use]
-    pub fn authorities(&self) -> u64 {
-        self.terms.load().authorities()
+    pub fn authorities_generation(&self) -> u64 {
+        self.terms.load().authorities_generation()
     }
 
     /// Looks at the files. `told`: an operator asked for it, so the content is taken at once, and an error is reported
@@ -81,7 +81,7 @@ impl Current {
         }
         let newer = read.and_then(|contents| {
             let authorities = contents.authorities_mark();
-            let number = self.authorities() + u64::from(authorities != seen.authorities);
+            let number = self.authorities_generation() + u64::from(authorities != seen.authorities);
             Ok((Terms::new(&contents, number)?, authorities))
         });
         match newer {
@@ -100,16 +100,16 @@ impl Current {
 
     fn look_and_say(&self, told: bool) {
         match self.look(told) {
-            Look::Same if told => crate::log::info("TLS: the certificate is the one that was served before"),
+            Look::Same if told => crate::log::info("TLS: the certificate is unchanged"),
             Look::Same => {}
             Look::Newer => crate::log::info(&format!(
-                "TLS: new connections are served the certificate that {} has now",
+                "TLS: new connections use the certificate that is now in {}",
                 self.files.cert.display()
             )),
             Look::Unusable(fault) => {
                 let Fault { which, problem, mend } = fault;
                 crate::log::warn(&format!(
-                    "TLS: {} {}: {problem}; {mend}; what was read before is served on",
+                    "TLS: {} {}: {problem}; {mend}; the earlier files stay in use",
                     which.option(),
                     which.path(&self.files).display()
                 ));
@@ -132,13 +132,13 @@ impl Reloader {
         let (sender, receiver) = sync_channel(1);
         std::thread::Builder::new().name("certificates".into()).spawn(move || {
             loop {
-                let before = current.authorities();
+                let before = current.authorities_generation();
                 match receiver.recv_timeout(LOOK) {
                     Ok(()) => current.look_and_say(true),
                     Err(RecvTimeoutError::Timeout) => current.look_and_say(false),
                     Err(RecvTimeoutError::Disconnected) => return,
                 }
-                if current.authorities() != before {
+                if current.authorities_generation() != before {
                     changed();
                 }
             }
@@ -152,7 +152,7 @@ impl Reloader {
             // A look is pending already.
             Ok(()) | Err(TrySendError::Full(())) => {}
             Err(TrySendError::Disconnected(())) => {
-                crate::log::error("TLS: nobody looks for newer certificates any more");
+                crate::log::error("TLS: certificate files are not checked for changes any more");
             }
         }
     }

@@ -102,7 +102,7 @@ impl Contents {
         certificates(Which::Cert, &self.cert)
     }
 
-    /// Tells two bundles of authorities apart.
+    /// Distinguishes two bundles of authorities.
     pub(super) fn authorities_mark(&self) -> Mark {
         Mark::of(&self.client_ca)
     }
@@ -117,8 +117,8 @@ impl Contents {
         PrivateKeyDer::from_pem_slice(&self.key).map_err(|error| match error {
             // "ENCRYPTED PRIVATE KEY" (PKCS #8), or a header of the old form (RFC 1421).
             PemError::NoItemsFound if has(&self.key, "ENCRYPTED") => fault(
-                "the key is encrypted, and nobody is here to type its password",
-                "decrypt it, as with `openssl pkey -in KEY -out PLAIN_KEY`, and let nobody else read the file",
+                "the key is encrypted, and the server cannot ask for its password",
+                "decrypt it, as with `openssl pkey -in KEY -out PLAIN_KEY`, and do not let other users read the file",
             ),
             PemError::NoItemsFound if has(&self.key, "BEGIN CERTIFICATE") => fault(
                 "there is a certificate in it and no key",
@@ -127,7 +127,7 @@ impl Contents {
             PemError::NoItemsFound => {
                 fault("no key in it", "give PEM with a line -----BEGIN PRIVATE KEY-----")
             }
-            error => fault(&format!("not PEM: {error}"), "give the key as PEM, whole"),
+            error => fault(&format!("not PEM: {error}"), "give the complete key as PEM"),
         })
     }
 }
@@ -154,8 +154,9 @@ fn read(which: Which, path: &Path) -> Result<Vec<u8>, Fault> {
 
 fn certificates(which: Which, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Fault> {
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    let found = found
-        .map_err(|error| Fault::new(which, format!("not PEM: {error}"), "give certificates as PEM, whole"))?;
+    let found = found.map_err(|error| {
+        Fault::new(which, format!("not PEM: {error}"), "give complete certificates as PEM")
+    })?;
     if !found.is_empty() {
         return Ok(found);
     }

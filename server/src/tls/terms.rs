@@ -66,7 +66,7 @@ impl Terms {
 
     /// The number of the authorities: with another one, a certificate that was verified is to be verified again.
     #[must_use]
-    pub const fn authorities(&self) -> u64 {
+    pub const fn authorities_generation(&self) -> u64 {
         self.authorities
     }
 

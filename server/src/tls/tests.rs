@@ -82,7 +82,7 @@ fn files_that_do_not_fit_are_named_with_a_mend() {
         (cert(&missing), Which::Cert, "cannot be read: No such file", "name a PEM file that is there"),
         (cert(&empty), Which::Cert, "no certificate in it", "-----BEGIN CERTIFICATE-----"),
         (cert(&good.key), Which::Cert, "there is a key in it", "that of the key with --tls-key"),
-        (cert(&cut), Which::Cert, "not PEM", "whole"),
+        (cert(&cut), Which::Cert, "not PEM", "complete"),
         (cert(&odd), Which::Cert, "cannot be read", "X.509"),
         (cert(&other_cert), Which::Key, "not that of the first certificate", "made together"),
         (key(&missing), Which::Key, "cannot be read: No such file", "name a PEM file that is there"),
@@ -112,7 +112,7 @@ fn newer_files_are_taken_and_wrong_ones_are_said_once() {
     let current = Current::open(files.clone()).expect("they fit");
     let first = current.terms();
     assert_eq!(current.look(false), Look::Same);
-    assert_eq!(current.look(true), Look::Same, "also when somebody asks");
+    assert_eq!(current.look(true), Look::Same, "also on request");
     assert!(std::sync::Arc::ptr_eq(&first, &current.terms()));
     // A renewal writes one file after the other.
     let (cert, key) = pair(&authority);

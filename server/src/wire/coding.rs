@@ -6,7 +6,7 @@
 use super::websocket::{self, Reading};
 use super::{gzip, http1};
 
-/// One stream, and where it stands on its wire.
+/// One stream, and its position on its wire.
 #[derive(Debug)]
 pub enum Coding {
     /// Messages as they are framed.
@@ -39,7 +39,7 @@ impl Coding {
         }
     }
 
-    /// What keeps the stream alive between two messages.
+    /// The bytes that keep the stream alive between two messages.
     #[must_use]
     pub const fn heartbeat(&self) -> &'static [u8] {
         match self {

@@ -177,7 +177,7 @@ pub(crate) mod tests {
             let size = std::str::from_utf8(&wire[..digits]).expect("hex");
             let size = usize::from_str_radix(size, 16).expect("a size");
             if size == 0 {
-                assert_eq!(wire, LAST_CHUNK, "nothing behind the end");
+                assert_eq!(wire, LAST_CHUNK, "nothing after the end");
             }
             let (data, rest) = wire[digits + 2..].split_at(size);
             assert_eq!((&wire[digits..digits + 2], &rest[..2]), (&b"\r\n"[..], &b"\r\n"[..]), "whole chunks");
@@ -193,7 +193,7 @@ pub(crate) mod tests {
         let mut out = Vec::new();
         let mut decoder = GzDecoder::new(&gzip[..]);
         decoder.read_to_end(&mut out).expect("one valid gzip stream");
-        assert!(decoder.into_inner().is_empty(), "nothing behind it");
+        assert!(decoder.into_inner().is_empty(), "nothing after it");
         out
     }
 

@@ -6,7 +6,7 @@ use revcast_engine::framing::{Framing, HEAD_MAX, Head};
 pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
 /// A chunk of one space: it has no meaning, since white space is allowed between two JSON values (RFC 8259, section 2).
-/// It keeps a quiet stream open, and detects a peer that has vanished.
+/// It keeps an idle stream open, and detects a peer that has vanished.
 pub const HEARTBEAT: &[u8] = b"1\r\n \r\n";
 
 const CRLF: &[u8] = b"\r\n";

@@ -21,7 +21,7 @@ const PONG: u8 = 0x8a;
 /// Normal closure (RFC 6455, section 7.4.1).
 const NORMAL: u16 = 1000;
 
-/// A ping: it keeps a quiet stream open.
+/// A ping: it keeps an idle stream open.
 pub const HEARTBEAT: &[u8] = &[PING, 0];
 
 /// A text message around each message: the same for every client.
@@ -197,7 +197,7 @@ mod tests {
         for (bytes, code) in table {
             let mut tail = b"a frame before".to_vec();
             assert_eq!(Peer::default().read(&bytes, true, &mut tail), Reading::Over, "{bytes:?}");
-            let close = tail.strip_prefix(b"a frame before").expect("behind the tail");
+            let close = tail.strip_prefix(b"a frame before").expect("after the tail");
             assert_eq!((close[0], &close[2..4]), (CLOSE, &code.to_be_bytes()[..]), "{bytes:?}");
             assert_eq!(usize::from(close[1]), close.len() - 2);
         }

@@ -69,7 +69,7 @@ fn a_birth_that_was_cut_short_is_repeated() {
     assert!(!dir.0.join("revcast.redb.new").exists());
 }
 
-/// Changes the tables behind the store's back.
+/// Changes the tables without the store.
 pub(crate) fn tamper(dir: &Dir, change: impl FnOnce(&redb::WriteTransaction)) {
     let db = redb::Database::open(dir.file()).expect("the file opens");
     let txn = db.begin_write().expect("a transaction");
@@ -158,7 +158,7 @@ fn a_damaged_file_is_refused_or_whole() {
             match Store::open(&durable(&victim.0)) {
                 Err(_) => refused += 1,
                 Ok((mut store, recovery)) => {
-                    // After a crash a damaged newest commit is one that was torn: the one before it stands.
+                    // After a crash a damaged newest commit counts as torn: the previous one is used.
                     let mut found = state(&recovery);
                     if !clean && store.revision() == rev(201) {
                         found.insert(key("last"), (rev(202), "x".into()));

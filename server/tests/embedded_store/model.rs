@@ -33,7 +33,7 @@ const OBJECTS: [(usize, Option<&str>, &str); 9] = [
 /// A revision and what it changed, in places of [`OBJECTS`].
 type Past = (Revision, Vec<(usize, Option<Bytes>)>);
 
-/// All history, told in places of [`OBJECTS`], so that the rows of the schema may move.
+/// The whole history, by index into [`OBJECTS`], so that the rows of the schema may move.
 #[derive(Clone)]
 struct Model {
     /// The revision of the newest write, or where the newest life began.
@@ -304,7 +304,7 @@ impl Life {
         self.store = open(None, &self.rows, NO_FLOOR).0;
         let dir = crashed.unwrap_or(dir);
         self.model = self.flushed.clone();
-        // The clock was set back, or some of the starts come soon after one another.
+        // The clock was set back, or some of the starts are close together.
         let soon = self.model.revision.get() / 1000 + self.random.below(3) as u64;
         let started_at = if self.random.below(4) == 0 { NO_FLOOR } else { WallTime::from_millis(soon) };
         let (store, recovery) = open(Some(&dir), &self.rows, started_at);

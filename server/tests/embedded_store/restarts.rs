@@ -53,7 +53,7 @@ fn leases_survive_a_restart_from_log_and_from_checkpoint() {
         drop(store);
         let (mut store, _) = open(&dir.0);
         assert_eq!(store.next_expiry(), Some(at(100)));
-        // It ran out while nobody was there: the first call finds it.
+        // It expired while the store was closed: the first call finds it.
         let batches = store.expire(at(150), usize::MAX);
         assert_eq!(batches.len(), 1);
         assert_eq!((batches[0].revision, &batches[0].changes[0].key), (rev(6), &key("a")));
@@ -120,7 +120,7 @@ fn an_undeclared_resource_is_kept_and_told() {
     store.compact(rev(3), T0).expect("compacted");
     drop(store);
 
-    // Gone from the schema, and the rows of the others move.
+    // Removed from the schema, and the rows of the others move.
     let fewer = StoreConfig::durable(&dir.0, names(&["v1/nodes", "v1/configmaps"]), NO_FLOOR);
     let (mut store, recovery) = Store::open(&fewer).expect("the store opens");
     let told = Undeclared { resource: "apps/v1/deployments".to_owned(), objects: 2 };

@@ -110,7 +110,7 @@ fn a_lease_ends_is_replaced_and_is_removed() {
         batches,
         [Batch { revision: revision.next(), changes: vec![Change { key: key("short"), value: None }] }]
     );
-    // Both are due; one call takes no more than it was told.
+    // Both are due; one call takes at most `max`.
     assert_eq!(store.expire(at(40), 1)[0].changes[0].key, key("longer"));
     assert_eq!(store.expire(at(40), 5)[0].changes[0].key, key("late"));
     assert_eq!((store.next_expiry(), store.len()), (None, 1));

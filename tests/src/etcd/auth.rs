@@ -38,7 +38,7 @@ impl Control {
     /// Creates root and these users, and enables authentication. Returns root's control.
     ///
     /// # Errors
-    /// What etcdctl says.
+    /// etcdctl's error.
     pub fn auth_enable(&self, root_password: &str, accounts: &[Account<'_>]) -> Result<Self, String> {
         self.run(["user", "add", &format!("root:{root_password}")])?;
         self.run(["user", "grant-role", "root", "root"])?;
@@ -52,7 +52,7 @@ impl Control {
     /// Disables authentication.
     ///
     /// # Errors
-    /// What etcdctl says.
+    /// etcdctl's error.
     pub fn auth_disable(&self) -> Result<(), String> {
         self.run(["auth", "disable"]).map(drop)
     }
@@ -60,7 +60,7 @@ impl Control {
     /// Adds a user with its role. Every change of users makes etcd check tokens again.
     ///
     /// # Errors
-    /// What etcdctl says.
+    /// etcdctl's error.
     pub fn user_add(&self, account: &Account<'_>) -> Result<(), String> {
         self.run(["user", "add", &format!("{}:{}", account.name, account.password)])?;
         self.run(["role", "add", account.name])?;
@@ -73,7 +73,7 @@ impl Control {
     /// Removes a user; its role stays.
     ///
     /// # Errors
-    /// What etcdctl says.
+    /// etcdctl's error.
     pub fn user_delete(&self, name: &str) -> Result<(), String> {
         self.run(["user", "delete", name]).map(drop)
     }
@@ -81,7 +81,7 @@ impl Control {
     /// Sets a password. The tokens of the old one end.
     ///
     /// # Errors
-    /// What etcdctl says.
+    /// etcdctl's error.
     pub fn user_password(&self, name: &str, password: &str) -> Result<(), String> {
         let line = format!("{password}\n");
         self.feed(vec!["user", "passwd", "--interactive=false", name], line.as_bytes()).map(drop)
@@ -90,7 +90,7 @@ impl Control {
     /// Adds a prefix to a role.
     ///
     /// # Errors
-    /// What etcdctl says.
+    /// etcdctl's error.
     pub fn grant(&self, role: &str, access: Access, prefix: &str) -> Result<(), String> {
         self.run(["role", "grant-permission", "--prefix", role, access.word(), prefix]).map(drop)
     }
@@ -98,7 +98,7 @@ impl Control {
     /// Removes a prefix from a role.
     ///
     /// # Errors
-    /// What etcdctl says.
+    /// etcdctl's error.
     pub fn revoke(&self, role: &str, prefix: &str) -> Result<(), String> {
         self.run(["role", "revoke-permission", "--prefix", role, prefix]).map(drop)
     }

@@ -107,7 +107,7 @@ impl Control {
     /// Writes a key; returns its revision.
     ///
     /// # Errors
-    /// What etcdctl says.
+    /// etcdctl's error.
     pub fn put(&self, key: &str, value: impl AsRef<[u8]>) -> Result<u64, String> {
         // Through stdin any bytes and any length are possible, except empty.
         let value = value.as_ref();
@@ -119,7 +119,7 @@ impl Control {
     /// One revision with all operations; returns it.
     ///
     /// # Errors
-    /// What etcdctl says.
+    /// etcdctl's error.
     pub fn txn(&self, ops: &[Op<'_>]) -> Result<u64, String> {
         let quoted = |text: &str| Value::from(text).to_string();
         let line = |op: &Op<'_>| match op {
@@ -140,7 +140,7 @@ impl Control {
     /// A key; `None` when it does not exist.
     ///
     /// # Errors
-    /// What etcdctl says.
+    /// etcdctl's error.
     pub fn get(&self, key: &str) -> Result<Option<Entry>, String> {
         let said = json(&self.run(["get", "-w", "json", "--", key])?)?;
         said["kvs"].as_array().and_then(|kvs| kvs.first()).map(entry).transpose()
@@ -160,7 +160,7 @@ impl Control {
     /// Deletes a key.
     ///
     /// # Errors
-    /// What etcdctl says.
+    /// etcdctl's error.
     pub fn del(&self, key: &str) -> Result<Deleted, String> {
         deleted(&self.run(["del", "-w", "json", "--", key])?)
     }
@@ -168,7 +168,7 @@ impl Control {
     /// Deletes every key of a prefix in one revision.
     ///
     /// # Errors
-    /// What etcdctl says.
+    /// etcdctl's error.
     pub fn del_prefix(&self, prefix: &str) -> Result<Deleted, String> {
         deleted(&self.run(["del", "-w", "json", "--prefix", "--", prefix])?)
     }
@@ -176,7 +176,7 @@ impl Control {
     /// The newest revision, read linearizably.
     ///
     /// # Errors
-    /// What etcdctl says.
+    /// etcdctl's error.
     pub fn revision(&self) -> Result<u64, String> {
         revision(&json(&self.run(["get", "-w", "json", "--keys-only", "--", "a"])?)?)
     }
@@ -184,7 +184,7 @@ impl Control {
     /// Compacts the history before a revision, and waits until it is removed from the disk as well.
     ///
     /// # Errors
-    /// What etcdctl says.
+    /// etcdctl's error.
     pub fn compact(&self, revision: u64) -> Result<(), String> {
         self.run(["compact", "--physical", &revision.to_string()]).map(drop)
     }
@@ -192,7 +192,7 @@ impl Control {
     /// Defragments the file; the member does nothing else meanwhile.
     ///
     /// # Errors
-    /// What etcdctl says.
+    /// etcdctl's error.
     pub fn defrag(&self) -> Result<(), String> {
         self.run(["defrag"]).map(drop)
     }
@@ -200,7 +200,7 @@ impl Control {
     /// Saves the state of one endpoint.
     ///
     /// # Errors
-    /// What etcdctl says.
+    /// etcdctl's error.
     pub fn snapshot_save(&self, to: &Path) -> Result<(), String> {
         self.run([OsStr::new("snapshot"), OsStr::new("save"), to.as_os_str()]).map(drop)
     }
@@ -239,7 +239,7 @@ impl Control {
     /// Makes another member the leader. Must be sent to the leader.
     ///
     /// # Errors
-    /// What etcdctl says.
+    /// etcdctl's error.
     pub fn move_leader(&self, member_id: u64) -> Result<(), String> {
         self.run(["move-leader", &format!("{member_id:x}")]).map(drop)
     }

@@ -41,7 +41,7 @@ impl Folder {
         let path = base.join(name);
         let lock_path = path.with_extension("lock");
         let lock = File::create(&lock_path).expect("a lock beside the folder for etcd's data");
-        lock.try_lock().expect("nobody else has this process's id and number");
+        lock.try_lock().expect("no other process has this id and number");
         let _ = fs::remove_dir_all(&path);
         fs::create_dir(&path).expect("a folder for etcd's data");
         Self { path, lock_path, _lock: lock }

@@ -131,7 +131,7 @@ impl Gateway {
         }
         let address = &self.addresses[self.next % self.addresses.len()];
         let connection =
-            Client::new(address).connect().map_err(|error| format!("nobody at {address}: {error}"))?;
+            Client::new(address).connect().map_err(|error| format!("no answer at {address}: {error}"))?;
         let limited = connection.socket().set_read_timeout(Some(self.patience));
         limited.map_err(|error| error.to_string())?;
         Ok(connection)

@@ -50,7 +50,7 @@ impl Log {
         let mut last = since;
         for Record { mod_revision: revision, key, change } in records {
             if revision <= since || revision < last {
-                return Err(format!("revision {revision} of {key} comes behind {last}"));
+                return Err(format!("revision {revision} of {key} comes after {last}"));
             }
             last = revision;
             if touched.insert(key.clone(), revision) == Some(revision) {

@@ -292,16 +292,16 @@ impl<'a> Judge<'a> {
                             Start::List(..) => (Rule::Unique, "the list of"),
                             Start::Resume(_) => (Rule::Resumable, "a resume from"),
                         };
-                        self.breach(rule, *revision, format!("{what} comes behind {from} {floor}"));
+                        self.breach(rule, *revision, format!("{what} comes after {from} {floor}"));
                     } else if *revision < newest_event {
-                        self.breach(Rule::Ordered, *revision, format!("{what} comes behind {newest_event}"));
+                        self.breach(Rule::Ordered, *revision, format!("{what} comes after {newest_event}"));
                     }
                     newest_event = newest_event.max(*revision);
                     newest = newest.max(*revision);
                 }
                 Item::Bookmark(revision) => {
                     if *revision < newest {
-                        self.breach(Rule::Ordered, *revision, format!("a bookmark comes behind {newest}"));
+                        self.breach(Rule::Ordered, *revision, format!("a bookmark comes after {newest}"));
                     }
                     newest = newest.max(*revision);
                 }

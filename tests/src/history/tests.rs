@@ -295,8 +295,8 @@ fn what_is_no_log_is_refused() {
         let said = Log::new(4, &[], records).expect_err(why);
         assert!(said.contains(why), "{said}");
     };
-    refused(vec![put(6, "a", "1"), put(5, "b", "1")], "revision 5 of b comes behind 6");
-    refused(vec![put(4, "a", "1")], "revision 4 of a comes behind 4");
+    refused(vec![put(6, "a", "1"), put(5, "b", "1")], "revision 5 of b comes after 6");
+    refused(vec![put(4, "a", "1")], "revision 4 of a comes after 4");
     refused(vec![put(5, "a", "1"), put(5, "a", "2")], "a changes twice in revision 5");
     refused(vec![put(5, "a", "1"), delete(6, "a"), put(6, "a", "2")], "a changes twice in revision 6");
     refused(vec![delete(5, "a")], "deletes a, which is not there");

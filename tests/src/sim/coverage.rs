@@ -82,7 +82,7 @@ coverage! {
     messages_framed_otherwise,
     /// Errors in another encoding.
     errors_encoded,
-    /// Heartbeats on a quiet stream.
+    /// Heartbeats on an idle stream.
     heartbeats,
     /// ... of which a part was taken at first.
     heartbeats_begun,
@@ -116,7 +116,7 @@ coverage! {
     forgotten_watches,
     /// Ends with 410.
     expirations,
-    /// Watches that fell out of the window.
+    /// Watches that were evicted because the window had passed them.
     evictions,
     /// Streams that were cut off inside a message.
     cut_offs,
@@ -124,7 +124,7 @@ coverage! {
     clean_ends,
     /// Ends by deadline.
     deadlines,
-    /// Watches that were told 410 because they did not take their initial state in time.
+    /// Watches that got 410 because they did not take their initial state in time.
     unfinished_told,
     /// How often the ring grew.
     grown,

@@ -31,7 +31,7 @@ pub enum Promise {
     Unreadable,
     /// Lists show the state of their revision, and expire only when they must.
     List,
-    /// A watch that is quiet gets a heartbeat in time, and only then.
+    /// A watch that is idle gets a heartbeat in time, and only then.
     Heartbeat,
     /// Counts and gauges add up.
     Counts,

@@ -57,7 +57,7 @@ impl World {
         let part =
             same(&mut own_past.range(&keys, after.as_ref()), own_past.first_unreadable_in_range(&keys));
         if !newest || !whole || !part {
-            let what = format!("{range:?} at {revision}, behind {after:?}: {newest}, {whole}, {part}");
+            let what = format!("{range:?} at {revision}, after {after:?}: {newest}, {whole}, {part}");
             return broken(Promise::List, what);
         }
         Ok(())

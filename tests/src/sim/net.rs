@@ -80,7 +80,7 @@ impl Net {
             return fault(Promise::Progress, format!("watch {at}: {what} for a socket that is full or gone"));
         }
         if watch.stream.finished() {
-            return fault(Promise::Stream, format!("watch {at}: {what} behind the end"));
+            return fault(Promise::Stream, format!("watch {at}: {what} after the end"));
         }
         Ok(at)
     }

@@ -41,7 +41,7 @@ impl Stream {
             return Ok(());
         }
         if self.finished {
-            return broken(Promise::Stream, "bytes behind the end");
+            return broken(Promise::Stream, "bytes after the end");
         }
         self.pending.extend_from_slice(bytes);
         let mut at = 0;

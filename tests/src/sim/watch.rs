@@ -32,9 +32,9 @@ pub(crate) enum Began {
 /// Where a watch was when its shard was abandoned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GivenUp {
-    /// It must be told 410.
+    /// It must get 410.
     BetweenMessages,
-    /// It gets the rest of the message, and is then told 410 as well; or it is cut off, if the rest is forgotten.
+    /// It gets the rest of the message, and then gets 410 as well; or it is cut off, if the rest is forgotten.
     WithinMessage,
 }
 
@@ -94,7 +94,7 @@ pub(crate) struct Watch {
     /// Its shard was abandoned: no event comes any more.
     pub(crate) given_up: Option<GivenUp>,
     pub(crate) copy: Option<Copy>,
-    /// How long it may be quiet; `None`: without limit.
+    /// How long it may be idle; `None`: without limit.
     pub(crate) quiet: Option<Duration>,
     /// When bytes arrived or a heartbeat was offered last, or it began.
     pub(crate) heard: Tick,
@@ -237,7 +237,7 @@ impl Watch {
         line: &[u8],
     ) -> Checked {
         if self.told {
-            return broken(Promise::Stream, "a line behind an error");
+            return broken(Promise::Stream, "a line after an error");
         }
         if let Some(status) = inner(line, b"{\"type\":\"ERROR\",\"object\":") {
             let Some(status) = status_within(self.wish.encoding, status) else {
@@ -299,7 +299,7 @@ impl Watch {
     pub(crate) fn offer_heartbeat(&mut self, now: Tick) -> Checked {
         let Some(interval) = self.quiet else { return broken(Promise::Heartbeat, "they are off") };
         if self.told || self.given_up.is_some() {
-            return broken(Promise::Heartbeat, "behind the last word");
+            return broken(Promise::Heartbeat, "after the end");
         }
         self.beats += 1;
         self.heard = now;
@@ -313,9 +313,9 @@ impl Watch {
         Ok(())
     }
 
-    /// Whether it has been quiet for longer than it may.
+    /// Whether it has been idle for longer than it may.
     pub(crate) fn too_quiet(&self, now: Tick) -> Option<Duration> {
-        // A watch that joined others was quiet before; what they were sent counts as sent to it.
+        // A watch that joined others was idle before; what they were sent counts as sent to it.
         let silence = now.since(self.heard);
         self.quiet.filter(|interval| silence > *interval * 2).map(|_| silence)
     }
@@ -440,7 +440,7 @@ impl Watch {
             return Ok(());
         }
         if !self.bookmarks {
-            return broken(Promise::Bookmark, "nobody asked for bookmarks");
+            return broken(Promise::Bookmark, "bookmarks were not requested");
         }
         if revision <= self.start || revision < self.last_bookmark || revision < self.seen {
             return broken(

@@ -252,7 +252,9 @@ impl World {
             return broken(Promise::Window, format!("shard {at} was lapped"));
         }
         let split = after.rounds > before.rounds && reached.get() < oracle.visible;
-        let long = sends == 0 && after.live < before.live && after.evicted == before.evicted;
+        let long = sends == 0
+            && after.live < before.live
+            && (after.evicted, after.abandoned) == (before.evicted, before.abandoned);
         driven.paused = after.rounds_paused > before.rounds_paused;
         let coverage = &mut self.net.coverage;
         coverage.turns += 1;
@@ -303,7 +305,7 @@ impl World {
                 let key = &oracle.names[state.name].key;
                 return broken(
                     Promise::Unreadable,
-                    format!("watch {number} goes on, and nobody told it that {key:?} is unreadable"),
+                    format!("watch {number} continues, and was not sent that {key:?} is unreadable"),
                 );
             }
             if watch.parked(oracle) {

@@ -52,7 +52,7 @@ fn reply(bytes: &[u8]) -> Result<(Reply, &[u8]), String> {
             let data = behind.get(..size).ok_or("half a chunk")?;
             let (end, behind) = split_line(&behind[size..])?;
             if !end.is_empty() {
-                return Err("bytes behind a chunk".into());
+                return Err("bytes after a chunk".into());
             }
             reply.body.extend_from_slice(data);
             rest = behind;

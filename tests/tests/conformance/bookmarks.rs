@@ -53,7 +53,7 @@ fn one_before_the_deadline() {
     assert_eq!((kind.as_str(), revision(&object)), ("BOOKMARK", elsewhere));
     assert!((1.5..4.9).contains(&waited.as_secs_f32()), "two seconds before the fifth, not {waited:?}");
     assert!(watch.rest().is_empty());
-    assert!(nothing_new.rest().is_empty(), "it began behind the newest revision");
+    assert!(nothing_new.rest().is_empty(), "it began after the newest revision");
 }
 
 /// Spec clients.md, rule 12: every client ignores one space.
@@ -123,11 +123,11 @@ fn resumes_have_no_gap_and_no_repeat() {
                 let at = revision(&object);
                 match kind.as_str() {
                     "ADDED" => {
-                        assert!(at > last, "{at} behind {last}");
+                        assert!(at > last, "{at} after {last}");
                         seen.push(at);
                     }
                     "BOOKMARK" => {
-                        assert!(at >= last, "a bookmark at {at} behind {last}");
+                        assert!(at >= last, "a bookmark at {at} after {last}");
                         bookmarks += 1;
                     }
                     other => panic!("{other}: {object}"),

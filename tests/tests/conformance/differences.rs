@@ -1,7 +1,7 @@
 //! All differences of our replies from the recordings, and their reasons. Everything else is replayed as recorded.
 //!
 //! Besides these, every comparison leaves out what differs from run to run (`recording::normal`): uids, times, audit
-//! ids, and `managedFields`, which are not kept here.
+//! ids, and `managedFields`, which list appliers only.
 
 use crate::recording::{Recorded, file};
 
@@ -99,7 +99,7 @@ const TABLE: &[Difference] = &[
         file: "12-http-errors.txt",
         title: "406 not acceptable",
         ours: Ours::Answers(406, FORMS),
-        why: "there is no protobuf here",
+        why: "replies are never protobuf",
     },
     Difference {
         file: "12-http-errors.txt",

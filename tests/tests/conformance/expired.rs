@@ -16,7 +16,7 @@ fn refusal(client: &Client, from: u64, headers: &[(&str, &str)]) -> Option<Strin
     if !chunk.contains("ERROR") {
         return None;
     }
-    assert_eq!(watch.next_chunk().unwrap(), None, "the stream ends behind it");
+    assert_eq!(watch.next_chunk().unwrap(), None, "the stream ends after it");
     let reply = watch.into_connection().request("GET", "/livez", &[], &[]).unwrap();
     assert_eq!(reply.status, 200, "and the connection goes on");
     Some(chunk)

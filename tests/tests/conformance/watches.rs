@@ -57,7 +57,7 @@ fn state_and_what_follows_without_a_seam() {
                             ("BOOKMARK", None) => {
                                 assert_eq!(object["metadata"]["annotations"], json!({"k8s.io/initial-events-end": "true"}));
                                 marked = Some(at);
-                                assert!(state.len() >= OBJECTS, "the mark is behind the state");
+                                assert!(state.len() >= OBJECTS, "the mark is after the state");
                                 assert!(state.values().all(|revision| *revision <= at));
                                 last = at;
                                 // A late one begins when everything is written.
@@ -70,7 +70,7 @@ fn state_and_what_follows_without_a_seam() {
                                 assert!(state.last_key_value().is_none_or(|(last, _)| *last < name), "in key order");
                             }
                             ("ADDED" | "MODIFIED", Some(_)) => {
-                                assert!(at > last, "{at} behind {last}");
+                                assert!(at > last, "{at} after {last}");
                                 last = at;
                             }
                             _ => panic!("{kind} {object}"),
@@ -245,10 +245,6 @@ fn the_head_of_the_reply_is_a_promise() {
         let body = json!({"metadata": {"name": name}}).to_string();
         let reply = writer.request("POST", "/api/v1/namespaces/w/configmaps", &[], body.as_bytes()).unwrap();
         assert_eq!(reply.status, 201);
-        assert_eq!(
-            told(&watch.next_event()),
-            format!("ADDED {name}"),
-            "written behind the head of the reply"
-        );
+        assert_eq!(told(&watch.next_event()), format!("ADDED {name}"), "written after the head of the reply");
     }
 }

@@ -132,7 +132,7 @@ fn a_value_that_is_none_is_told_and_the_rest_goes_on() {
             assert_eq!(
                 client.get(&format!("{CONFIG_MAPS}?labelSelector=x")).status,
                 500,
-                "nobody can tell its labels"
+                "its labels are unknown"
             );
             let put =
                 client.send("PUT", &format!("{CONFIG_MAPS}/bad"), &json!({"metadata": {"name": "bad"}}));

@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 
 use revcast_tests::etcd::{Access, Account, Cluster, Control, Gateway, Options, Record, Release};
 use revcast_tests::history::{self, Log, Seen, Violation, Watcher};
-use revcast_tests::load::Stage;
-use revcast_tests::load::probe::Probe;
-use revcast_tests::load::reader::Reader;
-use revcast_tests::load::recorder::Recorder;
-use revcast_tests::load::watchers::{Told, Watchers};
-use revcast_tests::load::writer::Writer;
 use revcast_tests::port::Port;
 use revcast_tests::proxy::Proxy;
 use revcast_tests::server::{Scratch, Server};
+use revcast_tests::workload::Workload;
+use revcast_tests::workload::probe::Probe;
+use revcast_tests::workload::reader::Reader;
+use revcast_tests::workload::recorder::Recorder;
+use revcast_tests::workload::watchers::{Told, Watchers};
+use revcast_tests::workload::writer::Writer;
 
 /// Writes a second.
 const RATE: u64 = 200;
@@ -34,11 +34,11 @@ const ROOT: (&str, &str) = ("root", "secret");
 /// What the watchers of a run may receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Promise {
-    /// No stream ends, and none is told 410.
+    /// No stream ends, and none gets 410.
     StaysOpen,
-    /// Every watcher is told 410, exactly this many times.
+    /// Every watcher gets 410, exactly this many times.
     Expires(u64),
-    /// Streams break, and a watcher that comes back too late is told 410.
+    /// Streams break, and a watcher that comes back too late gets 410.
     Breaks,
 }
 
@@ -70,7 +70,7 @@ pub(crate) struct Run {
     name: &'static str,
     seed: u64,
     began: Instant,
-    stage: Arc<Stage>,
+    workload: Arc<Workload>,
     login: bool,
     compacts: bool,
     /// How often history was compacted.
@@ -151,18 +151,18 @@ impl Run {
         });
         let login = login.is_some();
         let server = serve(&arguments);
-        let stage = Arc::new(Stage::new(vec![server.address.clone()]));
+        let workload = Arc::new(Workload::new(vec![server.address.clone()]));
         let gateway = || gateway(&cluster, login);
         let recorder = Recorder::start(gateway(), Vec::new());
-        let writer = Writer::start(&stage, gateway(), RATE, seed);
-        let reader = Reader::start(&stage, gateway(), seed.wrapping_add(1));
-        let probe = Probe::start(&stage);
-        let watchers = Watchers::start(&stage, WATCHERS, LIFE, seed.wrapping_add(2));
+        let writer = Writer::start(&workload, gateway(), RATE, seed);
+        let reader = Reader::start(&workload, gateway(), seed.wrapping_add(1));
+        let probe = Probe::start(&workload);
+        let watchers = Watchers::start(&workload, WATCHERS, LIFE, seed.wrapping_add(2));
         let run = Self {
             name,
             seed,
             began: Instant::now(),
-            stage,
+            workload,
             login,
             compacts,
             compactions: 0,
@@ -230,7 +230,7 @@ impl Run {
     /// Waits until every watcher has all current writes.
     pub(crate) fn await_even(&self) {
         let newest = eventually("etcd tells its revision", || self.gateway().revision());
-        self.demand(self.watchers().await_all(self.stage.epoch(), newest, EVEN_WITHIN));
+        self.demand(self.watchers().await_all(self.workload.epoch(), newest, EVEN_WITHIN));
     }
 
     /// etcd was away from `gone` to `back`, as seen by the server: its readiness followed in time, both ways.
@@ -255,8 +255,8 @@ impl Run {
 
     /// Without writes while this is done, and with the log complete up to the revision that it is passed.
     pub(crate) fn at_rest<T>(&mut self, what: impl FnOnce(&mut Self, u64) -> T) -> T {
-        let stage = Arc::clone(&self.stage);
-        let pens = stage.hold_pens();
+        let workload = Arc::clone(&self.workload);
+        let pens = workload.pause_writes();
         let newest = eventually("etcd tells its revision", || self.gateway().revision());
         self.recorded(newest);
         let done = what(self, newest);
@@ -276,7 +276,7 @@ impl Run {
         let (gone, records) = self.at_rest(|run, _| {
             let records: Vec<Record> = run.recorder.as_ref().expect("a log").records(kept);
             run.cluster.kill(0);
-            run.stage.begin_epoch();
+            run.workload.begin_epoch();
             (Instant::now(), records)
         });
         // From here on writers find no etcd.
@@ -328,7 +328,7 @@ impl Run {
     #[track_caller]
     fn demand<T>(&self, result: Result<T, String>) -> T {
         result.unwrap_or_else(|problem| {
-            panic!("{problem}\n{}\n{}", self.stage.problems().join("\n"), self.replay())
+            panic!("{problem}\n{}\n{}", self.workload.problems().join("\n"), self.replay())
         })
     }
 
@@ -345,9 +345,9 @@ impl Run {
         self.writer.rest();
         let goal = eventually("etcd tells its revision", || self.gateway().revision());
         self.watchers().calm();
-        self.demand(self.watchers().await_all(self.stage.epoch(), goal, EVEN_WITHIN));
-        let epoch = self.stage.epoch();
-        self.stage.end();
+        self.demand(self.watchers().await_all(self.workload.epoch(), goal, EVEN_WITHIN));
+        let epoch = self.workload.epoch();
+        self.workload.end();
         let replay = self.replay();
         let (reads, written) = (self.reader.reads(), self.writer.written());
         let mut told = self.watchers.take().expect("they watch").finish();
@@ -363,14 +363,15 @@ impl Run {
         }
 
         let violations = judge(&self.logs, &told);
-        let problems = self.stage.problems().join("\n");
+        let problems = self.workload.problems().join("\n");
         assert!(violations.is_empty() && problems.is_empty(), "{}\n{problems}\n{replay}", shown(&violations));
         notices_a_lie(&self.logs, &told);
         keeps(promise, &told, &replay);
         assert!(!self.compacts || self.compactions > 0, "history was never forgotten");
-        let counts = told
-            .iter()
-            .fold(Default::default(), |all: revcast_tests::load::watchers::Counts, one| all.plus(one.counts));
+        let counts =
+            told.iter().fold(Default::default(), |all: revcast_tests::workload::watchers::Counts, one| {
+                all.plus(one.counts)
+            });
         assert!(
             counts.events > 5_000 && counts.bookmarks > 200 && counts.resumes > 50,
             "{counts:?}\n{replay}"

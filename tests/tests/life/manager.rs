@@ -148,7 +148,7 @@ fn a_shard_that_stands_still_is_told_and_taken_back() {
         if reply.status != 200 {
             break reply;
         }
-        assert!(began.elapsed() < NOTICED, "nobody notices");
+        assert!(began.elapsed() < NOTICED, "it is not noticed");
         // Messages have the time at which they are read.
         heard.listen();
     };

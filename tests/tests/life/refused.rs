@@ -58,12 +58,12 @@ fn a_refused_io_uring_is_one_line_and_its_own_exit_code() {
         assert_eq!(said.lines().count(), 1, "{case}");
         assert!(said.starts_with("revcast: io_uring: ") && said.ends_with('\n'), "{case}");
         assert!(said.contains("seccomp"), "it says whose fault it is: {case}");
-        assert!(said.contains("; "), "and the mend: {case}");
+        assert!(said.contains("; "), "and the remedy: {case}");
         let doctor = run("doctor");
         let findings = String::from_utf8(doctor.stdout).unwrap();
         assert_eq!(doctor.status.code(), Some(1), "{findings}");
         assert!(findings.lines().any(|line| line.starts_with("FAIL  io_uring: ")), "{findings}");
-        assert!(findings.contains("seccomp: a filter holds"), "{findings}");
+        assert!(findings.contains("seccomp: a filter is active"), "{findings}");
     }
 }
 

@@ -44,7 +44,7 @@ fn in_the_delay_everything_goes_on_but_it_is_not_ready() {
     assert!(late.headers().iter().any(|header| *header == ("connection".into(), "close".into())));
     let reply = kept.request("GET", PATH, &[], &[]).unwrap();
     assert_eq!((reply.status, reply.header("connection")), (200, Some("close")));
-    assert!(kept.request("GET", PATH, &[], &[]).is_err(), "it was closed behind that reply");
+    assert!(kept.request("GET", PATH, &[], &[]).is_err(), "it was closed after that reply");
     assert!(began.elapsed() < Duration::from_secs(8), "the machine is too slow for this test");
     // Now it closes: bookmarks, last chunks, no more connections.
     for watch in [&mut watch, &mut late] {
@@ -111,7 +111,7 @@ fn a_second_signal_ends_it_at_once() {
         // The first few are ended; the others would wait for most of a minute.
         let began = Instant::now();
         while server.metric("revcast_watchers") == 100 {
-            assert!(began.elapsed() < Duration::from_secs(10), "nobody is told");
+            assert!(began.elapsed() < Duration::from_secs(10), "no watcher is informed");
         }
         assert!(server.metric("revcast_watchers") > 50);
         refuses(&server);

@@ -11,8 +11,8 @@ type Row = (&'static str, &'static str, &'static str, u16, &'static str);
 
 /// Of requests without a body on: `t/a` (app=a), `t/a.b`, `t/b` (app=b), `u/a`, ClusterRole `system:x`, Node `n`.
 const ROWS: &[Row] = &[
-    ("a slash behind a collection", "GET", "/api/v1/namespaces/t/configmaps/", 200, "ConfigMapList"),
-    ("a slash behind an object", "GET", "/api/v1/namespaces/t/configmaps/a/", 200, "\"name\":\"a\""),
+    ("a slash after a collection", "GET", "/api/v1/namespaces/t/configmaps/", 200, "ConfigMapList"),
+    ("a slash after an object", "GET", "/api/v1/namespaces/t/configmaps/a/", 200, "\"name\":\"a\""),
     ("two slashes", "GET", "/api/v1/namespaces/t//configmaps", 404, "404 page not found"),
     ("an empty namespace", "GET", "/api/v1/namespaces//configmaps", 400, "namespace"),
     ("an escaped dot", "GET", "/api/v1/namespaces/t/configmaps/a%2Eb", 200, "\"name\":\"a.b\""),

@@ -279,7 +279,7 @@ fn finalizers_hold_an_object() {
     let changed = merge(json!({"data": {"k": "still alive"}}));
     assert_eq!(changed.status, 200);
     let unmarked = merge(json!({"metadata": {"deletionTimestamp": null}}));
-    assert_eq!(unmarked.json(), changed.json(), "nobody takes the mark away");
+    assert_eq!(unmarked.json(), changed.json(), "nothing removes the mark");
     let half = merge(json!({"metadata": {"finalizers": ["example.com/b"]}}));
     assert_eq!(half.json()["metadata"]["deletionTimestamp"], marked.json()["metadata"]["deletionTimestamp"]);
     let freed = merge(json!({"metadata": {"finalizers": null}}));

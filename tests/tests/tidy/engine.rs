@@ -36,7 +36,7 @@ const LAYERS: [(&str, &[&str]); 5] = [
             "key",
             "key_range",
             "limits",
-            "planted",
+            "failpoints",
             "resource",
             "revision",
             "scope",

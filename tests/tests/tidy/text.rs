@@ -90,7 +90,7 @@ fn unfinished_code(file: &File) -> Vec<Fault> {
             words[..at].iter().rev().take_while(|word| word.text != "#").any(|word| word.text == "cfg_attr")
                 && matches!(next, Some("=" | ")" | ","));
         if word.text == "ignore" && (attribute || listed) {
-            let mend = "mend or delete the test; slow ones take their size from the environment";
+            let mend = "fix or delete the test; slow ones take their size from the environment";
             found.push(Fault::new(&file.path, word.line, "a test that is not run proves nothing", mend));
         }
     }

@@ -21,7 +21,7 @@ fn certificates_of_clients_are_optional_and_verified() {
             client.connect().unwrap().request("GET", "/version", &[], &[])
         };
         assert_eq!(asks(&known).unwrap().status, 200, "{version:?}");
-        let alert = asks(&stranger).expect_err("nobody vouches for it").to_string();
+        let alert = asks(&stranger).expect_err("no CA vouches for it").to_string();
         assert!(alert.contains("UnknownCA") || alert.contains("DecryptError"), "{version:?}: {alert}");
         let alert = asks(&ended).expect_err("it is over").to_string();
         assert!(alert.contains("CertificateExpired"), "{version:?}: {alert}");
@@ -192,7 +192,7 @@ fn files_that_do_not_fit_end_the_start_with_one_line() {
     let other_key = other.key.to_str().unwrap();
     let table: [(&[&str], &str); 5] = [
         (&["--tls-cert", cert], "add --tls-key FILE"),
-        (&["--tls-client-ca", cert], "says nothing without TLS"),
+        (&["--tls-client-ca", cert], "has no effect without TLS"),
         (&["--tls-cert", "/nowhere/c.pem", "--tls-key", key], "cannot be read: No such file"),
         (&["--tls-cert", key, "--tls-key", key], "a key in it and no certificate"),
         (&["--tls-cert", cert, "--tls-key", other_key], "made together"),

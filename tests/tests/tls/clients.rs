@@ -50,7 +50,7 @@ fn curl_in_both_versions() {
         assert_eq!(String::from_utf8_lossy(&output.stdout).lines().count(), 300);
     }
     let plain = Command::new("curl").args(["-sS", &format!("{}/version", stand.url())]).output().unwrap();
-    assert!(!plain.status.success(), "nobody vouches for it");
+    assert!(!plain.status.success(), "no CA vouches for it");
 }
 
 #[test]

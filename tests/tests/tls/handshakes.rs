@@ -20,7 +20,7 @@ fn one_protocol_is_spoken() {
         }
         let client = stand.client_with(&trust.offering(&["h2"]));
         let refused = client.connect().unwrap().request("GET", "/version", &[], &[]);
-        let alert = refused.expect_err("nobody speaks that").to_string();
+        let alert = refused.expect_err("no client speaks that").to_string();
         assert!(alert.contains("NoApplicationProtocol"), "{alert}");
     }
 }

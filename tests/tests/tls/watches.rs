@@ -232,7 +232,7 @@ fn a_closing_server_says_goodbye() {
     }
 }
 
-/// The memory of a quiet watch with TLS, in either version: a session, and no buffer.
+/// The memory of an idle watch with TLS, in either version: a session, and no buffer.
 #[test]
 fn a_quiet_watch_holds_no_buffer() {
     const COUNT: usize = 300;

@@ -24,6 +24,8 @@ pub(crate) enum Task {
     EtcdSuite,
     /// Instruction counts, compared with those that are kept, or kept instead.
     Counts { keep: bool },
+    /// The table of Kubernetes' API types, made again; or whether newer packages exist.
+    KubernetesTypes { newer: bool },
     /// Many rounds of each fault of etcd.
     Faults,
     /// The fuzz targets, or those named, for so many seconds each.
@@ -46,6 +48,7 @@ usage: cargo xtask COMMAND
   promtool                       installs what checks metrics and alert rules below target/prometheus
   etcd-suite                     the end-to-end tests on each of them: some steps of ci
   counts [--keep]                instructions of the engine's hot paths, under valgrind; keep: as those to compare with
+  kubernetes-types [--newer]     the table of Kubernetes' API types from kubectl's releases; newer: is there a newer one?
   fuzz [--seconds N] [--only T]  the fuzz targets under libFuzzer, N seconds each [10]
   faults                         etcd fails under watches, many rounds; see tests/tests/etcd_faults";
 
@@ -62,12 +65,12 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Task,
             Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
             None => (name, None),
         };
-        if !["--only", "--seeds", "--base", "--seconds", "--keep"].contains(&name.as_str()) {
+        if !["--only", "--seeds", "--base", "--seconds", "--keep", "--newer"].contains(&name.as_str()) {
             return Err(format!("{name}: unknown option; see cargo xtask help"));
         }
-        if name == "--keep" {
+        if name == "--keep" || name == "--newer" {
             if value.is_some() {
-                return Err("--keep: takes no value; see cargo xtask help".to_owned());
+                return Err(format!("{name}: takes no value; see cargo xtask help"));
             }
             options.push((name, String::new()));
             continue;
@@ -82,6 +85,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Task,
         "sim" => &["--seeds", "--base"],
         "fuzz" => &["--seconds", "--only"],
         "counts" => &["--keep"],
+        "kubernetes-types" => &["--newer"],
         "test" | "clients" | "etcd" | "promtool" | "etcd-suite" | "faults" | "list" | "help" | "--help"
         | "-h" => &[],
         _ => return Err(format!("{command}: unknown command; see cargo xtask help")),
@@ -125,6 +129,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Task,
             }
         }
         "counts" => Ok(Task::Counts { keep: !options.is_empty() }),
+        "kubernetes-types" => Ok(Task::KubernetesTypes { newer: !options.is_empty() }),
         "clients" => Ok(Task::Clients),
         "etcd" => Ok(Task::Etcd),
         "etcd-suite" => Ok(Task::EtcdSuite),
@@ -165,6 +170,8 @@ mod tests {
         );
         assert_eq!(read("counts"), Ok(Task::Counts { keep: false }));
         assert_eq!(read("counts --keep"), Ok(Task::Counts { keep: true }));
+        assert_eq!(read("kubernetes-types"), Ok(Task::KubernetesTypes { newer: false }));
+        assert_eq!(read("kubernetes-types --newer"), Ok(Task::KubernetesTypes { newer: true }));
         assert_eq!((read("faults --seeds 3").is_err(), read("frob").is_err()), (true, true));
     }
 

@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::etcd::{download, remade, run};
+use crate::packages::{download, remade, run};
 use crate::place;
 
 /// The program that gungraun's library calls; it has the same version as in `Cargo.lock`.
@@ -268,8 +268,7 @@ fn judge(counts: &Counts, kept: &Counts) -> bool {
     }
     if !good {
         println!(
-            "counts: a hot path costs over {GROWTH_MAX} % more instructions than before, or is not counted any more; mend it, or \
-             say in the commit what it buys and run: cargo xtask counts --keep"
+            "counts: a hot path costs over {GROWTH_MAX} % more instructions than before, or is not counted any more; fix it, or say in the commit what it buys and run: cargo xtask counts --keep"
         );
     }
     good

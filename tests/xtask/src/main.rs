@@ -3,7 +3,7 @@
 //! It owns the order of the checks, what counts as a pass, and the words that say how to repeat one. It never skips
 //! a step because something is missing: a test target that is not there is a failure. It has no dependencies, so
 //! that it starts in seconds on a machine that has built nothing yet.
-#![allow(clippy::print_stdout, reason = "a command that talks to whoever ran it")]
+#![allow(clippy::print_stdout, reason = "a command that prints for its caller")]
 
 mod args;
 mod clients;
@@ -11,6 +11,8 @@ mod counts;
 mod etcd;
 mod faults;
 mod fuzz;
+mod kubernetes_types;
+mod packages;
 mod place;
 mod promtool;
 mod run;
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
         }
         Task::Counts { keep } => counts::check(keep),
         Task::EtcdSuite => run::ci(&steps::ETCD_SUITE.map(str::to_owned)),
+        Task::KubernetesTypes { newer } => kubernetes_types::generate(newer),
         Task::Faults => faults::run(),
         Task::Fuzz { seconds, only } => fuzz::run(seconds, &only),
         Task::List => {

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::etcd::{download, remade, run};
+use crate::packages::{download, remade, run};
 use crate::place;
 
 const VARIABLE: &str = "REVCAST_PROMTOOL";

@@ -76,7 +76,7 @@ fn run_all(chosen: &[&Step], profile: &str, task: &str) -> bool {
     }
     for (step, test) in &unsteady {
         println!(
-            "\nUNSTEADY, in {step}: {test} failed and passed when it was repeated: mend the test, or what it tests"
+            "\nUNSTEADY, in {step}: {test} failed and passed when it was repeated: fix the test, or what it tests"
         );
     }
     if total.benchmarks > 0 {

@@ -3,7 +3,7 @@
 //! Every step but `loom` shares one target folder. Cargo keeps builds with other features apart by itself: after all
 //! steps `cargo test --workspace` has nothing to build. Where it can, a step asks for the whole workspace: cargo
 //! then picks one set of features for the dependencies, and builds them once a profile; with `-p` it picks another.
-//! Measured cold, in seconds of CPU: `planted` 6 (with `-p revcast-tests` 12); `bench` 3 under the dev profile (with
+//! Measured cold, in seconds of CPU: `failpoints` 6 (with `-p revcast-tests` 12); `bench` 3 under the dev profile (with
 //! `-p revcast-benches` and the bench profile 73: criterion again, then LTO for every binary).
 
 /// One check: one call of cargo.
@@ -51,6 +51,9 @@ const ON_A_STORE: &[&str] = &[
 /// What `cargo xtask etcd-suite` runs, by the names of the steps.
 pub(crate) const ETCD_SUITE: [&str; 4] = ["release", "etcd", "etcd-3.4", "etcd-3.5"];
 
+/// Most end-to-end tests wait for something: four at once on two cores need little more than half the time.
+const FOUR_AT_ONCE: (&str, &str) = ("RUST_TEST_THREADS", "4");
+
 const PLAIN: Step =
     Step { name: "", purpose: "", arguments: &[], environment: &[], proof: Proof::Success, folder: None };
 
@@ -64,14 +67,14 @@ pub(crate) const STEPS: &[Step] = &[
         ..PLAIN
     },
     Step {
-        name: "clippy-planted",
-        purpose: "nor with the planted bugs compiled in",
+        name: "clippy-failpoints",
+        purpose: "nor with the failpoints compiled in",
         arguments: &[
             "clippy",
             "--workspace",
             "--all-targets",
             "--features",
-            "revcast-tests/planted-bugs,revcast-perf/etcd",
+            "revcast-tests/failpoints,revcast-perf/etcd",
             "--",
             "-D",
             "warnings",
@@ -100,6 +103,7 @@ pub(crate) const STEPS: &[Step] = &[
         name: "test",
         purpose: "unit, property, conformance, simulator, tidy and end-to-end tests",
         arguments: &["test", "--workspace", "--no-fail-fast"],
+        environment: &[FOUR_AT_ONCE],
         proof: Proof::Tests,
         ..PLAIN
     },
@@ -107,7 +111,7 @@ pub(crate) const STEPS: &[Step] = &[
         name: "etcd-3.4",
         purpose: "the end-to-end tests again, on etcd 3.4",
         arguments: ON_A_STORE,
-        environment: &[("REVCAST_TEST_STORE", "etcd-3.4")],
+        environment: &[("REVCAST_TEST_STORE", "etcd-3.4"), FOUR_AT_ONCE],
         proof: Proof::Tests,
         ..PLAIN
     },
@@ -115,14 +119,14 @@ pub(crate) const STEPS: &[Step] = &[
         name: "etcd-3.5",
         purpose: "the end-to-end tests again, on etcd 3.5",
         arguments: ON_A_STORE,
-        environment: &[("REVCAST_TEST_STORE", "etcd-3.5")],
+        environment: &[("REVCAST_TEST_STORE", "etcd-3.5"), FOUR_AT_ONCE],
         proof: Proof::Tests,
         ..PLAIN
     },
     Step {
-        name: "planted",
-        purpose: "the simulator finds every planted bug",
-        arguments: &["test", "--workspace", "--features", "revcast-tests/planted-bugs", "--test", "planted"],
+        name: "failpoints",
+        purpose: "the simulator finds the bug of every failpoint",
+        arguments: &["test", "--workspace", "--features", "revcast-tests/failpoints", "--test", "failpoints"],
         proof: Proof::Tests,
         ..PLAIN
     },
@@ -208,7 +212,7 @@ pub(crate) const QUICK: &[Step] = &[
             "--test",
             "tidy",
         ],
-        environment: &[("REVCAST_SIM_SEEDS", QUICK_SEEDS)],
+        environment: &[("REVCAST_SIM_SEEDS", QUICK_SEEDS), FOUR_AT_ONCE],
         proof: Proof::Tests,
         ..PLAIN
     },

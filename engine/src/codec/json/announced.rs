@@ -48,7 +48,7 @@ impl Announced {
         (self.kind == kind).then_some(&self.message)
     }
 
-    /// The message that adds it, shared by all who ask: watches that end within it keep its rest, however many they are.
+    /// The message that adds it, shared by all callers: watches that end within it keep its rest, however many they are.
     pub(crate) fn added(&self, framing: &Framing) -> &Message {
         self.message(MessageKind::Added).unwrap_or_else(|| {
             self.added.get_or_init(|| {

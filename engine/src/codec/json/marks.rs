@@ -1,4 +1,4 @@
-//! One look at the bytes of a value, for what most values have not.
+//! One pass over the bytes of a value, to find what most values do not have.
 //!
 //! It owns the question whether a value must be rewritten at all. The loop is one that the compiler turns into vector
 //! instructions: it never stops early, and never branches within a block.

@@ -1,7 +1,8 @@
 //! The codec of Kubernetes objects in JSON: just enough is read to know their attributes, and the text is kept as it is.
 //!
 //! It owns what is read (labels, selectable fields) and what is spliced (`metadata.resourceVersion`, and a
-//! missing `kind` or `apiVersion`). It never re-serializes an object, and runs on the publisher's core only.
+//! missing `kind` or `apiVersion`). It never re-serializes an object. It runs on the
+//! publisher's core, and on a shard that checks a write.
 
 mod announced;
 mod marks;
@@ -40,12 +41,12 @@ struct Decoded {
     attributes: Attributes,
 }
 
-/// Where things stand in a text that is served.
+/// The positions of the parts of a text that is served.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Places {
     /// The digits of `metadata.resourceVersion`.
     version: Range<u32>,
-    /// Where the members behind `kind` and `apiVersion` begin; 0 when those do not lead.
+    /// Where the members after `kind` and `apiVersion` begin; 0 when those are not first.
     bare: u32,
 }
 
@@ -63,14 +64,14 @@ impl<'a> Json<'a> {
         self.text
     }
 
-    /// The members behind `kind` and `apiVersion`, without the opening brace: what lists of built-in kinds show
-    /// behind a `{`. `None` when the object does not begin with those two.
+    /// The members after `kind` and `apiVersion`, without the opening brace: what lists of built-in kinds show
+    /// after a `{`. `None` when the object does not begin with those two.
     #[must_use]
     pub fn bare_members(self) -> Option<&'a [u8]> {
         (self.places.bare > 0).then(|| &self.text[self.places.bare as usize..])
     }
 
-    /// Appends the object with another version: the last state of something that is gone.
+    /// Appends the object with another version: the last state of an object that was deleted.
     pub fn push_at(self, out: &mut Vec<u8>, revision: Revision) {
         let Range { start, end } = self.places.version;
         // As long as it is, or longer by the digits of the version.
@@ -209,7 +210,7 @@ fn check_type(resource: &Resource, object: &simd_json::tape::Object<'_, '_>) -> 
     }
     let name = |api_version: &str, kind: &str| format!("{api_version} {kind}");
     Err(DecodeError::OtherType {
-        // A member that is missing, or right, is what the resource says.
+        // A member that is missing, or right, is what the resource defines.
         stored: name(
             api_version.as_ref().unwrap_or(&resource.api_version),
             kind.as_ref().unwrap_or(&resource.kind),

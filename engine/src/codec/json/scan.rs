@@ -1,4 +1,4 @@
-//! Where things stand in an object's JSON: byte ranges, not values.
+//! The positions of the parts of an object's JSON: byte ranges, not values.
 //!
 //! It owns the walk over text that simd-json has already found to be valid, and finds the members that the
 //! engine splices or skips. It never decides whether the text is JSON, and never copies a value.
@@ -12,10 +12,10 @@ pub(crate) struct Places {
     pub(crate) kind: Option<Range<usize>>,
     /// The value of the top member `apiVersion`, quotes included.
     pub(crate) api_version: Option<Range<usize>>,
-    /// Right behind the comma after a leading `kind` and `apiVersion` pair (in either order), when the text
+    /// Right after the comma that follows a leading `kind` and `apiVersion` pair (in either order), when the text
     /// begins with both and more follows.
     pub(crate) after_type: Option<usize>,
-    /// Right behind the `{` of `metadata`.
+    /// Right after the `{` of `metadata`.
     pub(crate) metadata: Option<usize>,
     /// Whether `metadata` has a member.
     pub(crate) metadata_filled: bool,
@@ -134,7 +134,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Moves past a string; the offset behind its closing quote.
+    /// Moves past a string; the offset after its closing quote.
     fn skip_string(&mut self) -> usize {
         self.at += 1;
         loop {
@@ -149,7 +149,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Moves past any value; the offset behind it.
+    /// Moves past any value; the offset after it.
     fn skip_value(&mut self) -> usize {
         match self.peek() {
             b'"' => self.skip_string(),
@@ -195,7 +195,7 @@ fn hides_a_letter(name: &[u8]) -> bool {
                 return true;
             }
         }
-        // Behind a backslash that is escaped itself no escape begins.
+        // After a backslash that is escaped itself no escape begins.
         rest = escape.get(1..).unwrap_or_default();
     }
     false

@@ -1,8 +1,8 @@
 //! Which classes an event may match: by scope, then by a field or label that their selectors require.
 //!
 //! 5,000 watches of `spec.nodeName=X` cost an event two look-ups, not 5,000 verdicts; and 20,000 watches of as many different
-//! labels cost it a look-up for each label that its object has. It only narrows: a class it names still asks its selector.
-//! Scopes that are ranges of keys are in `ranges`; while there are none they cost an event a branch.
+//! labels cost it a look-up for each label that its object has. It only narrows: a class that it returns still evaluates its
+//! selector. Scopes that are ranges of keys are in `ranges`; while there are none they cost an event a branch.
 //!
 //! A class is filed under one of its requirements, the one that it shares with the fewest others: under the value of a
 //! field, each value of a label, or a label's key (`k`, `k>5`, a set that is too long). A selector of only `!=`,
@@ -15,11 +15,11 @@ use std::sync::Arc;
 
 use crate::attributes::Attributes;
 use crate::event::Event;
+use crate::failpoints::{Failpoint, is_on};
 use crate::hash::{HashSeed, Map};
 use crate::key::Key;
 use crate::limits::FILED_VALUES_MAX;
 use crate::object::Object;
-use crate::planted::{Bug, planted};
 use crate::resource::FieldId;
 use crate::scope::{Objects, Scope};
 use crate::selector::{Required, Selector};
@@ -34,7 +34,7 @@ struct Entry {
     nth: u32,
 }
 
-/// Classes in no order, so that one can be removed without a search.
+/// Classes in arbitrary order, so that one can be removed without a search.
 type List = Vec<Entry>;
 
 /// Classes by the required value of an attribute.
@@ -43,11 +43,11 @@ type ByValue = Map<Box<str>, List>;
 /// Where a class is filed.
 #[derive(Debug, Default)]
 struct Place {
-    /// Which requirement of its selector it is filed under; `None`: none demands something of an object.
+    /// The requirement of its selector that it is filed under; `None`: none requires something of an object.
     filed: Option<usize>,
     /// Its index among all classes of its bucket, then in each list that it is filed in.
     at: Vec<u32>,
-    /// The last event that named it.
+    /// The last event for which it was returned.
     named: u64,
 }
 
@@ -84,7 +84,7 @@ fn index(at: usize) -> u32 {
 /// The classes that are filed under one label.
 #[derive(Debug)]
 struct Labelled {
-    /// Whatever the value.
+    /// For any value of the label.
     any: List,
     by_value: ByValue,
 }
@@ -95,7 +95,7 @@ impl Labelled {
     }
 }
 
-/// The attributes of an event that are looked up: before and after it.
+/// The attributes of an event for look-ups: before and after it.
 #[derive(Clone, Copy)]
 struct Looked<'a> {
     before: Option<&'a Attributes>,
@@ -105,11 +105,11 @@ struct Looked<'a> {
 impl<'a> Looked<'a> {
     fn new(event: &'a Event) -> Self {
         let of = |object: &'a Option<Arc<Object>>| object.as_deref().map(Object::attributes);
-        let before = if planted(Bug::OldValueNotLookedUp) { None } else { of(&event.before) };
+        let before = if is_on(Failpoint::OldValueNotLookedUp) { None } else { of(&event.before) };
         Self { before, now: of(&event.now) }
     }
 
-    /// Number of labels of both together.
+    /// The number of labels of both together.
     fn labels(self) -> usize {
         let count = |attributes: Option<&Attributes>| attributes.map_or(0, |it| it.labels().len());
         count(self.before) + count(self.now)
@@ -248,7 +248,7 @@ impl Bucket {
         for (id, values) in &self.by_field {
             either(values, looked.field(*id), places, out);
         }
-        // Whichever is shorter: the labels of the object, or those that some selector requires.
+        // The shorter of the two: the labels of the object, or those that some selector requires.
         let labels = looked.labels().min(self.by_label.len());
         if labels == self.by_label.len() {
             for (key, labelled) in &self.by_label {
@@ -285,7 +285,7 @@ fn either(values: &ByValue, [before, now]: [Option<&str>; 2], places: &mut Place
         (None, None) => {}
         (Some(list), None) | (None, Some(list)) => out.extend(list.iter().map(|entry| entry.class)),
         (Some(before), Some(now)) => {
-            // A set may hold both values: its class is named once.
+            // A set may hold both values: its class is returned once.
             for entry in now {
                 places.of[entry.class as usize].named = places.events;
                 out.push(entry.class);
@@ -328,7 +328,7 @@ impl Scopes {
         }
     }
 
-    /// The classes of one scope, none yet perhaps.
+    /// The classes of one scope; there may be none.
     fn bucket(&mut self, scope: &Objects) -> &mut Bucket {
         let seed = self.all.seed;
         let (map, at): (_, Box<str>) = match (&scope.namespace, &scope.name) {
@@ -405,7 +405,7 @@ impl Interest {
         }
     }
 
-    /// Replaces `out` by the classes that may care, each once. How much it looked up for that.
+    /// Replaces `out` by the classes that an event may match, each once. Returns the number of look-ups.
     #[inline]
     pub(crate) fn candidates(&mut self, event: &Event, out: &mut Vec<u32>) -> usize {
         let looks = self.candidates_of_scopes(event, out);

@@ -1,15 +1,15 @@
-//! Which classes watch ranges of keys that an event's key lies in.
+//! Classes that watch a range of keys which contains an event's key.
 //!
-//! Equal ranges share a bucket. Those of one key, and those of all that begins with a prefix, are found by hash: a look-up for
-//! each length that a prefix of the resource has. All others stand in the order of their beginnings with the furthest end of
-//! each half beside them, so that a key finds those around it in a walk down a tree, however many there are. Changing these
-//! costs a walk over all of them with the next event.
+//! Equal ranges share a bucket. Ranges of one key, and of one prefix, are found by hash: one look-up for each length that a
+//! prefix of the resource has. All others are sorted by their start, with the furthest end of each subtree stored beside them,
+//! so that the ranges around a key are found in a walk down a tree, however many there are. After a change the next event
+//! rebuilds this, at the cost of a walk over all of them.
 
 use super::{Bucket, Places, remove};
+use crate::failpoints::{Failpoint, is_on};
 use crate::hash::{HashSeed, Map};
 use crate::key::Key;
 use crate::key_range::{KeyRange, Shape};
-use crate::planted::{Bug, planted};
 use crate::selector::Selector;
 
 #[derive(Debug)]
@@ -22,12 +22,12 @@ pub(super) struct Ranges {
     classes: usize,
 }
 
-/// What is found by hash in one resource.
+/// The ranges of one resource that are found by hash.
 #[derive(Debug)]
 struct Hashed {
     by_path: Map<Box<str>, Bucket>,
     by_prefix: Map<Box<str>, Bucket>,
-    /// Which lengths these prefixes have, and how many have each.
+    /// The lengths of these prefixes, and how many have each.
     lengths: Vec<(usize, usize)>,
 }
 
@@ -88,7 +88,7 @@ impl Ranges {
         }
     }
 
-    /// Visits the buckets of the ranges that a key lies in. How much it looked at to find them.
+    /// Visits the buckets of the ranges that contain a key. Returns the number of look-ups.
     pub(super) fn covering(&mut self, key: &Key, mut visit: impl FnMut(&Bucket)) -> usize {
         let mut looks = 0;
         if let Some(hashed) = self.resources.get(key.resource().row()) {
@@ -98,7 +98,7 @@ impl Ranges {
                 hashed.by_path.get(path).into_iter().for_each(&mut visit);
             }
             for (len, _) in &hashed.lengths {
-                // A length that ends within a character of this path is that of no prefix of it.
+                // A length that ends within a character of this path is not that of a prefix of it.
                 let bucket = path.get(..*len).and_then(|prefix| hashed.by_prefix.get(prefix));
                 bucket.into_iter().for_each(&mut visit);
             }
@@ -124,7 +124,7 @@ impl Hashed {
         self.by_prefix.entry(prefix.into()).or_insert_with(|| Bucket::new(seed))
     }
 
-    /// Forgets a prefix that no class watches any more.
+    /// Removes a prefix that no class watches any more.
     fn let_go(&mut self, prefix: &str) {
         remove(&mut self.by_prefix, prefix);
         if let Some(at) = self.lengths.iter().position(|(len, _)| *len == prefix.len()) {
@@ -136,14 +136,14 @@ impl Hashed {
     }
 }
 
-/// Ranges that are neither of one key nor of a prefix: a tree in a sorted list. The middle of the list is the root, the middles
-/// of its halves are the root's children, and so on.
+/// Ranges that are neither one key nor a prefix: a tree in a sorted list. The middle of the list is the root, the middles of
+/// its halves are the root's children, and so on.
 #[derive(Debug, Default)]
 struct Others {
     sorted: Vec<(KeyRange, Box<Bucket>)>,
-    /// By place of a root: which range of its subtree ends last.
+    /// By index of a root: the range of its subtree that ends last.
     furthest: Vec<usize>,
-    /// `furthest` is that of another list.
+    /// `furthest` belongs to an earlier state of the list.
     stale: bool,
 }
 
@@ -177,7 +177,7 @@ impl Others {
         looks
     }
 
-    /// Notes the furthest end of each subtree of a part of the list.
+    /// Stores the furthest end of each subtree of a part of the list.
     fn measure(&mut self, low: usize, high: usize) -> Option<usize> {
         if low == high {
             return None;
@@ -193,7 +193,7 @@ impl Others {
         Some(furthest)
     }
 
-    /// Visits those of a part of the list that a key lies in.
+    /// Visits the ranges of a part of the list that contain a key.
     fn walk(&self, key: &Key, low: usize, high: usize, looks: &mut usize, visit: &mut impl FnMut(&Bucket)) {
         if low == high {
             return;
@@ -209,7 +209,7 @@ impl Others {
             if range.ends_after(key) {
                 visit(bucket);
             }
-            if !planted(Bug::LaterRangeMissed) {
+            if !is_on(Failpoint::LaterRangeMissed) {
                 self.walk(key, root + 1, high, looks, visit);
             }
         }

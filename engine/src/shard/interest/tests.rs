@@ -94,7 +94,7 @@ fn an_event_costs_its_own_labels_however_many_are_selected_by() {
     let (looks, found) = look(&mut interest, &change(&labels, &labels[..3]));
     assert_eq!(found, [17, 19]);
     assert!(looks <= 7, "{looks} attributes were looked up of an event that has seven labels");
-    // A few labels that somebody selects by, and an object with many: the few are looked up.
+    // A few labels that some selector requires, and an object with many: the few are looked up.
     for number in 2..KEYS {
         interest.remove(&class(number), number);
     }

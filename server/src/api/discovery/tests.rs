@@ -196,7 +196,7 @@ const DIFFERENCES: &[(&str, &str)] = &[
     ("/v1/pods/proxy", NO_POD),
     ("/v1/pods/resize", NO_POD),
     ("/v1/replicationcontrollers/scale", NO_SCALE),
-    ("/v1/serviceaccounts/token", "nobody signs tokens"),
+    ("/v1/serviceaccounts/token", "no tokens are signed"),
     ("/v1/services/proxy", NO_POD),
     ("apps/v1/deployments/scale", NO_SCALE),
     ("apps/v1/replicasets/scale", NO_SCALE),

@@ -174,16 +174,16 @@ type Parameter = (&'static str, &'static str, &'static str);
 const LIST_PARAMETERS: [Parameter; 6] = [
     ("labelSelector", "string", "Only objects whose labels match."),
     ("fieldSelector", "string", "Only objects whose selectable fields match."),
-    ("limit", "integer", "At most so many objects in one reply."),
-    ("continue", "string", "The token of the reply before."),
+    ("limit", "integer", "The most objects in one reply."),
+    ("continue", "string", "The continue token of the previous reply."),
     ("resourceVersion", "string", "How fresh the reply must be."),
     ("watch", "boolean", "Stream changes instead of one reply."),
 ];
 
 const WRITE_PARAMETERS: [Parameter; 3] = [
     // kubectl up to 1.25 uses its own option if a PATCH operation of the kind has this one.
-    ("dryRun", "string", "All: answer as if it were done, and change nothing."),
-    ("fieldManager", "string", "Who writes; kept of those who apply."),
+    ("dryRun", "string", "All: answer as if the change were made, but store nothing."),
+    ("fieldManager", "string", "The name of the writer; recorded for server-side apply."),
     ("fieldValidation", "string", "Ignore, Warn or Strict; objects have no schema, so no field is unknown."),
 ];
 

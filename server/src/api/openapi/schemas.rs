@@ -77,7 +77,7 @@ pub(super) fn add(resource: &ApiResource, schemas: &mut Map<String, Value>) {
         None if is_builtin(resource) => properties.extend(builtin(resource)),
         None => properties.extend(declared(resource)),
     }
-    let fallback = || format!("{} objects are kept as they come.", resource.kind);
+    let fallback = || format!("{} objects are stored as received.", resource.kind);
     let words = words::kind(&resource.kind).filter(|_| is_builtin(resource));
     let name = schema_name(resource);
     let list = list(resource, &name, schemas);

@@ -124,7 +124,7 @@ fn kinds_are_found_by_their_names_and_say_what_they_are() {
             assert!(words.ends_with('.'), "{words}");
             assert!(
                 resource.printer == crate::api::printer::Printer::Custom
-                    || !words.contains("kept as they come")
+                    || !words.contains("stored as received")
             );
         }
         let properties = schemas[schema_name(resource)]["properties"].as_object().expect("members");

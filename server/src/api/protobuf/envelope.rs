@@ -1,7 +1,10 @@
 //! The envelope around a message: `k8s\0` and `runtime.Unknown`.
 
-use super::transcode::{Reader, Wire, Writer, append_string};
-use super::{ProtobufError, message};
+use super::ProtobufError;
+use super::text::push_text;
+use super::to_json::Writer;
+use super::types::{DEFAULT_RELEASE, Types};
+use super::wire::{Reader, Wire};
 
 /// The media type of protobuf bodies.
 pub const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
@@ -43,7 +46,8 @@ pub fn decode(body: &[u8]) -> Result<Decoded, ProtobufError> {
             _ => return Err(malformed("its envelope has a field that is not known")),
         }
     }
-    let Some(table) = message(api_version, kind) else {
+    let types = Types::of(DEFAULT_RELEASE);
+    let Some((types, id)) = types.and_then(|types| Some((types, types.kind(api_version, kind)?))) else {
         return Err(ProtobufError::UnknownType {
             api_version: api_version.to_owned(),
             kind: kind.to_owned(),
@@ -51,10 +55,10 @@ pub fn decode(body: &[u8]) -> Result<Decoded, ProtobufError> {
     };
     let mut json = Vec::with_capacity(raw.len() + raw.len() / 2 + 64);
     json.extend_from_slice(b"{\"kind\":");
-    append_string(&mut json, kind);
+    push_text(&mut json, kind.as_bytes());
     json.extend_from_slice(b",\"apiVersion\":");
-    append_string(&mut json, api_version);
-    Writer::new(&mut json).members(raw, table)?;
+    push_text(&mut json, api_version.as_bytes());
+    Writer::new(&mut json, types).members(raw, id)?;
     json.push(b'}');
     Ok(Decoded { api_version: api_version.to_owned(), kind: kind.to_owned(), json })
 }

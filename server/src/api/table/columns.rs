@@ -48,7 +48,7 @@ const AGE: Column = text("Age", CREATED_TEXT);
 const CONTAINERS: Column = text("Containers", "Names of the containers of the template.").wide();
 const IMAGES: Column = text("Images", "Images of the containers of the template.").wide();
 const SELECTOR: Column = text("Selector", "Which pods belong to it.").wide();
-const DESIRED: Column = number("Desired", "How many replicas are wanted.");
+const DESIRED: Column = number("Desired", "The desired number of replicas.");
 const CURRENT: Column = number("Current", "How many replicas there are.");
 
 pub(super) const DEFAULT: &[Column] = &[NAME, Column { kind: "date", ..text("Created At", CREATED_TEXT) }];
@@ -160,7 +160,7 @@ pub(super) const EVENTS: &[Column] = &[
     text("Reason", "Why, in one word."),
     text("Object", "What it is about."),
     text("Subobject", "Which part of the object it is about.").wide(),
-    text("Source", "Who reports it.").wide(),
+    text("Source", "The component that reports it.").wide(),
     text("Message", "What happened."),
     text("First Seen", "When it was seen first.").wide(),
     text("Count", "How often it was seen.").wide(),
@@ -200,7 +200,7 @@ pub(super) const INGRESSES: &[Column] = &[
     text("Ports", "80, and 443 when it has TLS."),
     AGE,
 ];
-pub(super) const LEASES: &[Column] = &[NAME, text("Holder", "Who holds it."), AGE];
+pub(super) const LEASES: &[Column] = &[NAME, text("Holder", "The identity of the holder."), AGE];
 pub(super) const AUTOSCALERS: &[Column] = &[
     NAME,
     text("Reference", "What it scales."),
@@ -213,14 +213,14 @@ pub(super) const AUTOSCALERS: &[Column] = &[
 
 pub(super) const STORAGE_CLASSES: &[Column] = &[
     NAME,
-    text("Provisioner", "Who makes its volumes."),
+    text("Provisioner", "The provisioner of its volumes."),
     text("ReclaimPolicy", "What happens to a volume after its claim."),
     text("VolumeBindingMode", "When volumes are made and bound."),
     text("AllowVolumeExpansion", "Whether a claim may ask for more later."),
     AGE,
 ];
 pub(super) const VOLUME_ATTRIBUTES_CLASSES: &[Column] =
-    &[NAME, text("DriverName", "Whose attributes they are."), AGE];
+    &[NAME, text("DriverName", "The driver of the attributes."), AGE];
 pub(super) const INGRESS_CLASSES: &[Column] = &[
     NAME,
     text("Controller", "Which controller serves it."),
@@ -246,7 +246,7 @@ pub(super) const DISRUPTION_BUDGETS: &[Column] = &[
 ];
 pub(super) const ROLE_BINDINGS: &[Column] = &[
     NAME,
-    text("Role", "What is granted."),
+    text("Role", "The role that is granted."),
     AGE,
     text("Users", "Users that have it.").wide(),
     text("Groups", "Groups that have it.").wide(),
@@ -255,24 +255,28 @@ pub(super) const ROLE_BINDINGS: &[Column] = &[
 pub(super) const SIGNING_REQUESTS: &[Column] = &[
     NAME,
     AGE,
-    text("SignerName", "Who is asked to sign."),
-    text("Requestor", "Who asks."),
+    text("SignerName", "The requested signer."),
+    text("Requestor", "The user that requests it."),
     text("RequestedDuration", "For how long."),
     text("Condition", "How far the request is."),
 ];
 pub(super) const RESOURCE_QUOTAS: &[Column] = &[
     NAME,
-    text("Request", "What is used of what may be, but for limits."),
+    text("Request", "Used and allowed amounts, except of limits."),
     text("Limit", "The same for limits."),
     AGE,
 ];
-pub(super) const API_SERVICES: &[Column] =
-    &[NAME, text("Service", "Who serves it."), text("Available", "Whether it can be reached."), AGE];
+pub(super) const API_SERVICES: &[Column] = &[
+    NAME,
+    text("Service", "The service that implements it."),
+    text("Available", "Whether it can be reached."),
+    AGE,
+];
 pub(super) const WEBHOOKS: &[Column] = &[NAME, number("Webhooks", "How many webhooks it has."), AGE];
 pub(super) const CSI_NODES: &[Column] = &[NAME, number("Drivers", "How many drivers the node has."), AGE];
 pub(super) const VOLUME_ATTACHMENTS: &[Column] = &[
     NAME,
-    Column { format: "name", ..text("Attacher", "Who attaches it.") },
+    Column { format: "name", ..text("Attacher", "The driver that attaches it.") },
     text("PV", "Which volume."),
     text("Node", "To which node."),
     boolean("Attached", "Whether it is attached."),
@@ -284,5 +288,9 @@ pub(super) const POD_TEMPLATES: &[Column] = &[
     text("Images", "Images of the containers of the template."),
     text("Pod Labels", "The labels of its pods."),
 ];
-pub(super) const CONTROLLER_REVISIONS: &[Column] =
-    &[NAME, text("Controller", "Whose state it is."), text("Revision", "Which of its states."), AGE];
+pub(super) const CONTROLLER_REVISIONS: &[Column] = &[
+    NAME,
+    text("Controller", "The controller whose state it is."),
+    text("Revision", "Which of its states."),
+    AGE,
+];

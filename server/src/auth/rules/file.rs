@@ -83,7 +83,11 @@ impl File<'_> {
         let users = self.people("users", &table.users)?;
         let groups = self.people("groups", &table.groups)?;
         if users.is_empty() && groups.is_empty() {
-            return Err(self.wrong(at, "a rule for nobody", "add users = [\"...\"] or groups = [\"...\"]"));
+            return Err(self.wrong(
+                at,
+                "a rule without users and groups",
+                "add users = [\"...\"] or groups = [\"...\"]",
+            ));
         }
         let Some(verbs) = &table.verbs else {
             return Err(self.wrong(at, "a rule without verbs", "add verbs = [\"get\", \"list\", \"watch\"]"));
@@ -92,12 +96,12 @@ impl File<'_> {
             (Some(resources), None) => self.of_resources(at, table, verbs, resources)?,
             (None, Some(paths)) => self.of_paths(table, verbs, paths)?,
             (Some(_), Some(paths)) => {
-                let problem = "a rule for resources and paths";
+                let problem = "a rule with both resources and paths";
                 return Err(self.wrong(paths.span().start, problem, "write two rules"));
             }
             (None, None) => {
                 let mend = "add resources = [\"configmaps\"] or paths = [\"/version\"]";
-                return Err(self.wrong(at, "a rule for nothing", mend));
+                return Err(self.wrong(at, "a rule without resources and paths", mend));
             }
         };
         Ok(Rule { users, groups, grant })
@@ -116,19 +120,15 @@ impl File<'_> {
             Some(items) => Some(items.iter().map(|item| self.resource(item)).collect::<Result<_, _>>()?),
         };
         let Some(namespaces) = &table.namespaces else {
-            let mend = "add namespaces = [\"NAME\"], or namespaces = [\"*\"] for all, and for what has none";
-            return Err(self.wrong(at, "a rule for resources without namespaces", mend));
+            let mend = "add namespaces = [\"NAME\"], or namespaces = [\"*\"] for all, and for resources that have none";
+            return Err(self.wrong(at, "a rule with resources and without namespaces", mend));
         };
         let namespaces = self.names("namespaces", namespaces)?;
         let names = match &table.names {
             None => Names::All,
             Some(names) => match self.names("names", names)? {
                 Names::All => {
-                    return Err(self.wrong(
-                        names.span().start,
-                        "names that are all names",
-                        "leave names out",
-                    ));
+                    return Err(self.wrong(names.span().start, "a star in names", "leave names out"));
                 }
                 names @ Names::These(_) => names,
             },
@@ -156,7 +156,7 @@ impl File<'_> {
             let (beginning, star) = text.strip_suffix('*').map_or((text, false), |cut| (cut, true));
             if !(beginning.starts_with('/') || text == "*") || beginning.contains('*') {
                 let mend = "write a path from its first slash, as /version or /openapi/*";
-                return Err(self.wrong(item.span().start, &format!("{text:?} is no path"), mend));
+                return Err(self.wrong(item.span().start, &format!("{text:?} is not a path"), mend));
             }
             if star {
                 beginnings.push(beginning.to_owned());
@@ -179,8 +179,8 @@ impl File<'_> {
         let items = self.items(what, list)?;
         for item in items {
             if item.get_ref().contains('*') {
-                let mend = "name them; everybody with credentials is in the group system:authenticated";
-                return Err(self.wrong(item.span().start, &format!("a star among {what}"), mend));
+                let mend = "name them; every user with credentials is in the group system:authenticated";
+                return Err(self.wrong(item.span().start, &format!("a star in {what}"), mend));
             }
         }
         Ok(items.iter().map(|item| item.get_ref().clone()).collect())
@@ -191,7 +191,7 @@ impl File<'_> {
         let verbs = items.iter().map(|item| {
             known.iter().copied().find(|verb| verb.as_str() == item.get_ref()).ok_or_else(|| {
                 let names: Vec<&str> = known.iter().map(|verb| verb.as_str()).collect();
-                let problem = format!("no verb {:?} here", item.get_ref());
+                let problem = format!("unknown verb {:?}", item.get_ref());
                 self.wrong(item.span().start, &problem, &format!("use {} or *", names.join(", ")))
             })
         });
@@ -217,8 +217,8 @@ impl File<'_> {
         }
         for item in items {
             if item.get_ref().contains('*') {
-                let problem = format!("a star among {what}");
-                let mend = format!("write {what} = [\"*\"] for all; a star stands for nothing less");
+                let problem = format!("a star in {what}");
+                let mend = format!("write {what} = [\"*\"] for all; a star is not a pattern");
                 return Err(self.wrong(item.span().start, &problem, &mend));
             }
         }
@@ -232,13 +232,13 @@ impl File<'_> {
         list: &'b Spanned<Vec<Spanned<String>>>,
     ) -> Result<&'b [Spanned<String>], ConfigError> {
         if list.get_ref().is_empty() {
-            let mend = "name at least one, or take the rule out";
+            let mend = "name at least one, or remove the rule";
             return Err(self.wrong(list.span().start, &format!("{what} is empty"), mend));
         }
         match list.get_ref().iter().find(|item| item.get_ref().is_empty()) {
             Some(empty) => {
-                let problem = format!("an empty word among {what}");
-                Err(self.wrong(empty.span().start, &problem, "take it out, or write what is meant"))
+                let problem = format!("an empty entry in {what}");
+                Err(self.wrong(empty.span().start, &problem, "remove it, or write what is meant"))
             }
             None => Ok(list.get_ref()),
         }
@@ -267,7 +267,7 @@ impl File<'_> {
             || !is_name(resource, false)
             || (parts.len() > 1 && !group.is_empty() && !is_name(group, true))
         {
-            let problem = format!("{text:?} is no resource");
+            let problem = format!("{text:?} is not a resource");
             let mend = "write configmaps, apps/deployments, pods/status or apps/deployments/status, or [\"*\"] for all";
             return Err(self.wrong(item.span().start, &problem, mend));
         }
@@ -343,52 +343,60 @@ mod tests {
             ("[[rule]]\nusers = [\"u\"".into(), 2, ""),
             (but("users = [\"u\"]", "users = \"u\""), 3, "invalid type: string \"u\""),
             (but("[\"u\"]", "[1]"), 3, "invalid type: integer `1`"),
-            (but("users = [\"u\"]\n", ""), 2, "a rule for nobody; add users"),
+            (but("users = [\"u\"]\n", ""), 2, "a rule without users and groups; add users"),
             (but("[\"u\"]", "[]"), 3, "users is empty; name at least one"),
-            (but("[\"u\"]", "[\"u\", \"\"]"), 3, "an empty word among users"),
-            (but("[\"u\"]", "[\"*\"]"), 3, "a star among users; name them"),
-            (but("[\"u\"]", "[\"system:*\"]"), 3, "a star among users"),
+            (but("[\"u\"]", "[\"u\", \"\"]"), 3, "an empty entry in users"),
+            (but("[\"u\"]", "[\"*\"]"), 3, "a star in users; name them"),
+            (but("[\"u\"]", "[\"system:*\"]"), 3, "a star in users"),
             (but("verbs = [\"*\"]\n", ""), 2, "a rule without verbs"),
-            (but("verbs = [\"*\"]", "verbs = [\"read\"]"), 4, "no verb \"read\" here; use get, list, watch"),
-            (but("verbs = [\"*\"]", "verbs = [\"Get\"]"), 4, "no verb \"Get\" here"),
-            (but("verbs = [\"*\"]", "verbs = [\"post\"]"), 4, "no verb \"post\" here"),
-            (but("verbs = [\"*\"]", "verbs = [\"get\", \"*\"]"), 4, "a star among verbs"),
-            (but("verbs = [\"*\"]", "verbs = [\n\"get\",\n\"gett\"]"), 6, "no verb \"gett\" here"),
-            (but("resources = [\"*\"]\n", ""), 2, "a rule for nothing"),
+            (but("verbs = [\"*\"]", "verbs = [\"read\"]"), 4, "unknown verb \"read\"; use get, list, watch"),
+            (but("verbs = [\"*\"]", "verbs = [\"Get\"]"), 4, "unknown verb \"Get\""),
+            (but("verbs = [\"*\"]", "verbs = [\"post\"]"), 4, "unknown verb \"post\""),
+            (but("verbs = [\"*\"]", "verbs = [\"get\", \"*\"]"), 4, "a star in verbs"),
+            (but("verbs = [\"*\"]", "verbs = [\n\"get\",\n\"gett\"]"), 6, "unknown verb \"gett\""),
+            (but("resources = [\"*\"]\n", ""), 2, "a rule without resources and paths"),
             (but("resources = [\"*\"]", "resources = []"), 5, "resources is empty"),
-            (but("resources = [\"*\"]", "resources = [\"config*\"]"), 5, "a star among resources"),
-            (but("resources = [\"*\"]", "resources = [\"apps/*\"]"), 5, "a star among resources"),
-            (but("resources = [\"*\"]", "resources = [\"ConfigMap\"]"), 5, "\"ConfigMap\" is no resource"),
+            (but("resources = [\"*\"]", "resources = [\"config*\"]"), 5, "a star in resources"),
+            (but("resources = [\"*\"]", "resources = [\"apps/*\"]"), 5, "a star in resources"),
+            (but("resources = [\"*\"]", "resources = [\"ConfigMap\"]"), 5, "\"ConfigMap\" is not a resource"),
             (
                 but("resources = [\"*\"]", "resources = [\"/configmaps\"]"),
                 5,
-                "\"/configmaps\" is no resource",
+                "\"/configmaps\" is not a resource",
             ),
             (
                 but("resources = [\"*\"]", "resources = [\"configmaps/\"]"),
                 5,
-                "\"configmaps/\" is no resource",
+                "\"configmaps/\" is not a resource",
             ),
-            (but("resources = [\"*\"]", "resources = [\"apps/v1/deployments\"]"), 5, "is no resource; write"),
-            (but("namespaces = [\"*\"]\n", ""), 2, "a rule for resources without namespaces"),
-            (but("namespaces = [\"*\"]", "namespaces = [\"team-*\"]"), 6, "a star among namespaces"),
-            (but("namespaces = [\"*\"]", "namespaces = [\"\"]"), 6, "an empty word among namespaces"),
+            (
+                but("resources = [\"*\"]", "resources = [\"apps/v1/deployments\"]"),
+                5,
+                "is not a resource; write",
+            ),
+            (but("namespaces = [\"*\"]\n", ""), 2, "a rule with resources and without namespaces"),
+            (but("namespaces = [\"*\"]", "namespaces = [\"team-*\"]"), 6, "a star in namespaces"),
+            (but("namespaces = [\"*\"]", "namespaces = [\"\"]"), 6, "an empty entry in namespaces"),
             (rule(&format!("{ALL}names = []\n")), 7, "names is empty"),
-            (rule(&format!("{ALL}names = [\"*\"]\n")), 7, "names that are all names; leave names out"),
-            (rule(&format!("{ALL}names = [\"x*\"]\n")), 7, "a star among names"),
-            (rule(&format!("{ALL}paths = [\"/x\"]\n")), 7, "a rule for resources and paths; write two rules"),
+            (rule(&format!("{ALL}names = [\"*\"]\n")), 7, "a star in names; leave names out"),
+            (rule(&format!("{ALL}names = [\"x*\"]\n")), 7, "a star in names"),
+            (
+                rule(&format!("{ALL}paths = [\"/x\"]\n")),
+                7,
+                "a rule with both resources and paths; write two rules",
+            ),
             (rule(&format!("{paths}names = [\"x\"]\n")), 6, "names of paths"),
             (rule(&format!("{paths}namespaces = [\"x\"]\n")), 6, "namespaces of paths"),
-            (rule(&paths.replace("/version", "version")), 5, "\"version\" is no path"),
-            (rule(&paths.replace("/version", "/a*b")), 5, "\"/a*b\" is no path"),
-            (rule(&paths.replace("/version", "/**")), 5, "\"/**\" is no path"),
-            (rule(&paths.replace("\"get\"", "\"list\"")), 4, "no verb \"list\" here; use get, post or *"),
+            (rule(&paths.replace("/version", "version")), 5, "\"version\" is not a path"),
+            (rule(&paths.replace("/version", "/a*b")), 5, "\"/a*b\" is not a path"),
+            (rule(&paths.replace("/version", "/**")), 5, "\"/**\" is not a path"),
+            (rule(&paths.replace("\"get\"", "\"list\"")), 4, "unknown verb \"list\"; use get, post or *"),
             (rule(&format!("{ALL}{ALL}")), 7, "duplicate key"),
         ] {
             let error = error(&text);
             assert!(error.starts_with(&format!("/etc/rules.toml:{line}: ")), "{error}\nin {text}");
             assert!(error.contains(says), "{error}: {says}\nin {text}");
-            assert!(error.contains("; "), "{error} has a mend");
+            assert!(error.contains("; "), "{error} has a remedy");
         }
     }
 }

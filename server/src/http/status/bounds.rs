@@ -16,7 +16,7 @@ const CAUSES_BYTES_MAX: usize = 22 << 10;
 const CAUSE_TEXT_BYTES_MAX: usize = 4 << 10;
 /// What a cause takes besides its texts: names, quotes, commas and, on many lines, indent.
 const CAUSE_BYTES: usize = 160;
-/// Of the line that says how many more there are.
+/// The length of the line with the number of further causes.
 const COUNT_BYTES: usize = 64;
 
 // Name, group, kind and uid are values, and a continue token has 6 KiB. Folded lines of YAML take an eighth more.

@@ -1,8 +1,8 @@
-//! Lingering: the streams of a connection are over, and its peer has not taken the end of them yet.
+//! Lingering: the streams of a connection have ended, and its peer has not read the end of them yet.
 //!
-//! Such a connection carries no request any more. It stays until the peer has hung up, or its time is over. What the peer
-//! still sends is read and thrown away, so that closing does not take from it what it has not read (RFC 9112, section 9.6;
-//! RFC 6455, section 7.1.1).
+//! Such a connection carries no more requests. It stays open until the peer disconnects or a timeout. Bytes that the peer still
+//! sends are read and discarded, so that closing does not discard what the peer has not read (RFC 9112, section 9.6; RFC 6455,
+//! section 7.1.1).
 
 use std::time::Duration;
 
@@ -13,29 +13,29 @@ use rustix::net::{RecvFlags, Shutdown, recv, shutdown};
 use super::{Conn, Conns};
 use crate::runtime::sys::polls::{Owner, Readiness};
 
-/// How long a peer that was sent everything may take to hang up.
+/// How long a peer that was sent everything may take to disconnect.
 const LINGER: Duration = Duration::from_secs(1);
-/// What is read and thrown away of one.
+/// Bytes that are read and discarded of one connection.
 const LINGER_BYTES: usize = 64 << 10;
-/// Between two looks whose time is over.
+/// Interval of the checks for timeouts.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// What a connection has while it lingers.
+/// The state of a connection that lingers.
 #[derive(Debug)]
 pub(super) struct Linger {
     deadline: Tick,
-    /// Bytes that it may still send.
+    /// Bytes that the peer may still send.
     readable: usize,
 }
 
-/// Those that linger.
+/// The connections that linger.
 #[derive(Debug, Default)]
 pub(super) struct Lingering {
     all: Vec<Owner>,
     next_look: Tick,
 }
 
-/// What becomes of one.
+/// What to do with one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     Stays,
@@ -47,7 +47,7 @@ impl Conn {
         self.rare.as_ref().is_some_and(|rare| rare.linger.is_some())
     }
 
-    /// Sends what can be sent; the last of it ends our half of the connection.
+    /// Sends what can be sent; after the last byte our half of the connection is shut down.
     fn finish(&mut self, now: Tick) -> Next {
         let Some(flushed) = self.flush_unsent() else { return Next::Goes };
         let Some(linger) = self.rare.as_mut().and_then(|rare| rare.linger.as_mut()) else {
@@ -56,7 +56,7 @@ impl Conn {
         if !flushed {
             return Next::Stays;
         }
-        // Both halves may be over.
+        // Both directions may have ended.
         if linger.readable == 0 || shutdown(&self.fd, Shutdown::Write).is_err() {
             return Next::Goes;
         }
@@ -64,7 +64,7 @@ impl Conn {
         Next::Stays
     }
 
-    /// Throws away what the peer sent.
+    /// Discards what the peer sent.
     fn discard(&mut self) -> Next {
         let full = self.is_full();
         let Some(linger) = self.rare.as_mut().and_then(|rare| rare.linger.as_mut()) else {
@@ -72,7 +72,7 @@ impl Conn {
         };
         let mut scratch = [0; 4 << 10];
         match recv(&self.fd, &mut scratch[..], RecvFlags::DONTWAIT) {
-            // Half of the connection is over; what is unsent may still be wanted.
+            // The peer's half is closed; it may still read what is unsent.
             Ok((0, _)) if full => {
                 linger.readable = 0;
                 Next::Stays
@@ -87,7 +87,7 @@ impl Conn {
         }
     }
 
-    /// Whether it may still send something.
+    /// Whether the peer may still send something.
     fn may_send(&self) -> bool {
         let linger = self.rare.as_ref().and_then(|rare| rare.linger.as_ref());
         linger.is_some_and(|linger| linger.readable > 0)
@@ -95,7 +95,7 @@ impl Conn {
 }
 
 impl Conns {
-    /// Sees out a connection whose streams are over.
+    /// Starts to linger on a connection whose streams have ended.
     pub(super) fn linger(&mut self, owner: Owner, now: Tick) {
         let Self { slots, polls, lingering, .. } = self;
         let Some(conn) = &mut slots[owner.slot as usize].conn else { return };
@@ -110,7 +110,7 @@ impl Conns {
         self.after(owner, next);
     }
 
-    /// Something happened to a connection that lingers.
+    /// Handles an event of a connection that lingers.
     pub(super) fn linger_on(&mut self, owner: Owner, what: Readiness, now: Tick) {
         let Some(conn) = self.at(owner) else { return };
         let next = match what {
@@ -120,7 +120,7 @@ impl Conns {
         self.after(owner, next);
     }
 
-    /// Closes those whose time is over.
+    /// Closes the connections whose time is over.
     pub(super) fn tend_lingering(&mut self, now: Tick) {
         if self.lingering.all.is_empty() || now < self.lingering.next_look {
             return;
@@ -141,7 +141,7 @@ impl Conns {
     fn after(&mut self, owner: Owner, next: Next) {
         match next {
             Next::Goes => {
-                // Its last stream counts until here.
+                // Its last stream is counted until here.
                 self.gone += 1;
                 self.close(owner);
             }

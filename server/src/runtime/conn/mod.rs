@@ -1,12 +1,12 @@
 //! Connections that carry watches: each owns its descriptor, its TLS session and its streams.
 //!
-//! One table for one shard. What a turn sends goes out in two ways. A stream that is alone on its connection, and whose wire
-//! form is the engine's own, is offered the shared bytes at once; the engine remembers what the kernel did not take. All other
-//! bytes (compressed, sealed, of several streams, of ends and heartbeats) are collected in the [`Outbox`] and handed to the
-//! kernel once for each connection, when the turn is over; what the kernel does not take then is kept by the connection, which
-//! takes nothing more until it is gone. So a slow client costs a page or a message, whatever else it is owed.
+//! One table per shard. The output of a turn takes one of two paths. A stream that is alone on its connection, and whose wire
+//! form is the engine's own, is offered the shared bytes directly; the engine remembers what the kernel did not take. All other
+//! bytes (compressed, encrypted, of several streams, of ends and heartbeats) are collected in the [`Outbox`] and passed to the
+//! kernel once per connection at the end of the turn; what the kernel does not take then is kept by the connection, which
+//! accepts no more until it is sent. So a slow client costs a page or a message, however much is pending for it.
 //!
-//! Never decides what a watch is sent, and knows no request.
+//! Never decides what a watch is sent, and does not know requests.
 
 mod linger;
 mod outbox;
@@ -35,7 +35,7 @@ use unsent::Unsent;
 #[cfg(test)]
 pub(super) use unsent::send_now;
 
-/// What a client may send after its request before it is not read any more: plain bytes, kept for when the stream is over.
+/// Plain bytes that a client may send after its request before reading stops; they are kept until the stream ends.
 const UNREAD_BYTES_MAX: usize = 16 << 10;
 
 /// A connection on its way between its owners: a task that carries requests, and a shard that carries watches.
@@ -43,13 +43,13 @@ const UNREAD_BYTES_MAX: usize = 16 << 10;
 pub(super) struct Link {
     pub(super) socket: OwnedFd,
     pub(super) tls: TlsSession,
-    /// Wire bytes that go out before all others.
+    /// Wire bytes to send before all others.
     pub(super) unsent: Vec<u8>,
     /// Plain bytes that were read and not used yet.
     pub(super) unread: Vec<u8>,
     /// How the connection is counted, if it is.
     pub(super) permit: Option<CountGuard>,
-    /// Whether it carries another request when its streams are over.
+    /// Whether it carries another request when its streams have ended.
     pub(super) keep_alive: bool,
 }
 
@@ -60,7 +60,7 @@ struct Stream {
     coding: Coding,
 }
 
-/// The streams of one connection: mostly one.
+/// The streams of one connection: usually one.
 #[derive(Debug)]
 enum Streams {
     One(Stream),
@@ -124,22 +124,22 @@ impl Streams {
 #[derive(Debug)]
 struct Conn {
     fd: OwnedFd,
-    /// None are left while it lingers.
+    /// Empty while it lingers.
     streams: Streams,
     keep_alive: bool,
-    /// Whether something to read, or the peer hanging up, is polled for.
+    /// What is polled for on the read side: readability or a hang-up.
     polled_to_read: Option<Readiness>,
-    /// Whether room is polled for.
+    /// Whether writability is polled for.
     polled_to_write: bool,
-    /// Whether bytes of it are in the outbox.
+    /// Whether the outbox has bytes for it.
     is_queued: bool,
-    /// A send failed: its streams are told at the next look.
+    /// A send failed; its streams are informed in the next turn.
     is_broken: bool,
-    /// What most connections have nothing of.
+    /// State that most connections do not have.
     rare: Option<Box<Rare>>,
 }
 
-/// What of a connection is not there while bytes go out as they are, all of them, and it is not counted by name.
+/// State that a connection does not need while it has no TLS, nothing unsent or unread, no count by name, and is not read.
 #[derive(Debug, Default)]
 struct Rare {
     tls: TlsSession,
@@ -162,7 +162,7 @@ impl Rare {
     }
 }
 
-// What an idle watch costs here; `engine/DECISIONS.md` says so.
+// The memory of an idle watch in this table; `engine/DECISIONS.md` states it.
 const _: () = assert!(size_of::<Option<Conn>>() <= 56);
 
 impl Conn {
@@ -188,25 +188,25 @@ impl Conn {
         Link { socket: self.fd, tls, unsent, unread, permit, keep_alive }
     }
 
-    /// What it has beside its descriptor, made if there was nothing.
+    /// The rare state, created if there is none.
     fn rare(&mut self) -> &mut Rare {
         self.rare.get_or_insert_default()
     }
 
     fn drop_spent(&mut self) {
-        // When a client was last read is kept: that bounds how often it is.
+        // The time of the last read is kept: it limits how often a client is read.
         if !self.is_read_by_stream() {
             self.rare.take_if(|rare| rare.is_spent());
         }
     }
 
-    /// Whether bytes wait that the kernel did not take.
+    /// Whether bytes are unsent because the kernel did not take them.
     #[inline]
     fn is_full(&self) -> bool {
         self.rare.as_ref().is_some_and(|rare| !rare.unsent.is_empty())
     }
 
-    /// Whether the engine's bytes may go to the kernel as they are, now.
+    /// Whether the engine's bytes may be passed to the kernel unchanged now.
     #[inline]
     fn is_direct(&self) -> bool {
         !self.is_queued
@@ -214,13 +214,13 @@ impl Conn {
             && self.rare.as_ref().is_none_or(|rare| rare.tls.is_none() && rare.unsent.is_empty())
     }
 
-    /// Whether the engine remembers what of a message the kernel did not take.
+    /// Whether the engine keeps the position within a message that was sent in part.
     #[inline]
     fn rests_within_messages(&self) -> bool {
         matches!(&self.streams, Streams::One(stream) if stream.coding.rests_within_messages())
     }
 
-    /// Whether what the client sends is read; otherwise only its hanging up is waited for.
+    /// Whether what the client sends is read; otherwise only a hang-up is polled for.
     fn is_read(&self) -> bool {
         let Some(rare) = &self.rare else { return self.is_read_by_stream() };
         rare.linger.is_some()
@@ -228,7 +228,7 @@ impl Conn {
             || (rare.tls.is_some() && rare.unread.len() < UNREAD_BYTES_MAX)
     }
 
-    /// Whether its one stream has two directions.
+    /// Whether its one stream is bidirectional.
     fn is_read_by_stream(&self) -> bool {
         matches!(&self.streams, Streams::One(stream) if stream.coding.reads())
     }

@@ -1,15 +1,15 @@
-//! What one turn sends, connection by connection, until it is handed to the kernel.
+//! The output of one turn, by connection, until it is passed to the kernel.
 //!
-//! One buffer for all connections of a shard, used again each turn. Never sends, and keeps nothing from turn to turn.
+//! One buffer for all connections of a shard, reused each turn. Never sends, and keeps nothing from turn to turn.
 
 use std::ops::Range;
 
 use super::tls::{Broken, Session};
 
-/// More is not kept allocated from one turn to the next.
+/// A larger buffer is not kept from one turn to the next.
 const KEPT_BYTES: usize = 4 << 20;
 
-/// Bytes of one connection that go out together.
+/// Contiguous bytes of one connection.
 #[derive(Clone, Debug)]
 struct Piece {
     conn: u32,
@@ -19,7 +19,8 @@ struct Piece {
 /// Bytes of many connections, in the order in which they were put.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
-    /// As long as it ever was; of these bytes `end` are of now. So records are sealed into room that is not cleared first.
+    /// The first `end` bytes are in use. Its length is not reset each turn, so records are encrypted into memory that is not
+    /// zeroed first.
     room: Vec<u8>,
     end: usize,
     pieces: Vec<Piece>,
@@ -28,7 +29,7 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
-    /// Bytes that wait.
+    /// Bytes that are collected.
     pub(super) const fn len(&self) -> usize {
         self.end
     }
@@ -37,12 +38,12 @@ impl Outbox {
         self.pieces.is_empty()
     }
 
-    /// Bytes that its buffers hold.
+    /// The capacity of its buffers in bytes.
     pub(super) const fn capacity(&self) -> usize {
         self.room.capacity() + size_of::<Piece>() * self.pieces.capacity()
     }
 
-    /// Puts bytes of a connection; `again`: it has some here. With a session they are sealed.
+    /// Adds bytes of a connection; `again`: it has some here already. With a session they are encrypted.
     pub(super) fn put(
         &mut self,
         conn: u32,
@@ -73,12 +74,12 @@ impl Outbox {
         Ok(())
     }
 
-    /// Brings together what one connection has: afterwards each has one piece.
+    /// Joins the pieces of each connection into one.
     pub(super) fn gather(&mut self) {
         if !std::mem::take(&mut self.is_scattered) {
             return;
         }
-        // In the order of connections, of each in the order in which it was put.
+        // By connection, and for each in the order of insertion (the sort is stable).
         self.pieces.sort_by_key(|piece| piece.conn);
         let mut gathered: Vec<Piece> = Vec::with_capacity(self.pieces.len());
         let mut bytes = Vec::with_capacity(self.end);
@@ -98,13 +99,13 @@ impl Outbox {
         self.pieces.len()
     }
 
-    /// Whose piece this is, and its bytes.
+    /// The connection of a piece, and its bytes.
     pub(super) fn piece(&self, at: usize) -> (u32, &[u8]) {
         let Piece { conn, bytes } = &self.pieces[at];
         (*conn, &self.room[bytes.clone()])
     }
 
-    /// Everything was handed on.
+    /// Everything was passed on.
     pub(super) fn clear(&mut self) {
         self.pieces.clear();
         self.end = 0;
@@ -133,7 +134,7 @@ mod tests {
         assert_eq!(all, [(3, &b"ce"[..]), (7, &b"abd"[..])]);
         outbox.clear();
         assert!(outbox.is_empty() && outbox.capacity() > 0);
-        // What was there before is not sent again.
+        // Bytes of an earlier turn are not sent again.
         outbox.put(1, b"z", None, false).expect("no session");
         outbox.gather();
         assert_eq!(outbox.piece(0), (1, &b"z"[..]));

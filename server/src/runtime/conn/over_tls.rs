@@ -1,4 +1,4 @@
-//! Connections with TLS: over a pair of sockets that takes little, to rustls' own client.
+//! Connections with TLS: over a socket pair with small buffers, to rustls' own client.
 
 use std::io::{Read as _, Write as _};
 use std::os::fd::AsFd as _;
@@ -31,7 +31,7 @@ impl Watch {
     fn new(server: &Server, version: &'static SupportedProtocolVersion, wire: &Wire, unread: &[u8]) -> Self {
         let (client, session) = server.pair(version);
         let (ours, theirs) = pair();
-        // However fast the reader is: less fits than many an offer has.
+        // However fast the reader is, the buffer is smaller than many an offer.
         rustix::net::sockopt::set_socket_send_buffer_size(ours.as_fd(), 4 << 10).expect("it may be small");
         let mut stand = Stand::new();
         let keep_alive = *wire == Wire::Chunked;
@@ -48,7 +48,7 @@ impl Watch {
         sent
     }
 
-    /// Lets the client send, and the shard read that.
+    /// Lets the client send, and the shard read it.
     fn client_sends(&mut self, wire: &[u8]) {
         self.client.sock.write_all(wire).expect("the shard is there");
         for _ in 0..20 {
@@ -67,7 +67,7 @@ impl Watch {
         &self.stand.rare(self.slot).unread
     }
 
-    /// Ends the stream. The connection, if it goes on.
+    /// Ends the stream. Returns the connection if it can carry another request.
     fn finish(&mut self) -> Option<Link> {
         assert!(matches!(self.stand.conns.end(self.slot, self.id), Sent::Took(_)));
         self.stand.conns.flush();
@@ -91,7 +91,8 @@ fn offers() -> Vec<Vec<Vec<u8>>> {
     (0..60).map(offer).collect()
 }
 
-/// Offers everything as the engine does: what was not taken again, as soon as there is room. How often there was none.
+/// Makes all offers as the engine does: what was not taken is offered again as soon as there is room. Returns how often there
+/// was none.
 fn send_all(watch: &mut Watch, framing: &Framing, offers: &[Vec<Vec<u8>>]) -> usize {
     let mut full = 0;
     for offer in offers {
@@ -133,7 +134,7 @@ fn every_byte_arrives_in_order_through_full_sockets() {
     for version in VERSIONS {
         for wire in [Wire::Chunked, Wire::Gzip, websocket()] {
             let mut watch = Watch::new(&server, version, &wire, b"");
-            // The client stays, and with it the other end of the watch.
+            // The client stays open, and with it the other end of the watch.
             let (spare, _) = server.pair(version);
             let client = std::mem::replace(&mut watch.client, StreamOwned::new(spare, pair().0));
             let reader = std::thread::spawn(move || read_all(client));
@@ -177,7 +178,7 @@ fn what_is_sent_after_a_request_is_kept_within_bounds_for_the_next() {
         let (one, two) = wire.split_at(7);
         watch.client_sends(one);
         watch.client_sends(two);
-        // A message that stays unsent in part: nobody reads it before the stream is over.
+        // A message that stays partly unsent: the client reads nothing before the stream has ended.
         let (message, ends) = framed(&CHUNKED, &[vec![b'x'; 1 << 20]]);
         assert_eq!(watch.offer(Run::new(&message, &ends, 0)), Sent::Took(message.len()));
         let link = watch.finish().expect("the connection goes on");
@@ -196,7 +197,7 @@ fn what_is_sent_after_a_request_is_kept_within_bounds_for_the_next() {
         }
         assert!(reader.join().expect("the client").expect("all of it") == expected);
     }
-    // A client that sends on is not read any more.
+    // A client that continues to send is not read any more.
     let mut watch = Watch::new(&server, &TLS13, &Wire::Chunked, b"");
     for _ in 0..5 {
         watch.client_writes(&[b'x'; 10_000]);
@@ -228,7 +229,7 @@ fn pings_are_answered_and_goodbyes_end_it() {
     let server = Server::new("sealed-websocket");
     let ping = b"\x89\x82\0\0\0\0hi";
     for version in VERSIONS {
-        // One was read with the request: plain already.
+        // A part was read with the request, already decrypted.
         let mut watch = Watch::new(&server, version, &websocket(), ping);
         let mut pong = [0; 4];
         watch.client_writes(ping);

@@ -1,4 +1,4 @@
-//! Offers of the engine: to the kernel as they are where that is the wire form, else into the outbox.
+//! Offers of the engine: passed to the kernel directly if they are in the wire form, else collected in the outbox.
 
 use std::os::fd::AsRawFd as _;
 
@@ -10,10 +10,10 @@ use super::table::Slot;
 use super::unsent::{is_full, send_now};
 use super::{Conn, Conns, Streams};
 
-/// So many bytes are handed to the kernel before the turn is over.
+/// Collected bytes beyond this are passed to the kernel before the end of the turn.
 const OUTBOX_BYTES_MAX: usize = 1 << 20;
 
-/// Not a place in a batch: its outcome is known.
+/// In place of an index into a batch: the outcome is known.
 const KNOWN: usize = usize::MAX;
 
 /// What is offered to a stream.
@@ -24,7 +24,7 @@ pub(in crate::runtime) enum Offer<'a> {
 }
 
 impl Offer<'_> {
-    /// Whether so many bytes are all that is offered. If not, the engine offers the rest when it is told of room.
+    /// Whether these bytes are the whole offer. If not, the engine offers the rest when the connection is writable.
     fn is_all(&self, taken: usize) -> bool {
         match self {
             Self::Messages(run) => taken == run.bytes().len(),
@@ -32,11 +32,11 @@ impl Offer<'_> {
         }
     }
 
-    /// What goes to the kernel at once for a stream whose wire form is the engine's own.
+    /// The bytes to send directly to a stream whose wire form is the engine's own.
     fn verbatim<'b>(&'b self, conn: &Conn) -> &'b [u8] {
         match (self, &conn.streams) {
             (Self::Messages(run), _) if conn.rests_within_messages() => run.bytes(),
-            // What is not taken of these is kept, so it is a page at most.
+            // What the kernel does not take of these is copied, so they are limited to a page.
             (Self::Messages(run), _) => &run.bytes()[..run.page(PAGE_BYTES)],
             (Self::Heartbeat, Streams::One(stream)) => stream.coding.heartbeat(),
             (Self::Heartbeat, Streams::Several(_)) => b"",
@@ -45,7 +45,7 @@ impl Offer<'_> {
 }
 
 impl Conns {
-    /// What follows is other bytes than before: nothing that was compressed serves them.
+    /// The next offers have other bytes: compressed output of earlier ones is not reused.
     pub(in crate::runtime) const fn begin(&mut self) {
         self.compressor.begin();
     }
@@ -63,8 +63,8 @@ impl Conns {
         }
     }
 
-    /// Offers the same to several streams, with one visit to the kernel for those whose wire form it is. `slot_of` says which
-    /// connection carries a stream.
+    /// Offers the same to several streams, with one system call for those whose wire form it is. `slot_of` returns the
+    /// connection that carries a stream.
     pub(in crate::runtime) fn offer_each(
         &mut self,
         to: &[WatcherId],
@@ -80,7 +80,7 @@ impl Conns {
         let (mut fds, mut places) = std::mem::take(&mut self.batch);
         fds.clear();
         places.clear();
-        // Chunks alone: then these are the same bytes for all.
+        // Chunks only, so the bytes are the same for all.
         let mut verbatim: &[u8] = b"";
         for &id in to {
             let slot = slot_of(id);
@@ -92,7 +92,7 @@ impl Conns {
                     fds.push(conn.fd.as_raw_fd());
                     verbatim = what.verbatim(conn);
                     places.push(answers.len());
-                    // What stands if the ring breaks before it comes to this one.
+                    // The answer if the ring fails before this send.
                     answers.push(Sent::Took(0));
                 }
                 None => answers.push(one(self, id)),
@@ -126,7 +126,7 @@ impl Conns {
         self.batch = (fds, places);
     }
 
-    /// Ends a stream that stands between two messages: what its wire ends with goes out after everything else.
+    /// Ends a stream that is between two messages: the end of its wire form is sent after everything else.
     pub(in crate::runtime) fn end(&mut self, slot: u32, to: WatcherId) -> Sent {
         let Self { slots, outbox, .. } = self;
         let Some(conn) = carrier(slots, slot, to) else { return Sent::Gone };
@@ -143,7 +143,7 @@ impl Conns {
         done.map_or(Sent::Gone, |()| Sent::Took(last.len()))
     }
 
-    /// Hands what was collected to the kernel, once for each connection.
+    /// Passes what was collected to the kernel, once per connection.
     pub(in crate::runtime) fn flush(&mut self) {
         if self.outbox.is_empty() {
             return;
@@ -176,7 +176,7 @@ impl Conns {
                 Ok(()) => self.sends = Some(sends),
                 Err(error) => complain(&error),
             }
-            // What a ring that broke did not come to is sent one by one.
+            // What a ring that failed did not send is sent one by one.
             let mut at = 0;
             places.retain(|_| {
                 at += 1;
@@ -194,7 +194,7 @@ impl Conns {
         self.batch = (fds, places);
     }
 
-    /// Makes the wire form of what is offered, to be sent at the end of the turn.
+    /// Produces the wire form of an offer, to be sent at the end of the turn.
     fn collect(&mut self, slot: u32, to: WatcherId, what: Offer<'_>) -> Sent {
         let owner = self.owner(slot);
         let Some(conn) = &mut self.slots[slot as usize].conn else { return Sent::Gone };
@@ -227,7 +227,7 @@ impl Conns {
         Sent::Took(taken)
     }
 
-    /// The kernel took so much of what went out as it is.
+    /// The kernel took this many bytes of a direct send.
     fn took(&mut self, slot: u32, taken: usize, bytes: &[u8], what: Offer<'_>) -> Sent {
         let owner = self.owner(slot);
         let Self { slots, polls, .. } = self;
@@ -239,11 +239,11 @@ impl Conns {
             return Sent::Took(taken);
         }
         match what {
-            // The engine offers it again.
+            // The engine offers the rest again.
             Offer::Messages(_) if taken == 0 || conn.rests_within_messages() => {
                 conn.poll_to_write(owner, polls)
             }
-            // A watcher without room needs no heartbeat.
+            // A watcher whose socket is full needs no heartbeat.
             Offer::Heartbeat if taken == 0 => {}
             Offer::Messages(_) | Offer::Heartbeat => {
                 conn.rare().unsent.tail().extend_from_slice(&bytes[taken..]);
@@ -254,7 +254,7 @@ impl Conns {
         Sent::Took(taken)
     }
 
-    /// The kernel took so much of what was collected; `None`: the connection broke.
+    /// The kernel took this many of the collected bytes; `None`: the connection failed.
     fn was_sent(&mut self, slot: u32, bytes: &[u8], taken: Option<usize>) {
         let owner = self.owner(slot);
         let Self { slots, polls, broken, .. } = self;
@@ -281,7 +281,7 @@ fn carrier(slots: &mut [Slot], slot: u32, id: WatcherId) -> Option<&mut Conn> {
     if conn.is_broken || conn.streams.find(id).is_none() { None } else { Some(conn) }
 }
 
-/// What an outcome of the ring means: bytes taken; `None`: the connection broke.
+/// The meaning of the ring's outcome: bytes taken; `None`: the connection failed.
 fn taken(outcome: Result<usize, i32>) -> Option<usize> {
     match outcome {
         Ok(taken) => Some(taken),
@@ -291,5 +291,5 @@ fn taken(outcome: Result<usize, i32>) -> Option<usize> {
 }
 
 fn complain(error: &std::io::Error) {
-    crate::log::warn(&format!("sends on an io_uring fail, going on with send(2): {error}"));
+    crate::log::warn(&format!("sends on an io_uring fail, falling back to send(2): {error}"));
 }

@@ -21,26 +21,26 @@ use crate::wire::coding::Coding;
 use crate::wire::gzip;
 use crate::wire::websocket::Reading;
 
-/// Clients that are read in one go; the others wait for the next.
+/// Clients that are read in one turn; the others wait for the next turn.
 const READS_AT_ONCE: usize = 64;
-/// Between two readings of one client: one that sends without end is read so often, and no more.
+/// Interval between two reads of one client: a client that sends without end is read no more often.
 const READ_EVERY: Duration = Duration::from_millis(50);
-/// Bytes of a client that are read at once.
+/// Bytes of a client per read.
 const READ_BYTES: usize = 16 << 10;
 
-/// What happened to a connection, told to each of its streams.
+/// What happened to a connection; reported for each of its streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::runtime) enum ConnEvent {
-    /// It is closed: the peer is gone or ended it.
+    /// It is closed: the peer disconnected or ended it.
     Gone {
-        /// The peer took nothing, or acknowledged nothing, for so long that the kernel gave it up.
+        /// The peer accepted or acknowledged nothing for so long that the kernel closed it.
         stalled: bool,
     },
-    /// There is room for bytes again.
+    /// The connection is writable again.
     Writable,
 }
 
-/// A place for a connection.
+/// A slot for a connection.
 #[derive(Debug, Default)]
 pub(super) struct Slot {
     generation: u32,
@@ -58,17 +58,17 @@ pub(in crate::runtime) struct Conns {
     pub(super) outbox: Outbox,
     pub(super) compressor: gzip::Compressor,
     pub(super) lingering: Lingering,
-    /// Connections that are read again at a time, soonest first.
+    /// Connections whose next read is due at a time, soonest first.
     resting: VecDeque<(Tick, Owner)>,
-    /// Connections to which a send failed, of which no stream was told yet.
+    /// Connections whose send failed, and whose streams are not informed yet.
     pub(super) broken: Vec<Owner>,
-    /// Streams whose connection is gone, or given back, since that was last asked.
+    /// Streams that left with their connection, or left it, since the last call of `take_gone`.
     pub(super) gone: usize,
     /// Reused.
     completions: Vec<(Owner, Readiness, bool)>,
-    /// What is read, and what it is without TLS. Reused.
+    /// Buffers for reads: as read, and decrypted. Reused.
     scratch: (Vec<u8>, Vec<u8>),
-    /// Reused: the sockets of one batch, and whose they are.
+    /// Reused: the sockets of one batch, and the owners of its entries.
     pub(super) batch: (Vec<RawFd>, Vec<usize>),
     /// Reused: which of a batch were sent.
     pub(super) done: Vec<bool>,
@@ -94,7 +94,7 @@ impl Conns {
         }
     }
 
-    /// Takes a connection. Its slot.
+    /// Adds a connection and returns its slot.
     pub(in crate::runtime) fn open(&mut self, link: Link) -> u32 {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot::default());
@@ -109,7 +109,7 @@ impl Conns {
         let owner = self.owner(slot);
         let Some(conn) = &mut self.slots[slot as usize].conn else { return };
         conn.streams.push(Stream { id, coding });
-        // What came with the request may be the stream's already.
+        // Bytes that came with the request may belong to the stream.
         if conn.is_read_by_stream() && conn.rare.as_ref().is_some_and(|rare| !rare.unread.is_empty()) {
             self.resting.push_front((Tick::ZERO, owner));
         } else {
@@ -120,8 +120,8 @@ impl Conns {
         }
     }
 
-    /// Ends a stream. `clean`: all that it was owed was taken over. The connection, when it can carry another request: it is
-    /// polled for nothing then. Otherwise it lingers, or is closed, unless it has other streams.
+    /// Ends a stream. `clean`: everything for it was taken over. Returns the connection if it can carry another request; it is
+    /// not polled then. Otherwise it lingers or is closed, unless it has other streams.
     pub(in crate::runtime) fn detach(
         &mut self,
         slot: u32,
@@ -150,7 +150,7 @@ impl Conns {
         None
     }
 
-    /// Closes every connection that has a stream. Those that linger go on.
+    /// Closes every connection that has a stream. Connections that linger stay.
     pub(in crate::runtime) fn close_all(&mut self) {
         for slot in 0..self.slots.len() {
             let streams = |conn: &Conn| conn.streams.as_slice().len();
@@ -163,12 +163,12 @@ impl Conns {
         self.resting.clear();
     }
 
-    /// How many streams have gone since the last time: with their connections, or from them.
+    /// How many streams have left since the last call, with their connections or from them.
     pub(in crate::runtime) const fn take_gone(&mut self) -> usize {
         std::mem::replace(&mut self.gone, 0)
     }
 
-    /// Calls `visit` with what happened to connections since the last time, and does what the clock asks for.
+    /// Calls `visit` with what happened to connections since the last call, and handles timers.
     pub(in crate::runtime) fn reap(&mut self, now: Tick, mut visit: impl FnMut(WatcherId, ConnEvent)) {
         debug_assert!(self.outbox.is_empty(), "what a turn sends is handed on at its end");
         let mut reads = 0;
@@ -188,7 +188,7 @@ impl Conns {
                 continue;
             }
             match what {
-                // A poll for room that failed is answered by another try; one for hanging up by the next send.
+                // A failed poll for writability is followed by another send, one for a hang-up by the next send.
                 Readiness::Gone if !good => {}
                 Readiness::Gone => self.lose(owner, &mut visit),
                 Readiness::Readable if reads >= READS_AT_ONCE => {
@@ -213,34 +213,34 @@ impl Conns {
         self.tend_lingering(now);
     }
 
-    /// Hands what is polled for to the kernel.
+    /// Submits polls to the kernel.
     pub(in crate::runtime) fn submit(&mut self) {
         self.polls.submit();
     }
 
-    /// Bytes that the table takes.
+    /// Bytes that the table uses.
     pub(in crate::runtime) const fn bytes(&self) -> usize {
         size_of::<Slot>() * self.slots.capacity() + self.outbox.capacity()
     }
 
-    /// Whether something happened that was not reaped, or not read to its end.
+    /// Whether there are events that were not handled yet.
     pub(in crate::runtime) fn has_events(&mut self) -> bool {
         !self.broken.is_empty() || self.due() == Some(Tick::ZERO) || self.polls.has_completions()
     }
 
-    /// When a client is to be read again.
+    /// When the next client is due for a read.
     pub(in crate::runtime) fn due(&self) -> Option<Tick> {
         self.resting.front().map(|(due, _)| *due)
     }
 
-    /// The chain that the client of a connection showed; empty: none.
+    /// The certificate chain of a connection's client; empty: none.
     pub(in crate::runtime) fn certificates(&self, slot: u32) -> &[CertificateDer<'static>] {
         let conn = self.slots.get(slot as usize).and_then(|slot| slot.conn.as_ref());
         let tls = conn.and_then(|conn| conn.rare.as_ref()).and_then(|rare| rare.tls.as_ref());
         tls.map(|session| session.peer_certificates()).unwrap_or_default()
     }
 
-    /// The name of a slot's connection.
+    /// The owner id of a slot's connection.
     pub(super) fn owner(&self, slot: u32) -> Owner {
         let generation = self.slots.get(slot as usize).map_or(0, |slot| slot.generation);
         Owner { slot, generation }
@@ -251,7 +251,7 @@ impl Conns {
         if slot.generation == owner.generation { slot.conn.as_mut() } else { None }
     }
 
-    /// Takes a connection out of the table; nothing is polled of it any more.
+    /// Removes a connection from the table and its polls.
     fn take(&mut self, owner: Owner) -> Option<Conn> {
         let slot = self.slots.get_mut(owner.slot as usize)?;
         let mut conn = slot.conn.take_if(|_| slot.generation == owner.generation)?;
@@ -265,7 +265,7 @@ impl Conns {
         drop(self.take(owner));
     }
 
-    /// The peer is gone, or broke the protocol.
+    /// The peer disconnected or broke the protocol.
     fn lose(&mut self, owner: Owner, visit: &mut impl FnMut(WatcherId, ConnEvent)) {
         let Some(conn) = self.take(owner) else { return };
         let stalled = matches!(socket_error(&conn.fd), Ok(Err(Errno::TIMEDOUT)));
@@ -275,7 +275,7 @@ impl Conns {
         }
     }
 
-    /// There is room: first for what is unsent, then for the engine.
+    /// It is writable: first what is unsent is sent, then the engine is informed.
     fn flush_unsent(&mut self, owner: Owner, visit: &mut impl FnMut(WatcherId, ConnEvent)) {
         let Some(conn) = self.at(owner) else { return };
         match conn.flush_unsent() {
@@ -303,9 +303,9 @@ impl Conns {
         if let Some(conn) = self.at(owner) {
             match conn.read(&mut wire, &mut plain, now) {
                 Some(ReadNext { over: true, .. }) => {
-                    // The answer goes out after whatever message is under way, and then the connection ends.
+                    // The answer is sent after the message in progress, and then the connection ends.
                     let streams = std::mem::replace(&mut conn.streams, Streams::NONE);
-                    // One is counted until the connection is closed.
+                    // One stream is counted until the connection is closed.
                     self.gone += streams.as_slice().len().saturating_sub(1);
                     for stream in streams.as_slice() {
                         visit(stream.id, ConnEvent::Gone { stalled: false });
@@ -332,18 +332,18 @@ impl Conns {
     }
 }
 
-/// How a connection goes on that was read.
+/// How a connection continues after a read.
 struct ReadNext {
-    /// Its client ended it, or sent what no client may send.
+    /// The client ended it, or sent invalid data.
     over: bool,
     /// Whether everything is sent.
     flushed: bool,
-    /// When it is read again, if not as soon as something is there.
+    /// When it is read again; `None`: when it is readable.
     again: Option<Tick>,
 }
 
 impl Conn {
-    /// What is polled for while nothing is to be sent.
+    /// What is polled for while nothing is unsent.
     fn read_interest(&self) -> Readiness {
         if self.is_read() { Readiness::Readable } else { Readiness::Gone }
     }
@@ -363,7 +363,7 @@ impl Conn {
         }
     }
 
-    /// Takes back everything that is polled for. After this the descriptor may be closed and its number be used again.
+    /// Cancels all polls. Afterwards the descriptor may be closed and its number reused.
     pub(super) fn forget_polls(&mut self, owner: Owner, polls: &mut Polls) {
         if let Some(what) = self.polled_to_read.take() {
             polls.forget(owner, what);
@@ -374,7 +374,8 @@ impl Conn {
         polls.submit();
     }
 
-    /// Sends what is unsent, and then the answers that waited for that. `None`: the connection broke; else whether all went.
+    /// Sends what is unsent, and then the answers that waited for that. `None`: the connection failed; else whether all was
+    /// sent.
     pub(super) fn flush_unsent(&mut self) -> Option<bool> {
         let Some(rare) = &mut self.rare else { return Some(true) };
         let empty = rare.unsent.flush(&self.fd)?;
@@ -390,7 +391,7 @@ impl Conn {
         rare.unsent.flush(&self.fd)
     }
 
-    /// Appends plain bytes to what is unsent. `None`: the TLS session is over.
+    /// Appends plain bytes to what is unsent. `None`: the TLS session has ended.
     pub(super) fn append(&mut self, plain: &[u8]) -> Option<()> {
         if plain.is_empty() {
             return Some(());
@@ -403,12 +404,12 @@ impl Conn {
         Some(())
     }
 
-    /// Reads once into `wire`. `None`: the peer is gone.
+    /// Reads once into `wire`. `None`: the peer disconnected.
     fn read(&mut self, wire: &mut [u8], plain: &mut Vec<u8>, now: Tick) -> Option<ReadNext> {
         let is_stream = self.is_read_by_stream();
         let fd = &self.fd;
         let rare = self.rare.get_or_insert_default();
-        // A client that does not read what it was sent is not answered.
+        // A client that does not read what it was sent gets no answers.
         let busy = !rare.unsent.is_empty();
         let mut state = Ok(State::Open);
         if is_stream && !rare.unread.is_empty() {
@@ -437,7 +438,7 @@ impl Conn {
         let sealed = self.append(&answers);
         let over = reading == Reading::Over || state != Ok(State::Open) || sealed.is_none();
         let flushed = self.flush_unsent()?;
-        // A client that has sent as much as is kept is only waited for to hang up.
+        // After a client has sent as much as is kept, only its hang-up is polled for.
         let again = (soon && self.is_read()).then(|| now.plus(READ_EVERY));
         Some(ReadNext { over, flushed, again })
     }

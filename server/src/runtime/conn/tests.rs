@@ -1,4 +1,4 @@
-//! Connections over pairs of sockets: what is sent, kept, read, and how they go.
+//! Connections over socket pairs: what is sent, kept and read, and how they end.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -20,16 +20,16 @@ use crate::runtime::sys::sends::Sends;
 use crate::runtime::sys::wake::Wake;
 use crate::wire::{gzip, http1};
 
-/// What the wire form of messages may have more than the messages: heads, ends, an answer or two.
+/// Bytes of the wire form beside the messages: heads, ends, an answer or two.
 pub(super) const TAIL_SLACK: usize = 16 << 10;
 
-/// The connections of a shard, and what is told of them.
+/// The connections of a shard, and their events.
 pub(super) struct Stand {
     pub(super) conns: Conns,
     pub(super) events: Vec<(WatcherId, ConnEvent)>,
     ids: Vec<WatcherId>,
     start: Instant,
-    /// The ring signals on it.
+    /// Signalled by the ring.
     _wake: Wake,
 }
 
@@ -48,7 +48,7 @@ impl Stand {
         Tick::ZERO.plus(self.start.elapsed())
     }
 
-    /// A name for a watch.
+    /// An id for a watch.
     pub(super) fn id(&mut self) -> WatcherId {
         self.ids.pop().expect("no test has so many watches")
     }
@@ -61,7 +61,7 @@ impl Stand {
         (slot, id)
     }
 
-    /// What a shard does in one go, but for the engine.
+    /// What a shard does in one turn, without the engine.
     pub(super) fn turn(&mut self, now: Tick) {
         let Self { conns, events, .. } = self;
         conns.reap(now, |id, event| events.push((id, event)));
@@ -69,7 +69,7 @@ impl Stand {
         conns.submit();
     }
 
-    /// Turns until something is so.
+    /// Turns until a condition holds.
     #[track_caller]
     pub(super) fn until(&mut self, mut is_so: impl FnMut(&Self) -> bool) {
         let end = Instant::now() + Duration::from_secs(10);
@@ -93,7 +93,7 @@ impl Stand {
     }
 }
 
-/// Names of watches, as an engine gives them.
+/// Ids of watches, as the engine assigns them.
 fn ids() -> Vec<WatcherId> {
     let mut schema = Schema::new();
     let maps = schema.add(Resource::new("v1", "ConfigMap", true, vec![]));
@@ -129,7 +129,7 @@ pub(super) fn link(socket: UnixStream, tls: TlsSession) -> Link {
     }
 }
 
-/// Messages in a framing, and where each ends.
+/// Messages in a framing, and the end of each.
 pub(super) fn framed(framing: &Framing, payloads: &[Vec<u8>]) -> (Vec<u8>, Vec<usize>) {
     let (mut bytes, mut ends) = (Vec::new(), Vec::new());
     for payload in payloads {
@@ -139,7 +139,7 @@ pub(super) fn framed(framing: &Framing, payloads: &[Vec<u8>]) -> (Vec<u8>, Vec<u
     (bytes, ends)
 }
 
-/// More than any socket takes.
+/// More than any socket buffer.
 fn much() -> Vec<u8> {
     (0_u32..4 << 20).map(|at| at.to_le_bytes()[1]).collect()
 }
@@ -156,18 +156,18 @@ fn gzip_coding() -> Coding {
     Coding::Gzip(Box::default())
 }
 
-/// What is not read is kept, bounded, and comes out in order.
+/// What is not read is kept, bounded, and arrives in order.
 #[test]
 fn a_connection_that_is_full_keeps_a_page_and_takes_nothing() {
     let mut stand = Stand::new();
     let (ours, theirs) = pair();
     let (slot, id) = stand.open(link(ours, None), gzip_coding());
-    // Noise: deflate cannot make it smaller.
+    // Random bytes: deflate cannot compress them.
     let noise = gzip::tests::noise(1 << 20);
     let run = Run::new(&noise, &[1 << 20], 0);
     let mut expected = Vec::new();
     for offers in 0.. {
-        assert!(offers < 100, "a socket that nobody reads gets full");
+        assert!(offers < 100, "a socket that is not read gets full");
         stand.conns.begin();
         let sent = stand.conns.offer(slot, id, Offer::Messages(run));
         if sent == Sent::Took(0) {
@@ -179,7 +179,7 @@ fn a_connection_that_is_full_keeps_a_page_and_takes_nothing() {
     }
     assert_eq!(stand.conns.offer(slot, id, Offer::Heartbeat), Sent::Took(0), "nor a heartbeat");
     assert!(stand.rare(slot).unsent.len() <= noise.len() + noise.len() / 7 + TAIL_SLACK);
-    // The end goes out after what is left.
+    // The end is sent after what is unsent.
     assert!(matches!(stand.conns.end(slot, id), Sent::Took(bytes) if bytes > 10));
     let reader = read_all(theirs);
     stand.until(|stand| !stand.events.is_empty());
@@ -193,7 +193,7 @@ fn a_connection_that_is_full_keeps_a_page_and_takes_nothing() {
     assert!(gzip::tests::unzipped(&stream) == expected, "what comes out is what went in");
 }
 
-/// What a plain connection did not take of a heartbeat goes out before anything else.
+/// What a plain connection did not take of a heartbeat is sent before anything else.
 #[test]
 fn the_rest_of_a_heartbeat_goes_first() {
     let mut stand = Stand::new();
@@ -217,13 +217,14 @@ fn the_rest_of_a_heartbeat_goes_first() {
     assert_eq!(all, b"\n \r\n1\r\nx\r\n0\r\n\r\n");
 }
 
-/// Of more than a page a page is taken, and the engine is told of room for the rest, though the connection was never full.
+/// Of more than a page, a page is taken, and the engine is informed when there is room for the rest, although the connection
+/// was never full.
 #[test]
 fn the_rest_of_a_long_run_is_asked_for() {
     for coding in [gzip_coding(), Coding::WebSocket(Box::default())] {
         let mut stand = Stand::new();
         let (ours, theirs) = pair();
-        // A pair of sockets has room once little is unread.
+        // A socket pair is writable when little is unread.
         let _reader = read_all(theirs);
         let (slot, id) = stand.open(link(ours, None), coding);
         let (bytes, ends) = framed(&BARE, &vec![vec![b'x'; 10_000]; 12]);
@@ -237,7 +238,7 @@ fn the_rest_of_a_long_run_is_asked_for() {
     }
 }
 
-/// The kernel is visited once for all that one connection is sent in a turn.
+/// One system call sends all that one connection is sent in a turn.
 #[test]
 fn streams_of_one_connection_go_out_together() {
     let mut stand = Stand::new();
@@ -261,7 +262,7 @@ fn streams_of_one_connection_go_out_together() {
     let mut packet = [0; 64];
     let len = theirs.read(&mut packet).expect("one packet");
     assert_eq!(&packet[..len], messages.concat(), "of one send");
-    // One ends, the connection goes on; with the last one it goes too.
+    // One stream ends, the connection stays; it closes with the last one.
     assert_eq!(stand.conns.end(slot, second), Sent::Took(5));
     stand.conns.flush();
     assert!(stand.conns.detach(slot, second, true, stand.now()).is_none());
@@ -272,7 +273,7 @@ fn streams_of_one_connection_go_out_together() {
     assert!(!stand.is_open(slot) && stand.conns.take_gone() == 1);
 }
 
-/// Each connection gets its own bytes, one that is full keeps them, and one that broke holds up no other.
+/// Each connection gets its own bytes; a full one keeps them, and a failed one delays no other.
 #[test]
 fn what_was_collected_goes_out_in_one_batch() {
     for sends in [None, Some(Sends::new().expect("an io_uring that sends"))] {
@@ -284,7 +285,7 @@ fn what_was_collected_goes_out_in_one_batch() {
             open.push((slot, id, Some(theirs)));
         }
         stand.conns.submit();
-        // One is gone, and one reads nothing of very much.
+        // One peer disconnects, and one does not read a large message.
         open[1].2 = None;
         let noise = gzip::tests::noise(1 << 20);
         for (number, (slot, id, _)) in open.iter().enumerate() {
@@ -316,7 +317,7 @@ fn what_was_collected_goes_out_in_one_batch() {
     }
 }
 
-/// A send that fails at the end of a turn is told at the next one, and nothing is taken meanwhile.
+/// A send that fails at the end of a turn is reported in the next one, and nothing is accepted in between.
 #[test]
 fn a_connection_that_breaks_is_told_to_its_stream() {
     let mut stand = Stand::new();
@@ -325,7 +326,7 @@ fn a_connection_that_breaks_is_told_to_its_stream() {
     stand.conns.submit();
     drop(theirs);
     let run = Run::new(b"message", &[7], 0);
-    assert_eq!(stand.conns.offer(slot, id, Offer::Messages(run)), Sent::Took(7), "nobody knows yet");
+    assert_eq!(stand.conns.offer(slot, id, Offer::Messages(run)), Sent::Took(7), "not reported yet");
     stand.conns.flush();
     assert!(stand.conns.has_events());
     assert_eq!(stand.conns.offer(slot, id, Offer::Messages(run)), Sent::Gone);
@@ -334,7 +335,7 @@ fn a_connection_that_breaks_is_told_to_its_stream() {
     assert!(!stand.is_open(slot));
 }
 
-/// A completion of a connection that is gone is not taken for one of the next in its slot.
+/// A completion for a closed connection is not attributed to the next one in its slot.
 #[test]
 fn a_slot_is_used_again_under_another_name() {
     let mut stand = Stand::new();
@@ -353,7 +354,7 @@ fn a_slot_is_used_again_under_another_name() {
     assert!(stand.events.is_empty() && stand.is_open(again));
 }
 
-/// A connection whose stream is over, with these bytes unsent.
+/// A connection whose stream has ended, with these bytes unsent.
 fn lingering(stand: &mut Stand, socket: UnixStream, unsent: Vec<u8>) -> u32 {
     let (slot, id) = stand.open(Link { unsent, keep_alive: false, ..link(socket, None) }, Coding::Chunked);
     assert!(stand.conns.detach(slot, id, true, stand.now()).is_none());
@@ -366,7 +367,7 @@ fn the_rest_is_sent_and_the_peer_awaited() {
     let mut stand = Stand::new();
     let (ours, mut theirs) = pair();
     let slot = lingering(&mut stand, ours, much());
-    // It says goodbye before it has read all.
+    // It sends close_notify before it has read all.
     theirs.write_all(b"goodbye").expect("it is read");
     let reader = read_all(theirs);
     stand.until(|stand| !stand.is_open(slot));

@@ -1,8 +1,8 @@
-//! One TLS connection without its socket: bytes of the wire in, plain bytes out, and back.
+//! One TLS connection without its socket: wire bytes in, plain bytes out, and the reverse.
 //!
-//! Owns the keys of both directions and what of a record is not here whole. Between records it holds no buffer: an idle
-//! connection costs its keys. Records are sealed in the order in which they must go out, so whoever asks for some sends them,
-//! or keeps them behind those before.
+//! Owns the keys of both directions and incomplete records. Between records it holds no buffer: an idle connection costs its
+//! keys. Records are encrypted in the order in which they must be sent, so the caller sends them, or queues them after earlier
+//! ones.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,29 +14,28 @@ use rustls::{HandshakeKind, ServerConfig};
 
 /// Plain bytes of one record at most (RFC 8446, section 5.1).
 const RECORD_BYTES: usize = 16 << 10;
-/// What a record has more than its plain bytes: a head, a tag, and a kind or an explicit nonce (RFC 8446, section 5.2; RFC
-/// 5288, section 3). The cipher says so if it wants more.
+/// What a record has beside its plain bytes: a header, a tag, and a content type or an explicit nonce (RFC 8446, section 5.2;
+/// RFC 5288, section 3). rustls reports it if a cipher needs more.
 const RECORD_OVERHEAD: usize = 5 + 8 + 16 + 1;
 /// The longest record on the wire: TLS 1.2 lets ciphers add 2 KiB (RFC 5246, section 6.2.3).
 const RECORD_WIRE_BYTES_MAX: usize = RECORD_BYTES + (2 << 10) + 5;
-/// What a client may leave unfinished in a handshake, where a message may have many records. One with a chain of certificates
-/// has some KiB.
+/// Bytes of an unfinished handshake message, which may span many records. One with a certificate chain has some KiB.
 const HANDSHAKE_BYTES_MAX: usize = 64 << 10;
-/// Room for the word that nothing more comes: a record of two bytes.
+/// Room for a close_notify alert: a record of two bytes.
 const GOODBYE_BYTES: usize = 2 + 2 * RECORD_OVERHEAD;
 
-/// How a connection stands after what was read.
+/// The state of a connection after a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::runtime) enum State {
-    /// The handshake goes on: it waits for the client.
+    /// The handshake is in progress: it waits for the client.
     Handshake,
-    /// Plain bytes flow.
+    /// The handshake is complete.
     Open,
-    /// The client said that it sends nothing more (close_notify).
+    /// The client sent close_notify.
     Closed,
 }
 
-/// Why a connection is over: what was heard, or is to be sealed, breaks the protocol.
+/// Why a connection has failed: what was received, or is to be encrypted, violates the protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::runtime) struct Broken(String);
 
@@ -54,17 +53,17 @@ impl fmt::Display for Broken {
 
 impl std::error::Error for Broken {}
 
-/// What of a connection is TLS's, if anything is.
+/// The TLS session of a connection, if it has one.
 pub(in crate::runtime) type TlsSession = Option<Box<Session>>;
 
-/// The server's end of one.
+/// The server's end of a TLS session.
 pub(in crate::runtime) struct Session {
     connection: UnbufferedServerConnection,
-    /// Wire bytes that are no whole record yet, or no whole message.
+    /// Wire bytes of an incomplete record or handshake message.
     rest: Vec<u8>,
-    /// The client said goodbye.
+    /// The client sent close_notify.
     closed: bool,
-    /// Why it is over. What broke it is not looked at again.
+    /// Why it failed. Input is not processed any more.
     broken: Option<Broken>,
 }
 
@@ -75,14 +74,14 @@ impl fmt::Debug for Session {
 }
 
 impl Session {
-    /// For a connection that begins.
+    /// For a new connection.
     pub(in crate::runtime) fn new(config: Arc<ServerConfig>) -> Result<Self, Broken> {
         let connection = UnbufferedServerConnection::new(config).map_err(|error| Broken::new(&error))?;
         Ok(Self { connection, rest: Vec::new(), closed: false, broken: None })
     }
 
-    /// Takes what the client sent: plain bytes are appended to `plain`, and what must go out to `wire`, an alert too
-    /// when the client broke the protocol.
+    /// Processes what the client sent: plain bytes are appended to `plain`, and bytes to send to `wire`, including an alert if
+    /// the client violated the protocol.
     pub(in crate::runtime) fn read(
         &mut self,
         bytes: &[u8],
@@ -113,7 +112,7 @@ impl Session {
                 Ok(ConnectionState::BlockedHandshake) => break Ok(State::Handshake),
                 Ok(ConnectionState::WriteTraffic(_)) => break Ok(State::Open),
                 Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => break Ok(State::Closed),
-                // Early data is not offered, and other states are not known.
+                // Early data is not offered; other states are unknown.
                 Ok(_) => break Err(Broken("an unexpected state of the handshake".into())),
                 Err(error) => break Err(Broken::new(&error)),
             }
@@ -139,9 +138,9 @@ impl Session {
         read
     }
 
-    /// The last words of a connection that is broken.
+    /// Appends the alert of a connection that failed.
     fn push_alert(&mut self, wire: &mut Vec<u8>) {
-        // What waits to be sent comes before anything is read again.
+        // rustls returns pending output before it processes more input.
         while self.connection.wants_write() {
             let state = self.connection.process_tls_records(&mut self.rest).state;
             let Ok(ConnectionState::EncodeTlsData(mut data)) = state else { return };
@@ -149,7 +148,7 @@ impl Session {
         }
     }
 
-    /// Appends records with `plain` in them to `wire`.
+    /// Appends records with `plain` to `wire`.
     pub(in crate::runtime) fn seal(&mut self, plain: &[u8], wire: &mut Vec<u8>) -> Result<(), Broken> {
         let start = wire.len();
         let end = self.seal_at(plain, wire, start)?;
@@ -157,8 +156,8 @@ impl Session {
         Ok(())
     }
 
-    /// Writes records with `plain` in them into `wire` from `start` on, which grows when it is too short and keeps its length
-    /// else. Where they end.
+    /// Writes records with `plain` into `wire` from `start` on. `wire` grows if it is too short and never shrinks. Returns
+    /// their end.
     pub(in crate::runtime) fn seal_at(
         &mut self,
         plain: &[u8],
@@ -176,11 +175,11 @@ impl Session {
         self.write(wire, start, |traffic, room| traffic.encrypt(plain, room))
     }
 
-    /// Appends the word that nothing more comes from here.
+    /// Appends a close_notify alert.
     pub(in crate::runtime) fn close(&mut self, wire: &mut Vec<u8>) {
         let start = wire.len();
         wire.resize(start + GOODBYE_BYTES, 0);
-        // A connection that is broken has said goodbye with an alert.
+        // A connection that failed has already sent an alert.
         if let Ok(end) = self.write(wire, start, |traffic, room| traffic.queue_close_notify(room)) {
             wire.truncate(end);
         } else {
@@ -211,7 +210,7 @@ impl Session {
                         return Err(Broken("the keys are worn out".into()));
                     }
                 },
-                // A word of the protocol's own, as new keys, goes first.
+                // A message of the protocol, such as a key update, is sent first.
                 Ok(ConnectionState::EncodeTlsData(mut data)) => match data.encode(&mut wire[at..]) {
                     Ok(written) => {
                         at += written;
@@ -239,22 +238,22 @@ impl Session {
         }
     }
 
-    /// The client's own certificate, in DER, if it showed one that was found good.
+    /// The leaf of the client's certificate chain, in DER, if it sent one and it was verified.
     pub(in crate::runtime) fn peer_certificate(&self) -> Option<Arc<[u8]>> {
         self.peer_certificates().first().map(|leaf| Arc::from(leaf.as_ref()))
     }
 
-    /// The chain that the client showed.
+    /// The client's certificate chain.
     pub(in crate::runtime) fn peer_certificates(&self) -> &[CertificateDer<'static>] {
         self.connection.peer_certificates().unwrap_or_default()
     }
 
-    /// Whether the handshake went on from an earlier session, so that no certificate was looked at.
+    /// Whether the session was resumed, so that no certificate was verified.
     pub(in crate::runtime) fn is_resumed(&self) -> bool {
         self.connection.handshake_kind() == Some(HandshakeKind::Resumed)
     }
 
-    /// Bytes of the wire that wait for the rest of their record.
+    /// Wire bytes that wait for the rest of their record.
     #[cfg(test)]
     pub(in crate::runtime) fn unfinished(&self) -> usize {
         self.rest.capacity()
@@ -263,7 +262,7 @@ impl Session {
 
 type Traffic<'c> = rustls::unbuffered::WriteTraffic<'c, rustls::server::ServerConnectionData>;
 
-/// Appends what is to be sent; nothing where that was done.
+/// Appends pending output, if it was not written yet.
 fn encode(data: &mut EncodeTlsData<'_, rustls::server::ServerConnectionData>, wire: &mut Vec<u8>) {
     let _ = push(wire, |room| match data.encode(room) {
         Err(EncodeError::InsufficientSize(more)) => Err(Some(more.required_size)),
@@ -271,7 +270,8 @@ fn encode(data: &mut EncodeTlsData<'_, rustls::server::ServerConnectionData>, wi
     });
 }
 
-/// Appends what `encode` writes into the room that it is given; it says how much it wants, or `None` that there is nothing.
+/// Appends what `encode` writes into the given slice; it fails with the size that it needs, or with `None` if there is nothing
+/// to write.
 fn push(
     wire: &mut Vec<u8>,
     mut encode: impl FnMut(&mut [u8]) -> Result<usize, Option<usize>>,

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 
-/// Bytes that go out before all others, in order.
+/// Bytes to send before all others, in order.
 #[derive(Debug, Default)]
 pub(in crate::runtime) struct Unsent {
     bytes: Vec<u8>,
@@ -34,26 +34,26 @@ impl Unsent {
         self.bytes.len()
     }
 
-    /// Where more is appended.
+    /// The buffer to append to.
     pub(in crate::runtime) const fn tail(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
 
-    /// Sends what the kernel takes. `None`: the connection broke; else whether nothing is left.
+    /// Sends what the kernel accepts. `None`: the connection failed; else whether everything was sent.
     pub(in crate::runtime) fn flush(&mut self, to: &OwnedFd) -> Option<bool> {
         if self.sent < self.bytes.len() {
             self.sent += send_now(to, &self.bytes[self.sent..])?;
         }
         let empty = self.sent == self.bytes.len();
         if empty {
-            // A connection that is not behind keeps no buffer.
+            // A connection without unsent bytes keeps no buffer.
             *self = Self::default();
         }
         Some(empty)
     }
 }
 
-/// Sends without waiting: how many bytes the kernel took. `None`: the connection broke.
+/// Sends without waiting and returns how many bytes the kernel took. `None`: the connection failed.
 pub(in crate::runtime) fn send_now(to: impl AsFd, bytes: &[u8]) -> Option<usize> {
     loop {
         match send(&to, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
@@ -65,7 +65,7 @@ pub(in crate::runtime) fn send_now(to: impl AsFd, bytes: &[u8]) -> Option<usize>
     }
 }
 
-/// Whether a socket that gives this error may take bytes later.
+/// Whether a socket that returns this error may accept bytes later.
 pub(in crate::runtime) fn is_full(error: Errno) -> bool {
     matches!(error, Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM)
 }

@@ -30,36 +30,36 @@ use crate::runtime::shards::WatchHandoff;
 use crate::runtime::shared::RequestGuard;
 use crate::runtime::sys::descriptor;
 
-/// Read at once until so much came in one go: a connection that is idle, or asks by the byte, holds no more.
+/// Bytes per read until a read fills them: a connection that is idle, or sends single bytes, holds no larger buffer.
 pub(super) const FIRST_READ_BYTES: usize = 1 << 10;
-/// How long a connection from the reserve may take to ask.
+/// How long a connection from the reserve may take to send its request.
 const HEALTH_CHECK_TIMEOUT: Duration = Duration::from_secs(1);
-/// What the buffers of a long list take: a piece, and what of it is sent.
+/// The size of the buffers for a long list: a piece, and the part of it that is being sent.
 const PIECES_BYTES: usize = 160 << 10;
 
-/// Why a connection is over.
+/// How to end a connection.
 pub(super) enum Over {
-    /// Nothing is owed: the peer closed, was too slow, or went over to a watch.
+    /// Nothing is pending: the peer closed, was too slow, or the connection carries a watch now.
     Quiet,
     /// A last reply was sent; the peer may still be sending.
     Linger,
 }
 
-/// How a connection was let in.
+/// As what a connection was admitted.
 #[derive(Debug)]
 pub(in crate::runtime) enum Permit {
-    /// As one of an operator: it is not counted.
+    /// An operator's: it is not counted.
     Operator,
-    /// As a client's.
+    /// A client's.
     Client(ConnPermit),
     /// From the reserve of descriptors, for one health check.
     HealthCheck {
-        /// Given back when it is closed.
+        /// Released when it is closed.
         _permit: HealthPermit,
     },
 }
 
-/// Serves a connection that was accepted until it is over or becomes a watch.
+/// Serves an accepted connection until it ends or becomes a watch.
 pub(in crate::runtime) async fn serve(
     local: Rc<Local>,
     stream: TcpStream,
@@ -71,7 +71,7 @@ pub(in crate::runtime) async fn serve(
         Some(tls) if kind == ListenerKind::Public => {
             let terms = tls.terms();
             match Transport::secure(&local.handshakes, stream, &terms, &mut buffer).await {
-                Ok(transport) => (transport, Some(terms.authorities())),
+                Ok(transport) => (transport, Some(terms.authorities_generation())),
                 Err(error) => return crate::log::debug(|| format!("a TLS handshake failed: {error}")),
             }
         }
@@ -81,7 +81,7 @@ pub(in crate::runtime) async fn serve(
     Connection { is_new: true, authorities, ..connection }.serve().await;
 }
 
-/// Goes on with a connection whose watch is over. The server waits for what is still unsent of the watch.
+/// Serves a connection whose watch has ended. The server waits until the rest of the watch is sent.
 pub(in crate::runtime) async fn go_on(local: Rc<Local>, link: Link, guard: RequestGuard) {
     let Link { socket, tls, unsent, unread, permit, .. } = link;
     let stream = descriptor::stream(socket);
@@ -100,33 +100,33 @@ pub(in crate::runtime) async fn go_on(local: Rc<Local>, link: Link, guard: Reque
     Connection::new(local, transport, unread, ListenerKind::Public, Permit::Client(permit)).serve().await;
 }
 
-/// Sets what every connection needs that is read and written by a task.
+/// Sets the options of every connection that a task reads and writes.
 pub(in crate::runtime) fn tune(stream: &TcpStream) {
-    // Without this every small reply waits for the one before to be acknowledged.
+    // With Nagle's algorithm every small reply would wait until the previous one is acknowledged.
     let _ = stream.set_nodelay(true);
-    // A peer that takes nothing must not hold a list's snapshot for ever.
+    // A peer that reads nothing must not hold a list's snapshot for ever.
     let _ = stream.set_write_timeout(Some(STALL));
 }
 
 pub(super) struct Connection {
     pub(super) local: Rc<Local>,
-    /// `None` once it went over to a watch.
+    /// `None` after it became a watch.
     pub(super) transport: Option<Transport>,
-    /// Bytes read and not used yet.
+    /// Bytes that were read and not used yet.
     pub(super) buffer: Vec<u8>,
-    /// Read at once.
+    /// Bytes per read.
     pub(super) read_bytes: usize,
     kind: ListenerKind,
-    /// Who the client says it is, in DER: the leaf of a chain that was verified. It holds for every request of the connection.
+    /// The client's identity, in DER: the leaf of a verified chain. It is the same for every request of the connection.
     peer_certificate: Option<Arc<[u8]>>,
-    /// The number of the authorities that it was verified by; `None`: it is to be verified.
+    /// The number of the authorities that it was verified against; `None`: it has to be verified.
     authorities: Option<u64>,
     permit: Permit,
-    /// Whether it has asked for nothing yet.
+    /// Whether it has sent no request yet.
     pub(super) is_new: bool,
-    /// The request under way.
+    /// The current request.
     pub(super) scope: Option<RequestScope>,
-    /// What that is charged.
+    /// The charge of the current request.
     pub(super) charge: RefCell<Charge>,
 }
 
@@ -178,7 +178,7 @@ impl Connection {
                 Ok(None) => return Over::Quiet,
                 Err(over) => return over,
             };
-            // Decided once: a connection ends where its reply said so, and nowhere else.
+            // Decided once: a connection ends exactly when its reply says so.
             head.keep_alive &= !self.local.leaving() && !matches!(self.permit, Permit::HealthCheck { .. });
             let guard = RequestGuard::new(&self.local.shared, self.local.number);
             let source = || self.transport.as_ref().and_then(Transport::peer);
@@ -195,16 +195,16 @@ impl Connection {
             if let Some(over) = next {
                 return over;
             }
-            // Reading and writing wait for nothing as long as there is something to read and room for the answer: a peer that sends
-            // request upon request must not keep the shard from its watches.
+            // Reads and writes do not wait while there is something to read and room for the reply: a peer that sends requests
+            // without end must not keep the shard from its watches.
             self.local.yield_now().await;
         }
     }
 
-    /// One request. `None`: the connection goes on.
+    /// Serves one request. `None`: the connection continues.
     async fn exchange<F: Frontend>(&mut self, frontend: &F, head: &RequestHead) -> Option<Over> {
         #[cfg(debug_assertions)]
-        assert!(head.path != ["planted", "panic"], "planted: what does a panic take with it?");
+        assert!(head.path != ["failpoints", "panic"], "failpoint: a request that panics");
         if !self.certificate_holds() {
             self.send_last(&Status::unauthorized(), head).await;
             return Some(Over::Linger);
@@ -245,9 +245,9 @@ impl Connection {
         self.answer(head, reply).await
     }
 
-    /// Sends the reply. `None`: the connection goes on.
+    /// Sends the reply. `None`: the connection continues.
     async fn answer(&mut self, head: &RequestHead, reply: Reply) -> Option<Over> {
-        // A client that was refused another protocol may have begun to speak it.
+        // A client whose upgrade was refused may have begun to use the other protocol.
         let refused = matches!(&reply, Reply::FullBody(whole) if whole.code >= 400 && head.upgrade.is_some());
         let sent = match reply {
             Reply::FullBody(whole) => match self.charge_reply(head, &whole) {
@@ -281,7 +281,8 @@ impl Connection {
         }
     }
 
-    /// Charges what a reply holds beside what the store does: a body that nobody else has. What was written is told in any case.
+    /// Charges what a reply holds in addition to the store: a body that is not shared. The reply to a write is sent in any
+    /// case.
     fn charge_reply(&self, head: &RequestHead, whole: &FullBody) -> Result<(), Box<Status>> {
         let mut charge = self.charge.borrow_mut();
         charge.clear();
@@ -298,8 +299,8 @@ impl Connection {
         charge.add(PIECES_BYTES)
     }
 
-    /// From the first moment to the end of a head. A connection from the reserve must ask soon, or a few that ask for nothing
-    /// would take it all.
+    /// The timeout for a head, from the start of the connection or the head's first byte. A connection from the reserve must
+    /// send its request soon, or a few idle ones would use up the reserve.
     pub(super) fn head_timeout(&self) -> Duration {
         let timeout = self.local.shared.options.head_timeout;
         match self.permit {
@@ -308,19 +309,19 @@ impl Connection {
         }
     }
 
-    /// Whether the certificate that the client showed still holds: it is verified again when the authorities changed.
+    /// Whether the client's certificate is still valid: it is verified again when the authorities changed.
     fn certificate_holds(&mut self) -> bool {
         let (Some(tls), Some(transport), true) =
             (&self.local.shared.tls, &self.transport, self.peer_certificate.is_some())
         else {
             return true;
         };
-        if self.authorities == Some(tls.authorities()) {
+        if self.authorities == Some(tls.authorities_generation()) {
             return true;
         }
         let terms = tls.terms();
         let holds = terms.verify(transport.peer_certificates()).is_ok();
-        self.authorities = Some(terms.authorities()).filter(|_| holds);
+        self.authorities = Some(terms.authorities_generation()).filter(|_| holds);
         holds
     }
 
@@ -336,7 +337,7 @@ impl Connection {
                 return Some(Over::Linger);
             }
         };
-        // First of all the second descriptor: behind the head there is no way to say that there is none left.
+        // The second descriptor is needed first: after the head there is no way to report that there is none left.
         let reserve = &self.local.shared.reserve;
         let socket = self.transport.as_ref().and_then(|transport| transport.duplicate().ok());
         let Some(socket) = socket.filter(|socket| !reserve.holds(socket.as_raw_fd())) else {
@@ -375,12 +376,12 @@ impl Connection {
         Some(Over::Quiet)
     }
 
-    /// Counts the watch by name, where that is asked for; or why there is no room for another.
+    /// Counts the watch by name, if a limit is set; or fails if a limit is reached.
     fn permit_for(&self, request: &WatchRequest) -> Result<Option<CountGuard>, Box<Status>> {
         let shared = &self.local.shared;
         if shared.handles.watchers() >= shared.watchers_max {
             let message = format!(
-                "{} watches are open, as many as may be: raise max-watchers or nofile",
+                "{} watches are open, which is the limit: raise max-watchers or nofile",
                 shared.watchers_max
             );
             return Err(Box::new(Status::too_many_requests(message, 1)));

@@ -1,7 +1,7 @@
 //! Connections that carry requests, as HTTP/1.1: one task each.
 //!
-//! `transport` is the stream below, `connection` the order of requests and replies, `receive` what comes in, `respond` what
-//! goes out, `request_scope` one request, from its head to its end.
+//! `transport` is the stream below, `connection` the order of requests and replies, `receive` the input, `respond` the output,
+//! `request_scope` one request from its head to its end.
 
 pub(super) mod connection;
 mod receive;

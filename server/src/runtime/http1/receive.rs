@@ -1,4 +1,4 @@
-//! Requests as they come in: heads and bodies, within their limits and times.
+//! The input of requests: heads and bodies, within their limits and timeouts.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -20,13 +20,13 @@ impl Connection {
         let mut scanner = HeadScanner::new();
         self.read_bytes = FIRST_READ_BYTES;
         if self.buffer.is_empty() && self.buffer.capacity() > 2 * FIRST_READ_BYTES {
-            // A body has grown it.
+            // A body has enlarged it.
             self.buffer = Vec::new();
         }
         let local = Rc::clone(&self.local);
         let head_timeout = self.head_timeout();
         let options = &local.shared.options;
-        // Who connects has something to ask; who has asked may think about it.
+        // A new connection must send a head within the timeout; between requests the idle timeout applies.
         let mut deadline = std::mem::take(&mut self.is_new).then(|| Instant::now() + head_timeout);
         loop {
             match scanner.parse(&self.buffer) {
@@ -59,8 +59,10 @@ impl Connection {
                 Err(_) => return Ok(None),
             };
             if late {
-                let message =
-                    format!("no whole head came within {} s: send it at once", head_timeout.as_secs());
+                let message = format!(
+                    "no complete head arrived within {} s: send it without pauses",
+                    head_timeout.as_secs()
+                );
                 self.send_status(&Status::other(408, message), None).await;
                 return Err(Over::Linger);
             }
@@ -71,7 +73,7 @@ impl Connection {
         if head.body == BodyFraming::None {
             return Ok(Bytes::new());
         }
-        // What a GET carries is thrown away, and what comes where nothing is taken: past so much it is not worth the reading.
+        // The body of a GET is read and discarded, and so is one that the request does not take: within a smaller limit.
         let is_drained = !takes_body || matches!(head.method, Method::Get | Method::Head);
         let limit = if is_drained { DRAINED_BODY_BYTES_MAX } else { BODY_BYTES_MAX };
         let mut decoder = match BodyDecoder::new(head.body, limit) {
@@ -107,7 +109,7 @@ impl Connection {
                 Ok(_) => {}
                 Err(error) if error.kind() == std::io::ErrorKind::TimedOut => {
                     let message = format!(
-                        "the body is not whole after {} s, or nothing of it came for {} s: send it faster",
+                        "the body is not complete after {} s, or no byte of it arrived for {} s: send it faster",
                         self.local.shared.options.request_timeout.as_secs(),
                         STALL.as_secs()
                     );

@@ -3,10 +3,10 @@
 
 use std::time::{Duration, Instant};
 
-/// What a peer must take a second, in the mean, once the time that every reply has is over.
+/// Bytes per second that a peer must take on average, after the time that every reply has.
 const BYTES_PER_SECOND: u64 = 64 << 10;
 
-/// The time that one reply has.
+/// The deadline of one reply.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::runtime) struct ReplyDeadline {
     begun: Instant,
@@ -15,17 +15,17 @@ pub(in crate::runtime) struct ReplyDeadline {
 }
 
 impl ReplyDeadline {
-    /// Of a reply that begins now and has at least `grace`.
+    /// For a reply that begins now and has at least `grace`.
     pub(in crate::runtime) fn new(grace: Duration) -> Self {
         Self { begun: Instant::now(), grace, sent: 0 }
     }
 
-    /// So many bytes were taken.
+    /// The peer took this many bytes.
     pub(in crate::runtime) fn took(&mut self, bytes: usize) {
         self.sent += bytes as u64;
     }
 
-    /// What is left of its time.
+    /// The time that is left.
     pub(in crate::runtime) fn left(&self, now: Instant) -> Duration {
         let earned = Duration::from_millis(self.sent.saturating_mul(1000) / BYTES_PER_SECOND);
         (self.grace + earned).saturating_sub(now.saturating_duration_since(self.begun))

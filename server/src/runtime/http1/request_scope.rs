@@ -1,7 +1,7 @@
 //! One request, from its head to the end of its reply: its id, its counts, its lines in the audit log.
 //!
-//! Owns nothing that an answer depends on. A request is over when its scope is dropped, whatever became of its connection: so each
-//! is counted once, and has one last line.
+//! Owns nothing that a reply depends on. A request ends when its scope is dropped, whatever happened to its connection: so each
+//! request is counted once and has one last line.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::runtime::audit_context::AuditContext;
 use crate::runtime::listener::ListenerKind;
 use crate::runtime::shared::Shared;
 
-/// A request under way.
+/// A request in progress.
 #[derive(Debug)]
 pub(super) struct RequestScope {
     shared: Arc<Shared>,
@@ -25,15 +25,15 @@ pub(super) struct RequestScope {
     id: Uuid,
     verb: Verb,
     began: Instant,
-    /// 0: nothing yet.
+    /// 0: no reply yet.
     code: u16,
-    /// `None`: it is not written down.
+    /// `None`: it is not logged.
     entry: Option<Box<Entry>>,
     counted: bool,
 }
 
 impl RequestScope {
-    /// Its head was read. `source` is asked for who sends it, if that is written down.
+    /// Begins with a complete head. `source` is called for the peer's address if the request is logged.
     pub(super) fn begin(
         shared: &Arc<Shared>,
         shard: usize,
@@ -43,7 +43,7 @@ impl RequestScope {
     ) -> Self {
         let about = RequestInfo::of(head);
         let (id, verb) = (Uuid::new_v4(), about.verb);
-        // Who looks at the server's health or counts leaves no trail.
+        // Health checks and reads of metrics are not logged.
         let looks = kind == ListenerKind::Admin && matches!(head.method, Method::Get | Method::Head);
         let audit = shared.audit.as_ref().filter(|_| !about.probe && !looks);
         let entry = audit.map(|_| Box::new(Entry::new(id, about, head, source())));
@@ -59,33 +59,33 @@ impl RequestScope {
         }
     }
 
-    /// Its head cannot be read: it is counted, and nobody knows what to write down.
+    /// For a head that cannot be parsed: it is counted, and not logged.
     pub(super) fn unread(shared: &Arc<Shared>, shard: usize) -> Self {
         let (id, verb, began) = (Uuid::new_v4(), Verb::Unread, Instant::now());
         Self { shared: Arc::clone(shared), shard, id, verb, began, code: 0, entry: None, counted: false }
     }
 
-    /// Who asks is known.
+    /// The client is authenticated.
     pub(super) fn is_of(&mut self, identity: &Identity) {
         if let Some(entry) = &mut self.entry {
             entry.set_user(identity);
         }
     }
 
-    /// What it presents was looked at, so that its first line has its user, if it has one.
+    /// Writes the first line: after authentication, so that it has the user, if there is one.
     pub(super) fn received(&self) {
         if let (Some(entry), Some(audit)) = (&self.entry, self.audit()) {
             audit.note(entry, Stage::RequestReceived, 0, None);
         }
     }
 
-    /// A reply with this code is sent. Its `Audit-Id`.
+    /// A reply with this code is sent. Returns its `Audit-Id`.
     pub(super) const fn answered(&mut self, code: u16) -> Uuid {
         self.code = code;
         self.id
     }
 
-    /// The head of a watch's reply was sent: the rest is its shard's.
+    /// The head of a watch's reply was sent: the shard writes the rest.
     pub(super) fn become_watch(&mut self) -> Option<Box<AuditContext>> {
         self.count();
         let entry = *self.entry.take()?;

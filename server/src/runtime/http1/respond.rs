@@ -1,4 +1,4 @@
-//! Replies as they go out: whole, in pieces, or as a stream that is refused.
+//! The output of replies: complete, in pieces, or as a refused stream.
 
 use std::time::{Instant, SystemTime};
 
@@ -17,7 +17,7 @@ use crate::http::websocket::Handshake;
 use crate::wire::http1::{CHUNKED, LAST_CHUNK, push_chunk};
 use crate::wire::websocket;
 
-/// What of a body is sent at once: so much goes with the head, and more is sent from where it is.
+/// Bytes of a body that are sent with the head; the rest is sent without a copy.
 const SEND_BYTES: usize = 64 << 10;
 
 impl Connection {
@@ -26,25 +26,25 @@ impl Connection {
         transport.write_all(bytes).await
     }
 
-    /// Sends a part of a reply within the time that the reply has; a peer that is slower is cut off.
+    /// Sends a part of a reply within the reply's deadline; the connection of a slower peer is closed.
     async fn send_in_time(&mut self, pace: &mut ReplyDeadline, bytes: &[u8]) -> std::io::Result<()> {
         let left = pace.left(Instant::now());
         let late = async {
             sleep(left).await;
             Err(std::io::ErrorKind::TimedOut.into())
         };
-        // Sent first, and mostly at once: then no timer is set.
+        // The send is tried first and usually completes: then no timer is set.
         let sent = future::or(self.send(bytes), late).await;
         match sent {
             Ok(()) => pace.took(bytes.len()),
-            // After a part that is cut off nothing can be said.
+            // After an incomplete part nothing else can be sent.
             Err(_) => self.transport = None,
         }
         sent
     }
 
-    /// Answers a request that is not let in. Its body, if it has one, is not read, and who was refused another protocol may have
-    /// begun to speak it: the connection ends.
+    /// Answers a request that is not admitted. The connection ends if the request has a body, which is not read, or asked for
+    /// an upgrade, since the client may have begun to use the other protocol.
     pub(super) async fn turn_away(&mut self, head: &RequestHead, whole: &FullBody) -> Option<Over> {
         let close = head.body != BodyFraming::None || head.upgrade.is_some();
         match self.send_whole(head, whole, close).await {
@@ -125,7 +125,7 @@ impl Connection {
         self.send_in_time(&mut pace, &out).await
     }
 
-    /// A stream that is one ERROR event: how a watch that cannot begin is told (recordings 06 and 07).
+    /// A stream of one ERROR event: the answer to a watch that cannot begin (recordings 06 and 07).
     pub(super) async fn send_refused(&mut self, head: &RequestHead, status: &Status) -> std::io::Result<()> {
         let mut out = Vec::with_capacity(1024);
         let mut opening = self.response(200, JSON, Framing::stream_for(head));
@@ -137,7 +137,7 @@ impl Connection {
         self.send(&out).await
     }
 
-    /// The same over a WebSocket, where nothing follows.
+    /// The same over a WebSocket, which ends afterwards.
     pub(super) async fn send_refused_websocket(
         &mut self,
         handshake: &Handshake,
@@ -152,7 +152,7 @@ impl Connection {
         self.send(&out).await
     }
 
-    /// Sends an error after which the connection ends, whatever the client asked for: the reply says so.
+    /// Sends an error after which the connection ends, whatever the client asked for: the reply has `Connection: close`.
     pub(super) async fn send_last(&mut self, status: &Status, head: &RequestHead) {
         let head = RequestHead { keep_alive: false, ..head.clone() };
         self.send_status(status, Some(&head)).await;
@@ -166,7 +166,7 @@ impl Connection {
         let _ = self.send(&out).await;
     }
 
-    /// The request under way is answered with this code. Its audit id.
+    /// The current request is answered with this code. Returns its audit id.
     pub(super) fn answered(&mut self, code: u16) -> Uuid {
         self.scope.as_mut().map_or_else(Uuid::new_v4, |scope| scope.answered(code))
     }

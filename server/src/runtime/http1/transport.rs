@@ -1,6 +1,6 @@
-//! The stream under a connection while it carries requests: plain TCP, or TLS over it. Who reads and writes does not know which.
+//! The stream of a connection while it carries requests: TCP, or TLS over it. Its users do not see the difference.
 //!
-//! Owns the socket and the TLS session, which travel together: to a watch's shard and back.
+//! Owns the socket and the TLS session, which move together to a watch's shard and back.
 
 use std::io;
 use std::net::Shutdown;
@@ -21,25 +21,25 @@ use crate::runtime::shard::handshake_limiter::HandshakeLimiter;
 use crate::runtime::sys::descriptor;
 use crate::tls::Terms;
 
-/// The longest pause within a body, and the longest time that a peer may take no byte of a reply.
+/// The longest pause within a body, and the longest time for which a peer may take no byte of a reply.
 pub(in crate::runtime) const STALL: Duration = Duration::from_secs(30);
 
-/// A handshake is over after this: client-go, like Go's own client, waits no longer for one (`TLSHandshakeTimeout`). Time that
-/// it waits here for others does not count.
+/// The timeout of a handshake, the same as in Go's client and so client-go (`TLSHandshakeTimeout`). The time that it waits here
+/// for other handshakes does not count.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// Read at once in a handshake: a client's part has some hundred bytes, with certificates some KiB.
+/// Bytes per read in a handshake: a client's messages have some hundred bytes, with certificates some KiB.
 const HANDSHAKE_READ_BYTES: usize = 4 << 10;
-/// Plain bytes that are sealed at once. Records, and then one write.
+/// Plain bytes that are encrypted before a write.
 const SEAL_BYTES: usize = 64 << 10;
-/// What is read and thrown away before a connection is closed behind an error, so that the peer sees the error.
+/// Bytes that are read and discarded before a connection is closed after an error, so that the peer receives the error.
 const LINGER_BYTES: usize = 64 << 10;
 const LINGER_READ_BYTES: usize = 16 << 10;
 const LINGER: Duration = Duration::from_secs(1);
 
-/// What Go's server says to a client that forgot the `s`; kube-apiserver is one.
+/// The answer of Go's server, and so of kube-apiserver, to plain HTTP on a TLS port.
 const PLAIN_HTTP: &[u8] =
     b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
-/// How such a client begins. No TLS record begins with a letter.
+/// How a plain HTTP request may begin. No TLS record begins with a letter.
 const METHODS: [&[u8]; 7] = [b"GET ", b"HEAD ", b"POST ", b"PUT ", b"PATCH ", b"DELETE ", b"OPTIONS "];
 
 /// The stream of one connection.
@@ -47,26 +47,26 @@ const METHODS: [&[u8]; 7] = [b"GET ", b"HEAD ", b"POST ", b"PUT ", b"PATCH ", b"
 pub(in crate::runtime) struct Transport {
     stream: TcpStream,
     tls: Option<Box<Session>>,
-    /// Wire bytes that go out before all others.
+    /// Wire bytes to send before all others.
     unsent: Vec<u8>,
 }
 
 impl Transport {
-    /// Bytes as they are.
+    /// For plain TCP.
     pub(in crate::runtime) const fn plain(stream: TcpStream) -> Self {
         Self { stream, tls: None, unsent: Vec::new() }
     }
 
-    /// A connection that was a watch's, with wire bytes that it did not take yet.
+    /// For a connection that carried a watch, with wire bytes that are unsent.
     pub(in crate::runtime) const fn resumed(stream: TcpStream, tls: TlsSession, unsent: Vec<u8>) -> Self {
         Self { stream, tls, unsent }
     }
 
-    /// TLS: behind the handshake. Plain bytes that came with its end are appended to `buffer`.
+    /// For TLS: completes the handshake. Plain bytes that came with its end are appended to `buffer`.
     ///
     /// # Errors
-    /// The client broke the protocol, was too slow, or speaks another one: it was told what can be told, and the connection is
-    /// over.
+    /// The client violated the protocol, was too slow, or does not use TLS: it was sent an alert or answer if possible, and the
+    /// connection has ended.
     pub(in crate::runtime) async fn secure(
         handshakes: &Rc<HandshakeLimiter>,
         mut stream: TcpStream,
@@ -94,7 +94,7 @@ impl Transport {
             let was_read = {
                 let _step = handshakes.step().await;
                 let was_read = session.read(&scrap[..read], buffer, &mut wire).map_err(broken);
-                // Who resumes a session showed its certificate in another one, some hours ago.
+                // A client that resumes a session sent its certificate in an earlier one, some hours ago.
                 match session.peer_certificates() {
                     shown @ [_, ..] if matches!(was_read, Ok(State::Open)) && session.is_resumed() => {
                         terms.verify(shown).map_err(broken).and(was_read)
@@ -114,7 +114,7 @@ impl Transport {
                     return Ok(Self { stream, tls: Some(session), unsent: Vec::new() });
                 }
                 Ok(State::Closed) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                // The alert is for reading: what the client sent behind its part must not take it away.
+                // The peer must be able to read the alert: bytes that it sent after its messages must not cause a reset.
                 Err(error) => {
                     Self::plain(stream).linger().await;
                     return Err(error);
@@ -123,13 +123,13 @@ impl Transport {
         }
     }
 
-    /// Sends what is unsent from before.
+    /// Sends what is unsent of the watch.
     pub(in crate::runtime) async fn settle(&mut self) -> io::Result<()> {
         let unsent = std::mem::take(&mut self.unsent);
         self.stream.write_all(&unsent).await
     }
 
-    /// Appends what the peer sent to `buffer`, some `most` bytes of it. How many; 0: nothing more comes.
+    /// Appends at most about `most` bytes from the peer to `buffer`. Returns how many; 0: end of stream.
     pub(in crate::runtime) async fn read(
         &mut self,
         buffer: &mut Vec<u8>,
@@ -172,7 +172,7 @@ impl Transport {
             wire.clear();
             session.seal(piece, &mut wire).map_err(broken)?;
             if let Err(error) = self.stream.write_all(&wire).await {
-                // Behind a record that is cut off nothing can be said, nor that it was the last one.
+                // After an incomplete record nothing can be sent, not even an alert.
                 self.tls = None;
                 return Err(error);
             }
@@ -180,30 +180,30 @@ impl Transport {
         Ok(())
     }
 
-    /// Where it comes from.
+    /// The peer's address.
     pub(in crate::runtime) fn peer(&self) -> Option<SocketAddr> {
         self.stream.peer_addr().ok()
     }
 
-    /// The leaf of the client's certificates, in DER, if it showed some and they are good.
+    /// The leaf of the client's certificate chain, in DER, if it sent one and it was verified.
     pub(in crate::runtime) fn peer_certificate(&self) -> Option<Arc<[u8]>> {
         self.tls.as_ref().and_then(|session| session.peer_certificate())
     }
 
-    /// The chain that the client showed; empty: none.
+    /// The client's certificate chain; empty: none.
     pub(in crate::runtime) fn peer_certificates(&self) -> &[CertificateDer<'static>] {
         self.tls.as_ref().map(|session| session.peer_certificates()).unwrap_or_default()
     }
 
-    /// A second descriptor of the socket, for a shard that goes on with it.
+    /// A second descriptor of the socket, for the shard that takes over.
     ///
     /// # Errors
-    /// None is left.
+    /// No descriptor is left.
     pub(in crate::runtime) fn duplicate(&self) -> io::Result<OwnedFd> {
         descriptor::duplicate(&self.stream)
     }
 
-    /// Lets go of the socket, which lives on in its duplicate.
+    /// Gives up the socket, which stays open through its duplicate.
     pub(in crate::runtime) fn into_link(
         self,
         socket: OwnedFd,
@@ -214,7 +214,7 @@ impl Transport {
         Link { socket, tls: self.tls, unsent: self.unsent, unread, permit, keep_alive }
     }
 
-    /// Says goodbye, if that can be said at once, and closes.
+    /// Sends close_notify, if that is possible without waiting, and closes.
     pub(in crate::runtime) async fn close(mut self) {
         let Some(session) = &mut self.tls else { return };
         let mut wire = Vec::new();
@@ -247,7 +247,7 @@ impl Transport {
     }
 }
 
-/// Reads, unless nothing comes in time.
+/// Reads, until a timeout.
 async fn read_within(stream: &mut TcpStream, into: &mut [u8], patience: Duration) -> io::Result<usize> {
     if patience.is_zero() {
         return Err(io::ErrorKind::TimedOut.into());
@@ -256,7 +256,7 @@ async fn read_within(stream: &mut TcpStream, into: &mut [u8], patience: Duration
     stream.read(into).await
 }
 
-/// However little of the method has come.
+/// Whether the bytes begin like an HTTP method, however few there are.
 fn is_plain_http(first: &[u8]) -> bool {
     METHODS.iter().any(|method| method.starts_with(&first[..first.len().min(method.len())]))
 }

@@ -1,7 +1,7 @@
-//! The engine's shard of one core, with its watches and the epoch that they are of.
+//! The engine's shard of one core, with its watches and their epoch.
 //!
-//! Owns the order of a turn: what came in, what the engine does, what goes out, what has ended. A watch is begun in one place
-//! here, and closed in one.
+//! Owns the order of a turn: input, the engine's work, output, ended watches. A watch is begun in one place here, and closed in
+//! one.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,7 +20,7 @@ use crate::runtime::tally::Ending;
 use crate::runtime::watch::{NewWatch, WatchRecord, Watches};
 use crate::source::epoch::Epoch;
 
-/// Between two looks for the slowest watcher.
+/// Interval of the searches for the slowest watcher.
 const SLOWEST_EVERY: Duration = Duration::from_secs(1);
 
 /// The engine's shard, its watches and their epoch.
@@ -33,12 +33,12 @@ pub(super) struct Core {
     watches: Watches,
     /// Counts of the shards of earlier epochs.
     earlier: (Stats, Timings),
-    /// When the newest turn began, and whether there was more to do.
+    /// When the newest turn began, and whether more work was left.
     turned: (Tick, bool),
-    /// When the slowest watcher is looked for again.
+    /// When the slowest watcher is searched for again.
     next_look: Tick,
     drains: bool,
-    /// Connections whose watch is over and that can carry another request.
+    /// Connections whose watch has ended and that can carry another request.
     released: Vec<Link>,
 }
 
@@ -70,7 +70,7 @@ impl Core {
         &self.epoch
     }
 
-    /// What is read of it.
+    /// The readable side of the epoch.
     pub(super) fn feed(&self) -> &Feed {
         &self.epoch.feed
     }
@@ -80,7 +80,7 @@ impl Core {
         self.epoch.number < self.shared.app.epochs().number()
     }
 
-    /// Takes what happened to connections, and asks some watches again whether they may go on.
+    /// Handles events of connections, and checks some watches' authorization again.
     pub(super) fn absorb(&mut self, now: Tick) {
         let Self { shard, watches, .. } = self;
         let mut gone = Vec::new();
@@ -105,7 +105,7 @@ impl Core {
         }
     }
 
-    /// Does a little for the watches, and hands what they are sent to the kernel.
+    /// Does a bounded part of the watches' work, and passes their output to the kernel.
     pub(super) fn turn(&mut self, now: Tick) -> Turn {
         if let (last, true) = self.turned {
             self.handle().tally.turn_delay.observe(now.since(last));
@@ -124,7 +124,7 @@ impl Core {
         self.count_gone();
     }
 
-    /// Hands what is polled for to the kernel, and the counts to whoever reads them.
+    /// Submits polls to the kernel, and publishes the counts.
     pub(super) fn publish(&mut self, turn: Turn) {
         self.watches.submit();
         let handle = &self.shared.handles.0[self.number];
@@ -134,7 +134,7 @@ impl Core {
         handle.tally.turned(now);
         handle.tally.revision.store(self.shard.revision().get(), Ordering::Relaxed);
         let due = now >= self.next_look;
-        // Not each turn: these are a hundred numbers.
+        // Not in each turn: these are a hundred numbers.
         if due || turn != Turn::Again {
             handle.tally.put_timings(&timings.plus(&self.shard.timings()));
         }
@@ -149,7 +149,7 @@ impl Core {
     /// Begins a watch.
     pub(super) fn begin(&mut self, handoff: WatchHandoff, jitter: u8, now: Tick) {
         let WatchHandoff { link, request, permit, audit, authorities } = handoff;
-        // What was asked in another epoch is answered as from before the window of this one.
+        // A request of another epoch is answered as one from before the window of this one.
         let start =
             if request.epoch == self.epoch.number { request.start } else { Start::After(Revision::ZERO) };
         let id = self.shard.subscribe(
@@ -173,7 +173,7 @@ impl Core {
         }
     }
 
-    /// A watch is over: it is counted and written down, and its connection goes on, lingers or is closed.
+    /// A watch has ended: it is counted and logged, and its connection continues, lingers or is closed.
     fn close(&mut self, id: WatcherId, ending: Ending, clean: bool, now: Tick) {
         self.handle().tally.ended(ending, 1);
         let Some(closed) = self.watches.close(id, clean, now) else { return };
@@ -183,7 +183,7 @@ impl Core {
         self.released.extend(closed.link);
     }
 
-    /// The process ends: what is open is cut, and written down as that.
+    /// The process ends: open watches are cut, and logged as that.
     pub(super) fn cut(&mut self) {
         let Self { watches, shared, .. } = self;
         watches.close_all(|audit| audit.end(shared.audit.as_ref(), "cut"));
@@ -194,7 +194,7 @@ impl Core {
         std::mem::take(&mut self.released)
     }
 
-    /// A watch counts until its connection is gone, also when that is still owed the end of its stream: the server waits for it.
+    /// A watch is counted until its connection is closed, also while the end of its stream is unsent: the server waits for it.
     fn count_gone(&mut self) {
         let gone = self.watches.take_gone();
         if gone > 0 {
@@ -202,8 +202,8 @@ impl Core {
         }
     }
 
-    /// Ends every watch of the old epoch with a 410 and begins the new one. A watch whose connection is full, or that is
-    /// inside a message, is cut off instead: it never sees the new epoch as if it were the old one's.
+    /// Ends every watch of the old epoch with a 410 and begins the new one. A watch whose connection is full, or that is inside
+    /// a message, is cut off instead: it must not receive the new epoch as a continuation of the old one.
     pub(super) fn turn_over(&mut self, now: Tick) {
         let epoch = self.shared.app.epoch();
         self.shard.abandon(now);
@@ -213,7 +213,7 @@ impl Core {
         self.watches.flush();
         self.take_ended(now);
         let mut stats = self.shard.stats();
-        // Those whose connections are full are cut off below.
+        // Watches whose connections are full are cut off below.
         stats.watches_ended += stats.watchers;
         self.handle().tally.ended(Ending::Epoch, stats.watchers);
         (stats.watchers, stats.live, stats.classes) = (0, 0, 0);
@@ -240,7 +240,7 @@ impl Core {
             || (self.shared.closing.get().is_some() && !self.drains)
     }
 
-    /// When a client is to be read again.
+    /// When the next client is due for a read.
     pub(super) fn due(&self) -> Option<Tick> {
         self.watches.due()
     }

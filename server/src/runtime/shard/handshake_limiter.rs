@@ -1,8 +1,8 @@
 //! Limits TLS handshakes to one step at a time.
 //!
-//! A handshake costs the server up to a millisecond of signing, hundreds of times as much as a delivery. So each of its steps
-//! waits here until the shard has looked after its watches; when the shard has work all the time, handshakes get half of it.
-//! A handshake that waits for its client does not wait here.
+//! A handshake costs the server up to a millisecond for its signature, hundreds of times as much as a delivery. So each of its
+//! steps waits here until the shard has served its watches; while the shard always has work, handshakes get half of the time. A
+//! handshake that waits for its client does not wait here.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -17,12 +17,12 @@ use crate::runtime::sys::notify::{Notify, Oneshot};
 #[derive(Debug)]
 pub(in crate::runtime) struct HandshakeLimiter {
     clock: Clock,
-    /// Wakes the shard, which lets the next one in.
+    /// Wakes the shard, which admits the next step.
     notify: Rc<Notify>,
     waiting: RefCell<VecDeque<Rc<Oneshot<()>>>>,
-    /// Since when somebody is inside.
+    /// When the current step began, if there is one.
     inside: Cell<Option<Tick>>,
-    /// When the next may enter a shard that has work.
+    /// When the next step may begin in a shard that has work.
     next: Cell<Tick>,
 }
 
@@ -56,7 +56,7 @@ impl HandshakeLimiter {
         admitted.received().await;
     }
 
-    /// Lets one in, unless somebody is inside or the shard has work and it is not time yet.
+    /// Admits a step, unless one is in progress or the shard has work and it is too early.
     pub(in crate::runtime) fn open(&self, idle: bool, now: Tick) {
         if self.inside.get().is_some() || (!idle && now < self.next.get()) {
             return;
@@ -67,7 +67,7 @@ impl HandshakeLimiter {
         }
     }
 
-    /// A step is over. The next may follow after as much time as this one took.
+    /// A step has ended. The next may follow after as much time as this one took.
     fn leave(&self, now: Tick) {
         if let Some(since) = self.inside.take() {
             self.next.set(now.plus(now.since(since)));
@@ -89,7 +89,7 @@ mod tests {
         let at = |ms: u64| Tick::ZERO.plus(Duration::from_millis(ms));
         let mut first = Box::pin(gate.enter());
         let mut second = Box::pin(gate.enter());
-        assert!(block_on(poll_once(first.as_mut())).is_none(), "nobody opened");
+        assert!(block_on(poll_once(first.as_mut())).is_none(), "not opened yet");
         let mut second_in = || block_on(poll_once(second.as_mut())).is_some();
         assert!(!second_in());
         gate.open(false, at(10));

@@ -1,4 +1,4 @@
-//! What the tasks of one core share: its shard, and whom they ask or wait for.
+//! What the tasks of one core share: its shard, the source, and what they wait for.
 //!
 //! Tasks of the same executor reach it through one `Rc`; nothing is borrowed across an await.
 
@@ -36,14 +36,14 @@ pub(in crate::runtime) struct Local {
     pub(in crate::runtime) number: usize,
     pub(in crate::runtime) shared: Arc<Shared>,
     core: RefCell<Core>,
-    /// Rung when the shard has something to do.
+    /// Notified when the shard has work.
     pub(in crate::runtime) notify: Rc<Notify>,
     source: SourceClient,
     waiters: RevisionWaiters,
     scheduling: Scheduling,
-    /// Where handshakes wait.
+    /// The queue of handshakes.
     pub(in crate::runtime) handshakes: Rc<HandshakeLimiter>,
-    /// Spreads jitter and names; no secret hangs on it.
+    /// Draws jitter and generated names; no secret depends on it.
     random: RefCell<fastrand::Rng>,
     /// Second descriptors of the public listeners, until the server closes.
     listeners: RefCell<Vec<OwnedFd>>,
@@ -92,10 +92,10 @@ impl Local {
         self.shared.app.is_leaving()
     }
 
-    /// Takes no connection any more: what the kernel holds for these listeners is refused.
+    /// Stops to accept connections: the kernel resets those that wait at these listeners.
     fn stop_listening(&self) {
         for listener in self.listeners.take() {
-            // One that cannot be stopped goes on, and closes what it accepts.
+            // A listener that cannot be stopped stays, and closes what it accepts.
             let _ = shutdown(&listener, Shutdown::Both);
         }
     }
@@ -114,18 +114,18 @@ impl Local {
         self.scheduling.has_looked();
     }
 
-    /// The shard has made a turn: some of the tasks that wait for that may go on; all, when it has nothing to do.
+    /// The shard has made a turn: some of the tasks that wait for that continue; all, if it has no work.
     pub(in crate::runtime) fn let_through(&self, idle: bool) {
         self.scheduling.turned(idle);
         self.handshakes.open(idle, self.now());
     }
 
-    /// Sends a watch to the shard that is to carry it.
+    /// Sends a watch to the shard that will carry it.
     pub(in crate::runtime) fn hand_over(&self, handoff: WatchHandoff) {
         let home = self.shared.handles.place(&handoff.request.scope);
         let handle = &self.shared.handles.0[home];
         handle.watchers.fetch_add(1, Ordering::Relaxed);
-        // A request may know an epoch that this shard has not turned to yet: it does when it takes its messages.
+        // A request may refer to an epoch that this shard has not begun: it does when it handles its messages.
         if home == self.number && handoff.request.epoch == self.core.borrow().epoch().number {
             self.begin(handoff);
             self.notify.ring();
@@ -139,7 +139,7 @@ impl Local {
         self.core.borrow_mut().begin(handoff, jitter, self.now());
     }
 
-    /// Takes what came from other threads and what happened to connections.
+    /// Handles messages of other threads and events of connections.
     pub(in crate::runtime) fn absorb(&self) {
         if self.core.borrow().is_outdated() {
             self.turn_over();
@@ -147,7 +147,7 @@ impl Local {
         while let Some(message) = self.handle().inbox.pop() {
             match message {
                 ShardMessage::WatchHandoff(handoff) => {
-                    // An epoch that began since, or while the shard turned to the one before it.
+                    // An epoch that began since, or while the shard began the one before it.
                     if self.core.borrow().epoch().number < handoff.request.epoch {
                         self.turn_over();
                     }
@@ -169,39 +169,39 @@ impl Local {
         self.waiters.give_up();
     }
 
-    /// Does a little for the watches.
+    /// Does a bounded part of the watches' work.
     pub(in crate::runtime) fn turn(&self) -> Turn {
         self.core.borrow_mut().turn(self.now())
     }
 
-    /// Connections whose watch is over and that can carry another request.
+    /// Connections whose watch has ended and that can carry another request.
     pub(in crate::runtime) fn take_released(&self) -> Vec<Link> {
         self.core.borrow_mut().take_released()
     }
 
-    /// Hands what is polled for to the kernel, and the counts to whoever reads them.
+    /// Submits polls to the kernel, and publishes the counts.
     pub(in crate::runtime) fn publish(&self, turn: Turn) {
         self.core.borrow_mut().publish(turn);
     }
 
-    /// The process ends: what is open is cut.
+    /// The process ends: open watches are cut.
     pub(in crate::runtime) fn cut(&self) {
         self.core.borrow_mut().cut();
     }
 
-    /// Whether there is something to do now; asked between preparing to sleep and sleeping.
+    /// Whether there is work now; checked between preparing to sleep and sleeping.
     pub(in crate::runtime) fn has_work(&self) -> bool {
         let mut core = self.core.borrow_mut();
         !self.handle().inbox.is_empty() || core.has_work() || self.waiters.has_work(core.feed().revision())
     }
 
-    /// How long the shard may sleep when it need not turn before `until`, as far as the clock says.
+    /// How long the shard may sleep if it need not turn before `until`.
     pub(in crate::runtime) fn rest(&self, until: Option<Tick>) -> Option<Duration> {
         let due = [until, self.core.borrow().due()].into_iter().flatten().min();
         due.map(|due| due.since(self.now()))
     }
 
-    /// Asks the thread of the source and waits for its answer. `None`: too many wait already.
+    /// Sends a command to the thread of the source and waits for its answer. `None`: too many wait already.
     pub(in crate::runtime) async fn ask(&self, command: impl FnOnce(Asker) -> Command) -> Option<Answer> {
         self.source.ask(command).await
     }

@@ -2,12 +2,12 @@
 //!
 //! | file | owns |
 //! |---|---|
-//! | `core` | the engine's shard, its watches, and the epoch that they are of |
-//! | `local` | what tasks of this core reach: all of the below, and the core |
-//! | `source_client` | questions to the source's thread, and who waits for their answers |
+//! | `core` | the engine's shard, its watches, and their epoch |
+//! | `local` | what tasks of this core use: all of the below, and the core |
+//! | `source_client` | requests to the source's thread, and the tasks that wait for answers |
 //! | `revision_waiters` | tasks that wait for a revision |
-//! | `scheduling` | when tasks give way to the shard and to the executor's rings |
-//! | `handshake_limiter` | whose step of a TLS handshake is next |
+//! | `scheduling` | when tasks yield to the shard and to the executor's rings |
+//! | `handshake_limiter` | the order of TLS handshake steps |
 
 pub(super) mod core;
 pub(super) mod handshake_limiter;

@@ -10,24 +10,24 @@ use revcast_engine::revision::Revision;
 
 use crate::runtime::sys::notify::Oneshot;
 
-/// One that waits.
+/// A task that waits.
 #[derive(Debug)]
 struct Waiter {
     revision: Revision,
-    /// Whether it came.
+    /// Whether the revision was reached.
     reached: Rc<Oneshot<bool>>,
 }
 
-/// All of one shard.
+/// The waiting tasks of one shard.
 #[derive(Debug, Default)]
 pub(super) struct RevisionWaiters {
     waiting: RefCell<Vec<Waiter>>,
-    /// The newest revision that was told to them.
+    /// The newest revision that they were notified of.
     told: Cell<Revision>,
 }
 
 impl RevisionWaiters {
-    /// Waits for a revision. False when `within` passed before, or its epoch ended.
+    /// Waits for a revision. False if `within` passed before, or the epoch ended.
     pub(super) async fn wait(&self, revision: Revision, within: Duration) -> bool {
         let reached = Rc::new(Oneshot::new());
         self.waiting.borrow_mut().push(Waiter { revision, reached: Rc::clone(&reached) });
@@ -54,7 +54,7 @@ impl RevisionWaiters {
         });
     }
 
-    /// The epoch is over: what they wait for does not come.
+    /// The epoch has ended: the revisions that they wait for will not come.
     pub(super) fn give_up(&self) {
         self.told.set(Revision::ZERO);
         for waiter in self.waiting.borrow_mut().drain(..) {
@@ -62,7 +62,7 @@ impl RevisionWaiters {
         }
     }
 
-    /// Whether somebody waits who was not told of `revision`.
+    /// Whether a task waits that was not notified of `revision`.
     pub(super) fn has_work(&self, revision: Revision) -> bool {
         self.told.get() < revision && !self.waiting.borrow().is_empty()
     }

@@ -1,6 +1,6 @@
-//! When tasks of one core give way: to the shard's watches, and to the executor's rings, where requests arrive.
+//! When tasks of one core yield: to the shard's watches, and to the executor's rings, where requests arrive.
 //!
-//! Tasks are cooperative: one that always finds something to do would keep the others from theirs.
+//! Tasks are cooperative: one that always has work would starve the others.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -14,21 +14,22 @@ use revcast_engine::tick::Tick;
 use crate::clock::Clock;
 use crate::runtime::sys::notify::Oneshot;
 
-/// How long tasks may keep the executor from its rings.
+/// How long tasks may keep the executor from polling its rings.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
-/// How long a task that has run for that long sleeps.
+/// How long a task then sleeps.
 const GIVE_WAY: Duration = Duration::from_micros(20);
 
-/// Pieces of long replies that are made between two turns of a shard that has work: a piece costs a fifth to a half of a turn.
+/// Pieces of long replies that are produced between two turns of a shard that has work: a piece costs a fifth to a half of a
+/// turn.
 const PIECES_PER_TURN: usize = 2;
 
-/// The tasks of one core, and whose turn it is.
+/// The scheduling of the tasks of one core.
 #[derive(Debug)]
 pub(super) struct Scheduling {
     clock: Clock,
-    /// When the executor was last made to look at its rings.
+    /// When the executor was last made to poll its rings.
     looked: Cell<Tick>,
-    /// Whether that is under way: cooperative tasks yield until the rings were polled.
+    /// Whether that is in progress: cooperative tasks yield until the rings were polled.
     looking: Cell<bool>,
     /// Long replies that wait for the shard to make a turn.
     fairness_queue: RefCell<VecDeque<Rc<Oneshot<()>>>>,
@@ -39,8 +40,8 @@ impl Scheduling {
         Self { clock, looked: Cell::default(), looking: Cell::default(), fairness_queue: RefCell::default() }
     }
 
-    /// Whether tasks have run for so long that the executor should look at its rings. It does when no task is ready: so a task
-    /// that asks and is told yes sleeps until it [`has_looked`](Self::has_looked), and all are told yes meanwhile.
+    /// Whether tasks have run for so long that the executor should poll its rings. It does when no task is ready: so a task
+    /// that gets `true` sleeps until it calls [`has_looked`](Self::has_looked), and all tasks get `true` meanwhile.
     pub(super) fn must_look(&self) -> bool {
         let now = self.clock.now();
         if now.since(self.looked.get()) >= LOOK_EVERY {
@@ -50,12 +51,12 @@ impl Scheduling {
         self.looking.get()
     }
 
-    /// The executor has looked at its rings.
+    /// The executor has polled its rings.
     pub(super) fn has_looked(&self) {
         self.looking.set(false);
     }
 
-    /// The shard has made a turn: some tasks that wait for that go on; all, when it has nothing to do.
+    /// The shard has made a turn: some tasks that wait for that continue; all, if it has no work.
     pub(super) fn turned(&self, idle: bool) {
         let mut queue = self.fairness_queue.borrow_mut();
         let count = if idle { queue.len() } else { PIECES_PER_TURN.min(queue.len()) };
@@ -64,14 +65,14 @@ impl Scheduling {
         }
     }
 
-    /// Lets other work go first. `busy`: the shard has something to do.
+    /// Yields to other work. `busy`: the shard has work.
     pub(super) async fn yield_now(&self, busy: bool) {
         if busy {
             let turned = Rc::new(Oneshot::new());
             self.fairness_queue.borrow_mut().push_back(Rc::clone(&turned));
             turned.received().await;
         } else if self.must_look() {
-            // A sleep, however short, takes the executor to its rings.
+            // Any sleep makes the executor poll its rings.
             sleep(GIVE_WAY).await;
             self.has_looked();
         } else {

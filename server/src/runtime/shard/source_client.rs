@@ -1,6 +1,6 @@
-//! Questions of one shard to the thread of the source, and the tasks that wait for the answers.
+//! Requests of one shard to the thread of the source, and the tasks that wait for the answers.
 //!
-//! The newest revision is asked for once on behalf of all who wait: a question serves those that were there when it was put.
+//! The newest revision is requested once for all tasks that wait: a request serves those that waited when it was sent.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -16,21 +16,21 @@ use crate::runtime::sys::notify::Oneshot;
 use crate::source::command_queue::{Answer, Asker, Command, CommandQueue};
 use crate::source::{Fault, SourceError};
 
-/// The ticket of the question for the newest revision; those of other commands count from zero.
+/// The ticket of the request for the newest revision; those of other commands count from zero.
 const NEWEST: u64 = u64::MAX;
 
 type NewestAnswer = Rc<Oneshot<Result<Newest, SourceError>>>;
 
-/// The question for the newest revision.
+/// The request for the newest revision.
 #[derive(Debug, Default)]
 struct Question {
-    /// Who waits for the one under way.
+    /// The tasks that wait for the current request.
     asked: Option<Vec<NewestAnswer>>,
-    /// Who came since, and waits for the next.
+    /// The tasks that came since, and wait for the next one.
     next: Vec<NewestAnswer>,
 }
 
-/// One shard's questions.
+/// The requests of one shard.
 #[derive(Debug)]
 pub(super) struct SourceClient {
     shard: usize,
@@ -58,26 +58,26 @@ impl SourceClient {
         Some(answer.received().await)
     }
 
-    /// The newest revision of all that were acknowledged before this was called.
+    /// The newest revision, at least that of every write acknowledged before this call.
     ///
     /// # Errors
-    /// The source did not say within the time.
+    /// The source did not answer in time.
     pub(super) async fn newest(&self, within: Duration) -> Result<Newest, SourceError> {
         let answer = Rc::new(Oneshot::new());
         self.newest.borrow_mut().next.push(Rc::clone(&answer));
         self.put_question();
         let late = async {
             sleep(within).await;
-            let why = format!("the source did not say its revision within {} s", within.as_secs());
+            let why = format!("the source did not report its revision within {} s", within.as_secs());
             Err(SourceError::new(Fault::Unavailable, why))
         };
         let found = future::or(answer.received(), late).await;
-        // A task that gave up is not kept.
+        // A task that gave up is removed.
         self.newest.borrow_mut().next.retain(|waiting| !Rc::ptr_eq(waiting, &answer));
         found
     }
 
-    /// An answer came.
+    /// An answer arrived.
     pub(super) fn answered(&self, ticket: u64, answer: Answer) {
         if ticket == NEWEST {
             self.newest_answered(answer);
@@ -86,7 +86,7 @@ impl SourceClient {
         }
     }
 
-    /// Asks for the newest revision on behalf of all who wait, unless that is under way.
+    /// Requests the newest revision for all tasks that wait, unless a request is in progress.
     fn put_question(&self) {
         let mut question = self.newest.borrow_mut();
         if question.asked.is_some() || question.next.is_empty() {
@@ -125,5 +125,5 @@ pub(super) fn too_many() -> SourceError {
 }
 
 pub(super) fn something_else() -> SourceError {
-    SourceError::new(Fault::Broken, "the source answered another question than was asked: this is a bug")
+    SourceError::new(Fault::Broken, "the source answered a different request: this is a bug")
 }

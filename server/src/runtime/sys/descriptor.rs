@@ -1,7 +1,7 @@
-//! Descriptors across the border to glommio, which takes and gives them as bare numbers.
+//! Conversion of descriptors for glommio, which takes and returns them as bare numbers.
 //!
-//! The one place where a descriptor changes its owner by number. Each function takes ownership by type and gives it
-//! to exactly one other owner, so nothing is closed twice and nothing is forgotten.
+//! The only place where a descriptor changes its owner by number. Each function takes ownership by type and gives it to exactly
+//! one other owner, so nothing is closed twice and nothing leaks.
 #![allow(unsafe_code)]
 
 use std::io;

@@ -1,6 +1,6 @@
 //! What the kernel gives a shard: its rings for polls and sends, its eventfd, and descriptors.
 //!
-//! Knows no connection and no watch.
+//! Does not know connections or watches.
 
 pub(super) mod descriptor;
 pub(super) mod notify;

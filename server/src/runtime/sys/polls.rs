@@ -1,9 +1,8 @@
-//! A ring of the shard's own that polls the sockets of connections with watches: the peer hung up, there is room again, or
-//! something can be read.
+//! A ring of each shard that polls the sockets of connections with watches for hang-up, readability and writability.
 //!
-//! Owns the submission of polls and the reading of their completions; glommio's rings cannot be asked for either
-//! without a task for every socket. Completions are signalled on the shard's eventfd, which its executor waits on. It
-//! never touches memory of ours: a poll names a descriptor and a number.
+//! Owns the submission of polls and the reading of their completions; glommio's rings would need a task per socket for that.
+//! Completions are signalled on the shard's eventfd, which its executor waits on. It never refers to our memory: a poll has a
+//! descriptor and a number.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -11,15 +10,14 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use io_uring::{IoUring, opcode, squeue, types};
 
-/// Entries of the submission queue: polls between two visits to the kernel.
+/// Entries of the submission queue: polls between two system calls.
 const SUBMISSIONS: u32 = 1024;
-/// Entries of the completion queue: what may happen between two visits. More is kept by the kernel meanwhile
-/// (`IORING_FEAT_NODROP`).
+/// Entries of the completion queue: events between two system calls. The kernel keeps more if needed (`IORING_FEAT_NODROP`).
 const COMPLETIONS: u32 = 16 * 1024;
 
-/// How often a full submission queue is offered to the kernel before the shard gives up.
+/// How often a full submission queue is submitted again before the shard gives up.
 const SUBMIT_TRIES: usize = 10_000;
-/// The result of a poll that was taken back.
+/// The result of a poll that was cancelled.
 const ECANCELED: i32 = 125;
 
 const POLLIN: u32 = 0x1;
@@ -31,11 +29,11 @@ const POLLRDHUP: u32 = 0x2000;
 /// What a socket is polled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::runtime) enum Readiness {
-    /// The peer hung up, or the connection broke.
+    /// The peer disconnected, or the connection failed.
     Gone,
-    /// There is room for bytes again.
+    /// It is writable again.
     Writable,
-    /// The peer sent something, or one of what `Gone` tells.
+    /// The peer sent something, or one of the events of `Gone`.
     Readable,
 }
 
@@ -57,21 +55,21 @@ impl Readiness {
     }
 }
 
-/// Whose socket it is: a slot of the caller's table, and how often that slot was used. Of the latter
-/// [`GENERATION_BITS`] count.
+/// The owner of a socket: a slot of the caller's table, and how often that slot was used. Only the low [`GENERATION_BITS`] of
+/// the latter are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::runtime) struct Owner {
     pub(in crate::runtime) slot: u32,
     pub(in crate::runtime) generation: u32,
 }
 
-/// What of a generation travels through a poll's name.
+/// The part of a generation that fits into the id of a poll.
 pub(in crate::runtime) const GENERATION_BITS: u32 = 0x3fff_ffff;
 
-/// Completions that nobody waits for. No poll has this name: no [`Readiness`] has the number 3.
+/// The id of completions that are ignored. No poll has this id: no [`Readiness`] has the number 3.
 const NOBODY: u64 = u64::MAX;
 
-/// The name of a poll: a slot, 30 bits of a generation, and what is polled for.
+/// The id of a poll: a slot, 30 bits of a generation, and what is polled for.
 const fn name(owner: Owner, what: Readiness) -> u64 {
     (owner.slot as u64) << 32 | ((owner.generation & GENERATION_BITS) as u64) << 2 | what.number()
 }
@@ -90,7 +88,7 @@ impl Polls {
         Ok(Self { ring, unsubmitted: false })
     }
 
-    /// Asks once for `what` of `fd`, the socket of `owner`. [`Polls::submit`] before `fd` is closed.
+    /// Polls `fd`, the socket of `owner`, once for `what`. Call [`Polls::submit`] before `fd` is closed.
     pub(in crate::runtime) fn watch(&mut self, owner: Owner, fd: BorrowedFd<'_>, what: Readiness) {
         let mask = match what {
             Readiness::Gone => POLLRDHUP,
@@ -101,22 +99,22 @@ impl Polls {
         self.push(&poll.user_data(name(owner, what)));
     }
 
-    /// Takes back what was asked for, so that the kernel lets go of the socket.
+    /// Cancels a poll, so that the kernel releases the socket.
     pub(in crate::runtime) fn forget(&mut self, owner: Owner, what: Readiness) {
         self.push(&opcode::AsyncCancel::new(name(owner, what)).build().user_data(NOBODY));
     }
 
-    /// Hands everything asked for to the kernel.
+    /// Submits all polls to the kernel.
     pub(in crate::runtime) fn submit(&mut self) {
         if self.unsubmitted {
-            // EBUSY or EINTR, or only a part was taken: what stays in the queue goes with the next visit.
+            // EBUSY or EINTR, or only a part was accepted: the rest stays in the queue for the next call.
             let _ = self.ring.submit();
             self.unsubmitted = !self.ring.submission().is_empty();
         }
     }
 
-    /// Calls `visit` for what completed since the last time. The last argument is false for a poll that failed: nobody
-    /// polls for that any more.
+    /// Calls `visit` for what completed since the last call. The last argument is false for a poll that failed: that is not
+    /// polled for any more.
     pub(in crate::runtime) fn reap(&mut self, mut visit: impl FnMut(Owner, Readiness, bool)) {
         loop {
             for completion in self.ring.completion() {
@@ -131,13 +129,13 @@ impl Polls {
             if !self.ring.submission().cq_overflow() {
                 return;
             }
-            // More completed than fits: the kernel hands out the rest when it is visited.
+            // More completed than fits: the kernel returns the rest in the next system call.
             self.unsubmitted = true;
             self.submit();
         }
     }
 
-    /// Whether something completed that was not reaped yet.
+    /// Whether there are completions that were not reaped yet.
     pub(in crate::runtime) fn has_completions(&mut self) -> bool {
         !self.ring.completion().is_empty() || self.ring.submission().cq_overflow()
     }
@@ -176,7 +174,7 @@ mod tests {
         let names: std::collections::HashSet<u64> =
             owners.iter().flat_map(|owner| kinds.map(|kind| name(*owner, kind))).collect();
         assert_eq!(names.len(), owners.len() * kinds.len());
-        assert!(!names.contains(&NOBODY), "the last name of all is nobody's");
+        assert!(!names.contains(&NOBODY), "the last id belongs to no poll");
         assert!(kinds.iter().all(|kind| Readiness::of_number(kind.number()) == *kind));
     }
 }

@@ -1,6 +1,6 @@
-//! What `/proc/self` says of this process. What cannot be read is `None`.
+//! What `/proc/self` reports about this process. What cannot be read is `None`.
 
-/// Bytes of memory: resident, and addressed at all.
+/// Bytes of memory: resident, and virtual.
 pub(in crate::runtime) fn memory() -> Option<(u64, u64)> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let kilobytes = |name: &str| -> Option<u64> {
@@ -10,11 +10,11 @@ pub(in crate::runtime) fn memory() -> Option<(u64, u64)> {
     Some((kilobytes("VmRSS:")? << 10, kilobytes("VmSize:")? << 10))
 }
 
-/// Open descriptors. Kernels from 6.2 on tell how many there are; with older ones they are counted one by one.
+/// Open descriptors. Kernels from 6.2 on report the number; with older ones they are counted one by one.
 pub(in crate::runtime) fn descriptors() -> Option<u64> {
     const FOLDER: &str = "/proc/self/fd";
     match std::fs::metadata(FOLDER).ok()?.len() {
-        // Of those counted, one is open for the counting.
+        // One of them is the descriptor of the directory that is read.
         0 => Some((std::fs::read_dir(FOLDER).ok()?.count() as u64).saturating_sub(1)),
         count => Some(count),
     }

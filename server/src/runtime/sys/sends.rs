@@ -1,7 +1,7 @@
-//! Sends to many sockets with one visit to the kernel.
+//! Sends to many sockets with one system call.
 //!
-//! Owns a ring of its own with one send for each socket. All of them are done when [`Sends::send`] returns: they do not
-//! wait for room, so nothing is left in the kernel that would point to the bytes.
+//! Owns a ring with one send per socket. All sends have completed when [`Sends::send`] returns: they do not wait for room, so
+//! the kernel keeps no pointer to the bytes.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -10,27 +10,27 @@ use std::os::fd::{AsRawFd, RawFd};
 use io_uring::{IoUring, opcode, types};
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, socketpair};
 
-/// Sends in one visit: as many as the engine offers in one turn.
+/// Sends per system call: as many as the engine offers in one turn.
 const BATCH: u32 = 64;
-/// How often a batch that the kernel does not take is offered again before the ring is given up.
+/// How often a batch that the kernel does not accept is submitted again before the ring is given up.
 const VISITS: usize = 1_000;
 const EINTR: i32 = 4;
 const EAGAIN: i32 = 11;
 const EBUSY: i32 = 16;
 
-/// What became of one send: bytes taken, or the error's number.
+/// The outcome of one send: bytes taken, or the errno.
 pub(in crate::runtime) type Outcome = Result<usize, i32>;
 
 /// A ring that sends.
 pub(in crate::runtime) struct Sends {
     ring: IoUring,
-    /// By place in the batch. Reused.
+    /// By index in the batch. Reused.
     outcomes: Vec<Option<Outcome>>,
 }
 
 impl Sends {
-    /// A ring for the thread that calls: no other one may use it. The flags of newer kernels are tried first, and one send is
-    /// tried before the ring is believed to work.
+    /// A ring for the calling thread: no other one may use it. The flags of newer kernels are tried first, and one send tests
+    /// whether the ring works.
     pub(in crate::runtime) fn new() -> io::Result<Self> {
         let ring = IoUring::builder()
             .setup_single_issuer()
@@ -50,11 +50,12 @@ impl Sends {
         }
     }
 
-    /// Offers every socket its bytes, and calls `visit` with what became of each: its place in `sockets` and the outcome, `Ok(0)`
-    /// from one that is full. The descriptors must be open.
+    /// Offers every socket its bytes, and calls `visit` for each with its index in `sockets` and its outcome, `Ok(0)` from one
+    /// that is full. The descriptors must be open.
     ///
     /// # Errors
-    /// The ring does not work. Sockets that were visited were sent to, the others were not, and the ring is not to be used again.
+    /// The ring does not work. Sockets that were visited were sent to, the others were not, and the ring must not be used
+    /// again.
     pub(in crate::runtime) fn send<'b>(
         &mut self,
         sockets: &[RawFd],
@@ -81,16 +82,17 @@ impl Sends {
         let mut queue = self.ring.submission();
         for (at, &fd) in batch.iter().enumerate() {
             let bytes = bytes_for(at);
-            // A send of more than 4 GiB takes a part, as any send may.
+            // Of more than 4 GiB a part is sent, as with any send.
             let len = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
             let entry = opcode::Send::new(types::Fd(fd), bytes.as_ptr(), len)
                 .flags(flags.bits().cast_signed())
                 .build()
                 .user_data(at as u64);
-            // SAFETY: the bytes outlive the send: they are borrowed until `send` returns. A send with MSG_DONTWAIT is never put off (io_uring marks the request
-            // REQ_F_NOWAIT): it is done or has failed when its submission returns, and what was submitted is waited for below.
-            // The one way out before all are done is a kernel that takes no more entries. Then those that it took are done, and
-            // the others are never read: the ring is not to be used again, and is dropped by its owner.
+            // SAFETY: the bytes outlive the send: they are borrowed until `send` returns. A send with MSG_DONTWAIT is never
+            // deferred (io_uring marks the request REQ_F_NOWAIT): it has completed or failed when its submission returns, and
+            // what was submitted is waited for below. The only return before all are done is when the kernel accepts no more
+            // entries. Then those that it accepted are done, and the others are never read: the ring is not used again, and is
+            // dropped by its owner.
             unsafe { queue.push(&entry) }.map_err(|_| io::Error::other("the ring has no place left"))?;
         }
         drop(queue);
@@ -101,7 +103,7 @@ impl Sends {
             missing -= self.collect();
             match visit.map_err(|error| (error.raw_os_error(), error)) {
                 Ok(_) | Err((Some(EINTR), _)) => {}
-                // All were taken, so all complete: what failed was the waiting.
+                // All were accepted, so all complete: only the wait failed.
                 Err(_) if self.ring.submission().is_empty() => std::thread::yield_now(),
                 Err((Some(EAGAIN | EBUSY), _)) if refused < VISITS => {
                     refused += 1;
@@ -113,13 +115,13 @@ impl Sends {
         Ok(())
     }
 
-    /// Takes what has completed. How many there were.
+    /// Collects completions. Returns how many there were.
     fn collect(&mut self) -> usize {
         let mut count = 0;
         for completion in self.ring.completion() {
             let outcome = match completion.result() {
                 taken if taken >= 0 => Ok(usize::try_from(taken).unwrap_or(0)),
-                // Interrupted: a poll for room answers at once.
+                // Interrupted: a poll for writability completes at once.
                 error if matches!(-error, EAGAIN | EINTR) => Ok(0),
                 error => Err(-error),
             };

@@ -19,7 +19,7 @@ impl Wake {
         Ok(Self { eventfd, asleep: AtomicBool::new(false) })
     }
 
-    /// Wakes the shard, if it sleeps or is about to. Whatever the caller wrote before is seen by the shard.
+    /// Wakes the shard, if it sleeps or is about to. The shard sees everything that the caller wrote before.
     pub(in crate::runtime) fn wake(&self) {
         // Pairs with the fence in `prepare_sleep`: either we see that it is about to sleep, or it sees what we wrote.
         fence(Ordering::SeqCst);
@@ -30,17 +30,17 @@ impl Wake {
 
     /// Writes the eventfd, whether the shard sleeps or not.
     pub(in crate::runtime) fn ring(&self) {
-        // The counter would have to reach 2^64 to refuse.
+        // A write would fail only if the counter reached 2^64.
         let _ = rustix::io::write(&self.eventfd, &1_u64.to_ne_bytes());
     }
 
-    /// Says that the shard is about to sleep. It looks at its work once more after this, and then waits.
+    /// Announces that the shard is about to sleep. It checks for work once more after this, and then waits.
     pub(in crate::runtime) fn prepare_sleep(&self) {
         self.asleep.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 
-    /// Says that the shard does not sleep.
+    /// Announces that the shard does not sleep.
     pub(in crate::runtime) fn cancel_sleep(&self) {
         self.asleep.store(false, Ordering::Relaxed);
     }

@@ -1,7 +1,7 @@
-//! What one shard counts beside its engine: its turns, connections, requests, and how its watches ended.
+//! What one shard counts in addition to its engine: its turns, connections, requests, and the ends of its watches.
 //!
-//! Owned by the shard's handle: written by the shard's thread alone, with plain stores, read by whoever renders. Nothing here
-//! is touched by a delivery. Rendering is `telemetry`'s.
+//! Owned by the shard's handle: written by the shard's thread alone, with plain stores, read by the renderer. Nothing here is
+//! touched by a delivery. `telemetry` renders it.
 
 mod requests;
 
@@ -13,24 +13,24 @@ use revcast_engine::{End, Lag, Memory, Timings};
 use crate::durations::{Durations, add};
 pub(super) use requests::{CODES, Requests};
 
-/// Why a watch is over, as its peer, the engine and the socket tell it together.
+/// Why a watch ended, from the state of its peer, the engine and the socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::runtime) enum Ending {
-    /// Its client went away.
+    /// Its client disconnected.
     Closed,
-    /// Its time was over.
+    /// Its timeout expired.
     Deadline,
     /// The server closes.
     Drained,
-    /// Whose it was may not watch it any more.
+    /// Its user is not authorized any more.
     Dismissed,
     /// The window had passed it.
     Lapped,
     /// The source's history is gone.
     Epoch,
-    /// A value that it covers is unreadable.
+    /// A value in its scope is unreadable.
     Refused,
-    /// Its client took nothing, or acknowledged nothing, for too long.
+    /// Its client accepted or acknowledged nothing for too long.
     Stalled,
 }
 
@@ -46,7 +46,7 @@ impl Ending {
         Self::Stalled,
     ];
 
-    /// `stalled`: its socket's time was over.
+    /// `stalled`: its socket timed out.
     pub(in crate::runtime) const fn of(end: End, stalled: bool) -> Self {
         match end {
             End::Gone if stalled => Self::Stalled,
@@ -81,7 +81,7 @@ pub(in crate::runtime) enum Refusal {
     Descriptors,
     /// The server closes.
     Closing,
-    /// As many were here as may be, in all or from one address.
+    /// A limit was reached, in all or for one address.
     Limit,
 }
 
@@ -166,7 +166,7 @@ impl Tally {
         self.pages_bytes.store(memory.pages as u64, Ordering::Relaxed);
     }
 
-    /// How far the slowest watcher is behind: events and nanoseconds.
+    /// The lag of the slowest watcher: events and nanoseconds.
     pub(in crate::runtime) fn lag(&self) -> (u64, u64) {
         (self.lag_events.load(Ordering::Relaxed), self.lag_ns.load(Ordering::Relaxed))
     }

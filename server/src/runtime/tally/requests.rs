@@ -1,4 +1,4 @@
-//! Requests by verb and code, and how long they took.
+//! Requests by verb and code, and their durations.
 
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::durations::{Durations, add};
 use crate::http::request_info::Verb;
 
-/// The codes that are told apart; any other is `other`. 0: the connection broke before there was a reply.
+/// The codes that are counted separately; any other is `other`. 0: the connection failed before there was a reply.
 pub(in crate::runtime) const CODES: [(u16, &str); 32] = [
     (0, "0"),
     (101, "101"),
@@ -51,7 +51,7 @@ pub(in crate::runtime) struct Requests {
 }
 
 impl Requests {
-    /// Counts one that is over, or a watch whose head was sent.
+    /// Counts a finished request, or a watch whose head was sent.
     pub(in crate::runtime) fn count(&self, verb: Verb, code: u16, took: Duration) {
         let at = CODES.iter().position(|(known, _)| *known == code).unwrap_or(CODES.len() - 1);
         add(&self.counts[verb as usize][at], 1);

@@ -1,4 +1,4 @@
-//! Requests by verb and code, and how long they took.
+//! Requests by verb and code, and their durations.
 
 use std::sync::atomic::Ordering;
 
@@ -18,7 +18,7 @@ pub(super) fn render(page: &mut Page, handles: &[ShardHandle]) {
         let sum: u64 = all().map(|it| it.counts[verb as usize][at].load(Ordering::Relaxed)).sum();
         (vec![("verb", verb.as_str()), ("code", code)], sum)
     });
-    // What never happened is not told, but for one line a verb, so that a rate begins at zero.
+    // Combinations that never occurred are left out, except one line per verb, so that a rate begins at zero.
     page.many(
         Kind::Counter,
         "revcast_http_requests_total",

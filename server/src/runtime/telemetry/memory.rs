@@ -1,11 +1,11 @@
-//! Memory by what it is for.
+//! Memory by use.
 
 use std::sync::atomic::Ordering;
 
 use super::page::{Kind, Page};
 use crate::runtime::shared::Shared;
 
-/// Bytes by kind, in the order in which they are told.
+/// Bytes by kind, in the order of the output.
 pub(in crate::runtime) fn kinds(shared: &Shared) -> [(&'static str, u64); 5] {
     let tallies = || shared.handles.0.iter().map(|handle| &handle.tally);
     [

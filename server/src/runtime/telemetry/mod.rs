@@ -1,8 +1,8 @@
-//! What operators read: counts as Prometheus wants them, and the state of the server as one document.
+//! What operators read: metrics for Prometheus, and the state of the server as one document.
 //!
-//! Everything is rendered from copies. One file a noun: `shards`, `window`, `source`, `http`, `connections`, `memory`,
-//! `process`; `page` is the spelling of metrics, `status` the document. Every metric has a line in `server/ops/METRICS.md`; a
-//! test holds that.
+//! Everything is rendered from copies. One file per noun: `shards`, `window`, `source`, `http`, `connections`, `memory`,
+//! `process`; `page` is the format of metrics, `status` the document. Every metric has a line in `server/ops/METRICS.md`, which
+//! a test checks.
 
 mod connections;
 mod http;
@@ -48,7 +48,7 @@ pub(super) fn metrics(shared: &Shared, form: Form) -> String {
     page.each(
         Kind::Gauge,
         "revcast_build_info",
-        "1; what runs stands in the label.",
+        "1; the labels describe the build.",
         "version",
         [(env!("CARGO_PKG_VERSION"), 1)],
     );

@@ -1,7 +1,7 @@
 //! The text that Prometheus reads: families with their help and type, and samples below them.
 //!
-//! Owns the spelling of two formats: Prometheus' text 0.0.4, and OpenMetrics 1.0 for who asks for it. It never knows what is
-//! counted.
+//! Owns the syntax of two formats: Prometheus' text 0.0.4, and OpenMetrics 1.0 for scrapers that ask for it. It does not know
+//! the metrics.
 
 use std::fmt::{Display, Write as _};
 
@@ -9,7 +9,7 @@ use revcast_engine::histogram::{BOUNDS_NS, Histogram};
 
 /// Prometheus' own format.
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
-/// What a scraper may ask for.
+/// The formats that a scraper may ask for.
 const OPEN_METRICS: &str = "application/openmetrics-text";
 
 /// Which of the two formats.
@@ -20,8 +20,8 @@ pub(in crate::runtime) enum Form {
 }
 
 impl Form {
-    /// The one that an `Accept` header asks for: OpenMetrics where it is named, whatever its weight, since all who name it
-    /// read both.
+    /// The format for an `Accept` header: OpenMetrics if it is named, whatever its weight, since all scrapers that name it read
+    /// both.
     pub(in crate::runtime) fn of(accept: Option<&str>) -> Self {
         let names = |accept: &str| {
             accept.split(',').any(|range| range.split(';').next().is_some_and(|it| it.trim() == OPEN_METRICS))
@@ -37,7 +37,7 @@ impl Form {
     }
 }
 
-/// What a family is.
+/// The type of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Counter,
@@ -45,7 +45,7 @@ pub(super) enum Kind {
     Histogram,
 }
 
-/// The page under way.
+/// The page so far.
 #[derive(Debug)]
 pub(super) struct Page {
     out: String,
@@ -91,13 +91,13 @@ impl Page {
         let _ = writeln!(self.out, " {value}");
     }
 
-    /// A count that only grows, in all.
+    /// A counter.
     pub(super) fn counter(&mut self, name: &str, help: &str, value: impl Display) {
         self.head(name, Kind::Counter, help);
         self.sample(name, &[], value);
     }
 
-    /// What is so now.
+    /// A gauge.
     pub(super) fn gauge(&mut self, name: &str, help: &str, value: impl Display) {
         self.head(name, Kind::Gauge, help);
         self.sample(name, &[], value);
@@ -158,7 +158,7 @@ impl Page {
     }
 }
 
-/// Nanoseconds in the unit that metrics have.
+/// Nanoseconds in seconds, the unit of metrics.
 #[allow(clippy::cast_precision_loss, reason = "exact up to 104 days, and then to a microsecond")]
 pub(super) fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9

@@ -1,4 +1,4 @@
-//! The process, by the names that Prometheus' own clients use.
+//! The process, by the metric names of Prometheus' own client libraries.
 //!
 //! What cannot be read is left out.
 

@@ -1,4 +1,4 @@
-//! What shards do: watchers, deliveries, rounds, turns, and who is behind.
+//! What shards do: watchers, deliveries, rounds, turns, and lag.
 
 use std::fmt::Display;
 use std::sync::atomic::Ordering;
@@ -36,24 +36,24 @@ impl Engine<'_> {
         self.each(page, gauge, "revcast_watchers", "Watches that are open.", |s| s.watchers);
         let help = "Open watches that have seen everything dispatched.";
         self.each(page, gauge, "revcast_watchers_live", help, |s| s.live);
-        let help = "Open watches that are behind, are sent their initial state, or wait for a revision.";
+        let help = "Open watches that lag, are sent their initial state, or wait for a revision.";
         self.each(page, gauge, "revcast_watchers_behind", help, |s| s.watchers.saturating_sub(s.live));
         self.each(page, gauge, "revcast_watch_groups", "Classes of watches with equal interest.", |s| {
             s.classes
         });
         let help = "Watches that began.";
         self.each(page, counter, "revcast_watchers_started_total", help, |s| s.watches_started);
-        let help = "Watches that fell out of the window.";
+        let help = "Watches that were evicted because the window had passed them.";
         self.each(page, counter, "revcast_watchers_evicted_total", help, |s| s.evicted);
-        let help = "Events handed to watchers whole.";
+        let help = "Events that watchers were sent completely.";
         self.each(page, counter, "revcast_events_sent_total", help, |s| s.events_sent);
         let help = "Bytes that sockets of watches took.";
         self.each(page, counter, "revcast_bytes_sent_total", help, |s| s.bytes_sent);
-        let help = "Bookmarks handed to watchers.";
+        let help = "Bookmarks sent to watchers.";
         self.each(page, counter, "revcast_bookmarks_sent_total", help, |s| s.bookmarks_sent);
-        let help = "Spaces sent to watches that were quiet.";
+        let help = "Spaces sent to idle watches.";
         self.each(page, counter, "revcast_heartbeats_sent_total", help, |s| s.heartbeats_sent);
-        let help = "Sends that a socket did not take whole.";
+        let help = "Sends that a socket did not take completely.";
         self.each(page, counter, "revcast_short_writes_total", help, |s| s.blocked);
         let help = "Events taken from the ring.";
         self.each(page, counter, "revcast_events_dispatched_total", help, |s| s.events_dispatched);
@@ -70,19 +70,19 @@ impl Engine<'_> {
 
 /// What the shards' threads count beside their engines.
 fn own(page: &mut Page, numbers: &[String], handles: &[ShardHandle]) {
-    let help = "Watchers whose sockets are full; looked at once a second.";
+    let help = "Watchers whose sockets are full; sampled every second.";
     let load = |handle: &ShardHandle| handle.tally.blocked.load(Ordering::Relaxed);
     each_door(page, Kind::Gauge, "revcast_watchers_blocked", help, (numbers, handles), load);
-    let help = "Events that the slowest watcher has not been sent or passed over; looked at once a second.";
+    let help = "Events that the slowest watcher has neither been sent nor skipped; sampled every second.";
     let name = "revcast_slowest_watcher_lag_events";
     each_door(page, Kind::Gauge, name, help, (numbers, handles), |handle| handle.tally.lag().0);
     let help = "How long ago the source had the first of those events.";
     let name = "revcast_slowest_watcher_lag_seconds";
     each_door(page, Kind::Gauge, name, help, (numbers, handles), |handle| seconds(handle.tally.lag().1));
-    let help = "Time lent to watchers behind while newer events waited.";
+    let help = "Time lent to watchers that lag while newer events waited.";
     let lent = |handle: &ShardHandle| seconds(handle.tally.lent_ns.load(Ordering::Relaxed));
     each_door(page, Kind::Counter, "revcast_budget_lent_seconds_total", help, (numbers, handles), lent);
-    let help = "Of it the time that was used; more than was lent when a last page overdrew it.";
+    let help = "The lent time that was used; more than was lent if a last page overdrew it.";
     let used = |handle: &ShardHandle| seconds(handle.tally.used_ns.load(Ordering::Relaxed));
     each_door(page, Kind::Counter, "revcast_budget_used_seconds_total", help, (numbers, handles), used);
     let ended = |ending: Ending| -> u64 {

@@ -1,6 +1,6 @@
-//! Where changes come from: its age, its epochs, its writes.
+//! The source of changes: its staleness, its epochs, its writes.
 //!
-//! All names are there whatever the source is; with the embedded store those of a source elsewhere stand still.
+//! All names are present whatever the source is; with the embedded store those of a remote source are constant.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -21,7 +21,7 @@ pub(super) fn render(page: &mut Page, shared: &Shared) {
     page.counter("revcast_writes_refused_total", "Transactions refused.", read(&stats.refused));
     page.counter(
         "revcast_leases_expired_total",
-        "Objects deleted because their time was over.",
+        "Objects deleted because they had expired.",
         read(&stats.expired),
     );
     page.counter("revcast_store_flushes_total", "Groups of writes made durable.", read(&stats.flushes));
@@ -32,7 +32,7 @@ pub(super) fn render(page: &mut Page, shared: &Shared) {
     );
     page.gauge(
         "revcast_store_compacted_revision",
-        "The revision up to which the store has forgotten history.",
+        "The revision up to which the store has compacted history.",
         read(&stats.compacted),
     );
     page.gauge("revcast_store_full", "1 while the store has no room and refuses writes.", truth(&stats.full));
@@ -44,7 +44,7 @@ pub(super) fn render(page: &mut Page, shared: &Shared) {
     elsewhere(page, shared);
 }
 
-/// What there is to tell of a source elsewhere.
+/// What there is to report about a remote source.
 fn elsewhere(page: &mut Page, shared: &Shared) {
     let epoch = shared.app.epoch();
     let stats = &shared.commands.stats.remote;
@@ -52,17 +52,17 @@ fn elsewhere(page: &mut Page, shared: &Shared) {
     let stale = if shared.remote { stats.stale().map_or(f64::NAN, |age| age.as_secs_f64()) } else { 0.0 };
     page.gauge(
         "revcast_source_stale_seconds",
-        "How long ago everything then written was last proven to be visible here; NaN: never.",
+        "How long ago the state here was last proven to have every write; NaN: never.",
         stale,
     );
     page.gauge(
         "revcast_source_epoch",
-        "Which line of revisions is served, counted from the start.",
+        "Which history of revisions is served, counted from the start.",
         epoch.number,
     );
     page.gauge(
         "revcast_source_ready",
-        "1 when the state of the source is loaded and holds.",
+        "1 when the state of the source is loaded and valid.",
         u64::from(epoch.is_ready()),
     );
     for (name, help, counter) in [
@@ -79,13 +79,17 @@ fn elsewhere(page: &mut Page, shared: &Shared) {
             "Times that etcd was asked for its newest revision.",
             &stats.questions,
         ),
-        ("revcast_source_answered_total", "Shards whose readers were answered by those.", &stats.answered),
+        ("revcast_source_answered_total", "Shards that were answered by those.", &stats.answered),
         (
             "revcast_source_progress_requests_total",
-            "Times that a watch was asked how far it is.",
+            "Times that a watch was asked for its progress.",
             &stats.progress_requests,
         ),
-        ("revcast_source_events_repeated_total", "Events that came again and were dropped.", &stats.repeated),
+        (
+            "revcast_source_events_repeated_total",
+            "Events that arrived again and were dropped.",
+            &stats.repeated,
+        ),
         (
             "revcast_source_events_ignored_total",
             "Events of keys that belong to no served resource.",
@@ -93,7 +97,7 @@ fn elsewhere(page: &mut Page, shared: &Shared) {
         ),
         (
             "revcast_source_failures_total",
-            "Requests to etcd that failed for want of a connection.",
+            "Requests to etcd that failed for lack of a connection.",
             &stats.failures,
         ),
         ("revcast_source_leases_total", "Leases that were granted.", &stats.leases),

@@ -1,6 +1,6 @@
-//! `/status`: how the server is, as one JSON document for people and scripts.
+//! `/status`: the state of the server, as one JSON document for people and scripts.
 //!
-//! Owns the names in it, which stay; more may come. It is read from the same copies as the metrics.
+//! Owns the names in it, which do not change; more may be added. It is read from the same copies as the metrics.
 
 use serde_json::{Value, json};
 
@@ -52,7 +52,7 @@ fn source(shared: &Shared) -> Value {
         "ready": epoch.is_ready(),
         "revision": epoch.feed.revision().get(),
         "epoch": epoch.number,
-        // null: nothing was ever proven.
+        // null: there is no proof yet.
         "staleSeconds": stale,
         "objects": epoch.feed.snapshot().total(),
         "unreadable": epoch.feed.unreadable_total(),

@@ -69,7 +69,7 @@ fn families(page: &str) -> BTreeSet<(&str, &str)> {
     page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' ')).collect()
 }
 
-/// The metrics that a query names: ours and the process's, without what a histogram adds.
+/// The metrics that a query names: ours and those of the process, without the suffixes of a histogram.
 fn named(query: &str) -> BTreeSet<String> {
     let words = query.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
     let ours = words.filter(|word| word.starts_with("revcast_") || word.starts_with("process_"));
@@ -153,7 +153,7 @@ fn alerts_and_dashboard_use_metrics_that_exist() {
     for query in queries {
         let names = named(&query);
         for name in &names {
-            assert!(served.contains(name.as_str()), "{name} in {query:?} is served by nobody");
+            assert!(served.contains(name.as_str()), "{name} in {query:?} is not served");
         }
         assert!(
             !names.is_empty() || query.starts_with("up{") || query == "prometheus",
@@ -162,7 +162,7 @@ fn alerts_and_dashboard_use_metrics_that_exist() {
     }
 }
 
-/// Every text of this name, however deep.
+/// Every text of this name, at any depth.
 fn expressions(value: &Value, name: &str, found: &mut Vec<String>) {
     match value {
         Value::Object(members) => {

@@ -1,4 +1,4 @@
-//! The window: what of the past can be replayed, and the state that it led to.
+//! The window: the part of the past that can be replayed, and its newest state.
 
 use std::sync::atomic::Ordering;
 
@@ -34,10 +34,10 @@ pub(super) fn render(page: &mut Page, shared: &Shared) {
     page.gauge("revcast_window_events_max", "Events that fit into the ring.", shared.ring.events);
     page.gauge(
         "revcast_window_bytes",
-        "Bytes of frames that the ring keeps.",
+        "Bytes of messages that the ring keeps.",
         shared.commands.stats.window_bytes.load(Ordering::Relaxed),
     );
-    page.gauge("revcast_window_bytes_max", "Bytes that it may keep now.", feed.window_bytes_max());
+    page.gauge("revcast_window_bytes_max", "Bytes that the ring may keep now.", feed.window_bytes_max());
     page.gauge(
         "revcast_window_age_seconds",
         "How far the window reaches back: the age of its oldest event, counted from the start at most.",
@@ -46,7 +46,7 @@ pub(super) fn render(page: &mut Page, shared: &Shared) {
     page.gauge("revcast_objects", "Objects in the index.", feed.snapshot().total());
     page.gauge(
         "revcast_objects_unreadable",
-        "Objects whose stored value is none that revcast understands.",
+        "Objects whose stored value cannot be decoded.",
         feed.unreadable_total(),
     );
 }

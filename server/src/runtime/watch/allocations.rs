@@ -1,4 +1,4 @@
-//! Deliveries over real sockets ask for no memory: an engine's shard, this outlet, TCP, and clients that read.
+//! Deliveries over real sockets allocate no memory: an engine's shard, this outlet, TCP, and clients that read.
 
 use std::io::{ErrorKind, Read as _};
 use std::net::{TcpListener, TcpStream};
@@ -22,12 +22,12 @@ use crate::counting::allocations;
 use crate::runtime::sys::wake::Wake;
 
 const WATCHERS: usize = 100;
-/// Some rounds until every buffer has its size.
+/// Rounds until every buffer has its final size.
 const WARM_UP: u64 = 20;
 const ROUNDS: u64 = 20;
-/// Nothing here takes as long.
+/// A timeout that nothing here comes near.
 const LONG: Duration = Duration::from_secs(60);
-/// Of what a connection holds: a socket is full after a few large frames.
+/// A socket is full after a few large frames.
 const BUFFER_BYTES: usize = 64 << 10;
 
 struct Stand {
@@ -65,7 +65,7 @@ impl Stand {
         for _ in 0..WATCHERS {
             let client = TcpStream::connect(address).expect("it listens");
             client.set_nonblocking(true).expect("a socket");
-            let (socket, _) = listener.accept().expect("somebody connected");
+            let (socket, _) = listener.accept().expect("a client connected");
             set_socket_send_buffer_size(&socket, BUFFER_BYTES).expect("a socket");
             set_socket_recv_buffer_size(&client, BUFFER_BYTES).expect("a socket");
             let wish = Subscription {
@@ -103,12 +103,12 @@ impl Stand {
         self.publisher.publish();
     }
 
-    /// What a shard's loop does until there is nothing to do.
+    /// What a shard's loop does until there is no work.
     fn turn_all(&mut self) {
         loop {
             self.watches.reap(Tick::ZERO, |id, news| match news {
                 ConnEvent::Writable => self.shard.writable(id),
-                ConnEvent::Gone { .. } => panic!("nobody hangs up"),
+                ConnEvent::Gone { .. } => panic!("no client hangs up"),
             });
             let turn = self.shard.turn(&mut self.watches, Tick::ZERO);
             self.watches.flush();
@@ -119,13 +119,13 @@ impl Stand {
         }
     }
 
-    /// Clients read all that is there. How many bytes.
+    /// Clients read all that is there. Returns how many bytes.
     fn read_all(&mut self) -> usize {
         let mut read = 0;
         for client in &mut self.clients {
             loop {
                 match client.read(&mut self.scrap) {
-                    Ok(0) => panic!("nobody hangs up"),
+                    Ok(0) => panic!("no client hangs up"),
                     Ok(bytes) => read += bytes,
                     Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                     Err(error) => panic!("{error}"),
@@ -162,7 +162,7 @@ fn deliver(sends: Option<Sends>) {
     assert_eq!(asked, 0, "for {} deliveries", ROUNDS * WATCHERS as u64);
 }
 
-/// Nobody reads until every socket is full; then all are read, told of room by the kernel, and catch up by pages.
+/// No client reads until every socket is full; then all are read, reported writable by the kernel, and catch up by pages.
 #[test]
 fn full_sockets_that_catch_up_allocate_nothing() {
     ways().into_iter().for_each(fill);
@@ -192,7 +192,11 @@ fn fill(sends: Option<Sends>) {
             blocked += stand.shard.stats().blocked - before;
         }
     }
-    assert_eq!(stand.shard.stats().events_sent, stand.revision * WATCHERS as u64, "nobody missed anything");
+    assert_eq!(
+        stand.shard.stats().events_sent,
+        stand.revision * WATCHERS as u64,
+        "no watcher missed anything"
+    );
     assert!(blocked >= 3 * WATCHERS as u64, "{blocked} were full");
     assert_eq!(asked, 0, "{blocked} were full");
 }

@@ -1,8 +1,7 @@
-//! The watches of one shard, as the server knows them: one record for each, from its begin to its one close.
+//! The watches of one shard, as the server knows them: one record for each, from its begin to its close.
 //!
-//! Owns which connection carries a watch, and what hangs on it beside the engine's state: how it is counted, by what right it
-//! was begun, what the audit log has still to say. It is the engine's outlet: a delivery looks up the connection and nothing
-//! else.
+//! Owns which connection carries a watch, and its data outside the engine: how it is counted, its authorization, its audit
+//! entry. It is the engine's outlet: a delivery only looks up the connection.
 
 #[cfg(test)]
 mod allocations;
@@ -21,23 +20,23 @@ use crate::tls::Current;
 use crate::wire::coding::Coding;
 use review::Review;
 
-/// Watches whose authorization is checked in one go: a millisecond at most.
+/// Watches whose authorization is checked per turn: a millisecond at most.
 const CHECKED_AT_ONCE: usize = 256;
-/// Watches whose certificates are verified in one go: a signature takes up to 0.2 ms.
+/// Watches whose certificates are verified per turn: a signature takes up to 0.2 ms.
 const VERIFIED_AT_ONCE: usize = 4;
 
-/// What hangs on a watch; most have nothing of it.
+/// Data of a watch outside the engine; most watches have none.
 #[derive(Debug, Default)]
 pub(super) struct WatchRecord {
     /// How the watch is counted by name, if it is.
     pub(super) permit: Option<CountGuard>,
-    /// By what right it was begun; `None`: by one that cannot change.
+    /// The authorization that it began with; `None`: one that cannot change.
     pub(super) authorization: Option<Box<Authorization>>,
-    /// What the audit log has still to say of it.
+    /// What is still to be written to the audit log.
     pub(super) audit: Option<Box<AuditContext>>,
 }
 
-/// A place for a watch, in the engine's order of slots.
+/// A slot for a watch, in the engine's order of slots.
 #[derive(Debug, Default)]
 struct Entry {
     id: Option<WatcherId>,
@@ -46,25 +45,25 @@ struct Entry {
     record: Option<Box<WatchRecord>>,
 }
 
-// What an idle watch costs here, beside its connection; `engine/DECISIONS.md` says so.
+// The memory of an idle watch here, in addition to its connection; `engine/DECISIONS.md` states it.
 const _: () = assert!(size_of::<Entry>() <= 24);
 
-/// A watch that begins.
+/// A new watch.
 #[derive(Debug)]
 pub(super) struct NewWatch {
     pub(super) link: Link,
     pub(super) coding: Coding,
     pub(super) record: WatchRecord,
-    /// The number of the authorities that its client's certificate was verified by.
+    /// The number of the authorities that its client's certificate was verified against.
     pub(super) authorities: u64,
 }
 
-/// What a watch leaves when it is closed.
+/// What is left of a watch when it is closed.
 #[derive(Debug)]
 pub(super) struct Closed {
-    /// What the audit log has still to say.
+    /// What is still to be written to the audit log.
     pub(super) audit: Option<Box<AuditContext>>,
-    /// Its connection, when that can carry another request.
+    /// Its connection, if that can carry another request.
     pub(super) link: Option<Link>,
 }
 
@@ -78,17 +77,17 @@ pub(super) struct Watches {
 }
 
 impl Watches {
-    /// None yet. `guard` and `tls` are what watches are let in by now.
+    /// Without watches. `guard` and `tls` are the current ones.
     pub(super) fn new(polls: Polls, sends: Option<Sends>, guard: &Guard, tls: Option<&Current>) -> Self {
         Self {
             entries: Vec::new(),
             conns: Conns::new(polls, sends),
             authorizations: Review::new(guard.number()),
-            certificates: Review::new(tls.map_or(0, Current::authorities)),
+            certificates: Review::new(tls.map_or(0, Current::authorities_generation)),
         }
     }
 
-    /// A watch begins on a connection of its own.
+    /// Begins a watch on a connection of its own.
     pub(super) fn begin(&mut self, id: WatcherId, watch: NewWatch) {
         let NewWatch { link, coding, record, authorities } = watch;
         let slot = id.slot();
@@ -108,7 +107,7 @@ impl Watches {
         self.entries[slot] = Entry { id: Some(id), conn, record: holds.then(|| Box::new(record)) };
     }
 
-    /// Closes a watch, whatever ended it. `clean`: its stream was ended, so its connection may go on. `None`: it was closed.
+    /// Closes a watch, whatever ended it. `clean`: its stream was ended, so its connection may continue. `None`: it was closed.
     pub(super) fn close(&mut self, id: WatcherId, clean: bool, now: Tick) -> Option<Closed> {
         let entry = self.entries.get_mut(id.slot())?;
         entry.id.take_if(|own| *own == id)?;
@@ -117,7 +116,8 @@ impl Watches {
         Some(Closed { audit: record.and_then(|record| record.audit), link })
     }
 
-    /// Closes all that are left, with their connections. Calls `visit` with what the audit log has still to say of each.
+    /// Closes all that are left, with their connections. Calls `visit` with what is still to be written to the audit log of
+    /// each.
     pub(super) fn close_all(&mut self, mut visit: impl FnMut(Box<AuditContext>)) {
         for entry in self.entries.drain(..) {
             if let Some(audit) = entry.record.and_then(|record| record.audit) {
@@ -127,48 +127,48 @@ impl Watches {
         self.conns.close_all();
     }
 
-    /// How many watches have gone since the last time, with their connections or from them.
+    /// How many watches have left since the last call, with their connections or from them.
     pub(super) const fn take_gone(&mut self) -> usize {
         self.conns.take_gone()
     }
 
-    /// Calls `visit` with what happened to connections since the last time.
+    /// Calls `visit` with what happened to connections since the last call.
     pub(super) fn reap(&mut self, now: Tick, visit: impl FnMut(WatcherId, ConnEvent)) {
         self.conns.reap(now, visit);
     }
 
-    /// Hands what a turn sends to the kernel, once for each connection.
+    /// Passes the output of a turn to the kernel, once per connection.
     pub(super) fn flush(&mut self) {
         self.conns.flush();
     }
 
-    /// Hands what is polled for to the kernel.
+    /// Submits polls to the kernel.
     pub(super) fn submit(&mut self) {
         self.conns.submit();
     }
 
-    /// Whether something happened that was not reaped.
+    /// Whether there are events that were not handled yet.
     pub(super) fn has_events(&mut self) -> bool {
         self.conns.has_events()
     }
 
-    /// When a client is to be read again.
+    /// When the next client is due for a read.
     pub(super) fn due(&self) -> Option<Tick> {
         self.conns.due()
     }
 
-    /// Bytes that the tables take.
+    /// Bytes that the tables use.
     pub(super) const fn bytes(&self) -> usize {
         size_of::<Entry>() * self.entries.capacity() + self.conns.bytes()
     }
 
-    /// Whether watches are to be asked again whether they may go on.
+    /// Whether watches have to be checked again.
     pub(super) fn has_review(&self, guard: &Guard, tls: Option<&Current>) -> bool {
         self.authorizations.has_work(guard.number())
-            || tls.is_some_and(|tls| self.certificates.has_work(tls.authorities()))
+            || tls.is_some_and(|tls| self.certificates.has_work(tls.authorities_generation()))
     }
 
-    /// Asks some of them: `end` is called for a watch that may not.
+    /// Checks some of them: `end` is called for a watch that is not allowed any more.
     pub(super) fn review(&mut self, guard: &Guard, tls: Option<&Current>, mut end: impl FnMut(WatcherId)) {
         let Self { entries, conns, authorizations, certificates } = self;
         authorizations.visit(guard.number(), entries.len(), CHECKED_AT_ONCE, |slot| {
@@ -183,7 +183,7 @@ impl Watches {
         });
         let Some(tls) = tls else { return };
         let terms = tls.terms();
-        certificates.visit(terms.authorities(), entries.len(), VERIFIED_AT_ONCE, |slot| {
+        certificates.visit(terms.authorities_generation(), entries.len(), VERIFIED_AT_ONCE, |slot| {
             let Some(Entry { id: Some(id), conn, .. }) = entries.get(slot) else { return false };
             let shown = conns.certificates(*conn);
             if !shown.is_empty() && terms.verify(shown).is_err() {

@@ -1,19 +1,19 @@
-//! Which watches are asked again whether they may go on, some of them a turn.
+//! Which watches have their authorization or certificate checked again, some of them per turn.
 //!
-//! What they are asked against (rules and tokens, authorities) has a number. When it changes, all watches are visited once, in
-//! the order of their slots; a watch that was let in by another number than the one that is visited is visited soon.
+//! What they are checked against (rules and tokens, authorities) has a number. When it changes, all watches are visited once,
+//! in the order of their slots; a watch that was admitted under another number than the current one is visited soon.
 
 use std::collections::VecDeque;
 
-/// Slots that are looked at in one go, whether or not there is something to ask.
+/// Slots that are visited per turn, whether or not there is something to check.
 const LOOKS: usize = 4096;
 
-/// One visit of all watches after another.
+/// The state of the visits of all watches.
 #[derive(Debug, Default)]
 pub(super) struct Review {
-    /// The number that all were asked by, but those that are left.
+    /// The number under which all were checked, except those that are left.
     number: u64,
-    /// The next slot of the visit under way.
+    /// The next slot of the current visit.
     next: Option<usize>,
     late: VecDeque<usize>,
 }
@@ -24,19 +24,19 @@ impl Review {
         Self { number, next: None, late: VecDeque::new() }
     }
 
-    /// A watch begins that was let in by this number.
+    /// A watch begins that was admitted under this number.
     pub(super) fn begins(&mut self, slot: usize, number: u64) {
         if number != self.number {
             self.late.push_back(slot);
         }
     }
 
-    /// Whether somebody is to be asked, now that the number is this one.
+    /// Whether watches have to be checked, given the current number.
     pub(super) fn has_work(&self, number: u64) -> bool {
         number != self.number || self.next.is_some() || !self.late.is_empty()
     }
 
-    /// Visits some of those that are to be asked, until `most` were: `ask` says whether there was something to ask.
+    /// Visits watches that have to be checked, until `most` were: `ask` returns whether there was something to check.
     pub(super) fn visit(
         &mut self,
         number: u64,
@@ -88,7 +88,7 @@ mod tests {
             assert!(asked.len() <= before + 4);
         }
         assert_eq!(asked, (0..10).collect::<Vec<_>>());
-        // Let in by the old number, after its slot was visited.
+        // Admitted under the old number, after its slot was visited.
         review.begins(5, 1);
         assert!(review.has_work(2));
         asked.clear();

@@ -1,7 +1,7 @@
-//! A set of fields: which parts of an object somebody owns.
+//! A set of fields: the parts of an object that a manager owns.
 //!
-//! Owns the form `FieldsV1` (a trie: `f:name` a member, `k:{...}` an item by its keys, `v:...` a scalar of a set, `.`
-//! the place itself), how it is made of an object and compared with two. It never changes an object.
+//! Owns the format `FieldsV1` (a trie: `f:name` a member, `k:{...}` an item by its keys, `v:...` a scalar of a set, `.` the
+//! node itself), how it is made from an object and compared with two. It never changes an object.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,24 +11,24 @@ use super::Members;
 use crate::api::merge::{Apply, Key, Type};
 use crate::http::{shown as shown_text, shown_json};
 
-/// Nothing is known of what is inside.
+/// The node is a leaf: its content is owned as a whole.
 static COMMON: Type = Type::COMMON;
 
-/// A set of fields, seen from one place.
+/// A set of fields below one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::serve) struct Fields {
-    /// The place itself.
+    /// The node itself.
     pub(super) own: bool,
-    /// What is inside, by its step.
+    /// The fields below, by step.
     pub(super) inner: BTreeMap<String, Self>,
 }
 
-/// A field that is not as it was.
+/// A field that changed.
 #[derive(Debug)]
 pub(super) struct Change {
     /// The steps to it.
     pub(super) path: Vec<String>,
-    /// Whether it is not there any more.
+    /// Whether it was removed.
     pub(super) is_gone: bool,
 }
 
@@ -44,7 +44,7 @@ impl Fields {
     /// The fields that an object sets.
     ///
     /// # Errors
-    /// Text for the client when items of a list cannot be told apart.
+    /// Text for the client if items of a list cannot be distinguished.
     pub(in crate::serve) fn of(object: &Members, of: &'static Type) -> Result<Self, String> {
         let mut fields = Self::default();
         for (name, value) in object {
@@ -115,7 +115,7 @@ impl Fields {
         Value::Object(members)
     }
 
-    /// Adds what is in the other.
+    /// Adds the fields of the other set.
     pub(super) fn add(&mut self, other: &Self) {
         self.own |= other.own;
         for (step, within) in &other.inner {
@@ -123,7 +123,7 @@ impl Fields {
         }
     }
 
-    /// Takes one field out, or a place and all that is inside, and the places around it that are empty then.
+    /// Removes one field, or a node with everything below it, and its ancestors that are empty then.
     pub(super) fn remove(&mut self, path: &[String], whole: bool) {
         let Some((step, rest)) = path.split_first() else {
             self.own = false;
@@ -140,8 +140,8 @@ impl Fields {
         }
     }
 
-    /// Those of these fields that differ between two states of an object; `None` when their paths take more bytes than
-    /// there is `room` for, which is less by them afterwards.
+    /// Those of these fields that differ between two states of an object; `None` if their paths take more than `room` bytes.
+    /// The bytes are subtracted from `room`.
     pub(super) fn changes(
         &self,
         old: &Members,
@@ -166,15 +166,15 @@ impl Fields {
         for (step, within) in &self.inner {
             let (before, after) = (old.get(step), new.get(step));
             let (was, is) = (before.value, after.value);
-            // Two objects with fields inside are compared there alone: to compare them here too, and so on every level,
-            // would look at what is deep as often as it is deep.
+            // Two objects with fields below are compared there only: to compare them at every level too would cost their depth
+            // squared.
             let are_walked = !within.inner.is_empty()
                 && matches!((was, is), (Some(Value::Object(_)), Some(Value::Object(_))));
             if !are_walked && was == is {
                 continue;
             }
             path.push(step.clone());
-            // Of a place with fields inside those tell, unless all of it is gone.
+            // A node with fields below is decided by those, unless all of it was removed.
             if within.inner.is_empty() || is.is_none() {
                 let bytes: usize = path.iter().map(|step| size_of::<String>() + step.len()).sum();
                 *room = room.checked_sub(bytes)?;
@@ -188,7 +188,7 @@ impl Fields {
     }
 }
 
-/// What is behind a step.
+/// What a step leads to.
 struct Found<'a> {
     value: Option<&'a Value>,
     how: Apply,
@@ -216,7 +216,7 @@ impl<'a> Found<'a> {
     }
 }
 
-/// Of items with the same key the first counts.
+/// Of items with the same key the first is used.
 fn first_of<'a>(steps: impl Iterator<Item = (String, &'a Value)>) -> HashMap<String, &'a Value> {
     let mut items = HashMap::new();
     for (step, item) in steps {
@@ -225,7 +225,7 @@ fn first_of<'a>(steps: impl Iterator<Item = (String, &'a Value)>) -> HashMap<Str
     items
 }
 
-/// What steps lead to from a place.
+/// The targets of the steps from a node.
 enum Inside<'a> {
     Members(&'a Members, &'static Type),
     Items(HashMap<String, &'a Value>, &'static Type),
@@ -236,7 +236,7 @@ impl<'a> Inside<'a> {
     fn get(&self, step: &str) -> Found<'a> {
         match self {
             Inside::Members(members, of) => {
-                // Steps to items lead nowhere: if all led to one member, it would be compared as many times.
+                // Steps to items lead nowhere here: if all led to one member, it would be compared as many times.
                 let Some(name) = step.strip_prefix("f:") else { return Found::nothing() };
                 let (how, of) = of.field(name).map_or((Apply::Common, &COMMON), |f| (f.apply, f.of));
                 Found { value: members.get(name), how, of }
@@ -250,7 +250,7 @@ impl<'a> Inside<'a> {
 /// The step to an item of a list with keys.
 ///
 /// # Errors
-/// Text for the client: it is no object, or a key is missing.
+/// Text for the client: it is not an object, or a key is missing.
 pub(super) fn item_step(item: &Value, keys: &[Key]) -> Result<String, String> {
     let Value::Object(members) = item else {
         return Err("associative list with keys may not have non-map elements".to_owned());
@@ -272,7 +272,7 @@ pub(super) fn item_step(item: &Value, keys: &[Key]) -> Result<String, String> {
     Ok(format!("k:{}", Value::Object(step)))
 }
 
-/// The step to an item of a set; `None` when it is no scalar.
+/// The step to an item of a set; `None` if it is not a scalar.
 pub(super) fn value_step(item: &Value) -> Option<String> {
     let is_scalar = !item.is_object() && !item.is_array();
     is_scalar.then(|| format!("v:{item}"))

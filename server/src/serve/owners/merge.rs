@@ -1,6 +1,6 @@
-//! Merging what is applied into an object, and taking out what is not applied any more.
+//! Merging an applied configuration into an object, and removing what is not applied any more.
 //!
-//! Owns both ways through the values, by the table of the types. It never decides who owns what.
+//! Owns both walks over the values, by the table of the types. It never decides on ownership.
 
 use std::collections::{HashMap, HashSet};
 
@@ -17,7 +17,7 @@ fn known(of: &'static Type, name: &str) -> (Apply, &'static Type) {
     of.field(name).map_or((Apply::Common, &COMMON), |field| (field.apply, field.of))
 }
 
-/// `config` laid over `live`.
+/// `config` merged over `live`.
 pub(super) fn merge(mut live: Members, config: Members, of: &'static Type) -> Members {
     for (name, new) in config {
         let (how, inner) = known(of, &name);
@@ -71,7 +71,7 @@ fn merge_items(old: Vec<Value>, new: Vec<Value>, keys: &[Key], of: &'static Type
     interleave(items, &named, &before)
 }
 
-/// Takes out of `object` what is in `last` and not in `kept`, and what is empty then.
+/// Removes from `object` what is in `last` and not in `kept`, and what is empty then.
 pub(super) fn prune(object: &mut Members, last: &Fields, kept: &Fields, of: &'static Type) {
     prune_members(object, last, Some(kept), of);
 }
@@ -93,7 +93,7 @@ fn prune_members(object: &mut Members, last: &Fields, kept: Option<&Fields>, of:
     }
 }
 
-/// Whether it left nothing of the value.
+/// Whether nothing is left of the value.
 fn prune_value(
     value: &mut Value,
     last: &Fields,
@@ -115,7 +115,7 @@ fn prune_value(
                     return false;
                 }
                 if let Value::Object(members) = item {
-                    // What names the item stays with it, whoever said it first.
+                    // The keys of an item stay with it, whichever manager set them first.
                     let names: Vec<(String, Value)> = keys
                         .iter()
                         .filter_map(|key| Some((key.name.to_owned(), members.get(key.name)?.clone())))

@@ -1,11 +1,11 @@
-//! Who set what: `metadata.managedFields`, as server-side apply needs it.
+//! Field ownership: `metadata.managedFields`, for server-side apply.
 //!
-//! Owns the entries, and what becomes of them when an object changes. The rule, simpler than Kubernetes': **appliers
-//! own what they applied, other writers own nothing.** A field that a PUT, POST or PATCH changes or removes is owned by
-//! nobody any more; one that it leaves as it was stays owned. Entries of other writers come only from elsewhere (an
-//! object that kube-apiserver wrote, or a client that sent them): they are honoured in conflicts, and shrink alike.
+//! Owns the entries, and how they change with an object. The rule is simpler than Kubernetes': **appliers own what they
+//! applied, other writers own nothing.** A field that a PUT, POST or PATCH changes or removes loses its owners; one that it
+//! leaves unchanged keeps them. Entries of other writers come only from elsewhere (an object that kube-apiserver wrote, or a
+//! client that sent them): they count in conflicts, and shrink in the same way.
 //!
-//! It knows no request and no store: values in, values out. Fields are the module `fields`'s, merging is `merge`'s.
+//! It does not use requests or the store: values in, values out. Fields are in the module `fields`, merging is in `merge`.
 
 mod fields;
 mod merge;
@@ -21,7 +21,7 @@ use crate::http::{go_quote, shown};
 
 type Members = Map<String, Value>;
 
-/// Members of an object that nobody owns (apimachinery `managedfields/internal/stripmeta.go`).
+/// Members of an object that have no owner (apimachinery `managedfields/internal/stripmeta.go`).
 const UNOWNED: [&str; 9] = [
     "f:name",
     "f:namespace",
@@ -34,16 +34,15 @@ const UNOWNED: [&str; 9] = [
     "f:resourceVersion",
 ];
 
-/// Entries that are followed; Kubernetes keeps ten of updaters and one an applier.
+/// The limit of entries; Kubernetes keeps ten of updaters and one per applier.
 const ENTRIES_MAX: usize = 64;
-/// Entries times values of the object: more work than that is not done, and nobody owns anything any more.
+/// The limit of entries times values of the object: beyond it, all ownership is dropped instead.
 const WORK_MAX: usize = 4_000_000;
-/// Bytes of the paths to all that one write changes of what is owned. A path is made for every change, with each of its
-/// steps: 100,000 members of one object below a name of 1 MiB would make 100 GiB. Beyond it nobody owns anything any
-/// more, either.
+/// The limit of bytes of the paths to owned fields that one write changes. A path is made for every change, with all its steps:
+/// 100,000 members of one object below a name of 1 MiB would make 100 GiB. Beyond it all ownership is dropped too.
 const PATH_BYTES_MAX: usize = 16 << 20;
-/// Bytes of managers and paths from which on conflicts are counted and not listed, which is less than a `Status` has room
-/// for. Kubernetes lists all.
+/// Bytes of managers and paths beyond which conflicts are counted and not listed, less than a `Status` has room for. Kubernetes
+/// lists all.
 const CONFLICTS_BYTES_MAX: usize = 12 << 10;
 
 /// One entry of `metadata.managedFields`.
@@ -99,7 +98,7 @@ impl Entry {
         entry
     }
 
-    /// As conflicts name it (apimachinery `managedfields/internal/conflict.go`).
+    /// The manager in the text of a conflict (apimachinery `managedfields/internal/conflict.go`).
     fn shown(&self) -> String {
         let mut line = go_quote(&self.manager);
         if !self.subresource.is_empty() {
@@ -124,17 +123,17 @@ pub(super) struct Owners {
 /// Fields of others that an apply would change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Conflict {
-    /// The other, as it is shown.
+    /// The other manager, as text.
     pub(super) manager: String,
     /// `.spec.containers[name="web"].image`.
     pub(super) path: String,
 }
 
-/// Conflicts, while they are looked for.
+/// Conflicts, while they are collected.
 #[derive(Debug, Default)]
 struct Conflicts {
     listed: Vec<Conflict>,
-    /// What those take.
+    /// The bytes of `found`.
     bytes: usize,
     more: usize,
 }
@@ -150,7 +149,7 @@ impl Conflicts {
         self.listed.push(conflict);
     }
 
-    /// That there are none.
+    /// Whether there are none.
     fn check(self) -> Result<(), ApplyFault> {
         let Self { mut listed, more, .. } = self;
         if listed.is_empty() {
@@ -164,18 +163,18 @@ impl Conflicts {
 /// Why an apply is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ApplyFault {
-    /// Others own what it would change.
+    /// Other managers own what it would change.
     Conflicts {
         /// By manager and path; never empty.
         listed: Vec<Conflict>,
         /// How many more there are.
         more: usize,
     },
-    /// A list cannot be merged: an item without its key, or twice the same.
+    /// A list cannot be merged: an item without its key, or a duplicate.
     List(String),
 }
 
-/// Who applies.
+/// The applier.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Applier<'a> {
     /// `fieldManager`.
@@ -186,12 +185,12 @@ pub(super) struct Applier<'a> {
     pub(super) api_version: &'a str,
     /// Whether it takes over what others own.
     pub(super) force: bool,
-    /// Now, as objects have it.
+    /// Now, in the format of objects.
     pub(super) time: &'a str,
 }
 
 impl Owners {
-    /// Reads `metadata.managedFields`; `None` when an entry is none, or when there are too many to follow.
+    /// Parses `metadata.managedFields`; `None` if an entry is invalid, or if there are too many.
     pub(super) fn decode(value: &Value) -> Option<Self> {
         if value.as_array()?.len() > ENTRIES_MAX {
             return None;
@@ -213,7 +212,7 @@ impl Owners {
         self.entries.is_empty()
     }
 
-    /// Whether comparing an object for every entry would hold up everybody else.
+    /// Whether comparing an object for every entry would block the shard for too long.
     fn is_too_much(&self, object: &Members) -> bool {
         fn values(value: &Value) -> usize {
             match value {
@@ -226,7 +225,7 @@ impl Owners {
         self.entries.len().saturating_mul(all) > WORK_MAX
     }
 
-    /// Somebody who is no applier made `new` of `old`: what is not as it was is nobody's. Whether anything was.
+    /// For a writer that does not apply and made `new` of `old`: what changed loses its owners. Returns whether anything did.
     pub(super) fn follow(&mut self, old: &Members, new: &Members, of: &'static Type) -> bool {
         if self.is_too_much(old) || self.is_too_much(new) {
             self.entries.clear();
@@ -248,9 +247,9 @@ impl Owners {
         any
     }
 
-    /// Applies `config` to `live`: the new object, and who owns it then. Neither has `metadata.managedFields`.
+    /// Applies `config` to `live`: the new object, and its owners. Neither has `metadata.managedFields`.
     ///
-    /// A field that this applier owned and does not send goes, unless somebody else owns it too.
+    /// A field that this applier owned and does not send is removed, unless another manager owns it too.
     ///
     /// # Errors
     /// [`ApplyFault`].
@@ -286,7 +285,7 @@ impl Owners {
         let mut room = PATH_BYTES_MAX;
         for (at, other) in self.entries.iter().enumerate() {
             let Some(changes) = other.fields.changes(live, &new, of, &mut room) else {
-                // Once more, where nobody else owns anything.
+                // Once more, without owners.
                 self.entries.clear();
                 return self.apply(applier, live, config, of);
             };

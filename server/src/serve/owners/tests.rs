@@ -1,11 +1,11 @@
-//! Applies as a table: who applies what, what the object is then, and who owns it.
+//! Applies as a table: the manager of each apply, the resulting object, and its owners.
 
 use serde_json::json;
 
 use super::*;
 use crate::api::resources::Registry;
 
-/// An object of a kind that several apply to.
+/// An object of a kind that several managers apply to.
 struct Shared {
     of: &'static Type,
     object: Members,
@@ -42,7 +42,7 @@ impl Shared {
         self
     }
 
-    /// Somebody who is no applier.
+    /// A writer that does not apply.
     fn update(&mut self, object: Value) -> &mut Self {
         let new = object.as_object().expect("an object").clone();
         self.owners.follow(&self.object, &new, self.of);
@@ -119,7 +119,7 @@ fn what_is_not_sent_again_goes() {
     map.apply("a", json!({})).is(json!({}));
     assert!(map.owners.is_empty());
 
-    // Of what nobody applied nothing goes.
+    // A field that was never applied is not removed.
     let mut map = Shared::new("ConfigMap");
     map.update(json!({"data": {"mine": "1"}})).apply("a", json!({"data": {"k": "1"}}));
     map.apply("a", json!({"immutable": true})).is(json!({"data": {"mine": "1"}, "immutable": true}));
@@ -147,7 +147,7 @@ fn several_appliers() {
     let mut map = Shared::new("ConfigMap");
     map.apply("a", json!({"data": {"k": "1", "l": "1"}})).apply("b", json!({"data": {"k": "1", "m": "1"}}));
     map.is(json!({"data": {"k": "1", "l": "1", "m": "1"}}));
-    // Both own k: neither can change it alone, and it stays when one lets go.
+    // Both own k: neither can change it alone, and it stays when one of them stops applying it.
     assert_eq!(map.conflicts("a", json!({"data": {"k": "2"}})), [("\"b\"".to_owned(), ".data.k".to_owned())]);
     assert_eq!(
         map.conflicts("c", json!({"data": {"k": "2", "m": "2"}})),
@@ -156,7 +156,7 @@ fn several_appliers() {
     );
     map.apply("a", json!({"data": {"l": "1"}})).is(json!({"data": {"k": "1", "l": "1", "m": "1"}}));
     map.apply("b", json!({"data": {"k": "3"}})).is(json!({"data": {"k": "3", "l": "1"}}));
-    // Taken by force it is another's.
+    // Taken by force it has a new owner.
     map.force("c", json!({"data": {"k": "4", "l": "4"}})).is(json!({"data": {"k": "4", "l": "4"}}));
     assert_eq!((map.owned("a"), map.owned("b")), (Value::Null, Value::Null));
     map.apply("b", json!({"data": {"z": "1"}})).is(json!({"data": {"k": "4", "l": "4", "z": "1"}}));
@@ -168,7 +168,7 @@ fn several_appliers() {
     assert_eq!(pod.conflicts("b", container("2")), [("\"a\"".to_owned(), path)]);
     pod.apply("b", json!({"spec": {"containers": [{"name": "a", "tty": true}, {"name": "b"}]}}));
     pod.is(json!({"spec": {"containers": [{"name": "a", "image": "1", "tty": true}, {"name": "b"}]}}));
-    // The item stays for the other one, with what is his.
+    // The item stays for the other manager, with its fields.
     pod.apply("a", json!({"spec": {"nodeName": "n"}}));
     pod.is(json!({"spec": {"containers": [{"name": "a", "tty": true}, {"name": "b"}], "nodeName": "n"}}));
 }
@@ -195,7 +195,7 @@ fn other_writers_take_fields_away_and_own_nothing() {
     map.apply("a", json!({"data": {"k": "1", "l": "1", "m": "1"}}));
     map.update(json!({"data": {"k": "9", "l": "1"}}));
     assert_eq!(map.owned("a"), json!({"f:data": {"f:l": {}}}));
-    // What another set is not removed, and can be set again without a fight.
+    // What another manager set is not removed, and can be set again without a conflict.
     map.apply("a", json!({"data": {"l": "1"}})).is(json!({"data": {"k": "9", "l": "1"}}));
     map.apply("b", json!({"data": {"k": "2"}})).is(json!({"data": {"k": "2", "l": "1"}}));
     map.update(json!({"data": {"k": "0"}}));
@@ -237,7 +237,7 @@ fn entries_of_others_are_honoured() {
     assert_eq!(map.conflicts("a", json!({"data": {"k": "2"}})), [(manager, ".data.k".to_owned())]);
     map.apply("a", json!({"data": {"k": "1"}}));
     assert_eq!(map.owners.encode()[1], entries[0]);
-    // What they own stays when the applier lets go.
+    // What they own stays when the applier removes it.
     map.apply("a", json!({"immutable": true})).is(json!({"data": {"k": "1"}, "immutable": true}));
     for bad in [
         json!({}),
@@ -274,18 +274,18 @@ fn items_that_cannot_be_told_apart() {
     }
     let finalizers = json!({"metadata": {"finalizers": [["a"]]}});
     assert!(matches!(pod.try_apply("a", false, &finalizers), Err(ApplyFault::List(_))));
-    // What is stored so is another's fault: it stays, and others can be applied beside it.
+    // Invalid stored content is not this applier's error: it stays, and other fields can be applied.
     pod.update(json!({"spec": {"containers": [{"name": "a"}, {"name": "a"}, {"image": "x"}]}}));
     pod.apply("a", json!({"spec": {"containers": [{"name": "a", "tty": true}]}}));
     pod.is(json!({"spec": {"containers": [{"name": "a", "tty": true}, {"name": "a"}, {"image": "x"}]}}));
 }
 
-/// A hundred paths with that name in them take more than paths may.
+/// A hundred paths with that name in them exceed the limit of paths.
 fn long_name() -> String {
     "n".repeat(PATH_BYTES_MAX / 100)
 }
 
-/// A widget with 200 members below one long name, the first `changed` of which are not as in others.
+/// A widget with 200 members below one long name, the first `changed` of which differ from the other owner's.
 fn below_a_long_name(changed: usize) -> Value {
     let members: Members = (0..200).map(|at| (format!("k{at}"), json!(at < changed))).collect();
     let named = Members::from_iter([(long_name(), Value::Object(members))]);
@@ -294,21 +294,21 @@ fn below_a_long_name(changed: usize) -> Value {
 
 #[test]
 fn paths_take_so_many_bytes() {
-    // As many changes as there is room for: what is left stays owned.
+    // As many changes as there is room for: the rest stays owned.
     let mut widget = Shared::new("Widget");
     widget.apply("a", below_a_long_name(0)).update(below_a_long_name(90));
     let owned = widget.owned("a");
     assert_eq!(owned["f:spec"][format!("f:{}", long_name())].as_object().map(Map::len), Some(110));
-    // More: nobody owns anything any more, as if the object had too many values.
+    // More: all ownership is dropped, as if the object had too many values.
     let mut widget = Shared::new("Widget");
     widget.apply("a", below_a_long_name(0)).update(below_a_long_name(110));
     assert!(widget.owners.is_empty());
-    // Two who own the same have that room together.
+    // Two owners of the same share that room.
     let mut widget = Shared::new("Widget");
     widget.apply("a", below_a_long_name(0)).apply("b", below_a_long_name(0)).update(below_a_long_name(60));
     assert!(widget.owners.is_empty());
 
-    // So it is when somebody else applies: he finds nobody.
+    // The same when a different manager applies: it finds no owners.
     let mut widget = Shared::new("Widget");
     widget.apply("a", below_a_long_name(0));
     match widget.try_apply("b", false, &below_a_long_name(90)) {
@@ -339,7 +339,7 @@ fn paths_of_many_steps_take_more_than_their_text() {
 
 #[test]
 fn a_member_has_one_step() {
-    // Steps of items in an object, where there are none, do not lead to the member without a name.
+    // Steps to items in an object, where there are none, do not lead to the member without a name.
     let steps: Members = (0..50).map(|n| (format!("v:{n}"), json!({}))).collect();
     let entries = json!([{"manager": "a", "operation": "Apply", "apiVersion": "v1", "fieldsType": "FieldsV1",
         "fieldsV1": {"f:data": steps}}]);

@@ -1,9 +1,9 @@
 //! Strategic merge patches: objects merge, lists too where the type names a key for their items.
 //!
-//! Owns the meaning of the directives (`$patch`, `$retainKeys`, `$setElementOrder/...`, `$deleteFromPrimitiveList/...`),
-//! as apimachinery's `util/strategicpatch` and the document "Strategic Merge Patch" of the API conventions have it,
-//! with their words where they have a word. It knows no request: values in, values out. A patch is at most as deep as
-//! the JSON parser lets it be (128), so walking it cannot exhaust the stack.
+//! Owns the semantics of the directives (`$patch`, `$retainKeys`, `$setElementOrder/...`, `$deleteFromPrimitiveList/...`), as
+//! in apimachinery's `util/strategicpatch` and the document "Strategic Merge Patch" of the API conventions, with their error
+//! texts where they have one. It does not use requests: values in, values out. The depth of a patch is limited by the JSON
+//! parser (128), so recursion cannot exhaust the stack.
 
 #[cfg(test)]
 mod tests;
@@ -21,18 +21,18 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const ORDER: &str = "$setElementOrder/";
 const DELETE_FROM: &str = "$deleteFromPrimitiveList/";
 
-/// How often a list of a patch may name an item that it named before. Each time the item is merged anew, which takes as
-/// long as it is large: 100,000 changes of one large item would hold up everybody else for minutes.
+/// How often a list of a patch may repeat items. Each time the item is merged again, which takes time proportional to its size:
+/// 100,000 changes of one large item would block the shard for minutes.
 const REPEATS_MAX: usize = 8;
 
 type Members = Map<String, Value>;
 
-/// Why a patch cannot be applied. The client's fault.
+/// Why a patch cannot be applied: an error of the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// A directive is not what it must be, whatever the object: 400.
+    /// A directive is invalid for any object: 400.
     Format(String),
-    /// It does not go with the object, or with the type: 422.
+    /// It does not fit the object, or the type: 422.
     Content(String),
 }
 
@@ -43,7 +43,7 @@ fn format_of(what: &str) -> Fault {
 /// Applies a patch to an object of that type.
 ///
 /// # Errors
-/// [`Fault`]; `object` is then half changed.
+/// [`Fault`]; `object` is then partly changed.
 pub fn merge(object: &mut Members, patch: Members, of: &Type) -> Result<(), Fault> {
     let merged = merge_object(std::mem::take(object), patch, of)?;
     *object = merged;
@@ -55,7 +55,7 @@ fn merge_object(mut object: Members, mut patch: Members, of: &Type) -> Result<Me
         match directive.as_str() {
             Some("replace") => return Ok(plain_object(patch)),
             Some("delete") => return Ok(Members::new()),
-            // What is done anyway.
+            // The default.
             Some("merge") => {}
             _ => return Err(unknown_directive(&directive, &patch)),
         }
@@ -90,7 +90,7 @@ fn merge_object(mut object: Members, mut patch: Members, of: &Type) -> Result<Me
             }
         }
     }
-    // All at once: removing them one by one would move the rest of a large object each time.
+    // In one pass: removing them one by one would move the rest of a large object each time.
     if !gone.is_empty() {
         object.retain(|name, _| !gone.contains(name));
     }
@@ -116,7 +116,7 @@ fn merge_member(old: Value, new: Value, name: &str, of: &Type) -> Result<Option<
     }
 }
 
-/// What a type without rows is.
+/// A type without rows.
 static NOTHING: Type = Type::COMMON;
 
 fn merge_list(old: Vec<Value>, new: Vec<Value>, how: Patch, of: &Type) -> Result<Vec<Value>, Fault> {
@@ -144,7 +144,7 @@ fn merge_list(old: Vec<Value>, new: Vec<Value>, how: Patch, of: &Type) -> Result
     }
 }
 
-/// A list of objects that `key` tells apart.
+/// A list of objects with the key `key`.
 fn merge_keyed(old: Vec<Value>, new: Vec<Value>, key: &str, of: &Type) -> Result<Vec<Value>, Fault> {
     let mut replaced = false;
     let mut deleted = HashSet::new();
@@ -171,7 +171,7 @@ fn merge_keyed(old: Vec<Value>, new: Vec<Value>, key: &str, of: &Type) -> Result
     let mut list: Vec<(String, Members)> = Vec::with_capacity(old.len() + changes.len());
     for item in old {
         let Value::Object(item) = item else { continue };
-        // An item without its key is another's fault: it stays where it is, and nothing is merged into it.
+        // An item without its key was stored by another writer: it stays where it is, and nothing is merged into it.
         let text = item.get(key).map(Value::to_string).unwrap_or_default();
         if !deleted.contains(&text) {
             list.push((text, item));
@@ -216,7 +216,7 @@ fn set_order(
     let key = match of.field(name).map(|field| field.patch) {
         Some(Patch::Keyed(key)) => Some(key),
         Some(Patch::Set) => None,
-        // A list that is one value has its order already.
+        // A list that is replaced as a whole has its order already.
         Some(Patch::Common | Patch::Replace) | None => return Ok(()),
     };
     let named = |item: &Value| match (key, item) {
@@ -252,7 +252,7 @@ fn set_order(
     Ok(())
 }
 
-/// Items that the patch adds or changes stand in the order that it sets, and are all in it.
+/// Items that the patch adds or changes must all be in the order that it sets, in that order.
 fn check_order(
     items: &[Value],
     order: &[String],
@@ -276,7 +276,7 @@ fn check_order(
     Ok(())
 }
 
-/// `$retainKeys`: whatever it does not name goes.
+/// `$retainKeys`: every member that it does not name is removed.
 fn retain(object: &mut Members, patch: &Members, kept: &Value) -> Result<(), Fault> {
     let fault = || format_of("retainKeys");
     let kept: HashSet<&str> = kept
@@ -306,7 +306,7 @@ fn delete_from(object: &mut Members, name: &str, values: &Value) -> Result<(), F
     Ok(())
 }
 
-/// What the items of a list are.
+/// The kind of a list's items.
 enum Items {
     None,
     Scalars,
@@ -346,7 +346,7 @@ fn unknown_directive(directive: &Value, inside: &Members) -> Fault {
     Fault::Format(format!("unknown patch type: {} in map: {}", shown_json(directive), shown_json(inside)))
 }
 
-/// A value of the patch that meets nothing: without nulls and directives. `None`: nothing is left.
+/// A value of the patch without a counterpart: without nulls and directives. `None`: nothing is left.
 fn plain(value: Value) -> Option<Value> {
     match value {
         Value::Null => None,
@@ -366,6 +366,6 @@ fn plain_object(members: Members) -> Members {
 }
 
 fn plain_list(items: Vec<Value>) -> Vec<Value> {
-    // An item that is a directive is none.
+    // An item that is a directive is not an item.
     items.into_iter().filter(|item| item.get(DIRECTIVE).is_none()).filter_map(plain).collect()
 }

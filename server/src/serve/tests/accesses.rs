@@ -1,4 +1,4 @@
-//! Who may: every kind of access against every kind of rule, as a table; and what who may not is told.
+//! Authorization: every kind of access against every kind of rule, as a table; and what a refused client learns.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::auth::{Guard, OidcOptions, Options};
 use crate::serve::Reply;
 use revcast_engine::Scope;
 
-/// One user a rule; a user's token is his name. In the order of the table's columns.
+/// One user per rule; a user's token is its name. In the order of the table's columns.
 const USERS: [(&str, &str); 12] = [
     ("all", r#"verbs = ["*"], resources = ["*"], namespaces = ["*"]"#),
     ("inside", r#"verbs = ["*"], resources = ["*"], namespaces = ["ns"]"#),
@@ -25,7 +25,7 @@ const USERS: [(&str, &str); 12] = [
     ("none", r#"verbs = ["get"], paths = ["/nowhere"]"#),
 ];
 
-/// A request, and who may: `x`, or who may not: `.`, in the order of [`USERS`].
+/// A request, and which users may make it: `x`, or may not: `.`, in the order of [`USERS`].
 const TABLE: &[(&str, &str)] = &[
     // all inside reader named anywhere status pods apps core paths every none
     ("GET /api/v1/namespaces/ns/configmaps/x", "xxxxx......."),
@@ -76,7 +76,7 @@ const TABLE: &[(&str, &str)] = &[
     ("GET /api/v1/watch/namespaces/ns/configmaps/x", "xxxxx......."),
     ("GET /api/v1/watch/namespaces/ns/configmaps/y", "xxx........."),
     ("GET /api/v1/watch/namespaces/ns/configmaps/y?fieldSelector=metadata.name%3Dx", "xxx........."),
-    // All namespaces are more than one of them, whatever a selector says.
+    // All namespaces are more than one of them, whatever a selector selects.
     ("GET /api/v1/configmaps", "x..........."),
     ("GET /api/v1/configmaps?watch=1", "x..........."),
     ("GET /api/v1/watch/configmaps", "x..........."),
@@ -86,13 +86,13 @@ const TABLE: &[(&str, &str)] = &[
         "GET /api/v1/configmaps?watch=1&fieldSelector=metadata.name%3Dx,metadata.namespace%3Dns",
         "x...x.......",
     ),
-    // What is made has no name yet, and a collection is deleted whole.
+    // An object that is created may have no name yet, and a collection is deleted as a whole.
     ("POST /api/v1/namespaces/ns/configmaps", "xx.........."),
     ("POST /api/v1/namespaces/ns/configmaps?fieldSelector=metadata.name%3Dx", "xx.........."),
     ("POST /api/v1/namespaces/ns-other/configmaps", "x..........."),
     ("DELETE /api/v1/namespaces/ns/configmaps?fieldSelector=metadata.name%3Dx", "xx.........."),
     ("DELETE /api/v1/namespaces/ns-other/configmaps", "x..........."),
-    // A part is not its object, nor the other way round.
+    // A subresource is not its object, and vice versa.
     ("GET /api/v1/namespaces/ns/pods/p/status", "xx...x......"),
     ("PATCH /api/v1/namespaces/ns/pods/p/status", "xx...x......"),
     ("GET /api/v1/namespaces/ns/pods/p", "xx....x....."),
@@ -101,7 +101,7 @@ const TABLE: &[(&str, &str)] = &[
     ("GET /apis/apps/v1/deployments?watch=1", "x......x...."),
     ("GET /apis/apps/v1/namespaces/ns/deployments/d/status", "xx.........."),
     ("GET /api/v1/namespaces/ns/deployments/d", "xx......x..."),
-    // What has no namespace, and namespaces, each of which lies in itself.
+    // Resources without a namespace, and namespaces, each of which is in itself.
     ("GET /api/v1/nodes", "x..........."),
     ("DELETE /api/v1/nodes/ns", "x..........."),
     ("GET /api/v1/namespaces", "x..........."),
@@ -243,7 +243,7 @@ fn refusals_are_those_of_kube_apiserver() {
         "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\"Unauthorized\",\
          \"reason\":\"Unauthorized\",\"code\":401}\n"
     );
-    // Nothing is told of what there is: not of resources, names or methods.
+    // A refusal reveals nothing: no resources, names or methods.
     for line in
         ["GET /apis/nope.example/v1/widgets", "OPTIONS /api/v1/pods", "GET /nowhere/x", "PUT /api/v1/pods"]
     {
@@ -251,7 +251,7 @@ fn refusals_are_those_of_kube_apiserver() {
     }
     let pretty = world.get_as("/version?pretty=1", "application/yaml");
     assert!(pretty.code == 401 && pretty.body.contains("reason: Unauthorized"), "{}", pretty.body);
-    // Health is everybody's, whatever credentials come along.
+    // Health checks are open to all, whatever credentials a request has.
     for path in ["/livez", "/readyz", "/healthz", "/readyz/ping"] {
         assert_eq!(world.get(path).code, 200, "{path}");
         assert_eq!(world.ask_as("wrong", &format!("GET {path}")).code, 200, "{path}");

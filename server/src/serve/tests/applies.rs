@@ -30,12 +30,12 @@ fn an_object_is_made_then_changed() {
     let entry = json!([{"manager": "a", "operation": "Apply", "apiVersion": "v1", "time": "2026-11-21T05:38:13Z",
         "fieldsType": "FieldsV1", "fieldsV1": {"f:data": {"f:k": {}, "f:l": {}}}}]);
     assert_eq!(object["metadata"]["managedFields"], entry);
-    // The same again is no event.
+    // The same again makes no event.
     let (revision, writes) = (world.revision(), world.host.writes.get());
     let same = apply(&world, "fieldManager=a", &json!({"k": "1", "l": "1"}));
     assert_eq!((same.code, same.json()), (200, object.clone()));
     assert_eq!((world.revision(), world.host.writes.get()), (revision, writes));
-    // Nor is it later, with members that no write keeps.
+    // Nor does it later, with members that are not stored as sent.
     world.host.later.set(5);
     let kept = json!({"name": "cm1", "labels": {}, "finalizers": [], "creationTimestamp": null, "generation": 7, "resourceVersion": "0"});
     let body =
@@ -44,7 +44,7 @@ fn an_object_is_made_then_changed() {
     assert_eq!((same.code, same.json()), (200, object));
     assert_eq!((world.revision(), world.host.writes.get()), (revision, writes));
     world.host.later.set(0);
-    // In YAML, with one changed and one that goes.
+    // In YAML, with one changed and one removed.
     let yaml = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: cm1\n  labels: {x: 'y'}\ndata:\n  k: '2'\n  none: null\n";
     let got = send(&world, &format!("{CONFIG_MAPS}/cm1?fieldManager=a"), yaml);
     assert_eq!((got.code, &got.json()["data"]), (200, &json!({"k": "2"})), "{}", got.body);
@@ -75,7 +75,7 @@ fn managers_meet() {
     assert_eq!(managers[0]["fieldsV1"], json!({"f:data": {"f:l": {}}}));
     assert_eq!(managers[1]["fieldsV1"], json!({"f:data": {"f:k": {}}}));
 
-    // Others own nothing, but take what they change.
+    // Other writers own nothing, but end the ownership of what they change.
     let one = format!("{CONFIG_MAPS}/cm1");
     let merged = world.patch(&one, "application/merge-patch+json", &json!({"data": {"k": "9"}}));
     assert_eq!(
@@ -102,7 +102,7 @@ fn managers_meet() {
 #[test]
 fn of_very_many_conflicts_some_are_listed() {
     let world = World::new();
-    // A long name of a manager that updated, which nobody checks: an object may come with such.
+    // A long name of a manager that updated, which is not checked: an object may be sent with one.
     let members = |prefix: &str, value: Value| -> Value {
         (0..600).map(|n| (format!("{prefix}{n}"), value.clone())).collect::<Map<String, Value>>().into()
     };
@@ -138,7 +138,7 @@ fn what_is_not_right_is_refused() {
         ("?fieldManager=a&dryRun=x", head.to_owned(), 422, "dryRun"),
         ("?fieldManager=a", String::new(), 400, "error decoding YAML"),
         ("?fieldManager=a", "a: [".to_owned(), 400, "error decoding YAML"),
-        ("?fieldManager=a", "[]".to_owned(), 400, "the document is no object"),
+        ("?fieldManager=a", "[]".to_owned(), 400, "the document is not an object"),
         ("?fieldManager=a", format!("{head}---\n{head}"), 400, "more than one document"),
         ("?fieldManager=a", "data: {}\n".to_owned(), 400, "invalid object type: , Kind="),
         (
@@ -171,7 +171,7 @@ fn what_is_not_right_is_refused() {
             400,
             "metadata.managedFields must be nil",
         ),
-        ("?fieldManager=a", format!("{head}metadata: x\n"), 400, "metadata is no object"),
+        ("?fieldManager=a", format!("{head}metadata: x\n"), 400, "metadata is not an object"),
         ("?fieldManager=a", format!("{head}metadata: {{uid: u}}\n"), 409, "uid mismatch"),
         ("?fieldManager=a", format!("{head}metadata: {{resourceVersion: '7'}}\n"), 409, "has been modified"),
         ("?fieldManager=a", format!("{head}metadata: {{labels: {{a: '!'}}}}\n"), 422, "metadata.labels"),
@@ -223,7 +223,7 @@ fn declared_resources_and_status() {
     );
     let got = send(&world, &status, &body("status: {m: 2}\n")).json();
     assert_eq!((&got["status"], &got["spec"]["color"]), (&json!({"m": 2}), &json!("red")));
-    // A status that nobody applied takes it away from who did.
+    // A status that is written without apply loses its owner.
     let put = json!({"metadata": {"name": "w"}, "status": {"m": 3}});
     let got = world.send("PUT", &format!("{target}/status"), &put).json();
     assert_eq!(got["metadata"]["managedFields"].as_array().map(Vec::len), Some(1), "{got}");
@@ -233,7 +233,7 @@ fn declared_resources_and_status() {
 #[test]
 fn races() {
     let world = World::new();
-    // Made by somebody else between the look and the write.
+    // Created by another client between the check and the write.
     world.host.rivals.borrow_mut().push(super::writes::rival(&world, "1"));
     let got = apply(&world, "fieldManager=a", &json!({"k": "1"}));
     assert_eq!((got.code, &got.json()["data"]), (200, &json!({"rival": "1", "k": "1"})), "{}", got.body);

@@ -1,5 +1,4 @@
-//! What readers and writers get when the source is elsewhere: it may know more than is visible here, not answer, or begin
-//! another line of revisions.
+//! Reads and writes with a remote source: it may be ahead of what is visible here, not answer, or begin another history.
 
 use revcast_engine::revision::Revision;
 use serde_json::json;
@@ -32,7 +31,7 @@ fn a_consistent_read_waits_for_what_the_source_knows() {
         assert_eq!(wanted.get(), world.revision() + 1);
         assert!(within.as_millis() <= 3000, "{within:?}");
     }
-    // What need not be the newest is answered at once.
+    // A read that need not be the newest is answered immediately.
     for target in ["?resourceVersion=0", "?resourceVersion=2"] {
         assert_eq!(world.get(&format!("{CONFIG_MAPS}{target}")).code, 200, "{target}");
     }
@@ -112,17 +111,17 @@ fn what_was_told_in_another_line_of_revisions_is_gone() {
     };
     let got = world.get(&format!("{CONFIG_MAPS}?limit=1&continue={}", token(0xabd)));
     assert_eq!((got.code, got.json()["reason"].clone()), (410, json!("Expired")));
-    // The offer to go on at the newest revision can be taken.
+    // The offered token for continuing at the newest revision is accepted.
     let latest = got.json()["metadata"]["continue"].as_str().unwrap_or_default().to_owned();
     let rest = world.get(&format!("{CONFIG_MAPS}?continue={latest}")).json();
     assert_eq!(rest["items"].as_array().map(Vec::len), Some(2));
-    // kube-apiserver's tokens do not say their line.
+    // kube-apiserver's tokens do not have a history.
     assert_eq!(world.get(&format!("{CONFIG_MAPS}?limit=1&continue={}", token(0))).code, 200);
-    // A revision that only the abandoned line had reached.
+    // A revision that only the abandoned history had reached.
     let watch = world.get(&format!("{CONFIG_MAPS}?watch=1&resourceVersion=100"));
     let Reply::Refused(status, _) = &watch.reply else { panic!("{:?}", watch.reply) };
     assert_eq!(status.code(), 410);
-    // One that no line has reached is waited for, as ever.
+    // One that no history has reached is waited for, as always.
     let wish = world.get(&format!("{CONFIG_MAPS}?watch=1&resourceVersion=101")).wish();
     assert_eq!(wish.epoch, 1);
 }

@@ -1,4 +1,4 @@
-//! Which form and spelling an answer has, and when it is compressed.
+//! The form and format of a reply, and when it is compressed.
 
 use serde_json::{Value, json};
 
@@ -105,7 +105,7 @@ fn errors_have_no_other_form() {
         assert_eq!((got.code, kind(&got)), (404, "Status".to_owned()));
         assert!(got.body.starts_with("{\"kind\":") && got.body.ends_with("}\n"), "{}", got.body);
     }
-    // Who takes nothing that it could be gets it all the same, for people.
+    // A client that accepts nothing available gets it nevertheless, indented.
     let got = world.get_as(&none, TABLE);
     assert_eq!((got.code, kind(&got)), (404, "Status".to_owned()));
     assert!(got.body.starts_with("{\n  \"kind\""), "{}", got.body);
@@ -146,7 +146,7 @@ fn tables_of_single_objects_and_writes() {
     assert_eq!(patched["rows"][0]["cells"][1], 2);
     // It waits for its finalizer.
     shown(&ask("DELETE", &object, "application/json", &Value::Null), 200, "a");
-    // What is gone is told as a Status, also to who asks for a Table.
+    // A deleted object is answered with a Status, also for a Table.
     world.config_map("b", "1");
     let gone = ask("DELETE", &format!("{CONFIG_MAPS}/b"), "application/json", &Value::Null);
     assert_eq!((gone.code, kind(&gone)), (200, "Status".to_owned()));
@@ -261,7 +261,7 @@ fn yaml_of_objects_lists_and_tables() {
     assert!(table.body.contains("\nkind: Table\nmetadata:\n  continue: "), "{}", table.body);
     let bare = world.get_as(CONFIG_MAPS, &LIST.replace("json", "yaml")).body;
     assert!(bare.starts_with("apiVersion: meta.k8s.io/v1\nitems:\n- apiVersion: meta.k8s.io/v1\n  kind: PartialObjectMetadata\n  metadata:\n"), "{bare}");
-    // Of the query only JSON can be pretty.
+    // In the query, `pretty` applies to JSON only.
     assert_eq!(world.get_as(&format!("{CONFIG_MAPS}?pretty=true"), YAML).body, list);
 }
 
@@ -282,7 +282,7 @@ fn watches_have_no_yaml() {
     let table = world.get_as(&watch, TABLE).wish().encoding;
     assert_ne!(table, plain);
     assert_eq!(world.get_as(&watch, &format!("application/yaml, {TABLE}")).wish().encoding, table);
-    // Each object of a stream stands alone, whichever of the two was named.
+    // Each object of a stream has kind and apiVersion, whichever of the two was requested.
     let bare = world.get_as(&watch, ONE).wish().encoding;
     assert_eq!(world.get_as(&watch, LIST).wish().encoding, bare);
 }
@@ -303,7 +303,7 @@ fn long_replies_are_compressed_for_who_takes_it() {
         Reply::StreamingBody(pieces) => (pieces.is_gzip().then_some("gzip"), None),
         Reply::Refused(..) | Reply::Watch(_) => (None, None),
     };
-    // Recording 18: short ones do not even vary.
+    // Recording 18: short ones do not even have `Vary`.
     assert_eq!(coding(&ask(CONFIG_MAPS, &[gzip])), (None, None));
     let body = json!({"metadata": {"name": "big"}, "data": {"k": big}});
     assert_eq!(world.send("POST", CONFIG_MAPS, &body).code, 201);
@@ -328,7 +328,7 @@ fn long_replies_are_compressed_for_who_takes_it() {
             assert_eq!(coding(&got), (None, None), "{refused}");
         }
     }
-    // What does not shrink goes in pieces.
+    // What does not shrink is sent in pieces.
     let noise = |seed: u64| {
         let mut state = seed | 1;
         let letter = |_| {
@@ -348,7 +348,7 @@ fn long_replies_are_compressed_for_who_takes_it() {
         assert!(matches!(&zipped.reply, Reply::StreamingBody(pieces) if pieces.is_gzip()));
         assert_eq!(zipped.body, ask(CONFIG_MAPS, &[("Accept", accept)]).body);
     }
-    // A list between the lengths is in pieces, as it is.
+    // A list between the limits is sent in pieces, uncompressed.
     let middle = ask(&format!("{CONFIG_MAPS}?fieldSelector=metadata.name%3Dn3"), &[gzip]);
     assert!(matches!(&middle.reply, Reply::StreamingBody(pieces) if !pieces.is_gzip()));
 }

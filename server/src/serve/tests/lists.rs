@@ -179,7 +179,7 @@ fn long_lists_come_in_pieces_of_one_state() {
     let mut old = Ask::new("GET", CONFIG_MAPS);
     old.http = "HTTP/1.0";
     let old = world.ask(&old);
-    assert!(matches!(old.reply, Reply::StreamingBody(_)), "nobody gets a long list whole");
+    assert!(matches!(old.reply, Reply::StreamingBody(_)), "no client gets a long list in one part");
     assert_eq!(old.body, world.get(CONFIG_MAPS).body);
     let pretty = world.get(&format!("{CONFIG_MAPS}?pretty=true"));
     assert!(matches!(pretty.reply, Reply::StreamingBody(_)));
@@ -188,7 +188,8 @@ fn long_lists_come_in_pieces_of_one_state() {
     assert_eq!(pretty.body.as_bytes(), serde_json::to_vec_pretty(&value).unwrap());
 }
 
-/// Forty KB on one line, and on many four MB, nearly all of it spaces: whoever asks for lines gets that object on one.
+/// Forty KB on one line, and four MB indented, nearly all of it spaces: a request for indented JSON gets that object on one
+/// line.
 #[test]
 fn deep_objects_are_not_shown_a_hundredfold() {
     let world = World::new();

@@ -1,7 +1,7 @@
-//! What requests get, over a real store in memory.
+//! Requests and their replies, over a real store in memory.
 //!
-//! A write is applied, flushed and published before it is answered, as the runtime does it; futures run on the
-//! test's own thread and are never left waiting.
+//! A write is applied, flushed and published before it is answered, as in the runtime; futures run on the test's thread and
+//! never stay pending.
 #![allow(clippy::unwrap_used)]
 
 mod accesses;
@@ -47,11 +47,11 @@ use crate::source::{SourceError, Txn, WallTime};
 /// 2026-11-21T05:38:13Z, when the recorded tables were made.
 const NOW: u64 = 1_795_239_493;
 
-/// As a server has them that nobody configured.
+/// As in a server without configuration.
 const OPTIONS: ServeOptions =
     ServeOptions { min_watch_timeout: Duration::from_secs(1800), watch_list_gzip: true };
 
-/// A shard with nobody else on it.
+/// A shard without other work.
 struct FakeHost {
     store: RefCell<Store>,
     publisher: RefCell<Publisher>,
@@ -59,11 +59,11 @@ struct FakeHost {
     /// Seconds since [`NOW`].
     later: Cell<u64>,
     waits: RefCell<Vec<(Revision, Duration)>>,
-    /// Writes of somebody else, each made right before one of ours.
+    /// Writes of another client, each made right before one of ours.
     rivals: RefCell<Vec<Txn>>,
     refuse: RefCell<Option<WriteError>>,
     writes: Cell<usize>,
-    /// What the source says is newest; `None`: what is visible.
+    /// The newest revision that the source reports; `None`: what is visible.
     newest: Cell<Option<Newest>>,
     /// The source does not answer.
     unanswered: RefCell<Option<SourceError>>,
@@ -132,11 +132,11 @@ impl Host for FakeHost {
 struct World {
     app: App,
     host: FakeHost,
-    /// Bytes that each request may have.
+    /// The limit of bytes for each request.
     budget: usize,
 }
 
-/// What one request has left.
+/// What is left of one request's limit.
 struct Left(Cell<usize>);
 
 impl Budget for Left {
@@ -147,7 +147,7 @@ impl Budget for Left {
     }
 }
 
-/// What a client gets.
+/// A client's view of the reply.
 #[derive(Debug)]
 struct Got {
     code: u16,
@@ -222,7 +222,7 @@ impl World {
         Self { app, host, budget: usize::MAX }
     }
 
-    /// A world in which a source elsewhere wrote the five config maps of the recordings, at revisions 70 to 74.
+    /// A world in which a remote source wrote the five config maps of the recordings, at revisions 70 to 74.
     fn recorded() -> Self {
         let world = Self::new();
         let list: Value = serde_json::from_str(&recorded::exchanges(recorded::LISTS)[0].body).unwrap();
@@ -239,7 +239,7 @@ impl World {
         world
     }
 
-    /// A change that a source elsewhere made.
+    /// A change from a remote source.
     fn publish(&self, revision: u64, object: &str) {
         let value: Value = serde_json::from_str(object).unwrap();
         let text = |member: &str| value["metadata"][member].as_str();
@@ -308,7 +308,7 @@ impl World {
         self.ask(&Ask::new("PATCH", target).with("Content-Type", media).json(body))
     }
 
-    /// Creates a config map in `t1` and gives it back.
+    /// Creates a config map in `t1` and returns it.
     fn config_map(&self, name: &str, value: &str) -> Value {
         let body =
             serde_json::json!({"metadata": {"name": name, "labels": {"app": "a"}}, "data": {"k": value}});
@@ -342,7 +342,7 @@ fn unzip(body: &[u8]) -> Vec<u8> {
     text
 }
 
-/// Runs a future that never has to wait for anybody.
+/// Runs a future that never stays pending.
 fn run<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     for _ in 0..10_000 {

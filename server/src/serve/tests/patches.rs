@@ -91,8 +91,8 @@ fn what_is_not_right_is_refused() {
     let old = deployment(&world);
     let containers = |list: Value| json!({"spec": {"template": {"spec": {"containers": list}}}});
     for (body, code, part) in [
-        (json!([]), 400, "is no patch"),
-        (json!("x"), 400, "is no patch"),
+        (json!([]), 400, "is not a patch"),
+        (json!("x"), 400, "is not a patch"),
         (json!({"spec": {"$patch": "what"}}), 400, "unknown patch type"),
         (json!({"spec": {"$retainKeys": 1}}), 400, "invalid patch format of retainKeys"),
         (
@@ -117,7 +117,7 @@ fn what_is_not_right_is_refused() {
     let mut ask = super::Ask::new("PATCH", &one).with("Content-Type", STRATEGIC);
     ask.body = deep.into();
     assert_eq!(world.ask(&ask).code, 400, "too deep to read");
-    // What is declared has no types to go by.
+    // A declared resource has no types for it.
     let widgets = "/apis/example.com/v1/namespaces/t1/widgets";
     world.send("POST", widgets, &json!({"metadata": {"name": "w"}}));
     let got = world.patch(&format!("{widgets}/w"), STRATEGIC, &json!({}));

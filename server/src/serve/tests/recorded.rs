@@ -25,7 +25,7 @@ pub(super) struct Exchange {
     pub(super) body: String,
 }
 
-/// All exchanges of a recording, but raw ones.
+/// All exchanges of a recording, except raw ones.
 pub(super) fn exchanges(recording: &str) -> Vec<Exchange> {
     let recording = recording.replace("\r\n", "\n");
     let mut found = Vec::new();
@@ -46,7 +46,7 @@ pub(super) fn exchanges(recording: &str) -> Vec<Exchange> {
         };
         let body = body.split("\nTIME_TOTAL").next().unwrap().split("\n# (exit").next().unwrap();
         let length: Option<usize> = header("Content-Length:").map(|n| n.parse().unwrap());
-        // Curl wrote the time right behind the body's own line feed.
+        // Curl wrote the time right after the body's line feed.
         let missing = length.is_some_and(|length| body.len() + 1 == length);
         let method = if options.contains(" -I") { "HEAD" } else { "GET" };
         found.push(Exchange {
@@ -63,7 +63,7 @@ pub(super) fn exchanges(recording: &str) -> Vec<Exchange> {
     found
 }
 
-/// Replays what `keep` keeps and compares; how many those were.
+/// Replays the exchanges that `keep` selects and compares; returns how many those were.
 fn replay(world: &World, recording: &str, keep: impl Fn(&Exchange) -> bool) -> usize {
     let mut compared = 0;
     for exchange in exchanges(recording).iter().filter(|exchange| keep(exchange)) {
@@ -114,7 +114,7 @@ fn what_is_too_old_is_410_as_recorded() {
 #[test]
 fn what_is_too_new_waits_three_seconds_as_recorded() {
     let world = World::recorded();
-    // Other objects, whose writes the recording did not show.
+    // Other objects, whose writes are not in the recording.
     world.publish(83, r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"cm6","namespace":"t2"}}"#);
     let at = |revision: &'static str| {
         move |x: &Exchange| x.code == 504 && x.body.contains(&format!("current: {revision}\""))
@@ -138,7 +138,7 @@ fn what_is_too_new_waits_three_seconds_as_recorded() {
 fn bad_options_and_selectors_are_as_recorded() {
     let world = World::recorded();
     assert!(replay(&world, INVALID, |x| !matches!(x.code, 200 | 500)) >= 6);
-    // Ours say 400 and why where theirs say 500: a difference on purpose.
+    // Ours are 400 with the reason where theirs are 500: an intended difference.
     for x in exchanges(INVALID).iter().filter(|x| x.code == 500) {
         let got = world.get(&x.target);
         let expected = x.body.replace(r#""code":500"#, r#""reason":"BadRequest","code":400"#);

@@ -1,4 +1,4 @@
-//! Discovery, health, protobuf bodies, and what is no path at all.
+//! Discovery, health, protobuf bodies, and unknown paths.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -64,7 +64,7 @@ fn discovery_in_three_forms_and_304() {
     }
     assert_eq!(world.get("/openapi/v2").json()["swagger"], "2.0");
     let old = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
-    // Its body is no text.
+    // Its body is not text.
     let ask = Ask::new("GET", "/openapi/v2").with("Accept", old).with("If-None-Match", "*");
     let v2 = world.ask(&ask);
     assert_eq!((v2.code, v2.whole().content_type), (304, old.replace('@', ".").as_str()));
@@ -98,7 +98,7 @@ fn health() {
     world.app.stalls().note(0, false);
     world.app.stalls().note(255, false);
     assert_eq!(world.get("/readyz").body, "ok");
-    // About to go: everything is served still.
+    // About to close: everything is still served.
     for life in [Life::Lingering, Life::Closing] {
         assert_eq!(world.get(CONFIG_MAPS).code, 200);
         world.app.advance(life);

@@ -1,4 +1,4 @@
-//! WATCH: the wish that comes out of a request.
+//! WATCH: the subscription for a request.
 
 use std::time::Duration;
 
@@ -70,7 +70,7 @@ fn what_it_covers() {
             of("b", "a", true),
         ),
         ("/api/v1/configmaps?watch=1&labelSelector=a", of("", "", false)),
-        // What contradicts the path stays in the selector, which then selects nothing.
+        // A term that contradicts the path stays in the selector, which then selects nothing.
         (
             "/api/v1/namespaces/t1/configmaps?watch=1&fieldSelector=metadata.namespace%3Db",
             of("t1", "", false),
@@ -133,7 +133,7 @@ fn forms_are_encodings() {
     }
 }
 
-/// What a source would have stored as `json`, by the revision that stands in it.
+/// What a source would have stored as `json`, with the revision in it.
 fn stored(world: &World, key: &Key, json: &str, revision: u64) -> Object {
     let resource = world.app.schema().get(key.resource());
     let value = Bytes::copy_from_slice(json.as_bytes());

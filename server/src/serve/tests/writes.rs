@@ -51,7 +51,7 @@ fn what_kubectl_shows_is_filled_in() {
     assert_eq!(space["spec"], json!({"finalizers": ["kubernetes"]}));
     assert_eq!(space["status"], json!({"phase": "Active"}));
     assert_eq!(made("/api/v1/namespaces/a/secrets", json!({"metadata": {"name": "s"}}))["type"], "Opaque");
-    // A status is what its own path writes; only a node is born with it.
+    // A status is written through its own path only; only a node can be created with one.
     let running =
         made("/api/v1/namespaces/a/pods", json!({"metadata": {"name": "q"}, "status": {"phase": "Running"}}));
     assert_eq!(running["status"], json!({"phase": "Pending"}));
@@ -70,7 +70,7 @@ fn names_are_made_up() {
         .collect();
     assert!(names.iter().all(|name| name.len() == 9 && name.starts_with("job-")), "{names:?}");
     assert!(names[0] != names[1] && names[1] != names[2]);
-    // A name that is taken is not the end.
+    // A name that is taken is tried again with another one.
     world.host.random.set(1);
     let next = world.send("POST", CONFIG_MAPS, &body);
     assert_eq!(next.code, 201, "{}", next.body);
@@ -81,7 +81,7 @@ fn what_is_not_right_is_refused() {
     let world = World::new();
     let post = |body: Value| world.send("POST", CONFIG_MAPS, &body);
     for (body, code, part) in [
-        (json!([]), 400, "no JSON object"),
+        (json!([]), 400, "not a JSON object"),
         (json!({"kind": "Pod", "metadata": {"name": "a"}}), 400, "cannot be handled as a ConfigMap"),
         (json!({"apiVersion": "v2", "metadata": {"name": "a"}}), 400, "expected API version (v1)"),
         (json!({"metadata": {"name": "a", "namespace": "t2"}}), 400, "does not match the namespace"),
@@ -89,7 +89,7 @@ fn what_is_not_right_is_refused() {
         (json!({"metadata": {"name": "a", "labels": {"k": 1}}}), 400, "metadata.labels must be"),
         (json!({"metadata": {"name": "a", "finalizers": "x"}}), 400, "metadata.finalizers must be"),
         (json!({"metadata": {"name": 1}}), 400, "metadata.name must be text"),
-        (json!({"metadata": "x"}), 400, "metadata is no object"),
+        (json!({"metadata": "x"}), 400, "metadata is not an object"),
         (json!({"kind": 1}), 400, "kind must be text"),
         (json!({}), 422, "name or generateName is required"),
         (json!({"metadata": {"name": "Bad_Name"}}), 422, "a lowercase RFC 1123 subdomain"),
@@ -210,7 +210,7 @@ fn updates_that_cannot_be() {
     assert_eq!(world.send("PUT", &one, &fresh).code, 409, "it is stale now");
 }
 
-/// Somebody else's write of `cm1`.
+/// Another client's write of `cm1`.
 pub(super) fn rival(world: &World, value: &str) -> Txn {
     let json = format!(
         r#"{{"kind":"ConfigMap","apiVersion":"v1","metadata":{{"name":"cm1","namespace":"t1"}},"data":{{"rival":"{value}"}}}}"#
@@ -331,7 +331,7 @@ fn patches_that_dig_or_shift_are_refused() {
     assert_eq!(world.ask(&ask).code, 413);
     let text = json!({"spec": {"csv": "1,2,[{".repeat(300_000)}});
     assert_eq!(world.patch(one, MERGE, &text).code, 200, "what stands in a string is one value");
-    // As deep as may be, again and again, is fine.
+    // As deep as allowed, again and again, is accepted.
     let mut level = vec![json!({"op": "add", "path": "/a", "value": nest(60)})];
     level.extend((0..20).map(|_| json!({"op": "add", "path": "/b", "value": nest(60)})));
     assert_eq!(world.patch(one, OPERATIONS, &json!(level)).code, 200);
@@ -382,7 +382,7 @@ fn patches_do_not_add_up_to_more_than_an_object_may_have() {
     assert_eq!(world.host.writes.get(), writes);
 }
 
-/// Others may write more than anybody can here. It stays in use, does not grow, and can go.
+/// Others may write more than a client can here. Such an object stays usable, does not grow, and can be deleted.
 #[test]
 fn what_is_too_large_already_does_not_grow() {
     let world = World::new();
@@ -453,7 +453,7 @@ fn a_store_that_cannot_write_says_why() {
     }
 }
 
-/// Values take more memory than their text: they are charged before they are taken apart, those of the stored object too.
+/// Values take more memory than their text: they are charged before they are parsed, those of the stored object too.
 #[test]
 fn many_values_are_charged() {
     let mut world = World::new();
@@ -484,7 +484,7 @@ fn many_values_are_charged() {
     assert_eq!(world.send("PUT", &one, &object(1)).code, 200);
 }
 
-/// An object as it is stored goes out from where it is stored.
+/// A stored object is sent without a copy.
 #[test]
 fn a_get_shares_what_the_store_has() {
     let world = World::new();

@@ -27,7 +27,7 @@ fn objects_are_made_and_changed() {
     let got = send(&world, "POST", pods, pod).json();
     assert_eq!(got["spec"]["volumes"][0]["secret"]["defaultMode"], 420);
     assert_eq!(got["spec"]["hostNetwork"], true);
-    // What holds of JSON holds of YAML.
+    // The rules for JSON apply to YAML.
     assert_eq!(send(&world, "POST", CONFIG_MAPS, "kind: Pod\nmetadata: {name: a}\n").code, 400);
     let labels = send(&world, "POST", CONFIG_MAPS, "metadata: {name: a, labels: {k: 1}}\n");
     assert_eq!(labels.code, 400, "a number is no text: {}", labels.body);
@@ -51,8 +51,8 @@ fn what_is_no_object_is_refused() {
     for (body, part) in [
         ("", "has no body"),
         ("# a comment\n", "has no body"),
-        ("- a\n", "it is no JSON object"),
-        ("text", "it is no JSON object"),
+        ("- a\n", "it is not a JSON object"),
+        ("text", "it is not a JSON object"),
         ("metadata: {name: a}\n---\nmetadata: {name: b}\n", "more than one document"),
         ("metadata: {name: a", "line 1"),
         ("metadata: {name: *a}\n", "anchor"),

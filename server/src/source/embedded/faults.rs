@@ -1,4 +1,4 @@
-//! The store on a disk that fails: refused writes, and power cuts that lose or tear what was not synced.
+//! The store on a failing disk: refused writes, and power cuts that lose or tear what was not synced.
 
 use std::fmt;
 use std::io;
@@ -18,7 +18,7 @@ use super::record::Names;
 use super::{CompactError, FULL_PAUSE, Progress, Recovery, Store, StoreConfig, open};
 use crate::source::{Action, Expect, Txn, TxnError, WallTime};
 
-/// What the disk was told since the last sync.
+/// Operations since the last sync.
 #[derive(Clone, Debug)]
 enum Told {
     Length(usize),
@@ -27,18 +27,18 @@ enum Told {
 
 #[derive(Default)]
 struct Platter {
-    /// What a power cut leaves for certain.
+    /// The content that survives a power cut for certain.
     synced: Vec<u8>,
-    /// What a reader sees.
+    /// The content that a reader sees.
     seen: Vec<u8>,
     unsynced: Vec<Told>,
-    /// Changing calls until the disk fails. `None`: it does not.
+    /// Write operations until the disk fails. `None`: it does not.
     calls_left: Option<u32>,
-    /// Bytes that it has room for. `None`: for all.
+    /// The capacity in bytes. `None`: unlimited.
     room: Option<usize>,
 }
 
-/// A disk in memory. Its clones are the same disk.
+/// A disk in memory. Its clones share the content.
 #[derive(Clone, Default)]
 struct Disk(Arc<Mutex<Platter>>);
 
@@ -56,7 +56,7 @@ impl Platter {
 }
 
 impl Disk {
-    /// What is there now fits, and so many bytes more; `None`: any number.
+    /// Limits the capacity to the current content and this many bytes more; `None`: unlimited.
     fn give_room(&self, more: Option<usize>) {
         let mut platter = self.platter();
         platter.room = more.map(|more| platter.seen.len() + more);
@@ -66,7 +66,7 @@ impl Disk {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The disk fails for good after this many changing calls.
+    /// The disk fails permanently after this many write operations.
     fn fail_after(&self, calls: u32) {
         self.platter().calls_left = Some(calls);
     }
@@ -83,7 +83,7 @@ impl Disk {
         }
     }
 
-    /// The disk after a power cut: of what was not synced, any part may be there.
+    /// The disk after a power cut: any part of what was not synced may be there.
     fn after_power_cut(&self, random: &mut Random) -> Self {
         let platter = self.platter();
         let mut image = platter.synced.clone();
@@ -94,7 +94,7 @@ impl Disk {
             match told {
                 Told::Length(length) => image.resize(*length, 0),
                 Told::Write(at, data) => {
-                    // Disks are atomic by the sector, not by the write.
+                    // Disks are atomic per sector, not per write.
                     let torn = random.below(4) == 0;
                     let end = if torn { random.below(data.len() / 512 + 1) * 512 } else { data.len() };
                     if image.len() < at + end {
@@ -170,7 +170,7 @@ fn store_at(disk: &Disk, started_at: WallTime) -> (Store, Recovery) {
     try_store_at(disk, started_at).expect("the store is whole")
 }
 
-/// The same, where the disk may fail meanwhile.
+/// The same, where the disk may fail during the start.
 fn try_store_at(disk: &Disk, started_at: WallTime) -> Result<(Store, Recovery), String> {
     let path = PathBuf::from("/disk");
     let new = disk.platter().seen.is_empty();
@@ -234,8 +234,8 @@ fn after_the_disk_failed_nothing_is_promised_any_more() {
     assert_eq!(recovery.history().count(), 1);
 }
 
-/// Writes, compacts and closes until the disk fails. Every batch, the newest acknowledged revision, and where the
-/// newest finished step of a compaction ended.
+/// Writes, compacts and closes until the disk fails. Returns every batch, the newest acknowledged revision, and the revision of
+/// the newest finished step of a compaction.
 fn live(disk: &Disk, random: &mut Random) -> (Vec<Batch>, Revision, Revision) {
     let (mut store, _) = store_on(disk);
     disk.fail_after(u32::try_from(random.below(400)).expect("small"));
@@ -299,7 +299,7 @@ fn a_power_cut_at_any_moment_keeps_what_was_acknowledged() {
     );
 }
 
-/// Writes of 20 kB until there is no room, then with room again, over and over: what was refused did not happen, what was
+/// Writes of 20 kB until there is no room, then with room again, repeatedly: what was refused did not happen, what was
 /// acknowledged did, also after a power cut.
 #[test]
 fn without_room_nothing_happens_and_with_room_it_goes_on() {
@@ -356,7 +356,7 @@ fn without_room_nothing_happens_and_with_room_it_goes_on() {
                 }
             }
         }
-        // With room, and after the pause, a write is taken.
+        // With room, and after the pause, a write is accepted.
         disk.give_room(None);
         now = now.plus(FULL_PAUSE);
         all.push(store.apply(&put(0, 10, None), now).expect("there is room"));
@@ -375,7 +375,7 @@ fn without_room_nothing_happens_and_with_room_it_goes_on() {
     );
 }
 
-/// Fills a disk until not even the smallest write fits; gives back when that was.
+/// Fills a disk until not even the smallest write fits; returns the time of that.
 fn fill(disk: &Disk, store: &mut Store, mut now: WallTime) -> WallTime {
     disk.give_room(Some(0));
     for size in [20_000, 3000, 10] {
@@ -420,7 +420,7 @@ fn a_compaction_that_found_no_room_is_begun_again() {
         "it says why, not that it is done"
     );
 
-    // Nobody writes meanwhile: the time that a compaction is told is enough.
+    // There are no writes meanwhile: the time that a compaction gets is enough.
     disk.give_room(None);
     now = now.plus(FULL_PAUSE);
     assert_eq!(store.begin_compact(upto, now), Ok(()));
@@ -437,7 +437,7 @@ fn a_life_that_begins_without_room_is_remembered_with_its_first_write() {
     let (mut store, _) = store_at(&disk, WallTime::from_millis(1));
     let mut now = fill(&disk, &mut store, WallTime::from_millis(1_000_000));
     let last = store.revision();
-    // Opening it again would free a page or two, and the start of a life needs no more.
+    // To open it again would free a page or two, and the start of a life needs no more.
     let log = store.log.as_mut().expect("it is on a disk");
     log.begin_life(Gap { last, next: Revision::new(2_000_000) });
     store.revision = log.revision();
@@ -463,8 +463,8 @@ fn a_life_that_begins_without_room_is_remembered_with_its_first_write() {
     assert_eq!((store.revision(), &recovery.gaps), (wrote, &vec![gap]));
 }
 
-/// Starts, some writes and a power cut at any moment, over and over: what a life told anyone of is never skipped later, and
-/// what it never wrote is always skipped.
+/// Starts, some writes and a power cut at any moment, repeatedly: what a life told any client is never in a gap later, and what
+/// it never wrote is always in one.
 #[test]
 fn a_power_cut_at_any_start_keeps_the_lives_apart() {
     let (mut starts, mut cut_short) = (0, 0);
@@ -472,7 +472,7 @@ fn a_power_cut_at_any_start_keeps_the_lives_apart() {
         let mut random = Random(seed);
         let mut disk = Disk::default();
         drop(store_on(&disk));
-        // What clients may hold: where lives began, and what was acknowledged.
+        // What clients may know: where lives began, and what was acknowledged.
         let mut told = vec![Revision::new(1)];
         for life in 1..6_u64 {
             disk.fail_after(u32::try_from(random.below(60)).expect("small"));

@@ -1,7 +1,7 @@
 //! Which keys expire, and when.
 //!
-//! Owns the order of expiry and nothing else: it neither deletes a key nor knows what time it is. Exact, not lazy: a
-//! lease renewed a million times takes the room of one.
+//! Owns the order of expiry only: it neither deletes keys nor reads a clock. Exact, not lazy: a lease renewed a million times
+//! takes the space of one.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -12,14 +12,14 @@ use crate::source::WallTime;
 /// The keys that have a lease.
 #[derive(Debug, Default)]
 pub(super) struct Leases {
-    /// Soonest first; keys that are due together leave in key order.
+    /// Soonest first; keys that are due together are in key order.
     due: BTreeSet<(WallTime, Key)>,
     /// The same pairs by key.
     of: HashMap<Key, WallTime>,
 }
 
 impl Leases {
-    /// Replaces whatever lease `key` had; `None` leaves it without one.
+    /// Replaces the lease of `key`; `None` removes it.
     pub(super) fn set(&mut self, key: &Key, expires: Option<WallTime>) {
         let before = match expires {
             Some(at) => self.of.insert(key.clone(), at),
@@ -36,7 +36,7 @@ impl Leases {
         }
     }
 
-    /// Takes out the key that is due first, if one is due at `now`.
+    /// Removes the key that is due first, if one is due at `now`.
     pub(super) fn pop_due(&mut self, now: WallTime) -> Option<Key> {
         if self.next()? > now {
             return None;

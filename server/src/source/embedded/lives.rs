@@ -1,8 +1,8 @@
 //! The lives of a store: each start begins one, at a revision that no life before it can have reached.
 //!
-//! Owns the floor that the clock gives to the revisions of a start, and the gaps between lives. A revision in a gap was
-//! never written here: a client that names it saw a store that is lost, or what became of this one after the copy was made that
-//! is served now. Never touches the file and never reads a clock.
+//! Owns the minimum that the clock sets for the revisions of a start, and the gaps between lives. A revision in a gap was never
+//! written here: a client that names it saw a store that is lost, or a continuation of this one from after the copy that is
+//! served now was made. Never accesses the file and never reads a clock.
 
 use std::fmt;
 
@@ -11,21 +11,21 @@ use revcast_engine::revision::Revision;
 
 use crate::source::WallTime;
 
-/// No store makes more than one revision a microsecond: where the clock is right, what a life reached is below the floor
+/// No store makes more than one revision per microsecond: if the clock is right, the revisions of a life are below the minimum
 /// of the next.
 const REVISIONS_A_MILLISECOND: u64 = 1000;
-/// Above this a client that keeps numbers as JavaScript does cannot tell two revisions apart.
+/// Above this a client that stores numbers as JavaScript does cannot distinguish two revisions.
 const REVISION_MAX: u64 = 1 << 53;
 /// 2024-01-01T00:00:00Z: before revcast was written.
 const PLAUSIBLE_FROM: WallTime = WallTime::from_millis(1_704_067_200_000);
 /// 2200-01-01T00:00:00Z.
 const PLAUSIBLE_UNTIL: WallTime = WallTime::from_millis(7_258_118_400_000);
 
-// What is written after the last floor stays below the limit for fifty years.
+// What is written after the last minimum stays below the limit for fifty years.
 const _: () = assert!(PLAUSIBLE_UNTIL.as_millis() * REVISIONS_A_MILLISECOND < REVISION_MAX / 10 * 9);
 
-/// The revision at or above which a life begins that starts now. A clock that is wrong by centuries gives none: the store
-/// would keep it for ever.
+/// The revision at or above which a life begins that starts now. A clock that is wrong by centuries is ignored: the store could
+/// never get rid of its revisions.
 pub(super) const fn floor(now: WallTime) -> Revision {
     if now.as_millis() >= PLAUSIBLE_UNTIL.as_millis() {
         return Revision::ZERO;
@@ -33,25 +33,25 @@ pub(super) const fn floor(now: WallTime) -> Revision {
     Revision::new(now.as_millis() * REVISIONS_A_MILLISECOND)
 }
 
-/// A clock that does not keep a new life's revisions above those of a life that is lost. Displays as one line.
+/// A clock that does not keep a new life's revisions above those of a lost life. Displays as one line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClockFault {
     /// The store has reached revisions that the clock allows only later.
     Behind {
-        /// What the clock said.
+        /// The time of the clock.
         now: WallTime,
         /// The store's newest revision.
         stored: Revision,
     },
-    /// It is plainly wrong.
+    /// It is clearly wrong.
     Implausible {
-        /// What the clock said.
+        /// The time of the clock.
         now: WallTime,
     },
 }
 
 impl ClockFault {
-    /// What there is to say of a store that is started at `now` and has reached `stored`.
+    /// The fault, if any, of a store that is started at `now` and has reached `stored`.
     pub(super) fn of(now: WallTime, stored: Revision) -> Option<Self> {
         if now < PLAUSIBLE_UNTIL && stored > floor(now).max(super::FRESH) {
             return Some(Self::Behind { now, stored });
@@ -70,23 +70,21 @@ impl fmt::Display for ClockFault {
         match self {
             Self::Behind { stored, .. } => write!(
                 f,
-                ", which is before the store reached revision {stored}: it was set back; revisions go on from there, but a \
-                 client of a store that is lost or was restored may not be told so: set the clock, and restart"
+                ", which is before the store reached revision {stored}: it was set back; revisions continue from there, but a client of a store that is lost or was restored may not notice: set the clock, and restart"
             ),
             Self::Implausible { .. } => f.write_str(
-                ", which cannot be: revisions do not begin above those of an earlier store, whose clients may then wait for \
-                 what never comes; set the clock, and restart",
+                ", which is not possible: revisions may begin below those of an earlier store, whose clients then wait for ever; set the clock, and restart",
             ),
         }
     }
 }
 
-/// The gaps between the lives that history reaches back to, oldest first.
+/// The gaps between the lives that history covers, oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Lives(Vec<Gap>);
 
 impl Lives {
-    /// As the file has them: in order. `None`: they cannot be those of a store at this revision.
+    /// As stored in the file: in order. `None`: they are invalid for a store at this revision.
     pub(super) fn new(gaps: Vec<Gap>, newest: Revision) -> Option<Self> {
         let ordered = gaps.windows(2).all(|two| two[0].next <= two[1].last);
         let whole = gaps.iter().all(|gap| gap.last < gap.next && gap.next <= newest);
@@ -102,7 +100,7 @@ impl Lives {
         self.0.push(gap);
     }
 
-    /// Of lives that began at `compacted` or before nothing is left to tell.
+    /// Forgets lives that began at `compacted` or before.
     pub(super) fn forget(&mut self, compacted: Revision) {
         self.0.retain(|gap| gap.next > compacted);
     }
@@ -177,7 +175,7 @@ mod tests {
             [(0, "1970-01-01T00:00:00Z"), (u64::MAX, "18446744073709551615 ms"), (8_000_000_000_000, "2223-")]
         {
             let line = line(now, super::super::FRESH);
-            assert!(line.contains(said) && line.contains("cannot be") && !line.contains('\n'), "{line}");
+            assert!(line.contains(said) && line.contains("not possible") && !line.contains('\n'), "{line}");
         }
     }
 }

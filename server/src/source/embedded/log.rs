@@ -1,7 +1,7 @@
 //! The database file: a checkpoint of the state at the compacted revision, and the log of every revision after it.
 //!
-//! Owns the tables, what waits for the next group commit, and the folding of log into checkpoint. Never judges a
-//! write and never knows the newest state: that is the store's.
+//! Owns the tables, the changes that wait for the next group commit, and the folding of log into checkpoint. It does not check
+//! writes or know the newest state: that is the store's part.
 //!
 //! ```text
 //! meta      format, cluster, revision (newest), compacted    u64 each
@@ -10,10 +10,9 @@
 //! lives     where a life began -> newest revision before it  those that began after `compacted`
 //! ```
 //!
-//! History has no gap but those that `lives` tells of. Format 1 had no `lives`: its file is one life.
+//! History has no gaps except those in `lives`. Format 1 had no `lives`: its file is one life.
 //!
-//! Each redb transaction takes the file from one consistent state to another; there is no step between two of them
-//! that recovery would have to finish.
+//! Each redb transaction takes the file from one consistent state to another; recovery never has to complete a step.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -37,9 +36,9 @@ pub(super) const LIVES: TableDefinition<'_, u64, u64> = TableDefinition::new("li
 
 /// The layout described above. A higher one was written by a later revcast.
 pub(super) const FORMAT: u64 = 2;
-/// The oldest layout that is read; the next start makes it the newest.
+/// The oldest layout that is read; the next start upgrades it.
 pub(super) const FORMAT_MIN: u64 = 1;
-/// A folding step ends early once it read this much, so that a writer never waits long for it.
+/// A folding step ends early after it read this much, so that a write never waits long for it.
 const FOLD_BYTES_MAX: usize = 4 << 20;
 
 /// The numbers in `meta`.
@@ -53,12 +52,12 @@ pub(super) struct Marks {
 impl Marks {
     /// The revision of the first write that `history` must have, if there is one.
     pub(super) fn history_start(&self, lives: &Lives) -> Revision {
-        // Of format 1 a fresh store was at revision 1, which wrote nothing, and compacted up to none.
+        // A fresh store of format 1 was at revision 1, which wrote nothing, and nothing was compacted.
         lives.write_after(self.compacted.max(super::FRESH))
     }
 }
 
-/// What the file, or the disk under it, did wrong.
+/// A fault of the file, or of the disk.
 #[derive(Debug)]
 pub(super) enum Fault {
     Redb(redb::Error),
@@ -71,9 +70,9 @@ pub(super) enum Fault {
         found: Option<Revision>,
     },
     Mark(&'static str),
-    /// redb gave up in its own way.
+    /// An error or panic of redb.
     Panic(String),
-    /// The file could not be opened again after a commit that failed.
+    /// The file could not be reopened after a failed commit.
     Shut(String),
 }
 
@@ -118,7 +117,7 @@ impl Fault {
     }
 }
 
-/// How the file is opened once more.
+/// How to reopen the file.
 pub(super) type Reopen = Box<dyn Fn() -> Result<(Database, Marks), Fault> + Send>;
 
 /// Revisions encoded and not yet committed. The buffer is reused from group to group.
@@ -131,13 +130,13 @@ struct Pending {
 /// The open database file.
 pub(super) struct Log {
     path: PathBuf,
-    /// `None`: it could not be opened again.
+    /// `None`: it could not be reopened.
     db: Option<Database>,
     reopen: Reopen,
     pending: Pending,
     durable: Marks,
     lives: Lives,
-    /// The start of this life, while it is not durable.
+    /// The start of this life, until it is durable.
     start: Option<Gap>,
     /// Dropped, and so released, after the database.
     _lock: File,
@@ -164,13 +163,13 @@ impl Log {
         Self { path, db: Some(db), reopen, pending, durable, lives, start: None, _lock: lock }
     }
 
-    /// Another life begins where the gap ends. Durable with the next commit of a group.
+    /// Another life begins at the end of the gap. Durable with the next group commit.
     pub(super) fn begin_life(&mut self, gap: Gap) {
         self.lives.begin(gap);
         self.start = Some(gap);
     }
 
-    /// The newest revision when nothing waits.
+    /// The newest revision, if nothing waits.
     pub(super) fn revision(&self) -> Revision {
         self.start.map_or(self.durable.revision, |gap| gap.next)
     }
@@ -180,7 +179,7 @@ impl Log {
         &self.lives
     }
 
-    /// What the file holds for certain.
+    /// The durable state of the file.
     pub(super) const fn durable(&self) -> Marks {
         self.durable
     }
@@ -199,10 +198,11 @@ impl Log {
         self.db.as_ref().ok_or_else(|| Fault::Shut("it is closed".to_owned()))
     }
 
-    /// Forgets what waits, and goes back to what the file held before a commit that failed. redb refuses everything after
-    /// an error of the disk: the file is closed and opened again, which also proves that nothing of the commit is there.
+    /// Discards what waits, and returns to the state before a failed commit. redb refuses everything after a disk error: the
+    /// file is closed and reopened, which also verifies that nothing of the commit is there.
     ///
     /// # Errors
+    /// The content of the file is unknown.
     /// It is not known what the file holds.
     pub(super) fn take_back(&mut self) -> Result<(), Fault> {
         self.pending = Pending::default();
@@ -221,7 +221,7 @@ impl Log {
         Ok(View { objects: txn.open_table(OBJECTS)?, history: txn.open_table(HISTORY)? })
     }
 
-    /// Adds a revision to the group; `expires` tells of each change, in order, when its value expires.
+    /// Adds a revision to the group; `expires` returns for each change, in order, when its value expires.
     pub(super) fn append(
         &mut self,
         names: &Names,
@@ -237,7 +237,7 @@ impl Log {
         self.pending.revisions.push((batch.revision, start..self.pending.bytes.len()));
     }
 
-    /// Commits the group: when this returns it has reached the disk.
+    /// Commits the group: when this returns it is on disk.
     pub(super) fn flush(&mut self) -> Result<(), Fault> {
         let newest = self.pending.revisions.last().map(|&(revision, _)| revision);
         let Some(revision) = newest.or_else(|| self.start.map(|gap| gap.next)) else { return Ok(()) };
@@ -259,15 +259,15 @@ impl Log {
         self.start = None;
         self.pending.revisions.clear();
         self.pending.bytes.clear();
-        // One huge group must not cost its memory for ever.
+        // The memory of one huge group is not kept.
         self.pending.bytes.shrink_to(FOLD_BYTES_MAX);
         Ok(())
     }
 
-    /// Moves the oldest revisions, none after `upto` and at most `revisions_max`, from the log into the checkpoint, in
-    /// one transaction. `upto` must be durable and after the compacted revision.
+    /// Moves the oldest revisions, none after `upto` and at most `revisions_max`, from the log into the checkpoint, in one
+    /// transaction. `upto` must be durable and after the compacted revision.
     pub(super) fn fold(&mut self, upto: Revision, revisions_max: usize) -> Result<u64, Fault> {
-        // A life may have written nothing: there may be nothing to move.
+        // A life may have written nothing: then there is nothing to move.
         let start = self.durable.history_start(&self.lives);
         let mut compacted = upto;
         let mut folded = 0;
@@ -300,7 +300,7 @@ impl Log {
     }
 }
 
-/// The last change of each key in a run of revisions: the checkpoint sees each key once, in order.
+/// The last change of each key in a run of revisions: the checkpoint gets each key once, in order.
 #[derive(Default)]
 struct Newest(BTreeMap<Vec<u8>, Option<Vec<u8>>>);
 

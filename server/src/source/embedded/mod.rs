@@ -1,14 +1,14 @@
 //! The embedded store: revisions, expectations, leases and compaction, in memory or in one file.
 //!
-//! Owns which revision wrote each key, when it expires, and the next revision. Keeps no value in memory: values go
-//! through to the engine's index and, if there is a data directory, to the file. The store lives on the publisher's thread; it
-//! never waits for anything but the disk, starts no thread and reads no clock: `source` drives it.
+//! Owns which revision wrote each key, when it expires, and the next revision. Keeps no value in memory: values go to the
+//! engine's index and, if there is a data directory, to the file. The store is used by the publisher's thread; it waits only
+//! for the disk, starts no thread and reads no clock: `source` drives it.
 //!
-//! A write is applied at once and durable after the next [`Store::flush`], which commits everything that was applied
-//! since the one before (group commit). Answer a writer only after the flush: an acknowledged write is never lost.
+//! A write is applied immediately and durable after the next [`Store::flush`], which commits everything that was applied since
+//! the previous one (group commit). Answer a writer only after the flush: an acknowledged write is never lost.
 //!
-//! Each start begins a life of the store (`lives`): its revisions go on above a floor that the caller's clock gives, and the
-//! first write is the one after that. So no revision of a store that was lost is ever taken for one of this.
+//! Each start begins a life of the store (`lives`): its revisions continue above a minimum that the caller's clock sets, and
+//! the first write is the one after that. So no revision of a lost store is ever taken for one of this store.
 
 #[cfg(test)]
 mod faults;
@@ -48,7 +48,7 @@ use super::{
     Action, Expect, KEY_BYTES_MAX, Op, StorageError, TXN_OPS_MAX, Txn, TxnError, VALUE_BYTES_MAX, WallTime,
 };
 
-/// How long writes are refused for want of room before the disk is asked again.
+/// How long writes are refused for lack of room before the disk is tried again.
 const FULL_PAUSE: Duration = Duration::from_secs(1);
 
 /// The lowest revision at which a store begins: 0 means "any" on the wire.
@@ -57,7 +57,7 @@ const FRESH: Revision = Revision::new(1);
 /// How to open a store.
 #[derive(Clone, Debug)]
 pub struct StoreConfig {
-    /// Where the file lives; made if missing. `None`: in memory, gone at the end of the process.
+    /// Where the file is; created if missing. `None`: in memory, lost at the end of the process.
     pub dir: Option<PathBuf>,
     /// The stable name of each row of the schema, in row order: `v1/configmaps`, `apps/v1/deployments`. Names, not
     /// rows, are written to disk.
@@ -66,7 +66,7 @@ pub struct StoreConfig {
     pub cache_bytes: usize,
     /// Revisions that one step of compaction folds at most.
     pub fold_revisions_max: usize,
-    /// The clock at the start, from which the floor of its revisions follows: as many as microseconds since 1970.
+    /// The time at the start, which sets the minimum of its revisions: microseconds since 1970.
     pub started_at: WallTime,
 }
 
@@ -91,20 +91,20 @@ pub struct Store {
     cluster: u64,
     revision: Revision,
     compacted: Revision,
-    /// Where the compaction that runs step by step ends.
+    /// The target of the compaction in progress.
     folding: Option<Revision>,
     fold_revisions_max: usize,
     /// Which revision wrote each key that has a value.
     modified: HashMap<Key, Revision>,
     leases: Leases,
     log: Option<Log>,
-    /// What the group that is not durable yet changed, oldest first: should there be no room for it.
+    /// The changes of the group that is not durable yet, oldest first: to undo them if there is no room.
     undo: Vec<Before>,
     /// There was no room: nothing is applied for a while.
     full: Option<Full>,
-    /// The newest time that was told.
+    /// The newest time that was given.
     now: WallTime,
-    /// The disk failed once: nothing is applied or acknowledged any more.
+    /// The disk failed: nothing is applied or acknowledged any more.
     failed: Option<StorageError>,
 }
 
@@ -124,7 +124,7 @@ struct Full {
 }
 
 impl Full {
-    /// Whether it is too early to ask the disk again. A clock that went back ends the wait.
+    /// Whether it is too early to try the disk again. A clock that went back ends the wait.
     fn lasts(&self, now: WallTime) -> bool {
         now >= self.since && now < self.since.plus(FULL_PAUSE)
     }
@@ -133,13 +133,13 @@ impl Full {
 /// A finished compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compacted {
-    /// History up to here is forgotten.
+    /// History up to here is compacted.
     pub revision: Revision,
     /// How many revisions were folded into the checkpoint; none in memory.
     pub folded: u64,
 }
 
-/// How far a compaction is.
+/// The progress of a compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// Nothing is left to do.
@@ -148,19 +148,19 @@ pub enum Progress {
     More,
 }
 
-/// Why a compaction did not happen. The first lines are etcd's own.
+/// Why a compaction was refused. The texts begin as etcd's do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CompactError {
-    /// The revision asked for is compacted already.
+    /// The requested revision is compacted already.
     Compacted {
-        /// What was asked for.
+        /// The requested revision.
         asked: Revision,
-        /// Up to where history is forgotten.
+        /// The compacted revision.
         compacted: Revision,
     },
-    /// The revision asked for is not written yet.
+    /// The requested revision is not written yet.
     Future {
-        /// What was asked for.
+        /// The requested revision.
         asked: Revision,
         /// The newest revision.
         newest: Revision,
@@ -202,7 +202,7 @@ impl From<StorageError> for CompactError {
 }
 
 impl Store {
-    /// Opens the store, reads it once, and hands out its past for the caller to replay.
+    /// Opens the store, reads it once, and returns its past for the caller to replay.
     ///
     /// # Errors
     /// See [`OpenError`]; nothing was changed then.
@@ -240,7 +240,7 @@ impl Store {
         Ok((store, recovery))
     }
 
-    /// Reads the state that `log` holds, and only when that is whole begins a life in it.
+    /// Reads the state in `log`, and begins a life only after it was read completely.
     fn recover(&mut self, log: &mut Log, started_at: WallTime) -> Result<Recovery, log::Fault> {
         let undeclared = recovery::scan(log, &self.names, |key, revision, presence| match presence {
             Presence::There { expires } => {
@@ -256,8 +256,8 @@ impl Store {
         let clock = ClockFault::of(started_at, marks.revision);
         if self.revision > marks.revision {
             log.begin_life(Gap { last: marks.revision, next: self.revision });
-            // Remembered before anyone is told of a revision of it. Without room it waits for the first write. Should it be
-            // lost with that, its revisions lie in the gap before the next life, and a client that names one is told 410.
+            // Stored before a client can learn a revision of it. Without room it waits for the first write. If it is lost with
+            // that, its revisions are in the gap before the next life, and a client that names one gets 410.
             match log.flush() {
                 Err(fault) if fault.is_full() => log.take_back()?,
                 done => done?,
@@ -269,13 +269,13 @@ impl Store {
 
     /// Applies all of `txn` in the next revision, or nothing. Not durable before the next [`Store::flush`].
     ///
-    /// A key whose lease ran out is there until [`Store::expire`] deletes it.
+    /// A key whose lease expired exists until [`Store::expire`] deletes it.
     ///
     /// # Errors
-    /// The first fault of the request, or that the disk failed before, or has no room.
+    /// The first fault of the request, or that the disk failed before, or is full.
     ///
     /// # Panics
-    /// When a key's resource is no row of [`StoreConfig::resources`].
+    /// If a key's resource is not a row of [`StoreConfig::resources`].
     pub fn apply(&mut self, txn: &Txn, now: WallTime) -> Result<Batch, TxnError> {
         self.now = now;
         self.ready().map_err(TxnError::Storage)?;
@@ -296,9 +296,9 @@ impl Store {
     /// Makes everything that was applied durable, in one commit. Does nothing in memory.
     ///
     /// # Errors
-    /// [`StorageError::is_full`]: nothing that was applied since the last flush has happened, and writes are taken again
-    /// once there is room. Else the disk failed: what was applied since the last flush may be lost, and every later `apply`,
-    /// `flush` and `compact` gives the same error: only a restart knows what reached the disk.
+    /// [`StorageError::is_full`]: nothing that was applied since the last flush has happened, and writes are accepted again
+    /// once there is room. Otherwise the disk failed: what was applied since the last flush may be lost, and every later
+    /// `apply`, `flush` and `compact` returns the same error: only a restart shows what reached the disk.
     pub fn flush(&mut self) -> Result<(), StorageError> {
         self.healthy()?;
         if let Some(full) = &self.full {
@@ -318,12 +318,12 @@ impl Store {
     #[must_use]
     pub fn next_expiry(&self) -> Option<WallTime> {
         let due = if self.failed.is_some() { None } else { self.leases.next() }?;
-        // Nothing can be deleted for want of room.
+        // Nothing can be deleted while the disk is full.
         Some(self.full.as_ref().map_or(due, |full| due.max(full.since.plus(FULL_PAUSE))))
     }
 
-    /// Deletes up to `max` keys whose lease ran out at `now`, soonest first, each in a revision of its own. Not durable
-    /// before the next [`Store::flush`].
+    /// Deletes up to `max` keys whose lease expired at `now`, soonest first, each in its own revision. Not durable before the
+    /// next [`Store::flush`].
     pub fn expire(&mut self, now: WallTime, max: usize) -> Vec<Batch> {
         let mut batches = Vec::new();
         self.now = now;
@@ -339,7 +339,7 @@ impl Store {
         batches
     }
 
-    /// Forgets history up to and including `upto`, all steps at once.
+    /// Compacts history up to and including `upto`, in all its steps.
     ///
     /// # Errors
     /// See [`CompactError`].
@@ -355,9 +355,9 @@ impl Store {
         }
     }
 
-    /// Begins to forget history up to `upto`; [`Store::compact_step`] does it, a bounded part at a time, so that writes
-    /// can go on between. A compaction that runs goes on, further if need be: it is done for `upto` when
-    /// [`Store::compacted`] has come there.
+    /// Begins to compact history up to `upto`; [`Store::compact_step`] does it, a bounded part at a time, so that writes can
+    /// happen in between. A compaction in progress continues, further if needed: it is done for `upto` when
+    /// [`Store::compacted`] has reached it.
     ///
     /// # Errors
     /// See [`CompactError`].
@@ -375,18 +375,17 @@ impl Store {
         Ok(())
     }
 
-    /// Does one step of the compaction that was begun: one commit, which takes the file from one consistent state to
-    /// the next. A crash between two steps leaves a store that is compacted less far.
+    /// Does one step of the compaction in progress: one commit, which takes the file from one consistent state to the next. A
+    /// crash between two steps leaves a store that is compacted less far.
     ///
     /// # Errors
-    /// The disk failed, or has no room; as for [`Store::flush`]. What was begun is given up then, as far as it came: begin
-    /// again.
+    /// The disk failed, or is full; as for [`Store::flush`]. The compaction then stops where it is: begin again.
     pub fn compact_step(&mut self, now: WallTime) -> Result<Progress, StorageError> {
         self.now = now;
         self.step().map(|(progress, _)| progress)
     }
 
-    /// Up to where history is forgotten. While a compaction runs, as far as it came.
+    /// The compacted revision. While a compaction runs, its progress.
     #[must_use]
     pub const fn compacted(&self) -> Revision {
         self.compacted
@@ -422,13 +421,13 @@ impl Store {
         self.log.as_ref().map_or(0, Log::pending)
     }
 
-    /// Names this store's line of revisions: drawn at birth, kept for life.
+    /// The id of this store's history: drawn at creation, constant.
     #[must_use]
     pub const fn cluster(&self) -> u64 {
         self.cluster
     }
 
-    /// Everything that can be wrong with a transaction, in the order of its operations.
+    /// The first fault of a transaction, in the order of its operations.
     fn check(&self, ops: &[Op]) -> Result<(), TxnError> {
         match ops.len() {
             0 => return Err(TxnError::NoOps),
@@ -470,7 +469,7 @@ impl Store {
         Ok(())
     }
 
-    /// Makes `changes` the next revision. They were checked.
+    /// Makes `changes` the next revision. They were checked before.
     fn commit(&mut self, changes: Vec<Change>, expiries: &[Option<WallTime>]) -> Batch {
         self.revision = self.revision.next();
         let batch = Batch { revision: self.revision, changes };
@@ -491,7 +490,7 @@ impl Store {
         batch
     }
 
-    /// One step of a compaction, and how many revisions it folded.
+    /// One step of a compaction; returns how many revisions it folded.
     fn step(&mut self) -> Result<(Progress, u64), StorageError> {
         let step = self.fold();
         if step.is_err() {
@@ -524,8 +523,7 @@ impl Store {
         Ok((Progress::More, folded))
     }
 
-    /// What a fault of the disk means: where there is no room, that the group under way did not happen; else that nothing
-    /// happens any more.
+    /// Handles a fault of the disk: if it is full, the current group did not happen; otherwise the store has failed for good.
     fn broken(&mut self, fault: &log::Fault) -> StorageError {
         let Some(log) = &mut self.log else { unreachable!("there is no disk that could fail") };
         let path = log.path().to_owned();
@@ -545,7 +543,7 @@ impl Store {
         }
     }
 
-    /// Makes the state again what it was before the group that was not written.
+    /// Restores the state before the group that was not written.
     fn undo_group(&mut self) {
         for Before { key, modified, expires } in self.undo.drain(..).rev() {
             self.leases.set(&key, expires);
@@ -559,7 +557,7 @@ impl Store {
         }
     }
 
-    /// Whether something can be applied now; when there was no room, the disk is asked again after a while.
+    /// Whether something can be applied now; after the disk was full, it is tried again after a while.
     fn ready(&mut self) -> Result<(), StorageError> {
         self.healthy()?;
         match &self.full {
@@ -575,7 +573,7 @@ impl Store {
     }
 }
 
-/// A number that no other store has, for all practical purposes.
+/// A number that no other store has, with overwhelming probability.
 fn new_cluster() -> u64 {
     uuid::Uuid::new_v4().as_u64_pair().0
 }

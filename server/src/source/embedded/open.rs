@@ -1,8 +1,8 @@
-//! Finding or making the database file.
+//! Opening or creating the database file.
 //!
-//! Owns the data directory: its lock, the birth of the file, and what to say when something there is not as it should
-//! be. Never reads an object. A file is born under another name and renamed once it is whole, so that a crash at birth
-//! leaves nothing that a later start would have to explain.
+//! Owns the data directory: its lock, the creation of the file, and the errors about its content. Never reads an object. A file
+//! is created under another name and renamed when it is complete, so that a crash in between leaves nothing that a later start
+//! would have to handle.
 
 use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
@@ -23,10 +23,10 @@ const FILE: &str = "revcast.redb";
 const UNBORN: &str = "revcast.redb.new";
 const LOCK: &str = "revcast.lock";
 
-/// Why the store does not open. Displays as one line: what, where, and the mend.
+/// Why the store does not open. Displays as one line: what, where, and the remedy.
 #[derive(Debug)]
 pub enum OpenError {
-    /// The table of resource names is unusable: the configuration's fault.
+    /// The table of resource names is unusable: an error in the configuration.
     Resources(String),
     /// The data directory, or something above it, is a file; or the database file is a directory.
     WrongKind(PathBuf),
@@ -52,7 +52,7 @@ pub enum OpenError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         detail: String,
     },
 }
@@ -92,7 +92,7 @@ impl fmt::Display for OpenError {
             ),
             Self::Io { path, detail } => write!(
                 f,
-                "cannot open the store: {}: {}; mend the disk or name another --data-dir",
+                "cannot open the store: {}: {}; fix the disk or name another --data-dir",
                 path.display(),
                 detail.replace('\n', " ")
             ),
@@ -113,7 +113,7 @@ impl OpenError {
         } else if matches!(kind, NotADirectory | IsADirectory) {
             Self::WrongKind(path)
         } else if matches!(kind, InvalidData | UnexpectedEof) {
-            // What redb answers to a file that is not its own or was cut short.
+            // redb's answer to a file that is not its own or was truncated.
             Self::Corrupt { path, detail: error.to_string() }
         } else {
             Self::Io { path, detail: error.to_string() }
@@ -134,7 +134,7 @@ impl OpenError {
     }
 }
 
-/// Opens the log in `dir`, makes it if it is not there, beginning at `birth`, and reads its marks.
+/// Opens the log in `dir`, creates it if it does not exist, beginning at `birth`, and reads its marks.
 pub(super) fn open(dir: &Path, cache_bytes: usize, birth: Revision) -> Result<Log, OpenError> {
     prepare(dir)?;
     let lock = lock(dir)?;
@@ -147,18 +147,18 @@ pub(super) fn open(dir: &Path, cache_bytes: usize, birth: Revision) -> Result<Lo
     }
     let opened = guarded(|| Ok(redb::Builder::new().set_cache_size(cache_bytes).open(&path)?));
     let mut db = opened.map_err(|fault| OpenError::fault(&path, &fault))?;
-    // May fail on a damaged page; the verdict is passed on what stands after the check.
+    // May fail on a damaged page; the result of the check decides.
     let before = guarded(|| Ok(read_marks(&path, &db))).ok().and_then(Result::ok);
     if let Err(fault) = guarded(|| verify(&mut db)) {
         if matches!(fault, Fault::Panic(_)) {
-            // Its end would write, by a map that is known to be wrong.
+            // Its end would write, using a map that is known to be wrong.
             std::mem::forget(db);
         }
         return Err(OpenError::fault(&path, &fault));
     }
     let marks = read_marks(&path, &db)?;
     if before != Some(marks) {
-        // The newest commit was damaged, and redb went back to the one before.
+        // The newest commit was damaged, and redb returned to the previous one.
         return Err(OpenError::fault(&path, &Fault::Mark("revision")));
     }
     let lives = read_lives(&db, &marks).map_err(|fault| OpenError::fault(&path, &fault))?;
@@ -173,16 +173,15 @@ pub(super) fn open(dir: &Path, cache_bytes: usize, birth: Revision) -> Result<Lo
     Ok(Log::new(path, db, (marks, lives), lock, Box::new(reopen)))
 }
 
-/// Compares every page with its checksum and the free space with what is in use. After a clean end redb trusts
-/// both, and a write over a wrong map of the free space would destroy what is whole. Costs about as much as the
-/// reading that follows anyway.
+/// Compares every page with its checksum and the map of free space with the pages in use. After a clean end redb trusts both,
+/// and a write with a wrong map would destroy intact data. Costs about as much as the reading that follows anyway.
 fn verify(db: &mut Database) -> Result<(), Fault> {
-    // `false`: only the map of the free space was wrong, and it is mended.
+    // `false`: only the map of free space was wrong, and it was repaired.
     db.check_integrity()?;
     Ok(())
 }
 
-/// redb 4.4 panics on some damaged maps of the free space; a damaged file is no reason to panic.
+/// redb 4.4 panics on some damaged maps of free space; a damaged file must not cause a panic.
 fn guarded<T>(work: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let said = panic.downcast_ref::<String>().map(String::as_str);
@@ -191,7 +190,7 @@ fn guarded<T>(work: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
     })
 }
 
-/// Makes the directory, for this user only, unless it is there.
+/// Creates the directory, for this user only, unless it exists.
 fn prepare(dir: &Path) -> Result<(), OpenError> {
     match fs::metadata(dir) {
         Ok(found) if found.is_dir() => Ok(()),
@@ -210,7 +209,7 @@ fn prepare(dir: &Path) -> Result<(), OpenError> {
     }
 }
 
-/// Held as long as the store is open; the kernel lets go of it however the process ends.
+/// Held as long as the store is open; the kernel releases it however the process ends.
 fn lock(dir: &Path) -> Result<File, OpenError> {
     let path = dir.join(LOCK);
     let file = private().create(true).truncate(false).open(&path);
@@ -222,11 +221,11 @@ fn lock(dir: &Path) -> Result<File, OpenError> {
     }
 }
 
-/// Writes an empty database beside its place and moves it there.
+/// Writes an empty database under another name and renames it.
 fn give_birth(dir: &Path, path: &Path, birth: Revision) -> Result<(), OpenError> {
     let unborn = dir.join(UNBORN);
     let failed = |error: io::Error| OpenError::io(&unborn, &error);
-    // Left by a crash at birth, if it is there: nothing was ever acknowledged from it.
+    // May be left from a crash during creation: nothing was ever acknowledged from it.
     let file = private().create(true).truncate(true).open(&unborn).map_err(failed)?;
     let db = FileBackend::new(file).and_then(|file| redb::Builder::new().create_with_backend(file));
     db.map_err(Fault::from)
@@ -236,7 +235,7 @@ fn give_birth(dir: &Path, path: &Path, birth: Revision) -> Result<(), OpenError>
     sync_dir(dir)
 }
 
-/// Gives a new database its tables and marks. What was before its birth it cannot tell: it begins compacted up to there.
+/// Gives a new database its tables and marks. Its history begins at its creation: it is compacted up to there.
 pub(super) fn write_empty(db: &Database, birth: Revision) -> Result<(), Fault> {
     let txn = db.begin_write()?;
     {
@@ -262,7 +261,7 @@ pub(super) fn read_marks(path: &Path, db: &Database) -> Result<Marks, OpenError>
         };
         let format = mark("format")?;
         if !(FORMAT_MIN..=FORMAT).contains(&format) {
-            // The other marks may mean something else there.
+            // The other marks may have another meaning there.
             return Ok((format, Marks { cluster: 0, revision: Revision::ZERO, compacted: Revision::ZERO }));
         }
         let marks = Marks {
@@ -288,7 +287,7 @@ pub(super) fn read_lives(db: &Database, marks: &Marks) -> Result<Lives, Fault> {
     let txn = db.begin_read()?;
     let table = match txn.open_table(LIVES) {
         Ok(table) => table,
-        // Format 1 has none, and does not know what it would mean.
+        // Format 1 has none.
         Err(TableError::TableDoesNotExist(_))
             if txn.open_table(META)?.get("format")?.is_some_and(|format| format.value() == FORMAT_MIN) =>
         {

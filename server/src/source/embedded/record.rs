@@ -1,7 +1,7 @@
 //! The bytes on disk: how an object is named there, and the records of objects and of revisions.
 //!
-//! Owns the encoding and the table of resource names. Never touches a file. Whatever it reads may be damaged: every
-//! length is checked and every fault is a value. Integers are little-endian.
+//! Owns the encoding and the table of resource names. Never accesses a file. The input may be damaged: every length is checked
+//! and every fault is a value. Integers are little-endian.
 //!
 //! ```text
 //! key       resource name, NUL, path
@@ -25,7 +25,7 @@ const PUT: u8 = 2;
 /// A resource's name: `group/version/plural`, each part at most 253 bytes.
 const NAME_BYTES_MAX: usize = 1024;
 
-/// What is wrong with a record.
+/// The fault of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RecordError {
     Truncated,
@@ -41,7 +41,7 @@ impl fmt::Display for RecordError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Truncated => f.write_str("record ends too early"),
-            Self::TrailingBytes => f.write_str("record has bytes behind its end"),
+            Self::TrailingBytes => f.write_str("record has bytes after its end"),
             Self::Version(found) => write!(f, "record has version {found}, this revcast knows {VERSION}"),
             Self::Flags(found) => write!(f, "record has unknown flags {found:#04x}"),
             Self::KeyWithoutResource => f.write_str("key names no resource"),
@@ -58,7 +58,7 @@ pub(super) struct Names {
     rows: HashMap<Box<str>, ResourceId>,
 }
 
-/// What a key on disk names today.
+/// The key that bytes on disk refer to.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Named<'a> {
     Declared(Key),
@@ -72,7 +72,7 @@ impl Names {
     /// Names in row order.
     ///
     /// # Errors
-    /// Says which name is empty, too long, repeated or has a NUL, or that there are too many.
+    /// Reports a name that is empty, too long, repeated or has a NUL, or that there are too many.
     pub(super) fn new(names: &[String]) -> Result<Self, String> {
         let mut rows = HashMap::with_capacity(names.len());
         for (row, name) in names.iter().enumerate() {
@@ -81,7 +81,7 @@ impl Names {
                 return Err(format!("resource name {name:?} is empty, too long or has a NUL"));
             }
             if rows.insert(name.as_str().into(), ResourceId::new(row)).is_some() {
-                return Err(format!("resource name {name:?} stands there twice"));
+                return Err(format!("resource name {name:?} is there twice"));
             }
         }
         Ok(Self { by_row: names.iter().map(|name| name.as_str().into()).collect(), rows })
@@ -92,7 +92,7 @@ impl Names {
         self.by_row.len()
     }
 
-    /// The key that `bytes` name, whose namespace takes the first `namespace_len` bytes of the path.
+    /// The key for `bytes`, whose namespace takes the first `namespace_len` bytes of the path.
     pub(super) fn key<'a>(&self, bytes: &'a [u8], namespace_len: u16) -> Result<Named<'a>, RecordError> {
         let text = std::str::from_utf8(bytes).map_err(|_| RecordError::KeyNotUtf8)?;
         let (resource, path) = text.split_once('\0').ok_or(RecordError::KeyWithoutResource)?;
@@ -116,7 +116,7 @@ impl Names {
     }
 }
 
-/// A value and its lease, as a change brings them.
+/// A value and its lease, in a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct State<'a> {
     pub(super) expires: Option<WallTime>,
@@ -146,7 +146,7 @@ pub(super) fn write_revision(out: &mut Vec<u8>, changes: usize) {
     write_u16(out, changes);
 }
 
-/// One change of the revision that was begun.
+/// Adds one change to the revision that was begun.
 pub(super) fn write_change(out: &mut Vec<u8>, names: &Names, key: &Key, state: Option<State<'_>>) {
     out.push(match state {
         None => 0,
@@ -376,7 +376,7 @@ mod tests {
         let good = sample();
         let mut accepted = 0;
         for round in 0..200_000_u32 {
-            // Half of the rounds damage a good record, so that the deep parts are reached.
+            // Half of the rounds damage a valid record, so that the deep parts are reached.
             let bytes: Vec<u8> = if round % 2 == 0 {
                 (0..random() % 64).map(|_| random().to_le_bytes()[0]).collect()
             } else {

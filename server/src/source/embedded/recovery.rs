@@ -1,7 +1,6 @@
-//! What a store hands to its caller at the start: the state at the compacted revision, and every revision after it.
+//! What a store returns to its caller at the start: the state at the compacted revision, and every revision after it.
 //!
-//! Owns reading the file back, in a stream: neither the values nor the log are ever in memory as a whole. Never
-//! changes anything.
+//! Owns reading the file as a stream: neither the values nor the log are ever completely in memory. Never changes anything.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashSet};
@@ -19,24 +18,24 @@ use super::log::{Fault, Log, View};
 use super::record::{self, Named, Names};
 use crate::source::{StorageError, WallTime};
 
-/// A store's past. Replay [`Recovery::base`], then [`Recovery::history`], then drop it: while it lives the file
-/// cannot reuse the room of what is compacted.
+/// A store's past. Replay [`Recovery::base`], then [`Recovery::history`], then drop it: until then the file cannot reuse the
+/// space of what is compacted.
 #[derive(Debug)]
 pub struct Recovery {
     /// The newest revision: the next write gets the one after it.
     pub revision: Revision,
-    /// The revision of the base; history begins after it. Of a store that never compacted it is that of its birth.
+    /// The revision of the base; history begins after it. For a store that was never compacted, that of its creation.
     pub compacted: Revision,
-    /// What was never written between two lives, oldest first. The last one may end at `revision`.
+    /// The revisions that were never written between two lives, oldest first. The last gap may end at `revision`.
     pub gaps: Vec<Gap>,
-    /// The clock does not keep revisions above those of a store that is lost.
+    /// The clock does not keep revisions above those of a lost store.
     pub clock: Option<ClockFault>,
     /// Objects that stay on disk but are not served, because their resource is not declared any more.
     pub undeclared: Vec<Undeclared>,
     file: Option<Contents>,
 }
 
-/// Objects of a resource that is not declared. They are kept, unseen and unexpired, until it is.
+/// Objects of a resource that is not declared. They are kept, hidden and without expiry, until it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Undeclared {
     /// The name under which it was declared.
@@ -64,7 +63,7 @@ struct Contents {
 }
 
 impl Recovery {
-    /// The past of a store that has none.
+    /// An empty past.
     pub(super) const fn none(birth: Revision, clock: Option<ClockFault>) -> Self {
         Self {
             revision: birth,
@@ -76,7 +75,7 @@ impl Recovery {
         }
     }
 
-    /// The past that a file holds, which [`scan`] found whole.
+    /// The past in a file that [`scan`] found complete.
     pub(super) fn of(
         log: &Log,
         names: &Arc<Names>,
@@ -108,8 +107,7 @@ impl Recovery {
         })
     }
 
-    /// Every write after the compacted revision, in order. A revision that changed only what is not declared now is
-    /// left out.
+    /// Every write after the compacted revision, in order. A revision that changed only undeclared resources is left out.
     pub fn history(&self) -> impl Iterator<Item = Result<Batch, StorageError>> + '_ {
         self.file.iter().flat_map(|file| {
             let (range, fault) = opened(file.view.history.range::<u64>(..));
@@ -134,7 +132,7 @@ impl Contents {
     }
 }
 
-/// What a change left of its key.
+/// The result of a change for its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Presence {
     There { expires: Option<WallTime> },
@@ -173,8 +171,8 @@ fn batch(names: &Names, revision: u64, value: &[u8]) -> Result<Batch, Fault> {
     Ok(Batch { revision: Revision::new(revision), changes })
 }
 
-/// Reads everything once and tells `visit` of every change, oldest first: the marks must agree with the tables, and every
-/// record must be whole.
+/// Reads everything once and calls `visit` with every change, oldest first: the marks must agree with the tables, and every
+/// record must be complete.
 pub(super) fn scan(
     log: &Log,
     names: &Names,

@@ -5,12 +5,12 @@ use revcast_engine::Publisher;
 use super::recovery::Recovery;
 use super::source::{seconds, wall_now};
 
-/// Of messages that are replayed, so many bytes become visible together: what they push out of the window is let go then.
+/// Bytes of replayed messages that become visible together: what they displace from the window is freed then.
 const REPLAY_BYTES: u64 = 1 << 20;
-/// As many revisions at most.
+/// Revisions that become visible together at most.
 const REPLAY_REVISIONS: usize = 1024;
 
-/// Gives the publisher the state and the history that the store remembers.
+/// Replays the stored state and history into the publisher.
 ///
 /// # Errors
 /// The file cannot be read, or its revisions do not grow; one line either way.
@@ -22,7 +22,7 @@ pub fn replay(recovery: &Recovery, publisher: &mut Publisher) -> Result<(), Stri
     }
     publisher.loaded(recovery.compacted);
     let mut gaps = recovery.gaps.iter().copied().peekable();
-    // A delete has no value: its message is a copy of what is gone, which it keeps besides. The window counts it.
+    // A delete has no value: its message is a copy of the deleted object, which it also keeps. The window counts it.
     let (mut shown, mut revisions) = (publisher.window_bytes(), 0);
     for batch in recovery.history() {
         let batch = batch.map_err(|error| error.to_string())?;

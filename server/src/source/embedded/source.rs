@@ -1,7 +1,7 @@
 //! The embedded store as a source: durable revisions out, in groups.
 //!
-//! Owns the store, and the order of things: apply, flush, publish, answer. The writes of a turn share one flush. Its thread is
-//! its own: a turn waits for the disk and for shards that are behind, and nothing else waits for the thread.
+//! Owns the store, and the order of steps: apply, flush, publish, answer. The writes of a turn share one flush. Its thread is
+//! used for nothing else: a turn waits for the disk and for shards that lag.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,10 +22,10 @@ use crate::source::driver::{Reply, Source, drive};
 use crate::source::feeder::Feeder;
 use crate::source::{StorageError, Txn, TxnError, WallTime};
 
-/// Keys that one pass expires.
+/// Keys that one turn expires.
 const EXPIRE_MAX: usize = 256;
 
-/// Starts the thread. The publisher has taken what the store remembers.
+/// Starts the thread. The publisher has replayed the store's past.
 ///
 /// # Errors
 /// The system refuses another thread.
@@ -53,16 +53,16 @@ pub fn start(
             to_compact: Vec::new(),
             group: Group::default(),
         };
-        // It parks the thread itself, which a command wakes: nothing is ever left pending.
+        // It parks the thread itself, which a command wakes: there is never a pending future.
         block_on(drive(&mut source, commands, shards));
     })
 }
 
-/// What was begun and is carried out in the next turn.
+/// What was begun and is done in the next turn.
 #[derive(Default)]
 struct Group {
     writes: Vec<(Txn, Reply)>,
-    /// Questions for a key; for the newest revision, where there is none.
+    /// Requests for a key; for the newest revision, if there is none.
     questions: Vec<(Option<Key>, Reply)>,
     compactions: Vec<(Revision, Reply)>,
 }
@@ -73,7 +73,7 @@ impl Group {
     }
 }
 
-/// One write of the group under way: where its answer goes, and what happened.
+/// One write of the current group: the address of its answer, and its result.
 struct Pending {
     reply: Reply,
     outcome: Result<(Revision, Vec<Key>), TxnError>,
@@ -87,7 +87,7 @@ struct EmbeddedSource {
     compact_interval: Option<Duration>,
     next_compaction: Option<Instant>,
     compacting: bool,
-    /// Compactions that are asked for, and up to where.
+    /// Requested compactions, and up to which revision.
     to_compact: Vec<(Revision, Reply)>,
     group: Group,
 }
@@ -162,12 +162,12 @@ impl EmbeddedSource {
         }
         let flushed = self.store.flush();
         let stats = &self.commands.stats;
-        // For want of room all of a group is undone, and questions alone write nothing.
+        // If the disk is full a whole group is undone, and reads alone write nothing.
         if flushed.is_ok() && !batches.is_empty() {
             stats.expired.fetch_add(expirations, Ordering::Relaxed);
             stats.flushes.fetch_add(1, Ordering::Relaxed);
         }
-        // A request for what cannot be tells nothing of the disk.
+        // A request that is invalid says nothing about the disk.
         if flushed.is_err() || !batches.is_empty() {
             note_disk(stats, flushed.as_ref().err());
         }
@@ -179,7 +179,7 @@ impl EmbeddedSource {
             }
             Err(error) => refuse_all(pending, &error),
         }
-        // What is visible now holds everything that was acknowledged before the question.
+        // The visible state includes everything that was acknowledged before the request.
         for (key, reply) in questions {
             reply.send(match key {
                 None => Answer::Newest { epoch: 0, revision: self.feeder.revision() },
@@ -197,8 +197,8 @@ impl EmbeddedSource {
         }
     }
 
-    /// Publishes durable batches in order. The states for the answers are picked up as of each write, so a writer
-    /// sees what it wrote itself, not what came after it in the group.
+    /// Publishes durable batches in order. The states for the answers are taken as of each write, so a writer gets what it
+    /// wrote, not what came after it in the group.
     async fn publish(
         &mut self,
         batches: &[Batch],
@@ -207,7 +207,7 @@ impl EmbeddedSource {
     ) -> Vec<(Reply, Answer)> {
         let mut answers = Vec::with_capacity(pending.len());
         let mut pending = pending.into_iter().peekable();
-        let mut take_refused = |answers: &mut Vec<_>, until: Option<Revision>| {
+        let mut answer_until = |answers: &mut Vec<_>, until: Option<Revision>| {
             while let Some(next) = pending.peek() {
                 if matches!(&next.outcome, Ok((revision, _)) if Some(*revision) != until) {
                     break;
@@ -222,14 +222,14 @@ impl EmbeddedSource {
         };
         for batch in batches {
             self.feeder.make_room(batch, async |time| std::thread::park_timeout(time)).await;
-            // The edge decodes every value before it writes it, with the same decoder.
+            // Every value was decoded with the same decoder before it was written.
             self.feeder.take(batch, as_of_seconds);
-            if let Some((reply, revision, keys)) = take_refused(&mut answers, Some(batch.revision)) {
+            if let Some((reply, revision, keys)) = answer_until(&mut answers, Some(batch.revision)) {
                 let objects = keys.iter().map(|key| self.feeder.get(key).cloned()).collect();
                 answers.push((reply, Answer::Written(revision, objects)));
             }
         }
-        let unanswered = take_refused(&mut answers, None);
+        let unanswered = answer_until(&mut answers, None);
         debug_assert!(unanswered.is_none(), "every batch was published");
         if batches.is_empty() {
             self.feeder.show();
@@ -239,17 +239,17 @@ impl EmbeddedSource {
         answers
     }
 
-    /// One step of a compaction, if one runs or is due. True when there is more to do at once.
+    /// One step of a compaction, if one runs or is due. True if there is more to do now.
     fn compact_some(&mut self) -> bool {
         let now = wall_now();
         if let (Some(due), Some(interval)) = (self.next_compaction, self.compact_interval)
             && Instant::now() >= due
         {
             self.next_compaction = Some(Instant::now() + interval);
-            // What the ring can replay is kept, so that it can after a restart.
+            // What the ring can replay is kept, so that it can be replayed after a restart.
             match self.store.begin_compact(self.feeder.forgotten(), now) {
                 Ok(()) => self.compacting = true,
-                // Nothing was forgotten since.
+                // Nothing was compacted since.
                 Err(CompactError::Compacted { .. } | CompactError::Future { .. }) => {}
                 Err(CompactError::Storage(error)) => note_disk(&self.commands.stats, Some(&error)),
             }
@@ -264,7 +264,7 @@ impl EmbeddedSource {
         self.answer_compacted(compacted);
         self.compacting = matches!(step, Ok(Progress::More));
         if let Err(error) = step {
-            // For want of room it is tried again when the next one is due.
+            // If the disk is full it is tried again when the next one is due.
             for (_, reply) in self.to_compact.drain(..) {
                 reply.send(not_compacted(CompactError::Storage(error.clone())));
             }
@@ -272,7 +272,7 @@ impl EmbeddedSource {
         self.compacting
     }
 
-    /// Forgets, and answers, what was asked for and is done.
+    /// Compacts the engine's history, and answers the requests that are done.
     fn answer_compacted(&mut self, compacted: Revision) {
         let done: Vec<_> = self.to_compact.extract_if(.., |(upto, _)| *upto <= compacted).collect();
         let Some(newest) = done.iter().map(|(upto, _)| *upto).max() else { return };
@@ -283,17 +283,19 @@ impl EmbeddedSource {
     }
 }
 
-/// Tells of a disk that has no room, or is broken, or has room again: the log once, the metrics all the while.
+/// Reports a disk that is full, has failed, or has room again: to the log once, to the metrics continuously.
 fn note_disk(stats: &SourceStats, error: Option<&StorageError>) {
     match error {
         None => {
             if stats.full.swap(false, Ordering::AcqRel) {
-                crate::log::info("the store has room again: writes are taken");
+                crate::log::info("the store has room again: writes are accepted");
             }
         }
         Some(error) if error.is_full() => {
             if !stats.full.swap(true, Ordering::AcqRel) {
-                crate::log::error(&format!("{error}; writes are refused with 507, reads and watches go on"));
+                crate::log::error(&format!(
+                    "{error}; writes are refused with 507, reads and watches continue"
+                ));
             }
         }
         Some(error) => {
@@ -319,7 +321,7 @@ fn refuse_all(pending: Vec<Pending>, error: &StorageError) {
     }
 }
 
-/// What the clock says: leases, and the floor of revisions, go by it.
+/// The wall clock: leases and the minimum of revisions follow it.
 #[must_use]
 pub fn wall_now() -> WallTime {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

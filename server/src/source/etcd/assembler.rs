@@ -1,10 +1,10 @@
-//! What a watch response proves: from messages of one watch stream to whole revisions.
+//! What a watch response proves: from the messages of one watch stream to complete revisions.
 //!
-//! Stands between etcd and the publisher: a revision passes whole or not at all, each once, in order, none missing
-//! where that can be known. It is a plain value without I/O. What it cannot vouch for it refuses with a [`Break`], and
-//! `follow` decides how to go on; it never repairs by guessing.
+//! Sits between etcd and the publisher: a revision passes completely or not at all, each once, in order, none missing where
+//! that can be known. It is a plain value without I/O. It refuses what it cannot verify with a [`Break`], and `follow` decides
+//! how to continue; it never guesses.
 //!
-//! Which faults of real etcds each rule is against stands in the table of `engine/DECISIONS.md`.
+//! The table in `engine/DECISIONS.md` lists which fault of real etcds each rule is against.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -14,22 +14,22 @@ use revcast_engine::revision::Revision;
 
 use super::replay::{Differs, Replay};
 
-/// Bytes of one revision that may come in fragments. etcd takes 128 operations of 1.5 MiB unless it is told otherwise.
+/// Bytes of one revision that may come in fragments. etcd accepts 128 operations of 1.5 MiB by default.
 const PARTIAL_BYTES_MAX: usize = 1 << 30;
-/// Up to so many events of one revision are searched one by one for a key.
+/// Up to this many events of one revision are searched linearly for a key.
 const PARTIAL_SEARCHED_MAX: usize = 16;
-/// The watch id of an answer that is for the stream and not for one of its watches.
+/// The watch id of a response that is for the stream and not for one of its watches.
 const STREAM: i64 = -1;
 
-/// Which keys the watch covers, and so what it proves.
+/// Which keys the watch covers, and so what it can prove.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Coverage {
-    /// Every key of the cluster. Every revision changes some key, so a revision that does not come is one that is missing,
-    /// and the newest event is the progress.
+    /// Every key of the cluster. Every revision changes some key, so a revision that does not come is missing, and the newest
+    /// event is the progress.
     All,
-    /// The keys below the prefix. Revisions of other keys do not come: only etcd's word tells how far the watch is.
+    /// The keys below the prefix. Revisions of other keys do not come: only etcd's progress reports show how far the watch is.
     Prefix {
-        /// Whether the answer to a request for progress is ordered with the events (etcd from 3.4.31 and 3.5.13 on).
+        /// Whether the answer to a request for progress is ordered with the events (etcd from 3.4.36 and 3.5.18 on).
         progress_on_request: bool,
     },
 }
@@ -40,11 +40,11 @@ pub(super) struct RawEvent {
     pub(super) key: Vec<u8>,
     /// `None`: deleted.
     pub(super) value: Option<Bytes>,
-    /// The revision that did it.
+    /// The revision of the event.
     pub(super) revision: Revision,
-    /// How often the key was written since it was created; 0 when it was deleted.
+    /// How often the key was written since it was created; 0 if it was deleted.
     pub(super) version: i64,
-    /// The revision of the state before, where etcd told it.
+    /// The revision of the previous state, if etcd sent it.
     pub(super) before: Option<Revision>,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct Response {
     pub(super) watch: i64,
     pub(super) created: bool,
     pub(super) canceled: bool,
-    /// With `canceled`: history up to here is gone.
+    /// With `canceled`: history up to here is compacted.
     pub(super) compacted: Revision,
     pub(super) reason: String,
     /// More of the same revision follows.
@@ -65,7 +65,7 @@ pub(super) struct Response {
     pub(super) events: Vec<RawEvent>,
 }
 
-/// Everything that one revision did to the keys that are watched.
+/// All changes of one revision to the watched keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RawBatch {
     pub(super) revision: Revision,
@@ -75,53 +75,53 @@ pub(super) struct RawBatch {
 /// What a response proves.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Proof {
-    /// Whole revisions, in order.
+    /// Complete revisions, in order.
     pub(super) batches: Vec<RawBatch>,
     /// Everything up to here has been sent.
     pub(super) progress: Option<Revision>,
-    /// Events that were passed over, because they had come before or were not asked for.
+    /// Events that were skipped, because they had come before or were not requested.
     pub(super) repeated: u64,
 }
 
-/// Why a stream cannot be gone on with.
+/// Why a stream cannot be continued.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Break {
-    /// It speaks for another cluster.
+    /// It is from a different cluster.
     OtherCluster {
-        /// Which.
+        /// The cluster.
         found: u64,
     },
     /// Its events go back.
     WentBack {
-        /// What had come.
+        /// The newest revision so far.
         from: Revision,
-        /// What came then.
+        /// The revision that came then.
         to: Revision,
     },
     /// A revision did not come.
     Missing {
-        /// The last one that did.
+        /// The last one that came.
         after: Revision,
-        /// The next one that did.
+        /// The next one that came.
         found: Revision,
     },
-    /// What was told before is told otherwise now: this is another line of revisions.
+    /// It differs from what was reported before: this is a different history.
     Rewritten {
-        /// The first one that differs.
+        /// The first revision that differs.
         revision: Revision,
     },
-    /// What was asked for is gone.
+    /// The requested history is compacted.
     Compacted {
-        /// History up to here is.
+        /// The compacted revision.
         revision: Revision,
     },
     /// The member has no leader.
     NoLeader,
-    /// This server may not watch, or is not known any more.
+    /// This server is not authorized to watch, or not known any more.
     Refused(String),
-    /// etcd ended it, in its own words.
+    /// etcd ended it, with this reason.
     Cancelled(String),
-    /// It said what cannot be.
+    /// It sent an invalid response.
     Nonsense(String),
 }
 
@@ -137,17 +137,19 @@ impl fmt::Display for Break {
             Self::OtherCluster { found } => write!(f, "the watch speaks for another cluster, {found:x}"),
             Self::WentBack { from, to } => write!(f, "the watch went back from revision {from} to {to}"),
             Self::Missing { after, found } => write!(f, "the watch jumped from revision {after} to {found}"),
-            Self::Rewritten { revision } => write!(f, "revision {revision} is told otherwise than before"),
+            Self::Rewritten { revision } => {
+                write!(f, "revision {revision} differs from what was reported before")
+            }
             Self::Compacted { revision } => write!(f, "history is compacted up to revision {revision}"),
             Self::NoLeader => f.write_str("the member has no leader"),
             Self::Refused(why) => write!(f, "the watch was refused: {why}"),
             Self::Cancelled(why) => write!(f, "etcd ended the watch: {why}"),
-            Self::Nonsense(why) => write!(f, "the watch makes no sense: {why}"),
+            Self::Nonsense(why) => write!(f, "the watch sent what it must not: {why}"),
         }
     }
 }
 
-/// Makes whole revisions of the responses of one watch stream.
+/// Assembles complete revisions from the responses of one watch stream.
 #[derive(Debug)]
 pub(super) struct RevisionAssembler {
     cluster: u64,
@@ -156,12 +158,12 @@ pub(super) struct RevisionAssembler {
     last: Revision,
     /// The newest event that was seen on this stream.
     newest: Revision,
-    /// What the stream has to tell again first, and the place that was asked for.
+    /// What the stream must repeat first, and the requested revision.
     replay: Option<Replay>,
     asked: Revision,
-    /// The revision after the last one when the stream began.
+    /// The revision after the last one, when the stream began.
     resumed: Revision,
-    /// The revision that is still coming.
+    /// The revision that is incomplete.
     partial: Vec<RawEvent>,
     partial_bytes: usize,
     /// The keys of `partial`, once there are many.
@@ -170,7 +172,7 @@ pub(super) struct RevisionAssembler {
 }
 
 impl RevisionAssembler {
-    /// For a watch of `cluster` from the revision after `last` on.
+    /// For a watch of `cluster` from the revision after `last`.
     pub(super) fn new(cluster: u64, coverage: Coverage, last: Revision) -> Self {
         Self {
             cluster,
@@ -192,12 +194,12 @@ impl RevisionAssembler {
         Self { asked: replay.from(), replay: Some(replay), ..self }
     }
 
-    /// Whether the stream has told again what it had to.
+    /// Whether the stream has repeated what it must.
     pub(super) fn is_replayed(&self) -> bool {
         self.replay.as_ref().is_none_or(Replay::is_done)
     }
 
-    /// Whether etcd has said that the watch is there.
+    /// Whether etcd has confirmed the watch.
     pub(super) const fn is_created(&self) -> bool {
         self.created
     }
@@ -211,7 +213,7 @@ impl RevisionAssembler {
     /// Takes one message, and adds what it proves to `proof`.
     ///
     /// # Errors
-    /// The stream cannot be gone on with; everything that was proven before, by this message too, holds.
+    /// The stream cannot be continued; everything that was proven before, also by this message, is valid.
     pub(super) fn handle(&mut self, response: Response, proof: &mut Proof) -> Result<(), Break> {
         if response.cluster != self.cluster {
             return Err(Break::OtherCluster { found: response.cluster });
@@ -248,7 +250,7 @@ impl RevisionAssembler {
             replay.take(&event.key, event.value.as_ref(), event.revision)?;
         }
         if event.revision <= self.last {
-            // Sent twice (PR 15274), or from before the place that was asked for (#20221).
+            // Sent twice (PR 15274), or from before the requested revision (#20221).
             proof.repeated += u64::from(event.revision < self.asked || event.revision >= self.resumed);
             return Ok(());
         }
@@ -272,7 +274,7 @@ impl RevisionAssembler {
         Ok(())
     }
 
-    /// Whether the revision under way has changed this key. A revision can delete very many keys.
+    /// Whether the incomplete revision has changed this key. A revision can delete very many keys.
     fn is_known(&mut self, key: &[u8]) -> bool {
         if self.partial.len() < PARTIAL_SEARCHED_MAX {
             return self.partial.iter().any(|known| known.key == key);
@@ -283,7 +285,7 @@ impl RevisionAssembler {
         self.partial_keys.contains(key)
     }
 
-    /// The revision under way is whole.
+    /// The revision is complete.
     fn close(&mut self, proof: &mut Proof) -> Result<(), Break> {
         let Some(first) = self.partial.first() else { return Ok(()) };
         let revision = first.revision;
@@ -298,15 +300,15 @@ impl RevisionAssembler {
         Ok(())
     }
 
-    /// etcd's word that everything up to a revision was sent.
+    /// etcd's report that everything up to a revision was sent.
     fn progress(&mut self, response: &Response) -> Result<Option<Revision>, Break> {
         if !self.partial.is_empty() {
-            return Err(Break::Nonsense("progress was told in the middle of a revision".to_owned()));
+            return Err(Break::Nonsense("progress was reported in the middle of a revision".to_owned()));
         }
         let trusted = match self.coverage {
-            // Told by the events themselves.
+            // The events themselves show it.
             Coverage::All => false,
-            // What etcd sends of itself goes the way of the events; what it is asked for overtook them (#15220).
+            // Unsolicited reports are ordered with the events; answers to requests overtook them (#15220).
             Coverage::Prefix { progress_on_request } => progress_on_request || response.watch != STREAM,
         };
         if let (true, Some(replay)) = (trusted, &mut self.replay) {
@@ -420,7 +422,7 @@ mod tests {
             (vec![5, 6], Some(Revision::new(6))),
             "what came before holds"
         );
-        // The keys of a prefix are not changed by every revision.
+        // Not every revision changes keys of a prefix.
         assert_eq!(revisions(&gate(PREFIX, 4).give(response(vec![event(6, "a")])).unwrap()), [6]);
     }
 
@@ -431,7 +433,7 @@ mod tests {
         assert_eq!(back, Err(Break::WentBack { from: Revision::new(9), to: Revision::new(8) }));
     }
 
-    /// For a stream that has to repeat revisions 5 to 8, of which 6 changed keys elsewhere; 9 is the one after the last.
+    /// For a stream that must repeat revisions 5 to 8, of which 6 changed only keys elsewhere; 9 is the one after the last.
     fn replaying(coverage: Coverage) -> RevisionAssembler {
         let mut recent = Recent::default();
         for revision in [5, 7, 8] {
@@ -454,7 +456,7 @@ mod tests {
             assert_eq!((revisions(&proof), proof.repeated), (vec![10], 0), "{coverage:?}");
             assert!(gate.is_replayed(), "{coverage:?}");
         }
-        // In fragments, with others' keys, in one message with what follows.
+        // In fragments, with keys of others, in one message with what follows.
         let mut gate = replaying(Coverage::All);
         let part =
             Response { fragment: true, ..response(vec![event(5, "/r/a"), event(6, "/x"), event(7, "/r/a")]) };
@@ -476,7 +478,7 @@ mod tests {
             };
             let (five, seven, eight) = (event(5, "/r/a"), event(7, "/r/a"), event(8, "/r/a"));
             let new = |revision| event(revision, "/r/new");
-            // A new key, where the old line had none; no change where the old line had one; nothing of it at all.
+            // A new key, where the old history had none; no change where the old one had one; none of it at all.
             assert_eq!(other(vec![five.clone(), new(6), seven.clone()]), rewritten(6), "{coverage:?}");
             assert_eq!(other(vec![five.clone(), seven.clone(), new(10)]), rewritten(8), "{coverage:?}");
             assert_eq!(other(vec![new(10)]), rewritten(7), "{coverage:?}");
@@ -484,12 +486,12 @@ mod tests {
             assert_eq!(
                 other(all),
                 rewritten(9),
-                "{coverage:?}: behind the last change, below the last revision"
+                "{coverage:?}: after the last change, below the last revision"
             );
             let value = RawEvent { value: Some(Bytes::from_static(b"other")), ..eight };
             assert_eq!(other(vec![five, seven, value]), rewritten(8), "{coverage:?}");
         }
-        // Only others wrote: told by progress, where it is believed, or by their events.
+        // Only others wrote: shown by progress, if that is reliable, or by their events.
         assert_eq!(replaying(PREFIX).give(progress(9, STREAM)), rewritten(7).map(|()| Proof::default()));
         assert_eq!(
             replaying(Coverage::All).give(response(vec![event(5, "/r/a"), event(9, "/x")])),
@@ -559,7 +561,7 @@ mod tests {
             while last.get() < log.len() as u64 + 1 {
                 let mut gate = RevisionAssembler::new(CLUSTER, Coverage::All, last);
                 connects += 1;
-                // A member that lags sends from before the place asked for.
+                // A member that lags sends from before the requested revision.
                 let from = usize::try_from(last.get() - 1)
                     .unwrap()
                     .saturating_sub(usize::try_from(random(3)).unwrap());

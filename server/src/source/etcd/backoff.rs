@@ -1,14 +1,14 @@
-//! How long to wait before the next attempt.
+//! The wait before the next attempt.
 
 use std::time::Duration;
 
-/// The least of the longest wait.
+/// The initial bound of a wait.
 const FIRST: Duration = Duration::from_millis(50);
-/// The longest wait.
+/// The longest bound.
 const LAST: Duration = Duration::from_secs(5);
 
-/// Waits that grow, each drawn evenly from zero to its bound ("full jitter"): clients that failed together do not come
-/// back together.
+/// Waits that grow, each drawn uniformly from zero to its bound ("full jitter"), so that clients that failed together do not
+/// retry together.
 #[derive(Debug)]
 pub(super) struct Backoff {
     bound: Duration,
@@ -22,14 +22,14 @@ impl Backoff {
         Self { bound: FIRST, random: seed | 1 }
     }
 
-    /// It went well: the next wait is short again.
+    /// The attempt succeeded: the next wait is short again.
     pub(super) const fn reset(&mut self) {
         self.bound = FIRST;
     }
 
     /// The next wait.
     pub(super) fn next(&mut self) -> Duration {
-        // xorshift64: no secret hangs on it.
+        // xorshift64: no secret depends on it.
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;

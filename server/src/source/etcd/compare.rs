@@ -1,9 +1,9 @@
-//! Whether etcd's state at the last revision is the one that is served.
+//! Whether etcd's state at the last revision is the served one.
 //!
-//! Owns the comparison that is made when the history cannot tell (`replay`): after a load, after a compaction, when hardly
-//! anything was written below the prefix. All keys are compared by the revision that wrote them last, and the newest of
-//! them by their values too: another line of revisions can have written the same key at the same revision. It reads keys
-//! without values, in pages, and decides nothing.
+//! Owns the comparison for cases in which the history cannot show it (`replay`): after a load, after a compaction, when hardly
+//! anything was written below the prefix. All keys are compared by the revision that wrote them last, and the newest of them by
+//! their values too: a different history can have written the same key at the same revision. It reads keys without values, in
+//! pages, and decides nothing.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -25,30 +25,31 @@ use super::pager::PAGE_BYTES_MAX;
 use super::write::{decode, number_of};
 use crate::source::{Fault, SourceError};
 
-/// Keys whose values are compared, and the bytes of these values (one may have more).
+/// How many keys have their values compared, and the limit on the bytes of these values (one may have more).
 const VALUES_MAX: usize = 64;
 const VALUES_BYTES_MAX: usize = 1 << 20;
-/// How long etcd may take to tell them.
+/// The timeout for etcd to send them.
 const VALUES_WITHIN: Duration = Duration::from_secs(5);
 
-/// What a comparison finds.
+/// The result of a comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Compared {
-    /// etcd's state is the one that is served.
+    /// etcd's state is the served one.
     Same,
-    /// It is, if the next revision changes or deletes so many of the objects: the state at the last one is compacted.
+    /// It is, provided that the next revision changes or deletes this many of the objects: the state at the last one is
+    /// compacted.
     SameIfNextChanges(usize),
-    /// It is another one; the first difference, in words.
+    /// It differs; the first difference, as text.
     Differs(String),
-    /// etcd cannot tell any more; why.
+    /// etcd cannot show it any more; the reason.
     Untold(String),
 }
 
-/// Compares all keys with the snapshot. A watch that has caught up is not ended by a compaction, so what cannot be compared
-/// any more is no proof: it says so.
+/// Compares all keys with the snapshot. A watch that has caught up is not ended by a compaction, so a state that cannot be
+/// compared any more is not accepted as equal.
 ///
 /// # Errors
-/// etcd does not tell its state now.
+/// etcd does not return its state now.
 pub(super) async fn compare(
     context: &EtcdContext,
     snapshot: &Arc<Snapshot>,
@@ -57,7 +58,7 @@ pub(super) async fn compare(
     let last = snapshot.revision();
     for at in [last, last.next()] {
         match compare_at(context, snapshot, cluster, at).await {
-            // A watch from the next revision on is still possible when that is the oldest one.
+            // A watch from the next revision on is still possible if that is the oldest one.
             Err(error) if is_compacted(&error) => {}
             found => return found,
         }
@@ -69,8 +70,8 @@ fn is_compacted(error: &SourceError) -> bool {
     error.fault == Fault::Broken && error.detail.contains("compacted")
 }
 
-/// Compares with the state at a revision, which is the snapshot's or the next one. What is missing at the next one is counted:
-/// that may have changed or deleted it.
+/// Compares with the state at a revision, which is the snapshot's or the next one. Objects that are missing at the next one are
+/// counted: that may have changed or deleted them.
 async fn compare_at(
     context: &EtcdContext,
     snapshot: &Arc<Snapshot>,
@@ -116,8 +117,7 @@ async fn compare_at(
     Ok(if is_owed { Compared::SameIfNextChanges(missing) } else { compared })
 }
 
-/// Compares the values of some keys, the newest first, whose revisions are the same. What is too much at once is asked for in
-/// parts.
+/// Compares the values of some keys, the newest first, whose revisions are equal. A request that is too large is split.
 async fn compare_values(
     context: &EtcdContext,
     snapshot: &Arc<Snapshot>,
@@ -143,7 +143,7 @@ async fn compare_values(
     .await
 }
 
-/// Asks about all items: about half as many at once whenever that takes too long, down to one.
+/// Requests all items: about half as many at a time whenever that takes too long, down to one.
 async fn in_parts<T>(
     items: &[T],
     mut ask: impl AsyncFnMut(&[T]) -> Result<Compared, Miss>,
@@ -180,7 +180,7 @@ async fn values(context: &EtcdContext, objects: &[&Arc<Object>], at: Revision) -
     answer.await
 }
 
-/// The first of some objects whose value is another one.
+/// The first of some objects whose value differs.
 fn first_other<'a>(
     context: &EtcdContext,
     objects: &[&'a Arc<Object>],
@@ -208,7 +208,7 @@ mod tests {
 
     use super::*;
 
-    /// Asks about `items` an etcd that answers as `answer` says; how many it was asked about each time, and what came of it.
+    /// Requests `items` from an etcd that answers as `answer` does; returns how many were in each request, and the result.
     fn ask(items: usize, answer: impl Fn(&[usize]) -> Result<Compared, Miss>) -> (Vec<usize>, Compared) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let mut asked = Vec::new();
@@ -230,11 +230,11 @@ mod tests {
         assert_eq!(ask(0, |_| late()), (vec![], Compared::Same));
         let slow = |part: &[usize]| if part.len() > 20 { late() } else { Ok(Compared::Same) };
         assert_eq!(ask(64, slow), (vec![64, 32, 16, 16, 16, 16], Compared::Same));
-        // One value that does not come is no proof, and not asked for without end.
+        // One value that does not come proves nothing, and is not requested for ever.
         let stuck = |part: &[usize]| if part.contains(&5) { late() } else { Ok(Compared::Same) };
         let (asked, compared) = ask(9, stuck);
         assert!(matches!(compared, Compared::Untold(_)) && asked.len() < 12, "{asked:?} {compared:?}");
-        // What differs is found wherever it stands.
+        // A difference is found wherever it is.
         let differs = || Compared::Differs("it".to_owned());
         let other = |part: &[usize]| match part.len() {
             2.. => late(),

@@ -1,7 +1,7 @@
 //! The context that the tasks of the etcd thread share.
 //!
-//! Owns what is known of the cluster and how far the engine is, and the proofs that wait for it. All of it lives on one
-//! thread; nothing is borrowed across an await.
+//! Owns what is known of the cluster and the engine's progress, and the proofs that wait for it. All of it lives on one thread;
+//! nothing is borrowed across an await.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -24,7 +24,7 @@ use crate::source::engine::Engine;
 use crate::source::epoch::Epochs;
 use crate::source::feeder::Feeder;
 
-/// Proofs that may wait. A later one stands for those before it.
+/// Proofs that may wait. A later one includes those before it.
 const PENDING_MAX: usize = 64;
 
 /// A proof that waits: everything written before `latest` is visible once `revision` is, and it has not been since `first`.
@@ -54,28 +54,27 @@ pub(super) struct EtcdContext {
     pub(super) epochs: Arc<Epochs>,
     pub(super) commands: Arc<CommandQueue>,
     pub(super) shards: Arc<dyn Shards>,
-    /// What events are stamped with.
+    /// The clock that stamps events.
     pub(super) clock: Clock,
     pub(super) links: Rc<Links>,
     pub(super) calls: Calls,
     pub(super) leases: Leases,
     wanted_cluster: Option<u64>,
     known: Cell<Option<ClusterState>>,
-    /// Whether a watch goes on from what is served, as far as its stream proves; and how many did.
+    /// Whether a watch continues what is served, as far as its stream proves; and how many did.
     proven: Cell<bool>,
     proofs: Cell<u64>,
     proved: Notify,
     pending: RefCell<VecDeque<Pending>>,
-    /// Questions for the newest revision.
+    /// Requests for the newest revision.
     pub(super) questions: RefCell<Vec<Reply>>,
     /// Notified when there is one.
     pub(super) asked: Notify,
-    /// Notified when an answer contradicts what is known: the watch must be checked before it goes on.
+    /// Notified when an answer contradicts what is known: the watch must be verified before it continues.
     pub(super) doubt: Notify,
-    /// Notified when a request waits for progress of the watch, or for history to be forgotten.
+    /// Notified when a request waits for progress of the watch, or for a compaction.
     pub(super) wanted: Notify,
-    /// Revisions up to which etcd was asked to forget history, and did; each with the request that waits until it is forgotten
-    /// here.
+    /// Revisions up to which etcd was compacted on request; each with the request that waits until the engine is compacted too.
     pub(super) forgets: RefCell<Vec<(Revision, oneshot::Sender<()>)>>,
 }
 
@@ -124,8 +123,8 @@ impl EtcdContext {
         Feeder::new(publisher, commands, shards, self.clock, move |revision| context.reached(revision))
     }
 
-    /// Whether an answer may come from this cluster. If not, the connection is given up, and the watch is checked before it
-    /// goes on.
+    /// Whether an answer may come from this cluster. If not, the connection is dropped, and the watch is verified before it
+    /// continues.
     pub(super) fn trusts(&self, cluster: u64, connection: u64) -> bool {
         let known = self.known.get().map(|known| known.cluster);
         if self.wanted_cluster.or(known).is_none_or(|wanted| wanted == cluster) {
@@ -148,19 +147,19 @@ impl EtcdContext {
         self.commands.stats.remote.disprove();
     }
 
-    /// A watch goes on from what is served: etcd's history is still the one that was followed.
+    /// A watch continues what is served: etcd's history is still the one that was followed.
     pub(super) fn prove(&self) {
         self.proven.set(true);
         self.proofs.set(self.proofs.get() + 1);
         self.proved.notify_waiters();
     }
 
-    /// The watch broke: the etcd that answers now may have been restored.
+    /// The watch failed: the etcd that answers now may have been restored.
     pub(super) fn doubt_line(&self) {
         self.proven.set(false);
     }
 
-    /// Which watch proves that etcd's history is the one that was followed; `None` while none does.
+    /// Which watch proves that etcd's history is the one that was followed; `None` if none does.
     pub(super) fn proof(&self) -> Option<u64> {
         self.proven.get().then(|| self.proofs.get())
     }
@@ -191,7 +190,7 @@ impl EtcdContext {
             match pending.back_mut() {
                 Some(back) if back.revision >= revision => back.latest = back.latest.max(moment),
                 _ if room => pending.push_back(Pending { revision, first: moment, latest: moment }),
-                // With so many revisions missing, a few proofs more or less say nothing.
+                // With so many revisions missing, it does not matter if some proofs are dropped.
                 _ => {}
             }
         }
@@ -201,7 +200,7 @@ impl EtcdContext {
         }
     }
 
-    /// Since when something is known to be missing here.
+    /// Since when it is known that something is missing here.
     pub(super) fn behind_since(&self) -> Option<Instant> {
         self.pending.borrow().front().map(|pending| pending.first)
     }

@@ -1,16 +1,16 @@
-//! The watch, and what is done when it breaks.
+//! The watch, and the recovery when it fails.
 //!
-//! Owns the order of things: verify, load if there is a reason to, watch from a little before the revision after the last,
-//! publish what the assembler gives out; after any break the same again. Each stream must prove that it goes on from what is
-//! served: it repeats the last changes (`replay`), or else all keys are compared once it is open (`compare`). What a break
-//! means:
+//! Owns the order of steps: verify, load if there is a reason to, watch from a little before the revision after the last,
+//! publish what the assembler returns; after any failure the same again. Each stream must prove that it continues what is
+//! served: it repeats the last changes (`replay`), or else all keys are compared once it is open (`compare`). The failures and
+//! their handling:
 //!
-//! | what happened | what is done |
+//! | failure | handling |
 //! |---|---|
-//! | connection lost, no leader, refused, cancelled | go on from the last revision; streams stay open |
-//! | a revision did not come | ask again from there; when it does not come again, the state at that one revision tells what it was |
-//! | history is compacted beyond the next revision, or too far for etcd to prove itself | load anew while the old state is served, then a new epoch: every watch gets 410 |
-//! | another cluster, revisions that went back, a history or a state that differs from what was served | nothing is served until it is loaded anew; a new epoch: every watch gets 410 |
+//! | connection lost, no leader, refused, cancelled | resume from the last revision; streams stay open |
+//! | a revision did not come | watch again from there; if it does not come again, the state at that one revision shows what it was |
+//! | history is compacted beyond the next revision, or too far for etcd to prove itself | reload while the old state is served, then a new epoch: every watch gets 410 |
+//! | another cluster, revisions that went back, a history or a state that differs from what was served | nothing is served until it is reloaded; a new epoch: every watch gets 410 |
 
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
@@ -41,32 +41,32 @@ use crate::source::{Fault, SourceError};
 
 /// Events that become visible together at most.
 const PUBLISH_EVENTS: usize = 512;
-/// Between two looks at a watch: requests for progress, as kube-apiserver sends them, and whether it lags.
+/// Interval of the checks of a watch: requests for progress, as kube-apiserver sends them, and whether it lags.
 const LOOK: Duration = Duration::from_millis(100);
-/// How old a watch's progress may be, compared with what the cluster says, before the watch is made anew.
+/// How far a watch's progress may lag behind the cluster's revision, in time, before the watch is restarted.
 const LAG_MAX: Duration = Duration::from_secs(3);
-/// How long etcd may take to say its version, and to make a watch: a member that is paused is left soon.
+/// The timeout for etcd to report its version, and to create a watch: a member that is paused is left soon.
 const STATUS_WITHIN: Duration = Duration::from_secs(1);
 const CREATE_WITHIN: Duration = Duration::from_secs(3);
-/// How long a watch may take to tell again what it must.
+/// The timeout for a watch to repeat what it must.
 const REPLAY_WITHIN: Duration = Duration::from_secs(3);
-/// How long the check before a watch may take.
+/// The timeout of the verification before a watch.
 const VERIFY_WITHIN: Duration = Duration::from_secs(5);
-/// A watch that lived so long was a good one: the next attempt comes at once.
+/// A watch that lasted this long was good: the next attempt is immediate.
 const GOOD: Duration = Duration::from_secs(5);
 
-/// Everything that is kept from one watch to the next.
+/// The state that is kept from one watch to the next.
 struct State {
     feeder: Feeder,
     feed: Feed,
     cluster: u64,
-    /// The last changes: what etcd must still say after a break.
+    /// The last changes: what etcd must still report after a failure.
     recent: Recent,
-    /// Whether it was loaded in this attempt, in one answer: then there is nothing to compare yet.
+    /// Whether the state was loaded in this attempt, in one response: then there is nothing to compare yet.
     is_fresh: bool,
-    /// How many objects the next revision must change or delete: only then etcd's state is the one that is served.
+    /// How many objects the next revision must change or delete for etcd's state to be the served one.
     owed: Option<usize>,
-    /// The revision after which one did not come, when the last watch broke there.
+    /// The revision after which one did not come, if the last watch failed there.
     missing: Option<Revision>,
 }
 
@@ -99,21 +99,21 @@ pub(super) async fn follow(context: Rc<EtcdContext>) {
 struct Follower {
     context: Rc<EtcdContext>,
     state: Option<State>,
-    /// The newest revision of all lines that were given up.
+    /// The newest revision of all histories that were given up.
     abandoned: Revision,
     /// How often the revisions of one cluster went back.
     breaks_of_line: u64,
     /// How often in a row a watch of the whole keyspace was refused, and when last.
     refusals: u32,
     refused: Instant,
-    /// How far the last attempt came.
+    /// The progress of the last attempt.
     seen: Revision,
     /// When a warning was last written, so that a long outage is one line every few seconds.
     warned: Option<Instant>,
 }
 
 impl Follower {
-    /// Whether something passed since this was last asked.
+    /// Whether something passed since the last call.
     fn advanced(&mut self) -> bool {
         let now = self.state.as_ref().map_or(Revision::ZERO, |state| state.feeder.revision());
         let advanced = now != self.seen;
@@ -121,7 +121,7 @@ impl Follower {
         advanced
     }
 
-    /// One attempt: from the connection to the break.
+    /// One attempt: from the connection to the failure.
     async fn run(&mut self) -> Stop {
         match self.attempt().await {
             Ok(never) => match never {},
@@ -153,13 +153,12 @@ impl Follower {
                 }
                 Stop::Broke(Break::Compacted { revision }) => {
                     log::warn(&format!(
-                        "etcd has compacted history up to {revision}, beyond what was seen: loading anew; every watch is \
-                         told to list again"
+                        "etcd has compacted history up to {revision}, beyond what was seen: reloading; every watch must list again"
                     ));
                     self.load().await?;
                 }
                 Stop::Untold(_) => {
-                    log::warn(&format!("{stop}: loading anew; every watch is told to list again"));
+                    log::warn(&format!("{stop}: reloading; every watch must list again"));
                     self.load().await?;
                 }
                 Stop::Failed(_) | Stop::Broke(_) | Stop::Lags | Stop::Doubt | Stop::Ended => {
@@ -169,7 +168,7 @@ impl Follower {
         }
     }
 
-    /// Whether the cluster is the one that is served, and has all that is.
+    /// Verifies that the cluster is the served one, and has everything that is served.
     async fn verify(&mut self) -> Result<(), SourceError> {
         let head = head(&self.context, VERIFY_WITHIN).await?;
         if let Some(wanted) = self.context.options.cluster
@@ -181,26 +180,24 @@ impl Follower {
             return Err(SourceError::new(
                 Fault::Denied,
                 format!(
-                    "etcd's cluster is {:x}, not {wanted:x} as --etcd-cluster-id wants: name the right endpoints",
+                    "etcd's cluster is {:x}, not {wanted:x} as --etcd-cluster-id requires: name the right endpoints",
                     head.cluster
                 ),
             ));
         }
         let Some(state) = &mut self.state else { return Ok(()) };
-        // Whatever was loaded before this attempt may be of an etcd that is no more.
+        // What was loaded before this attempt may be from an etcd that was replaced.
         state.is_fresh = false;
         let seen = state.feeder.revision();
         if head.cluster != state.cluster {
             log::warn(&format!(
-                "etcd is another cluster now ({:x}, it was {:x}): nothing is served until its state is loaded; every watch \
-                 is told to list again",
+                "etcd is another cluster now ({:x}, it was {:x}): nothing is served until its state is loaded; every watch must list again",
                 head.cluster, state.cluster
             ));
             self.give_up(head.cluster);
         } else if head.revision < seen {
             log::warn(&format!(
-                "etcd went back from revision {seen} to {}: nothing is served until its state is loaded; every watch is told \
-                 to list again",
+                "etcd went back from revision {seen} to {}: nothing is served until its state is loaded; every watch must list again",
                 head.revision
             ));
             self.give_up(head.cluster);
@@ -208,24 +205,24 @@ impl Follower {
         Ok(())
     }
 
-    /// Whether a compaction took only what was served, and a watch of what follows is still possible.
+    /// Whether a compaction removed only what was served, and a watch of what follows is still possible.
     fn is_only_old(&self, compacted: Revision) -> bool {
         self.state.as_ref().is_some_and(|state| compacted <= state.feeder.revision().next())
     }
 
-    /// The last revision is there, but not what led to it: the cluster was restored and has passed it again, or its crash
-    /// made it lose or repeat writes (3.5.0 to 3.5.2 do, #13766).
+    /// The last revision exists, but not what led to it: the cluster was restored and has passed it again, or its crash made it
+    /// lose or repeat writes (3.5.0 to 3.5.2 do, #13766).
     fn give_up_line(&mut self, stop: &Stop) {
         let Some(state) = &self.state else { return };
         log::warn(&format!(
             "{stop}, at revision {}: it was restored, or lost or repeated writes when it broke; nothing is served until its \
-             state is loaded; every watch is told to list again",
+             state is loaded; every watch must list again",
             state.feeder.revision()
         ));
         self.give_up(state.cluster);
     }
 
-    /// What is served does not hold any more: ends it at once, before anything of the new state is known.
+    /// What is served is not valid any more: ends it at once, before anything of the new state is known.
     fn give_up(&mut self, cluster: u64) {
         let Some(state) = self.state.take() else { return };
         self.abandoned = self.abandoned.max(state.feeder.revision());
@@ -244,7 +241,7 @@ impl Follower {
     async fn load(&mut self) -> Result<(), SourceError> {
         let began = Instant::now();
         let loaded = load::load(&self.context).await?;
-        // What is loaded may be another line of revisions than what was verified.
+        // The loaded state may be from another history than the verified one.
         let wanted = self.context.options.cluster;
         let went_back = self.state.as_ref().is_some_and(|state| {
             loaded.cluster != state.cluster || loaded.revision < state.feeder.revision()
@@ -269,8 +266,7 @@ impl Follower {
         let unreadable = loaded.feed.unreadable_total();
         if unreadable > 0 {
             log::warn(&format!(
-                "{unreadable} values in etcd are none that revcast understands (it reads JSON): lists and watches that \
-                 cover them say so; see revcast_objects_unreadable"
+                "{unreadable} values in etcd cannot be decoded (revcast reads JSON): lists and watches that cover them report it; see revcast_objects_unreadable"
             ));
         }
         log::info(&format!(
@@ -292,24 +288,23 @@ impl Follower {
         Ok(())
     }
 
-    /// A revision did not come. The first time the watch is made anew from there. The second time the state at that
-    /// revision tells what it was; when that is gone too, or it is not known which revision it was, everything is loaded
-    /// anew.
+    /// A revision did not come. The first time the watch is restarted from there. The second time the state at that revision
+    /// shows what it was; if that is compacted too, or the revision is not known, everything is reloaded.
     async fn look_for_missing(&mut self, after: Revision, coverage: Coverage) -> Result<(), SourceError> {
         let Some(state) = &mut self.state else { return Ok(()) };
         if state.missing.replace(after) != Some(after) {
-            log::warn(&format!("etcd's watch passed over revision {}: asking for it again", after.next()));
+            log::warn(&format!("etcd's watch skipped revision {}: asking for it again", after.next()));
             return Ok(());
         }
         state.missing = None;
         if coverage != Coverage::All {
-            log::warn("etcd's watch lost an event: loading anew; every watch is told to list again");
+            log::warn("etcd's watch lost an event: reloading; every watch must list again");
             return self.load().await;
         }
-        // Deletes are what is not told; a restore loses more than one object, more often than not.
+        // Only deletes are not reported; a restore usually loses more than one object.
         if let Some(gone) = state.owed.filter(|gone| *gone > 1) {
             log::warn(&format!(
-                "etcd does not tell what became of {gone} objects: loading anew; every watch is told to list again"
+                "etcd does not report what became of {gone} objects: reloading; every watch must list again"
             ));
             return self.load().await;
         }
@@ -317,19 +312,19 @@ impl Follower {
         match load::difference(&self.context, state.feeder.revision(), &state.feed, state.cluster).await {
             Ok(batch) => {
                 log::warn(&format!(
-                    "etcd does not tell what revision {} was: found {} changes by comparing states",
+                    "etcd does not report what revision {} was: found {} changes by comparing states",
                     batch.revision,
                     batch.changes.len()
                 ));
                 state.feeder.take(&batch, load::wall_seconds());
-                // It will not be told again either.
+                // It will not be reported again either.
                 state.recent = Recent::default();
                 state.feeder.show();
                 Ok(())
             }
             Err(error) if error.fault == Fault::Broken => {
                 log::warn(&format!(
-                    "revision {} is lost ({error}): loading anew; every watch is told to list again",
+                    "revision {} is lost ({error}): reloading; every watch must list again",
                     after.next()
                 ));
                 self.load().await
@@ -340,7 +335,7 @@ impl Follower {
 
     /// Which keys to watch on this connection.
     async fn coverage(&self, client: &mut Client) -> Result<Coverage, Stop> {
-        /// After so long rights may have been given that were not there.
+        /// After this time the user may have got the missing permissions.
         const FORGIVEN: Duration = Duration::from_secs(60);
         let version = match timeout(STATUS_WITHIN, Box::pin(client.status())).await {
             Ok(Ok(status)) => status.version().to_owned(),
@@ -394,7 +389,7 @@ impl Follower {
         state.owed = None;
         match replay {
             Some(replay) => assembler = assembler.with_replay(replay),
-            // The stream is open, so what is compared now is of the etcd that it follows.
+            // The stream is open, so what is compared now is from the etcd that it follows.
             None => {
                 if let Err(stop) = prove_state(&context, state, coverage).await {
                     return stop;
@@ -436,17 +431,17 @@ impl Follower {
                             }
                         }
                         Err(Break::Refused(why)) if coverage == Coverage::All => {
-                            // Old etcds say this of a login that has ended, too: only the second time in a row, each
-                            // after a new login, it is believed.
+                            // Old etcds report this for a login that has expired, too: it counts only the second time in a row,
+                            // each after a new login.
                             if why.contains("permission denied") {
                                 self.refusals += 1;
                                 self.refused = Instant::now();
                             }
                             if self.refusals == 2 && context.options.watch == WatchWish::Auto {
                                 log::warn(
-                                    "this etcd cannot be asked how far a watch is, and its user may not read all keys: \
+                                    "this etcd does not answer progress requests, and its user may not read all keys: \
                                      consistent reads will time out after writes outside the prefix; upgrade etcd to \
-                                     3.4.31, 3.5.13 or later, or let the user read all keys",
+                                     3.4.36, 3.5.18 or later, or let the user read all keys",
                                 );
                             }
                             return Stop::Broke(Break::Refused(why));
@@ -473,12 +468,12 @@ impl Follower {
                         if state.owed.is_some() {
                             return Stop::Broke(Break::Missing { after: last, found: last.next() });
                         }
-                        // The next stream is asked for nothing old: all keys are compared.
+                        // The next stream repeats nothing: all keys are compared.
                         state.recent = Recent::default();
                         return Stop::Lags;
                     }
                     if let Some(since) = context.behind_since() {
-                        // One that catches up is left to it.
+                        // A watch that catches up is not restarted.
                         if proves && since.elapsed() > LAG_MAX && advanced.elapsed() > LAG_MAX {
                             return Stop::Lags;
                         }
@@ -489,7 +484,7 @@ impl Follower {
         }
     }
 
-    /// Says why following stopped: each kind at most once in a few seconds.
+    /// Logs why following stopped: each kind at most once in a few seconds.
     fn note(&mut self, stop: &Stop) {
         const EVERY: Duration = Duration::from_secs(5);
         self.context.commands.stats.remote.breaks.fetch_add(1, Ordering::Relaxed);
@@ -497,7 +492,7 @@ impl Follower {
             return;
         }
         self.warned = Some(Instant::now());
-        let then = if self.state.is_some() { "going on from the last revision" } else { "loading its state" };
+        let then = if self.state.is_some() { "resuming from the last revision" } else { "loading its state" };
         log::warn(&format!("following etcd was interrupted, {then}: {stop}"));
     }
 }
@@ -514,14 +509,14 @@ async fn prove_state(context: &EtcdContext, state: &mut State, coverage: Coverag
             state.owed = Some(objects);
             Ok(())
         }
-        // That revision may not be told at all: of keys below the prefix old etcds leave deletes out (#19179).
+        // That revision may not be reported at all: of keys below the prefix old etcds leave out deletes (#19179).
         Compared::SameIfNextChanges(objects) => Err(Stop::Untold(format!("{objects} objects may be lost"))),
         Compared::Differs(difference) => Err(Stop::Differs(difference)),
         Compared::Untold(why) => Err(Stop::Untold(why)),
     }
 }
 
-/// Publishes what the assembler gave out.
+/// Publishes what the assembler returned.
 async fn publish(context: &EtcdContext, state: &mut State, proof: Proof, arrived: Tick) -> Result<(), Stop> {
     let remote = &context.commands.stats.remote;
     remote.repeated.fetch_add(proof.repeated, Ordering::Relaxed);
@@ -552,7 +547,7 @@ async fn publish(context: &EtcdContext, state: &mut State, proof: Proof, arrived
             let ours = state.feeder.get(&key).map(|object| object.revision());
             let missed = match event.before {
                 Some(before) => ours != Some(before),
-                // A key that was just created was not there before, so its end was missed.
+                // A key that was just created did not exist before, so its delete was missed.
                 None => event.version == 1 && ours.is_some(),
             };
             if missed {
@@ -585,12 +580,12 @@ async fn publish(context: &EtcdContext, state: &mut State, proof: Proof, arrived
     Ok(())
 }
 
-/// Forgets history that etcd has forgotten at an operator's word.
+/// Compacts the engine's history after etcd compacted it at an operator's request.
 fn forget(context: &EtcdContext, state: &mut State) {
     let forgets = std::mem::take(&mut *context.forgets.borrow_mut());
     for (upto, done) in forgets {
         state.feeder.compact(upto);
-        // The request may have been given up.
+        // The caller of the request may have given up.
         let _ = done.send(());
     }
 }

@@ -1,7 +1,7 @@
-//! Where objects lie in etcd, as Kubernetes lays them.
+//! The keys of objects in etcd, as in Kubernetes.
 //!
-//! Owns the way from an object's name to its key and back: `PREFIX/FOLDER/NAMESPACE/NAME`, or `PREFIX/FOLDER/NAME`. Which
-//! folder a resource has is the registry's. It never looks at a value.
+//! Owns the mapping between an object's name and its key: `PREFIX/FOLDER/NAMESPACE/NAME`, or `PREFIX/FOLDER/NAME`. The registry
+//! defines the folder of a resource. It never reads a value.
 
 use std::collections::HashMap;
 
@@ -30,7 +30,7 @@ impl Layout {
     /// The keys below `prefix` (`/registry`) of resources in row order: row, whether namespaced, folder.
     ///
     /// # Errors
-    /// Two resources with one folder, as two versions of one kind have: one line that names it.
+    /// Two resources with one folder, such as two versions of one kind: one line that names it.
     pub fn new(
         prefix: &str,
         resources: impl Iterator<Item = (ResourceId, bool, String)>,
@@ -50,7 +50,7 @@ impl Layout {
         Ok(Self { prefix: format!("{}/", prefix.trim_end_matches('/')), folders, by_path })
     }
 
-    /// All keys begin with this; it ends with a slash.
+    /// The prefix of all keys; it ends with a slash.
     #[must_use]
     pub fn prefix(&self) -> &str {
         &self.prefix
@@ -62,11 +62,11 @@ impl Layout {
         format!("{}{}/{}", self.prefix, self.folders[key.resource().row()].path, key.path())
     }
 
-    /// The object that an etcd key belongs to; `None`: to none of a resource that is served.
+    /// The object of an etcd key; `None`: it belongs to no served resource.
     #[must_use]
     pub fn to_key(&self, etcd: &[u8]) -> Option<Key> {
         let rest = std::str::from_utf8(etcd).ok()?.strip_prefix(self.prefix.as_str())?;
-        // A folder has one part or two; a name has no slash, so at most one of the two can fit.
+        // A folder has one or two parts; a name has no slash, so at most one of the two can match.
         let (first, below) = rest.split_once('/')?;
         self.within(first, below).or_else(|| {
             let (second, below) = below.split_once('/')?;
@@ -112,7 +112,8 @@ mod tests {
             let key = Key::new(resource.row, namespace, "a.b:c");
             let etcd = layout.to_etcd(&key);
             assert!(etcd.starts_with("/registry/"), "{etcd}");
-            let found = layout.to_key(etcd.as_bytes()).unwrap_or_else(|| panic!("{etcd} is nobody's"));
+            let found =
+                layout.to_key(etcd.as_bytes()).unwrap_or_else(|| panic!("{etcd} belongs to no object"));
             assert_eq!((found.clone(), found.namespace()), (key, namespace), "{etcd}");
         }
     }

@@ -1,16 +1,16 @@
 //! Leases of objects that must expire.
 //!
-//! Owns their sharing: one lease serves what is written within a minute with the same time to live (or a twentieth of that
-//! time, if that is less), up to 1,000 objects, and lasts so much longer; a lease an object would cost etcd more than the
-//! object. Kubernetes does the same.
+//! Owns how leases are shared: one lease serves what is written within a minute with the same time to live (or a twentieth of
+//! that time, if that is less), up to 1,000 objects, and is granted for that much longer; a lease per object would cost etcd
+//! more than the object. Kubernetes does the same.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// Objects of one lease.
+/// Objects per lease.
 const OBJECTS_MAX: u32 = 1_000;
-/// The longest time over which one lease is given out.
+/// The longest time for which a lease is shared.
 const SHARED_MAX: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, Debug)]
@@ -20,18 +20,18 @@ struct Lease {
     objects: u32,
 }
 
-/// The leases that are given out now, by time to live in seconds.
+/// The leases that are shared now, by time to live in seconds.
 #[derive(Debug, Default)]
 pub(super) struct Leases {
     current: RefCell<HashMap<u64, Lease>>,
 }
 
-/// For how long a lease of this time to live is given out.
+/// For how long a lease of this time to live is shared.
 fn shared(ttl: Duration) -> Duration {
     (ttl / 20).min(SHARED_MAX)
 }
 
-/// The time to live in whole seconds, as etcd counts: an object never ends early.
+/// The time to live in whole seconds, as in etcd: an object never expires early.
 fn seconds(ttl: Duration) -> u64 {
     ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0)
 }
@@ -48,12 +48,12 @@ impl Leases {
         Some(lease.id)
     }
 
-    /// Seconds that a new lease must be granted for.
+    /// Seconds for which a new lease must be granted.
     pub(super) fn to_grant(ttl: Duration) -> i64 {
         i64::try_from(seconds(ttl + shared(ttl))).unwrap_or(i64::MAX)
     }
 
-    /// A lease was granted for one object of this time to live, and for those that come.
+    /// A lease was granted for one object of this time to live, and for later ones.
     pub(super) fn granted(&self, ttl: Duration, id: i64, now: Instant) {
         self.current.borrow_mut().insert(seconds(ttl), Lease { id, granted: now, objects: 1 });
     }

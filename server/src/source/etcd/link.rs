@@ -1,9 +1,9 @@
-//! Connections to etcd: endpoints, credentials, and what its errors mean.
+//! Connections to etcd: endpoints, credentials, and the meaning of its errors.
 //!
-//! Owns the choice of the endpoint and the options of a connection. A connection is to one member at a time; when it
-//! fails the next one is to the next member. Passwords and certificates are read from their files for every connection, so
-//! that a new one takes what is there then. Watches have a connection of their own: a large answer on the same one would
-//! hold them up (etcd #15402).
+//! Owns the choice of the endpoint and the options of a connection. A connection is to one member at a time; after a failure
+//! the next one is to the next member. Passwords and certificates are read from their files for every connection, so that a new
+//! one uses the current content. Watches have their own connection: a large answer on the same one would delay them (etcd
+//! #15402).
 
 use std::cell::{Cell, RefCell};
 use std::fs;
@@ -22,14 +22,14 @@ use super::options::EtcdOptions;
 use crate::source::command_queue::CommandQueue;
 use crate::source::{Fault, SourceError};
 
-/// etcd takes more than one ping in 5 s for an attack; a peer that is gone is found in twice this.
+/// etcd treats more than one ping in 5 s as an attack; a lost peer is detected within twice this.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
-/// How long a connection may take to be made, with its handshakes and its login.
+/// The timeout of a connection, with its handshakes and its login.
 const CONNECT_WITHIN: Duration = Duration::from_secs(3);
-/// How long one attempt of a read may take before the next member is asked.
+/// The timeout of one attempt of a read before the next member is used.
 const ATTEMPT_WITHIN: Duration = Duration::from_secs(1);
 
-/// What a connection is for.
+/// The use of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// A watch: it ends when its member has no leader.
@@ -38,11 +38,11 @@ pub(super) enum Purpose {
     Calls,
 }
 
-/// Where to connect.
+/// The endpoints.
 #[derive(Debug)]
 pub(super) struct Links {
     options: Rc<EtcdOptions>,
-    /// The endpoint of the next connection, counted on without end.
+    /// The index of the next connection's endpoint, modulo their number.
     next: Cell<usize>,
 }
 
@@ -64,7 +64,7 @@ impl Links {
         match timeout(CONNECT_WITHIN, Box::pin(Client::connect([endpoint], Some(options)))).await {
             Ok(Ok(client)) => Ok(client),
             Ok(Err(error)) if error.to_string().contains("authentication is not enabled") => {
-                // etcd asks for no user: as etcd's own client does it, the connection goes on without one.
+                // etcd has authentication disabled: as etcd's own client does, the connection continues without a user.
                 let options = self.connect_options(purpose, false)?;
                 Box::pin(Client::connect([endpoint], Some(options)))
                     .await
@@ -110,7 +110,7 @@ fn unreadable(path: &Path, why: &str) -> SourceError {
     SourceError::new(Fault::Unavailable, format!("{} cannot be read: {why}", path.display()))
 }
 
-/// A connection that is being made; dropped, it was not.
+/// A connection attempt; if it is dropped, it has failed.
 struct Unmade<'a>(&'a Links);
 
 impl Drop for Unmade<'_> {
@@ -122,19 +122,19 @@ impl Drop for Unmade<'_> {
 /// Why a large answer did not come.
 #[derive(Debug)]
 pub(super) enum Miss {
-    /// It is larger than it may be, or does not come in time: a smaller one may.
+    /// It exceeds the limit, or does not come in time: a smaller one may.
     TooMuch(SourceError),
-    /// Its size had no part in it.
+    /// A failure that does not depend on its size.
     Failed(SourceError),
 }
 
-/// The connection that all calls share, made again when it fails.
+/// The connection that all calls share, opened again when it fails.
 pub(super) struct Calls {
     links: Rc<Links>,
     commands: Arc<CommandQueue>,
     current: RefCell<Option<(u64, Client)>>,
     made: Cell<u64>,
-    /// Held while one is made.
+    /// Held while one is opened.
     making: tokio::sync::Mutex<()>,
 }
 
@@ -160,7 +160,7 @@ impl Calls {
         if let Some(current) = current {
             return Ok(current);
         }
-        // Also when the caller gives up: the next attempt is with the next member.
+        // Also if the caller gives up: the next attempt is with the next member.
         let unmade = Unmade(&self.links);
         let client = Box::pin(self.links.open(Purpose::Calls)).await?;
         std::mem::forget(unmade);
@@ -170,7 +170,7 @@ impl Calls {
         Ok((number, client))
     }
 
-    /// Whichever connection there is, it is not used again.
+    /// Drops the current connection.
     pub(super) fn leave(&self) {
         let current = self.current.borrow().as_ref().map(|(number, _)| *number);
         if let Some(number) = current {
@@ -178,7 +178,7 @@ impl Calls {
         }
     }
 
-    /// The connection of this number failed: the next call makes another, to the next member.
+    /// The connection of this number failed: the next call opens another, to the next member.
     pub(super) fn failed(&self, number: u64) {
         self.commands.stats.remote.failures.fetch_add(1, Ordering::Relaxed);
         let mut current = self.current.borrow_mut();
@@ -228,7 +228,7 @@ impl Calls {
         }
     }
 
-    /// Reads something large, once: the caller decides whether to ask again, and for less.
+    /// Reads something large, once: the caller decides whether to try again, and with a smaller request.
     pub(super) async fn read_large<T, F>(
         &self,
         within: Duration,
@@ -268,7 +268,7 @@ fn late(within: Duration) -> SourceError {
     SourceError::new(Fault::Unavailable, format!("etcd does not answer within {} s", within.as_secs_f32()))
 }
 
-/// gRPC's numbers for what went wrong.
+/// gRPC's status codes.
 mod code {
     pub(super) const INVALID_ARGUMENT: i32 = 3;
     pub(super) const PERMISSION_DENIED: i32 = 7;
@@ -278,7 +278,7 @@ mod code {
     pub(super) const UNAUTHENTICATED: i32 = 16;
 }
 
-/// What an error of etcd, or of the way there, means. `wrote`: a write was under way, which may have been made.
+/// The meaning of an error of etcd, or of the transport. `wrote`: a write was in progress, which may have been made.
 pub(super) fn explain(error: &Error, wrote: bool) -> SourceError {
     let (code, message) = if let Error::GRpcStatus(status) = error {
         (status.code() as i32, status.message().to_owned())
@@ -287,11 +287,11 @@ pub(super) fn explain(error: &Error, wrote: bool) -> SourceError {
     };
     let says = |text: &str| message.contains(text);
     let fault = match code {
-        // A token that is not known any more, or was given out before a change of users: logging in again mends it.
+        // A token that is not known any more, or is older than a change of users: a new login fixes it.
         _ if is_stale_login(code, &message) => Fault::Unavailable,
         code::RESOURCE_EXHAUSTED if says("database space exceeded") => Fault::Full,
         code::RESOURCE_EXHAUSTED if says("too many requests") => Fault::Unavailable,
-        // Of an answer that is larger than was asked for, tonic says that it is out of range.
+        // tonic reports an answer above the size limit as out of range.
         code::INVALID_ARGUMENT | code::RESOURCE_EXHAUSTED | code::OUT_OF_RANGE
             if says("too large") || says("larger than max") =>
         {
@@ -305,7 +305,7 @@ pub(super) fn explain(error: &Error, wrote: bool) -> SourceError {
     };
     let line = message.lines().next().unwrap_or_default();
     if wrote && fault == Fault::Full {
-        // etcd applies the write that crosses its quota, and then says no.
+        // etcd applies the write that exceeds its quota, and then reports the error.
         return SourceError::new(
             fault,
             format!("etcd: {line}; this write may have been made: read the object"),
@@ -316,7 +316,7 @@ pub(super) fn explain(error: &Error, wrote: bool) -> SourceError {
 
 /// Whether the user has to log in again.
 fn is_stale_login(code: i32, message: &str) -> bool {
-    // The password may have been changed, and stand in its file.
+    // The password may have been changed, and be in its file.
     let changed = message.contains("authentication failed");
     changed
         || code == code::UNAUTHENTICATED
@@ -324,7 +324,7 @@ fn is_stale_login(code: i32, message: &str) -> bool {
         || message.contains("invalid auth token")
 }
 
-/// Whether a failure says that no connection could be made.
+/// Whether an error means that no connection could be made.
 fn never_sent(error: &Error) -> bool {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = None;
     if let Error::GRpcStatus(status) = error {
@@ -333,7 +333,7 @@ fn never_sent(error: &Error) -> bool {
         cause = Some(error);
     }
     while let Some(error) = cause {
-        // tonic wraps whatever goes wrong while connecting, and only that, in a type that it does not export here.
+        // tonic wraps every error while connecting, and only those, in a type that it does not export here.
         let refused = error
             .downcast_ref::<std::io::Error>()
             .is_some_and(|io| io.kind() == std::io::ErrorKind::ConnectionRefused);

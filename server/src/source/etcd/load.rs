@@ -1,7 +1,7 @@
 //! The whole state, page by page, at one revision.
 //!
-//! Owns the order of pages, and asking again for one that fails (`pager` says how large they are). It never touches what is
-//! served: it fills an engine that has no readers yet.
+//! Owns the order of pages, and retries (`pager` decides their sizes). It never changes what is served: it fills an engine that
+//! has no readers yet.
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
@@ -23,23 +23,23 @@ use super::read_index::revision;
 use super::write::number_of;
 use crate::source::{Fault, SourceError};
 
-/// How long one page may take before fewer keys are asked for.
+/// The timeout of one page before fewer keys are requested.
 const PAGE_WITHIN: Duration = Duration::from_secs(10);
-/// How long a page is asked for while etcd does not answer.
+/// How long a page is retried while etcd does not answer.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A state that was loaded.
+/// The result of a load.
 #[derive(Debug)]
 pub(super) struct Loaded {
     pub(super) publisher: Publisher,
     pub(super) feed: Feed,
     pub(super) cluster: u64,
     pub(super) revision: Revision,
-    /// Whether it came in one answer. Of several the later ones may be of an etcd that was restored meanwhile.
+    /// Whether it came in one response. With several, the later ones may be from an etcd that was restored meanwhile.
     pub(super) is_whole: bool,
 }
 
-/// One key as it was listed.
+/// One key of a list.
 pub(super) struct Listed {
     pub(super) key: Vec<u8>,
     pub(super) value: Bytes,
@@ -67,8 +67,8 @@ pub(super) async fn load(context: &EtcdContext) -> Result<Loaded, SourceError> {
     Ok(Loaded { publisher, feed, cluster: listed.cluster, revision: listed.at, is_whole })
 }
 
-/// What the one revision after `last` changed, from the state at that revision. Between two revisions next to
-/// each other nothing can hide: a key was written, deleted, or is as it was.
+/// The changes of the one revision after `last`, from the state at that revision. Between two consecutive revisions nothing can
+/// be hidden: a key was written, deleted, or is unchanged.
 ///
 /// # Errors
 /// The state at that revision cannot be read any more.
@@ -105,10 +105,10 @@ pub(super) async fn difference(
     Ok(Batch { revision: at, changes })
 }
 
-/// What is listed.
+/// What to list.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Listing {
-    /// The state at this revision, or at the first page's when it is zero.
+    /// The state at this revision, or at the first page's if it is zero.
     pub(super) at: Revision,
     /// Without values.
     keys_only: bool,
@@ -121,18 +121,18 @@ impl Listing {
         Self { at, keys_only: false, pager: Pager::new() }
     }
 
-    /// Keys alone, whose values weigh so many bytes on average.
+    /// Keys only, whose values have this many bytes on average.
     pub(super) fn of_keys(at: Revision, weight: u64) -> Self {
         Self { at, keys_only: true, pager: Pager::of_keys(weight) }
     }
 }
 
-/// What was listed.
+/// The result of a list.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pages {
     pub(super) cluster: u64,
     pub(super) at: Revision,
-    /// How many pages it took.
+    /// The number of pages.
     pub(super) pages: usize,
 }
 
@@ -185,12 +185,12 @@ pub(super) async fn pages(
         }
         start.push(0);
         pager.took(count, bytes);
-        // Requests and the watch of another epoch go first.
+        // Requests and the watch of another epoch are served first.
         tokio::task::yield_now().await;
     }
 }
 
-/// One page. One that is too large or too slow is asked for again, for fewer keys; one that fails otherwise, as it is.
+/// One page. One that is too large or too slow is requested again, with fewer keys; one that fails otherwise, unchanged.
 async fn page(
     context: &EtcdContext,
     start: &[u8],

@@ -1,4 +1,4 @@
-//! What each member of the cluster says of itself, asked once: for `revcast doctor`.
+//! The version of each member of the cluster, requested once: for `revcast doctor`.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::options::EtcdOptions;
 use super::version::tells_progress;
 use crate::source::{Fault, SourceError};
 
-/// How long it may take to say so.
+/// The timeout of the request.
 const ANSWER_WITHIN: Duration = Duration::from_secs(3);
 
 /// One member.
@@ -18,13 +18,13 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(3);
 pub struct Member {
     /// As it was configured.
     pub endpoint: String,
-    /// `3.5.21`, or why it does not say, in a line.
+    /// `3.5.21`, or why it is not known, in a line.
     pub version: Result<String, String>,
-    /// Whether what it says of its watches can be believed.
+    /// Whether its watches report progress reliably.
     pub is_new: bool,
 }
 
-/// Asks every configured member for its version, one after the other. Waits some seconds for one that is silent.
+/// Asks every configured member for its version, one after another. Waits some seconds for one that does not answer.
 ///
 /// # Errors
 /// The system refuses what tokio needs.

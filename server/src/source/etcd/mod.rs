@@ -1,11 +1,10 @@
 //! etcd as the source: a cache over a cluster that may misbehave.
 //!
-//! One thread with a runtime of its own (tokio lives here and nowhere else) drives everything: `follow` keeps a watch open
-//! and the engine fed, `assembler` decides what a watch response proves, `load` reads the whole state in pages, `pager` sets
-//! the size of a page, `replay` and `compare` find out whether etcd's history and state are still those that are served,
-//! `read_index` asks for the cluster's revision on behalf of all readers that wait, `write` makes transactions, `lease` the
-//! leases of what must expire, `link` the connections. What is promised stands in `assembler` and `follow`; the rest moves
-//! messages.
+//! One thread with its own runtime (tokio is used nowhere else) drives everything: `follow` keeps a watch open and the engine
+//! fed, `assembler` decides what a watch response proves, `load` reads the whole state in pages, `pager` sets the size of a
+//! page, `replay` and `compare` check whether etcd's history and state are still those that are served, `read_index` requests
+//! the cluster's revision for all readers that wait, `write` makes transactions, `lease` the leases of objects that expire,
+//! `link` the connections. `assembler` and `follow` implement the guarantees; the rest moves messages.
 
 mod assembler;
 mod backoff;
@@ -84,7 +83,8 @@ pub fn start(
             let mut source = EtcdSource { context, woken };
             tokio::select! {
                 () = drive(&mut source, commands, shards) => {}
-                // They never end, so they broke. A cache without them would be silently old: the process ends instead.
+                // They never return, so they panicked. Without them the cache would become stale unnoticed: the process ends
+                // instead.
                 broke = following => panic!("following etcd broke: {broke:?}"),
                 broke = answering => panic!("asking etcd for its revision broke: {broke:?}"),
             }
@@ -92,7 +92,7 @@ pub fn start(
     })
 }
 
-/// etcd, as its thread drives it: requests are tasks, and so is what follows the watch.
+/// etcd, as its thread drives it: requests are tasks, and so is the follower of the watch.
 struct EtcdSource {
     context: Rc<EtcdContext>,
     woken: Arc<Notify>,

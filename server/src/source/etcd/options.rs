@@ -1,9 +1,9 @@
-//! What an operator says of the etcd cluster.
+//! The operator's options of the etcd cluster.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How to reach the cluster, and what of it is served.
+/// How to reach the cluster, and what is served.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EtcdOptions {
     /// The client URLs of its members; at least one.
@@ -12,30 +12,29 @@ pub struct EtcdOptions {
     pub prefix: String,
     /// The user to log in as.
     pub user: Option<String>,
-    /// Where the password stands; there is one when there is a user.
+    /// The file of the password; present if there is a user.
     pub password_file: Option<PathBuf>,
     /// The certificate authorities of the members (PEM).
     pub ca: Option<PathBuf>,
-    /// The certificate shown to them (PEM).
+    /// The client certificate (PEM).
     pub cert: Option<PathBuf>,
-    /// Its key (PEM); there is one when there is a certificate.
+    /// Its key (PEM); present if there is a certificate.
     pub key: Option<PathBuf>,
     /// The only cluster that may be served.
     pub cluster: Option<u64>,
     /// Which keys are watched.
     pub watch: WatchWish,
-    /// When nothing newer than this is proven, the server is not ready.
+    /// The server is not ready if its state may be older than this.
     pub stale_limit: Duration,
 }
 
 /// Which keys are watched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WatchWish {
-    /// Those below the prefix where etcd can be asked for progress; all where it cannot.
+    /// Those below the prefix if etcd answers progress requests reliably; otherwise all.
     #[default]
     Auto,
-    /// All keys of the cluster: proves progress with any etcd, and notices events that are lost. Needs the right to read
-    /// all keys.
+    /// All keys of the cluster: proves progress with any etcd, and detects lost events. Needs the permission to read all keys.
     All,
     /// Those below the prefix.
     Prefix,

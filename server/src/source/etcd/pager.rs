@@ -1,25 +1,25 @@
 //! How many keys the next page of a range asks for.
 //!
-//! Owns the limit of a page, and how it follows from what became of the page before. etcd bounds a range by a number of keys
-//! and never by bytes, and nothing tells the size of a value before it is read. So the first pages are small, no page asks
-//! for more than twice as many keys as the one before, and an answer that is larger than it may be, or does not come in
-//! time, is asked for again with an eighth of the keys, and not with more before all of those are there. It is a plain value
-//! without I/O.
+//! Owns the limit of a page, and how it follows from the result of the previous page. etcd limits a range by a number of keys
+//! and never by bytes, and the size of a value is not known before it is read. So the first pages are small, no page requests
+//! more than twice as many keys as the previous one, and an answer that exceeds the limit, or does not come in time, is
+//! requested again with an eighth of the keys, and not with more before all of those are there. It is a plain value without
+//! I/O.
 
-/// What a page is to weigh.
+/// The intended weight of a page.
 const PAGE_BYTES: usize = 4 << 20;
-/// An answer with more bytes is not taken in, unless it is of one key.
+/// A larger answer is not accepted, unless it is of one key.
 pub(super) const PAGE_BYTES_MAX: usize = 32 << 20;
-/// Keys of the first page, when nothing is known of their weight.
+/// Keys of the first page, when their weight is not known.
 const KEYS_FIRST: usize = 100;
-/// Keys of any page. With values of 1.5 MiB, the most that etcd takes unless it is told otherwise, this is what an answer
-/// can cost etcd at worst; a much smaller limit costs it more, for it counts all keys that are left for each page.
+/// The largest number of keys of a page. With values of 1.5 MiB, etcd's default limit, this is what an answer can cost etcd at
+/// worst; a much smaller limit costs it more, because it counts all remaining keys for each page.
 const KEYS_MAX: usize = 1_000;
-/// Keys of a page without values, where those are known to be small: etcd reads them nevertheless, before it leaves them out.
+/// Keys of a page without values, if those are known to be small: etcd reads them nevertheless, before it leaves them out.
 const KEYS_ALONE_MAX: usize = 10_000;
-/// What the values that are left out of such a page may weigh.
+/// The total weight of the values that are left out of such a page.
 const LEFT_OUT_BYTES: u64 = 256 << 20;
-/// How much fewer keys are asked for after a page that failed: 1,000 keys of 1 MiB fit at the second attempt after it.
+/// The reduction after a page that failed: 1,000 keys of 1 MiB fit at the second attempt after it.
 const SHRINK: usize = 8;
 
 /// The limit of the next page.
@@ -27,7 +27,7 @@ const SHRINK: usize = 8;
 pub(super) struct Pager {
     keys: usize,
     keys_max: usize,
-    /// Keys that are left of a page that failed: the heavy ones are among them, so no page grows before they are passed.
+    /// Keys that remain of a page that failed: the heavy ones are among them, so no page grows before they are read.
     held: usize,
 }
 
@@ -37,23 +37,23 @@ impl Pager {
         Self { keys: KEYS_FIRST, keys_max: KEYS_MAX, held: 0 }
     }
 
-    /// For a range without values, which weigh so many bytes on average.
+    /// For a range without values, which have this many bytes on average.
     pub(super) fn of_keys(weight: u64) -> Self {
         let fits = usize::try_from(LEFT_OUT_BYTES / weight.max(1)).unwrap_or(KEYS_ALONE_MAX);
         Self { keys_max: fits.clamp(KEYS_MAX, KEYS_ALONE_MAX), ..Self::new() }
     }
 
-    /// How many keys to ask for.
+    /// The number of keys to request.
     pub(super) fn limit(self) -> i64 {
         i64::try_from(self.keys).unwrap_or(i64::MAX)
     }
 
-    /// How many bytes its answer may have. One key cannot be asked for in parts: whatever etcd took can be read.
+    /// The limit on the bytes of its answer. A single key has no limit: whatever etcd accepted can be read.
     pub(super) const fn bytes_max(self) -> usize {
         if self.keys == 1 { usize::MAX } else { PAGE_BYTES_MAX }
     }
 
-    /// The page came, with so many keys and bytes.
+    /// The page came, with this many keys and bytes.
     pub(super) fn took(&mut self, keys: usize, bytes: usize) {
         if keys == 0 {
             return;
@@ -64,8 +64,8 @@ impl Pager {
         self.keys = fits.clamp(1, self.keys_max).min(grown);
     }
 
-    /// The page was too large, or too slow: it is asked for again. Whether that can help; a page of one key cannot be made
-    /// smaller.
+    /// The page was too large, or too slow: it is requested again. Returns whether that can help; a page of one key cannot be
+    /// made smaller.
     #[must_use]
     pub(super) const fn shrink(&mut self) -> bool {
         let can = self.keys > 1;
@@ -79,7 +79,8 @@ impl Pager {
 mod tests {
     use super::*;
 
-    /// The keys of a store, by their weight, read page by page: what each page weighed, and the answers that were refused.
+    /// Reads the keys of a store, given by their weights, page by page: returns the weight of each page, and the number of
+    /// refused answers.
     fn read(weights: &[usize]) -> (Vec<usize>, Vec<usize>) {
         let (mut pager, mut at, mut pages, mut refused) = (Pager::new(), 0, Vec::new(), Vec::new());
         while at < weights.len() {
@@ -103,7 +104,7 @@ mod tests {
         assert!(pages.len() < 110 && refused.is_empty(), "{} pages", pages.len());
         let (pages, _) = read(&vec![1024; 100_000]);
         assert!(pages.len() < 110, "{} pages", pages.len());
-        // Not larger than they are to be.
+        // Not larger than intended.
         let (pages, _) = read(&vec![64 << 10; 10_000]);
         assert!(pages.iter().skip(1).all(|bytes| *bytes <= PAGE_BYTES), "{pages:?}");
     }
@@ -119,10 +120,10 @@ mod tests {
             }
             pages
         };
-        // etcd counts what is left for each page: the fewer the better.
+        // etcd counts the remaining keys for each page: the fewer pages the better.
         assert_eq!(pages(Pager::new(), 1_000_000), 1_003);
         assert_eq!(pages(Pager::of_keys(2 << 10), 1_000_000), 106);
-        // But it reads the values: of large ones not so many at once.
+        // But it reads the values: with large ones the pages are smaller.
         assert_eq!(Pager::of_keys(64 << 10).keys_max, 4096);
         assert_eq!(Pager::of_keys(1 << 20).keys_max, 1_000);
         assert_eq!(Pager::of_keys(0).keys_max, 10_000);
@@ -158,7 +159,7 @@ mod tests {
         assert_eq!((pager.limit(), pager.bytes_max()), (1, usize::MAX));
         pager.took(1, 10);
         assert_eq!((pager.limit(), pager.bytes_max()), (2, PAGE_BYTES_MAX));
-        // Neither nothing nor too much is asked for, whatever came.
+        // Every request is within the limits, whatever came.
         pager.took(0, 0);
         assert_eq!(pager.limit(), 2);
         pager.took(1, usize::MAX);
@@ -169,7 +170,7 @@ mod tests {
         assert_eq!(pager.limit(), 1_000);
     }
 
-    /// Any order of weights up to what etcd takes: every page is within the bound, and what is refused costs a logarithm.
+    /// Any order of weights up to etcd's limit: every page is within the bound, and the number of refusals is logarithmic.
     #[test]
     fn any_order_of_weights_is_read_within_the_bound() {
         let mut state = 7_u64;

@@ -1,10 +1,10 @@
-//! Which revision is the newest: one read of etcd for all readers that wait.
+//! The newest revision: one read of etcd for all readers that wait.
 //!
-//! Owns the linearizable read that consistent reads rest on. A reader that comes while one is under way waits for the next: its answer
-//! could be older than what that reader knows to be written. An answer counts only if the watch was known to follow that
-//! etcd's history all the while: one that was restored meanwhile may tell the same revision, for another state. The same
-//! question is asked once a second when no reader does, and tells how fresh the cache is, whether the watch lags, and whether
-//! the cluster is still the same.
+//! Owns the linearizable read that consistent reads are based on. A reader that comes while one is in progress waits for the
+//! next: its answer could be older than a write that the reader knows of. An answer counts only if the watch was known to
+//! follow that etcd's history for the whole time: an etcd that was restored meanwhile may report the same revision, for another
+//! state. The same request is made once a second when no reader needs it, and shows how fresh the cache is, whether the watch
+//! lags, and whether the cluster is still the same.
 
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
@@ -18,21 +18,21 @@ use super::context::{ClusterState, EtcdContext};
 use crate::source::command_queue::Answer;
 use crate::source::{Fault, SourceError};
 
-/// Between two questions when no reader waits.
+/// The interval of requests when no reader waits.
 const EVERY: Duration = Duration::from_secs(1);
-/// How long etcd may take to answer a reader.
+/// The timeout for a request that a reader waits for.
 const ANSWER_WITHIN: Duration = Duration::from_millis(2_800);
-/// How long when no reader waits for it: one that comes meanwhile waits until it is over.
+/// The timeout when no reader waits: one that comes meanwhile waits until it is over.
 const PROBE_WITHIN: Duration = Duration::from_secs(1);
 
-/// What the header of an answer says.
+/// The header of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) cluster: u64,
     pub(super) revision: Revision,
 }
 
-/// Asks the cluster for its revision: linearizable, so that it is no older than any write acknowledged before.
+/// Requests the cluster's revision: linearizable, so that it is no older than any write acknowledged before.
 pub(super) async fn head(context: &EtcdContext, within: Duration) -> Result<Head, SourceError> {
     context
         .calls
@@ -47,8 +47,8 @@ pub(super) async fn head(context: &EtcdContext, within: Duration) -> Result<Head
         .await
 }
 
-/// The same, of the etcd whose history is followed, and what was served when it was asked. `patient`: waits while it is not
-/// known which etcd that is; another state may be served by then.
+/// The same, from the etcd whose history is followed, and what was served when it was requested. `patient`: waits while it is
+/// not known which etcd that is; another state may be served by then.
 async fn followed_head(
     context: &EtcdContext,
     within: Duration,
@@ -76,15 +76,15 @@ async fn followed_head(
     }
 }
 
-/// etcd's signed numbers; none of its revisions is negative.
+/// etcd's numbers are signed; none of its revisions is negative.
 pub(super) fn revision(number: i64) -> Revision {
     Revision::new(u64::try_from(number).unwrap_or(0))
 }
 
-/// Answers questions as long as the thread lives.
+/// Answers requests as long as the thread lives.
 pub(super) async fn answer(context: Rc<EtcdContext>) {
     loop {
-        // No answer: a second went by.
+        // No request: a second passed.
         let _ = timeout(EVERY, context.asked.notified()).await;
         let questions = std::mem::take(&mut *context.questions.borrow_mut());
         let began = Instant::now();
@@ -96,7 +96,7 @@ pub(super) async fn answer(context: Rc<EtcdContext>) {
             Err(error) => Answer::Unanswered(error),
             Ok((head, known)) if head.cluster != known.cluster || head.revision < known.last => {
                 context.doubt.notify_one();
-                let why = "another etcd, or an older state of it, answers: its state is loaded anew";
+                let why = "another etcd, or an older state of it, answers: its state is being reloaded";
                 Answer::Unanswered(SourceError::new(Fault::Unavailable, why))
             }
             Ok((head, known)) => {

@@ -1,26 +1,26 @@
 //! Whether etcd's history is still the one that was served.
 //!
-//! Owns the memory of the last events below the prefix (`Recent`), and the comparison with what a new stream tells of the
-//! same revisions (`Replay`). A watch begins before the last revision, so that each stream proves by itself that it goes on
-//! from what was served: a restored etcd has the same cluster id, and may have passed the last revision long ago. Plain
-//! values without I/O; what is done when nothing can be replayed is `follow`'s.
+//! Owns the record of the last events below the prefix (`Recent`), and the comparison with what a new stream sends for the same
+//! revisions (`Replay`). A watch begins before the last revision, so that each stream proves by itself that it continues what
+//! was served: a restored etcd has the same cluster id, and may have passed the last revision long ago. Plain values without
+//! I/O; `follow` handles the case that nothing can be replayed.
 
 use std::collections::VecDeque;
 
 use bytes::Bytes;
 use revcast_engine::revision::Revision;
 
-/// Events that are remembered at most, and their bytes: a new stream tells them again.
+/// The limits on recorded events and their bytes: a new stream sends them again.
 const EVENTS_MAX: usize = 64;
 const BYTES_MAX: usize = 4 << 20;
-/// How far before the last revision a watch begins at most. etcd tells up to so many revisions in one message; between them
-/// others may have written much that is told again too.
+/// How far before the last revision a watch begins at most. etcd sends up to this many revisions in one message; others may
+/// have written much in between that is sent again too.
 const REVISIONS_MAX: u64 = 1_000;
 
 /// A key, and its value or that it was deleted.
 type Told = (Vec<u8>, Option<Bytes>);
 
-/// What one revision did to the keys below the prefix, in the order of the keys.
+/// The changes of one revision to the keys below the prefix, in the order of the keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Group {
     revision: Revision,
@@ -33,7 +33,7 @@ impl Group {
     }
 }
 
-/// The last events below the prefix: all of them since the oldest that is remembered.
+/// The last events below the prefix: all of them since the oldest one in the record.
 #[derive(Debug, Default)]
 pub(super) struct Recent {
     groups: VecDeque<Group>,
@@ -42,7 +42,7 @@ pub(super) struct Recent {
 }
 
 impl Recent {
-    /// What one revision did. Revisions come in order, and none that touched the prefix is left out.
+    /// Records the changes of one revision. Revisions come in order, and none that changed the prefix is left out.
     pub(super) fn push(&mut self, revision: Revision, mut told: Vec<Told>) {
         if told.is_empty() {
             return;
@@ -57,7 +57,7 @@ impl Recent {
         }
     }
 
-    /// Forgets what etcd has forgotten, or will not tell again.
+    /// Removes what etcd has compacted, or will not send again.
     pub(super) fn forget(&mut self, upto: Revision) {
         while self.groups.front().is_some_and(|group| group.revision <= upto) {
             self.drop_oldest();
@@ -71,11 +71,11 @@ impl Recent {
         }
     }
 
-    /// What a watch must repeat before it tells what came after `last`; `None`: too little is known for that.
+    /// What a watch must repeat before it sends what came after `last`; `None`: too little is recorded for that.
     pub(super) fn replay(&self, prefix: &str, last: Revision) -> Option<Replay> {
         let near = |group: &&Group| last.get() - group.revision.get().min(last.get()) <= REVISIONS_MAX;
         let mut groups = self.groups.iter().filter(near);
-        // At the oldest revision that etcd has, old ones leave deletes out (#19179). So what is compared begins after it.
+        // At the oldest revision that etcd has, old versions leave out deletes (#19179). So the comparison begins after it.
         let from = groups.next()?.revision;
         let wanted: VecDeque<Group> = groups.cloned().collect();
         (!wanted.is_empty()).then(|| Replay {
@@ -89,7 +89,7 @@ impl Recent {
     }
 }
 
-/// What one stream has still to tell again.
+/// What one stream still has to repeat.
 #[derive(Debug)]
 pub(super) struct Replay {
     prefix: Vec<u8>,
@@ -100,11 +100,11 @@ pub(super) struct Replay {
     /// Everything up to here was compared.
     passed: Revision,
     wanted: VecDeque<Group>,
-    /// The revision that is still coming.
+    /// The revision that is incomplete.
     coming: Option<Group>,
 }
 
-/// etcd tells a revision otherwise than before.
+/// etcd reports a revision differently than before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Differs(pub(super) Revision);
 
@@ -114,7 +114,7 @@ impl Replay {
         self.from
     }
 
-    /// Whether everything was told again, and nothing else.
+    /// Whether everything was repeated, and nothing else came.
     pub(super) fn is_done(&self) -> bool {
         self.wanted.is_empty() && self.coming.is_none()
     }
@@ -122,7 +122,7 @@ impl Replay {
     /// Takes an event of the stream, in its order.
     ///
     /// # Errors
-    /// The history is another one.
+    /// The history differs.
     pub(super) fn take(
         &mut self,
         key: &[u8],
@@ -132,17 +132,17 @@ impl Replay {
         if self.coming.as_ref().is_some_and(|coming| coming.revision < revision) {
             self.close()?;
         }
-        // Whatever is wanted of an earlier revision does not come any more.
+        // What is missing of an earlier revision will not come any more.
         if let Some(wanted) = self.wanted.front()
             && wanted.revision < revision
         {
             return Err(Differs(wanted.revision));
         }
-        // What was compared before is sent twice (PR 15274).
+        // What was compared already is sent twice (PR 15274).
         if revision <= self.passed || revision > self.last || !key.starts_with(&self.prefix) {
             return Ok(());
         }
-        // A revision can delete very many keys: none is taken beyond those that it is known to have changed.
+        // A revision can delete very many keys: no more are accepted than it is known to have changed.
         let wanted = self.wanted.front().filter(|wanted| wanted.revision == revision);
         let most = wanted.map_or(0, |wanted| wanted.told.len());
         let coming = self.coming.get_or_insert_with(|| Group { revision, told: Vec::new() });
@@ -155,10 +155,10 @@ impl Replay {
         Ok(())
     }
 
-    /// The revision under way is whole.
+    /// The revision is complete.
     ///
     /// # Errors
-    /// It is another one.
+    /// It differs.
     pub(super) fn close(&mut self) -> Result<(), Differs> {
         let Some(mut coming) = self.coming.take() else { return Ok(()) };
         coming.told.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
@@ -169,10 +169,10 @@ impl Replay {
         }
     }
 
-    /// Everything up to a revision was told.
+    /// Everything up to a revision was sent.
     ///
     /// # Errors
-    /// Not everything of it that was told before.
+    /// Not everything of it that was sent before.
     pub(super) fn reach(&mut self, revision: Revision) -> Result<(), Differs> {
         match self.wanted.front() {
             Some(wanted) if wanted.revision <= revision => Err(Differs(wanted.revision)),
@@ -192,7 +192,7 @@ mod tests {
         (format!("/r/{key}").into_bytes(), value)
     }
 
-    /// Revisions with what they did: `(5, "a", "1")`; without a value the key is deleted.
+    /// Revisions with their changes: `(5, "a", "1")`; without a value the key is deleted.
     fn recent(events: &[(u64, &str, &str)]) -> Recent {
         let mut recent = Recent::default();
         for (revision, key, value) in events {
@@ -201,7 +201,7 @@ mod tests {
         recent
     }
 
-    /// What a stream that tells these, each in a message of its own, proves against what is remembered up to `last`.
+    /// What a stream that sends these, each in its own message, proves against the record up to `last`.
     fn replay(recent: &Recent, last: u64, events: &[(u64, &str, &str)]) -> Result<bool, Differs> {
         let mut replay = recent.replay("/r/", Revision::new(last)).unwrap();
         for (revision, key, value) in events {
@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(recent.replay("/r/", Revision::new(12)).unwrap().from(), Revision::new(5));
         assert_eq!(replay(&recent, 12, SERVED), Ok(true));
         assert_eq!(replay(&recent, 12, &SERVED[..3]), Ok(false), "not all of it");
-        // What follows is the assembler's.
+        // What follows is the assembler's part.
         assert_eq!(replay(&recent, 12, &[SERVED, &[(13, "c", "1")]].concat()), Ok(true));
         // A delete at the first revision may be left out, and anything may come twice.
         assert_eq!(replay(&recent, 12, &SERVED[1..]), Ok(true));
@@ -265,7 +265,7 @@ mod tests {
         let mut replay = recent.replay("/r/", Revision::new(12)).unwrap();
         replay.take(b"/elsewhere/x", None, Revision::new(6)).unwrap();
         assert_eq!(replay.take(b"/elsewhere/x", None, Revision::new(7)), Err(Differs(Revision::new(6))));
-        // Nothing comes, and etcd says that it is further.
+        // Nothing comes, and etcd reports more progress.
         let mut replay = recent.replay("/r/", Revision::new(12)).unwrap();
         assert_eq!(replay.reach(Revision::new(5)), Ok(()));
         assert_eq!(replay.reach(Revision::new(12)), Err(Differs(Revision::new(6))));
@@ -286,7 +286,7 @@ mod tests {
         assert_eq!(tell(&[("a", ""), ("b", "1"), ("c", "2")]), Ok(true));
         assert_eq!(tell(&[("c", "2"), ("c", "2"), ("b", "1"), ("a", "")]), Ok(true));
         assert_eq!(tell(&[("c", "2"), ("b", "1")]), differs(6));
-        // One more than there were is known for another revision at once, however many follow.
+        // One more than there were shows a different revision at once, however many follow.
         let mut replay = recent.replay("/r/", Revision::new(6)).unwrap();
         for key in ["/r/x", "/r/y", "/r/z"] {
             assert_eq!(replay.take(key.as_bytes(), None, Revision::new(6)), Ok(()));
@@ -307,14 +307,14 @@ mod tests {
             recent.push(Revision::new(revision), vec![told("a", "1")]);
         }
         assert_eq!(recent.replay("/r/", Revision::new(999)).unwrap().from(), Revision::new(1_000 - 64));
-        // Others wrote much since: what is too long to be told again is left out.
+        // Others wrote much since: what is too long to be sent again is left out.
         assert!(proves(&recent, 1_900) && !proves(&recent, 5_000));
-        // etcd has forgotten some, or all of it.
+        // etcd has compacted some, or all of it.
         recent.forget(Revision::new(990));
         assert_eq!(recent.replay("/r/", Revision::new(999)).unwrap().from(), Revision::new(991));
         recent.forget(Revision::new(998));
         assert!(!proves(&recent, 999));
-        // Large values, and many keys at once.
+        // Large values, and many keys in one revision.
         for revision in 1_000..1_010 {
             recent.push(Revision::new(revision), vec![told("a", &"x".repeat(1 << 20))]);
         }

@@ -1,21 +1,21 @@
-//! Why a watch is not gone on with.
+//! Why a watch is not continued.
 //!
-//! Owns the words for it. What is done about each is `follow`'s.
+//! Owns the texts. `follow` handles each case.
 
 use super::assembler::Break;
 use crate::source::SourceError;
 
 /// Why following stopped.
 pub(super) enum Stop {
-    /// The connection, or a call.
+    /// The connection, or a call, failed.
     Failed(SourceError),
-    /// The stream.
+    /// The stream cannot be continued.
     Broke(Break),
-    /// Nothing came though something was written.
+    /// Nothing came although something was written.
     Lags,
-    /// etcd's state at the last revision is another one; the first difference.
+    /// etcd's state at the last revision differs; the first difference.
     Differs(String),
-    /// etcd cannot tell any more whether its state is the one that is served; why.
+    /// etcd cannot show any more whether its state is the served one; the reason.
     Untold(String),
     /// An answer contradicted what is known.
     Doubt,
@@ -34,10 +34,10 @@ impl std::fmt::Display for Stop {
         match self {
             Self::Failed(error) => error.fmt(f),
             Self::Broke(broke) => broke.fmt(f),
-            Self::Lags => f.write_str("the watch lags behind what etcd says"),
+            Self::Lags => f.write_str("the watch lags behind etcd"),
             Self::Differs(what) => write!(f, "etcd's state is another one ({what})"),
             Self::Untold(why) => {
-                write!(f, "etcd cannot tell whether its state is the one that is served ({why})")
+                write!(f, "etcd cannot show whether its state is the one that is served ({why})")
             }
             Self::Doubt => f.write_str("etcd's answers contradict what was seen"),
             Self::Ended => f.write_str("etcd closed the watch"),

@@ -1,6 +1,6 @@
 //! A watch stream, from etcd's messages to those of the assembler.
 //!
-//! Owns the task that reads it, and how many messages wait. It looks at nothing but their shape: what they prove is `assembler`'s.
+//! Owns the task that reads it, and how many messages wait. It only converts them: `assembler` decides what they prove.
 
 use etcd_client::WatchStream;
 use tokio::sync::mpsc;
@@ -14,7 +14,7 @@ use super::stop::Stop;
 /// Messages of a watch that may wait while a shard catches up.
 const WAITING_MAX: usize = 256;
 
-/// Ends the reader of a stream when the watch is over.
+/// Ends the reader of a stream when the watch ends.
 pub(super) struct Reader(JoinHandle<()>);
 
 impl Drop for Reader {
@@ -23,7 +23,7 @@ impl Drop for Reader {
     }
 }
 
-/// Reads a stream beside the publishing: etcd never waits for a shard, up to a bound.
+/// Reads a stream concurrently with publishing: etcd does not wait for a shard, up to a bound.
 pub(super) fn read(
     stream: WatchStream,
 ) -> (etcd_client::WatchRequestSender, mpsc::Receiver<Result<Response, Stop>>, Reader) {
@@ -45,7 +45,7 @@ pub(super) fn read(
     (ask, messages, Reader(reader))
 }
 
-/// A message as the assembler takes it; values are moved, not copied.
+/// A message for the assembler; values are moved, not copied.
 fn response(message: etcd_client::WatchResponse) -> Result<Response, Break> {
     let message = message.0;
     let header = message.header.ok_or_else(|| Break::Nonsense("a message has no header".to_owned()))?;

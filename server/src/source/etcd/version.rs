@@ -1,9 +1,9 @@
-//! Which etcds can be believed when they are asked how far a watch is.
+//! Which versions of etcd report the progress of a watch reliably.
 
 /// Whether the answer to a request for progress is ordered with the events, and comes at all: fixed in 3.4.25 and 3.5.8
-/// (#15220), and for watches that never had an event in 3.4.31 and 3.5.13 (PR 17566). And whether a watch that resumes at
-/// the compacted revision is told of a delete there: fixed in 3.4.36 and 3.5.18 (PR 19249), so those are the bounds. What
-/// cannot be read is not believed.
+/// (#15220), and for watches that never had an event in 3.4.31 and 3.5.13 (PR 17566). And whether a watch that resumes at the
+/// compacted revision is sent a delete there: fixed in 3.4.36 and 3.5.18 (PR 19249), so those are the bounds. A version that
+/// cannot be parsed counts as unreliable.
 pub(super) fn tells_progress(version: &str) -> bool {
     let mut parts = version.split(['.', '-', '+']).map(|part| part.parse::<u32>().ok());
     let (Some(Some(major)), Some(Some(minor)), Some(Some(patch))) =

@@ -1,7 +1,7 @@
-//! Writes: transactions that compare what they expect, and what etcd says of them.
+//! Writes: transactions that compare what they expect, and the meaning of etcd's answers.
 //!
-//! Owns the translation of a [`Txn`] and of its outcome. A write waits for nothing but etcd; what it wrote is seen by
-//! readers that ask for the newest revision afterwards. A write whose outcome is not known is never sent again.
+//! Owns the translation of a [`Txn`] and of its result. A write waits only for etcd; readers that ask for the newest revision
+//! afterwards see it. A write whose outcome is unknown is never sent again.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -25,13 +25,13 @@ use crate::source::{
     Action, Expect, Fault, KEY_BYTES_MAX, Op, SourceError, TXN_OPS_MAX, Txn, TxnError, VALUE_BYTES_MAX,
 };
 
-/// How long etcd may take for a write. Beyond, its outcome is not known.
+/// The timeout of a write. Beyond it, its outcome is unknown.
 const WRITE_WITHIN: Duration = Duration::from_secs(10);
-/// How long it may take to say what a key is.
+/// The timeout for reading a key.
 const GET_WITHIN: Duration = Duration::from_millis(2_800);
-/// How long a compaction waits until history is forgotten here too.
+/// How long a compaction waits until the engine is compacted too.
 const FORGET_WITHIN: Duration = Duration::from_secs(2);
-/// How often a write that surely was not made is tried.
+/// How often a write that was certainly not made is tried.
 const ATTEMPTS_MAX: usize = 3;
 
 /// Makes a transaction.
@@ -55,7 +55,7 @@ async fn run(context: &EtcdContext, txn: &Txn) -> Result<(Revision, Vec<Option<A
     }
 }
 
-/// Everything that can be wrong with a transaction by itself.
+/// The faults of a transaction that do not depend on the state.
 fn check(ops: &[Op]) -> Result<(), TxnError> {
     match ops.len() {
         0 => return Err(TxnError::NoOps),
@@ -170,7 +170,7 @@ pub(super) fn number_of(at: Revision) -> i64 {
     i64::try_from(at.get()).unwrap_or(i64::MAX)
 }
 
-/// The first operation whose expectation did not hold. etcd compared and read in one revision.
+/// The first operation whose expectation failed. etcd compared and read in one revision.
 fn refused(ops: &[Op], found: &[TxnOpResponse]) -> TxnError {
     for (op, (wanted, found)) in ops.iter().zip(found).enumerate() {
         let TxnOpResponse::Get(found) = found else { break };
@@ -208,7 +208,7 @@ async fn lease(context: &EtcdContext, ttl: Duration) -> Result<i64, SourceError>
         return Ok(lease);
     }
     let granted = Instant::now();
-    // A lease that is granted twice is one that ends unused.
+    // If two leases are granted at the same time, one expires unused.
     let answer = context.calls.read(WRITE_WITHIN, |mut client| async move {
         client.lease_grant(Leases::to_grant(ttl), None).await
     });
@@ -231,7 +231,8 @@ pub(super) async fn get(context: &EtcdContext, key: &Key) -> Answer {
         Ok(found) if found.header().map(|header| header.cluster_id()) != served => {
             context.calls.leave();
             context.doubt.notify_one();
-            let why = "etcd: another cluster answers than the one that is served: its state is loaded anew";
+            let why =
+                "etcd: a different cluster from the one that is served answers: its state is being loaded";
             Answer::Unanswered(SourceError::new(Fault::Unavailable, why))
         }
         Ok(mut found) => Answer::Found(found.take_kvs().pop().map(|key_value| {
@@ -242,7 +243,7 @@ pub(super) async fn get(context: &EtcdContext, key: &Key) -> Answer {
     }
 }
 
-/// Has etcd forget history; what is forgotten there is forgotten here too.
+/// Compacts etcd, and then the engine.
 pub(super) async fn compact(context: &EtcdContext, upto: Revision) -> Answer {
     match context.calls.client().await {
         Err(error) => Answer::Unanswered(error),
@@ -252,7 +253,7 @@ pub(super) async fn compact(context: &EtcdContext, upto: Revision) -> Answer {
                     let (done, is_done) = oneshot::channel();
                     context.forgets.borrow_mut().push((upto, done));
                     context.wanted.notify_one();
-                    // While etcd is away again it is forgotten here later; there it is.
+                    // While etcd is away again the engine is compacted later; etcd is already.
                     let _ = timeout(FORGET_WITHIN, is_done).await;
                     context.commands.stats.compacted.fetch_max(upto.get(), Ordering::Relaxed);
                     Answer::Compacted(upto)

@@ -32,7 +32,7 @@ const fn protocol(why: &'static str) -> Fault {
 }
 
 const BAD_TEXT: Fault = Fault { code: 1007, why: "text must be UTF-8" };
-const TOO_LONG: Fault = Fault { code: 1009, why: "a message may have 64 KiB; a watch needs none" };
+const TOO_LONG: Fault = Fault { code: 1009, why: "a message has at most 64 KiB; a watch needs none" };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Opcode {
@@ -148,7 +148,7 @@ impl Reader {
         if first & 0x70 != 0 {
             return Err(protocol("reserved bits are set, and no extension was agreed on"));
         }
-        let Some(opcode) = Opcode::parse(first) else { return Err(protocol("there is no such opcode")) };
+        let Some(opcode) = Opcode::parse(first) else { return Err(protocol("unknown opcode")) };
         if second & 0x80 == 0 {
             return Err(protocol("a client's frames must be masked"));
         }
@@ -157,7 +157,7 @@ impl Reader {
             return Err(protocol("a control frame is whole, of at most 125 bytes"));
         }
         match (opcode, &self.message) {
-            (Opcode::Continuation, None) => return Err(protocol("a continuation of nothing")),
+            (Opcode::Continuation, None) => return Err(protocol("a continuation without a message")),
             (Opcode::Text | Opcode::Binary, Some(_)) => {
                 return Err(protocol("a message within another"));
             }
@@ -188,7 +188,7 @@ impl Reader {
         }
         let mut mask = [0; 4];
         mask.copy_from_slice(&self.head[mask_at..mask_at + 4]);
-        let Some(opcode) = Opcode::parse(first) else { return Err(protocol("there is no such opcode")) };
+        let Some(opcode) = Opcode::parse(first) else { return Err(protocol("unknown opcode")) };
         match opcode {
             Opcode::Text => self.message = Some(Message { len: 0, text: Some(Utf8::default()) }),
             Opcode::Binary => self.message = Some(Message { len: 0, text: None }),
@@ -259,7 +259,7 @@ fn closing(payload: &[u8]) -> Result<Heard, Fault> {
     };
     let code = u16::from_be_bytes([*high, *low]);
     if !matches!(code, 1000..=1003 | 1007..=1014 | 3000..=4999) {
-        return Err(protocol("no such code in a close frame"));
+        return Err(protocol("invalid code in a close frame"));
     }
     if std::str::from_utf8(reason).is_err() {
         return Err(BAD_TEXT);
@@ -371,7 +371,7 @@ mod tests {
             frame(0x81, "text: \u{20ac}".as_bytes()),
             frame(0x82, &[0xff, 0, 0xc0]),
             frame(0x89, b"one"),
-            frame(0x8a, b"nobody asked"),
+            frame(0x8a, b"not requested"),
             frame(0x01, &"\u{1f980}".as_bytes()[..2]),
             frame(0x89, &[7; PAYLOAD_OF_CONTROL_MAX]),
             frame(0x00, b""),
@@ -408,7 +408,7 @@ mod tests {
             ("a ping in fragments", frame(0x09, b"x"), 1002),
             ("a close in fragments", frame(0x08, b""), 1002),
             ("a ping of 126 bytes", frame(0x89, &[0; 126]), 1002),
-            ("a continuation of nothing", frame(0x80, b"x"), 1002),
+            ("a continuation without a message", frame(0x80, b"x"), 1002),
             ("a text within a text", [frame(0x01, b"a"), frame(0x81, b"b")].concat(), 1002),
             ("a length of 2^63", negative, 1002),
             ("16 bits for 125", padded_16, 1002),

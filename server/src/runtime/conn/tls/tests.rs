@@ -12,7 +12,7 @@ use crate::tls::{Current, PROTOCOL};
 
 pub(in crate::runtime) const VERSIONS: [&SupportedProtocolVersion; 2] = [&TLS12, &TLS13];
 
-/// A server's files, and what makes clients that believe it.
+/// A server's files, and clients that trust it.
 pub(in crate::runtime) struct Stand {
     current: Arc<Current>,
     authority: Authority,
@@ -47,7 +47,7 @@ impl Stand {
         Session::new(self.current.terms().config()).expect("a session")
     }
 
-    /// Both ends behind the handshake.
+    /// Both ends after the handshake.
     pub(in crate::runtime) fn pair(
         &self,
         version: &'static SupportedProtocolVersion,
@@ -57,7 +57,7 @@ impl Stand {
         while client.is_handshaking() {
             let said = said(&mut client);
             let mut wire = Vec::new();
-            // The worst case of a slow client.
+            // The slowest client: one byte at a time.
             for byte in said {
                 session.read(&[byte], &mut plain, &mut wire).expect("a right handshake");
             }
@@ -82,7 +82,7 @@ pub(in crate::runtime) fn said(client: &mut ClientConnection) -> Vec<u8> {
     said
 }
 
-/// Lets the client read. What it was told.
+/// Lets the client read, and returns what it received.
 pub(in crate::runtime) fn tell(client: &mut ClientConnection, mut wire: &[u8]) -> Vec<u8> {
     let mut plain = Vec::new();
     while !wire.is_empty() {
@@ -108,7 +108,7 @@ fn bytes_go_both_ways_in_pieces_of_any_size() {
             let most = size + size.div_ceil(RECORD_BYTES) * RECORD_OVERHEAD;
             assert!(wire.len() > size && wire.len() <= most, "{} for {size}", wire.len());
             assert!(tell(&mut client, wire) == bytes, "{version:?} {size}");
-            // And back, cut where nobody expects it.
+            // And in the other direction, cut at any byte.
             client.writer().write_all(&bytes).expect("below the limit");
             let (mut plain, mut answer) = (Vec::new(), Vec::new());
             for piece in said(&mut client).chunks(1000) {
@@ -167,7 +167,7 @@ fn goodbyes_are_heard_and_said() {
         assert_eq!((stand, &plain[..]), (State::Closed, &b"last"[..]));
         assert_eq!(session.read(b"and more", &mut plain, &mut wire), Ok(State::Closed));
         assert_eq!(plain, b"last");
-        // Our half goes on until we say so.
+        // Our half stays open until we close it.
         session.seal(b"the rest", &mut wire).expect("sealed");
         session.close(&mut wire);
         let len = wire.len();
@@ -186,19 +186,19 @@ fn what_breaks_the_protocol_gets_an_alert() {
         let broken = session.read(bytes, &mut plain, &mut wire).expect_err("that is wrong");
         assert!(!broken.to_string().is_empty());
         assert!(plain.is_empty());
-        session.seal(b"x", &mut Vec::new()).expect_err("nothing is sent behind it");
+        session.seal(b"x", &mut Vec::new()).expect_err("nothing is sent after it");
         wire
     };
     let alert = |wire: &[u8], number: u8| {
         assert_eq!((wire.first(), wire.last()), (Some(&0x15), Some(&number)), "{wire:?}");
     };
-    // No record at all; a record with a handshake message that is none.
+    // Not a record; a handshake record without a valid message.
     fails(&mut stand.session(), b"\x80\x00\x00\x00\x00 garbage");
     alert(&fails(&mut stand.session(), b"\x16\x03\x01\x00\x05\x7f\x00\x00\x01\x00"), 10);
-    // A client that speaks HTTP/2 alone: no_application_protocol.
+    // A client that offers HTTP/2 only: no_application_protocol.
     for version in VERSIONS {
         let mut client = stand.client(version, &[b"h2"]);
-        // In TLS 1.3 it is sealed already.
+        // In TLS 1.3 the alert is already encrypted.
         let wire = fails(&mut stand.session(), &said(&mut client));
         client.read_tls(&mut &wire[..]).expect("memory gives all");
         let told = client.process_new_packets().expect_err("an alert").to_string();
@@ -210,7 +210,7 @@ fn what_breaks_the_protocol_gets_an_alert() {
         tell(&mut both, &wire);
         assert_eq!(session.connection.alpn_protocol(), Some(PROTOCOL));
     }
-    // A record that was changed on its way: bad_record_mac, sealed.
+    // A record that was modified in transit: bad_record_mac, encrypted.
     for version in VERSIONS {
         let (mut client, mut session) = stand.pair(version);
         client.writer().write_all(b"hello").expect("words");
@@ -240,7 +240,7 @@ fn a_message_without_end_is_not_kept() {
     heard.expect_err("no end of it");
 }
 
-/// What a watch's session costs; `engine/DECISIONS.md` says so.
+/// The memory of a watch's session; `engine/DECISIONS.md` states it.
 #[test]
 fn an_idle_session_is_small() {
     assert!(size_of::<Session>() <= 1200, "{}", size_of::<Session>());

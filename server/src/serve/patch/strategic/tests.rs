@@ -1,4 +1,4 @@
-//! Patches as a table: the object, the patch, what comes of it.
+//! Patches as a table: the object, the patch, the result.
 
 use serde_json::json;
 
@@ -21,7 +21,7 @@ fn containers(list: Value) -> Value {
 fn objects_and_lists_merge() {
     let two = json!([{"name": "a", "image": "1", "args": ["x"]}, {"name": "b", "image": "1"}]);
     for (kind, object, patch, expected) in [
-        // As a merge patch, where the type says nothing.
+        // Like a merge patch, where the type defines nothing else.
         (
             "ConfigMap",
             json!({"data": {"a": "1", "b": "2"}}),
@@ -99,7 +99,7 @@ fn objects_and_lists_merge() {
             json!({"metadata": {"finalizers": ["b/b", "c/c"]}}),
             json!({"metadata": {"finalizers": ["a/a", "b/b", "c/c"]}}),
         ),
-        // What the list has twice is one to the patch: the first.
+        // What the list has twice counts once for the patch: the first.
         (
             "Pod",
             containers(
@@ -215,7 +215,7 @@ fn directives() {
             json!({"spec": {"$setElementOrder/containers": [], "containers": null}}),
             json!({"spec": {}}),
         ),
-        // Of lists that are one value they are dropped.
+        // In lists that are one value they are dropped.
         (
             json!({"spec": {"tolerations": [{"key": "a"}]}}),
             json!({"spec": {"tolerations": [{"$patch": "replace"}, {"key": "b"}]}}),
@@ -300,7 +300,7 @@ fn an_item_is_named_again_so_often() {
     assert_eq!(patched("Pod", pod.clone(), containers(changes(REPEATS_MAX + 1).into())), Ok(last));
     let refused = patched("Pod", pod.clone(), containers(changes(REPEATS_MAX + 2).into()));
     assert!(matches!(&refused, Err(Fault::Content(why)) if why.contains("name each once")), "{refused:?}");
-    // Nor do items that are new to the object.
+    // Neither are items that are new to the object.
     let refused = patched("Pod", containers(json!([])), containers(changes(1_000).into()));
     assert!(matches!(refused, Err(Fault::Content(_))), "{refused:?}");
     // Those that replace the list are not merged, and stay as they are.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::Stage;
+use super::Workload;
 use super::objects::{self, Kind, READER_DIRECT, READER_HTTP, key, object};
 use crate::client::{Client, Response};
 use crate::etcd::{Gateway, Op};
@@ -45,7 +45,7 @@ struct Shared {
 /// A reader that runs.
 #[derive(Debug)]
 pub struct Reader {
-    stage: Arc<Stage>,
+    workload: Arc<Workload>,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
@@ -53,10 +53,10 @@ pub struct Reader {
 impl Reader {
     /// Starts one.
     #[must_use]
-    pub fn start(stage: &Arc<Stage>, gateway: Gateway, seed: u64) -> Self {
+    pub fn start(workload: &Arc<Workload>, gateway: Gateway, seed: u64) -> Self {
         let shared: Arc<Shared> = Arc::default();
         let mut work = Work {
-            stage: Arc::clone(stage),
+            workload: Arc::clone(workload),
             shared: Arc::clone(&shared),
             gateway,
             rng: Rng::new(seed),
@@ -67,12 +67,12 @@ impl Reader {
             turn: 0,
         };
         let thread = std::thread::spawn(move || {
-            while !work.stage.is_over() {
+            while !work.workload.is_over() {
                 work.round();
                 std::thread::sleep(PACE);
             }
         });
-        Self { stage: Arc::clone(stage), shared, thread: Some(thread) }
+        Self { workload: Arc::clone(workload), shared, thread: Some(thread) }
     }
 
     /// Counts.
@@ -90,7 +90,7 @@ impl Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        self.stage.end();
+        self.workload.end();
         let failed = self.thread.take().is_some_and(|thread| thread.join().is_err());
         assert!(std::thread::panicking() || !failed, "the reader panicked: see above");
     }
@@ -106,7 +106,7 @@ struct Left {
 }
 
 struct Work {
-    stage: Arc<Stage>,
+    workload: Arc<Workload>,
     shared: Arc<Shared>,
     gateway: Gateway,
     rng: Rng,
@@ -122,7 +122,7 @@ struct Work {
 impl Work {
     /// Writes, and reads it.
     fn round(&mut self) {
-        let epoch = self.stage.epoch();
+        let epoch = self.workload.epoch();
         if epoch != self.epoch {
             (self.epoch, self.generation) = (epoch, self.generation + 1);
         }
@@ -130,9 +130,9 @@ impl Work {
         let namespace = if self.rng.percent(50) { READER_HTTP } else { READER_DIRECT };
         let name = format!("g{}-{}", self.generation, self.rng.below(NAMES));
         let written = {
-            let stage = Arc::clone(&self.stage);
-            let _pen = stage.pen();
-            if stage.epoch() != epoch {
+            let workload = Arc::clone(&self.workload);
+            let _permit = workload.write_permit();
+            if workload.epoch() != epoch {
                 return;
             }
             if namespace == READER_HTTP { self.write(&name) } else { self.write_direct(&name) }
@@ -149,8 +149,8 @@ impl Work {
             self.check_get(namespace, &name, left)
         };
         // Reads while the store is swapped have no guarantee.
-        if let Some(problem) = problem.filter(|_| self.stage.epoch() == epoch) {
-            self.stage.complain(format!("a read does not show what was written: {problem}"));
+        if let Some(problem) = problem.filter(|_| self.workload.epoch() == epoch) {
+            self.workload.report(format!("a read does not show what was written: {problem}"));
         }
     }
 
@@ -189,8 +189,8 @@ impl Work {
             0 | 429 | 503 | 504 => return None,
             // 409 and 404 would say that an acknowledged write is missing.
             status => {
-                if self.stage.epoch() == self.epoch {
-                    self.stage.complain(format!("{method} {path}: {status} {}", reply.text().trim()));
+                if self.workload.epoch() == self.epoch {
+                    self.workload.report(format!("{method} {path}: {status} {}", reply.text().trim()));
                 }
                 return None;
             }
@@ -202,7 +202,7 @@ impl Work {
 
     fn ask(&self, method: &str, path: &str, body: &str) -> Response {
         let exchange = || {
-            let mut connection = Client::new(&self.stage.address(self.turn)).connect()?;
+            let mut connection = Client::new(&self.workload.address(self.turn)).connect()?;
             connection.socket().set_read_timeout(Some(PATIENCE))?;
             connection.request(method, path, &[("content-type", "application/json")], body.as_bytes())
         };

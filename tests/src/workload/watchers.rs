@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 
-use super::Stage;
+use super::Workload;
 use super::scope::Scope;
 pub use super::watcher::Counts;
 use super::watcher::Watcher;
@@ -57,7 +57,7 @@ pub struct Watchers {
 impl Watchers {
     /// Starts this many, with random scopes. A watch lasts for `life` at most before its client ends it.
     #[must_use]
-    pub fn start(stage: &Arc<Stage>, count: usize, life: Duration, seed: u64) -> Self {
+    pub fn start(workload: &Arc<Workload>, count: usize, life: Duration, seed: u64) -> Self {
         let life_ms = u64::try_from(life.as_millis()).unwrap_or(u64::MAX).max(300);
         let mut rng = Rng::new(seed);
         let mut shares: Vec<Vec<Watcher>> = (0..THREADS).map(|_| Vec::new()).collect();
@@ -67,8 +67,8 @@ impl Watchers {
         let calm = Arc::new(AtomicBool::new(false));
         let now = Arc::new(Mutex::new(vec![Now::default(); THREADS]));
         let drive = |(index, watchers): (usize, Vec<Watcher>)| {
-            let (stage, calm, now) = (Arc::clone(stage), Arc::clone(&calm), Arc::clone(&now));
-            std::thread::spawn(move || drive(watchers, &stage, &calm, &now, index))
+            let (workload, calm, now) = (Arc::clone(workload), Arc::clone(&calm), Arc::clone(&now));
+            std::thread::spawn(move || drive(watchers, &workload, &calm, &now, index))
         };
         let threads = shares.into_iter().enumerate().map(drive).collect();
         Self { count, calm, now, threads }
@@ -151,13 +151,13 @@ impl Watchers {
 
 fn drive(
     mut watchers: Vec<Watcher>,
-    stage: &Stage,
+    workload: &Workload,
     calm: &AtomicBool,
     shared: &Mutex<Vec<Now>>,
     index: usize,
 ) -> Vec<Watcher> {
     let mut shown = Instant::now();
-    while !stage.is_over() {
+    while !workload.is_over() {
         let waiting: Vec<usize> =
             (0..watchers.len()).filter(|number| watchers[*number].exchange().is_some()).collect();
         let mut polled: Vec<PollFd<'_>> = waiting
@@ -172,11 +172,11 @@ fn drive(
             waiting.iter().zip(&polled).filter(|(_, fd)| came(fd)).map(|(number, _)| *number).collect();
         let now = Instant::now();
         for number in came {
-            watchers[number].handle_bytes(stage, now);
+            watchers[number].handle_bytes(workload, now);
         }
         let calm = calm.load(Ordering::SeqCst);
         for watcher in &mut watchers {
-            watcher.handle_time(stage, now, calm);
+            watcher.handle_time(workload, now, calm);
         }
         if now.duration_since(shown) > Duration::from_millis(50) {
             shown = now;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::Stage;
+use super::Workload;
 use super::exchange::Exchange;
 use super::objects;
 use super::scope::Scope;
@@ -55,7 +55,7 @@ pub struct Counts {
     pub lists: u64,
     /// Watches that began where another one ended.
     pub resumes: u64,
-    /// How often it was told 410.
+    /// How often it got 410.
     pub expired: u64,
     /// Streams that ended neither by the client nor by their deadline.
     pub lost: u64,
@@ -129,11 +129,11 @@ impl Watcher {
     }
 
     /// Handles timers. `calm`: it ends no watch by itself.
-    pub(super) fn handle_time(&mut self, stage: &Stage, now: Instant, calm: bool) {
+    pub(super) fn handle_time(&mut self, workload: &Workload, now: Instant, calm: bool) {
         match &self.state {
             State::Pausing(until) => {
                 if now >= *until {
-                    self.ask(stage, now);
+                    self.ask(workload, now);
                 }
             }
             State::Listing { since, .. } => {
@@ -152,7 +152,7 @@ impl Watcher {
     }
 
     /// Reads what has arrived.
-    pub(super) fn handle_bytes(&mut self, stage: &Stage, now: Instant) {
+    pub(super) fn handle_bytes(&mut self, workload: &Workload, now: Instant) {
         match &mut self.state {
             State::Pausing(_) => {}
             State::Listing { exchange, epoch, .. } => {
@@ -160,7 +160,7 @@ impl Watcher {
                 if exchange.is_done() {
                     let (epoch, status) = (*epoch, exchange.status());
                     let body = exchange.body().to_vec();
-                    self.listed(stage, epoch, status, &body, now);
+                    self.listed(workload, epoch, status, &body, now);
                 } else if read.is_err() {
                     self.refused(now);
                 }
@@ -175,7 +175,7 @@ impl Watcher {
                         if began {
                             self.begun(from);
                         }
-                        if self.told(stage, &lines, now) {
+                        if self.told(workload, &lines, now) {
                             if done {
                                 self.closed(now);
                             } else if read.is_err() {
@@ -185,7 +185,7 @@ impl Watcher {
                         }
                     }
                     Some(status) if done || read.is_err() => {
-                        self.judge_refusal(stage, status, "a watch");
+                        self.judge_refusal(workload, status, "a watch");
                         self.refused(now);
                     }
                     None if read.is_err() => self.refused(now),
@@ -196,13 +196,13 @@ impl Watcher {
     }
 
     /// Sends the next request.
-    fn ask(&mut self, stage: &Stage, now: Instant) {
+    fn ask(&mut self, workload: &Workload, now: Instant) {
         self.turn += 1;
-        let address = stage.address(self.turn);
+        let address = workload.address(self.turn);
         let path = self.scope.path();
         if self.lists {
             // Before the request: the reply cannot be older.
-            let epoch = stage.epoch();
+            let epoch = workload.epoch();
             match Exchange::get(&address, &path) {
                 Ok(exchange) => self.state = State::Listing { exchange, since: now, epoch },
                 Err(_) => self.refused(now),
@@ -228,27 +228,28 @@ impl Watcher {
         self.state = State::Pausing(now + Duration::from_millis(self.rng.range_u64(20, PAUSE_MS)));
     }
 
-    fn judge_refusal(&self, stage: &Stage, status: u16, what: &str) {
+    fn judge_refusal(&self, workload: &Workload, status: u16, what: &str) {
         if ![429, 503, 504].contains(&status) {
-            stage.complain(format!("watcher {}: {what} is answered with {status}", self.name));
+            workload.report(format!("watcher {}: {what} is answered with {status}", self.name));
         }
     }
 
-    fn listed(&mut self, stage: &Stage, epoch: usize, status: Option<u16>, body: &[u8], now: Instant) {
+    fn listed(&mut self, workload: &Workload, epoch: usize, status: Option<u16>, body: &[u8], now: Instant) {
         if status != Some(200) {
-            self.judge_refusal(stage, status.unwrap_or(0), "a list");
+            self.judge_refusal(workload, status.unwrap_or(0), "a list");
             return self.refused(now);
         }
-        if epoch != stage.epoch() {
+        if epoch != workload.epoch() {
             // It is unknown from which of the two epochs it came: it is not used.
             return self.refused(now);
         }
         let text = String::from_utf8_lossy(body);
         let Some(revision) = objects::revision(&text) else {
-            stage.complain(format!("watcher {}: a list without a resourceVersion", self.name));
+            workload.report(format!("watcher {}: a list without a resourceVersion", self.name));
             return self.refused(now);
         };
-        let objects = objects::items(&text).into_iter().filter_map(|item| self.object(stage, item)).collect();
+        let objects =
+            objects::items(&text).into_iter().filter_map(|item| self.object(workload, item)).collect();
         let list = Seen::List { revision, objects };
         match self.segments.last_mut() {
             Some(segment) if segment.epoch == epoch => segment.seen.push(list),
@@ -257,13 +258,13 @@ impl Watcher {
         self.counts.lists += 1;
         (self.lists, self.has_watched) = (false, false);
         (self.newest, self.whole) = (revision, revision);
-        self.ask(stage, now);
+        self.ask(workload, now);
     }
 
-    fn object(&self, stage: &Stage, json: &str) -> Option<Object> {
+    fn object(&self, workload: &Workload, json: &str) -> Option<Object> {
         let key = objects::key_of(self.scope.kind(), json);
         let (Some(key), Some(revision)) = (key, objects::revision(json)) else {
-            stage.complain(format!("watcher {}: no object of ours: {json}", self.name));
+            workload.report(format!("watcher {}: no object of ours: {json}", self.name));
             return None;
         };
         Some(Object { key, revision, value: objects::form(json.as_bytes()) })
@@ -282,7 +283,7 @@ impl Watcher {
     }
 
     /// Lines of the stream. Returns whether it continues.
-    fn told(&mut self, stage: &Stage, lines: &[u8], now: Instant) -> bool {
+    fn told(&mut self, workload: &Workload, lines: &[u8], now: Instant) -> bool {
         let text = String::from_utf8_lossy(lines);
         for line in text.lines() {
             // Heartbeats are spaces between the lines.
@@ -292,7 +293,7 @@ impl Watcher {
                 .and_then(|rest| rest.strip_suffix('}'))
                 .and_then(|rest| rest.split_once("\",\"object\":"));
             let Some((kind, object)) = parts else {
-                stage.complain(format!("watcher {}: no event: {line}", self.name));
+                workload.report(format!("watcher {}: no event: {line}", self.name));
                 continue;
             };
             let kind = match kind {
@@ -315,14 +316,14 @@ impl Watcher {
                         // Asked to come back later.
                         let known = ["429", "503", "504"];
                         if !known.iter().any(|code| object.contains(&format!("\"code\":{code}"))) {
-                            stage.complain(format!("watcher {}: it is told {line}", self.name));
+                            workload.report(format!("watcher {}: it is told {line}", self.name));
                         }
                         self.ended(End::Cut, now);
                     }
                     return false;
                 }
             };
-            let Some(object) = self.object(stage, object) else { continue };
+            let Some(object) = self.object(workload, object) else { continue };
             self.counts.events += 1;
             // Revisions before it are complete; of its own, another event may come.
             (self.newest, self.whole) =

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::Stage;
+use super::Workload;
 use super::objects::{Kind, NAMES, NAMESPACES, WRITTEN, key, object};
 use crate::etcd::{Gateway, Op};
 use crate::sim::rng::Rng;
@@ -29,7 +29,7 @@ struct Shared {
 /// A writer that runs.
 #[derive(Debug)]
 pub struct Writer {
-    stage: Arc<Stage>,
+    workload: Arc<Workload>,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
@@ -37,13 +37,13 @@ pub struct Writer {
 impl Writer {
     /// Starts one with this many writes a second.
     #[must_use]
-    pub fn start(stage: &Arc<Stage>, gateway: Gateway, rate: u64, seed: u64) -> Self {
+    pub fn start(workload: &Arc<Workload>, gateway: Gateway, rate: u64, seed: u64) -> Self {
         let shared: Arc<Shared> = Arc::default();
-        let mut pen = Pen { gateway, rng: Rng::new(seed), sequence: 0 };
+        let mut work = Work { gateway, rng: Rng::new(seed), sequence: 0 };
         let pace = Duration::from_nanos(1_000_000_000 / rate.max(1));
-        let (of, ours) = (Arc::clone(stage), Arc::clone(&shared));
-        let thread = std::thread::spawn(move || pen.write_until_over(&of, &ours, pace));
-        Self { stage: Arc::clone(stage), shared, thread: Some(thread) }
+        let (of, ours) = (Arc::clone(workload), Arc::clone(&shared));
+        let thread = std::thread::spawn(move || work.write_until_over(&of, &ours, pace));
+        Self { workload: Arc::clone(workload), shared, thread: Some(thread) }
     }
 
     /// Switches the slow mode. A store that replaces another one must not reach the revisions of that one before all
@@ -56,7 +56,7 @@ impl Writer {
     pub fn rest(&self) {
         self.shared.rests.store(true, Ordering::SeqCst);
         // Waits for the writer that holds the lock.
-        drop(self.stage.hold_pens());
+        drop(self.workload.pause_writes());
     }
 
     /// Writes that were acknowledged.
@@ -74,22 +74,22 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        self.stage.end();
+        self.workload.end();
         let failed = self.thread.take().is_some_and(|thread| thread.join().is_err());
         assert!(std::thread::panicking() || !failed, "the writer panicked: see above");
     }
 }
 
-struct Pen {
+struct Work {
     gateway: Gateway,
     rng: Rng,
     sequence: u64,
 }
 
-impl Pen {
-    fn write_until_over(&mut self, stage: &Stage, shared: &Shared, pace: Duration) {
+impl Work {
+    fn write_until_over(&mut self, workload: &Workload, shared: &Shared, pace: Duration) {
         let (mut next, mut ticked) = (Instant::now(), Instant::now());
-        while !stage.is_over() {
+        while !workload.is_over() {
             let now = Instant::now();
             if now < next {
                 std::thread::sleep(next - now);
@@ -101,7 +101,7 @@ impl Pen {
             if shared.rests.load(Ordering::SeqCst) && !ticks {
                 continue;
             }
-            let _pen = stage.pen();
+            let _permit = workload.write_permit();
             let done = if ticks {
                 ticked = now;
                 self.tick()

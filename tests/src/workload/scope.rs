@@ -141,8 +141,8 @@ impl Scope {
 #[cfg(test)]
 mod tests {
     use super::Scope;
-    use crate::load::objects::{NAMESPACES, form, key, object};
     use crate::sim::rng::Rng;
+    use crate::workload::objects::{NAMESPACES, form, key, object};
 
     #[test]
     fn scopes_take_some_and_leave_some() {

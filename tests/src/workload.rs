@@ -1,8 +1,9 @@
-//! The load while a test breaks something: objects that change (`objects`), a writer (`writer`), watchers that resume
+//! What clients do while a test breaks something: objects that change (`objects`), a writer (`writer`), watchers that resume
 //! and list again (`watchers`), a reader of its own writes (`reader`), and etcd's log (`recorder`).
 //!
-//! It never breaks anything and checks no history: it only records. Everything is drawn from one seed, except the
-//! timing of threads and the network.
+//! It records all that each client received and checks no history; `history` does. It measures nothing: load that is
+//! measured is `revcast-perf`'s, whose watchers must not list again, and which writes through the server alone. Everything
+//! is drawn from one seed, except the timing of threads and the network.
 
 pub mod exchange;
 pub mod objects;
@@ -19,18 +20,18 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockW
 
 /// State shared by all participants.
 #[derive(Debug, Default)]
-pub struct Stage {
+pub struct Workload {
     /// Addresses of the servers, `127.0.0.1:PORT`.
     addresses: RwLock<Vec<String>>,
     /// Held by writers; taken away while the store is swapped.
-    pen: RwLock<()>,
+    write_lock: RwLock<()>,
     /// How often the store lost its history. An index into the logs.
     epoch: AtomicU64,
     over: AtomicBool,
     problems: Mutex<Vec<String>>,
 }
 
-impl Stage {
+impl Workload {
     /// Over these servers.
     #[must_use]
     pub fn new(addresses: Vec<String>) -> Self {
@@ -50,13 +51,13 @@ impl Stage {
     }
 
     /// To be held while writing.
-    pub fn pen(&self) -> RwLockReadGuard<'_, ()> {
-        self.pen.read().unwrap_or_else(PoisonError::into_inner)
+    pub fn write_permit(&self) -> RwLockReadGuard<'_, ()> {
+        self.write_lock.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// No writer runs while it is held.
-    pub fn hold_pens(&self) -> RwLockWriteGuard<'_, ()> {
-        self.pen.write().unwrap_or_else(PoisonError::into_inner)
+    pub fn pause_writes(&self) -> RwLockWriteGuard<'_, ()> {
+        self.write_lock.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The current epoch.
@@ -82,7 +83,7 @@ impl Stage {
     }
 
     /// Records a fault.
-    pub fn complain(&self, problem: String) {
+    pub fn report(&self, problem: String) {
         self.problems().push(problem);
     }
 

@@ -1,15 +1,15 @@
-//! Deliberate bugs, so that tests can prove that the simulator would find them.
+//! Failpoints: places where a test can switch on a bug, to prove that the simulator would find it.
 //!
-//! Without the feature `planted-bugs` every check is the constant "no" and costs nothing. With it, a test switches one
-//! bug on for its own thread. A server is never built with the feature.
+//! Without the feature `failpoints` every check is the constant `false` and costs nothing. With it, a test switches one
+//! failpoint on for its own thread. A server is never built with the feature.
 
-/// The bugs.
+/// What goes wrong while a failpoint is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bug {
+pub enum Failpoint {
     /// A round forgets an event now and then.
     SkippedEvent,
     /// A watcher that caught up joins the live ones one event too early, and is sent that event again.
-    DoubledFrame,
+    DuplicateEvent,
     /// A bookmark names the newest published revision, not the newest one sent.
     BookmarkTooEarly,
     /// DELETED by a transition carries the new object, not the last matching one.
@@ -24,14 +24,14 @@ pub enum Bug {
     PartialSendRestarted,
     /// A start older than the window is served from the window's beginning.
     ExpiredStartServed,
-    /// The verdict looks at the new state alone.
+    /// The verdict considers the new state only.
     TransitionIgnored,
     /// After the initial events a watcher continues at the ring's head, not at its snapshot's position.
     GapAfterInitialEvents,
     /// The interest index looks up only the new value of a field.
     OldValueNotLookedUp,
     /// A message is made again for every receiver.
-    FrameMadeTwice,
+    MessageMadeTwice,
     /// An event whose value is unreadable is skipped.
     UnreadableSkipped,
     /// Of an unreadable value only those watches are told whose selector matched the state before.
@@ -40,7 +40,7 @@ pub enum Bug {
     UnreadableStartServed,
     /// In one revision the events of unreadable values keep the order of the source.
     UnreadableAmongOthers,
-    /// An abandoned shard does not tell its live watchers.
+    /// An abandoned shard does not send 410 to its live watchers.
     LiveWatchKept,
     /// A heartbeat goes out although the socket is known to be full, or within a message.
     HeartbeatAnywhere,
@@ -55,39 +55,39 @@ pub enum Bug {
     PartOfRevisionSkipped,
     /// The window forgets what shards still need when it is full.
     NeededForgotten,
-    /// A shard needs the ring only for what it has not dispatched, not for watches that recently fell behind.
+    /// A shard needs the ring only for what it has not dispatched, not for watches that began to lag recently.
     FallenNotKept,
     /// Of ranges that are found by their order, those that begin later than another are not looked at.
     LaterRangeMissed,
 }
 
-#[cfg(feature = "planted-bugs")]
+#[cfg(feature = "failpoints")]
 mod switch {
-    use super::Bug;
+    use super::Failpoint;
     use std::cell::Cell;
 
     thread_local! {
-        static ACTIVE: Cell<Option<Bug>> = const { Cell::new(None) };
+        static ACTIVE: Cell<Option<Failpoint>> = const { Cell::new(None) };
     }
 
-    /// Switches one bug on for this thread, or all off.
-    pub fn plant(bug: Option<Bug>) {
-        ACTIVE.set(bug);
+    /// Switches one failpoint on for this thread, or all off.
+    pub fn set(failpoint: Option<Failpoint>) {
+        ACTIVE.set(failpoint);
     }
 
-    pub(crate) fn planted(bug: Bug) -> bool {
-        ACTIVE.get() == Some(bug)
+    pub(crate) fn is_on(failpoint: Failpoint) -> bool {
+        ACTIVE.get() == Some(failpoint)
     }
 }
 
-#[cfg(feature = "planted-bugs")]
-pub use switch::plant;
-#[cfg(feature = "planted-bugs")]
-pub(crate) use switch::planted;
+#[cfg(feature = "failpoints")]
+pub(crate) use switch::is_on;
+#[cfg(feature = "failpoints")]
+pub use switch::set;
 
-/// Whether this bug is switched on: never, in this build.
-#[cfg(not(feature = "planted-bugs"))]
+/// Whether this failpoint is on: never, in this build.
+#[cfg(not(feature = "failpoints"))]
 #[inline]
-pub(crate) const fn planted(_: Bug) -> bool {
+pub(crate) const fn is_on(_: Failpoint) -> bool {
     false
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::Stage;
+use super::Workload;
 use crate::client::Client;
 
 const EVERY: Duration = Duration::from_millis(50);
@@ -20,7 +20,7 @@ struct Answer {
 /// Polls a server.
 #[derive(Debug)]
 pub struct Probe {
-    stage: Arc<Stage>,
+    workload: Arc<Workload>,
     answers: Arc<Mutex<Vec<Answer>>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -28,10 +28,10 @@ pub struct Probe {
 impl Probe {
     /// Polls the first server until the end of the test.
     #[must_use]
-    pub fn start(stage: &Arc<Stage>) -> Self {
+    pub fn start(workload: &Arc<Workload>) -> Self {
         let answers: Arc<Mutex<Vec<Answer>>> = Arc::default();
-        let (ours, stage) = (Arc::clone(&answers), Arc::clone(stage));
-        let of = Arc::clone(&stage);
+        let (ours, workload) = (Arc::clone(&answers), Arc::clone(workload));
+        let of = Arc::clone(&workload);
         let thread = std::thread::spawn(move || {
             while !of.is_over() {
                 let asked = Instant::now();
@@ -41,7 +41,7 @@ impl Probe {
                 std::thread::sleep(EVERY);
             }
         });
-        Self { stage, answers, thread: Some(thread) }
+        Self { workload, answers, thread: Some(thread) }
     }
 
     /// Waits until it reports that it is ready, to a request no earlier than `since`.
@@ -74,7 +74,7 @@ impl Probe {
         let answers = self.answers();
         let between = || answers.iter().filter(|answer| answer.asked >= from && answer.came <= to);
         match (between().count(), between().find(|answer| answer.code == 200)) {
-            (0, _) => Err("nobody asked /readyz during the outage".to_owned()),
+            (0, _) => Err("/readyz was not requested during the outage".to_owned()),
             (_, Some(answer)) => {
                 let late = answer.asked.duration_since(from);
                 Err(format!("/readyz says ok {late:?} after it must not any more"))
@@ -90,7 +90,7 @@ impl Probe {
 
 impl Drop for Probe {
     fn drop(&mut self) {
-        self.stage.end();
+        self.workload.end();
         let failed = self.thread.take().is_some_and(|thread| thread.join().is_err());
         assert!(std::thread::panicking() || !failed, "the probe panicked: see above");
     }
