@@ -2,12 +2,10 @@
 //! equal-looking member elsewhere (a label, an annotation, a string that contains JSON) is not taken for them.
 
 use crate::stamp::{Stamp, decimal};
-use serde::Deserialize;
-use serde_json::value::RawValue;
+use memchr::memchr2;
 
 /// The `type` of a watch event.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "UPPERCASE")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Added,
     Modified,
@@ -24,43 +22,142 @@ pub(crate) struct Event {
     pub(crate) stamp: Option<Stamp>,
 }
 
-#[derive(Deserialize)]
-struct Line<'a> {
-    r#type: Kind,
-    #[serde(borrow, default)]
-    object: Object<'a>,
-}
-
-#[derive(Default, Deserialize)]
-struct Object<'a> {
-    #[serde(borrow, default)]
-    metadata: Metadata<'a>,
-    /// Objects of others may have any JSON here.
-    #[serde(borrow)]
-    data: Option<&'a RawValue>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Metadata<'a> {
-    resource_version: Option<&'a str>,
-}
-
-#[derive(Deserialize)]
-struct Data<'a> {
-    stamp: &'a str,
-}
-
 impl Event {
-    /// Reads one line of a watch stream, without its newline. `None`: not a watch event.
+    /// Reads one line of a watch stream, without its newline. `None`: not a watch event. It walks the bytes and builds
+    /// nothing: every new event is read while the server is measured, and serde_json takes 2.5 times as long.
     pub(crate) fn read(line: &[u8]) -> Option<Self> {
-        let Line { r#type: kind, object } = serde_json::from_slice(line).ok()?;
-        let revision = match object.metadata.resource_version {
-            Some(text) => Some(decimal(text.as_bytes())?),
-            None => None,
-        };
-        let data = object.data.and_then(|data| serde_json::from_str::<Data<'_>>(data.get()).ok());
-        Some(Self { kind, revision, stamp: data.and_then(|data| Stamp::parse(data.stamp.as_bytes())) })
+        let mut at = Scanner { rest: line };
+        let (mut kind, mut revision, mut stamp) = (None, None, None);
+        at.members(|at, key| {
+            match key {
+                b"type" => kind = Some(kind_of(at.string()?)?),
+                b"object" => at.members(|at, key| {
+                    match key {
+                        b"metadata" => at.members(|at, key| {
+                            match key {
+                                b"resourceVersion" => revision = Some(decimal(at.string()?)?),
+                                _ => at.skip_value()?,
+                            }
+                            Some(())
+                        })?,
+                        b"data" if at.peek() == Some(b'{') => at.members(|at, key| {
+                            match key {
+                                b"stamp" if at.peek() == Some(b'"') => stamp = Stamp::parse(at.string()?),
+                                _ => at.skip_value()?,
+                            }
+                            Some(())
+                        })?,
+                        _ => at.skip_value()?,
+                    }
+                    Some(())
+                })?,
+                _ => at.skip_value()?,
+            }
+            Some(())
+        })?;
+        at.skip_space();
+        at.rest.is_empty().then_some(())?;
+        Some(Self { kind: kind?, revision, stamp })
+    }
+}
+
+fn kind_of(text: &[u8]) -> Option<Kind> {
+    match text {
+        b"ADDED" => Some(Kind::Added),
+        b"MODIFIED" => Some(Kind::Modified),
+        b"DELETED" => Some(Kind::Deleted),
+        b"BOOKMARK" => Some(Kind::Bookmark),
+        b"ERROR" => Some(Kind::Error),
+        _ => None,
+    }
+}
+
+struct Scanner<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Scanner<'a> {
+    fn skip_space(&mut self) {
+        while let Some((b' ' | b'\t' | b'\r' | b'\n', rest)) = self.rest.split_first() {
+            self.rest = rest;
+        }
+    }
+
+    fn peek(&mut self) -> Option<u8> {
+        self.skip_space();
+        self.rest.first().copied()
+    }
+
+    /// Takes `byte`, after white space, or fails.
+    fn take(&mut self, byte: u8) -> Option<()> {
+        self.skip_space();
+        self.rest = self.rest.strip_prefix(&[byte])?;
+        Some(())
+    }
+
+    /// The raw text between two quotes; escapes stay as they are.
+    fn string(&mut self) -> Option<&'a [u8]> {
+        self.take(b'"')?;
+        let text = self.rest;
+        let mut end = 0;
+        loop {
+            end += memchr2(b'"', b'\\', text.get(end..)?)?;
+            if text[end] == b'"' {
+                self.rest = &text[end + 1..];
+                return Some(&text[..end]);
+            }
+            end += 2;
+        }
+    }
+
+    /// Calls `member` with each key of the object that starts here. It must consume the value.
+    fn members(&mut self, mut member: impl FnMut(&mut Self, &[u8]) -> Option<()>) -> Option<()> {
+        self.take(b'{')?;
+        if self.peek()? == b'}' {
+            return self.take(b'}');
+        }
+        loop {
+            let key = self.string()?;
+            self.take(b':')?;
+            member(self, key)?;
+            if self.peek()? == b'}' {
+                return self.take(b'}');
+            }
+            self.take(b',')?;
+        }
+    }
+
+    /// Skips any value. Brackets are only counted: well-formedness is the parser's matter.
+    fn skip_value(&mut self) -> Option<()> {
+        let mut depth: usize = 0;
+        loop {
+            match self.peek()? {
+                b'"' => {
+                    self.string()?;
+                }
+                b'{' | b'[' => {
+                    depth += 1;
+                    self.rest = &self.rest[1..];
+                    continue;
+                }
+                b'}' | b']' => {
+                    depth = depth.checked_sub(1)?;
+                    self.rest = &self.rest[1..];
+                }
+                b',' | b':' if depth > 0 => {
+                    self.rest = &self.rest[1..];
+                    continue;
+                }
+                b'-' | b'0'..=b'9' | b't' | b'f' | b'n' => {
+                    let ends = |byte: &u8| matches!(byte, b',' | b'}' | b']' | b' ' | b'\t' | b'\r' | b'\n');
+                    self.rest = &self.rest[self.rest.iter().position(ends)?..];
+                }
+                _ => return None,
+            }
+            if depth == 0 {
+                return Some(());
+            }
+        }
     }
 }
 

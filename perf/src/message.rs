@@ -5,6 +5,7 @@ use crate::http::Caller;
 use crate::latency::Pairs;
 use crate::options::{Mixture, deaf_among};
 use crate::scope::Scope;
+use crate::sums::sums;
 use crate::tally::{Seen, Tally};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
@@ -60,11 +61,24 @@ pub(crate) struct Cut {
     pub(crate) timeout_ns: u64,
 }
 
+sums! {
+    /// What came of a cut, as a record names it.
+    StormCounts {
+        /// Watches that lost their connections.
+        cut,
+        attempts,
+        /// Attempts that did not get an answer.
+        failed_attempts,
+        /// Without an answer, and answered but not caught up, when the time was over.
+        unanswered,
+        behind,
+    }
+}
+
 /// What came of a cut, in one lane.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct StormFound {
-    pub(crate) lane: u32,
-    pub(crate) watchers: u32,
+    pub(crate) counts: StormCounts,
     /// Before the first close, after the last, and after the last connect that was begun.
     pub(crate) began_ns: u64,
     pub(crate) closed_ns: u64,
@@ -75,17 +89,8 @@ pub(crate) struct StormFound {
     /// The same of each watcher, since the cut.
     pub(crate) answered: Pairs,
     pub(crate) caught_up: Pairs,
-    pub(crate) attempts: u64,
-    /// Attempts that did not get an answer, and why the first of them did not.
-    pub(crate) failed: u64,
-    pub(crate) first_failure: Option<String>,
-    /// Without an answer, and answered but not caught up, when the time was over.
-    pub(crate) unanswered: u64,
-    pub(crate) behind: u64,
-    /// Since the run began.
+    /// Since the run began; `lost` are those missing now, before some that came.
     pub(crate) seen: Seen,
-    /// Writes that are missing now, before some that came.
-    pub(crate) gaps: u64,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

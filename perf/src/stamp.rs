@@ -33,9 +33,9 @@ impl Stamp {
         if text.len() != STAMP_BYTES || text[16] != b'.' || text[25] != b'.' || text[36] != b'.' {
             return None;
         }
-        let run = std::str::from_utf8(&text[..16]).ok().filter(|run| !run.starts_with('+'))?;
+        let hex = |run, &byte: &u8| Some(run << 4 | u64::from(char::from(byte).to_digit(16)?));
         Some(Self {
-            run: u64::from_str_radix(run, 16).ok()?,
+            run: text[..16].iter().try_fold(0, hex)?,
             object: u32::try_from(decimal(&text[17..25])?).ok()?,
             seq: u32::try_from(decimal(&text[26..36])?).ok()?,
             intended_ns: decimal(&text[37..])?,
@@ -45,9 +45,9 @@ impl Stamp {
 
 /// A number of decimal digits only. `None`: empty, another character, or over 64 bits.
 pub(crate) fn decimal(digits: &[u8]) -> Option<u64> {
-    let text = std::str::from_utf8(digits).ok()?;
-    // A leading + would be a number to `parse`.
-    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
+    let digit = |byte: u8| byte.is_ascii_digit().then(|| u64::from(byte - b'0'));
+    let add = |number: u64, &byte: &u8| number.checked_mul(10)?.checked_add(digit(byte)?);
+    if digits.is_empty() { None } else { digits.iter().try_fold(0, add) }
 }
 
 #[cfg(test)]

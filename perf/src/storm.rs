@@ -10,7 +10,7 @@ use crate::clock::{nanos, now_ns};
 use crate::fleet::Fleet;
 use crate::initial;
 use crate::latency::Latency;
-use crate::message::{Command, Cut, StormFound};
+use crate::message::{Command, Cut, StormCounts, StormFound};
 use crate::object::Recipe;
 use crate::options::{Close, Initial, Lists, Load, Storm};
 use crate::record::{Record, facts_of};
@@ -268,31 +268,28 @@ impl Run<'_> {
 fn keep_cut(record: &mut Record, lanes: &[StormFound], before: &mut [u64; 5]) {
     let began_ns = lanes.iter().map(|lane| lane.began_ns).min().unwrap_or(0);
     let last = |of: fn(&StormFound) -> u64| lanes.iter().map(of).max().unwrap_or(0).saturating_sub(began_ns);
-    let sum = |of: fn(&StormFound) -> u64| lanes.iter().map(of).sum::<u64>();
-    record.set("cut", sum(|lane| u64::from(lane.watchers)));
     record.set("closed_ns", last(|lane| lane.closed_ns));
     record.set("connected_ns", last(|lane| lane.connected_ns));
     record.set_quantiles("answered", &Latency::of(lanes.iter().map(|lane| &lane.answered)));
     record.set_quantiles("caught_up", &Latency::of(lanes.iter().map(|lane| &lane.caught_up)));
-    record.set("attempts", sum(|lane| lane.attempts));
-    record.set("failed_attempts", sum(|lane| lane.failed));
-    // Without an answer, or behind, when the time was over.
-    record.set("unanswered", sum(|lane| lane.unanswered));
-    record.set("behind", sum(|lane| lane.behind));
+    let (mut counts, mut seen) = (StormCounts::default(), Seen::default());
+    for lane in lanes {
+        counts.add(&lane.counts);
+        seen.add(&lane.seen);
+    }
+    record.tell("first_failure", counts.first_fault.take());
+    record.add(&counts);
     let totals = [
-        ("told_410", sum(|lane| lane.seen.gone)),
-        ("duplicated", sum(|lane| lane.seen.duplicated)),
-        ("out_of_order", sum(|lane| lane.seen.out_of_order)),
-        ("disconnected", sum(|lane| lane.seen.disconnected)),
-        // Missing at the end of the round, before writes that came.
-        ("lost", sum(|lane| lane.gaps)),
+        ("told_410", seen.gone),
+        ("duplicated", seen.duplicated),
+        ("out_of_order", seen.out_of_order),
+        ("disconnected", seen.disconnected),
+        ("lost", seen.lost),
     ];
     for ((name, total), before) in totals.into_iter().zip(before) {
         record.set(name, total.saturating_sub(*before));
         *before = total;
     }
-    let failure = lanes.iter().find_map(|lane| lane.first_failure.clone());
-    record.tell("first_failure", failure);
     // A watcher that did not come back has no time.
     let away: f64 = ["told_410", "unanswered", "disconnected"].iter().map(|name| record.count(name)).sum();
     if away == 0.0 {

@@ -251,10 +251,6 @@ mod tests {
             response.extend_from_slice(&[piece, b"\r\n"].concat());
         }
         response.extend_from_slice(b"0\r\n\r\n");
-        feed_response(&response, list, objects)
-    }
-
-    fn feed_response(response: &[u8], list: bool, objects: u32) -> (Wrongs, Result<bool, Refusal>) {
         let wanted = Wanted { run: RUN, objects, list };
         let feed = |size| {
             let (mut stream, mut known) = (Stream::new(&wanted), Known::new());
@@ -316,11 +312,5 @@ mod tests {
         let feed = |body: &[u8]| feed(body, "Content-Encoding: gzip\r\n", false, 2);
         assert_eq!(feed(&zipped), (Wrongs::default(), Ok(true)));
         assert!(matches!(feed(b"no gzip at all, by no means").1, Err(Refusal::Broken(_))));
-    }
-
-    #[test]
-    fn a_refusal_says_why() {
-        let refused = b"HTTP/1.1 429 Too Many Requests\r\nContent-Length: 16\r\n\r\n{\"message\":\"no\"}";
-        assert_eq!(feed_response(refused, false, 1).1, Err(Refusal::Status(429, "no".to_owned())));
     }
 }

@@ -9,6 +9,7 @@ use super::{BUSY_NS, Lane, SECOND_NS};
 use crate::clock::now_ns;
 use crate::latency::Latency;
 use crate::message::{Cut, Report, StormFound};
+use crate::tally::Seen;
 use rustix::net::sockopt;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -58,7 +59,7 @@ impl Lane {
     }
 
     fn close_all(&mut self, cut: Cut) {
-        let mut found = StormFound { lane: self.number, began_ns: now_ns(), ..StormFound::default() };
+        let mut found = StormFound { began_ns: now_ns(), ..StormFound::default() };
         let mut progress = vec![Progress::Over; self.watchers.len()];
         for (watcher, progress) in self.watchers.iter_mut().zip(&mut progress) {
             let Some(socket) = &watcher.socket else { continue };
@@ -69,16 +70,17 @@ impl Lane {
             self.established -= usize::from(watcher.answered);
             watcher.hang_up(&mut self.state);
             *progress = Progress::Away;
-            found.watchers += 1;
+            found.counts.cut += 1;
         }
         found.closed_ns = now_ns();
         let step_ns = cut.spread_ns / progress.len().max(1) as u64;
         let due = (0..).zip(0..progress.len()).map(|(turn, index)| (found.began_ns + step_ns * turn, index));
+        let due: BTreeSet<_> = due.filter(|&(_, index)| progress[index] == Progress::Away).collect();
         self.storm = Some(Storm {
             cut,
-            due: due.filter(|&(_, index)| progress[index] == Progress::Away).collect(),
             progress,
-            left: found.watchers as usize,
+            left: due.len(),
+            due,
             answered: Latency::new(),
             caught_up: Latency::new(),
             found,
@@ -92,7 +94,7 @@ impl Lane {
             return false;
         }
         let Some((_, index)) = storm.due.pop_first() else { return false };
-        storm.found.attempts += 1;
+        storm.found.counts.attempts += 1;
         match self.connect(index) {
             Ok(()) => self.storm.iter_mut().for_each(|storm| storm.found.connected_ns = now_ns()),
             Err(why) => _ = self.try_again(index, &why),
@@ -106,8 +108,8 @@ impl Lane {
         if storm.progress.get(index) != Some(&Progress::Away) {
             return false;
         }
-        storm.found.failed += 1;
-        storm.found.first_failure.get_or_insert_with(|| why.to_owned());
+        storm.found.counts.failed_attempts += 1;
+        storm.found.counts.note(|| Some(why.to_owned()));
         storm.due.insert((now_ns() + PAUSE_NS, index));
         self.watchers[index].hang_up(&mut self.state);
         true
@@ -157,15 +159,14 @@ impl Lane {
     fn report_storm(&mut self) {
         let Some(storm) = self.storm.take() else { return };
         let away = storm.progress.iter().filter(|&&one| one == Progress::Away).count();
-        let found = StormFound {
-            unanswered: away as u64,
-            behind: (storm.left - away) as u64,
+        let lost = self.watchers.iter().map(|watcher| watcher.account.gaps()).sum();
+        let mut found = StormFound {
             answered: storm.answered.pairs(),
             caught_up: storm.caught_up.pairs(),
-            seen: self.state.tally.seen.clone(),
-            gaps: self.watchers.iter().map(|watcher| watcher.account.gaps()).sum(),
+            seen: Seen { lost, ..self.state.tally.seen.clone() },
             ..storm.found
         };
+        (found.counts.unanswered, found.counts.behind) = (away as u64, (storm.left - away) as u64);
         self.report(Report::Storm(found));
         // A second storm must not find the progress line late.
         self.next_report_ns = now_ns() + SECOND_NS;

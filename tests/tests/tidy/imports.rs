@@ -12,9 +12,6 @@ use super::{Fault, lines, none};
 /// The crates, each by the folder of its sources.
 const CRATES: [&str; 5] = ["engine/src", "perf/src", "server/src", "tests/src", "tests/xtask/src"];
 
-/// Folders that may have circles: none. An entry goes away with the last circle of its folder.
-const LEFT: [&str; 0] = [];
-
 /// A module by its name and the names of those around it: `source`, `etcd`, `follow`. The crate itself has none.
 type Module = Vec<String>;
 
@@ -210,18 +207,6 @@ fn way(members: &[Module], imports: &Imports) -> Vec<Module> {
     way
 }
 
-/// What is wrong with the circles that there are: those in no folder of `left`, and folders that have none.
-fn judge(found: Vec<Circle>, left: &[&str]) -> Vec<Fault> {
-    let mended = left.iter().filter(|folder| !found.iter().any(|circle| circle.folder == **folder));
-    let rule = "LEFT of tests/tests/tidy/imports.rs names a folder without a circle";
-    let mut faults: Vec<Fault> =
-        mended.map(|folder| Fault::new(folder, 1, rule, "take the folder out")).collect();
-    faults.extend(
-        found.into_iter().filter(|circle| !left.contains(&circle.folder.as_str())).map(|circle| circle.fault),
-    );
-    faults
-}
-
 #[test]
 fn nothing_imports_in_a_circle() {
     let files = files();
@@ -230,7 +215,8 @@ fn nothing_imports_in_a_circle() {
         assert!(!sources.imports.is_empty(), "{folder} is there");
         sources.circles()
     });
-    none(&judge(found.collect(), &LEFT));
+    let faults: Vec<Fault> = found.map(|circle| circle.fault).collect();
+    none(&faults);
 }
 
 /// Circles of a crate in `a/src` with these files.
@@ -281,13 +267,4 @@ fn families_tests_and_one_way_are_no_circles() {
         ("z/tests.rs", "use crate::x::X;"),
     ];
     assert_eq!(found(&fine), []);
-}
-
-#[test]
-fn a_list_of_what_is_left_is_exact() {
-    let circle = || found(&[("b/x.rs", "use super::y;"), ("b/y.rs", "use super::x;")]);
-    assert_eq!(judge(circle(), &["a/src/b"]), []);
-    assert_eq!(judge(circle(), &[]).len(), 1);
-    let faults = judge(circle(), &["a/src/b", "a/src/c"]);
-    assert_eq!(faults.iter().map(|fault| fault.file.as_str()).collect::<Vec<_>>(), ["a/src/c"]);
 }
