@@ -105,12 +105,12 @@ impl Shard {
     }
 
     fn opening(&self, key: &ClassKey, start: Start, as_of_seconds: u64) -> (Opening, Revision) {
+        let asked = || if let Start::After(revision) = start { revision } else { self.feed.revision() };
         if self.abandoned {
-            let asked = if let Start::After(revision) = start { revision } else { self.feed.revision() };
-            return (Opening::Ended(Why::Expired), asked);
+            return (Opening::Ended(Why::Expired), asked());
         }
         if let Some(resource) = self.without_form(key) {
-            return (Opening::Ended(Why::NoForm(resource)), self.feed.revision());
+            return (Opening::Ended(Why::NoForm(resource)), asked());
         }
         if let Start::After(revision) = start {
             let opening = match after(&self.feed, key, revision) {

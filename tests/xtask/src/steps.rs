@@ -272,7 +272,9 @@ mod tests {
         assert!(order("etcd") < order("test"), "tests need the etcds");
         let shown = find("etcd-3.4").expect("a step").shown();
         assert!(
-            shown.starts_with("REVCAST_TEST_STORE=etcd-3.4 cargo test --workspace --no-fail-fast "),
+            shown.starts_with(
+                "REVCAST_TEST_STORE=etcd-3.4 RUST_TEST_THREADS=4 cargo test --workspace --no-fail-fast "
+            ),
             "{shown}"
         );
     }
