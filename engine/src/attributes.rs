@@ -1,10 +1,30 @@
 //! What selectors see of an object: its labels and its selectable fields.
 
-use crate::resource::FieldId;
-
 /// Up to this many labels are searched linearly: the lengths of their keys distinguish most of them, where a binary search
 /// compares texts.
 const WALKED_MAX: usize = 8;
+
+/// The index of a field among those of its resource, and in an object's attributes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FieldId(u8);
+
+impl FieldId {
+    /// `metadata.name`, which every resource has.
+    pub const NAME: Self = Self(0);
+    /// `metadata.namespace`, which every namespaced resource has.
+    pub const NAMESPACE: Self = Self(1);
+
+    /// The field with this index.
+    pub(crate) const fn new(index: u8) -> Self {
+        Self(index)
+    }
+
+    /// The index into the fields of its resource.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
 
 /// Labels and field values of one object. Small, immutable, made once by decode.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

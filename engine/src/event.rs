@@ -118,9 +118,7 @@ impl Event {
 
     /// Whether a message is there already.
     pub(crate) fn has_message(&self, name: MessageName) -> bool {
-        if name.encoding == Encoding::Json
-            && self.now.as_ref().is_some_and(|now| now.message(name.kind).is_some())
-        {
+        if self.now.as_ref().is_some_and(|now| now.message(name.encoding, name.kind).is_some()) {
             return true;
         }
         let mut at = &self.made;
@@ -136,10 +134,9 @@ impl Event {
     /// The message of this event, made now if it was not needed before. Counts what it makes.
     ///
     /// Two shards that need the same one at the same moment: one makes it, the other waits for it, some
-    /// microseconds. The event's own kind in JSON is never made here: decode made it.
+    /// microseconds. The event's own kind in the encoding that its state is kept in is never made here: decode made it.
     pub(crate) fn message(&self, name: MessageName, encoder: &dyn Encode, made: &AtomicU64) -> &Message {
-        if name.encoding == Encoding::Json
-            && let Some(own) = self.now.as_ref().and_then(|now| now.message(name.kind))
+        if let Some(own) = self.now.as_ref().and_then(|now| now.message(name.encoding, name.kind))
             && !(is_on(Failpoint::WrongDeletedObject) && name.kind == MessageKind::Deleted)
         {
             return own;
@@ -188,6 +185,10 @@ impl Event {
             as_of_seconds: self.as_of_seconds,
         };
         let capacity = value.bytes().len() + 64;
-        Message::new(encoder.framing(), capacity, |out| name.encoding.push(out, encoder, shown, name.first))
+        let mut shows = true;
+        let message = Message::new(encoder.framing(name.encoding), capacity, |out| {
+            shows = name.encoding.push(out, encoder, shown, name.first);
+        });
+        message.ending(!shows)
     }
 }

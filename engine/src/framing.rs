@@ -24,6 +24,13 @@ pub struct Framing {
     pub tail: &'static [u8],
 }
 
+/// The framings that messages are made in: of each kind of object, what most of its watches have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Framings {
+    pub(crate) json: &'static Framing,
+    pub(crate) protobuf: &'static Framing,
+}
+
 /// No framing: payloads one after another.
 pub static BARE: Framing = Framing { name: "bare", head: |_, _| 0, tail: b"" };
 

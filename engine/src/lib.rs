@@ -24,6 +24,7 @@ pub mod key;
 pub mod key_range;
 pub mod limits;
 pub mod message;
+pub mod message_type;
 mod object;
 mod publisher;
 pub mod resource;

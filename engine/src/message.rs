@@ -26,6 +26,8 @@ pub struct Message {
     framed: Bytes,
     head: u8,
     tail: u8,
+    /// It is the reason why a watch ends.
+    ends: bool,
 }
 
 impl Message {
@@ -34,6 +36,17 @@ impl Message {
         let mut draft = Draft::new(framing, capacity);
         write(draft.payload());
         draft.finish()
+    }
+
+    /// The same, as the last one of a watch.
+    pub(crate) fn ending(mut self, ends: bool) -> Self {
+        self.ends = ends;
+        self
+    }
+
+    /// Whether a watch ends with it.
+    pub(crate) const fn ends(&self) -> bool {
+        self.ends
     }
 
     /// The payload alone.
@@ -89,7 +102,7 @@ impl<'a> Draft<'a> {
         let mut framed = Bytes::from(self.bytes);
         framed.advance(HEAD_MAX - len);
         let small = |len: usize| u8::try_from(len).expect("a framing adds a few bytes");
-        Message { framed, head: small(len), tail: small(self.framing.tail.len()) }
+        Message { framed, head: small(len), tail: small(self.framing.tail.len()), ends: false }
     }
 }
 

@@ -6,10 +6,10 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use crate::attributes::Attributes;
-use crate::codec::{Announced, DecodeError, Decoder, Kept, Value};
-use crate::encoding::{Failure, json};
+use crate::codec::{DecodeError, Decoder, Kept, Value, protobuf, push_json_event};
+use crate::encoding::{Encoding, Failure, json};
 use crate::envelope;
-use crate::framing::{BARE, Framing};
+use crate::framing::{BARE, Framing, Framings};
 use crate::key::Key;
 use crate::message::{Draft, Message, MessageKind};
 use crate::resource::{Codec, Resource};
@@ -91,10 +91,11 @@ pub struct Object {
 const _: () = assert!(size_of::<Object>() <= 152);
 
 impl Object {
-    /// The state that `value` makes of a key that held `before`; its message, if it has one, is made in this framing.
+    /// The state that `value` makes of a key that held `before`; its message, if it has one, is made in the framing of its
+    /// encoding.
     pub(crate) fn new(
         decoder: &mut Decoder,
-        framing: &Framing,
+        framings: Framings,
         resource: &Resource,
         key: Key,
         value: &Bytes,
@@ -104,11 +105,11 @@ impl Object {
         // For a watch, a value that could not be served did not exist.
         let known = before.is_some_and(|before| before.kept.is_ok());
         let kind = if known { MessageKind::Modified } else { MessageKind::Added };
-        match decoder.decode(framing, resource, value, revision, kind) {
+        match decoder.decode(framings, resource, value, revision, kind) {
             Ok((kept, attributes)) => Self { key, revision, attributes, kept: Ok(kept) },
             Err(error) => {
                 let since = before.and_then(Self::unreadable).map_or(revision, Unreadable::since);
-                let why = Unreadable::new(framing, resource, key.path(), value.clone(), since, error);
+                let why = Unreadable::new(framings.json, resource, key.path(), value.clone(), since, error);
                 Self { key, revision, attributes: Attributes::default(), kept: Err(Box::new(why)) }
             }
         }
@@ -123,7 +124,8 @@ impl Object {
         value: &Bytes,
         revision: Revision,
     ) -> Self {
-        Self::new(decoder, &BARE, resource, key, value, revision, None)
+        let bare = Framings { json: &BARE, protobuf: &BARE };
+        Self::new(decoder, bare, resource, key, value, revision, None)
     }
 
     /// Why the stored value cannot be served, if it cannot.
@@ -145,7 +147,7 @@ impl Object {
         &self.key
     }
 
-    /// The revision of the change that made this state: of JSON its `metadata.resourceVersion`.
+    /// The revision of the change that made this state: of Kubernetes objects `metadata.resourceVersion`.
     #[must_use]
     pub const fn revision(&self) -> Revision {
         self.revision
@@ -162,22 +164,27 @@ impl Object {
     pub fn value(&self) -> Value<'_> {
         match &self.kept {
             Ok(Kept::Json(announced)) => Value::Json(announced.json()),
+            Ok(Kept::Protobuf(announced)) => Value::Protobuf(announced.protobuf()),
             Ok(Kept::Opaque(bytes)) => Value::Opaque(bytes),
             Err(why) => Value::Unreadable(why.codec, &why.value),
         }
     }
 
-    /// The text that is served of a readable JSON object, shared.
+    /// The object as JSON, shared if it is kept as such; `None`: it has no such form.
     #[must_use]
     pub fn shared_json(&self) -> Option<Bytes> {
-        self.announced().map(Announced::shared_text)
+        match &self.kept {
+            Ok(Kept::Json(announced)) => Some(announced.shared_object()),
+            Ok(Kept::Protobuf(announced)) => Some(announced.protobuf().json().into_owned().into()),
+            Ok(Kept::Opaque(_)) | Err(_) => None,
+        }
     }
 
     /// Whether a selector selects it. What has no attributes has none that a selector could require.
     #[inline]
     pub(crate) fn is_selected(&self, selector: &Selector) -> bool {
         match &self.kept {
-            Ok(Kept::Json(_)) => selector.matches(&self.attributes),
+            Ok(Kept::Json(_) | Kept::Protobuf(_)) => selector.matches(&self.attributes),
             Ok(Kept::Opaque(_)) => self.is_selected_bare(selector),
             Err(_) => false,
         }
@@ -195,33 +202,55 @@ impl Object {
     pub fn weight(&self) -> usize {
         match &self.kept {
             Ok(Kept::Json(announced)) => announced.own().framed().len(),
+            Ok(Kept::Protobuf(announced)) => announced.own().framed().len(),
             Ok(Kept::Opaque(bytes)) => bytes.len(),
             Err(why) => why.message.framed().len() + why.value.len(),
         }
     }
 
-    fn announced(&self) -> Option<&Announced> {
+    /// The encoding of the message that it is kept in.
+    pub(crate) const fn own_encoding(&self) -> Option<Encoding> {
         match &self.kept {
-            Ok(Kept::Json(announced)) => Some(announced),
+            Ok(Kept::Json(_)) => Some(Encoding::Json),
+            Ok(Kept::Protobuf(_)) => Some(Encoding::Protobuf),
             Ok(Kept::Opaque(_)) | Err(_) => None,
         }
     }
 
-    /// The message of the event that made this state, when that is the kind asked for. In JSON.
-    #[inline]
-    pub(crate) fn message(&self, kind: MessageKind) -> Option<&Message> {
-        self.announced()?.message(kind)
+    /// The object as protobuf, shared, if it is kept as such.
+    #[must_use]
+    pub fn shared_protobuf(&self) -> Option<Bytes> {
+        match &self.kept {
+            Ok(Kept::Protobuf(announced)) => Some(announced.shared_object()),
+            Ok(Kept::Json(_) | Kept::Opaque(_)) | Err(_) => None,
+        }
     }
 
-    /// The message that adds it, in JSON, if it has such a form. See [`Announced::added`].
-    pub(crate) fn added(&self, framing: &Framing) -> Option<&Message> {
-        Some(self.announced()?.added(framing))
+    /// The message of the event that made this state, when that is of this kind and in this encoding.
+    #[inline]
+    pub(crate) fn message(&self, encoding: Encoding, kind: MessageKind) -> Option<&Message> {
+        match (&self.kept, encoding) {
+            (Ok(Kept::Json(announced)), Encoding::Json) => announced.message(kind),
+            (Ok(Kept::Protobuf(announced)), Encoding::Protobuf) => announced.message(kind),
+            _ => None,
+        }
+    }
+
+    /// The message that adds it, shared by all callers, if it is kept in this encoding.
+    pub(crate) fn added(&self, encoding: Encoding, framing: &Framing) -> Option<&Message> {
+        match (&self.kept, encoding) {
+            (Ok(Kept::Json(announced)), Encoding::Json) => Some(announced.added(framing, push_json_event)),
+            (Ok(Kept::Protobuf(announced)), Encoding::Protobuf) => {
+                Some(announced.added(framing, protobuf::push_event))
+            }
+            _ => None,
+        }
     }
 
     /// Messages that were made with it.
     pub(crate) const fn messages(&self) -> u64 {
         match &self.kept {
-            Ok(Kept::Json(_)) | Err(_) => 1,
+            Ok(Kept::Json(_) | Kept::Protobuf(_)) | Err(_) => 1,
             Ok(Kept::Opaque(_)) => 0,
         }
     }
@@ -230,6 +259,7 @@ impl Object {
     pub(crate) fn share(&self) {
         match &self.kept {
             Ok(Kept::Json(announced)) => drop(announced.own().clone()),
+            Ok(Kept::Protobuf(announced)) => drop(announced.own().clone()),
             Ok(Kept::Opaque(bytes)) => drop(bytes.clone()),
             Err(why) => drop(why.message.clone()),
         }

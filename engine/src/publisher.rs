@@ -17,7 +17,7 @@ use crate::codec::Decoder;
 use crate::encoding::{Encode, Encoding};
 use crate::event::{Event, MessageName, Times};
 use crate::failpoints::{Failpoint, is_on};
-use crate::framing::Framing;
+use crate::framing::{Framing, Framings};
 use crate::gap::Gap;
 use crate::index::{Expired, Past, Snapshot};
 use crate::key::{Key, ResourceId};
@@ -92,8 +92,8 @@ const NOT_BEGUN: u64 = u64::MAX;
 pub struct Feed {
     pub(crate) schema: Arc<Schema>,
     pub(crate) encoder: Arc<dyn Encode>,
-    /// The encoder's: messages are made in it.
-    pub(crate) framing: &'static Framing,
+    /// The encoder's: messages that decode makes are made in them.
+    pub(crate) framings: Framings,
     pub(crate) ring: Reader<Event>,
     snapshot: Arc<ArcSwap<Snapshot>>,
     /// Older snapshots, oldest first: from where past states are undone.
@@ -147,6 +147,15 @@ impl Feed {
             if is_on(Failpoint::PastFromOlderSnapshot) { nearest.saturating_sub(1) } else { nearest };
         let nearest = kept.get(nearest).filter(|snapshot| snapshot.revision() < newest.revision());
         Past::new(nearest.map_or(newest, Arc::clone), &self.ring, range, revision)
+    }
+
+    /// The framing that messages in an encoding are made in.
+    pub(crate) fn framing(&self, encoding: Encoding) -> &'static Framing {
+        match encoding {
+            Encoding::Json => self.framings.json,
+            Encoding::Protobuf => self.framings.protobuf,
+            Encoding::Other(_) => self.encoder.framing(encoding),
+        }
     }
 
     /// The newest revision up to which everything is visible.
@@ -297,7 +306,10 @@ impl Publisher {
         let index = Snapshot::empty(schema.len(), revision);
         let feed = Feed {
             schema,
-            framing: encoder.framing(),
+            framings: Framings {
+                json: encoder.framing(Encoding::Json),
+                protobuf: encoder.framing(Encoding::Protobuf),
+            },
             encoder,
             ring: reader,
             snapshot: Arc::new(ArcSwap::from_pointee(index.clone())),
@@ -557,8 +569,15 @@ impl Publisher {
     fn decode(&mut self, key: Key, revision: Revision, value: &Bytes) -> Arc<Object> {
         let resource = self.feed.schema.get(key.resource());
         let before = self.index.get(&key).map(|before| &**before);
-        let object =
-            Object::new(&mut self.decoder, self.feed.framing, resource, key.clone(), value, revision, before);
+        let object = Object::new(
+            &mut self.decoder,
+            self.feed.framings,
+            resource,
+            key.clone(),
+            value,
+            revision,
+            before,
+        );
         self.feed.messages_made.fetch_add(object.messages(), Ordering::Relaxed);
         Arc::new(object)
     }
@@ -578,12 +597,13 @@ impl Publisher {
         };
         let position = Position::new(self.ring.next().get() + self.staged.len() as u64);
         let bytes_before = self.staged.last().map_or(self.bytes_published, |event| event.bytes_through);
-        let deleted = now.is_none() && before.as_ref().is_some_and(|before| before.value().json().is_some());
+        let last = before.as_ref().filter(|_| now.is_none());
+        let deleted_in = last.and_then(|before| before.own_encoding());
         let mut event = Event::new(position, revision, before, now, times, bytes_before);
         event.ends_revision = false;
-        if deleted {
-            // Every watcher that knew the object will need this one.
-            let name = MessageName { kind: MessageKind::Deleted, encoding: Encoding::Json, first: false };
+        if let Some(encoding) = deleted_in {
+            // Every watcher that knew the object will need this one, or one like it.
+            let name = MessageName { kind: MessageKind::Deleted, encoding, first: false };
             event.message(name, &*self.feed.encoder, &self.feed.messages_made);
         }
         event.share();

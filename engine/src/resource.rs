@@ -1,7 +1,9 @@
 //! What the engine must know of a resource: how its objects are named, which fields are selectable, and how values are
 //! stored.
 
+pub use crate::attributes::FieldId;
 use crate::key::ResourceId;
+use crate::message_type::SharedType;
 
 /// One selectable field: its label on the wire and the place of its value in the object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,29 +55,13 @@ fn members(path: &str) -> Vec<String> {
     path.split('.').map(str::to_owned).collect()
 }
 
-/// The index of a field in [`Resource::fields`] and in an object's attributes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FieldId(u8);
-
-impl FieldId {
-    /// `metadata.name`, which every resource has.
-    pub const NAME: Self = Self(0);
-    /// `metadata.namespace`, which every namespaced resource has.
-    pub const NAMESPACE: Self = Self(1);
-
-    /// The index into [`Resource::fields`].
-    #[must_use]
-    pub const fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
 /// How the values of a resource are stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Codec {
-    /// A Kubernetes object in JSON: it has labels and fields, and its revision is shown in it.
+    /// A Kubernetes object in JSON, or in protobuf where the resource has a type of messages: it has labels and fields, and its
+    /// revision is shown in it.
     #[default]
-    Json,
+    Kubernetes,
     /// Any bytes. They have neither labels nor fields, are kept as they are, and can always be served.
     Opaque,
 }
@@ -93,6 +79,8 @@ pub struct Resource {
     pub namespaced: bool,
     /// How its values are stored.
     pub codec: Codec,
+    /// What its values in protobuf are. `None`: it has none.
+    pub message: Option<SharedType>,
     /// `metadata.name`, then `metadata.namespace` when namespaced, then the resource's own.
     fields: Vec<Field>,
     /// Whether the list of fields was declared, even if empty: [`Resource::listing_fields`].
@@ -116,7 +104,8 @@ impl Resource {
             kind: kind.to_owned(),
             plural,
             namespaced,
-            codec: Codec::Json,
+            codec: Codec::Kubernetes,
+            message: None,
             fields,
             fields_listed,
         }
@@ -132,6 +121,12 @@ impl Resource {
     #[must_use]
     pub fn with_codec(self, codec: Codec) -> Self {
         Self { codec, ..self }
+    }
+
+    /// The same with values that may be protobuf, and are shown as it.
+    #[must_use]
+    pub fn with_message(self, of: SharedType) -> Self {
+        Self { message: Some(of), ..self }
     }
 
     /// The same, treated as a resource that lists its fields although it has none of its own: Kubernetes' custom
@@ -160,7 +155,7 @@ impl Resource {
     #[must_use]
     pub fn field(&self, label: &str) -> Option<FieldId> {
         let index = self.fields.iter().position(|field| field.label == label)?;
-        u8::try_from(index).ok().map(FieldId)
+        u8::try_from(index).ok().map(FieldId::new)
     }
 
     /// Whether its selectable fields are listed, which in Kubernetes changes the error for other fields.

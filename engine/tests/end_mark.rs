@@ -24,7 +24,7 @@ use revcast_engine::{
 struct Columns;
 
 impl Encode for Columns {
-    fn framing(&self) -> &'static Framing {
+    fn framing(&self, _: Encoding) -> &'static Framing {
         &COUNTED
     }
 

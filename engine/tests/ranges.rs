@@ -36,7 +36,7 @@ impl Encode for Names {
                     MessageKind::Modified => "=",
                     MessageKind::Deleted | MessageKind::Bookmark => "-",
                 };
-                let codec = if value.codec() == Codec::Json { "" } else { "*" };
+                let codec = if value.codec() == Codec::Kubernetes { "" } else { "*" };
                 format!("{sign}{}:{}{codec} ", key.resource().row(), key.path())
             }
             Subject::Bookmark { resource, initial_end } => {
@@ -47,7 +47,7 @@ impl Encode for Names {
         out.extend_from_slice(text.as_bytes());
     }
 
-    fn shows(&self, _: u32, _: Codec) -> bool {
+    fn shows(&self, _: u32, _: &Resource) -> bool {
         true
     }
 

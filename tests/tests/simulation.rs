@@ -1,7 +1,7 @@
 //! Many seeds of the simulator, on all cores.
 //!
 //! `REVCAST_SIM_SEEDS` says how many, `REVCAST_SIM_BASE` which is the first, `REVCAST_SIM_SEED` names the one that
-//! `one_seed` replays, in the world that `REVCAST_SIM_PROFILE` names (`Usual` or `Ranges`).
+//! `one_seed` replays, in the world that `REVCAST_SIM_PROFILE` names (`Usual`, `Ranges` or `Protobuf`).
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -13,7 +13,10 @@ const SEEDS_DEFAULT: u64 = 10_000;
 /// The same of worlds of ranges, which differ in less.
 const RANGE_SEEDS_DEFAULT: u64 = 3_000;
 
-const PROFILES: [Profile; 2] = [Profile::Usual, Profile::Ranges];
+/// The same of worlds of protobuf.
+const PROTOBUF_SEEDS_DEFAULT: u64 = 3_000;
+
+const PROFILES: [Profile; 3] = [Profile::Usual, Profile::Ranges, Profile::Protobuf];
 
 fn setting(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
@@ -44,6 +47,11 @@ fn many_seeds() {
 #[test]
 fn many_seeds_of_ranges() {
     run_many(Profile::Ranges, RANGE_SEEDS_DEFAULT);
+}
+
+#[test]
+fn many_seeds_of_protobuf() {
+    run_many(Profile::Protobuf, PROTOBUF_SEEDS_DEFAULT);
 }
 
 fn run_many(profile: Profile, default: u64) {
@@ -83,7 +91,16 @@ fn run_many(profile: Profile, default: u64) {
     eprintln!("{profile:?}: {seeds} seeds from {base} in {:?}:\n{coverage}", started.elapsed());
     // A run of a few seeds cannot exercise everything.
     if seeds >= default {
-        let ours = |what: &str| what.starts_with("range_") == (profile == Profile::Ranges);
+        let ours = |what: &str| {
+            let of = if what.starts_with("range_") {
+                Profile::Ranges
+            } else if what.starts_with("protobuf_") {
+                Profile::Protobuf
+            } else {
+                Profile::Usual
+            };
+            of == profile
+        };
         for (what, count) in coverage.rows().into_iter().filter(|(what, _)| ours(what)) {
             assert!(count > 0, "{seeds} seeds exercised no {what}: the simulator lost its teeth");
         }

@@ -6,8 +6,12 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DecodeError {
-    /// In the envelope that Kubernetes puts around protobuf.
+    /// In the envelope that Kubernetes puts around protobuf, of a resource whose messages are not known.
     Protobuf,
+    /// In that envelope, and it cannot be read.
+    Message(String),
+    /// CBOR with the tag that says so.
+    Cbor,
     /// Encrypted at rest by a Kubernetes API server.
     Encrypted,
     /// Not JSON at all: truncated, or something else.
@@ -33,6 +37,13 @@ impl fmt::Display for DecodeError {
             Self::Protobuf => f.write_str(
                 "the stored value is not JSON (Kubernetes protobuf envelope): store it as JSON \
                  (kube-apiserver --storage-media-type=application/json), or delete it",
+            ),
+            Self::Message(why) => {
+                write!(f, "the stored value is protobuf that cannot be read ({why}): store it again, or delete it")
+            }
+            Self::Cbor => f.write_str(
+                "the stored value is not JSON (CBOR): store it as JSON (kube-apiserver without its feature gate \
+                 CBORServingAndStorage), or delete it",
             ),
             Self::Encrypted => f.write_str(
                 "the stored value is not JSON (encrypted at rest, k8s:enc:): store it as JSON without \

@@ -1,29 +1,38 @@
 //! How stored values are read: a codec turns a value into attributes, and into what is kept of it.
 //!
-//! It owns the view of a value that is kept. A resource has one codec: its row of the schema names it ([`Codec`]). Another
-//! codec is a module here, and a variant of [`Codec`], `Kept` and [`Value`]. Of what moves events only the choice of messages
+//! It owns the view of a value that is kept. A resource has one codec: its row of the schema names it ([`Codec`]). Kubernetes
+//! objects are JSON or protobuf, each value by itself. Another codec is a module here, and a variant of [`Codec`], `Kept` and [`Value`]. Of what moves events only the choice of messages
 //! that are made in advance depends on it. It knows neither earlier values of a key nor its readers.
 
+mod announced;
 mod error;
 mod json;
+pub mod protobuf;
+
+use std::borrow::Cow;
 
 use bytes::Bytes;
 
 use crate::attributes::Attributes;
-use crate::framing::Framing;
+use crate::framing::Framings;
 use crate::message::MessageKind;
+use crate::message_type::SharedType;
 use crate::resource::{Codec, Resource};
 use crate::revision::Revision;
 
+pub(crate) use announced::Announced;
 pub use error::DecodeError;
-pub(crate) use json::Announced;
 pub use json::Json;
+pub(crate) use json::{Places, push_event as push_json_event};
+pub use protobuf::Protobuf;
 
 /// A value as it is kept.
 #[derive(Clone, Copy, Debug)]
 pub enum Value<'a> {
-    /// Of [`Codec::Json`].
+    /// Of [`Codec::Kubernetes`], in JSON.
     Json(Json<'a>),
+    /// Of [`Codec::Kubernetes`], in protobuf.
+    Protobuf(Protobuf<'a>),
     /// Of [`Codec::Opaque`]: as it is stored.
     Opaque(&'a Bytes),
     /// None that its codec understands: as it is stored.
@@ -35,26 +44,28 @@ impl<'a> Value<'a> {
     #[must_use]
     pub const fn codec(self) -> Codec {
         match self {
-            Self::Json(_) => Codec::Json,
+            Self::Json(_) | Self::Protobuf(_) => Codec::Kubernetes,
             Self::Opaque(_) => Codec::Opaque,
             Self::Unreadable(codec, _) => codec,
         }
     }
 
-    /// What is kept: of a readable JSON object the text that is served, of all others what is stored.
+    /// What is kept: of a readable object what is served, of all others what is stored.
     #[must_use]
     pub fn bytes(self) -> &'a [u8] {
         match self {
             Self::Json(json) => json.text(),
+            Self::Protobuf(protobuf) => protobuf.object(),
             Self::Opaque(bytes) | Self::Unreadable(_, bytes) => bytes,
         }
     }
 
-    /// The value for a reader of JSON; `None`: it has no such form.
+    /// The whole object as JSON, made if it is kept in another form; `None`: it has no such form.
     #[must_use]
-    pub const fn json(self) -> Option<Json<'a>> {
+    pub fn json(self) -> Option<Cow<'a, [u8]>> {
         match self {
-            Self::Json(json) => Some(json),
+            Self::Json(json) => Some(json.text().into()),
+            Self::Protobuf(protobuf) => Some(protobuf.json()),
             Self::Opaque(_) | Self::Unreadable(..) => None,
         }
     }
@@ -63,7 +74,8 @@ impl<'a> Value<'a> {
 /// What is kept of a value.
 #[derive(Debug)]
 pub(crate) enum Kept {
-    Json(Announced),
+    Json(Announced<Places>),
+    Protobuf(Announced<SharedType>),
     Opaque(Bytes),
 }
 
@@ -92,27 +104,44 @@ impl Decoder {
     /// What is wrong with it.
     pub fn check(&mut self, resource: &Resource, value: &[u8]) -> Result<(), DecodeError> {
         match resource.codec {
-            Codec::Json => self.json.check(resource, value),
+            Codec::Kubernetes => match message_type(resource, value) {
+                Some(of) => protobuf::check(resource, of, value),
+                None => self.json.check(resource, value),
+            },
             Codec::Opaque => Ok(()),
         }
     }
 
     /// What is kept of a value that `revision` wrote, and its attributes. A codec whose values are kept within a message has
-    /// it made in this framing, of this kind.
+    /// it made in the framing of its encoding, of this kind.
     pub(crate) fn decode(
         &mut self,
-        framing: &Framing,
+        framings: Framings,
         resource: &Resource,
         value: &Bytes,
         revision: Revision,
         kind: MessageKind,
     ) -> Result<(Kept, Attributes), DecodeError> {
         match resource.codec {
-            Codec::Json => {
-                let (announced, attributes) = self.json.announce(framing, resource, value, revision, kind)?;
-                Ok((Kept::Json(announced), attributes))
-            }
+            Codec::Kubernetes => match message_type(resource, value) {
+                Some(of) => {
+                    let framing = framings.protobuf;
+                    let (announced, attributes) =
+                        protobuf::announce(framing, resource, of, value, revision, kind)?;
+                    Ok((Kept::Protobuf(announced), attributes))
+                }
+                None => {
+                    let (announced, attributes) =
+                        self.json.announce(framings.json, resource, value, revision, kind)?;
+                    Ok((Kept::Json(announced), attributes))
+                }
+            },
             Codec::Opaque => Ok((Kept::Opaque(value.clone()), Attributes::default())),
         }
     }
+}
+
+/// The type of a value in protobuf, if it is one and its type is known.
+fn message_type<'r>(resource: &'r Resource, value: &[u8]) -> Option<&'r SharedType> {
+    resource.message.as_ref().filter(|_| value.starts_with(protobuf::PREFIX))
 }

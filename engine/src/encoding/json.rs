@@ -1,6 +1,7 @@
 //! What messages show, as JSON: objects, bookmarks, and the Status of a failure.
 
 use super::{Failure, Shown, Subject};
+use crate::codec::Value;
 use crate::decimal::decimal;
 use crate::message::MessageKind;
 use crate::resource::Resource;
@@ -26,11 +27,13 @@ pub(crate) fn push_object(out: &mut Vec<u8>, shown: &Shown<'_>) -> bool {
             bookmark_object(out, resource, shown.revision, initial_end);
         }
         Subject::Object { value, .. } => {
-            let Some(json) = value.json() else { return false };
-            if shown.kind == MessageKind::Deleted {
-                json.push_at(out, shown.revision);
-            } else {
-                out.extend_from_slice(json.text());
+            let last = shown.kind == MessageKind::Deleted;
+            match value {
+                Value::Json(json) if last => json.push_at(out, shown.revision),
+                Value::Json(json) => out.extend_from_slice(json.text()),
+                Value::Protobuf(protobuf) if last => protobuf.push_json_at(out, shown.revision),
+                Value::Protobuf(protobuf) => protobuf.push_json(out),
+                Value::Opaque(_) | Value::Unreadable(..) => return false,
             }
         }
     }
@@ -71,6 +74,7 @@ pub fn status(failure: &Failure<'_>) -> Vec<u8> {
             let path = shown(path);
             storage_read_error(&format!("{resource} \"{path}\" cannot be served: {why}"))
         }
+        Failure::NotShown { why } => storage_read_error(why),
         Failure::NoForm { resource } => storage_read_error(&format!(
             "{resource} cannot be served: the values have no form in the encoding of this watch: ask for another"
         )),

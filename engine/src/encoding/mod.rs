@@ -1,6 +1,7 @@
 //! How events are shown to a watcher. The engine knows Kubernetes' JSON; other shapes are the encoder's.
 
 pub mod json;
+mod protobuf;
 
 use std::borrow::Cow;
 
@@ -15,28 +16,33 @@ use crate::revision::Revision;
 /// How the events of one watch are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Encoding {
-    /// The object as it is, as JSON.
+    /// The object as JSON.
     #[default]
     Json,
+    /// The object as protobuf, in Kubernetes' envelope.
+    Protobuf,
     /// What an [`Encode`] makes of it, in the encoder's own numbering.
     Other(u32),
 }
 
 impl Encoding {
-    /// Whether values of a codec have this form. Where they have not, a watch is refused as it starts.
-    pub(crate) fn shows(self, codec: Codec, encoder: &dyn Encode) -> bool {
+    /// Whether values of a resource have this form. Where they have not, a watch is refused as it starts.
+    pub(crate) fn shows(self, resource: &Resource, encoder: &dyn Encode) -> bool {
         match self {
-            Self::Json => codec == Codec::Json,
-            Self::Other(encoding) => encoder.shows(encoding, codec),
+            Self::Json => resource.codec == Codec::Kubernetes,
+            Self::Protobuf => resource.codec == Codec::Kubernetes && resource.message.is_some(),
+            Self::Other(encoding) => encoder.shows(encoding, resource),
         }
     }
 
-    /// Appends the payload of one message.
-    pub(crate) fn push(self, out: &mut Vec<u8>, encoder: &dyn Encode, event: Shown<'_>, first: bool) {
+    /// Appends the payload of one message. False: it is the reason why its watch ends.
+    pub(crate) fn push(self, out: &mut Vec<u8>, encoder: &dyn Encode, event: Shown<'_>, first: bool) -> bool {
         match self {
             Self::Json => json::push(out, &event),
+            Self::Protobuf => return protobuf::push(out, &event, encoder),
             Self::Other(encoding) => encoder.event(out, View { encoding, first, event }),
         }
+        true
     }
 }
 
@@ -44,8 +50,8 @@ impl Encoding {
 ///
 /// It must be deterministic: a message that was sent by half is made again, and must come out the same.
 pub trait Encode: Send + Sync + std::fmt::Debug {
-    /// The framing that most watches have: messages are made in it.
-    fn framing(&self) -> &'static Framing {
+    /// The framing that most watches in an encoding have: messages are made in it.
+    fn framing(&self, _encoding: Encoding) -> &'static Framing {
         &BARE
     }
 
@@ -53,13 +59,26 @@ pub trait Encode: Send + Sync + std::fmt::Debug {
     fn event(&self, out: &mut Vec<u8>, view: View<'_>);
 
     /// Appends the payload of the message with the reason why a watch cannot continue; JSON by default.
-    fn failure(&self, out: &mut Vec<u8>, _encoding: u32, failure: &Failure<'_>) {
+    fn failure(&self, out: &mut Vec<u8>, _encoding: Encoding, failure: &Failure<'_>) {
         envelope::error(out, &json::status(failure));
     }
 
-    /// Whether it has a form for the values of a codec. A watch of others is refused at its start.
-    fn shows(&self, _encoding: u32, codec: Codec) -> bool {
-        codec == Codec::Json
+    /// Appends an object in JSON as protobuf, in its envelope.
+    ///
+    /// # Errors
+    /// Why it has no such form, for the client.
+    fn protobuf(&self, _out: &mut Vec<u8>, _resource: ResourceId, _json: &[u8]) -> Result<(), String> {
+        Err("there is no form in protobuf".to_owned())
+    }
+
+    /// Whether it has a form for the values of a resource. A watch of others is refused at its start.
+    fn shows(&self, _encoding: u32, resource: &Resource) -> bool {
+        resource.codec == Codec::Kubernetes
+    }
+
+    /// Whether something may stand between two messages that is none of them, to keep an idle stream open.
+    fn has_heartbeats(&self, _encoding: Encoding) -> bool {
+        true
     }
 
     /// Whether the first message of a watch looks different (a Table names its columns once).
@@ -125,9 +144,7 @@ impl<'a> Shown<'a> {
     #[must_use]
     pub fn json(&self) -> Option<Cow<'a, [u8]>> {
         match self.subject {
-            Subject::Object { value, .. } if self.kind != MessageKind::Deleted => {
-                value.json().map(|json| json.text().into())
-            }
+            Subject::Object { value, .. } if self.kind != MessageKind::Deleted => value.json(),
             Subject::Object { .. } | Subject::Bookmark { .. } => {
                 let mut out = Vec::new();
                 json::push_object(&mut out, self).then_some(out.into())
@@ -153,6 +170,11 @@ pub enum Failure<'a> {
         /// Namespace and name.
         path: &'a str,
         /// What is wrong, and what to do.
+        why: &'a str,
+    },
+    /// A value that it covers has no form in its encoding: 500 as well.
+    NotShown {
+        /// Which value, and why.
         why: &'a str,
     },
     /// The values of a resource that it covers have no form in its encoding: 500 as well.

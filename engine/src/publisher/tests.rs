@@ -1,7 +1,7 @@
 //! What the publisher makes of batches.
 
 use super::*;
-use crate::encoding::{JsonOnly, View};
+use crate::encoding::{Encoding, JsonOnly, View};
 use crate::framing::tests::COUNTED;
 use crate::resource::{Codec, Resource};
 use crate::selector::{FieldSelector, LabelSelector, Selector};
@@ -13,7 +13,7 @@ const MAPS: ResourceId = ResourceId::new(0);
 struct Counted;
 
 impl Encode for Counted {
-    fn framing(&self) -> &'static Framing {
+    fn framing(&self, _: Encoding) -> &'static Framing {
         &COUNTED
     }
 
@@ -94,14 +94,14 @@ fn an_unreadable_value_is_an_object_that_says_so() {
                   it\",\"reason\":\"StorageReadError\",\"code\":500}";
     assert_eq!(why.status(), status.as_bytes());
     // Another reader may understand what is stored.
-    assert_eq!((object.value().codec(), object.value().bytes()), (Codec::Json, BAD.as_bytes()));
+    assert_eq!((object.value().codec(), object.value().bytes()), (Codec::Kubernetes, BAD.as_bytes()));
     let line = format!("{{\"type\":\"ERROR\",\"object\":{status}}}\n");
     let framed = format!("{}:{line};", line.len());
     let refusal = object.refusal().expect("it has one");
     assert_eq!((&refusal.framed()[..], refusal.payload()), (framed.as_bytes(), line.as_bytes()));
     assert_eq!(object.weight(), framed.len() + BAD.len());
     assert_eq!(snapshot.bytes(), object.weight() as u64);
-    assert!(object.message(MessageKind::Added).is_none() && object.value().json().is_none());
+    assert!(object.message(Encoding::Json, MessageKind::Added).is_none() && object.value().json().is_none());
     // Written again, it is unreadable since the same revision; after a good value the revision is a new one.
     let since = |publisher: &Publisher| {
         publisher.get(&key("a/x")).and_then(|it| it.unreadable()).map(|why| why.since().get())

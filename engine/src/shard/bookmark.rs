@@ -222,6 +222,7 @@ impl Shard {
         let resource = key.scope.resources(schema.len()).next().map(|id| (id, schema.get(id)));
         let subject = Subject::Bookmark { resource, initial_end };
         let shown = Shown { kind: MessageKind::Bookmark, subject, revision, as_of_seconds: 0 };
-        key.encoding.push(out, &*self.feed.encoder, shown, !key.opened);
+        // Every resource of the watch has a form in its encoding, or it were refused: a bookmark has one too.
+        let _ = key.encoding.push(out, &*self.feed.encoder, shown, !key.opened);
     }
 }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use super::run::MessageRun;
 use super::{Outlet, Run, Sent, Shard};
-use crate::encoding::{Encoding, Shown, Subject};
+use crate::encoding::{Shown, Subject};
 use crate::failpoints::{Failpoint, is_on};
 use crate::index::Snapshot;
 use crate::key::Key;
@@ -29,7 +29,7 @@ use crate::watcher::{Initial, Pending, Phase, QueueState, WatcherId};
 #[derive(Debug)]
 enum Of {
     Event(Position),
-    /// The ERROR for an unreadable value: the watch ends after it.
+    /// The ERROR for a value that cannot be shown: the watch ends after it.
     Refusal,
     Object(Key),
     EndOfState,
@@ -167,19 +167,20 @@ impl Shard {
                 let (key, as_of_seconds) = (class.key.clone(), initial.as_of_seconds);
                 let mut objects = objects(&self.feed.schema, &snapshot, &key, after.as_ref());
                 let object = objects.find(|object| key.matches_object(object) && key.covers(object.key()));
+                // A long message that only this watch needs is not kept for it.
+                let framing = self.feed.framing(key.encoding);
+                let mut shared = key.framing == framing;
                 let framed = object.map(|object| {
-                    let shared = (key.encoding == Encoding::Json).then(|| object.added(self.feed.framing));
-                    if let Some(added) = shared.flatten() {
+                    if let Some(added) = object.added(key.encoding, framing) {
                         return self.framed(added, &key);
                     }
+                    shared = false;
                     let mut made = Vec::new();
                     key.framing.push_with(&mut made, |out| {
                         self.push_state(out, object, &key, !key.opened, as_of_seconds);
                     });
                     Bytes::from(made)
                 });
-                // A long message that only this watch needs is not kept for it.
-                let shared = key.encoding == Encoding::Json && key.framing == self.feed.framing;
                 UnderWay::event(framed.filter(|framed| shared || framed.len() <= PAGE_BYTES), offset)
             }
             (&Phase::CatchingUp { cursor, offset }, None) => {
@@ -189,7 +190,7 @@ impl Shard {
                     let kind = key.verdict(&event)?;
                     Some(self.framed(self.message_of(&event, key.message_name(kind, true)), &key))
                 });
-                let shared = key.framing == self.feed.framing;
+                let shared = key.framing == self.feed.framing(key.encoding);
                 let framed = framed.filter(|framed| shared || framed.len() <= PAGE_BYTES);
                 UnderWay::event(framed, offset as usize)
             }
@@ -278,7 +279,7 @@ impl Shard {
         page.span.to = cursor;
         let Some(class) = self.table.class_of(id) else { return false };
         let key = &class.key;
-        let as_made = key.framing == self.feed.framing;
+        let as_made = key.framing == self.feed.framing(key.encoding);
         if !alone {
             page.span.class = Some(class.serial);
         }
@@ -305,6 +306,12 @@ impl Shard {
             {
                 let name = key.message_name(kind, true);
                 let message = event.message(name, &*self.feed.encoder, self.feed.messages_counter());
+                if message.ends() {
+                    page.run.push(key.framing, message.payload());
+                    page.of.push(Of::Refusal);
+                    page.span.class = None;
+                    break;
+                }
                 let len = message.framed().len();
                 if page.of.is_empty() && len >= PAGE_BYTES {
                     page.run.set_single(self.framed(message, key));
@@ -407,6 +414,7 @@ impl Shard {
         let key = class.key.clone();
         let mut scanned: Option<&Arc<Object>> = None;
         let mut complete = true;
+        let mut refused = false;
         let mut budget = PAGE_SCAN;
         for object in objects(&self.feed.schema, &initial.snapshot, &key, initial.after.as_ref()) {
             if budget == 0 || page.run.len() >= PAGE_BYTES || (!page.of.is_empty() && !opened) {
@@ -415,12 +423,26 @@ impl Shard {
             }
             budget -= 1;
             if key.matches_object(object) && key.covers(object.key()) {
-                self.add_state(&mut page.run, object, &key, initial.as_of_seconds);
+                if !self.add_state(&mut page.run, object, &key, initial.as_of_seconds) {
+                    refused = true;
+                    break;
+                }
                 page.of.push(Of::Object(object.key().clone()));
             }
             scanned = Some(object);
         }
         let scanned = scanned.map(|object| object.key().clone());
+        if refused {
+            if page.of.is_empty() {
+                let last = Bytes::copy_from_slice(page.run.offer(0).bytes());
+                self.page = page;
+                self.refuse_with(id, last, now);
+                return;
+            }
+            // It is told with the next page, which begins with the ERROR.
+            page.run.drop_last();
+            complete = false;
+        }
         if complete && initial.end_mark && (page.of.is_empty() || opened) {
             let revision = initial.snapshot.revision();
             page.run.push_with(key.framing, |out| self.push_bookmark(out, &key, revision, true));
@@ -508,20 +530,25 @@ impl Shard {
         Phase::CatchingUp { cursor, offset: 0 }
     }
 
-    /// Adds the ADDED message of an object to a page.
+    /// Adds the ADDED message of an object to a page. False: it is the reason why the watch ends.
     #[inline]
-    fn add_state(&self, run: &mut MessageRun, object: &Object, key: &ClassKey, as_of_seconds: u64) {
-        match object.message(MessageKind::Added) {
-            Some(made) if key.encoding == Encoding::Json && key.framing == self.feed.framing => {
+    fn add_state(&self, run: &mut MessageRun, object: &Object, key: &ClassKey, as_of_seconds: u64) -> bool {
+        match object.message(key.encoding, MessageKind::Added) {
+            Some(made) if key.framing == self.feed.framing(key.encoding) => {
                 run.push_framed(made.framed());
+                true
             }
-            _ => run.push_with(key.framing, |out| {
-                self.push_state(out, object, key, !key.opened, as_of_seconds);
-            }),
+            _ => {
+                let mut shows = true;
+                run.push_with(key.framing, |out| {
+                    shows = self.push_state(out, object, key, !key.opened, as_of_seconds);
+                });
+                shows
+            }
         }
     }
 
-    /// Appends the payload of an object's ADDED message.
+    /// Appends the payload of an object's ADDED message. False: it is the reason why the watch ends.
     fn push_state(
         &self,
         out: &mut Vec<u8>,
@@ -529,14 +556,14 @@ impl Shard {
         key: &ClassKey,
         first: bool,
         as_of_seconds: u64,
-    ) {
+    ) -> bool {
         let shown = Shown {
             kind: MessageKind::Added,
             subject: Subject::Object { key: object.key(), value: object.value() },
             revision: object.revision(),
             as_of_seconds,
         };
-        key.encoding.push(out, &*self.feed.encoder, shown, first);
+        key.encoding.push(out, &*self.feed.encoder, shown, first)
     }
 }
 

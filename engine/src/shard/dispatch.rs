@@ -55,11 +55,12 @@ impl Shard {
         class.members.begin();
         class.served = Some(now);
         let (run, framing) = (&mut self.round.run, class.key.framing);
+        let as_made = framing == self.feed.framing(class.key.encoding);
         run.clear();
         match &class.run.messages[..] {
             // Offered without a copy.
-            [_] if framing == self.feed.framing => {}
-            messages if framing == self.feed.framing => {
+            [_] if as_made => {}
+            messages if as_made => {
                 messages.iter().for_each(|(message, _)| run.push_framed(message.framed()));
             }
             messages => messages.iter().for_each(|(message, _)| run.push(framing, message.payload())),

@@ -62,7 +62,7 @@ impl Shard {
         self.refuse_with(id, last, now);
     }
 
-    fn refuse_with(&mut self, id: WatcherId, last: Bytes, now: Tick) {
+    pub(super) fn refuse_with(&mut self, id: WatcherId, last: Bytes, now: Tick) {
         self.stats.refused += 1;
         self.because(id, End::Refused);
         if self.conclude(id, Some(last), now) {
@@ -100,7 +100,9 @@ impl Shard {
         let mut last = Vec::with_capacity(256);
         key.framing.push_with(&mut last, |out| match key.encoding {
             Encoding::Json => envelope::error(out, &json::status(failure)),
-            Encoding::Other(encoding) => self.feed.encoder.failure(out, encoding, failure),
+            encoding @ (Encoding::Protobuf | Encoding::Other(_)) => {
+                self.feed.encoder.failure(out, encoding, failure)
+            }
         });
         last.into()
     }

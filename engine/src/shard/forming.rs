@@ -131,7 +131,11 @@ impl Shard {
                 looks += event.weight() / MESSAGE_BYTES_A_LOOK;
             }
             let message = self.message_of(event, name).clone();
+            let ends = message.ends();
             self.add_message(number, message, event.position);
+            if ends {
+                self.end_run(number);
+            }
         }
         looks
     }
@@ -151,11 +155,16 @@ impl Shard {
             return 1;
         };
         self.add_message(number, refusal, event.position);
+        self.end_run(number);
+        1
+    }
+
+    /// The last message of a class's run ends its watches.
+    fn end_run(&mut self, number: u32) {
         if let Some(class) = &mut self.table.classes[number as usize] {
             // If the run is left to the ring, the members find the end there.
             class.run.ends = class.run.in_ring.is_none();
         }
-        1
     }
 
     fn add_message(&mut self, number: u32, message: Message, position: Position) {

@@ -45,6 +45,9 @@ impl Shard {
         }
         self.put_off_heartbeat(id, now);
         let Some((watcher, class)) = self.table.pair(id) else { return false };
+        if !self.feed.encoder.has_heartbeats(class.key.encoding) {
+            return false;
+        }
         let full = matches!(watcher.place, QueueState::Blocked);
         if (full || !watcher.at_boundary()) && !is_on(Failpoint::HeartbeatAnywhere) {
             return false;

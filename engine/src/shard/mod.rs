@@ -413,19 +413,21 @@ impl Shard {
         let message = object.refusal()?;
         Some(match key.encoding {
             Encoding::Json => message.clone(),
-            Encoding::Other(encoding) => {
+            encoding @ (Encoding::Protobuf | Encoding::Other(_)) => {
                 let resource = self.feed.schema.get(object.key().resource()).qualified_plural();
                 let why = object.unreadable().map(|why| why.error().to_string()).unwrap_or_default();
                 let failure =
                     Failure::Unreadable { resource: &resource, path: object.key().path(), why: &why };
-                Message::new(self.feed.framing, 256, |out| self.feed.encoder.failure(out, encoding, &failure))
+                Message::new(self.feed.framing(encoding), 256, |out| {
+                    self.feed.encoder.failure(out, encoding, &failure);
+                })
             }
         })
     }
 
     /// A message in the framing of a class.
     fn framed(&self, message: &Message, key: &ClassKey) -> Bytes {
-        if key.framing == self.feed.framing {
+        if key.framing == self.feed.framing(key.encoding) {
             return message.framed().clone();
         }
         let mut framed = Vec::new();

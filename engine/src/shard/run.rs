@@ -101,6 +101,12 @@ impl MessageRun {
         self.ends.push(self.bytes.len());
     }
 
+    /// Takes the last message back.
+    pub(crate) fn drop_last(&mut self) {
+        self.ends.pop();
+        self.bytes.truncate(self.len());
+    }
+
     /// Where a message begins.
     pub(crate) fn start_of(&self, number: usize) -> usize {
         number.checked_sub(1).map_or(0, |before| self.ends[before])

@@ -60,7 +60,7 @@ impl Shard {
             as_of_seconds,
         } = wish;
         let opened = match encoding {
-            Encoding::Json => true,
+            Encoding::Json | Encoding::Protobuf => true,
             Encoding::Other(number) => !self.feed.encoder.first_differs(number),
         };
         let key = ClassKey { scope, selector, encoding, framing, opened };
@@ -139,7 +139,7 @@ impl Shard {
     /// matter: what a watch may request does not change with the state.
     fn without_form(&self, key: &ClassKey) -> Option<ResourceId> {
         let schema = &self.feed.schema;
-        let shows = |id: ResourceId| key.encoding.shows(schema.get(id).codec, &*self.feed.encoder);
+        let shows = |id: ResourceId| key.encoding.shows(schema.get(id), &*self.feed.encoder);
         key.scope.resources(schema.len()).find(|id| !shows(*id))
     }
 
@@ -389,7 +389,7 @@ mod tests {
             out.extend_from_slice(text.as_bytes());
         }
 
-        fn shows(&self, encoding: u32, _: Codec) -> bool {
+        fn shows(&self, encoding: u32, _: &Resource) -> bool {
             encoding == 1
         }
 

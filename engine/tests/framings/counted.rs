@@ -1,7 +1,7 @@
 //! A framing with a head and a tail, so that a send can stop within either; and an encoder that makes messages in it.
 #![allow(dead_code, reason = "each test that includes this file uses a part of it")]
 
-use revcast_engine::encoding::{Encode, JsonOnly, View};
+use revcast_engine::encoding::{Encode, Encoding, JsonOnly, View};
 use revcast_engine::framing::{Framing, HEAD_MAX, Head};
 
 /// The length in decimal and a colon before, a semicolon after. Does not allocate.
@@ -26,7 +26,7 @@ fn head(len: usize, room: &mut Head) -> usize {
 pub(crate) struct Counted;
 
 impl Encode for Counted {
-    fn framing(&self) -> &'static Framing {
+    fn framing(&self, _: Encoding) -> &'static Framing {
         &COUNTED
     }
 

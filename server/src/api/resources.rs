@@ -7,11 +7,13 @@ use std::fmt;
 use std::time::Duration;
 
 use revcast_engine::key::ResourceId;
+use revcast_engine::message_type::SharedType;
 use revcast_engine::resource::{Field, Resource, Schema};
 use serde::Deserialize;
 
 use super::builtin::{Row, TABLE};
 use super::printer::Printer;
+use super::protobuf::StoredType;
 
 /// How long an event object lives by default (kube-apiserver's `--event-ttl`).
 pub const EVENT_TTL: Duration = Duration::from_secs(3600);
@@ -423,9 +425,13 @@ impl Registry {
         for resource in &self.resources {
             let fields = resource.fields.clone();
             let row = Resource::new(&resource.api_version, &resource.kind, resource.namespaced, fields);
-            let row = row.with_plural(&resource.plural);
-            let row =
-                schema.add(if resource.printer == Printer::Custom { row.listing_fields() } else { row });
+            let mut row = row.with_plural(&resource.plural);
+            if resource.printer == Printer::Custom {
+                row = row.listing_fields();
+            } else if let Some(of) = StoredType::new(&resource.api_version, &resource.kind, row.fields()) {
+                row = row.with_message(SharedType::new(of));
+            }
+            let row = schema.add(row);
             debug_assert_eq!(row, resource.row);
         }
         schema

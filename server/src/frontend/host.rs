@@ -15,7 +15,7 @@ use revcast_engine::selector::Selector;
 use revcast_engine::{Object, Scope, Start};
 
 use crate::auth::{Authorization, Identity};
-use crate::http::response::Caching;
+use crate::http::response::{Caching, JSON, PROTOBUF_STREAM};
 use crate::http::status::Status;
 use crate::http::websocket::Handshake;
 use crate::source::{SourceError, Txn, TxnError};
@@ -138,14 +138,37 @@ pub enum Wire {
     Gzip,
 }
 
+/// The format of a stream's messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamFormat {
+    /// A line of JSON each.
+    Json,
+    /// Kubernetes' protobuf.
+    Protobuf,
+}
+
+impl StreamFormat {
+    /// The media type of a stream over HTTP.
+    #[must_use]
+    pub const fn content_type(self) -> &'static str {
+        match self {
+            Self::Json => JSON,
+            Self::Protobuf => PROTOBUF_STREAM,
+        }
+    }
+}
+
 impl Wire {
     /// The bytes around each message.
     #[must_use]
-    pub fn framing(&self) -> &'static Framing {
-        match self {
-            Self::Chunked => &http1::CHUNKED,
-            Self::WebSocket(_) => &websocket::MESSAGES,
-            Self::Gzip => &BARE,
+    pub fn framing(&self, format: StreamFormat) -> &'static Framing {
+        match (self, format) {
+            (Self::Chunked, StreamFormat::Json) => &http1::CHUNKED,
+            (Self::Chunked, StreamFormat::Protobuf) => &http1::PREFIXED,
+            (Self::WebSocket(_), StreamFormat::Json) => &websocket::MESSAGES,
+            (Self::WebSocket(_), StreamFormat::Protobuf) => &websocket::BINARY_MESSAGES,
+            (Self::Gzip, StreamFormat::Json) => &BARE,
+            (Self::Gzip, StreamFormat::Protobuf) => &http1::PREFIXED_BARE,
         }
     }
 
@@ -188,6 +211,8 @@ pub struct WatchRequest {
     pub timeout: Duration,
     /// The form of the stream on the wire.
     pub wire: Wire,
+    /// The format of its messages.
+    pub format: StreamFormat,
     /// The user, if the client is authenticated.
     pub user: Option<Arc<Identity>>,
     /// Its authorization, if that can change.
@@ -201,7 +226,7 @@ pub enum Reply {
     /// A list in pieces: 200.
     StreamingBody(Box<dyn StreamingBody>),
     /// A stream of a Status in an ERROR event, and its end: 200, or 101.
-    Refused(Status, Wire),
+    Refused(Status, Wire, StreamFormat),
     /// A watch.
     Watch(WatchRequest),
 }
@@ -211,7 +236,9 @@ impl std::fmt::Debug for Reply {
         match self {
             Self::FullBody(whole) => whole.fmt(f),
             Self::StreamingBody(_) => f.write_str("StreamingBody"),
-            Self::Refused(status, wire) => f.debug_tuple("Refused").field(status).field(wire).finish(),
+            Self::Refused(status, wire, format) => {
+                f.debug_tuple("Refused").field(status).field(wire).field(format).finish()
+            }
             Self::Watch(wish) => wish.fmt(f),
         }
     }

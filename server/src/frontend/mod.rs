@@ -15,7 +15,9 @@ use bytes::Bytes;
 use crate::auth::Identity;
 use crate::http::request::RequestHead;
 use crate::http::status::Status;
-pub use host::{FullBody, Host, Newest, Reply, StreamingBody, WatchRequest, Wire, WriteError, Written};
+pub use host::{
+    FullBody, Host, Newest, Reply, StreamFormat, StreamingBody, WatchRequest, Wire, WriteError, Written,
+};
 
 /// The memory budget of a request, out of what all requests share.
 pub trait Budget {

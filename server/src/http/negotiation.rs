@@ -6,12 +6,18 @@
 use super::status::Status;
 
 /// The available media types, as a 406 lists them.
-pub const REPRESENTATIONS: [&str; 3] =
-    ["application/json", "application/yaml", "application/json;stream=watch"];
+pub const REPRESENTATIONS: [&str; 5] = [
+    "application/json",
+    "application/yaml",
+    "application/vnd.kubernetes.protobuf",
+    "application/json;stream=watch",
+    "application/vnd.kubernetes.protobuf;stream=watch",
+];
 /// Those of objects and lists.
-const OBJECTS: [&str; 2] = ["application/json", "application/yaml"];
+const OBJECTS: [&str; 3] = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
 /// Those of a watch.
-const STREAMS: [&str; 1] = ["application/json;stream=watch"];
+const STREAMS: [&str; 2] =
+    ["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"];
 
 /// Clauses of an `Accept` that are read; of more clauses the first ones count.
 const CLAUSES_MAX: usize = 64;
@@ -56,11 +62,13 @@ pub enum Media {
     Json,
     /// `application/yaml`, which is not available for streams.
     Yaml,
+    /// `application/vnd.kubernetes.protobuf`: objects of built-in resources, metadata, and errors.
+    Protobuf,
 }
 
 impl Media {
     /// In the server's order of preference.
-    const ALL: [Self; 2] = [Self::Json, Self::Yaml];
+    const ALL: [Self; 3] = [Self::Json, Self::Yaml, Self::Protobuf];
 }
 
 /// The agreed form.
@@ -127,22 +135,39 @@ impl NotAcceptable {
 
 const DEFAULT: Agreed = Agreed { form: Form::Object, media: Media::Json, pretty: false };
 
+/// Whether the objects of a resource have a form in protobuf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Objects {
+    /// They have: those of built-in resources.
+    Protobuf,
+    /// They have not: custom resources. Their metadata has.
+    NoProtobuf,
+}
+
+impl Objects {
+    fn have(self, agreed: Agreed) -> bool {
+        self == Self::Protobuf || agreed.media != Media::Protobuf || agreed.form != Form::Object
+    }
+}
+
 /// Agrees on the form of an object or a list. Without a header, or with an empty one, it is JSON.
 ///
 /// # Errors
-/// [`NotAcceptable`] when every clause asks for something else: protobuf, CBOR, an unknown `as`, ...
-pub fn negotiate(accept: Option<&str>) -> Result<Agreed, NotAcceptable> {
-    choose(accept, DEFAULT, agree)
+/// [`NotAcceptable`] when every clause asks for something else: CBOR, an unknown `as`, ...
+pub fn negotiate(accept: Option<&str>, objects: Objects) -> Result<Agreed, NotAcceptable> {
+    choose(accept, DEFAULT, |clause, media| agree(clause, media).filter(|agreed| objects.have(*agreed)))
 }
 
-/// Agrees on the form of a stream's objects, which are JSON.
+/// Agrees on the form of a stream's objects.
 ///
 /// # Errors
 /// [`NotAcceptable`], as [`negotiate`], and when every clause asks for a form without streams: YAML.
-pub fn negotiate_stream(accept: Option<&str>) -> Result<Agreed, NotAcceptable> {
-    negotiate(accept)?;
-    let json = |clause: &Clause<'_>, media| agree(clause, media).filter(|agreed| agreed.media == Media::Json);
-    choose(accept, DEFAULT, json).map_err(|_| NotAcceptable::Stream)
+pub fn negotiate_stream(accept: Option<&str>, objects: Objects) -> Result<Agreed, NotAcceptable> {
+    negotiate(accept, objects)?;
+    let streamed = |clause: &Clause<'_>, media| {
+        agree(clause, media).filter(|agreed| agreed.media != Media::Yaml && objects.have(*agreed))
+    };
+    choose(accept, DEFAULT, streamed).map_err(|_| NotAcceptable::Stream)
 }
 
 /// The encoding of an error, which has one form only; `None`: the client accepts none, and gets pretty JSON
@@ -159,10 +184,8 @@ pub fn negotiate_error(accept: Option<&str>) -> Option<Agreed> {
 /// # Errors
 /// [`NotAcceptable`] when the client does not accept JSON.
 pub fn negotiate_document(accept: Option<&str>) -> Result<(), NotAcceptable> {
-    match negotiate_stream(accept) {
-        Ok(_) => Ok(()),
-        Err(_) => Err(NotAcceptable::Document),
-    }
+    let json = |clause: &Clause<'_>, media| agree(clause, media).filter(|agreed| agreed.media == Media::Json);
+    choose(accept, DEFAULT, json).map(drop).map_err(|_| NotAcceptable::Document)
 }
 
 fn agree(clause: &Clause<'_>, media: Media) -> Option<Agreed> {
@@ -183,6 +206,9 @@ fn agree(clause: &Clause<'_>, media: Media) -> Option<Agreed> {
         }
         Some(_) => return None,
     };
+    if let (Form::Table(_), Media::Protobuf) = (form, media) {
+        return None;
+    }
     Some(Agreed { form, media, pretty: clause.param("pretty") == Some("1") })
 }
 
@@ -193,6 +219,7 @@ fn agree(clause: &Clause<'_>, media: Media) -> Option<Agreed> {
 pub fn negotiate_discovery(accept: Option<&str>) -> Result<(DiscoveryForm, Media), NotAcceptable> {
     let default = (DiscoveryForm::Plain, Media::Json);
     choose(accept, default, |clause, media| match (clause.transform(), media) {
+        (_, Media::Protobuf) => None,
         (None, media) => Some((DiscoveryForm::Plain, media)),
         (Some(("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2")), Media::Json) => {
             Some((DiscoveryForm::AggregatedV2, media))
@@ -263,6 +290,9 @@ impl<'a> Clause<'a> {
             (_, "*") if application => Range::Application,
             (_, sub) if application && sub.eq_ignore_ascii_case("json") => Range::Exactly(Media::Json),
             (_, sub) if application && sub.eq_ignore_ascii_case("yaml") => Range::Exactly(Media::Yaml),
+            (_, sub) if application && sub.eq_ignore_ascii_case("vnd.kubernetes.protobuf") => {
+                Range::Exactly(Media::Protobuf)
+            }
             _ => return None,
         };
         let mut clause = Self { range, quality: 1000, params: Vec::new() };
@@ -278,7 +308,7 @@ impl<'a> Clause<'a> {
         Some(clause)
     }
 
-    /// Whether the client accepts this media type by this clause; only JSON has streams.
+    /// Whether the client accepts this media type by this clause; YAML has no streams.
     fn covers(&self, media: Media) -> bool {
         let named = match self.range {
             Range::Anything | Range::Application => true,
@@ -287,7 +317,7 @@ impl<'a> Clause<'a> {
         named
             && match self.param("stream") {
                 None | Some("") => true,
-                Some("watch") => media == Media::Json,
+                Some("watch") => media != Media::Yaml,
                 Some(_) => false,
             }
     }
@@ -323,14 +353,22 @@ mod tests {
     use super::*;
 
     fn form(accept: &str) -> Option<Form> {
-        negotiate(Some(accept)).ok().map(|agreed| agreed.form)
+        negotiate(Some(accept), Objects::NoProtobuf).ok().map(|agreed| agreed.form)
+    }
+
+    fn objects(accept: &str) -> Result<Agreed, NotAcceptable> {
+        negotiate(Some(accept), Objects::Protobuf)
+    }
+
+    fn streams(accept: &str) -> Result<Agreed, NotAcceptable> {
+        negotiate_stream(Some(accept), Objects::Protobuf)
     }
 
     const TABLE_V1: Option<Form> = Some(Form::Table(MetaVersion::V1));
 
     #[test]
     fn what_real_clients_send() {
-        assert_eq!(negotiate(None), Ok(DEFAULT), "kube-rs sends none");
+        assert_eq!(negotiate(None, Objects::Protobuf), Ok(DEFAULT), "kube-rs sends none");
         for accept in [
             "",
             "application/json",
@@ -369,17 +407,9 @@ mod tests {
 
     #[test]
     fn what_cannot_be_had_is_406() {
-        for accept in [
-            "application/foo",
-            "application/vnd.kubernetes.protobuf",
-            "application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io",
-            "application/cbor",
-            "text/*",
-            "json",
-            ",",
-        ] {
-            assert_eq!(negotiate(Some(accept)), Err(NotAcceptable::Media), "{accept:?}");
-            assert_eq!(negotiate_stream(Some(accept)), Err(NotAcceptable::Media), "{accept:?}");
+        for accept in ["application/foo", "application/cbor", "text/*", "json", ","] {
+            assert_eq!(objects(accept), Err(NotAcceptable::Media), "{accept:?}");
+            assert_eq!(streams(accept), Err(NotAcceptable::Media), "{accept:?}");
             assert_eq!(negotiate_error(Some(accept)), None, "{accept:?}");
         }
         for accept in [
@@ -391,8 +421,10 @@ mod tests {
             "application/json;stream=other",
             "application/yaml;stream=watch",
             "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+            "application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io",
+            "application/vnd.kubernetes.protobuf;as=Nope;v=v1;g=meta.k8s.io",
         ] {
-            assert_eq!(negotiate(Some(accept)), Err(NotAcceptable::Form), "{accept:?}");
+            assert_eq!(objects(accept), Err(NotAcceptable::Form), "{accept:?}");
         }
         let body = |why: NotAcceptable| {
             let status = why.status();
@@ -400,17 +432,57 @@ mod tests {
             String::from_utf8(status.to_body(Layout::Compact)).expect("text")
         };
         assert!(body(NotAcceptable::Media).contains(
-            r#""message": "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, application/json;stream=watch","#
+            r#""message": "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, application/vnd.kubernetes.protobuf, application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch","#
         ));
         assert_eq!(
             body(NotAcceptable::Stream).trim_end(),
-            r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"only the following media types are accepted: application/json;stream=watch","reason":"NotAcceptable","code":406}"#
+            r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"only the following media types are accepted: application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch","reason":"NotAcceptable","code":406}"#
         );
     }
 
     #[test]
+    fn protobuf_is_for_what_has_a_type() {
+        let protobuf = "application/vnd.kubernetes.protobuf";
+        let media = |accept: &str, objects| negotiate(Some(accept), objects).map(|agreed| agreed.media);
+        for (accept, built_in, custom) in [
+            (protobuf, Ok(Media::Protobuf), Err(NotAcceptable::Form)),
+            ("application/vnd.kubernetes.protobuf,application/json", Ok(Media::Protobuf), Ok(Media::Json)),
+            (
+                "application/json;q=0.5,application/vnd.kubernetes.protobuf;q=0.9",
+                Ok(Media::Protobuf),
+                Ok(Media::Json),
+            ),
+            ("application/json,application/vnd.kubernetes.protobuf", Ok(Media::Json), Ok(Media::Json)),
+            ("text/html,application/vnd.kubernetes.protobuf", Ok(Media::Protobuf), Err(NotAcceptable::Form)),
+            (
+                "application/vnd.kubernetes.protobuf;type=v1.ConfigMap",
+                Ok(Media::Protobuf),
+                Err(NotAcceptable::Form),
+            ),
+            (
+                "application/vnd.kubernetes.protobuf;stream=watch",
+                Ok(Media::Protobuf),
+                Err(NotAcceptable::Form),
+            ),
+            ("*/*", Ok(Media::Json), Ok(Media::Json)),
+        ] {
+            assert_eq!(media(accept, Objects::Protobuf), built_in, "{accept}");
+            assert_eq!(media(accept, Objects::NoProtobuf), custom, "{accept}");
+            assert_eq!(streams(accept).map(|agreed| agreed.media), built_in, "{accept}");
+            let custom_stream =
+                negotiate_stream(Some(accept), Objects::NoProtobuf).map(|agreed| agreed.media);
+            assert_eq!(custom_stream, custom, "{accept}");
+        }
+        let metadata = format!("{protobuf};as=PartialObjectMetadata;v=v1;g=meta.k8s.io");
+        let agreed = Agreed { form: Form::Metadata(MetaVersion::V1), media: Media::Protobuf, pretty: false };
+        assert_eq!(negotiate(Some(&metadata), Objects::NoProtobuf), Ok(agreed), "custom resources too");
+        assert_eq!(negotiate_error(Some(protobuf)).map(|agreed| agreed.media), Some(Media::Protobuf));
+        assert_eq!(negotiate_document(Some(protobuf)), Err(NotAcceptable::Document));
+    }
+
+    #[test]
     fn yaml_is_for_all_but_streams() {
-        let media = |accept: &str| negotiate(Some(accept)).map(|agreed| (agreed.media, agreed.form));
+        let media = |accept: &str| objects(accept).map(|agreed| (agreed.media, agreed.form));
         assert_eq!(media("application/yaml"), Ok((Media::Yaml, Form::Object)));
         assert_eq!(media("APPLICATION/YAML;q=0.5"), Ok((Media::Yaml, Form::Object)));
         assert_eq!(media("application/yaml, application/json"), Ok((Media::Yaml, Form::Object)));
@@ -421,9 +493,9 @@ mod tests {
         }
         let table = "application/yaml;as=Table;v=v1;g=meta.k8s.io";
         assert_eq!(media(table), Ok((Media::Yaml, Form::Table(MetaVersion::V1))));
-        assert_eq!(negotiate_stream(Some("application/yaml")), Err(NotAcceptable::Stream));
-        assert_eq!(negotiate_stream(Some(table)), Err(NotAcceptable::Stream));
-        assert_eq!(negotiate_stream(Some("application/yaml, application/json")), Ok(DEFAULT));
+        assert_eq!(streams("application/yaml"), Err(NotAcceptable::Stream));
+        assert_eq!(streams(table), Err(NotAcceptable::Stream));
+        assert_eq!(streams("application/yaml, application/json"), Ok(DEFAULT));
         assert_eq!(negotiate_document(Some("application/yaml")), Err(NotAcceptable::Document));
         assert_eq!(negotiate_document(Some("application/yaml, */*;q=0.1")), Ok(()));
         // Errors have one form only.
@@ -461,8 +533,8 @@ mod tests {
 
     #[test]
     fn pretty_may_be_in_the_clause() {
-        assert_eq!(negotiate(Some("application/json;pretty=1")).map(|agreed| agreed.pretty), Ok(true));
-        assert_eq!(negotiate(Some("application/json;pretty=0")).map(|agreed| agreed.pretty), Ok(false));
+        assert_eq!(objects("application/json;pretty=1").map(|agreed| agreed.pretty), Ok(true));
+        assert_eq!(objects("application/json;pretty=0").map(|agreed| agreed.pretty), Ok(false));
     }
 
     #[test]
@@ -489,7 +561,7 @@ mod tests {
         );
         assert_eq!(both("application/yaml"), Ok((DiscoveryForm::Plain, Media::Yaml)));
         assert_eq!(ask(&v2.replace("json", "yaml")), Err(NotAcceptable::Form));
-        assert_eq!(ask("application/vnd.kubernetes.protobuf"), Err(NotAcceptable::Media));
+        assert_eq!(ask("application/vnd.kubernetes.protobuf"), Err(NotAcceptable::Form));
         assert_eq!(DiscoveryForm::AggregatedV2.content_type(), v2);
         assert_eq!(DiscoveryForm::AggregatedV2beta1.content_type(), v2beta1);
         assert_eq!(DiscoveryForm::Plain.content_type(), "application/json");
@@ -514,7 +586,7 @@ mod tests {
             let mut noise = Noise(seed);
             let parts = noise.below(14);
             let accept = String::from_utf8_lossy(&noise.text(pieces, parts)).into_owned();
-            agreed += u32::from(negotiate(Some(&accept)).is_ok());
+            agreed += u32::from(objects(&accept).is_ok());
             let _ = negotiate_discovery(Some(&accept));
         }
         assert!(agreed > 100, "the noise reaches agreement: {agreed}");

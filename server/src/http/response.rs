@@ -13,6 +13,10 @@ use super::status::{Layout, Status};
 pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 /// The media type of objects, lists, Status and watch streams.
 pub const JSON: &str = "application/json";
+/// Kubernetes' envelope around protobuf.
+pub const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+/// Watch events in it.
+pub const PROTOBUF_STREAM: &str = "application/vnd.kubernetes.protobuf;stream=watch";
 /// The media type of the same, for clients that ask for it; never of a stream.
 pub const YAML: &str = "application/yaml";
 /// The media type of health checks and of an unknown path's 404.

@@ -33,7 +33,7 @@ pub(super) async fn handle<H: Host>(
     let config = configuration(call, part, read(body)?)?;
     for _ in 0..ATTEMPTS_MAX {
         let change = |current: &Object| {
-            let live = Draft::stored(get::json(current)?)?;
+            let live = Draft::stored(&get::json(current)?)?;
             applied(call, &options, part, Some(live), &config)
         };
         match update::run(call, name, part, options.dry_run, Owned::Told, change).await {

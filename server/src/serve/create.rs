@@ -56,7 +56,7 @@ async fn create<H: Host>(call: &Call<'_, H>, draft: &Draft, dry_run: bool) -> Re
         Outcome::Made(object) => {
             let object =
                 object.ok_or_else(|| Status::internal_error("a write returned nothing about its object"))?;
-            Ok(Some(call.show(201, get::json(&object)?)))
+            Ok(Some(call.show(201, &get::json(&object)?)))
         }
         Outcome::Lost(_) => Ok(None),
     }

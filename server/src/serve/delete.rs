@@ -65,7 +65,7 @@ pub(super) async fn delete<H: Host>(
     let mut marked_at = None;
     for _ in 0..ATTEMPTS_MAX {
         let current = call.current(key).await?;
-        let old = Draft::stored(get::json(&current)?)?;
+        let old = Draft::stored(&get::json(&current)?)?;
         if marked_at != Some(current.revision()) {
             check_preconditions(call, name, &current, &old, options)?;
         }

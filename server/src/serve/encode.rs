@@ -6,16 +6,19 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use revcast_engine::encoding::{Encode, Encoding, View};
+use revcast_engine::codec::protobuf;
+use revcast_engine::encoding::{Encode, Encoding, Failure, View, json};
 use revcast_engine::envelope;
 use revcast_engine::framing::Framing;
+use revcast_engine::key::ResourceId;
 use serde::Deserialize;
 
 use crate::api::resources::{ApiResource, Registry};
-use crate::api::table;
+use crate::api::{self, table};
+use crate::frontend::StreamFormat;
 use crate::http::negotiation::{Form, MetaVersion};
 use crate::http::options::IncludeObject;
-use crate::wire::http1::CHUNKED;
+use crate::wire::http1::{CHUNKED, PREFIXED};
 
 /// Tables of v1, by `includeObject`.
 const TABLE_V1: u32 = 0;
@@ -25,6 +28,10 @@ const TABLE_V1BETA1: u32 = 3;
 const METADATA_V1: u32 = 6;
 /// `PartialObjectMetadata` of v1beta1.
 const METADATA_V1BETA1: u32 = 7;
+/// `PartialObjectMetadata` of v1 in protobuf.
+const PROTOBUF_METADATA_V1: u32 = 8;
+/// `PartialObjectMetadata` of v1beta1 in protobuf.
+const PROTOBUF_METADATA_V1BETA1: u32 = 9;
 
 /// The form of the objects in a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +55,18 @@ impl Shape {
     }
 
     /// The engine's encoding for it.
-    pub(super) const fn encoding(self) -> Encoding {
+    pub(super) const fn encoding(self, format: StreamFormat) -> Encoding {
+        match (self, format) {
+            (Self::Object, StreamFormat::Protobuf) => return Encoding::Protobuf,
+            (Self::Metadata(MetaVersion::V1), StreamFormat::Protobuf) => {
+                return Encoding::Other(PROTOBUF_METADATA_V1);
+            }
+            (Self::Metadata(MetaVersion::V1beta1), StreamFormat::Protobuf) => {
+                return Encoding::Other(PROTOBUF_METADATA_V1BETA1);
+            }
+            // There are no Tables in protobuf: none is agreed on.
+            (Self::Table(..), StreamFormat::Protobuf) | (_, StreamFormat::Json) => {}
+        }
         match self {
             Self::Object => Encoding::Json,
             Self::Table(version, include) => {
@@ -71,8 +89,8 @@ impl Shape {
 
     const fn of_number(encoding: u32) -> Self {
         let (version, base) = match encoding {
-            METADATA_V1 => return Self::Metadata(MetaVersion::V1),
-            METADATA_V1BETA1.. => return Self::Metadata(MetaVersion::V1beta1),
+            METADATA_V1 | PROTOBUF_METADATA_V1 => return Self::Metadata(MetaVersion::V1),
+            METADATA_V1BETA1 | PROTOBUF_METADATA_V1BETA1.. => return Self::Metadata(MetaVersion::V1beta1),
             TABLE_V1BETA1..METADATA_V1 => (MetaVersion::V1beta1, TABLE_V1BETA1),
             TABLE_V1..TABLE_V1BETA1 => (MetaVersion::V1, TABLE_V1),
         };
@@ -119,6 +137,15 @@ impl Shape {
             out.truncate(start);
             out.extend_from_slice(json);
         }
+    }
+}
+
+/// Whether messages in an encoding are protobuf.
+const fn is_protobuf(encoding: Encoding) -> bool {
+    match encoding {
+        Encoding::Protobuf => true,
+        Encoding::Json => false,
+        Encoding::Other(number) => number >= PROTOBUF_METADATA_V1,
     }
 }
 
@@ -170,14 +197,27 @@ impl Encoder {
 }
 
 impl Encode for Encoder {
-    fn framing(&self) -> &'static Framing {
-        &CHUNKED
+    fn framing(&self, encoding: Encoding) -> &'static Framing {
+        if is_protobuf(encoding) { &PREFIXED } else { &CHUNKED }
     }
 
     fn event(&self, out: &mut Vec<u8>, view: View<'_>) {
         let View { encoding, first, event } = view;
         // Opaque values have no form here: the engine refuses a watch of them at its start.
         let object = event.json().unwrap_or(Cow::Borrowed(b"null"));
+        if is_protobuf(Encoding::Other(encoding)) {
+            let mut metadata = Vec::new();
+            // Metadata of any object has a form in protobuf: the engine read it.
+            let made = match Shape::of_number(encoding) {
+                Shape::Metadata(version) => {
+                    table::append_partial_metadata(&mut metadata, &object, version).is_ok()
+                }
+                Shape::Object | Shape::Table(..) => false,
+            };
+            let made = made.then(|| api::protobuf::encode(&metadata).ok()).flatten();
+            protobuf::push_event(out, event.kind, &made.unwrap_or_default());
+            return;
+        }
         envelope::event(out, event.kind, |out| {
             match event.resource().and_then(|row| self.registry.get(row)) {
                 None => out.extend_from_slice(&object),
@@ -187,6 +227,25 @@ impl Encode for Encoder {
                 }
             }
         });
+    }
+
+    fn protobuf(&self, out: &mut Vec<u8>, _: ResourceId, json: &[u8]) -> Result<(), String> {
+        out.extend_from_slice(&api::protobuf::encode(json)?);
+        Ok(())
+    }
+
+    fn failure(&self, out: &mut Vec<u8>, encoding: Encoding, failure: &Failure<'_>) {
+        let status = json::status(failure);
+        if is_protobuf(encoding) {
+            protobuf::push_error(out, &api::protobuf::of_status(&String::from_utf8_lossy(&status)));
+        } else {
+            envelope::error(out, &status);
+        }
+    }
+
+    fn has_heartbeats(&self, encoding: Encoding) -> bool {
+        // Every byte of a stream in protobuf is a part of a message.
+        !is_protobuf(encoding)
     }
 
     fn first_differs(&self, encoding: u32) -> bool {

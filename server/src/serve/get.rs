@@ -1,5 +1,6 @@
 //! GET of one object.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -79,9 +80,9 @@ impl<H: Host> Call<'_, H> {
 ///
 /// # Errors
 /// 500: the stored value cannot be decoded, with the reason; or it has no JSON form.
-pub(super) fn json(object: &Object) -> Result<&[u8], Status> {
+pub(super) fn json(object: &Object) -> Result<Cow<'_, [u8]>, Status> {
     if let Some(json) = object.value().json() {
-        return Ok(json.text());
+        return Ok(json);
     }
     let Some(unreadable) = object.unreadable() else {
         let path = shown(object.key().path());
@@ -132,9 +133,9 @@ mod tests {
             let status = json(object).unwrap_err();
             (status.code(), status.to_json())
         };
-        let good = read(Codec::Json, r#"{"metadata":{}}"#);
+        let good = read(Codec::Kubernetes, r#"{"metadata":{}}"#);
         assert!(json(&good).unwrap().ends_with(br#""metadata":{"resourceVersion":"7"}}"#));
-        let (code, text) = told(&read(Codec::Json, "[]"));
+        let (code, text) = told(&read(Codec::Kubernetes, "[]"));
         assert!(
             code == 500 && text.contains("configmaps \\\"a/x\\\" cannot be served: the stored value is not"),
             "{text}"

@@ -3,8 +3,12 @@
 //! Owns which state a list shows, where a page ends, and the JSON around the items (recordings 01, 02, 06, 17). A list holds
 //! one snapshot and never its complete text, in any format: a piece is made when the previous one is being sent.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
+use revcast_engine::codec::Value as Kept;
+use revcast_engine::codec::protobuf::Envelope;
+use revcast_engine::codec::protobuf::wire::{field_len, push_field, push_number};
 use revcast_engine::index::{Past, Snapshot};
 use revcast_engine::key::ResourceId;
 use revcast_engine::revision::Revision;
@@ -16,13 +20,14 @@ use super::reply::ResponseFormat;
 use super::select::Choice;
 use super::{Call, get, gzip, reply};
 use crate::api::printer::Printer;
+use crate::api::protobuf;
 use crate::api::resources::{ApiResource, Registry};
 use crate::api::table;
 use crate::frontend::{Host, Reply, StreamingBody};
 use crate::http::continuation::{Continuation, PageRevision};
 use crate::http::indent::Indent;
 use crate::http::options::{ListOptions, ListVersion};
-use crate::http::response::{JSON, YAML};
+use crate::http::response::{JSON, PROTOBUF, YAML};
 use crate::http::status::{Layout, Status};
 use crate::http::yaml;
 
@@ -224,13 +229,36 @@ impl Page {
             .filter(|object| self.choice.takes(object))
     }
 
+    /// The bytes of all items in protobuf.
+    ///
+    /// # Errors
+    /// 500: an object has no such form.
+    async fn measure<H: Host>(&self, call: &Call<'_, H>) -> Result<usize, Status> {
+        let (mut bytes, mut scanned) = (0, 0_usize);
+        for object in self.objects() {
+            let message = message(call.resource, call.shape, object).map_err(Status::unreadable)?;
+            bytes += field_len(2, message.len());
+            scanned += 1;
+            if scanned.is_multiple_of(SCAN_MAX) {
+                call.host.yield_now().await;
+            }
+        }
+        Ok(bytes)
+    }
+
     /// The list: complete if it is short, else in pieces.
     pub(super) async fn reply<H: Host>(self, call: &Call<'_, H>) -> Result<Reply, Status> {
+        let pen = match call.spelling {
+            ResponseFormat::Json(Layout::Compact) => Pen::Compact,
+            ResponseFormat::Json(Layout::Pretty) => Pen::Indented(Indent::default()),
+            ResponseFormat::Yaml => Pen::Yaml,
+            ResponseFormat::Protobuf => Pen::Protobuf { items: self.measure(call).await? },
+        };
         let mut writer = ListWriter {
             registry: Arc::clone(&call.app.registry),
             resource: call.resource.row,
             shape: call.shape,
-            pen: Pen::of(call.spelling),
+            pen,
             now: call.now_seconds(),
             page: self,
             stage: Stage::Opening,
@@ -267,16 +295,10 @@ enum Pen {
     /// JSON on several lines, and their indent.
     Indented(Indent),
     Yaml,
-}
-
-impl Pen {
-    fn of(spelling: ResponseFormat) -> Self {
-        match spelling {
-            ResponseFormat::Json(Layout::Compact) => Self::Compact,
-            ResponseFormat::Json(Layout::Pretty) => Self::Indented(Indent::default()),
-            ResponseFormat::Yaml => Self::Yaml,
-        }
-    }
+    /// Protobuf, whose lengths come first: the bytes of all items.
+    Protobuf {
+        items: usize,
+    },
 }
 
 /// The next part of a list to write.
@@ -316,6 +338,7 @@ impl StreamingBody for ListWriter {
         match self.pen {
             Pen::Compact | Pen::Indented(_) => JSON,
             Pen::Yaml => YAML,
+            Pen::Protobuf { .. } => PROTOBUF,
         }
     }
 }
@@ -361,6 +384,7 @@ impl ListWriter {
                 Pen::Compact => out.extend_from_slice(b"]}\n"),
                 Pen::Indented(indent) => indent.push(out, b"]}"),
                 Pen::Yaml => self.close_yaml(out, resource),
+                Pen::Protobuf { .. } => Envelope::close(out),
             }
             self.stage = Stage::Done;
         } else {
@@ -379,7 +403,26 @@ impl ListWriter {
                 indent.push(out, &opening);
             }
             Pen::Yaml => self.open_yaml(out, resource),
+            Pen::Protobuf { items } => self.open_protobuf(out, resource, *items),
         }
+    }
+
+    /// Appends what comes before the items: the envelope, and the list's metadata.
+    fn open_protobuf(&self, out: &mut Vec<u8>, resource: &ApiResource, items: usize) {
+        let (kind, api_version) = match self.shape {
+            Shape::Metadata(version) => ("PartialObjectMetadataList", version.api_version()),
+            Shape::Object | Shape::Table(..) => (resource.list_kind.as_str(), resource.api_version()),
+        };
+        let mut metadata = Vec::new();
+        // `selfLink`, which is always empty, `resourceVersion`, and `continue`.
+        push_field(&mut metadata, 1, b"");
+        push_field(&mut metadata, 2, self.page.state.revision().to_string().as_bytes());
+        push_field(&mut metadata, 3, self.page.token.as_deref().unwrap_or_default().as_bytes());
+        if let Some(remaining) = self.page.remaining {
+            push_number(&mut metadata, 4, remaining as u64);
+        }
+        Envelope::open(out, (api_version, kind), field_len(1, metadata.len()) + items);
+        push_field(out, 1, &metadata);
     }
 
     /// Appends one item, and the separator before it. `scratch` is used for its allocation only.
@@ -405,6 +448,10 @@ impl ListWriter {
                 }
                 item(scratch, resource, self.shape, object, self.now);
                 indent.push_value(out, scratch);
+            }
+            Pen::Protobuf { .. } => {
+                // It had a form when it was measured.
+                push_field(out, 2, &message(resource, self.shape, object).unwrap_or_default());
             }
             Pen::Yaml => {
                 if self.first {
@@ -494,27 +541,56 @@ fn opening(out: &mut Vec<u8>, kind: &str, api_version: &str) {
     );
 }
 
+/// An item of a list in protobuf.
+///
+/// # Errors
+/// Why the object has no such form.
+fn message<'o>(resource: &ApiResource, shape: Shape, object: &'o Object) -> Result<Cow<'o, [u8]>, String> {
+    let value = object.value();
+    if let (Shape::Object, Kept::Protobuf(protobuf)) = (shape, value) {
+        return Ok(protobuf.envelope().message.into());
+    }
+    let Some(text) = value.json() else { return Err(format!("{} has no JSON", object.key().path())) };
+    let encoded = match shape {
+        Shape::Object | Shape::Table(..) => protobuf::encode(&text)?,
+        Shape::Metadata(version) => {
+            let mut metadata = Vec::new();
+            table::append_partial_metadata(&mut metadata, &text, version)
+                .map_err(|_| format!("a stored {} has no metadata", resource.kind))?;
+            protobuf::encode(&metadata)?
+        }
+    };
+    let envelope = Envelope::read(&encoded).map_err(str::to_owned)?;
+    Ok(envelope.message.to_vec().into())
+}
+
 /// Appends one element of `items` or `rows`.
 fn item(out: &mut Vec<u8>, resource: &ApiResource, shape: Shape, object: &Object, now: i64) {
-    let Some(json) = object.value().json() else {
+    let start = out.len();
+    // Items of built-in lists have neither kind nor apiVersion, those of declared resources have both (recording 01).
+    if shape == Shape::Object && resource.printer != Printer::Custom {
+        match object.value() {
+            Kept::Json(json) => match json.bare_members() {
+                Some(members) => {
+                    out.push(b'{');
+                    return out.extend_from_slice(members);
+                }
+                None => return out.extend_from_slice(json.text()),
+            },
+            Kept::Protobuf(protobuf) => return protobuf.push_bare_json(out),
+            Kept::Opaque(_) | Kept::Unreadable(..) => {}
+        }
+    }
+    let Some(text) = object.value().json() else {
         // A resource with such values cannot be requested here, and an unreadable object ends a list before.
-        out.extend_from_slice(b"null");
-        return;
+        return out.extend_from_slice(b"null");
     };
-    let (start, text) = (out.len(), json.text());
+    let text = &text[..];
     let appended = match shape {
-        // Items of built-in lists have neither kind nor apiVersion, those of declared resources have both (recording 01).
-        Shape::Object => match json.bare_members() {
-            Some(members) if resource.printer != Printer::Custom => {
-                out.push(b'{');
-                out.extend_from_slice(members);
-                Ok(())
-            }
-            Some(_) | None => {
-                out.extend_from_slice(text);
-                Ok(())
-            }
-        },
+        Shape::Object => {
+            out.extend_from_slice(text);
+            Ok(())
+        }
         Shape::Metadata(version) => table::append_partial_metadata(out, text, version),
         Shape::Table(version, include) => table::append_row(out, resource, text, include, version, now),
     };

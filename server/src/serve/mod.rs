@@ -55,7 +55,7 @@ use crate::api::printer::Printer;
 use crate::api::resources::ApiResource;
 use crate::auth::Identity;
 use crate::frontend::{Budget, Frontend, FullBody, Host, Reply};
-use crate::http::negotiation::{self, DiscoveryForm, Form, Media};
+use crate::http::negotiation::{self, DiscoveryForm, Form, Media, Objects};
 use crate::http::options::{CollectionRead, IncludeObject, OptionsError, Query, WatchOptions};
 use crate::http::request::{Method, RequestHead};
 use crate::http::request_info::Verb;
@@ -329,11 +329,12 @@ impl<'a, H: Host> Request<'a, H> {
             return Err(Status::unknown_resource());
         }
         let row = self.app.schema().get(resource.row);
-        if row.codec != Codec::Json {
+        if row.codec != Codec::Kubernetes {
             let resource = row.qualified_plural();
             return Err(Status::unreadable(format!("{resource} cannot be served: the values are not JSON")));
         }
-        let agreed = negotiation::negotiate(self.head.accept.as_deref()).map_err(|e| e.status())?;
+        let objects = if row.message.is_some() { Objects::Protobuf } else { Objects::NoProtobuf };
+        let agreed = negotiation::negotiate(self.head.accept.as_deref(), objects).map_err(|e| e.status())?;
         let include = match agreed.form {
             Form::Table(_) => IncludeObject::parse(self.query).map_err(OptionsError::status)?,
             Form::Object | Form::Metadata(_) | Form::MetadataList(_) => IncludeObject::default(),
@@ -348,6 +349,7 @@ impl<'a, H: Host> Request<'a, H> {
             query: self.query,
             spelling: ResponseFormat::of(agreed, self.layout),
             form: agreed.form,
+            objects,
             shape: Shape::new(agreed.form, include),
             resource,
             namespace,
@@ -377,6 +379,8 @@ struct Call<'a, H> {
     query: &'a Query,
     spelling: ResponseFormat,
     form: Form,
+    /// Whether its objects have a form in protobuf.
+    objects: Objects,
     shape: Shape,
     resource: &'a ApiResource,
     /// The namespace in the path; `None` also if the resource has none.
@@ -456,13 +460,18 @@ impl<H: Host> Call<'_, H> {
     /// # Errors
     /// 500: it has no JSON form.
     fn show_stored(&self, code: u16, object: &Object) -> Result<Reply, Status> {
-        let json = get::json(object)?;
-        Ok(match (self.shape, self.spelling, object.shared_json()) {
-            (Shape::Object, ResponseFormat::Json(Layout::Compact), Some(body)) => Reply::FullBody(FullBody {
+        let as_stored = (self.shape, self.spelling) == (Shape::Object, ResponseFormat::Json(Layout::Compact));
+        if (self.shape, self.spelling) == (Shape::Object, ResponseFormat::Protobuf)
+            && let Some(body) = object.shared_protobuf()
+        {
+            return Ok(Reply::FullBody(reply::whole(code, self.spelling.content_type(), body)));
+        }
+        Ok(match object.shared_json().filter(|_| as_stored) {
+            Some(body) => Reply::FullBody(FullBody {
                 end: b"\n",
                 ..reply::whole(code, self.spelling.content_type(), body)
             }),
-            _ => self.show(code, json),
+            None => self.show(code, &get::json(object)?),
         })
     }
 
@@ -471,7 +480,10 @@ impl<H: Host> Call<'_, H> {
         let json = escape::escaped(json);
         let mut out = Vec::with_capacity(json.len() + 1);
         self.shape.append(&mut out, self.resource, &json, self.now_seconds(), true);
-        Reply::FullBody(reply::whole(code, self.spelling.content_type(), self.spelling.spell(out)))
+        match self.spelling.spell(out) {
+            Ok(body) => Reply::FullBody(reply::whole(code, self.spelling.content_type(), body)),
+            Err(status) => reply::status(&status, self.spelling),
+        }
     }
 }
 

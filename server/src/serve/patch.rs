@@ -95,7 +95,7 @@ fn patched<H: Host>(
     current: &Object,
     name: &str,
 ) -> Result<Draft, Status> {
-    let mut document: Value = serde_json::from_slice(get::json(current)?)
+    let mut document: Value = serde_json::from_slice(&get::json(current)?)
         .map_err(|_| Status::internal_error("a stored value is not a Kubernetes object"))?;
     match change {
         Change::Merge(patch) => json_patch::merge(&mut document, patch),

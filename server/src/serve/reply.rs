@@ -3,10 +3,11 @@
 use bytes::Bytes;
 
 use crate::api::discovery::Document;
+use crate::api::protobuf;
 use crate::frontend::{FullBody, Reply};
 use crate::http::indent;
 use crate::http::negotiation::{self, Agreed, Media};
-use crate::http::response::{Caching, JSON, PAGE_NOT_FOUND, TEXT, YAML};
+use crate::http::response::{Caching, JSON, PAGE_NOT_FOUND, PROTOBUF, TEXT, YAML};
 use crate::http::status::{Layout, Status};
 use crate::http::websocket::{self, HandshakeError};
 use crate::http::yaml;
@@ -36,6 +37,8 @@ pub(super) enum ResponseFormat {
     Json(Layout),
     /// YAML.
     Yaml,
+    /// Protobuf in Kubernetes' envelope.
+    Protobuf,
 }
 
 impl ResponseFormat {
@@ -43,6 +46,7 @@ impl ResponseFormat {
     pub(super) fn of(agreed: Agreed, layout: Layout) -> Self {
         match agreed.media {
             Media::Yaml => Self::Yaml,
+            Media::Protobuf => Self::Protobuf,
             Media::Json => Self::Json(if agreed.pretty { Layout::Pretty } else { layout }),
         }
     }
@@ -57,21 +61,26 @@ impl ResponseFormat {
         match self {
             Self::Json(_) => JSON,
             Self::Yaml => YAML,
+            Self::Protobuf => PROTOBUF,
         }
     }
 
-    /// JSON (one line, no line feed) in the requested layout; on one line also if it would get too long indented.
-    pub(super) fn spell(self, mut json: Vec<u8>) -> Bytes {
+    /// An object in JSON (one line, no line feed) in the requested layout; on one line also if it would get too long indented.
+    ///
+    /// # Errors
+    /// 500: it has no form in protobuf.
+    pub(super) fn spell(self, mut json: Vec<u8>) -> Result<Bytes, Status> {
         match self {
             Self::Json(Layout::Compact) => {
                 json.push(b'\n');
-                json.into()
+                Ok(json.into())
             }
             Self::Json(Layout::Pretty) => match indent::indented(&json) {
-                Some(indented) => indented.into(),
+                Some(indented) => Ok(indented.into()),
                 None => Self::Json(Layout::Compact).spell(json),
             },
-            Self::Yaml => yaml::from_json(&json).into(),
+            Self::Yaml => Ok(yaml::from_json(&json).into()),
+            Self::Protobuf => protobuf::encode(&json).map(Into::into).map_err(Status::unreadable),
         }
     }
 
@@ -79,6 +88,7 @@ impl ResponseFormat {
         match self {
             Self::Json(layout) => status.to_body(layout).into(),
             Self::Yaml => yaml::from_json(status.to_json().as_bytes()).into(),
+            Self::Protobuf => protobuf::of_status(&status.to_json()).into(),
         }
     }
 }
@@ -126,7 +136,8 @@ pub(super) fn document(
     let fresh = document.etag.as_deref().is_some_and(|etag| holds(if_none_match.unwrap_or_default(), etag));
     let (body, content_type) = match media {
         _ if fresh => (Bytes::new(), document.content_type),
-        Media::Json => (document.body.clone(), document.content_type),
+        // Documents have no form in protobuf: none is agreed on.
+        Media::Json | Media::Protobuf => (document.body.clone(), document.content_type),
         Media::Yaml => (yaml::from_json(&document.body).into(), YAML),
     };
     let caching = if document.etag.is_some() { Caching::Public } else { Caching::Private };

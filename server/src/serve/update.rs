@@ -59,9 +59,9 @@ pub(super) async fn run<H: Host>(
         let current = call.current(&key).await?;
         let stored = get::json(&current)?;
         if attempt == 0 {
-            payload::charge_stored(call, stored)?;
+            payload::charge_stored(call, &stored)?;
         }
-        let old = Draft::stored(stored)?;
+        let old = Draft::stored(&stored)?;
         let mut new = change(&current)?;
         settle_name(call, &mut new, name)?;
         check_preconditions(call, &new, &old, current.revision(), name)?;
@@ -76,7 +76,7 @@ pub(super) async fn run<H: Host>(
         }
         check(call, &old, &new)?;
         if old.is_the_same(&new) {
-            return Ok(call.show(200, get::json(&current)?));
+            return Ok(call.show(200, &get::json(&current)?));
         }
         let value = new.to_json(call);
         // An object that was deleted with a grace period is ended by a DELETE (apiserver `registry/generic`:
@@ -89,7 +89,7 @@ pub(super) async fn run<H: Host>(
         }
         let action = if ends { Action::Delete } else { action };
         match call.write(&key, Expect::At(current.revision()), action).await? {
-            Outcome::Made(Some(object)) => return Ok(call.show(200, get::json(&object)?)),
+            Outcome::Made(Some(object)) => return Ok(call.show(200, &get::json(&object)?)),
             Outcome::Made(None) => {
                 return Ok(call.show(200, &new.to_json_at(call, &current.revision().to_string())));
             }

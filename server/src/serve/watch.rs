@@ -9,8 +9,8 @@ use revcast_engine::Start;
 use super::encode::Shape;
 use super::select::{self, Choice};
 use super::{Call, reply};
-use crate::frontend::{Host, Reply, WatchRequest, Wire};
-use crate::http::negotiation;
+use crate::frontend::{Host, Reply, StreamFormat, WatchRequest, Wire};
+use crate::http::negotiation::{self, Media};
 use crate::http::options::{Freshness, IncludeObject, OptionsError, WatchOptions, WatchStart, WatchTimeout};
 use crate::http::status::Status;
 use crate::http::websocket::{Handshake, HandshakeError};
@@ -29,7 +29,7 @@ pub(super) async fn handle<H: Host>(
         let why = "fieldSelector metadata.name doesn't match requested name".to_owned();
         return Err(Status::bad_request(why));
     }
-    let shape = stream_shape(call)?;
+    let (shape, format) = stream_shape(call)?;
     let choice = Choice::new(call, &options.selectors, name);
     let wire = match wire(call, options) {
         Ok(wire) => wire,
@@ -44,7 +44,7 @@ pub(super) async fn handle<H: Host>(
             };
             if let Err(status) = reached {
                 // From the client's view the stream has begun: the error is an event (recording 07).
-                return Ok(Reply::Refused(status, wire));
+                return Ok(Reply::Refused(status, wire, format));
             }
             Start::State { end_mark: options.bookmarks }
         }
@@ -52,14 +52,14 @@ pub(super) async fn handle<H: Host>(
         // the shard may take the watch after that.
         WatchStart::MostRecent => match call.consistent().await {
             Ok(snapshot) => Start::After(snapshot.revision()),
-            Err(status) => return Ok(Reply::Refused(status, wire)),
+            Err(status) => return Ok(Reply::Refused(status, wire, format)),
         },
         WatchStart::Any => Start::After(call.epoch.feed.revision()),
         WatchStart::After(revision) => {
             let newest = call.epoch.feed.revision();
             if revision > newest && revision <= call.epoch.abandoned {
                 // It was reached, but in an earlier history that was given up.
-                return Ok(Reply::Refused(Status::watch_expired(revision, newest.next()), wire));
+                return Ok(Reply::Refused(Status::watch_expired(revision, newest.next()), wire, format));
             }
             Start::After(revision)
         }
@@ -67,12 +67,13 @@ pub(super) async fn handle<H: Host>(
     Ok(Reply::Watch(WatchRequest {
         scope: choice.scope.into(),
         selector: choice.selector,
-        encoding: shape.encoding(),
+        encoding: shape.encoding(format),
         start,
         bookmarks: options.bookmarks,
         epoch: call.epoch.number,
         timeout: timeout(call, options.timeout).min(time_left(call)),
         wire,
+        format,
         user: call.admitted.visitor.named().cloned(),
         pass: call
             .admitted
@@ -93,14 +94,19 @@ fn wire<H: Host>(call: &Call<'_, H>, options: &WatchOptions) -> Result<Wire, Han
     Ok(if gzip { Wire::Gzip } else { Wire::Chunked })
 }
 
-/// The form of a stream's objects: as requested for JSON, the only format of streams (recording 17).
-fn stream_shape<H: Host>(call: &Call<'_, H>) -> Result<Shape, Status> {
-    let agreed = negotiation::negotiate_stream(call.head.accept.as_deref()).map_err(|e| e.status())?;
+/// The form of a stream's objects, as requested for a format that streams have (recordings 17 and 31).
+fn stream_shape<H: Host>(call: &Call<'_, H>) -> Result<(Shape, StreamFormat), Status> {
+    let accept = call.head.accept.as_deref();
+    let agreed = negotiation::negotiate_stream(accept, call.objects).map_err(|e| e.status())?;
+    let format = match agreed.media {
+        Media::Json | Media::Yaml => StreamFormat::Json,
+        Media::Protobuf => StreamFormat::Protobuf,
+    };
     if agreed.form == call.form {
-        return Ok(call.shape);
+        return Ok((call.shape, format));
     }
     let include = IncludeObject::parse(call.query).map_err(OptionsError::status)?;
-    Ok(Shape::new(agreed.form, include))
+    Ok((Shape::new(agreed.form, include), format))
 }
 
 /// The time for which the client's credentials are valid: no stream lasts longer.

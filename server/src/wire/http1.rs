@@ -14,6 +14,37 @@ const CRLF: &[u8] = b"\r\n";
 /// A chunk around each message.
 pub static CHUNKED: Framing = Framing { name: "chunked", head: chunk_head, tail: CRLF };
 
+/// A chunk around each message and its length, which stands before it in four bytes: how Kubernetes frames protobuf in a stream
+/// (`apimachinery/pkg/util/framer`).
+pub static PREFIXED: Framing = Framing {
+    name: "prefixed chunk",
+    head: |len, room| {
+        let prefixed = chunk_head(len + PREFIX, room);
+        room.copy_within(PREFIX.., 0);
+        room[HEAD_MAX - PREFIX..].copy_from_slice(&prefix(len));
+        prefixed + PREFIX
+    },
+    tail: CRLF,
+};
+
+/// The same without a chunk.
+pub static PREFIXED_BARE: Framing = Framing {
+    name: "prefixed",
+    head: |len, room| {
+        room[HEAD_MAX - PREFIX..].copy_from_slice(&prefix(len));
+        PREFIX
+    },
+    tail: b"",
+};
+
+/// Bytes of a length before a message.
+const PREFIX: usize = 4;
+
+/// The length of a message. None is longer: the codecs refuse values of 4 GiB.
+fn prefix(len: usize) -> [u8; PREFIX] {
+    u32::try_from(len).unwrap_or(u32::MAX).to_be_bytes()
+}
+
 /// The size line of a chunk: lower-case hex, CRLF, at the end of the room. Returns its length.
 fn chunk_head(len: usize, room: &mut Head) -> usize {
     let mut at = HEAD_MAX - CRLF.len();

@@ -14,6 +14,7 @@ use reader::{Heard, PAYLOAD_OF_CONTROL_MAX, Reader};
 const PONGS_AT_ONCE: usize = 8;
 
 const TEXT: u8 = 0x81;
+const BINARY: u8 = 0x82;
 const CLOSE: u8 = 0x88;
 const PING: u8 = 0x89;
 const PONG: u8 = 0x8a;
@@ -27,6 +28,10 @@ pub const HEARTBEAT: &[u8] = &[PING, 0];
 /// A text message around each message: the same for every client.
 pub static MESSAGES: Framing =
     Framing { name: "websocket", head: |len, room| frame_head(TEXT, len, room), tail: b"" };
+
+/// A binary message around each message in protobuf.
+pub static BINARY_MESSAGES: Framing =
+    Framing { name: "binary websocket", head: |len, room| frame_head(BINARY, len, room), tail: b"" };
 
 /// The head of a frame (RFC 6455, section 5.2), at the end of the room. Returns its length.
 fn frame_head(first: u8, len: usize, room: &mut Head) -> usize {

@@ -198,6 +198,16 @@ coverage! {
     range_lists,
     /// ... with an unreadable object in them.
     range_lists_unreadable,
+    /// Event messages in protobuf of objects that are stored so (these counts only in worlds of protobuf),
+    protobuf_deliveries,
+    /// ... in another encoding,
+    protobuf_as_json,
+    /// ... in protobuf, of objects that are stored in JSON.
+    protobuf_of_json,
+    /// Objects in protobuf that were part of an initial state.
+    protobuf_initial,
+    /// Changes of a key from JSON to protobuf or back.
+    protobuf_changed,
     /// Clients whose copy of the state was compared at the end.
     copies_compared,
     /// Hash of all bytes that were sent: equal for equal runs.

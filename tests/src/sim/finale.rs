@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use revcast_engine::Turn;
-use revcast_engine::encoding::Encoding;
 use revcast_engine::limits::{BOOKMARK_BEFORE_DEADLINE, DRAIN_GRACE, LOOKS_PER_TURN, PAGE_BYTES};
 
 use super::fault::{Checked, Promise, broken};
@@ -238,7 +237,7 @@ impl World {
                 if kind == Kind::Unreadable {
                     break;
                 }
-                if watch.wish.encoding == Encoding::Json && kind == event.own_kind() {
+                if watch.wish.encoding == event.own_encoding() && kind == event.own_kind() {
                     continue;
                 }
                 let bit = (encoding * 3 + kind.number()) * 2;

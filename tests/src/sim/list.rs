@@ -227,7 +227,7 @@ fn served(object: &Object) -> Cow<'_, [u8]> {
     match (object.unreadable(), object.value()) {
         (Some(why), _) => why.status().into(),
         (None, Value::Opaque(bytes)) => hex(bytes).into(),
-        (None, value) => value.bytes().into(),
+        (None, value) => value.json().expect("it is a Kubernetes object"),
     }
 }
 

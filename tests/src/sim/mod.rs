@@ -13,6 +13,7 @@ mod list;
 mod net;
 mod object;
 mod oracle;
+mod packed;
 mod pager;
 mod pipe;
 mod plan;
@@ -39,6 +40,8 @@ pub enum Profile {
     Usual,
     /// Watches of ranges of keys as well, and a kind whose values are opaque.
     Ranges,
+    /// Objects in JSON and in protobuf, and watches in both.
+    Protobuf,
 }
 
 /// Runs the usual world of one seed to its end: see [`run_as`].

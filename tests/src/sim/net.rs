@@ -11,7 +11,6 @@ use super::fault::{Fault, Promise, broken};
 use super::oracle::Oracle;
 use super::pipe::Took;
 use super::rng::Rng;
-use super::stream::Stream;
 use super::watch::Watch;
 use super::wire::Wire;
 
@@ -109,10 +108,11 @@ impl Net {
         self.bytes[shard] += taken as u64;
         self.hasher.write_usize(at);
         self.hasher.write(&bytes[..taken.min(256)]);
-        let mut stream = std::mem::replace(&mut watch.stream, Stream::new(wire));
+        let again = watch.stream.again();
+        let mut stream = std::mem::replace(&mut watch.stream, again);
         let received = stream.receive(&bytes[..taken], |line| {
             self.coverage.messages_framed_otherwise += u64::from(wire != Wire::Chunked);
-            watch.line(&self.oracle, &mut self.coverage, self.now, line)
+            watch.message(&self.oracle, &mut self.coverage, self.now, line)
         });
         watch.stream = stream;
         if taken > 0 {

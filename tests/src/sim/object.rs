@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use revcast_engine::key::{Key, ResourceId};
-use revcast_engine::resource::{Codec, Field, Resource, Schema};
+use revcast_engine::resource::Codec;
 
 use super::rng::Rng;
 
@@ -35,7 +35,7 @@ pub(crate) const KINDS: [Kind; 4] = [
         plural: "configmaps",
         namespaced: true,
         fields: &[],
-        codec: Codec::Json,
+        codec: Codec::Kubernetes,
     },
     Kind {
         name: "Pod",
@@ -43,7 +43,7 @@ pub(crate) const KINDS: [Kind; 4] = [
         plural: "pods",
         namespaced: true,
         fields: &[("spec.nodeName", &["", "n1", "n2", "n3"]), ("status.phase", &["", "Pending", "Running"])],
-        codec: Codec::Json,
+        codec: Codec::Kubernetes,
     },
     Kind {
         name: "Gadget",
@@ -51,7 +51,7 @@ pub(crate) const KINDS: [Kind; 4] = [
         plural: "gadgets.toys.example.com",
         namespaced: false,
         fields: &[("spec.sealed", &["", "true", "false"]), ("status.phase", &["", "Ready"])],
-        codec: Codec::Json,
+        codec: Codec::Kubernetes,
     },
     Kind {
         name: "Blob",
@@ -69,15 +69,6 @@ pub(crate) const NAMESPACES: [&str; 3] = ["a", "a-b", "b"];
 /// Labels, with their possible values; "" is a value, absence is not.
 pub(crate) const LABELS: [(&str, &[&str]); 3] =
     [("app", &["web", "db", ""]), ("tier.x/y", &["front", "back"]), ("num", &["1", "5", "12"])];
-
-pub(crate) fn schema() -> Schema {
-    let mut schema = Schema::new();
-    for kind in &KINDS {
-        let own = kind.fields.iter().map(|(label, _)| Field::at(label)).collect();
-        schema.add(Resource::new(kind.version, kind.name, kind.namespaced, own).with_codec(kind.codec));
-    }
-    schema
-}
 
 /// The name of an object.
 #[derive(Debug)]
@@ -111,13 +102,15 @@ pub(crate) struct State {
     pub(crate) fields: Vec<&'static str>,
     /// The object as it must be served.
     pub(crate) text: Vec<u8>,
-    version: Range<usize>,
+    pub(crate) version: Range<usize>,
     /// Bytes of the message that announces it.
     pub(crate) weight: u64,
     /// The value is unreadable, as were those before it since this revision; the text is a Status.
     pub(crate) unreadable: Option<u64>,
     /// It has neither labels nor fields, and no version.
     pub(crate) opaque: bool,
+    /// It is stored in protobuf.
+    pub(crate) packed: bool,
 }
 
 /// An opaque value as the simulation shows it.
@@ -236,10 +229,10 @@ pub(crate) fn draft(
     let version = start..text.len();
     text.extend_from_slice(format!("{behind}{served_types}{tail}").as_bytes());
     let weight = weight(if exists { "MODIFIED" } else { "ADDED" }, text.len());
-    let (unreadable, opaque) = (None, false);
+    let (unreadable, opaque, packed) = (None, false, false);
     (
         Bytes::from(value),
-        State { name: at, revision, labels, fields, text, version, weight, unreadable, opaque },
+        State { name: at, revision, labels, fields, text, version, weight, unreadable, opaque, packed },
     )
 }
 
@@ -260,6 +253,7 @@ fn any_bytes(rng: &mut Rng, at: usize, revision: u64, len: usize) -> (Bytes, Sta
         weight: value.len() as u64,
         unreadable: None,
         opaque: true,
+        packed: false,
     };
     (value, state)
 }
@@ -323,6 +317,7 @@ pub(crate) fn spoil(
         version: 0..0,
         unreadable: Some(before.and_then(|before| before.unreadable).unwrap_or(revision)),
         opaque: false,
+        packed: false,
     };
     (Bytes::from(value), state)
 }

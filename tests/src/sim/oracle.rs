@@ -5,6 +5,7 @@
 
 use std::rc::Rc;
 
+use revcast_engine::encoding::Encoding;
 use revcast_engine::limits::PAGE_SCAN;
 
 use super::object::{Name, State};
@@ -62,6 +63,12 @@ impl Happened {
     /// The state before, if it was readable.
     pub(crate) fn readable_before(&self) -> Option<&Rc<State>> {
         self.before.as_ref().filter(|before| before.unreadable.is_none())
+    }
+
+    /// The encoding of the message that the publisher makes.
+    pub(crate) fn own_encoding(&self) -> Encoding {
+        let packed = self.now.as_ref().or(self.before.as_ref()).is_some_and(|state| state.packed);
+        if packed { Encoding::Protobuf } else { Encoding::Json }
     }
 
     /// The kind of the message that the publisher makes.

@@ -2,14 +2,15 @@
 
 use std::io::Write as _;
 
-use revcast_engine::codec::Value;
+use revcast_engine::codec::{Value, protobuf};
 use revcast_engine::encoding::{Encode, Encoding, Failure, Subject, View, json};
 use revcast_engine::envelope;
 use revcast_engine::framing::Framing;
 use revcast_engine::key::ResourceId;
-use revcast_engine::resource::Codec;
+use revcast_engine::resource::{Codec, Resource};
 
-use super::object::hex;
+use super::object::{KINDS, hex};
+use super::packed;
 use super::wire::Wire;
 
 /// An encoding with a different first message, as a Table has.
@@ -19,10 +20,10 @@ pub(crate) const WRAPPED: Encoding = Encoding::Other(WRAPPED_NUMBER);
 const WRAPPED_NUMBER: u32 = u32::MAX;
 
 /// All encodings, for counting; the index is [`number`].
-pub(crate) const ENCODINGS: [Encoding; 3] = [Encoding::Json, ROWS, WRAPPED];
+pub(crate) const ENCODINGS: [Encoding; 4] = [Encoding::Json, ROWS, WRAPPED, Encoding::Protobuf];
 
 pub(crate) fn number(encoding: Encoding) -> usize {
-    ENCODINGS.iter().position(|known| *known == encoding).expect("one of three")
+    ENCODINGS.iter().position(|known| *known == encoding).expect("one of four")
 }
 
 /// Whether the first message in this encoding is different.
@@ -38,8 +39,11 @@ const NO_ROW: usize = 99;
 pub(crate) struct Wrapper;
 
 impl Encode for Wrapper {
-    fn framing(&self) -> &'static Framing {
-        Wire::Chunked.framing()
+    fn framing(&self, encoding: Encoding) -> &'static Framing {
+        match encoding {
+            Encoding::Protobuf => Wire::Prefixed.framing(),
+            Encoding::Json | Encoding::Other(_) => Wire::Chunked.framing(),
+        }
     }
 
     fn event(&self, out: &mut Vec<u8>, view: View<'_>) {
@@ -62,17 +66,23 @@ impl Encode for Wrapper {
         });
     }
 
-    fn failure(&self, out: &mut Vec<u8>, encoding: u32, failure: &Failure<'_>) {
+    fn failure(&self, out: &mut Vec<u8>, encoding: Encoding, failure: &Failure<'_>) {
         let status = json::status(failure);
-        if encoding == WRAPPED_NUMBER {
-            envelope::error(out, &[WRAPPED_STATUS, &status, b"}"].concat());
-        } else {
-            envelope::error(out, &status);
+        match encoding {
+            Encoding::Protobuf => protobuf::push_error(out, &packed::of_json(("v1", "Status"), &status)),
+            WRAPPED => envelope::error(out, &[WRAPPED_STATUS, &status, b"}"].concat()),
+            Encoding::Json | Encoding::Other(_) => envelope::error(out, &status),
         }
     }
 
-    fn shows(&self, encoding: u32, codec: Codec) -> bool {
-        codec == Codec::Json || encoding == WRAPPED_NUMBER
+    fn protobuf(&self, out: &mut Vec<u8>, resource: ResourceId, json: &[u8]) -> Result<(), String> {
+        let kind = &KINDS[resource.row()];
+        out.extend_from_slice(&packed::of_json((kind.version, kind.name), json));
+        Ok(())
+    }
+
+    fn shows(&self, encoding: u32, resource: &Resource) -> bool {
+        resource.codec == Codec::Kubernetes || encoding == WRAPPED_NUMBER
     }
 
     fn first_differs(&self, encoding: u32) -> bool {
@@ -91,7 +101,8 @@ pub(crate) fn status_within(encoding: Encoding, object: &[u8]) -> Option<&[u8]> 
 /// What must stand as `object` in a watch event.
 pub(crate) fn shown(encoding: Encoding, first: bool, kind: Option<usize>, at: u64, object: &[u8]) -> Vec<u8> {
     match encoding {
-        Encoding::Json => object.to_vec(),
+        // A message in protobuf is read as the line that it stands for.
+        Encoding::Json | Encoding::Protobuf => object.to_vec(),
         Encoding::Other(number) => {
             let (first, kind) = (first && number == 0, kind.unwrap_or(NO_ROW));
             let head = format!("{{\"as\":{number},\"first\":{first},\"row\":{kind},\"at\":{at},\"object\":");

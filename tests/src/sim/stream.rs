@@ -7,13 +7,15 @@ use super::wire::{Front, Wire};
 #[derive(Debug)]
 pub(crate) struct Stream {
     wire: Wire,
+    /// Messages are not lines of text.
+    binary: bool,
     pending: Vec<u8>,
     finished: bool,
 }
 
 impl Stream {
-    pub(crate) const fn new(wire: Wire) -> Self {
-        Self { wire, pending: Vec::new(), finished: false }
+    pub(crate) const fn new(wire: Wire, binary: bool) -> Self {
+        Self { wire, binary, pending: Vec::new(), finished: false }
     }
 
     pub(crate) const fn wire(&self) -> Wire {
@@ -35,7 +37,12 @@ impl Stream {
         self.wire.is_within_head(&self.pending)
     }
 
-    /// Takes bytes and passes every whole line to `line`, without its newline.
+    /// The same wire, with nothing received yet.
+    pub(crate) const fn again(&self) -> Self {
+        Self::new(self.wire, self.binary)
+    }
+
+    /// Takes bytes and passes every whole line to `line`, without its newline; of binary messages the payload.
     pub(crate) fn receive(&mut self, bytes: &[u8], mut line: impl FnMut(&[u8]) -> Checked) -> Checked {
         if bytes.is_empty() {
             return Ok(());
@@ -46,6 +53,11 @@ impl Stream {
         self.pending.extend_from_slice(bytes);
         let mut at = 0;
         while let Some(Front { start, end, next }) = self.wire.front(&self.pending[at..])? {
+            if self.binary {
+                line(&self.pending[at + start..at + end])?;
+                at += next;
+                continue;
+            }
             let Some((b'\n', text)) = self.pending[at + start..at + end].split_last() else {
                 return broken(Promise::Stream, "a message that is not one line");
             };
@@ -105,9 +117,9 @@ mod tests {
     #[test]
     fn messages_come_in_any_pieces() {
         for (wire, bytes) in [(Wire::Chunked, CHUNKS), (Wire::Prefixed, PREFIXES), (Wire::Bare, LINES)] {
-            let boundaries = Stream::new(wire).boundaries(bytes);
+            let boundaries = Stream::new(wire, false).boundaries(bytes);
             for cut in 0..bytes.len() {
-                let mut stream = Stream::new(wire);
+                let mut stream = Stream::new(wire, false);
                 let mut got = lines(&mut stream, &bytes[..cut]).expect("good");
                 assert_eq!(stream.at_boundary(), cut == 0 || boundaries.contains(&cut), "{wire:?} at {cut}");
                 got.extend(lines(&mut stream, &bytes[cut..]).expect("good"));
@@ -117,7 +129,7 @@ mod tests {
                 assert!(stream.finished());
             }
         }
-        let boundaries = |wire, bytes| Stream::new(wire).boundaries(bytes);
+        let boundaries = |wire, bytes| Stream::new(wire, false).boundaries(bytes);
         assert_eq!(boundaries(Wire::Chunked, CHUNKS), [8, 23]);
         assert_eq!(boundaries(Wire::Prefixed, PREFIXES), [7, 21]);
         assert_eq!(boundaries(Wire::Bare, LINES), [3, 13]);
@@ -143,14 +155,14 @@ mod tests {
         let bare: [&[u8]; 2] = [b"\n", b"a\r\n"];
         for (wire, all) in [(Wire::Chunked, &chunked[..]), (Wire::Prefixed, &prefixed), (Wire::Bare, &bare)] {
             for bytes in all {
-                assert!(lines(&mut Stream::new(wire), bytes).is_err(), "{wire:?}: {bytes:?}");
+                assert!(lines(&mut Stream::new(wire, false), bytes).is_err(), "{wire:?}: {bytes:?}");
             }
         }
     }
 
     #[test]
     fn an_end_is_the_last_and_between_two_messages() {
-        let mut stream = Stream::new(Wire::Bare);
+        let mut stream = Stream::new(Wire::Bare, false);
         lines(&mut stream, b"ab\nc").expect("good");
         assert!(stream.finish().is_err(), "within a message");
         lines(&mut stream, b"\n").expect("good");

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use revcast_engine::encoding::Encoding;
 use revcast_engine::revision::Revision;
 use revcast_engine::{Start, Subscription};
 
@@ -87,7 +88,10 @@ impl World {
             _ => self.rng.range_u64(2_000, 100_000),
         };
         let deadline = now.plus(Duration::from_millis(life));
-        let (wire, whole) = self.plan.wire();
+        let (mut wire, whole) = self.plan.wire();
+        if wish.encoding == Encoding::Protobuf {
+            wire = wire.of_protobuf();
+        }
         let subscription = Subscription {
             scope: wish.scope(),
             selector: wish.selector(self.feed.schema()),
@@ -119,7 +123,7 @@ impl World {
             heard: now,
             began_at: now,
             given_up: self.shards[shard].abandoned.then_some(GivenUp::BetweenMessages),
-            stream: Stream::new(wire),
+            stream: Stream::new(wire, wish.encoding == Encoding::Protobuf),
             ..Watch::new(oracle, (shard, id, client), wish, start, Pipe::new(nature, whole, now))
         };
         watch.count_start(oracle, &mut self.net.coverage);

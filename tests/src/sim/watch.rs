@@ -15,6 +15,7 @@ use super::coverage::Coverage;
 use super::fault::{Checked, Promise, broken};
 use super::object::{KINDS, NO_FORM, State};
 use super::oracle::{Kind, Oracle};
+use super::packed;
 use super::pipe::Pipe;
 use super::shown::{first_differs, shown, status_within};
 use super::stream::Stream;
@@ -174,7 +175,7 @@ impl Watch {
             heartbeats: 0,
             state_by: Tick::from_nanos(u64::MAX),
             state_done: None,
-            stream: Stream::new(Wire::Chunked),
+            stream: Stream::new(Wire::Chunked, false),
             pipe,
         }
     }
@@ -228,14 +229,25 @@ impl Watch {
         self.until.is_none()
     }
 
-    /// Takes one line of the stream.
-    pub(crate) fn line(
+    /// Takes one message of the stream.
+    pub(crate) fn message(
         &mut self,
         oracle: &Oracle,
         coverage: &mut Coverage,
         now: Tick,
-        line: &[u8],
+        message: &[u8],
     ) -> Checked {
+        if self.wish.encoding != Encoding::Protobuf {
+            return self.line(oracle, coverage, now, message);
+        }
+        match packed::line(message) {
+            Ok(line) => self.line(oracle, coverage, now, &line),
+            Err(why) => broken(Promise::Stream, format!("no watch event ({why}): {}", brief(message))),
+        }
+    }
+
+    /// Takes one line of the stream.
+    fn line(&mut self, oracle: &Oracle, coverage: &mut Coverage, now: Tick, line: &[u8]) -> Checked {
         if self.told {
             return broken(Promise::Stream, "a line after an error");
         }
@@ -352,6 +364,7 @@ impl Watch {
             }
             initial.next += 1;
             coverage.initial_objects += 1;
+            coverage.protobuf_initial += u64::from(state.packed);
             if let Some(copy) = &mut self.copy {
                 copy.insert(state.name, state.revision);
             }
@@ -383,6 +396,13 @@ impl Watch {
             return broken(promise, format!("{place}: {}", difference(&expected, kind.text(), object)));
         }
         coverage.deliveries += 1;
+        let packed = event.now.as_ref().or(event.before.as_ref()).is_some_and(|state| state.packed);
+        match (packed, self.wish.encoding == Encoding::Protobuf) {
+            (true, true) => coverage.protobuf_deliveries += 1,
+            (true, false) => coverage.protobuf_as_json += 1,
+            (false, true) => coverage.protobuf_of_json += 1,
+            (false, false) => {}
+        }
         coverage.range_deliveries += u64::from(self.wish.range.is_some());
         let opaque = event.now.as_ref().or(event.before.as_ref()).is_some_and(|state| state.opaque);
         coverage.range_opaque += u64::from(opaque);

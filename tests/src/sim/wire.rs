@@ -53,6 +53,14 @@ impl Wire {
         }
     }
 
+    /// The wire of a watch in protobuf: messages are made with a length before them, and have no last byte of their own.
+    pub(crate) const fn of_protobuf(self) -> Self {
+        match self {
+            Self::Chunked => Self::Prefixed,
+            Self::Prefixed | Self::Bare => Self::Chunked,
+        }
+    }
+
     /// Bytes of a heartbeat.
     pub(crate) const fn heartbeat(self) -> usize {
         match self {

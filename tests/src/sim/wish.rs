@@ -70,6 +70,14 @@ impl Wish {
         self
     }
 
+    /// The same for a world of protobuf: half of them in it.
+    pub(crate) fn among_protobuf(mut self, own: &mut Rng) -> Self {
+        if own.percent(50) {
+            self.encoding = Encoding::Protobuf;
+        }
+        self
+    }
+
     /// Whether its encoding does not show values that may be in its scope.
     pub(crate) fn hides_values(&self) -> bool {
         let mut kinds = self.kinds();

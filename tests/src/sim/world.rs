@@ -21,8 +21,9 @@ use super::client::Client;
 use super::coverage::Coverage;
 use super::fault::{Checked, Fault, Promise, broken};
 use super::net::{Net, Port};
-use super::object::{KINDS, NAMESPACES, Name, draft, schema, spoil};
+use super::object::{KINDS, NAMESPACES, Name, draft, spoil};
 use super::oracle::Oracle;
+use super::packed::{repack, respoil, schema};
 use super::pager::Pager;
 use super::plan::{Action, Plan};
 use super::rng::Rng;
@@ -54,6 +55,8 @@ pub(crate) struct World {
     pub(crate) rng: Rng,
     /// In a world of ranges: what they are drawn from.
     pub(crate) ranges: Option<Rng>,
+    /// In a world of protobuf: what decides which objects are in it.
+    pub(crate) packing: Option<Rng>,
     pub(crate) publisher: Publisher,
     pub(crate) feed: Feed,
     pub(crate) shards: Vec<Driven>,
@@ -73,11 +76,17 @@ impl World {
             plan.kinds = KINDS.len();
             plan.encodings = true;
         }
+        let mut packing = (profile == Profile::Protobuf).then(|| rng.clone().fork().fork());
         let names = names(&mut rng, &plan);
         let limits = RingLimits { events: plan.slots, bytes: plan.bytes_max };
         let start = Revision::new(plan.start);
-        let (mut publisher, feed) =
-            Publisher::with_small_ring(Arc::new(schema()), Arc::new(Wrapper), limits, plan.shards, start);
+        let (mut publisher, feed) = Publisher::with_small_ring(
+            Arc::new(schema(profile == Profile::Protobuf)),
+            Arc::new(Wrapper),
+            limits,
+            plan.shards,
+            start,
+        );
         let mut oracle = Oracle::new(names, plan.start, plan.slots, plan.bytes_max);
         if plan.loaded > 0 {
             for at in 0..oracle.names.len() {
@@ -86,10 +95,11 @@ impl World {
                     let name = (at, &oracle.names[at]);
                     let opaque = KINDS[name.1.kind].codec == Codec::Opaque;
                     let (value, state) = if !opaque && rng.percent(plan.unreadable) {
-                        spoil(&mut rng, name, revision, None)
+                        respoil(packing.is_some(), name.1, spoil(&mut rng, name, revision, None))
                     } else {
                         draft(&mut rng, name, revision, false, 10)
                     };
+                    let (value, state) = repack(packing.as_mut(), name.1, (value, state), false);
                     let key = oracle.names[at].key.clone();
                     publisher.load(key, Revision::new(revision), &value);
                     oracle.load(state);
@@ -115,9 +125,10 @@ impl World {
         let shards = shards.collect();
         let mut wish = |rng: &mut Rng| {
             let wish = wish(rng, &plan, &oracle.names);
-            match &mut ranges {
-                Some(own) => wish.among_ranges(own, &oracle.names),
-                None => wish,
+            match (&mut ranges, &mut packing) {
+                (Some(own), _) => wish.among_ranges(own, &oracle.names),
+                (None, Some(own)) => wish.among_protobuf(own),
+                (None, None) => wish,
             }
         };
         let wishes: Vec<Wish> = (0..plan.alike).map(|_| wish(&mut rng)).collect();
@@ -140,7 +151,7 @@ impl World {
             trace: tracing.then(VecDeque::new),
         };
         let (drained, pagers) = (Vec::new(), Vec::new());
-        Self { plan, rng, ranges, publisher, feed, shards, clients, net, drained, pagers }
+        Self { plan, rng, ranges, packing, publisher, feed, shards, clients, net, drained, pagers }
     }
 
     /// The whole life of the world.

@@ -7,6 +7,7 @@ use revcast_engine::revision::{Position, Revision};
 
 use super::fault::{Checked, Fault, Promise, broken};
 use super::object::{KINDS, draft, spoil};
+use super::packed::{repack, respoil};
 use super::world::World;
 
 impl World {
@@ -57,7 +58,8 @@ impl World {
             let opaque = KINDS[name.kind].codec == Codec::Opaque;
             if !opaque && self.rng.percent(self.plan.unreadable) {
                 let before = newest.map(|newest| &**newest);
-                let (value, state) = spoil(&mut self.rng, (at, name), revision, before);
+                let spoiled = spoil(&mut self.rng, (at, name), revision, before);
+                let (value, state) = respoil(self.packing.is_some(), name, spoiled);
                 changes.push(Change { key, value: Some(value) });
                 states.push((at, Some(state)));
                 self.net.coverage.unreadable_values += 1;
@@ -72,7 +74,10 @@ impl World {
             } else {
                 self.rng.below(80)
             };
-            let (value, state) = draft(&mut self.rng, (at, name), revision, known, pad);
+            let drafted = draft(&mut self.rng, (at, name), revision, known, pad);
+            let (value, state) = repack(self.packing.as_mut(), name, drafted, known);
+            let changed = newest.is_some_and(|newest| newest.packed != state.packed);
+            self.net.coverage.protobuf_changed += u64::from(changed);
             changes.push(Change { key, value: Some(value) });
             states.push((at, Some(state)));
         }

@@ -25,10 +25,6 @@ struct Difference {
 }
 
 const NUMBER: &[(&str, &str)] = &[("\"code\":500", "\"reason\":\"BadRequest\",\"code\":400")];
-const FORMS: &[(&str, &str)] = &[
-    ("application/vnd.kubernetes.protobuf, ", ""),
-    (", application/vnd.kubernetes.protobuf;stream=watch", ""),
-];
 /// What kube-apiserver writes into the status of a pod that is bound.
 const SCHEDULED: &str = r#","conditions":[{"type":"PodScheduled","status":"True","lastProbeTime":null,"lastTransitionTime":"2026-11-21T05:37:59Z"}],"qosClass":"BestEffort""#;
 const UNCACHED: &str = "events are kept in memory here like everything else, there they are read from etcd: a watch names the \
@@ -94,24 +90,6 @@ const TABLE: &[Difference] = &[
         ),
         why: "there is no /binding here: a pod is bound by a patch of its spec, which counts as a change of it and says nothing \
               in its status",
-    },
-    Difference {
-        file: "12-http-errors.txt",
-        title: "406 not acceptable",
-        ours: Ours::Answers(406, FORMS),
-        why: "replies are never protobuf",
-    },
-    Difference {
-        file: "12-http-errors.txt",
-        title: "406 on watch",
-        ours: Ours::Answers(406, FORMS),
-        why: "as without watch",
-    },
-    Difference {
-        file: "12-http-errors.txt",
-        title: "cbor while the gate is off",
-        ours: Ours::Answers(406, FORMS),
-        why: "as for any other form",
     },
     Difference {
         file: "12-http-errors.txt",

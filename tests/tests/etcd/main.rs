@@ -9,6 +9,7 @@ mod history;
 mod keys;
 mod limits;
 mod restored;
+mod stored;
 
 use std::time::{Duration, Instant};
 

@@ -37,6 +37,7 @@ const LAYERS: [(&str, &[&str]); 5] = [
             "key_range",
             "limits",
             "failpoints",
+            "message_type",
             "resource",
             "revision",
             "scope",

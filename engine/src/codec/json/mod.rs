@@ -4,7 +4,6 @@
 //! missing `kind` or `apiVersion`). It never re-serializes an object. It runs on the
 //! publisher's core, and on a shard that checks a write.
 
-mod announced;
 mod marks;
 mod scan;
 
@@ -14,7 +13,8 @@ use std::ops::Range;
 use simd_json::Buffers;
 use simd_json::prelude::*;
 
-use super::DecodeError;
+use super::announced::Announced;
+use super::{DecodeError, protobuf};
 use crate::attributes::Attributes;
 use crate::decimal::decimal;
 use crate::envelope;
@@ -24,13 +24,12 @@ use crate::message::{Draft, MessageKind};
 use crate::resource::Resource;
 use crate::revision::Revision;
 use crate::shown::cut;
-pub(crate) use announced::Announced;
 use marks::Marks;
 
-/// What Kubernetes writes before a value in protobuf (`runtime/serializer/protobuf`).
-const PROTOBUF_PREFIX: &[u8] = b"k8s\0";
 /// What Kubernetes writes before a value that it encrypted (`storage/value/encrypt`), then the provider's name.
 const ENCRYPTED_PREFIX: &[u8] = b"k8s:enc:";
+/// What Kubernetes writes before a value in CBOR (RFC 8949, section 3.4.6).
+const CBOR_PREFIX: &[u8] = &[0xd9, 0xd9, 0xf7];
 /// Characters of a stored kind or apiVersion that an error repeats.
 const TYPE_SHOWN_MAX: usize = 80;
 
@@ -82,6 +81,17 @@ impl<'a> Json<'a> {
     }
 }
 
+impl Announced<Places> {
+    pub(crate) fn json(&self) -> Json<'_> {
+        Json { text: self.object(), places: &self.of }
+    }
+}
+
+/// Appends the payload of a message about an object.
+pub(crate) fn push_event(out: &mut Vec<u8>, kind: MessageKind, text: &[u8]) {
+    envelope::event(out, kind, |out| out.extend_from_slice(text));
+}
+
 /// Decodes values one after another and reuses its buffers.
 pub(super) struct Decoder {
     buffers: Buffers,
@@ -114,16 +124,14 @@ impl Decoder {
         value: &[u8],
         revision: Revision,
         kind: MessageKind,
-    ) -> Result<(Announced, Attributes), DecodeError> {
+    ) -> Result<(Announced<Places>, Attributes), DecodeError> {
         let mut draft = Draft::new(framing, value.len() + 160);
         envelope::open(&mut draft, kind);
         let start = draft.len();
         let Decoded { places, attributes } = self.decode(resource, value, revision, draft.payload())?;
         let end = draft.len();
         envelope::close(&mut draft);
-        let offset = |at: usize| u32::try_from(at).map_err(|_| DecodeError::TooLarge(value.len()));
-        let object = offset(start)?..offset(end)?;
-        Ok((Announced::new(draft.finish(), kind, object, places), attributes))
+        Ok((Announced::new(draft, kind, start..end, places)?, attributes))
     }
 
     /// Appends `value` with `revision` spliced in to `out`, and reads its attributes.
@@ -137,11 +145,14 @@ impl Decoder {
         if u32::try_from(value.len() + 4096).is_err() {
             return Err(DecodeError::TooLarge(value.len()));
         }
-        if value.starts_with(PROTOBUF_PREFIX) {
+        if value.starts_with(protobuf::PREFIX) {
             return Err(DecodeError::Protobuf);
         }
         if value.starts_with(ENCRYPTED_PREFIX) {
             return Err(DecodeError::Encrypted);
+        }
+        if value.starts_with(CBOR_PREFIX) {
+            return Err(DecodeError::Cbor);
         }
         let attributes = self.attributes(resource, value)?;
         let compacted;

@@ -1,15 +1,52 @@
 //! The envelope around a message: `k8s\0` and `runtime.Unknown`.
 
+use std::borrow::Cow;
+
+use revcast_engine::codec::protobuf::Envelope;
+
 use super::ProtobufError;
+use super::from_json::{self, NotEncodable};
 use super::text::push_text;
-use super::to_json::Writer;
+use super::to_json::{Reading, Writer};
 use super::types::{DEFAULT_RELEASE, Types};
-use super::wire::{Reader, Wire};
 
 /// The media type of protobuf bodies.
 pub const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 
-const MAGIC: &[u8; 4] = b"k8s\0";
+/// An object in JSON, with `kind` and `apiVersion`, as protobuf in its envelope.
+///
+/// # Errors
+/// Why it has no such form, for the client.
+pub fn encode(json: &[u8]) -> Result<Vec<u8>, String> {
+    #[derive(serde::Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct TypeMeta<'j> {
+        #[serde(borrow, default)]
+        api_version: Cow<'j, str>,
+        #[serde(borrow, default)]
+        kind: Cow<'j, str>,
+    }
+    let no_object = |_| "the value is no object".to_owned();
+    let TypeMeta { api_version, kind } = serde_json::from_slice(json).map_err(no_object)?;
+    let json = std::str::from_utf8(json).map_err(|_| "the value is not UTF-8".to_owned())?;
+    let types = Types::of(DEFAULT_RELEASE);
+    let known = types.and_then(|types| Some((types, types.kind(&api_version, &kind)?)));
+    let (types, id) = known.ok_or_else(|| format!("{api_version} {kind} has no form in protobuf"))?;
+    let mut message = Vec::with_capacity(json.len());
+    from_json::push_message(&mut message, types, id, json).map_err(|NotEncodable { why, at }| {
+        format!("a stored {api_version} {kind} has no form in protobuf: {at}: {why}; ask for JSON")
+    })?;
+    let mut object = Vec::with_capacity(message.len() + 64);
+    Envelope::push(&mut object, (&api_version, &kind), message.len(), |out| out.extend_from_slice(&message));
+    Ok(object)
+}
+
+/// A Status in JSON as protobuf.
+#[must_use]
+pub fn of_status(json: &str) -> Vec<u8> {
+    // Every Status has such a form.
+    encode(json.as_bytes()).unwrap_or_default()
+}
 
 /// The content of a protobuf body.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,24 +65,7 @@ pub struct Decoded {
 /// When the bytes are malformed, or the type or one of the fields is unknown; see [`ProtobufError`].
 pub fn decode(body: &[u8]) -> Result<Decoded, ProtobufError> {
     let malformed = |why| ProtobufError::Malformed { why, at: String::new() };
-    let Some(unknown) = body.strip_prefix(MAGIC) else {
-        return Err(malformed("it does not begin with the four bytes of Kubernetes' protobuf"));
-    };
-    let (mut api_version, mut kind, mut raw) = ("", "", &[][..]);
-    let mut reader = Reader::new(unknown);
-    while let Some((number, wire)) = reader.next().map_err(malformed)? {
-        let Wire::Bytes(bytes) = wire else {
-            return Err(malformed("its envelope has a field of a wrong type"));
-        };
-        match number {
-            1 => (api_version, kind) = type_meta(bytes).map_err(malformed)?,
-            2 => raw = bytes,
-            // With an encoding or another content type, `raw` would not be a message.
-            3 | 4 if bytes.is_empty() => {}
-            3 | 4 => return Err(malformed("its envelope holds something else than plain protobuf")),
-            _ => return Err(malformed("its envelope has a field that is not known")),
-        }
-    }
+    let Envelope { api_version, kind, message } = Envelope::read(body).map_err(malformed)?;
     let types = Types::of(DEFAULT_RELEASE);
     let Some((types, id)) = types.and_then(|types| Some((types, types.kind(api_version, kind)?))) else {
         return Err(ProtobufError::UnknownType {
@@ -53,27 +73,12 @@ pub fn decode(body: &[u8]) -> Result<Decoded, ProtobufError> {
             kind: kind.to_owned(),
         });
     };
-    let mut json = Vec::with_capacity(raw.len() + raw.len() / 2 + 64);
+    let mut json = Vec::with_capacity(message.len() + message.len() / 2 + 64);
     json.extend_from_slice(b"{\"kind\":");
     push_text(&mut json, kind.as_bytes());
     json.extend_from_slice(b",\"apiVersion\":");
     push_text(&mut json, api_version.as_bytes());
-    Writer::new(&mut json, types).members(raw, id)?;
+    Writer::new(&mut json, types, Reading::Strict).members(message, id)?;
     json.push(b'}');
     Ok(Decoded { api_version: api_version.to_owned(), kind: kind.to_owned(), json })
-}
-
-fn type_meta(bytes: &[u8]) -> Result<(&str, &str), &'static str> {
-    let (mut api_version, mut kind) = ("", "");
-    let mut reader = Reader::new(bytes);
-    while let Some((number, wire)) = reader.next()? {
-        let Wire::Bytes(bytes) = wire else { return Err("its type is not text") };
-        let text = std::str::from_utf8(bytes).map_err(|_| "its type is not UTF-8")?;
-        match number {
-            1 => api_version = text,
-            2 => kind = text,
-            _ => return Err("its type has a field that is not known"),
-        }
-    }
-    Ok((api_version, kind))
 }

@@ -10,15 +10,19 @@
 
 pub(in crate::api) mod describe;
 mod envelope;
+mod from_json;
 mod groups;
+mod quantity;
+mod sink;
+mod stored;
 mod text;
 mod to_json;
 mod types;
-mod wire;
 
 use std::fmt;
 
-pub use self::envelope::{Decoded, MEDIA_TYPE, decode};
+pub use self::envelope::{Decoded, MEDIA_TYPE, decode, encode, of_status};
+pub use self::stored::StoredType;
 use crate::http::go_quote;
 
 /// The deepest nesting of messages. A test checks the table.
@@ -87,5 +91,7 @@ impl fmt::Display for ProtobufError {
 
 impl std::error::Error for ProtobufError {}
 
+#[cfg(test)]
+mod recorded;
 #[cfg(test)]
 mod tests;

@@ -6,31 +6,40 @@
 //! of at most [`DEPTH_MAX`] levels.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 
+use revcast_engine::codec::protobuf::wire::{Reader, Wire};
 use serde_json::value::RawValue;
 
-use super::text::{push_base64, push_text};
+use super::sink::Sink;
 use super::types::{Count, FIELDS_MAX, Field, Message, MessageId, Shape, Types};
-use super::wire::{Reader, Wire};
 use super::{DEPTH_MAX, ProtobufError};
 
 /// Writes the members of messages into an open object.
 #[derive(Debug)]
-pub(super) struct Writer<'o> {
-    out: &'o mut Vec<u8>,
+pub(super) struct Writer<'o, S> {
+    out: &'o mut S,
     types: &'static Types,
     /// The members that lead to the current message, for errors.
     path: Vec<&'static str>,
+    reading: Reading,
+}
+
+/// What is made of messages that Kubernetes' decoders read, and its encoders do not write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reading {
+    /// They are refused: nothing that a client sends is lost.
+    Strict,
+    /// As Kubernetes reads a store: a field that it does not know is skipped, and what is not UTF-8 is replaced.
+    Stored,
 }
 
 /// Where the values of a field are: from the first one's beginning to the last one's end. 0, 0: it was not sent.
 type Span = (u32, u32);
 
-impl<'o> Writer<'o> {
+impl<'o, S: Sink> Writer<'o, S> {
     /// `out` ends inside an object.
-    pub(super) const fn new(out: &'o mut Vec<u8>, types: &'static Types) -> Self {
-        Self { out, types, path: Vec::new() }
+    pub(super) const fn new(out: &'o mut S, types: &'static Types, reading: Reading) -> Self {
+        Self { out, types, path: Vec::new(), reading }
     }
 
     /// Writes the members of one message.
@@ -63,6 +72,9 @@ impl<'o> Writer<'o> {
             let (from, to) = short.ok_or_else(|| self.malformed("it is larger than 4 GiB"))?;
             begin = end;
             let Some(place) = message.place(number) else {
+                if self.reading == Reading::Stored {
+                    continue;
+                }
                 return Err(ProtobufError::UnknownField { at: self.place(), number });
             };
             let repeats = matches!(message.fields[place].count, Count::List | Count::Map);
@@ -193,7 +205,7 @@ impl<'o> Writer<'o> {
         let mut next = b'{';
         for (key, value) in entries {
             self.out.push(std::mem::replace(&mut next, b','));
-            push_text(self.out, key);
+            self.out.text(key);
             self.out.push(b':');
             self.value(value.unwrap_or(Wire::Bytes(&[])), field.shape)?;
         }
@@ -215,7 +227,7 @@ impl<'o> Writer<'o> {
     }
 
     fn key(&mut self, name: &str) {
-        if self.out.last() != Some(&b'{') {
+        if !self.out.is_open() {
             self.out.push(b',');
         }
         // Names of members have nothing to escape.
@@ -226,14 +238,14 @@ impl<'o> Writer<'o> {
 
     fn value(&mut self, wire: Wire<'_>, shape: Shape) -> Result<(), ProtobufError> {
         match shape {
-            Shape::Text => push_text(self.out, self.text(wire)?),
+            Shape::Text => self.out.text(self.text(wire)?),
             Shape::Bool => match self.number(wire)? {
                 0 => self.out.extend_from_slice(b"false"),
                 1 => self.out.extend_from_slice(b"true"),
                 _ => return Err(self.malformed("a flag is neither 0 nor 1")),
             },
-            Shape::Int => self.push_number(self.number(wire)?),
-            Shape::Bytes => push_base64(self.out, self.bytes(wire)?),
+            Shape::Int => self.out.number(self.number(wire)?),
+            Shape::Bytes => self.out.base64(self.bytes(wire)?),
             Shape::Message(id) => {
                 let bytes = self.bytes(wire)?;
                 self.out.push(b'{');
@@ -259,7 +271,7 @@ impl<'o> Writer<'o> {
 
     fn text<'a>(&self, wire: Wire<'a>) -> Result<&'a [u8], ProtobufError> {
         let bytes = self.bytes(wire)?;
-        let valid = std::str::from_utf8(bytes).is_ok();
+        let valid = self.reading == Reading::Stored || std::str::from_utf8(bytes).is_ok();
         if valid { Ok(bytes) } else { Err(self.malformed("text is not UTF-8")) }
     }
 
@@ -271,11 +283,6 @@ impl<'o> Writer<'o> {
         }
     }
 
-    fn push_number(&mut self, value: i64) {
-        // Writing to a Vec does not fail.
-        let _ = write!(self.out, "{value}");
-    }
-
     /// Gives the fields of a small message to `take`, which says whether it knows them.
     fn parts<'a>(
         &self,
@@ -284,7 +291,7 @@ impl<'o> Writer<'o> {
     ) -> Result<(), ProtobufError> {
         let mut reader = Reader::new(self.bytes(wire)?);
         while let Some((number, wire)) = reader.next().map_err(|why| self.malformed(why))? {
-            if !take(self, number, wire)? {
+            if !take(self, number, wire)? && self.reading == Reading::Strict {
                 return Err(ProtobufError::UnknownField { at: self.place(), number });
             }
         }
@@ -307,7 +314,7 @@ impl<'o> Writer<'o> {
         })?;
         let time = i32::try_from(nanos).ok().and_then(|nanos| jiff::Timestamp::new(seconds, nanos).ok());
         let Some(time) = time else { return Err(self.malformed("a time is out of range")) };
-        push_text(self.out, time.strftime(format).to_string().as_bytes());
+        self.out.time(time, format);
         Ok(())
     }
 
@@ -319,7 +326,7 @@ impl<'o> Writer<'o> {
             }
             Ok(number == 1)
         })?;
-        push_text(self.out, if text.is_empty() { b"0" } else { text });
+        self.out.text(if text.is_empty() { b"0" } else { text });
         Ok(())
     }
 
@@ -335,8 +342,8 @@ impl<'o> Writer<'o> {
             Ok(true)
         })?;
         match kind {
-            0 => self.push_number(number),
-            1 => push_text(self.out, text),
+            0 => self.out.number(number),
+            1 => self.out.text(text),
             _ => return Err(self.malformed("it is neither a number nor text")),
         }
         Ok(())
@@ -353,7 +360,7 @@ impl<'o> Writer<'o> {
         let mut next = b'[';
         for item in items {
             self.out.push(std::mem::replace(&mut next, b','));
-            push_text(self.out, item);
+            self.out.text(item);
         }
         self.out.extend_from_slice(if next == b'[' { b"null" } else { b"]" });
         Ok(())
@@ -374,25 +381,7 @@ impl<'o> Writer<'o> {
         }
         let checked: Result<&RawValue, _> = serde_json::from_slice(raw);
         let Ok(json) = checked else { return Err(self.malformed("a part that should be JSON is not")) };
-        push_compact(self.out, json.get());
+        self.out.json(json.get());
         Ok(())
     }
-}
-
-/// Appends valid JSON without the spaces between its tokens, and with Go's escapes.
-fn push_compact(out: &mut Vec<u8>, json: &str) {
-    let (mut in_text, mut escaped, mut copied) = (false, false, 0);
-    let mut push = |from: &mut usize, to: usize| {
-        revcast_engine::escape::push(out, &json.as_bytes()[*from..to]);
-        *from = to + 1;
-    };
-    for (at, byte) in json.bytes().enumerate() {
-        match byte {
-            b' ' | b'\t' | b'\n' | b'\r' if !in_text => push(&mut copied, at),
-            b'"' if !escaped => in_text = !in_text,
-            _ => {}
-        }
-        escaped = in_text && byte == b'\\' && !escaped;
-    }
-    push(&mut copied, json.len());
 }

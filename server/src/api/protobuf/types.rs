@@ -30,6 +30,13 @@ pub(super) struct Message {
     places: Vec<u8>,
 }
 
+impl Message {
+    /// The fields in the order of their numbers.
+    pub(super) fn by_number(&self) -> impl Iterator<Item = &Field> {
+        self.places.iter().filter_map(|place| self.fields.get(usize::from(*place).checked_sub(1)?))
+    }
+}
+
 /// A field of a message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Field {
@@ -99,7 +106,10 @@ impl Types {
     /// The message of a kind.
     pub(super) fn kind(&self, api_version: &str, kind: &str) -> Option<MessageId> {
         // DeleteOptions are sent under the group of what is deleted.
-        let api_version = if kind == "DeleteOptions" { "v1" } else { api_version };
+        let api_version = match (api_version, kind) {
+            (_, "DeleteOptions") | ("meta.k8s.io/v1" | "meta.k8s.io/v1beta1", _) => "v1",
+            (other, _) => other,
+        };
         let mut kinds = self.kinds.iter();
         kinds.find(|((group, name), _)| *name == kind && group == api_version).map(|(_, id)| *id)
     }

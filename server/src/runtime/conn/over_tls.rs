@@ -13,7 +13,7 @@ use rustls::{ClientConnection, StreamOwned, SupportedProtocolVersion};
 use super::tests::{Stand, TAIL_SLACK, framed, link, pair};
 use super::tls::tests::{Stand as Server, VERSIONS, said};
 use super::*;
-use crate::frontend::Wire;
+use crate::frontend::{StreamFormat, Wire};
 use crate::http::request::UpgradeHeaders;
 use crate::http::websocket::Handshake;
 use crate::wire::http1::{CHUNKED, LAST_CHUNK};
@@ -138,7 +138,7 @@ fn every_byte_arrives_in_order_through_full_sockets() {
             let (spare, _) = server.pair(version);
             let client = std::mem::replace(&mut watch.client, StreamOwned::new(spare, pair().0));
             let reader = std::thread::spawn(move || read_all(client));
-            let full = send_all(&mut watch, wire.framing(), &offers);
+            let full = send_all(&mut watch, wire.framing(StreamFormat::Json), &offers);
             assert!(full > 0, "the socket took less than all, sometimes");
             match watch.finish() {
                 Some(mut link) => {

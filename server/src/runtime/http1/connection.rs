@@ -17,7 +17,7 @@ use crate::auth::Identity;
 use crate::frontend::{Budget, Frontend};
 use crate::frontend::{FullBody, Host, Reply, WatchRequest, Wire};
 use crate::http::request::{BodyFraming, Method, RequestHead};
-use crate::http::response::{Framing, JSON};
+use crate::http::response::Framing;
 use crate::http::status::Status;
 use crate::runtime::account::Charge;
 use crate::runtime::admin::Operators;
@@ -267,11 +267,13 @@ impl Connection {
                     }
                 }
             }
-            Reply::Refused(status, Wire::WebSocket(handshake)) => {
-                let refused = self.send_refused_websocket(&handshake, &status).await;
+            Reply::Refused(status, Wire::WebSocket(handshake), format) => {
+                let refused = self.send_refused_websocket(&handshake, &status, format).await;
                 return Some(refused.map_or(Over::Quiet, |()| Over::Linger));
             }
-            Reply::Refused(status, Wire::Chunked | Wire::Gzip) => self.send_refused(head, &status).await,
+            Reply::Refused(status, Wire::Chunked | Wire::Gzip, format) => {
+                self.send_refused(head, &status, format).await
+            }
             Reply::Watch(request) => return self.become_watch(head, request).await,
         };
         match sent {
@@ -351,7 +353,7 @@ impl Connection {
             self.answered(101);
             handshake.push_to(&mut out);
         } else {
-            let mut opening = self.response(200, JSON, Framing::Chunked);
+            let mut opening = self.response(200, request.format.content_type(), Framing::Chunked);
             opening.close = !keep_alive;
             if request.wire == Wire::Gzip {
                 opening.content_encoding = Some("gzip");

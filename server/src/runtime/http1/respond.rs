@@ -4,17 +4,19 @@ use std::time::{Instant, SystemTime};
 
 use futures_lite::future;
 use glommio::timer::sleep;
+use revcast_engine::codec::protobuf;
 use revcast_engine::envelope;
 use uuid::Uuid;
 
 use super::connection::{Connection, Over};
 use super::reply_deadline::ReplyDeadline;
-use crate::frontend::{FullBody, Host, StreamingBody};
+use crate::api::protobuf::of_status;
+use crate::frontend::{FullBody, Host, StreamFormat, StreamingBody, Wire};
 use crate::http::request::{BodyFraming, RequestHead};
-use crate::http::response::{Framing, JSON, ResponseHead, push_response_head, push_status};
+use crate::http::response::{Framing, ResponseHead, push_response_head, push_status};
 use crate::http::status::{Layout, Status};
 use crate::http::websocket::Handshake;
-use crate::wire::http1::{CHUNKED, LAST_CHUNK, push_chunk};
+use crate::wire::http1::{LAST_CHUNK, push_chunk};
 use crate::wire::websocket;
 
 /// Bytes of a body that are sent with the head; the rest is sent without a copy.
@@ -126,13 +128,17 @@ impl Connection {
     }
 
     /// A stream of one ERROR event: the answer to a watch that cannot begin (recordings 06 and 07).
-    pub(super) async fn send_refused(&mut self, head: &RequestHead, status: &Status) -> std::io::Result<()> {
+    pub(super) async fn send_refused(
+        &mut self,
+        head: &RequestHead,
+        status: &Status,
+        format: StreamFormat,
+    ) -> std::io::Result<()> {
         let mut out = Vec::with_capacity(1024);
-        let mut opening = self.response(200, JSON, Framing::stream_for(head));
+        let mut opening = self.response(200, format.content_type(), Framing::stream_for(head));
         opening.close = !head.keep_alive;
         opening.push_to(&mut out);
-        let text = status.to_json();
-        CHUNKED.push_with(&mut out, |out| envelope::error(out, text.as_bytes()));
+        Wire::Chunked.framing(format).push_with(&mut out, |out| push_error(out, status, format));
         out.extend_from_slice(LAST_CHUNK);
         self.send(&out).await
     }
@@ -142,12 +148,16 @@ impl Connection {
         &mut self,
         handshake: &Handshake,
         status: &Status,
+        format: StreamFormat,
     ) -> std::io::Result<()> {
         let mut out = Vec::with_capacity(1024);
         self.answered(101);
         handshake.push_to(&mut out);
-        let text = status.to_json();
-        websocket::MESSAGES.push_with(&mut out, |out| envelope::error(out, text.as_bytes()));
+        let framing = match format {
+            StreamFormat::Json => &websocket::MESSAGES,
+            StreamFormat::Protobuf => &websocket::BINARY_MESSAGES,
+        };
+        framing.push_with(&mut out, |out| push_error(out, status, format));
         websocket::push_end(&mut out);
         self.send(&out).await
     }
@@ -178,5 +188,14 @@ impl Connection {
         framing: Framing,
     ) -> ResponseHead<'a> {
         ResponseHead::new(code, content_type, framing, SystemTime::now(), self.answered(code))
+    }
+}
+
+/// Appends the payload of the message that a watch ends with.
+fn push_error(out: &mut Vec<u8>, status: &Status, format: StreamFormat) {
+    let text = status.to_json();
+    match format {
+        StreamFormat::Json => envelope::error(out, text.as_bytes()),
+        StreamFormat::Protobuf => protobuf::push_error(out, &of_status(&text)),
     }
 }

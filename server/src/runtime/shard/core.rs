@@ -157,7 +157,7 @@ impl Core {
                 scope: request.scope,
                 selector: request.selector,
                 encoding: request.encoding,
-                framing: request.wire.framing(),
+                framing: request.wire.framing(request.format),
                 start,
                 bookmarks: request.bookmarks,
                 deadline: now.plus(request.timeout),

@@ -56,7 +56,7 @@ fn a_source_that_does_not_answer_is_a_timeout_for_consistent_reads_only() {
     let put = world.send("PUT", &format!("{CONFIG_MAPS}/a"), &json!({"metadata": {"name": "a"}}));
     assert_eq!((put.code, world.host.writes.get()), (504, 1));
     let watch = world.get(&format!("{CONFIG_MAPS}?watch=1"));
-    let Reply::Refused(status, _) = &watch.reply else { panic!("{:?}", watch.reply) };
+    let Reply::Refused(status, ..) = &watch.reply else { panic!("{:?}", watch.reply) };
     assert_eq!((watch.code, status.code()), (200, 504));
     assert_eq!(world.get(&format!("{CONFIG_MAPS}?watch=1&resourceVersion=2")).wish().epoch, 0);
 }
@@ -119,7 +119,7 @@ fn what_was_told_in_another_line_of_revisions_is_gone() {
     assert_eq!(world.get(&format!("{CONFIG_MAPS}?limit=1&continue={}", token(0))).code, 200);
     // A revision that only the abandoned history had reached.
     let watch = world.get(&format!("{CONFIG_MAPS}?watch=1&resourceVersion=100"));
-    let Reply::Refused(status, _) = &watch.reply else { panic!("{:?}", watch.reply) };
+    let Reply::Refused(status, ..) = &watch.reply else { panic!("{:?}", watch.reply) };
     assert_eq!(status.code(), 410);
     // One that no history has reached is waited for, as always.
     let wish = world.get(&format!("{CONFIG_MAPS}?watch=1&resourceVersion=101")).wish();

@@ -1,9 +1,11 @@
 //! The form and format of a reply, and when it is compressed.
 
+use revcast_engine::encoding::Encoding;
 use serde_json::{Value, json};
 
 use super::{Ask, CONFIG_MAPS, Got, World};
-use crate::frontend::Reply;
+use crate::frontend::{Reply, StreamFormat};
+use crate::http::response::{JSON, PROTOBUF};
 
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 const ONE: &str = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
@@ -37,7 +39,8 @@ fn what_accept_gives() {
         ("application/json;as=Table;v=v2;g=meta.k8s.io,application/json", "ConfigMapList", "ConfigMap"),
         (ONE, "Status", "PartialObjectMetadata"),
         (LIST, "PartialObjectMetadataList", "Status"),
-        ("application/vnd.kubernetes.protobuf", "Status", "Status"),
+        ("application/vnd.kubernetes.protobuf", "ConfigMapList", "ConfigMap"),
+        ("application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io", "Status", "Status"),
         ("application/cbor", "Status", "Status"),
         ("application/json;as=Nothing;v=v1;g=meta.k8s.io", "Status", "Status"),
     ] {
@@ -45,13 +48,74 @@ fn what_accept_gives() {
             let got = world.get_as(target, accept);
             assert_eq!(kind(&got), wanted, "{accept} {target}: {}", got.body);
             assert_eq!(got.code, if wanted == "Status" { 406 } else { 200 }, "{accept} {target}");
-            assert_eq!(content_type(&got), "application/json");
+            let protobuf = accept.starts_with("application/vnd.kubernetes.protobuf") && got.code == 200;
+            assert_eq!(content_type(&got), if protobuf { PROTOBUF } else { "application/json" }, "{accept}");
         }
     }
     assert_eq!(kind(&world.get(CONFIG_MAPS)), "ConfigMapList", "nothing asked");
     let beta = world.get_as(&object, "application/json;as=Table;v=v1beta1;g=meta.k8s.io").json();
     assert_eq!(beta["apiVersion"], "meta.k8s.io/v1beta1");
     assert_eq!(beta["rows"][0]["object"]["apiVersion"], "meta.k8s.io/v1beta1");
+}
+
+/// What is asked in protobuf is what is asked in JSON.
+#[test]
+fn protobuf_says_what_json_says() {
+    let world = World::new();
+    for name in ["a", "b", "c"] {
+        world.config_map(name, "<1>&\u{2028}");
+    }
+    let widgets = "/apis/example.com/v1/namespaces/t1/widgets";
+    let made = json!({"metadata": {"name": "w", "labels": {"x": "y"}}, "spec": {"size": 1.5}});
+    assert_eq!(world.send("POST", widgets, &made).code, 201);
+    let metadata = |accept: &str| accept.replace("application/json", PROTOBUF);
+    let (one, list) = (metadata(ONE), metadata(LIST));
+    for (target, protobuf, text) in [
+        (CONFIG_MAPS.to_owned(), PROTOBUF, JSON),
+        (format!("{CONFIG_MAPS}?limit=2"), PROTOBUF, JSON),
+        (format!("{CONFIG_MAPS}?labelSelector=none"), PROTOBUF, JSON),
+        (format!("{CONFIG_MAPS}/a"), PROTOBUF, JSON),
+        (format!("{CONFIG_MAPS}/a"), one.as_str(), ONE),
+        (CONFIG_MAPS.to_owned(), list.as_str(), LIST),
+        (widgets.to_owned(), list.as_str(), LIST),
+        (format!("{widgets}/w"), one.as_str(), ONE),
+        (format!("{CONFIG_MAPS}/none"), PROTOBUF, JSON),
+        (format!("{CONFIG_MAPS}?continue=abc"), PROTOBUF, JSON),
+        (format!("{CONFIG_MAPS}?resourceVersion=99999999"), PROTOBUF, JSON),
+        ("/api/v1/namespaces/t1/nones".to_owned(), PROTOBUF, JSON),
+    ] {
+        let (got, expected) = (world.get_as(&target, protobuf), world.get_as(&target, text));
+        assert_eq!((got.code, content_type(&got)), (expected.code, PROTOBUF), "{target}");
+        // Items of lists in protobuf have no type of their own.
+        let mut json = expected.json();
+        for item in json.get_mut("items").and_then(Value::as_array_mut).into_iter().flatten() {
+            let item = item.as_object_mut().unwrap();
+            item.shift_remove("kind");
+            item.shift_remove("apiVersion");
+        }
+        let mut got = got.json();
+        // Nor can an empty list be told from none.
+        if got.get("items").is_some_and(Value::is_null) {
+            got["items"] = json!([]);
+        }
+        assert_eq!(got, json, "{target}");
+    }
+    // Custom resources have no such form, and their errors have.
+    let got = world.get_as(widgets, PROTOBUF);
+    assert_eq!((got.code, content_type(&got)), (406, PROTOBUF));
+    let got = world.get_as(widgets, "application/vnd.kubernetes.protobuf,application/json");
+    assert_eq!((got.code, content_type(&got)), (200, JSON));
+    let wish = |target: &str, accept: &str| {
+        let got = world.get_as(&format!("{target}?watch=1"), accept);
+        let request = got.wish();
+        (request.encoding, request.format)
+    };
+    assert_eq!(wish(CONFIG_MAPS, PROTOBUF), (Encoding::Protobuf, StreamFormat::Protobuf));
+    assert_eq!(wish(CONFIG_MAPS, "application/vnd.kubernetes.protobuf;stream=watch").0, Encoding::Protobuf);
+    assert_eq!(wish(widgets, "application/vnd.kubernetes.protobuf,application/json").0, Encoding::Json);
+    let metadata = wish(widgets, &one);
+    assert!(metadata.0 != wish(widgets, ONE).0 && metadata.1 == StreamFormat::Protobuf);
+    assert_eq!(world.get_as(&format!("{widgets}?watch=1"), PROTOBUF).code, 406);
 }
 
 #[test]
@@ -64,10 +128,10 @@ fn a_406_says_what_there_is() {
         assert!(got.body.starts_with("{\n  \"kind\": \"Status\""), "for people: {}", got.body);
         got.message()
     };
-    let all = "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, application/json;stream=watch";
-    assert_eq!(message(CONFIG_MAPS, "application/vnd.kubernetes.protobuf"), all);
+    let all = "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, application/vnd.kubernetes.protobuf, application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
+    assert_eq!(message(CONFIG_MAPS, "application/cbor"), all);
     assert_eq!(message(&format!("{CONFIG_MAPS}?watch=1"), "application/cbor"), all);
-    let few = "only the following media types are accepted: application/json, application/yaml";
+    let few = "only the following media types are accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf";
     assert_eq!(message(CONFIG_MAPS, "application/json;as=Foo;v=v1;g=meta.k8s.io"), few);
     assert_eq!(
         message(CONFIG_MAPS, ONE),
@@ -274,7 +338,7 @@ fn watches_have_no_yaml() {
         assert_eq!((got.code, content_type(&got)), (406, YAML));
         assert_eq!(
             got.body,
-            "apiVersion: v1\ncode: 406\nkind: Status\nmessage: 'only the following media types are accepted: application/json;stream=watch'\nmetadata: {}\nreason: NotAcceptable\nstatus: Failure\n"
+            "apiVersion: v1\ncode: 406\nkind: Status\nmessage: 'only the following media types are accepted: application/json;stream=watch,\n  application/vnd.kubernetes.protobuf;stream=watch'\nmetadata: {}\nreason: NotAcceptable\nstatus: Failure\n"
         );
     }
     let plain = world.get_as(&watch, "application/json").wish().encoding;

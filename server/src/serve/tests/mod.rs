@@ -35,6 +35,7 @@ use serde_json::Value;
 use super::app::{App, Life};
 use super::encode::Encoder;
 use super::options::ServeOptions;
+use crate::api::protobuf;
 use crate::api::resources::{Declaration, Registry};
 use crate::frontend::Budget;
 use crate::frontend::{Host, Newest, Reply, WatchRequest, WriteError, Written};
@@ -281,7 +282,7 @@ impl World {
                 while pieces.next(&mut out) {}
                 (200, out)
             }
-            Reply::Refused(status, _) => {
+            Reply::Refused(status, ..) => {
                 (200, format!("{{\"type\":\"ERROR\",\"object\":{}}}\n", status.to_json()).into())
             }
             Reply::Watch(_) => (200, Vec::new()),
@@ -289,6 +290,8 @@ impl World {
         let zipped = matches!(&reply, Reply::FullBody(whole) if whole.content_encoding.is_some())
             || matches!(&reply, Reply::StreamingBody(pieces) if pieces.is_gzip());
         let body = if zipped { unzip(&body) } else { body };
+        // Protobuf is read as the JSON that it stands for.
+        let body = if body.starts_with(b"k8s\0") { protobuf::decode(&body).unwrap().json } else { body };
         Got { code, body: String::from_utf8(body).unwrap(), reply }
     }
 

@@ -1,0 +1,76 @@
+//! An object as a part of the message that announces it.
+
+use std::ops::Range;
+use std::sync::OnceLock;
+
+use bytes::Bytes;
+
+use super::DecodeError;
+use crate::framing::Framing;
+use crate::message::{Draft, Message, MessageKind};
+
+/// One allocation: the object is served from within the message of the event that made it. `T`: what else is known of it.
+#[derive(Debug)]
+pub(crate) struct Announced<T> {
+    message: Message,
+    kind: MessageKind,
+    /// Where the object begins in the payload, and how many bytes follow it.
+    start: u32,
+    after: u8,
+    pub(super) of: T,
+    /// The message that adds it, when its own is another: see [`Announced::added`].
+    added: OnceLock<Box<Message>>,
+}
+
+impl<T> Announced<T> {
+    /// The message in a draft, of which the object is this part.
+    pub(super) fn new(
+        draft: Draft<'_>,
+        kind: MessageKind,
+        object: Range<usize>,
+        of: T,
+    ) -> Result<Self, DecodeError> {
+        let too_large = DecodeError::TooLarge(object.len());
+        let after = draft.len() - object.end;
+        let (Ok(start), Ok(after), Ok(_)) =
+            (u32::try_from(object.start), u8::try_from(after), u32::try_from(object.end))
+        else {
+            return Err(too_large);
+        };
+        Ok(Self { message: draft.finish(), kind, start, after, of, added: OnceLock::new() })
+    }
+
+    pub(super) fn object(&self) -> &[u8] {
+        let payload = self.message.payload();
+        &payload[self.start as usize..payload.len() - usize::from(self.after)]
+    }
+
+    /// The object, shared.
+    pub(crate) fn shared_object(&self) -> Bytes {
+        let payload = self.message.shared_payload();
+        payload.slice(self.start as usize..payload.len() - usize::from(self.after))
+    }
+
+    /// The message of the event that made this state.
+    pub(crate) const fn own(&self) -> &Message {
+        &self.message
+    }
+
+    /// The same, when it is of this kind.
+    #[inline]
+    pub(crate) fn message(&self, kind: MessageKind) -> Option<&Message> {
+        (self.kind == kind).then_some(&self.message)
+    }
+
+    /// The message that adds it, shared by all callers: watches that end within it keep its rest, however many they are.
+    /// `push` appends the payload of a message about an object.
+    pub(crate) fn added(&self, framing: &Framing, push: fn(&mut Vec<u8>, MessageKind, &[u8])) -> &Message {
+        self.message(MessageKind::Added).unwrap_or_else(|| {
+            self.added.get_or_init(|| {
+                let object = self.object();
+                let make = |out: &mut Vec<u8>| push(out, MessageKind::Added, object);
+                Box::new(Message::new(framing, object.len() + 64, make))
+            })
+        })
+    }
+}

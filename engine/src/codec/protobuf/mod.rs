@@ -1,0 +1,344 @@
+//! The codec of Kubernetes objects in protobuf: the stored bytes are kept as they are, with the revision spliced in.
+//!
+//! It owns the envelope (`k8s\0` and `runtime.Unknown`), the place of `metadata.resourceVersion` in it, and the message
+//! of a watch around it (`WatchEvent`). Which fields a message has, and their form as JSON, is its type's to know:
+//! [`MessageType`](crate::message_type::MessageType).
+
+pub mod wire;
+
+use std::borrow::Cow;
+
+use super::DecodeError;
+use super::announced::Announced;
+use crate::attributes::Attributes;
+use crate::decimal::decimal;
+use crate::framing::Framing;
+use crate::message::{Draft, MessageKind};
+use crate::message_type::SharedType;
+use crate::resource::Resource;
+use crate::revision::Revision;
+use crate::shown::cut;
+use wire::{Reader, Wire, field_len, open_field, push_field};
+
+/// What Kubernetes writes before an object in protobuf (`runtime/serializer/protobuf`).
+pub const PREFIX: &[u8] = b"k8s\0";
+
+/// Characters of a stored kind or apiVersion that an error repeats.
+const TYPE_SHOWN_MAX: usize = 80;
+
+/// The numbers of `runtime.Unknown`.
+const TYPE_META: u32 = 1;
+const RAW: u32 = 2;
+const CONTENT_ENCODING: u32 = 3;
+const CONTENT_TYPE: u32 = 4;
+/// Of nearly every object.
+const METADATA: u32 = 1;
+/// Of `ObjectMeta`.
+const RESOURCE_VERSION: u32 = 6;
+
+/// An object in protobuf, taken out of its envelope.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Envelope<'a> {
+    /// `v1`, `apps/v1`.
+    pub api_version: &'a str,
+    /// `ConfigMap`.
+    pub kind: &'a str,
+    /// The message of the kind.
+    pub message: &'a [u8],
+}
+
+impl<'a> Envelope<'a> {
+    /// Takes an object out of its envelope.
+    ///
+    /// # Errors
+    /// It is not one of Kubernetes' with plain protobuf in it.
+    pub fn read(object: &'a [u8]) -> Result<Self, &'static str> {
+        let unknown = object
+            .strip_prefix(PREFIX)
+            .ok_or("it does not begin with the four bytes of Kubernetes' protobuf")?;
+        let (mut types, mut message) = (None, None);
+        let mut reader = Reader::new(unknown);
+        while let Some((number, wire)) = reader.next()? {
+            let Wire::Bytes(bytes) = wire else { return Err("its envelope has a field of a wrong type") };
+            let twice = match number {
+                TYPE_META => types.replace(type_meta(bytes)?).is_some(),
+                RAW => message.replace(bytes).is_some(),
+                // With an encoding or another content type, it would not be a message.
+                CONTENT_ENCODING | CONTENT_TYPE if bytes.is_empty() => false,
+                CONTENT_ENCODING | CONTENT_TYPE => {
+                    return Err("its envelope holds something else than plain protobuf");
+                }
+                _ => return Err("its envelope has a field that is not known"),
+            };
+            if twice {
+                return Err("its envelope has a field twice");
+            }
+        }
+        let (api_version, kind) = types.unwrap_or_default();
+        Ok(Self { api_version, kind, message: message.unwrap_or_default() })
+    }
+
+    /// Appends an envelope as Kubernetes writes it around a message of so many bytes, which `push` appends.
+    pub fn push(out: &mut Vec<u8>, types: (&str, &str), len: usize, push: impl FnOnce(&mut Vec<u8>)) {
+        Self::open(out, types, len);
+        push(out);
+        Self::close(out);
+    }
+
+    /// Begins an envelope around a message of so many bytes, which are appended next; then [`Envelope::close`].
+    pub fn open(out: &mut Vec<u8>, (api_version, kind): (&str, &str), len: usize) {
+        out.extend_from_slice(PREFIX);
+        open_field(out, TYPE_META, field_len(1, api_version.len()) + field_len(2, kind.len()));
+        push_field(out, 1, api_version.as_bytes());
+        push_field(out, 2, kind.as_bytes());
+        open_field(out, RAW, len);
+    }
+
+    /// Ends an envelope.
+    pub fn close(out: &mut Vec<u8>) {
+        push_field(out, CONTENT_ENCODING, b"");
+        push_field(out, CONTENT_TYPE, b"");
+    }
+
+    /// Bytes of that.
+    fn len((api_version, kind): (&str, &str), len: usize) -> usize {
+        let types = field_len(1, api_version.len()) + field_len(2, kind.len());
+        PREFIX.len() + field_len(TYPE_META, types) + field_len(RAW, len) + 2 * field_len(CONTENT_TYPE, 0)
+    }
+}
+
+fn type_meta(bytes: &[u8]) -> Result<(&str, &str), &'static str> {
+    let (mut api_version, mut kind) = ("", "");
+    let mut reader = Reader::new(bytes);
+    while let Some((number, wire)) = reader.next()? {
+        let Wire::Bytes(bytes) = wire else { return Err("its type is not text") };
+        let text = std::str::from_utf8(bytes).map_err(|_| "its type is not UTF-8")?;
+        match number {
+            1 => api_version = text,
+            2 => kind = text,
+            _ => return Err("its type has a field that is not known"),
+        }
+    }
+    Ok((api_version, kind))
+}
+
+/// A message, and where its revision belongs.
+#[derive(Debug)]
+struct Places<'a> {
+    /// `metadata` up to the revision, and after it.
+    metadata: (&'a [u8], &'a [u8]),
+    /// What follows `metadata`.
+    rest: (&'a [u8], &'a [u8]),
+}
+
+impl<'a> Places<'a> {
+    fn of(message: &'a [u8]) -> Result<Self, &'static str> {
+        let (mut metadata, mut around) = (None, (&message[..0], message));
+        let mut reader = Reader::new(message);
+        loop {
+            let before = message.len() - reader.rest().len();
+            let Some((number, wire)) = reader.next()? else { break };
+            if number != METADATA {
+                continue;
+            }
+            let Wire::Bytes(bytes) = wire else { return Err("its metadata is not a message") };
+            if metadata.replace(bytes).is_some() {
+                return Err("its metadata is there twice");
+            }
+            around = (&message[..before], reader.rest());
+        }
+        let metadata = metadata.ok_or("it has no metadata")?;
+        Ok(Self { metadata: around_version(metadata)?, rest: around })
+    }
+
+    fn metadata_len(&self, digits: &[u8]) -> usize {
+        self.metadata.0.len() + field_len(RESOURCE_VERSION, digits.len()) + self.metadata.1.len()
+    }
+
+    /// Bytes of the message with a revision.
+    fn len(&self, digits: &[u8]) -> usize {
+        self.rest.0.len() + field_len(METADATA, self.metadata_len(digits)) + self.rest.1.len()
+    }
+
+    /// Appends the message with a revision.
+    fn push(&self, out: &mut Vec<u8>, digits: &[u8]) {
+        out.extend_from_slice(self.rest.0);
+        open_field(out, METADATA, self.metadata_len(digits));
+        out.extend_from_slice(self.metadata.0);
+        push_field(out, RESOURCE_VERSION, digits);
+        out.extend_from_slice(self.metadata.1);
+        out.extend_from_slice(self.rest.1);
+    }
+}
+
+/// `metadata` up to the revision, and after it; where it has none, where its number belongs.
+fn around_version(metadata: &[u8]) -> Result<(&[u8], &[u8]), &'static str> {
+    let (mut found, mut place) = (None, metadata.len());
+    let mut reader = Reader::new(metadata);
+    loop {
+        let before = metadata.len() - reader.rest().len();
+        let Some((number, _)) = reader.next()? else { break };
+        if number == RESOURCE_VERSION {
+            if found.replace((&metadata[..before], reader.rest())).is_some() {
+                return Err("its revision is there twice");
+            }
+        } else if number > RESOURCE_VERSION {
+            place = place.min(before);
+        }
+    }
+    Ok(found.unwrap_or_else(|| metadata.split_at(place)))
+}
+
+/// An object in protobuf as it is served: in its envelope, `metadata.resourceVersion` included.
+#[derive(Clone, Copy, Debug)]
+pub struct Protobuf<'a> {
+    object: &'a [u8],
+    of: &'a SharedType,
+}
+
+impl<'a> Protobuf<'a> {
+    /// The whole object, in its envelope.
+    #[must_use]
+    pub const fn object(self) -> &'a [u8] {
+        self.object
+    }
+
+    /// What the envelope holds.
+    #[must_use]
+    pub fn envelope(self) -> Envelope<'a> {
+        // It was read before it was kept.
+        Envelope::read(self.object).unwrap_or(Envelope { api_version: "", kind: "", message: b"" })
+    }
+
+    /// Appends the object with another revision: the last state of an object that was deleted.
+    pub fn push_at(self, out: &mut Vec<u8>, revision: Revision) {
+        let Envelope { api_version, kind, message } = self.envelope();
+        let mut digits = [0; 20];
+        let digits = decimal(revision.get(), &mut digits);
+        match Places::of(message) {
+            Ok(places) => Envelope::push(out, (api_version, kind), places.len(digits), |out| {
+                places.push(out, digits);
+            }),
+            Err(_) => out.extend_from_slice(self.object),
+        }
+    }
+
+    /// Appends the object as JSON.
+    pub fn push_json(self, out: &mut Vec<u8>) {
+        let Envelope { api_version, kind, message } = self.envelope();
+        out.extend_from_slice(b"{\"kind\":\"");
+        out.extend_from_slice(kind.as_bytes());
+        out.extend_from_slice(b"\",\"apiVersion\":\"");
+        out.extend_from_slice(api_version.as_bytes());
+        out.push(b'"');
+        self.of.push_members(out, message);
+        out.push(b'}');
+    }
+
+    /// Appends the object as JSON with another revision.
+    pub fn push_json_at(self, out: &mut Vec<u8>, revision: Revision) {
+        let mut object = Vec::with_capacity(self.object.len() + 20);
+        self.push_at(&mut object, revision);
+        Protobuf { object: &object, of: self.of }.push_json(out);
+    }
+
+    /// Appends the object as JSON without `kind` and `apiVersion`: an item of a list.
+    pub fn push_bare_json(self, out: &mut Vec<u8>) {
+        out.push(b'{');
+        self.of.push_members(out, self.envelope().message);
+        out.push(b'}');
+    }
+
+    /// The object as JSON.
+    #[must_use]
+    pub fn json(self) -> Cow<'a, [u8]> {
+        let mut out = Vec::with_capacity(self.object.len() * 3 / 2 + 64);
+        self.push_json(&mut out);
+        out.into()
+    }
+}
+
+impl Announced<SharedType> {
+    pub(crate) fn protobuf(&self) -> Protobuf<'_> {
+        Protobuf { object: self.object(), of: &self.of }
+    }
+}
+
+/// The type of watch events on the wire.
+const fn event_type(kind: MessageKind) -> &'static [u8] {
+    match kind {
+        MessageKind::Added => b"ADDED",
+        MessageKind::Modified => b"MODIFIED",
+        MessageKind::Deleted => b"DELETED",
+        MessageKind::Bookmark => b"BOOKMARK",
+    }
+}
+
+/// Appends a `WatchEvent` up to the object of so many bytes, which is appended next. Nothing follows it.
+fn open_event(out: &mut Vec<u8>, what: &[u8], len: usize) {
+    push_field(out, 1, what);
+    open_field(out, 2, field_len(1, len));
+    open_field(out, 1, len);
+}
+
+/// Appends the payload of a message about an object in its envelope.
+pub fn push_event(out: &mut Vec<u8>, kind: MessageKind, object: &[u8]) {
+    open_event(out, event_type(kind), object.len());
+    out.extend_from_slice(object);
+}
+
+/// Appends the payload of the message with the reason why a watch ends: a Status in its envelope.
+pub fn push_error(out: &mut Vec<u8>, status: &[u8]) {
+    open_event(out, b"ERROR", status.len());
+    out.extend_from_slice(status);
+}
+
+/// Whether `value` would be accepted.
+pub(super) fn check(resource: &Resource, of: &SharedType, value: &[u8]) -> Result<(), DecodeError> {
+    let (envelope, _) = read(resource, of, value)?;
+    Places::of(envelope.message).map(drop).map_err(|why| DecodeError::Message(why.to_owned()))
+}
+
+fn read<'v>(
+    resource: &Resource,
+    of: &SharedType,
+    value: &'v [u8],
+) -> Result<(Envelope<'v>, Attributes), DecodeError> {
+    let unreadable = |why: &str| DecodeError::Message(why.to_owned());
+    let envelope = Envelope::read(value).map_err(unreadable)?;
+    let expected = (resource.api_version.as_str(), resource.kind.as_str());
+    if (envelope.api_version, envelope.kind) != expected {
+        let shown = |text| cut(text, TYPE_SHOWN_MAX);
+        return Err(DecodeError::OtherType {
+            stored: format!("{} {}", shown(envelope.api_version), shown(envelope.kind)),
+            expected: format!("{} {}", expected.0, expected.1),
+        });
+    }
+    let attributes = of.read(envelope.message).map_err(DecodeError::Message)?;
+    Ok((envelope, attributes))
+}
+
+/// The message of this kind that announces `value`, as `revision` wrote it, and its attributes.
+pub(super) fn announce(
+    framing: &Framing,
+    resource: &Resource,
+    of: &SharedType,
+    value: &[u8],
+    revision: Revision,
+    kind: MessageKind,
+) -> Result<(Announced<SharedType>, Attributes), DecodeError> {
+    let (envelope, attributes) = read(resource, of, value)?;
+    let places = Places::of(envelope.message).map_err(|why| DecodeError::Message(why.to_owned()))?;
+    let mut digits = [0; 20];
+    let digits = decimal(revision.get(), &mut digits);
+    let types = (envelope.api_version, envelope.kind);
+    let message_len = places.len(digits);
+    let len = Envelope::len(types, message_len);
+    let mut draft = Draft::new(framing, len + 40);
+    open_event(draft.payload(), event_type(kind), len);
+    let start = draft.len();
+    Envelope::push(draft.payload(), types, message_len, |out| places.push(out, digits));
+    let end = draft.len();
+    debug_assert_eq!(end - start, len);
+    Ok((Announced::new(draft, kind, start..end, of.clone())?, attributes))
+}
