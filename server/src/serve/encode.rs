@@ -1,7 +1,7 @@
 //! The forms of objects besides JSON: Tables, and metadata only.
 //!
 //! Owns the numbers of the engine's encodings and the JSON around a Table's rows (recording 17).
-//! [`api::table`](crate::api::table) makes the rows. Each form costs one parse of the object per event, never per watcher.
+//! [`api::table`] makes the rows. Each form costs one parse of the object per event, never per watcher.
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -64,7 +64,7 @@ impl Current {
         self.terms.load_full()
     }
 
-    /// The number of the current authorities: see [`Terms::authorities`].
+    /// The number of the current authorities: those of `Terms::authorities`.
     #[must_use]
     pub fn authorities_generation(&self) -> u64 {
         self.terms.load().authorities_generation()
