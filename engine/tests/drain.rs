@@ -24,7 +24,7 @@ const SECOND: Duration = Duration::from_secs(1);
 struct Plain;
 
 impl Encode for Plain {
-    fn event(&self, _: &mut Vec<u8>, _: View<'_>) {
+    fn event(&self, _: &mut Vec<u8>, _: View<'_>) -> Result<(), String> {
         unreachable!("no watch has another encoding")
     }
 

@@ -28,9 +28,10 @@ impl Encode for Columns {
         &COUNTED
     }
 
-    fn event(&self, out: &mut Vec<u8>, view: View<'_>) {
+    fn event(&self, out: &mut Vec<u8>, view: View<'_>) -> Result<(), String> {
         let shown: &[u8] = if view.first { b"columns" } else { b"rows" };
         envelope::event(out, view.event.kind, |out| out.extend_from_slice(shown));
+        Ok(())
     }
 
     fn first_differs(&self, _: u32) -> bool {

@@ -37,7 +37,9 @@ impl MessageType for Nothing {
 struct Picky;
 
 impl Encode for Picky {
-    fn event(&self, _: &mut Vec<u8>, _: View<'_>) {}
+    fn event(&self, _: &mut Vec<u8>, _: View<'_>) -> Result<(), String> {
+        Ok(())
+    }
 
     fn first_differs(&self, _: u32) -> bool {
         false

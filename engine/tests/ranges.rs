@@ -28,7 +28,7 @@ const NODES: ResourceId = ResourceId::new(2);
 struct Names;
 
 impl Encode for Names {
-    fn event(&self, out: &mut Vec<u8>, view: View<'_>) {
+    fn event(&self, out: &mut Vec<u8>, view: View<'_>) -> Result<(), String> {
         let text = match view.event.subject {
             Subject::Object { key, value } => {
                 let sign = match view.event.kind {
@@ -45,6 +45,7 @@ impl Encode for Names {
             }
         };
         out.extend_from_slice(text.as_bytes());
+        Ok(())
     }
 
     fn shows(&self, _: u32, _: &Resource) -> bool {

@@ -1,8 +1,8 @@
 //! How stored values are read: a codec turns a value into attributes, and into what is kept of it.
 //!
 //! It owns the view of a value that is kept. A resource has one codec: its row of the schema names it ([`Codec`]). Kubernetes
-//! objects are JSON or protobuf, each value by itself. Another codec is a module here, and a variant of [`Codec`], `Kept` and [`Value`]. Of what moves events only the choice of messages
-//! that are made in advance depends on it. It knows neither earlier values of a key nor its readers.
+//! objects are JSON or protobuf, each value by itself. Another codec is a module here, and a variant of [`Codec`], `Kept` and
+//! [`Value`]. Of what moves events only the choice of messages that are made in advance depends on it. It knows neither earlier values of a key nor its readers.
 
 mod announced;
 mod error;

@@ -40,7 +40,14 @@ impl Encoding {
         match self {
             Self::Json => json::push(out, &event),
             Self::Protobuf => return protobuf::push(out, &event, encoder),
-            Self::Other(encoding) => encoder.event(out, View { encoding, first, event }),
+            Self::Other(encoding) => {
+                let start = out.len();
+                if let Err(why) = encoder.event(out, View { encoding, first, event }) {
+                    out.truncate(start);
+                    encoder.failure(out, self, &Failure::NotShown { why: &why });
+                    return false;
+                }
+            }
         }
         true
     }
@@ -56,7 +63,10 @@ pub trait Encode: Send + Sync + std::fmt::Debug {
     }
 
     /// Appends the payload of one message.
-    fn event(&self, out: &mut Vec<u8>, view: View<'_>);
+    ///
+    /// # Errors
+    /// Why the value has no such form, for the client; what was appended is dropped. The watch ends with it.
+    fn event(&self, out: &mut Vec<u8>, view: View<'_>) -> Result<(), String>;
 
     /// Appends the payload of the message with the reason why a watch cannot continue; JSON by default.
     fn failure(&self, out: &mut Vec<u8>, _encoding: Encoding, failure: &Failure<'_>) {
@@ -189,8 +199,9 @@ pub enum Failure<'a> {
 pub struct JsonOnly;
 
 impl Encode for JsonOnly {
-    fn event(&self, out: &mut Vec<u8>, view: View<'_>) {
+    fn event(&self, out: &mut Vec<u8>, view: View<'_>) -> Result<(), String> {
         json::push(out, &view.event);
+        Ok(())
     }
 
     fn first_differs(&self, _: u32) -> bool {

@@ -17,8 +17,8 @@ impl Encode for Counted {
         &COUNTED
     }
 
-    fn event(&self, out: &mut Vec<u8>, view: View<'_>) {
-        JsonOnly.event(out, view);
+    fn event(&self, out: &mut Vec<u8>, view: View<'_>) -> Result<(), String> {
+        JsonOnly.event(out, view)
     }
 
     fn first_differs(&self, _: u32) -> bool {

@@ -383,10 +383,11 @@ mod tests {
     struct Lengths;
 
     impl Encode for Lengths {
-        fn event(&self, out: &mut Vec<u8>, view: View<'_>) {
+        fn event(&self, out: &mut Vec<u8>, view: View<'_>) -> Result<(), String> {
             let Subject::Object { key, value } = view.event.subject else { panic!("no bookmarks") };
             let text = format!("{:?} {} {};", view.event.kind, key.path(), value.bytes().len());
             out.extend_from_slice(text.as_bytes());
+            Ok(())
         }
 
         fn shows(&self, encoding: u32, _: &Resource) -> bool {

@@ -201,22 +201,18 @@ impl Encode for Encoder {
         if is_protobuf(encoding) { &PREFIXED } else { &CHUNKED }
     }
 
-    fn event(&self, out: &mut Vec<u8>, view: View<'_>) {
+    fn event(&self, out: &mut Vec<u8>, view: View<'_>) -> Result<(), String> {
         let View { encoding, first, event } = view;
         // Opaque values have no form here: the engine refuses a watch of them at its start.
         let object = event.json().unwrap_or(Cow::Borrowed(b"null"));
         if is_protobuf(Encoding::Other(encoding)) {
             let mut metadata = Vec::new();
-            // Metadata of any object has a form in protobuf: the engine read it.
-            let made = match Shape::of_number(encoding) {
-                Shape::Metadata(version) => {
-                    table::append_partial_metadata(&mut metadata, &object, version).is_ok()
-                }
-                Shape::Object | Shape::Table(..) => false,
-            };
-            let made = made.then(|| api::protobuf::encode(&metadata).ok()).flatten();
-            protobuf::push_event(out, event.kind, &made.unwrap_or_default());
-            return;
+            if let Shape::Metadata(version) = Shape::of_number(encoding) {
+                table::append_partial_metadata(&mut metadata, &object, version)
+                    .map_err(|_| "a stored value has no metadata".to_owned())?;
+            }
+            protobuf::push_event(out, event.kind, &api::protobuf::encode(&metadata)?);
+            return Ok(());
         }
         envelope::event(out, event.kind, |out| {
             match event.resource().and_then(|row| self.registry.get(row)) {
@@ -227,6 +223,7 @@ impl Encode for Encoder {
                 }
             }
         });
+        Ok(())
     }
 
     fn protobuf(&self, out: &mut Vec<u8>, _: ResourceId, json: &[u8]) -> Result<(), String> {

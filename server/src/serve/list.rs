@@ -234,12 +234,14 @@ impl Page {
     /// # Errors
     /// 500: an object has no such form.
     async fn measure<H: Host>(&self, call: &Call<'_, H>) -> Result<usize, Status> {
-        let (mut bytes, mut scanned) = (0, 0_usize);
+        let (mut bytes, mut yielded, mut scanned) = (0, 0, 0_usize);
         for object in self.objects() {
             let message = message(call.resource, call.shape, object).map_err(Status::unreadable)?;
             bytes += field_len(2, message.len());
             scanned += 1;
-            if scanned.is_multiple_of(SCAN_MAX) {
+            // What is not kept in protobuf is made here.
+            if bytes - yielded >= PIECE_BYTES || scanned.is_multiple_of(SCAN_MAX) {
+                yielded = bytes;
                 call.host.yield_now().await;
             }
         }

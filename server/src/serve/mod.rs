@@ -466,7 +466,8 @@ impl<H: Host> Call<'_, H> {
         {
             return Ok(Reply::FullBody(reply::whole(code, self.spelling.content_type(), body)));
         }
-        Ok(match object.shared_json().filter(|_| as_stored) {
+        let stored = if as_stored { object.shared_json() } else { None };
+        Ok(match stored {
             Some(body) => Reply::FullBody(FullBody {
                 end: b"\n",
                 ..reply::whole(code, self.spelling.content_type(), body)

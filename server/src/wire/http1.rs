@@ -72,6 +72,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_length_stands_before_a_message() {
+        for len in [1, 11, 12, 300, 70_000] {
+            let (mut out, payload) = (Vec::new(), vec![b'x'; len]);
+            PREFIXED.push(&mut out, &payload);
+            let mut bare = Vec::new();
+            PREFIXED_BARE.push(&mut bare, &payload);
+            assert_eq!(bare, [&u32::try_from(len).expect("short").to_be_bytes()[..], &payload].concat());
+            let mut chunk = Vec::new();
+            push_chunk(&mut chunk, &bare);
+            assert_eq!(out, chunk, "{len}");
+        }
+    }
+
+    #[test]
     fn chunk_sizes_are_hex() {
         for (len, head) in [(1, "1\r\n"), (15, "f\r\n"), (16, "10\r\n"), (0x30ed8, "30ed8\r\n")] {
             let mut out = Vec::new();

@@ -46,7 +46,7 @@ impl Encode for Wrapper {
         }
     }
 
-    fn event(&self, out: &mut Vec<u8>, view: View<'_>) {
+    fn event(&self, out: &mut Vec<u8>, view: View<'_>) -> Result<(), String> {
         let View { encoding, first, event } = view;
         let row = event.resource().map_or(NO_ROW, ResourceId::row);
         envelope::event(out, event.kind, |out| {
@@ -64,6 +64,7 @@ impl Encode for Wrapper {
             }
             out.push(b'}');
         });
+        Ok(())
     }
 
     fn failure(&self, out: &mut Vec<u8>, encoding: Encoding, failure: &Failure<'_>) {

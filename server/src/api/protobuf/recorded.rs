@@ -4,12 +4,17 @@ use std::io::Read;
 
 use base64::Engine;
 use flate2::read::GzDecoder;
+use revcast_engine::Object;
+use revcast_engine::codec::Decoder;
 use revcast_engine::codec::protobuf::Envelope;
+use revcast_engine::key::Key;
 use revcast_engine::message_type::MessageType;
+use revcast_engine::revision::Revision;
 use serde::Deserialize;
 
 use super::StoredType;
 use super::from_json;
+use crate::api::resources::Registry;
 
 const RECORDED: &[u8] = include_bytes!("../../../tests/fixtures/recorded/30-storage-protobuf.jsonl.gz");
 
@@ -100,4 +105,27 @@ fn the_json_that_was_served_has_the_form_that_was_stored() {
         }
     }
     assert!(different.is_empty(), "{different:#?}");
+}
+
+/// Selectors find the same in an object, however it is stored.
+#[test]
+fn stored_objects_have_the_attributes_of_their_json() {
+    let registry = Registry::builtin();
+    let schema = registry.schema();
+    let mut compared = 0;
+    for line in &stored() {
+        let found =
+            registry.iter().find(|known| known.kind == line.kind && known.api_version() == line.api_version);
+        let Some(known) = found.filter(|_| !is_in(&DEFAULTED, line)) else { continue };
+        let resource = schema.get(known.row);
+        let read = |value: Vec<u8>| {
+            let key = Key::new(known.row, known.namespaced.then_some("rec"), &line.name);
+            Object::read(&mut Decoder::new(), resource, key, &value.into(), Revision::new(1))
+        };
+        let (packed, json) = (read(line.value()), read(line.json().into_bytes()));
+        assert!(packed.unreadable().is_none() && json.unreadable().is_none(), "{} {}", line.kind, line.name);
+        assert_eq!(packed.attributes(), json.attributes(), "{} {}", line.kind, line.name);
+        compared += 1;
+    }
+    assert!(compared > 200, "{compared}");
 }

@@ -116,7 +116,9 @@ fn forms_are_encodings() {
         let Encoding::Other(encoding) = encoding else { panic!("{accept}") };
         for first in [false, true] {
             let mut out = Vec::new();
-            encoder.event(&mut out, View { encoding, first, event: shown(&object, MessageKind::Modified) });
+            encoder
+                .event(&mut out, View { encoding, first, event: shown(&object, MessageKind::Modified) })
+                .unwrap();
             let event: Value = serde_json::from_slice(&out).unwrap();
             assert_eq!((&event["type"], out.last()), (&json!("MODIFIED"), Some(&b'\n')));
             let shown = &event["object"];
@@ -173,7 +175,7 @@ fn table_events_are_as_recorded() {
             };
             let first = index == 0 && encoder.first_differs(encoding);
             let mut out = Vec::new();
-            encoder.event(&mut out, View { encoding, first, event: shown(&object, kind) });
+            encoder.event(&mut out, View { encoding, first, event: shown(&object, kind) }).unwrap();
             assert_eq!(String::from_utf8(out).unwrap(), format!("{line}\n"));
             compared += 1;
         }
