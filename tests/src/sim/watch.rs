@@ -507,14 +507,17 @@ impl Watch {
         let place = self.place(oracle);
         let too_old = self.began == Began::After && self.messages == 0 && oracle.is_expired(self.start);
         let behind = self.left_behind(oracle) && oracle.events[place].revision <= oldest;
-        // The message that it was in may have been the last of its state. Or there was none, or a first one that is
-        // sent alone, and the shard did not serve it again.
+        // The message that it was in may have been the last of its state. Or there was none; or objects that it does not
+        // want come after its last one, and the shard, which looks at a page of them in a turn, did not serve it again.
         let state_by = self.state_by.min(self.deadline.plus(DRAIN_GRACE));
         let stateful = matches!(self.began, Began::State { .. }) && self.last_event.is_none();
-        let alone = self.messages == 1 && first_differs(self.wish.encoding);
+        let more_to_look_at = || {
+            let last = oracle.covered(&self.wish, self.start).last();
+            last.is_some_and(|last| !self.wish.matches(&oracle.names, last))
+        };
         let within_state = stateful
             && self.last_bookmark == 0
-            && self.state_done.is_none_or(|done| done >= state_by || alone);
+            && self.state_done.is_none_or(|done| done >= state_by || more_to_look_at());
         let unfinished = within_state && now >= state_by;
         if !too_old && !behind && !unfinished && self.given_up.is_none() {
             return broken(
