@@ -137,6 +137,10 @@ impl Feed {
         if let Some(gap) = self.gap_around(revision) {
             return Err(Expired { oldest: gap.next });
         }
+        let since = self.known_since(range.spans(self.schema.len(), None).map(|span| span.resource));
+        if revision < since {
+            return Err(Expired { oldest: since });
+        }
         let oldest = self.ring.forgotten();
         if revision < oldest && revision < newest.revision() {
             return Err(Expired { oldest });
@@ -147,6 +151,12 @@ impl Feed {
             if is_on(Failpoint::PastFromOlderSnapshot) { nearest.saturating_sub(1) } else { nearest };
         let nearest = kept.get(nearest).filter(|snapshot| snapshot.revision() < newest.revision());
         Past::new(nearest.map_or(newest, Arc::clone), &self.ring, range, revision)
+    }
+
+    /// The revision from which on the history of all these resources is known.
+    pub(crate) fn known_since(&self, resources: impl Iterator<Item = ResourceId>) -> Revision {
+        let since = resources.map(|id| self.schema.get(id).since);
+        since.max().unwrap_or(Revision::ZERO)
     }
 
     /// The framing that messages in an encoding are made in.
@@ -336,7 +346,8 @@ impl Publisher {
         (publisher, feed)
     }
 
-    /// Puts an object into the index without an event: part of the state that the source began with.
+    /// Puts an object into the index without an event: part of the state that the source began with, or that it had when the
+    /// resource was added ([`Schema::grow`], with the revision of that state as [`Resource::since`]).
     /// Visible with the next [`Publisher::publish`]. A value that cannot be served becomes an unreadable object.
     pub fn load(&mut self, key: Key, revision: Revision, value: &Bytes) {
         let object = self.decode(key, revision, value);
@@ -348,6 +359,11 @@ impl Publisher {
         self.index.revision = self.index.revision.max(revision);
         self.ring.forget_through(revision, self.kept_from());
         self.publish();
+    }
+
+    /// Removes all objects of a resource without events: it is not served any more, and every watch of it ends.
+    pub fn unload(&mut self, resource: ResourceId) {
+        self.index.clear(resource);
     }
 
     /// What is taken from now on came from the source at this moment, on the clock that shards are turned by. Only what is

@@ -4,6 +4,7 @@
 pub use crate::attributes::FieldId;
 use crate::key::ResourceId;
 use crate::message_type::SharedType;
+use crate::revision::Revision;
 
 /// One selectable field: its label on the wire and the place of its value in the object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,6 +82,8 @@ pub struct Resource {
     pub codec: Codec,
     /// What its values in protobuf are. `None`: it has none.
     pub message: Option<SharedType>,
+    /// The revision from which on its history is known. What asks for an earlier one gets 410.
+    pub since: Revision,
     /// `metadata.name`, then `metadata.namespace` when namespaced, then the resource's own.
     fields: Vec<Field>,
     /// Whether the list of fields was declared, even if empty: [`Resource::listing_fields`].
@@ -106,6 +109,7 @@ impl Resource {
             namespaced,
             codec: Codec::Kubernetes,
             message: None,
+            since: Revision::ZERO,
             fields,
             fields_listed,
         }
@@ -127,6 +131,12 @@ impl Resource {
     #[must_use]
     pub fn with_message(self, of: SharedType) -> Self {
         Self { message: Some(of), ..self }
+    }
+
+    /// The same, of a resource that is served from a revision on.
+    #[must_use]
+    pub fn with_since(self, since: Revision) -> Self {
+        Self { since, ..self }
     }
 
     /// The same, treated as a resource that lists its fields although it has none of its own: Kubernetes' custom
@@ -165,17 +175,17 @@ impl Resource {
     }
 }
 
-/// All served resources. Fixed for the life of a publisher and its shards.
+/// All served resources. Rows are added while a publisher and its shards live; none changes or goes away.
 #[derive(Clone, Debug, Default)]
 pub struct Schema {
-    resources: Vec<Resource>,
+    resources: boxcar::Vec<Resource>,
 }
 
 impl Schema {
     /// No resource yet.
     #[must_use]
     pub const fn new() -> Self {
-        Self { resources: Vec::new() }
+        Self { resources: boxcar::Vec::new() }
     }
 
     /// Adds a resource and returns its id.
@@ -183,9 +193,16 @@ impl Schema {
     /// # Panics
     /// Past 65,536 resources: the edge limits them.
     pub fn add(&mut self, resource: Resource) -> ResourceId {
-        let id = ResourceId::new(u16::try_from(self.resources.len()).expect("at most 65,536 resources"));
-        self.resources.push(resource);
-        id
+        self.grow(resource)
+    }
+
+    /// Adds a resource to a schema that is in use and returns its id. Whatever has the id finds the resource.
+    ///
+    /// # Panics
+    /// Past 65,536 resources: the edge limits them.
+    pub fn grow(&self, resource: Resource) -> ResourceId {
+        let row = self.resources.push(resource);
+        ResourceId::new(u16::try_from(row).expect("at most 65,536 resources"))
     }
 
     /// The resource in row `id`.
@@ -197,7 +214,7 @@ impl Schema {
     /// How many there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.resources.len()
+        self.resources.count()
     }
 
     /// Whether there are none.

@@ -171,7 +171,7 @@ impl Snapshot {
         let path = object.key().shared_path();
         let unreadable = object.unreadable().is_some().then(|| Arc::clone(&object));
         self.bytes += object.weight() as u64;
-        let before = self.resources[row].insert(path, object);
+        let before = self.row(row).insert(path, object);
         self.bytes -= before.as_ref().map_or(0, |before| before.weight()) as u64;
         self.note(row, before.as_ref(), unreadable);
         before
@@ -179,10 +179,30 @@ impl Snapshot {
 
     pub(crate) fn remove(&mut self, key: &Key) -> Option<Arc<Object>> {
         let row = key.resource().row();
-        let before = self.resources[row].remove(key.path());
+        let before = self.row(row).remove(key.path());
         self.bytes -= before.as_ref().map_or(0, |before| before.weight()) as u64;
         self.note(row, before.as_ref(), None);
         before
+    }
+
+    /// Removes all objects of a resource.
+    pub(crate) fn clear(&mut self, resource: ResourceId) {
+        let row = resource.row();
+        let objects = std::mem::take(self.row(row));
+        self.bytes -= objects.values().map(|object| object.weight() as u64).sum::<u64>();
+        let unreadable = self.unreadable(resource);
+        if unreadable > 0 {
+            Arc::make_mut(&mut self.unreadable)[row] = Objects::new();
+            self.unreadable_total -= unreadable;
+        }
+    }
+
+    /// The objects in a row, which may be newer than the snapshot.
+    fn row(&mut self, row: usize) -> &mut Objects {
+        if self.resources.len() <= row {
+            self.resources.resize_with(row + 1, Objects::new);
+        }
+        &mut self.resources[row]
     }
 
     /// Updates the unreadable objects after a change of one key.
@@ -191,7 +211,11 @@ impl Snapshot {
         if before.is_none() && now.is_none() {
             return;
         }
-        let objects = &mut Arc::make_mut(&mut self.unreadable)[row];
+        let unreadable = Arc::make_mut(&mut self.unreadable);
+        if unreadable.len() <= row {
+            unreadable.resize_with(row + 1, Objects::new);
+        }
+        let objects = &mut unreadable[row];
         if let Some(before) = before {
             objects.remove(before.key().path());
             self.unreadable_total -= 1;

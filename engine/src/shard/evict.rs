@@ -81,14 +81,16 @@ impl Shard {
 
     /// Replaces pending output by a 410 and the end, after the message under way.
     pub(super) fn expire(&mut self, id: WatcherId, now: Tick) {
-        let Some(watcher) = self.table.get(id) else { return };
+        let (Some(watcher), Some(Class { key, .. })) = (self.table.get(id), self.table.class_of(id)) else {
+            return;
+        };
         let ring = &self.feed.ring;
         // After history is lost nothing can be replayed, whatever the ring still holds.
         let gone = if self.abandoned { ring.progress() } else { Revision::ZERO };
         let skipped = self.feed.gap_around(watcher.start).map_or(Revision::ZERO, |gap| gap.next);
-        let oldest = ring.forgotten().max(gone).max(skipped);
+        let since = self.feed.known_since(key.scope.resources(self.feed.schema.len()));
+        let oldest = ring.forgotten().max(gone).max(skipped).max(since);
         let failure = Failure::Expired { asked: watcher.start, oldest };
-        let Some(Class { key, .. }) = self.table.class_of(id) else { return };
         let last = self.failure(&failure, key);
         if self.conclude(id, Some(last), now) {
             self.queue(id);

@@ -198,6 +198,9 @@ fn after(feed: &Feed, key: &ClassKey, revision: Revision) -> After {
     if feed.gap_around(revision).is_some() {
         return After::Expired;
     }
+    if revision < feed.known_since(key.scope.resources(feed.schema.len())) {
+        return After::Expired;
+    }
     if feed.may_be_unreadable() && !is_on(Failpoint::UnreadableStartServed) {
         let snapshot = feed.snapshot();
         if let Some(object) = unreadable_since(&snapshot, &key.scope, revision) {

@@ -362,6 +362,7 @@ impl Scopes {
 pub(crate) struct Interest {
     /// By row of the schema.
     resources: Vec<Scopes>,
+    seed: HashSeed,
     ranges: Ranges,
     places: Places,
 }
@@ -369,7 +370,7 @@ pub(crate) struct Interest {
 impl Interest {
     pub(crate) fn new(resources: usize, seed: HashSeed) -> Self {
         let scopes = std::iter::repeat_with(|| Scopes::new(seed)).take(resources).collect();
-        Self { resources: scopes, ranges: Ranges::new(resources, seed), places: Places::default() }
+        Self { resources: scopes, seed, ranges: Ranges::new(resources, seed), places: Places::default() }
     }
 
     pub(crate) fn add(&mut self, key: &ClassKey, class: u32) {
@@ -377,7 +378,12 @@ impl Interest {
         known.resize_with(known.len().max(class as usize + 1), Place::default);
         match &key.scope {
             Scope::Objects(scope) => {
-                let bucket = self.resources[scope.resource.row()].bucket(scope);
+                let row = scope.resource.row();
+                if self.resources.len() <= row {
+                    // The resource was added after the shard began.
+                    self.resources.resize_with(row + 1, || Scopes::new(self.seed));
+                }
+                let bucket = self.resources[row].bucket(scope);
                 bucket.add(&key.selector, class, &mut self.places);
             }
             Scope::Keys(range) => self.ranges.add(range, &key.selector, class, &mut self.places),
