@@ -4,6 +4,7 @@
 //! It owns no socket, no clock and no state that changes after the start: time is an argument.
 
 mod builtin;
+pub mod crd;
 pub mod discovery;
 pub mod merge;
 pub mod openapi;
