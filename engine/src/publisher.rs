@@ -109,6 +109,8 @@ pub struct Feed {
     window_bytes_max: Arc<AtomicU64>,
     /// What the source skipped, oldest first: a few, used only where a watch or a list begins.
     gaps: Arc<ArcSwap<Vec<Gap>>>,
+    /// From which revision on the history of resources is known that were added later: see [`Publisher::add`].
+    added: Arc<ArcSwap<Vec<(ResourceId, Revision)>>>,
 }
 
 impl Feed {
@@ -155,8 +157,12 @@ impl Feed {
 
     /// The revision from which on the history of all these resources is known.
     pub(crate) fn known_since(&self, resources: impl Iterator<Item = ResourceId>) -> Revision {
-        let since = resources.map(|id| self.schema.get(id).since);
-        since.max().unwrap_or(Revision::ZERO)
+        let added = self.added.load();
+        if added.is_empty() {
+            return Revision::ZERO;
+        }
+        let since = resources.filter_map(|id| added.iter().find(|(added, _)| *added == id));
+        since.map(|(_, since)| *since).max().unwrap_or(Revision::ZERO)
     }
 
     /// The framing that messages in an encoding are made in.
@@ -329,6 +335,7 @@ impl Publisher {
             unreadable: Arc::new(AtomicUsize::new(0)),
             window_bytes_max: Arc::new(AtomicU64::new(limits.bytes)),
             gaps: Arc::default(),
+            added: Arc::default(),
         };
         let publisher = Self {
             feed: feed.clone(),
@@ -346,8 +353,8 @@ impl Publisher {
         (publisher, feed)
     }
 
-    /// Puts an object into the index without an event: part of the state that the source began with, or that it had when the
-    /// resource was added ([`Schema::grow`], with the revision of that state as [`Resource::since`]).
+    /// Puts an object into the index without an event: part of the state that the source began with, or that it had when a
+    /// resource was added: see [`Publisher::add`].
     /// Visible with the next [`Publisher::publish`]. A value that cannot be served becomes an unreadable object.
     pub fn load(&mut self, key: Key, revision: Revision, value: &Bytes) {
         let object = self.decode(key, revision, value);
@@ -361,9 +368,20 @@ impl Publisher {
         self.publish();
     }
 
+    /// A resource was added to the schema ([`Schema::grow`]), and its objects as of revision `since` are loaded. Nothing is known
+    /// of before: a watch, or a list, of an earlier revision gets 410.
+    pub fn add(&mut self, resource: ResourceId, since: Revision) {
+        let mut added = Vec::clone(&self.feed.added.load());
+        added.push((resource, since));
+        self.feed.added.store(Arc::new(added));
+    }
+
     /// Removes all objects of a resource without events: it is not served any more, and every watch of it ends.
     pub fn unload(&mut self, resource: ResourceId) {
         self.index.clear(resource);
+        let mut added = Vec::clone(&self.feed.added.load());
+        added.retain(|(id, _)| *id != resource);
+        self.feed.added.store(Arc::new(added));
     }
 
     /// What is taken from now on came from the source at this moment, on the clock that shards are turned by. Only what is

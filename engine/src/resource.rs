@@ -4,7 +4,6 @@
 pub use crate::attributes::FieldId;
 use crate::key::ResourceId;
 use crate::message_type::SharedType;
-use crate::revision::Revision;
 
 /// One selectable field: its label on the wire and the place of its value in the object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,8 +81,6 @@ pub struct Resource {
     pub codec: Codec,
     /// What its values in protobuf are. `None`: it has none.
     pub message: Option<SharedType>,
-    /// The revision from which on its history is known. What asks for an earlier one gets 410.
-    pub since: Revision,
     /// `metadata.name`, then `metadata.namespace` when namespaced, then the resource's own.
     fields: Vec<Field>,
     /// Whether the list of fields was declared, even if empty: [`Resource::listing_fields`].
@@ -109,7 +106,6 @@ impl Resource {
             namespaced,
             codec: Codec::Kubernetes,
             message: None,
-            since: Revision::ZERO,
             fields,
             fields_listed,
         }
@@ -131,12 +127,6 @@ impl Resource {
     #[must_use]
     pub fn with_message(self, of: SharedType) -> Self {
         Self { message: Some(of), ..self }
-    }
-
-    /// The same, of a resource that is served from a revision on.
-    #[must_use]
-    pub fn with_since(self, since: Revision) -> Self {
-        Self { since, ..self }
     }
 
     /// The same, treated as a resource that lists its fields although it has none of its own: Kubernetes' custom

@@ -106,13 +106,13 @@ fn a_resource_is_added_with_the_objects_that_it_has() {
     world.write(6, first, "a", Some("red"));
 
     let fields = vec![Field::at("spec.color")];
-    let widgets = Resource::new("example.com/v1", "Widget", true, fields).with_since(Revision::new(7));
-    let widgets = world.feed.schema().grow(widgets);
+    let widgets = world.feed.schema().grow(Resource::new("example.com/v1", "Widget", true, fields));
     assert_eq!(world.names(widgets), [], "the snapshot is older than the resource");
     for (name, revision) in [("x", 3), ("y", 4)] {
         let key = Key::new(widgets, Some("n"), name);
         world.publisher.load(key, Revision::new(revision), &object_of("blue"));
     }
+    world.publisher.add(widgets, Revision::new(7));
     world.write(7, first, "b", Some("red"));
     assert_eq!(world.names(widgets), [("x".to_owned(), 3), ("y".to_owned(), 4)]);
 
