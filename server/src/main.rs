@@ -215,7 +215,7 @@ fn start_embedded(
     commands: Arc<CommandQueue>,
     guard: &Arc<Guard>,
 ) -> Result<(runtime::Running, String), Failure> {
-    let names: Vec<String> = registry.iter().map(|resource| resource.storage_name().to_owned()).collect();
+    let names: Vec<String> = registry.rows().map(|row| row.storage_name().to_owned()).collect();
     let store_config = match &config.embedded.data_dir {
         None => StoreConfig::memory(names, embedded::wall_now()),
         Some(dir) => StoreConfig::durable(dir, names, embedded::wall_now()),
@@ -263,10 +263,8 @@ fn start_etcd(
 ) -> Result<(runtime::Running, String), Failure> {
     let (_, feed) = engine.start(Revision::ZERO);
     let epochs = Epochs::new(Epoch::new(0, 0, Revision::ZERO, feed));
-    let layout = Layout::new(
-        &options.prefix,
-        registry.iter().map(|resource| (resource.row, resource.namespaced, resource.etcd_folder())),
-    );
+    let layout =
+        Layout::new(&options.prefix, registry.rows().map(|row| (row.row, row.namespaced, row.etcd_folder())));
     let layout = layout.map_err(Failure::Usage)?;
     let freshness = Freshness { commands: Arc::clone(&commands), limit: options.stale_limit };
     let app = App::new(registry, Arc::clone(&epochs), &config.server.listen.to_string(), config.serve)

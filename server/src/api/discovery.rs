@@ -150,7 +150,7 @@ struct Group<'a> {
 
 fn group(registry: &Registry) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
-    for resource in registry.iter() {
+    for resource in registry.iter().filter(|resource| resource.listed) {
         let at = groups.iter().position(|group| group.name == resource.group).unwrap_or_else(|| {
             groups.push(Group { name: &resource.group, versions: Vec::new() });
             groups.len() - 1

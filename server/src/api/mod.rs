@@ -12,4 +12,5 @@ pub mod printer;
 pub mod protobuf;
 pub mod resources;
 pub mod table;
+pub mod versions;
 pub mod yaml;

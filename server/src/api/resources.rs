@@ -1,19 +1,27 @@
 //! Which resources are served, and their names.
 //!
-//! A [`Registry`] is made once at the start, from the built-in table and from the operator's declarations, and never
-//! changes afterwards: discovery, the engine's schema and the store's names all come from it.
+//! A [`Registry`] has two tables. A [`StoredResource`] is a row of the engine's schema: one set of objects, kept in one
+//! version. An [`ApiResource`] is one version of them as clients see it: its paths, its names, and how the kept objects are
+//! brought to it. Several versions share a row. An index into either table is never given to another entry: encodings
+//! and keys name entries by their index.
 
-use std::fmt;
+mod declaration;
+mod stored;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
 use std::time::Duration;
 
 use revcast_engine::key::ResourceId;
-use revcast_engine::message_type::SharedType;
 use revcast_engine::resource::{Field, Resource, Schema};
-use serde::Deserialize;
 
+pub use self::declaration::{Declaration, DeclareError, Scope};
+pub use self::stored::StoredResource;
 use super::builtin::{Row, TABLE};
 use super::printer::Printer;
-use super::protobuf::StoredType;
+use super::protobuf::{self, DEFAULT_RELEASE};
+use super::versions::{Conversion, Type};
 
 /// How long an event object lives by default (kube-apiserver's `--event-ttl`).
 pub const EVENT_TTL: Duration = Duration::from_secs(3600);
@@ -24,7 +32,25 @@ pub const RESOURCES_MAX: usize = 4096;
 /// Most selectable fields of its own that a resource has.
 pub const SELECTABLE_FIELDS_MAX: usize = 64;
 
-/// One resource that is served.
+/// The index of an [`ApiResource`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ViewId(u16);
+
+impl ViewId {
+    /// The one with this index.
+    #[must_use]
+    pub const fn new(index: u16) -> Self {
+        Self(index)
+    }
+
+    /// The index.
+    #[must_use]
+    pub const fn index(self) -> u16 {
+        self.0
+    }
+}
+
+/// One version of a resource that is served.
 #[derive(Clone, Debug)]
 pub struct ApiResource {
     /// `apps`; "" for the core group.
@@ -47,16 +73,18 @@ pub struct ApiResource {
     pub categories: Vec<String>,
     /// The subresources that are served: `status` or none.
     pub subresources: Vec<String>,
-    /// Selectable fields beside `metadata.name` and `metadata.namespace`.
-    pub fields: Vec<Field>,
-    /// How long an object lives after its last write; `None`: until it is deleted.
-    pub ttl: Option<Duration>,
-    /// Its row in the engine's schema.
+    /// Whether discovery and the OpenAPI documents have it. What is not in them is served all the same.
+    pub listed: bool,
+    /// Its index.
+    pub view: ViewId,
+    /// The row of its objects in the engine's schema.
     pub row: ResourceId,
+    /// How the objects of the row are brought to this version.
+    pub conversion: Conversion,
     /// How its objects are shown in tables.
     pub printer: Printer,
-    storage_name: String,
     api_version: String,
+    selectable: Resource,
 }
 
 impl ApiResource {
@@ -66,33 +94,55 @@ impl ApiResource {
         &self.api_version
     }
 
-    /// Its name in the store: `v1/configmaps`, `apps/v1/deployments`.
+    /// The row as the clients of this version select from it: its fields have the labels of this version, and the indices
+    /// of the row.
     #[must_use]
-    pub fn storage_name(&self) -> &str {
-        &self.storage_name
+    pub const fn selectable(&self) -> &Resource {
+        &self.selectable
     }
 
-    /// Where Kubernetes stores its objects in etcd, below the prefix: `configmaps`, `services/specs`,
-    /// `example.com/widgets`. Kubernetes' own groups are not part of it, with two exceptions; some of its oldest
-    /// resources keep their original names (recording 21).
+    /// Selectable fields beside `metadata.name` and `metadata.namespace`.
     #[must_use]
-    pub fn etcd_folder(&self) -> String {
-        let historic = match (self.printer == Printer::Custom, self.group.as_str(), self.plural.as_str()) {
-            (false, "", "services") => "services/specs",
-            (false, "", "endpoints") => "services/endpoints",
-            (false, "", "nodes") => "minions",
-            (false, "", "replicationcontrollers") => "controllers",
-            (false, "networking.k8s.io", "ingresses") => "ingress",
-            (false, "apiregistration.k8s.io" | "apiextensions.k8s.io", _) | (true, _, _) => {
-                return if self.group.is_empty() {
-                    self.plural.clone()
-                } else {
-                    format!("{}/{}", self.group, self.plural)
-                };
+    pub fn fields(&self) -> &[Field] {
+        &self.selectable.fields()[1 + usize::from(self.namespaced)..]
+    }
+
+    /// The type of its objects.
+    #[must_use]
+    pub fn shown_type(&self) -> Type<'_> {
+        Type { api_version: &self.api_version, kind: &self.kind }
+    }
+
+    /// Whether its objects have the members that are kept: they differ from those in `apiVersion` at most.
+    #[must_use]
+    pub const fn has_kept_members(&self) -> bool {
+        !self.conversion.can_fail()
+    }
+
+    /// An object of its row, in JSON, as this version shows it.
+    ///
+    /// # Errors
+    /// Why this version cannot show it.
+    pub fn show<'k>(&self, kept: Cow<'k, [u8]>) -> Result<Cow<'k, [u8]>, String> {
+        self.conversion.json(self.shown_type(), kept)
+    }
+
+    /// An object of its row in protobuf, in its envelope, as this version shows it: of its protobuf if it is kept in that,
+    /// otherwise of its JSON.
+    ///
+    /// # Errors
+    /// Why it has no such form.
+    pub fn pack<'k>(
+        &self,
+        kept: Option<&'k [u8]>,
+        json: impl FnOnce() -> Cow<'k, [u8]>,
+    ) -> Result<Cow<'k, [u8]>, String> {
+        match (self.conversion, kept) {
+            (Conversion::Kept | Conversion::Renamed, Some(kept)) => {
+                self.conversion.protobuf(self.shown_type(), Cow::Borrowed(kept))
             }
-            (false, _, plural) => plural,
-        };
-        historic.to_owned()
+            _ => protobuf::encode(&self.show(json())?).map(Cow::Owned),
+        }
     }
 
     /// Whether `/status` is served.
@@ -106,205 +156,12 @@ impl ApiResource {
     }
 }
 
-/// Whether objects have namespaces.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Scope {
-    /// `/namespaces/NS/...`
-    Namespaced,
-    /// One set for the whole cluster.
-    Cluster,
-}
-
-/// A declared resource, as in the config file. `--resource` sets the first five members.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Declaration {
-    /// `example.com`; "" or `core` for the core group.
-    #[serde(default)]
-    pub group: String,
-    /// `v1`.
-    pub version: String,
-    /// `widgets`.
-    pub plural: String,
-    /// `Widget`.
-    pub kind: String,
-    /// Namespaced or cluster.
-    pub scope: Scope,
-    /// `widget`; the kind in lower case when unset.
-    #[serde(default)]
-    pub singular: Option<String>,
-    /// `wd`.
-    #[serde(default)]
-    pub short_names: Vec<String>,
-    /// `all`.
-    #[serde(default)]
-    pub categories: Vec<String>,
-    /// `spec.color` or `.spec.color`, as a CustomResourceDefinition writes them.
-    #[serde(default)]
-    pub selectable_fields: Vec<String>,
-    /// Whether `/status` is served.
-    #[serde(default)]
-    pub status: bool,
-    /// How long an object lives after its last write.
-    #[serde(default)]
-    pub ttl_seconds: Option<u64>,
-}
-
-impl Declaration {
-    /// Parses the value of `--resource`: `GROUP/VERSION/PLURAL/KIND/namespaced|cluster`.
-    ///
-    /// # Errors
-    /// When the value does not have five parts or the last is not a scope.
-    pub fn parse(value: &str) -> Result<Self, DeclareError> {
-        let shape = || DeclareError::Shape { value: value.to_owned() };
-        let mut parts = value.split('/');
-        let mut next = || parts.next().map(str::to_owned).ok_or_else(shape);
-        let (group, version, plural, kind, scope) = (next()?, next()?, next()?, next()?, next()?);
-        let scope = match scope.as_str() {
-            "namespaced" => Scope::Namespaced,
-            "cluster" => Scope::Cluster,
-            _ => return Err(shape()),
-        };
-        if parts.next().is_some() {
-            return Err(shape());
-        }
-        Ok(Self {
-            group,
-            version,
-            plural,
-            kind,
-            scope,
-            singular: None,
-            short_names: Vec::new(),
-            categories: Vec::new(),
-            selectable_fields: Vec::new(),
-            status: false,
-            ttl_seconds: None,
-        })
-    }
-
-    /// The declaration in the form of `--resource`, for messages.
-    fn value(&self) -> String {
-        let scope = match self.scope {
-            Scope::Namespaced => "namespaced",
-            Scope::Cluster => "cluster",
-        };
-        format!("{}/{}/{}/{}/{scope}", self.group, self.version, self.plural, self.kind)
-    }
-
-    fn check(&self) -> Result<(), DeclareError> {
-        let part = |part: &'static str, given: &str, mend: &'static str| DeclareError::Part {
-            value: self.value(),
-            part,
-            given: given.to_owned(),
-            mend,
-        };
-        if !self.group.is_empty() && (self.group.len() > 253 || !self.group.split('.').all(is_dns_label)) {
-            return Err(part("group", &self.group, "use a DNS name such as example.com, or core"));
-        }
-        if !is_dns_label(&self.version) {
-            return Err(part("version", &self.version, "use lower-case letters and digits, such as v1"));
-        }
-        // After these words the URL has another meaning: /watch/... and /namespaces/NS/...
-        let taken = self.plural == "watch" || (self.plural == "namespaces" && !self.group.is_empty());
-        if !is_dns_label(&self.plural) || taken {
-            return Err(part("plural", &self.plural, "use a lower-case word such as widgets"));
-        }
-        let kind_ok = self.kind.len() <= 63
-            && self.kind.starts_with(|c: char| c.is_ascii_alphabetic())
-            && self.kind.bytes().all(|b| b.is_ascii_alphanumeric());
-        if !kind_ok {
-            return Err(part("kind", &self.kind, "use a word in CamelCase such as Widget"));
-        }
-        let names = self.singular.iter().chain(&self.short_names).chain(&self.categories);
-        for name in names {
-            if !is_dns_label(name) {
-                return Err(part("name", name, "use lower-case letters, digits and dashes"));
-            }
-        }
-        if self.selectable_fields.len() > SELECTABLE_FIELDS_MAX {
-            return Err(part("selectableFields", "too many of them", "declare at most 64"));
-        }
-        for field in &self.selectable_fields {
-            let path = field.strip_prefix('.').unwrap_or(field);
-            let segments_ok = path.split('.').all(|s| {
-                !s.is_empty() && s.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
-            });
-            if !segments_ok || path.starts_with("metadata.") {
-                return Err(part(
-                    "selectable field",
-                    field,
-                    "use a path outside metadata such as spec.color",
-                ));
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Why a declared resource is refused. The text is one line with the value and the remedy.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum DeclareError {
-    /// Not five parts, or an unknown scope.
-    Shape {
-        /// The value.
-        value: String,
-    },
-    /// One part is invalid.
-    Part {
-        /// The whole declaration.
-        value: String,
-        /// Which part.
-        part: &'static str,
-        /// Its value.
-        given: String,
-        /// What is expected.
-        mend: &'static str,
-    },
-    /// The group, version and plural are served already.
-    Duplicate {
-        /// The whole declaration.
-        value: String,
-    },
-    /// More than [`RESOURCES_MAX`].
-    TooMany {
-        /// The first one beyond the limit.
-        value: String,
-    },
-}
-
-impl fmt::Display for DeclareError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Shape { value } => write!(
-                f,
-                "resource {value:?}: write GROUP/VERSION/PLURAL/KIND/namespaced or .../cluster, \
-                 for example example.com/v1/widgets/Widget/namespaced"
-            ),
-            Self::Part { value, part, given, mend } => {
-                write!(f, "resource {value:?}: {part} {given:?} is not valid: {mend}")
-            }
-            Self::Duplicate { value } => {
-                write!(
-                    f,
-                    "resource {value:?}: its group, version and plural are served already: remove one of the two"
-                )
-            }
-            Self::TooMany { value } => {
-                write!(f, "resource {value:?}: more than {RESOURCES_MAX} resources: declare fewer")
-            }
-        }
-    }
-}
-
-impl std::error::Error for DeclareError {}
-
 /// All resources that are served, in the order in which discovery lists their groups.
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
-    resources: Vec<ApiResource>,
-    /// Indices into `resources`, ordered by group, version and plural.
+    rows: Vec<StoredResource>,
+    views: Vec<ApiResource>,
+    /// Indices into `views`, ordered by group, version and plural.
     by_name: Vec<u16>,
 }
 
@@ -312,18 +169,24 @@ impl Registry {
     /// Without resources.
     #[must_use]
     pub const fn new() -> Self {
-        Self { resources: Vec::new(), by_name: Vec::new() }
+        Self { rows: Vec::new(), views: Vec::new(), by_name: Vec::new() }
     }
 
-    /// Kubernetes' usual resources; events live for [`EVENT_TTL`].
+    /// The resources of the Kubernetes release whose types are written; events live for [`EVENT_TTL`].
+    #[must_use]
+    pub fn builtin() -> Self {
+        Self::of_release(DEFAULT_RELEASE)
+    }
+
+    /// The resources of Kubernetes 1.`minor`.
     ///
     /// # Panics
     /// When the built-in table names a resource twice, which a test excludes.
     #[must_use]
-    pub fn builtin() -> Self {
+    pub fn of_release(minor: u32) -> Self {
         let mut registry = Self::new();
         for row in TABLE {
-            registry.insert(from_row(row)).expect("the built-in table names a resource once");
+            registry.insert_builtin(row, minor).expect("the built-in table names a resource once");
         }
         registry.set_event_ttl(Some(EVENT_TTL));
         registry
@@ -342,32 +205,22 @@ impl Registry {
     /// # Errors
     /// When a part of it is not valid or the resource exists.
     pub fn add(&mut self, declaration: &Declaration) -> Result<ResourceId, DeclareError> {
-        let mut given = declaration.clone();
-        if given.group == "core" {
-            given.group.clear();
-        }
-        given.check()?;
+        let given = declaration.checked()?;
         let value = given.value();
         let fields = given.selectable_fields.iter().map(|f| Field::at(f.strip_prefix('.').unwrap_or(f)));
-        let resource = ApiResource {
-            api_version: api_version(&given.group, &given.version),
-            storage_name: format!("{}/{}", api_version(&given.group, &given.version), given.plural),
+        let stored = StoredResource::declared(&given, fields.collect());
+        let view = View {
             singular: given.singular.unwrap_or_else(|| given.kind.to_ascii_lowercase()),
-            list_kind: format!("{}List", given.kind),
-            namespaced: given.scope == Scope::Namespaced,
-            subresources: if given.status { vec!["status".to_owned()] } else { Vec::new() },
-            fields: fields.collect(),
-            ttl: given.ttl_seconds.map(Duration::from_secs),
-            row: ResourceId::new(0),
-            printer: Printer::Custom,
-            group: given.group,
-            version: given.version,
-            plural: given.plural,
-            kind: given.kind,
             short_names: given.short_names,
             categories: given.categories,
+            status: given.status,
+            printer: Printer::Custom,
+            listed: true,
+            labels: None,
+            group: given.group,
+            version: given.version,
         };
-        self.insert(resource).map_err(|refused| match refused {
+        self.insert(stored, view).map_err(|refused| match refused {
             Refused::Duplicate => DeclareError::Duplicate { value },
             Refused::TooMany => DeclareError::TooMany { value },
         })
@@ -375,9 +228,9 @@ impl Registry {
 
     /// Sets how long objects of core events live.
     pub fn set_event_ttl(&mut self, ttl: Option<Duration>) {
-        for resource in &mut self.resources {
-            if resource.names() == ("", "v1", "events") {
-                resource.ttl = ttl;
+        for row in &mut self.rows {
+            if (row.group.as_str(), row.plural.as_str()) == ("", "events") {
+                row.ttl = ttl;
             }
         }
     }
@@ -386,74 +239,166 @@ impl Registry {
     #[must_use]
     pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<&ApiResource> {
         let at = self.place(group, version, plural).ok()?;
-        self.resources.get(usize::from(self.by_name[at]))
+        self.views.get(usize::from(self.by_name[at]))
     }
 
-    /// The resource in row `id` of the schema.
+    /// The row `id` of the schema.
     #[must_use]
-    pub fn get(&self, id: ResourceId) -> Option<&ApiResource> {
-        self.resources.get(id.row())
+    pub fn get(&self, id: ResourceId) -> Option<&StoredResource> {
+        self.rows.get(id.row())
+    }
+
+    /// The version with this index.
+    #[must_use]
+    pub fn view(&self, id: ViewId) -> Option<&ApiResource> {
+        self.views.get(usize::from(id.0))
     }
 
     /// Whether any resource of `group` is served.
     #[must_use]
     pub fn has_group(&self, group: &str) -> bool {
-        self.resources.iter().any(|resource| resource.group == group)
+        self.views.iter().any(|resource| resource.group == group)
     }
 
-    /// All resources, by row.
+    /// All versions of all resources, by index.
     pub fn iter(&self) -> impl Iterator<Item = &ApiResource> {
-        self.resources.iter()
+        self.views.iter()
     }
 
-    /// Number of resources.
+    /// What is stored, by row.
+    pub fn rows(&self) -> impl Iterator<Item = &StoredResource> {
+        self.rows.iter()
+    }
+
+    /// Number of versions.
     #[must_use]
     pub const fn len(&self) -> usize {
-        self.resources.len()
+        self.views.len()
     }
 
     /// Whether there are none.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
-        self.resources.is_empty()
+        self.views.is_empty()
     }
 
     /// The engine's schema; rows are those of [`ApiResource::row`].
     #[must_use]
     pub fn schema(&self) -> Schema {
         let mut schema = Schema::new();
-        for resource in &self.resources {
-            let fields = resource.fields.clone();
-            let row = Resource::new(&resource.api_version, &resource.kind, resource.namespaced, fields);
-            let mut row = row.with_plural(&resource.plural);
-            if resource.printer == Printer::Custom {
-                row = row.listing_fields();
-            } else if let Some(of) = StoredType::new(&resource.api_version, &resource.kind, row.fields()) {
-                row = row.with_message(SharedType::new(of));
-            }
-            let row = schema.add(row);
-            debug_assert_eq!(row, resource.row);
+        for row in &self.rows {
+            let added = schema.add(row.in_schema());
+            debug_assert_eq!(added, row.row);
         }
         schema
     }
 
     fn place(&self, group: &str, version: &str, plural: &str) -> Result<usize, usize> {
         self.by_name
-            .binary_search_by(|at| self.resources[usize::from(*at)].names().cmp(&(group, version, plural)))
+            .binary_search_by(|at| self.views[usize::from(*at)].names().cmp(&(group, version, plural)))
     }
 
-    fn insert(&mut self, mut resource: ApiResource) -> Result<ResourceId, Refused> {
-        let Err(place) = self.place(&resource.group, &resource.version, &resource.plural) else {
+    /// Adds what a release has of a built-in resource: its row, in the first version that the release has, and all versions.
+    fn insert_builtin(&mut self, row: &Row, minor: u32) -> Result<(), Refused> {
+        let versions: Vec<&str> = row.versions(minor).collect();
+        let Some((kept, others)) = versions.split_first() else { return Ok(()) };
+        let view = |version: &str| View::builtin(row, version);
+        let id = match row.stored_as {
+            None => self.insert(StoredResource::builtin(row, kept), view(kept))?,
+            Some((group, plural)) => {
+                let stored = self.rows.iter().find(|row| row.group == group && row.plural == plural);
+                let Some(id) = stored.map(|stored| stored.row) else { return Ok(()) };
+                self.insert_view(id, view(kept))?;
+                id
+            }
+        };
+        others.iter().try_for_each(|version| self.insert_view(id, view(version)))
+    }
+
+    /// Adds a row and the version that it is kept in.
+    fn insert(&mut self, mut stored: StoredResource, view: View) -> Result<ResourceId, Refused> {
+        let row = u16::try_from(self.rows.len()).map_err(|_| Refused::TooMany)?;
+        stored.row = ResourceId::new(row);
+        let id = stored.row;
+        self.rows.push(stored);
+        if let Err(refused) = self.insert_view(id, view) {
+            self.rows.pop();
+            return Err(refused);
+        }
+        Ok(id)
+    }
+
+    /// Adds a version of the objects of a row.
+    fn insert_view(&mut self, row: ResourceId, view: View) -> Result<(), Refused> {
+        let stored = self.rows.get(row.row()).ok_or(Refused::TooMany)?;
+        let Err(place) = self.place(&view.group, &view.version, &stored.plural) else {
             return Err(Refused::Duplicate);
         };
-        if self.resources.len() >= RESOURCES_MAX {
+        if self.views.len() >= RESOURCES_MAX {
             return Err(Refused::TooMany);
         }
-        let row = u16::try_from(self.resources.len()).map_err(|_| Refused::TooMany)?;
-        resource.row = ResourceId::new(row);
-        self.resources.push(resource);
-        self.by_name.insert(place, row);
-        Ok(ResourceId::new(row))
+        let index = u16::try_from(self.views.len()).map_err(|_| Refused::TooMany)?;
+        let api_version = api_version(&view.group, &view.version);
+        let fields = view.labels.unwrap_or_else(|| stored.fields.clone());
+        let mut selectable = Resource::new(&api_version, &stored.kind, stored.namespaced, fields);
+        if stored.declared {
+            selectable = selectable.listing_fields();
+        }
+        let resource = ApiResource {
+            singular: view.singular,
+            kind: stored.kind.clone(),
+            list_kind: format!("{}List", stored.kind),
+            plural: stored.plural.clone(),
+            namespaced: stored.namespaced,
+            subresources: if view.status { vec!["status".to_owned()] } else { Vec::new() },
+            listed: view.listed,
+            view: ViewId(index),
+            row,
+            conversion: stored.conversion(&api_version),
+            printer: view.printer,
+            selectable: selectable.with_plural(&stored.plural),
+            api_version,
+            group: view.group,
+            version: view.version,
+            short_names: view.short_names,
+            categories: view.categories,
+        };
+        self.views.push(resource);
+        self.by_name.insert(place, index);
+        Ok(())
+    }
+}
+
+/// What a version has besides what its row says.
+#[derive(Debug)]
+struct View {
+    group: String,
+    version: String,
+    singular: String,
+    short_names: Vec<String>,
+    categories: Vec<String>,
+    status: bool,
+    printer: Printer,
+    listed: bool,
+    /// The row's fields under the names of this version; `None`: as the row has them.
+    labels: Option<Vec<Field>>,
+}
+
+impl View {
+    fn builtin(row: &Row, version: &str) -> Self {
+        let own = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        Self {
+            group: row.group.to_owned(),
+            version: version.to_owned(),
+            singular: row.kind.to_ascii_lowercase(),
+            short_names: own(row.short_names),
+            categories: own(row.categories),
+            status: row.status,
+            printer: Printer::builtin(row.group, row.plural),
+            // kube-apiserver serves versions that may change on request only (its `--runtime-config`).
+            listed: !version.contains("alpha") && !version.contains("beta"),
+            labels: row.stored_as.map(|_| row.fields.iter().map(|field| parse_field(field)).collect()),
+        }
     }
 }
 
@@ -462,28 +407,6 @@ impl Registry {
 enum Refused {
     Duplicate,
     TooMany,
-}
-
-fn from_row(row: &Row) -> ApiResource {
-    let own = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-    ApiResource {
-        group: row.group.to_owned(),
-        version: row.version.to_owned(),
-        plural: row.plural.to_owned(),
-        singular: row.kind.to_ascii_lowercase(),
-        kind: row.kind.to_owned(),
-        list_kind: format!("{}List", row.kind),
-        namespaced: row.namespaced,
-        short_names: own(row.short_names),
-        categories: own(row.categories),
-        subresources: if row.status { vec!["status".to_owned()] } else { Vec::new() },
-        fields: row.fields.iter().map(|field| parse_field(field)).collect(),
-        ttl: None,
-        row: ResourceId::new(0),
-        printer: Printer::builtin(row.group, row.plural),
-        storage_name: format!("{}/{}", api_version(row.group, row.version), row.plural),
-        api_version: api_version(row.group, row.version),
-    }
 }
 
 /// `label`, `label=path`, `label=path|other`, or `label=` (always empty); with `:value` after those.
@@ -502,151 +425,4 @@ fn parse_field(text: &str) -> Field {
 
 fn api_version(group: &str, version: &str) -> String {
     if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
-}
-
-/// RFC 1123: letters, digits and dashes, no dash at an end, at most 63 bytes; and no upper case.
-pub(super) fn is_dns_label(text: &str) -> bool {
-    (1..=63).contains(&text.len())
-        && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
-        && !text.starts_with('-')
-        && !text.ends_with('-')
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn builtin_resources_are_found_by_name_and_row() {
-        let registry = Registry::builtin();
-        let schema = registry.schema();
-        assert_eq!(schema.len(), registry.len());
-        for resource in registry.iter() {
-            let found = registry.find(&resource.group, &resource.version, &resource.plural);
-            assert_eq!(found.map(|r| r.row), Some(resource.row), "{}", resource.plural);
-            assert_eq!(registry.get(resource.row).map(|r| &r.kind), Some(&resource.kind));
-            let row = schema.get(resource.row);
-            assert_eq!(
-                (row.api_version.as_str(), row.namespaced),
-                (resource.api_version(), resource.namespaced)
-            );
-        }
-        assert!(registry.find("apps", "v1", "configmaps").is_none());
-        assert!(registry.find("", "v1", "configmap").is_none());
-        assert!(registry.has_group("apps") && !registry.has_group("events.k8s.io"));
-    }
-
-    #[test]
-    fn names_in_the_store_and_fields_are_those_of_kubernetes() {
-        let registry = Registry::builtin();
-        let get = |group, plural| registry.find(group, "v1", plural).expect("a built-in resource");
-        assert_eq!(get("", "configmaps").storage_name(), "v1/configmaps");
-        assert_eq!(get("apps", "deployments").storage_name(), "apps/v1/deployments");
-        for (group, plural, folder) in [
-            ("", "configmaps", "configmaps"),
-            ("apps", "deployments", "deployments"),
-            ("", "services", "services/specs"),
-            ("", "endpoints", "services/endpoints"),
-            ("", "nodes", "minions"),
-            ("", "replicationcontrollers", "controllers"),
-            ("networking.k8s.io", "ingresses", "ingress"),
-            ("apiregistration.k8s.io", "apiservices", "apiregistration.k8s.io/apiservices"),
-            (
-                "apiextensions.k8s.io",
-                "customresourcedefinitions",
-                "apiextensions.k8s.io/customresourcedefinitions",
-            ),
-            ("flowcontrol.apiserver.k8s.io", "flowschemas", "flowschemas"),
-        ] {
-            assert_eq!(get(group, plural).etcd_folder(), folder);
-        }
-        let schema = registry.schema();
-        let pods = schema.get(get("", "pods").row);
-        let host = pods.field("spec.host").expect("an alias");
-        assert_eq!(pods.fields()[host.index()].path, ["spec", "nodeName"]);
-        let ips = pods.field("status.podIPs").expect("a label that is accepted");
-        assert!(pods.fields()[ips.index()].path.is_empty());
-        let jobs = schema.get(get("batch", "jobs").row);
-        let done = jobs.field("status.successful").expect("an alias");
-        assert_eq!(jobs.fields()[done.index()].path, ["status", "succeeded"]);
-        assert_eq!(get("", "events").ttl, Some(EVENT_TTL));
-        assert_eq!(get("", "pods").ttl, None);
-    }
-
-    #[test]
-    fn the_event_ttl_can_be_set() {
-        let mut registry = Registry::builtin();
-        registry.set_event_ttl(Some(Duration::from_secs(60)));
-        assert_eq!(registry.find("", "v1", "events").and_then(|r| r.ttl), Some(Duration::from_secs(60)));
-        assert_eq!(registry.iter().filter(|r| r.ttl.is_some()).count(), 1);
-    }
-
-    #[test]
-    fn a_declared_resource_is_served_like_the_others() {
-        let mut registry = Registry::builtin();
-        let before = registry.len();
-        let id = registry.declare("example.com/v1/widgets/Widget/namespaced").expect("a good value");
-        assert_eq!(id.row(), before);
-        let widget = registry.find("example.com", "v1", "widgets").expect("declared just now");
-        assert_eq!((widget.singular.as_str(), widget.list_kind.as_str()), ("widget", "WidgetList"));
-        assert_eq!(widget.storage_name(), "example.com/v1/widgets");
-        assert_eq!(widget.etcd_folder(), "example.com/widgets");
-        registry.declare("core/v1/gadgets/Gadget/cluster").expect("core is a word for the core group");
-        assert!(registry.find("", "v1", "gadgets").is_some_and(|g| !g.namespaced));
-        registry.declare("/v1/gizmos/Gizmo/cluster").expect("nothing is a word for it too");
-        assert!(registry.find("", "v1", "gizmos").is_some());
-    }
-
-    #[test]
-    fn a_bad_declaration_is_one_line_with_the_value_and_the_mend() {
-        let mut registry = Registry::builtin();
-        let bad = [
-            ("widgets", "GROUP/VERSION/PLURAL/KIND"),
-            ("a/b/c/d/e", "GROUP/VERSION/PLURAL/KIND"),
-            ("example.com/v1/widgets/Widget/namespaced/x", "GROUP/VERSION/PLURAL/KIND"),
-            ("Example.com/v1/widgets/Widget/namespaced", "group"),
-            ("example..com/v1/widgets/Widget/namespaced", "group"),
-            ("example.com/V1/widgets/Widget/namespaced", "version"),
-            ("example.com//widgets/Widget/namespaced", "version"),
-            ("example.com/v1/Widgets/Widget/namespaced", "plural"),
-            ("example.com/v1/watch/Widget/namespaced", "plural"),
-            ("example.com/v1/namespaces/Widget/cluster", "plural"),
-            ("example.com/v1/widgets/1Widget/namespaced", "kind"),
-            ("example.com/v1/widgets/Wid\"get/namespaced", "kind"),
-            ("core/v1/configmaps/ConfigMap/namespaced", "served already"),
-        ];
-        for (value, says) in bad {
-            let message = registry.declare(value).expect_err(value).to_string();
-            assert!(message.contains(says) && !message.contains('\n'), "{value}: {message}");
-        }
-        assert_eq!(registry.len(), Registry::builtin().len());
-    }
-
-    #[test]
-    fn the_config_file_can_say_more() {
-        let text = r#"
-            group = "example.com"
-            version = "v1"
-            plural = "widgets"
-            kind = "Widget"
-            scope = "cluster"
-            shortNames = ["wd"]
-            categories = ["all"]
-            selectableFields = [".spec.color", "spec.size"]
-            status = true
-            ttlSeconds = 5
-        "#;
-        let mut registry = Registry::new();
-        let id = registry.add(&toml::from_str(text).expect("the form of the config file")).expect("valid");
-        let widget = registry.get(id).expect("added just now");
-        assert_eq!((widget.short_names[0].as_str(), widget.has_status()), ("wd", true));
-        assert_eq!(widget.ttl, Some(Duration::from_secs(5)));
-        assert!(registry.schema().get(id).field("spec.color").is_some());
-        assert!(toml::from_str::<Declaration>(&format!("{text}\nshortnames = []")).is_err());
-        for bad in ["spec..x", "metadata.name", "", "spec.a[0]"] {
-            let mut declaration: Declaration = toml::from_str(text).expect("the form of the config file");
-            declaration.selectable_fields = vec![bad.to_owned()];
-            assert!(Registry::new().add(&declaration).is_err(), "{bad}");
-        }
-    }
 }

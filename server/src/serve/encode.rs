@@ -1,25 +1,31 @@
-//! The forms of objects besides JSON: Tables, and metadata only.
+//! The forms of objects besides the JSON and the protobuf of the version that they are kept in: other versions, Tables, and
+//! metadata only.
 //!
 //! Owns the numbers of the engine's encodings and the JSON around a Table's rows (recording 17).
-//! [`api::table`] makes the rows. Each form costs one parse of the object per event, never per watcher.
+//! [`api::table`] makes the rows, [`api::versions`] the other versions. Each form costs one parse of the object per event,
+//! never per watcher.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use revcast_engine::codec::protobuf;
-use revcast_engine::encoding::{Encode, Encoding, Failure, View, json};
+use revcast_engine::codec::{Value, protobuf};
+use revcast_engine::encoding::{Encode, Encoding, Failure, Shown, Subject, View, json};
 use revcast_engine::envelope;
 use revcast_engine::framing::Framing;
 use revcast_engine::key::ResourceId;
+use revcast_engine::message::MessageKind;
 use serde::Deserialize;
 
-use crate::api::resources::{ApiResource, Registry};
+use crate::api::resources::{ApiResource, Registry, ViewId};
+use crate::api::versions::Conversion;
 use crate::api::{self, table};
 use crate::frontend::StreamFormat;
 use crate::http::negotiation::{Form, MetaVersion};
 use crate::http::options::IncludeObject;
 use crate::wire::http1::{CHUNKED, PREFIXED};
 
+/// Forms of a version: the number of an encoding is the version's index times this, and the number of the form.
+const FORMS: u32 = 16;
 /// Tables of v1, by `includeObject`.
 const TABLE_V1: u32 = 0;
 /// Tables of v1beta1, by `includeObject`.
@@ -28,10 +34,14 @@ const TABLE_V1BETA1: u32 = 3;
 const METADATA_V1: u32 = 6;
 /// `PartialObjectMetadata` of v1beta1.
 const METADATA_V1BETA1: u32 = 7;
+/// The object.
+const OBJECT: u32 = 8;
+/// The object in protobuf.
+const PROTOBUF_OBJECT: u32 = 9;
 /// `PartialObjectMetadata` of v1 in protobuf.
-const PROTOBUF_METADATA_V1: u32 = 8;
+const PROTOBUF_METADATA_V1: u32 = 10;
 /// `PartialObjectMetadata` of v1beta1 in protobuf.
-const PROTOBUF_METADATA_V1BETA1: u32 = 9;
+const PROTOBUF_METADATA_V1BETA1: u32 = 11;
 
 /// The form of the objects in a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,47 +64,45 @@ impl Shape {
         }
     }
 
-    /// The engine's encoding for it.
-    pub(super) const fn encoding(self, format: StreamFormat) -> Encoding {
-        match (self, format) {
-            (Self::Object, StreamFormat::Protobuf) => return Encoding::Protobuf,
-            (Self::Metadata(MetaVersion::V1), StreamFormat::Protobuf) => {
-                return Encoding::Other(PROTOBUF_METADATA_V1);
+    /// The engine's encoding for it, of the objects of a resource.
+    pub(super) fn encoding(self, format: StreamFormat, resource: &ApiResource) -> Encoding {
+        let form = match (self, format) {
+            (Self::Object, format) if matches!(resource.conversion, Conversion::Kept) => {
+                return match format {
+                    StreamFormat::Json => Encoding::Json,
+                    StreamFormat::Protobuf => Encoding::Protobuf,
+                };
             }
-            (Self::Metadata(MetaVersion::V1beta1), StreamFormat::Protobuf) => {
-                return Encoding::Other(PROTOBUF_METADATA_V1BETA1);
-            }
+            (Self::Object, StreamFormat::Json) => OBJECT,
+            (Self::Object, StreamFormat::Protobuf) => PROTOBUF_OBJECT,
+            // All versions have the same metadata.
+            (Self::Metadata(version), format) => return Encoding::Other(metadata_form(version, format)),
             // There are no Tables in protobuf: none is agreed on.
-            (Self::Table(..), StreamFormat::Protobuf) | (_, StreamFormat::Json) => {}
-        }
-        match self {
-            Self::Object => Encoding::Json,
-            Self::Table(version, include) => {
+            (Self::Table(version, include), _) => {
                 let base = match version {
                     MetaVersion::V1 => TABLE_V1,
                     MetaVersion::V1beta1 => TABLE_V1BETA1,
                 };
-                Encoding::Other(
-                    base + match include {
-                        IncludeObject::None => 0,
-                        IncludeObject::Metadata => 1,
-                        IncludeObject::Object => 2,
-                    },
-                )
+                base + match include {
+                    IncludeObject::None => 0,
+                    IncludeObject::Metadata => 1,
+                    IncludeObject::Object => 2,
+                }
             }
-            Self::Metadata(MetaVersion::V1) => Encoding::Other(METADATA_V1),
-            Self::Metadata(MetaVersion::V1beta1) => Encoding::Other(METADATA_V1BETA1),
-        }
+        };
+        Encoding::Other(u32::from(resource.view.index()) * FORMS + form)
     }
 
     const fn of_number(encoding: u32) -> Self {
-        let (version, base) = match encoding {
+        let form = encoding % FORMS;
+        let (version, base) = match form {
+            OBJECT | PROTOBUF_OBJECT => return Self::Object,
             METADATA_V1 | PROTOBUF_METADATA_V1 => return Self::Metadata(MetaVersion::V1),
             METADATA_V1BETA1 | PROTOBUF_METADATA_V1BETA1.. => return Self::Metadata(MetaVersion::V1beta1),
             TABLE_V1BETA1..METADATA_V1 => (MetaVersion::V1beta1, TABLE_V1BETA1),
             TABLE_V1..TABLE_V1BETA1 => (MetaVersion::V1, TABLE_V1),
         };
-        let include = match encoding - base {
+        let include = match form - base {
             0 => IncludeObject::None,
             1 => IncludeObject::Metadata,
             _ => IncludeObject::Object,
@@ -102,7 +110,10 @@ impl Shape {
         Self::Table(version, include)
     }
 
-    /// Appends one object on its own: a reply, or the object of an event. `with_columns` is for Tables.
+    /// Appends one object on its own, as it is kept: a reply, or the object of an event. `with_columns` is for Tables.
+    ///
+    /// # Errors
+    /// Why the version of the resource cannot show it.
     pub(super) fn append(
         self,
         out: &mut Vec<u8>,
@@ -110,15 +121,10 @@ impl Shape {
         json: &[u8],
         now: i64,
         with_columns: bool,
-    ) {
+    ) -> Result<(), String> {
         let start = out.len();
-        let appended = match self {
-            Self::Object => {
-                out.extend_from_slice(json);
-                Ok(())
-            }
-            Self::Metadata(version) => table::append_partial_metadata(out, json, version),
-            Self::Table(version, include) => {
+        match self {
+            Self::Table(version, _) => {
                 open_table(out, version);
                 if let Some(version) = resource_version(json) {
                     out.extend_from_slice(b"\"resourceVersion\":\"");
@@ -127,16 +133,67 @@ impl Shape {
                 }
                 out.extend_from_slice(b"},");
                 open_rows(out, resource, with_columns);
-                let row = table::append_row(out, resource, json, include, version, now);
-                out.extend_from_slice(b"]}");
+                let rows = out.len();
+                self.append_item(out, resource, json, now)?;
+                if out[rows..] == *json {
+                    // What the engine keeps is always an object; anything else is shown unchanged.
+                    out.drain(start..rows);
+                } else {
+                    out.extend_from_slice(b"]}");
+                }
+                Ok(())
+            }
+            Self::Object | Self::Metadata(_) => self.append_item(out, resource, json, now),
+        }
+    }
+
+    /// Appends one object among others, as it is kept: a row of a Table, or an item of a list.
+    ///
+    /// # Errors
+    /// Why the version of the resource cannot show it.
+    pub(super) fn append_item(
+        self,
+        out: &mut Vec<u8>,
+        resource: &ApiResource,
+        json: &[u8],
+        now: i64,
+    ) -> Result<(), String> {
+        let start = out.len();
+        let appended = match self {
+            Self::Object => {
+                out.extend_from_slice(&resource.show(Cow::Borrowed(json))?);
+                return Ok(());
+            }
+            Self::Metadata(version) => table::append_partial_metadata(out, json, version),
+            Self::Table(version, IncludeObject::Object) => {
+                // The cells are of the object as it is kept, whichever version is asked for.
+                let shown = resource.show(Cow::Borrowed(json))?;
+                let row = table::append_row(out, resource, json, IncludeObject::None, version, now);
+                if row.is_ok() && out.ends_with(b"null}") {
+                    out.truncate(out.len() - b"null}".len());
+                    out.extend_from_slice(shown.trim_ascii());
+                    out.push(b'}');
+                }
                 row
             }
+            Self::Table(version, include) => table::append_row(out, resource, json, include, version, now),
         };
         if appended.is_err() {
             // What the engine keeps is always an object; anything else is shown unchanged.
             out.truncate(start);
             out.extend_from_slice(json);
         }
+        Ok(())
+    }
+}
+
+/// Metadata is the same for all versions of all resources: its numbers name none.
+const fn metadata_form(version: MetaVersion, format: StreamFormat) -> u32 {
+    match (version, format) {
+        (MetaVersion::V1, StreamFormat::Json) => METADATA_V1,
+        (MetaVersion::V1beta1, StreamFormat::Json) => METADATA_V1BETA1,
+        (MetaVersion::V1, StreamFormat::Protobuf) => PROTOBUF_METADATA_V1,
+        (MetaVersion::V1beta1, StreamFormat::Protobuf) => PROTOBUF_METADATA_V1BETA1,
     }
 }
 
@@ -145,7 +202,7 @@ const fn is_protobuf(encoding: Encoding) -> bool {
     match encoding {
         Encoding::Protobuf => true,
         Encoding::Json => false,
-        Encoding::Other(number) => number >= PROTOBUF_METADATA_V1,
+        Encoding::Other(number) => number % FORMS >= PROTOBUF_OBJECT,
     }
 }
 
@@ -194,6 +251,55 @@ impl Encoder {
     pub const fn new(registry: Arc<Registry>) -> Self {
         Self { registry }
     }
+
+    /// The version that an encoding shows; `None` for metadata, and where an event is about no resource.
+    fn resource(&self, encoding: u32, event: &Shown<'_>) -> Option<&ApiResource> {
+        let index = u16::try_from(encoding / FORMS).ok()?;
+        let view = self.registry.view(ViewId::new(index))?;
+        // A number of metadata names no version; the first one is as good as any.
+        event.resource().map(|_| view)
+    }
+}
+
+const fn is_bookmark(event: &Shown<'_>) -> bool {
+    matches!(event.subject, Subject::Bookmark { .. })
+}
+
+/// A bookmark is an empty object: it has the same members in all versions.
+fn bookmark<'k>(resource: &ApiResource, kept: Cow<'k, [u8]>) -> Cow<'k, [u8]> {
+    let renamed = Conversion::Renamed.json(resource.shown_type(), Cow::Borrowed(&kept));
+    match renamed {
+        Ok(Cow::Owned(renamed)) => Cow::Owned(renamed),
+        Ok(Cow::Borrowed(_)) | Err(_) => kept,
+    }
+}
+
+/// An event's object in protobuf, in its envelope.
+fn packed(shape: Shape, resource: Option<&ApiResource>, event: &Shown<'_>) -> Result<Vec<u8>, String> {
+    let json = || event.json().unwrap_or(Cow::Borrowed(b"null"));
+    let resource = match (shape, resource) {
+        (Shape::Metadata(version), _) => return packed_metadata(&json(), version),
+        (Shape::Object | Shape::Table(..), Some(resource)) => resource,
+        (Shape::Object | Shape::Table(..), None) => return Err("it is of no resource".to_owned()),
+    };
+    if is_bookmark(event) {
+        return api::protobuf::encode(&bookmark(resource, json()));
+    }
+    let kept = match event.subject {
+        Subject::Object { value: Value::Protobuf(kept), .. } if event.kind != MessageKind::Deleted => {
+            Some(kept.object())
+        }
+        Subject::Object { .. } | Subject::Bookmark { .. } => None,
+    };
+    resource.pack(kept, json).map(Cow::into_owned)
+}
+
+/// An object's metadata in protobuf, in its envelope.
+pub(super) fn packed_metadata(object: &[u8], version: MetaVersion) -> Result<Vec<u8>, String> {
+    let mut metadata = Vec::new();
+    table::append_partial_metadata(&mut metadata, object, version)
+        .map_err(|_| "a stored value has no metadata".to_owned())?;
+    api::protobuf::encode(&metadata)
 }
 
 impl Encode for Encoder {
@@ -203,27 +309,29 @@ impl Encode for Encoder {
 
     fn event(&self, out: &mut Vec<u8>, view: View<'_>) -> Result<(), String> {
         let View { encoding, first, event } = view;
-        // Opaque values have no form here: the engine refuses a watch of them at its start.
-        let object = event.json().unwrap_or(Cow::Borrowed(b"null"));
+        let shape = Shape::of_number(encoding);
+        let resource = self.resource(encoding, &event);
         if is_protobuf(Encoding::Other(encoding)) {
-            let mut metadata = Vec::new();
-            if let Shape::Metadata(version) = Shape::of_number(encoding) {
-                table::append_partial_metadata(&mut metadata, &object, version)
-                    .map_err(|_| "a stored value has no metadata".to_owned())?;
-            }
-            protobuf::push_event(out, event.kind, &api::protobuf::encode(&metadata)?);
+            protobuf::push_event(out, event.kind, &packed(shape, resource, &event)?);
             return Ok(());
         }
-        envelope::event(out, event.kind, |out| {
-            match event.resource().and_then(|row| self.registry.get(row)) {
-                None => out.extend_from_slice(&object),
-                Some(resource) => {
-                    let now = i64::try_from(event.as_of_seconds).unwrap_or(i64::MAX);
-                    Shape::of_number(encoding).append(out, resource, &object, now, first);
-                }
+        // Opaque values have no form here: the engine refuses a watch of them at its start.
+        let object = event.json().unwrap_or(Cow::Borrowed(b"null"));
+        let mut shown = Ok(());
+        envelope::event(out, event.kind, |out| match resource {
+            None => out.extend_from_slice(&object),
+            Some(resource) => {
+                let now = i64::try_from(event.as_of_seconds).unwrap_or(i64::MAX);
+                shown = match shape {
+                    Shape::Object if is_bookmark(&event) => {
+                        out.extend_from_slice(&bookmark(resource, object));
+                        Ok(())
+                    }
+                    _ => shape.append(out, resource, &object, now, first),
+                };
             }
         });
-        Ok(())
+        shown
     }
 
     fn protobuf(&self, out: &mut Vec<u8>, _: ResourceId, json: &[u8]) -> Result<(), String> {
@@ -246,6 +354,6 @@ impl Encode for Encoder {
     }
 
     fn first_differs(&self, encoding: u32) -> bool {
-        encoding < METADATA_V1
+        encoding % FORMS < METADATA_V1
     }
 }

@@ -10,7 +10,6 @@ use revcast_engine::codec::Value as Kept;
 use revcast_engine::codec::protobuf::Envelope;
 use revcast_engine::codec::protobuf::wire::{field_len, push_field, push_number};
 use revcast_engine::index::{Past, Snapshot};
-use revcast_engine::key::ResourceId;
 use revcast_engine::revision::Revision;
 use revcast_engine::{Object, Objects};
 use serde_json::{Value, json};
@@ -20,8 +19,7 @@ use super::reply::ResponseFormat;
 use super::select::Choice;
 use super::{Call, get, gzip, reply};
 use crate::api::printer::Printer;
-use crate::api::protobuf;
-use crate::api::resources::{ApiResource, Registry};
+use crate::api::resources::{ApiResource, Registry, ViewId};
 use crate::api::table;
 use crate::frontend::{Host, Reply, StreamingBody};
 use crate::http::continuation::{Continuation, PageRevision};
@@ -229,6 +227,27 @@ impl Page {
             .filter(|object| self.choice.takes(object))
     }
 
+    /// Makes sure that the version of the resource can show every object: the list is written while it is sent.
+    ///
+    /// # Errors
+    /// 500: it cannot show one.
+    async fn check<H: Host>(&self, call: &Call<'_, H>) -> Result<(), Status> {
+        if !call.resource.conversion.can_fail() || matches!(call.shape, Shape::Metadata(_)) {
+            return Ok(());
+        }
+        let mut checked = 0;
+        for object in self.objects() {
+            let json = get::json(object)?;
+            checked += json.len();
+            call.resource.show(json).map_err(Status::unreadable)?;
+            if checked >= PIECE_BYTES {
+                checked = 0;
+                call.host.yield_now().await;
+            }
+        }
+        Ok(())
+    }
+
     /// The bytes of all items in protobuf.
     ///
     /// # Errors
@@ -250,6 +269,7 @@ impl Page {
 
     /// The list: complete if it is short, else in pieces.
     pub(super) async fn reply<H: Host>(self, call: &Call<'_, H>) -> Result<Reply, Status> {
+        self.check(call).await?;
         let pen = match call.spelling {
             ResponseFormat::Json(Layout::Compact) => Pen::Compact,
             ResponseFormat::Json(Layout::Pretty) => Pen::Indented(Indent::default()),
@@ -258,7 +278,7 @@ impl Page {
         };
         let mut writer = ListWriter {
             registry: Arc::clone(&call.app.registry),
-            resource: call.resource.row,
+            resource: call.resource.view,
             shape: call.shape,
             pen,
             now: call.now_seconds(),
@@ -315,7 +335,7 @@ enum Stage {
 #[derive(Debug)]
 struct ListWriter {
     registry: Arc<Registry>,
-    resource: ResourceId,
+    resource: ViewId,
     shape: Shape,
     pen: Pen,
     now: i64,
@@ -349,7 +369,7 @@ impl ListWriter {
     /// Appends the next piece; false when nothing is left.
     fn append(&mut self, out: &mut Vec<u8>) -> bool {
         let registry = Arc::clone(&self.registry);
-        let Some(resource) = registry.get(self.resource) else { return false };
+        let Some(resource) = registry.view(self.resource) else { return false };
         let mut pen = self.pen;
         match self.stage {
             Stage::Done => return false,
@@ -549,18 +569,13 @@ fn opening(out: &mut Vec<u8>, kind: &str, api_version: &str) {
 /// Why the object has no such form.
 fn message<'o>(resource: &ApiResource, shape: Shape, object: &'o Object) -> Result<Cow<'o, [u8]>, String> {
     let value = object.value();
-    if let (Shape::Object, Kept::Protobuf(protobuf)) = (shape, value) {
+    if let (Shape::Object, Kept::Protobuf(protobuf), true) = (shape, value, resource.has_kept_members()) {
         return Ok(protobuf.envelope().message.into());
     }
     let Some(text) = value.json() else { return Err(format!("{} has no JSON", object.key().path())) };
     let encoded = match shape {
-        Shape::Object | Shape::Table(..) => protobuf::encode(&text)?,
-        Shape::Metadata(version) => {
-            let mut metadata = Vec::new();
-            table::append_partial_metadata(&mut metadata, &text, version)
-                .map_err(|_| format!("a stored {} has no metadata", resource.kind))?;
-            protobuf::encode(&metadata)?
-        }
+        Shape::Object | Shape::Table(..) => resource.pack(None, || text)?,
+        Shape::Metadata(version) => encode::packed_metadata(&text, version)?.into(),
     };
     let envelope = Envelope::read(&encoded).map_err(str::to_owned)?;
     Ok(envelope.message.to_vec().into())
@@ -568,9 +583,9 @@ fn message<'o>(resource: &ApiResource, shape: Shape, object: &'o Object) -> Resu
 
 /// Appends one element of `items` or `rows`.
 fn item(out: &mut Vec<u8>, resource: &ApiResource, shape: Shape, object: &Object, now: i64) {
-    let start = out.len();
     // Items of built-in lists have neither kind nor apiVersion, those of declared resources have both (recording 01).
-    if shape == Shape::Object && resource.printer != Printer::Custom {
+    let is_bare = shape == Shape::Object && resource.printer != Printer::Custom;
+    if is_bare && resource.has_kept_members() {
         match object.value() {
             Kept::Json(json) => match json.bare_members() {
                 Some(members) => {
@@ -587,18 +602,16 @@ fn item(out: &mut Vec<u8>, resource: &ApiResource, shape: Shape, object: &Object
         // A resource with such values cannot be requested here, and an unreadable object ends a list before.
         return out.extend_from_slice(b"null");
     };
-    let text = &text[..];
-    let appended = match shape {
-        Shape::Object => {
-            out.extend_from_slice(text);
-            Ok(())
-        }
-        Shape::Metadata(version) => table::append_partial_metadata(out, text, version),
-        Shape::Table(version, include) => table::append_row(out, resource, text, include, version, now),
-    };
-    if appended.is_err() {
-        // What the engine keeps is always an object; anything else is shown unchanged.
+    let start = out.len();
+    // That every object can be shown was checked before.
+    if shape.append_item(out, resource, &text, now).is_err() {
         out.truncate(start);
-        out.extend_from_slice(text);
+        return out.extend_from_slice(b"null");
+    }
+    if is_bare {
+        let head = format!("{{\"kind\":\"{}\",\"apiVersion\":\"{}\",", resource.kind, resource.api_version());
+        if out[start..].starts_with(head.as_bytes()) {
+            out.drain(start + 1..start + head.len());
+        }
     }
 }

@@ -35,6 +35,7 @@ mod update;
 mod watch;
 mod write;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -52,7 +53,8 @@ pub use patch::strategic;
 
 use crate::api::openapi;
 use crate::api::printer::Printer;
-use crate::api::resources::ApiResource;
+use crate::api::resources::{ApiResource, StoredResource};
+use crate::api::versions::Conversion;
 use crate::auth::Identity;
 use crate::frontend::{Budget, Frontend, FullBody, Host, Reply};
 use crate::http::negotiation::{self, DiscoveryForm, Form, Media, Objects};
@@ -221,6 +223,7 @@ impl<'a, H: Host> Request<'a, H> {
             }
             Method::Post => {
                 call.shows_one()?;
+                call.takes_writes()?;
                 create::handle(call, body).await
             }
             Method::Delete => {
@@ -253,6 +256,9 @@ impl<'a, H: Host> Request<'a, H> {
             return Err(Status::unknown_resource());
         }
         call.shows_one()?;
+        if matches!(self.head.method, Method::Put | Method::Patch) {
+            call.takes_writes()?;
+        }
         match self.head.method {
             Method::Put => update::handle(call, name, part, body).await,
             Method::Patch => patch::handle(call, name, part, body).await,
@@ -397,9 +403,28 @@ impl<H: Host> Call<'_, H> {
         Key::new(self.resource.row, self.namespace, name)
     }
 
-    /// The engine's entry of the resource.
-    fn schema(&self) -> &Resource {
-        self.app.schema().get(self.resource.row)
+    /// The resource as its clients select from it.
+    const fn schema(&self) -> &Resource {
+        self.resource.selectable()
+    }
+
+    /// The version that the objects of the resource are kept in.
+    fn kept_api_version(&self) -> &str {
+        let stored = self.app.registry.get(self.resource.row);
+        stored.map_or_else(|| self.resource.api_version(), StoredResource::api_version)
+    }
+
+    /// Refuses to write objects of a version whose members are not those that are kept.
+    fn takes_writes(&self) -> Result<(), Status> {
+        if self.resource.conversion.is_writable() {
+            return Ok(());
+        }
+        let (kind, kept) = (&self.resource.kind, self.kept_api_version());
+        let why = format!(
+            "a {kind} cannot be written as {}, which has other members than what is stored: write it as {kept}",
+            self.resource.api_version()
+        );
+        Err(Status::bad_request(why))
     }
 
     fn group_resource(&self) -> GroupResource<'_> {
@@ -455,18 +480,27 @@ impl<H: Host> Call<'_, H> {
         seconds(self.host.wall())
     }
 
-    /// A stored object, in the negotiated form. Its stored bytes are sent without a copy.
+    /// A stored object, in the negotiated form. The bytes of the version that is kept are sent without a copy.
     ///
     /// # Errors
-    /// 500: it has no JSON form.
+    /// 500: it has no such form.
     fn show_stored(&self, code: u16, object: &Object) -> Result<Reply, Status> {
-        let as_stored = (self.shape, self.spelling) == (Shape::Object, ResponseFormat::Json(Layout::Compact));
+        let is_kept = matches!(self.resource.conversion, Conversion::Kept);
         if (self.shape, self.spelling) == (Shape::Object, ResponseFormat::Protobuf)
-            && let Some(body) = object.shared_protobuf()
+            && let Some(kept) = object.shared_protobuf()
+            && self.resource.has_kept_members()
         {
+            let body = if is_kept {
+                kept
+            } else {
+                let renamed = self.resource.pack(Some(&kept), || Cow::Borrowed(b"null"));
+                Bytes::from(renamed.map_err(Status::unreadable)?.into_owned())
+            };
             return Ok(Reply::FullBody(reply::whole(code, self.spelling.content_type(), body)));
         }
-        let stored = if as_stored { object.shared_json() } else { None };
+        let as_kept =
+            is_kept && (self.shape, self.spelling) == (Shape::Object, ResponseFormat::Json(Layout::Compact));
+        let stored = if as_kept { object.shared_json() } else { None };
         Ok(match stored {
             Some(body) => Reply::FullBody(FullBody {
                 end: b"\n",
@@ -476,11 +510,13 @@ impl<H: Host> Call<'_, H> {
         })
     }
 
-    /// One object, in the negotiated form. An object that was never stored is not escaped yet.
+    /// One object in the version that is kept, in the negotiated form. An object that was never stored is not escaped yet.
     fn show(&self, code: u16, json: &[u8]) -> Reply {
         let json = escape::escaped(json);
         let mut out = Vec::with_capacity(json.len() + 1);
-        self.shape.append(&mut out, self.resource, &json, self.now_seconds(), true);
+        if let Err(why) = self.shape.append(&mut out, self.resource, &json, self.now_seconds(), true) {
+            return reply::status(&Status::unreadable(why), self.spelling);
+        }
         match self.spelling.spell(out) {
             Ok(body) => Reply::FullBody(reply::whole(code, self.spelling.content_type(), body)),
             Err(status) => reply::status(&status, self.spelling),

@@ -261,7 +261,7 @@ impl Draft {
         wanted(self) == wanted(other) && all(self, other)
     }
 
-    /// The stored form: one line of JSON, without `resourceVersion`.
+    /// The stored form: one line of JSON, in the version that objects are kept in, without `resourceVersion`.
     pub(super) fn to_json<H: Host>(&self, call: &Call<'_, H>) -> Vec<u8> {
         self.write(call, None)
     }
@@ -276,7 +276,7 @@ impl Draft {
         out.extend_from_slice(b"{\"kind\":");
         append(&mut out, &call.resource.kind);
         out.extend_from_slice(b",\"apiVersion\":");
-        append(&mut out, call.resource.api_version());
+        append(&mut out, call.kept_api_version());
         out.extend_from_slice(b",\"metadata\":{");
         let mut first = true;
         let mut member = |out: &mut Vec<u8>, name: &str, value: &dyn Fn(&mut Vec<u8>)| {

@@ -95,7 +95,8 @@ fn patched<H: Host>(
     current: &Object,
     name: &str,
 ) -> Result<Draft, Status> {
-    let mut document: Value = serde_json::from_slice(&get::json(current)?)
+    let shown = call.resource.show(get::json(current)?).map_err(Status::unreadable)?;
+    let mut document: Value = serde_json::from_slice(&shown)
         .map_err(|_| Status::internal_error("a stored value is not a Kubernetes object"))?;
     match change {
         Change::Merge(patch) => json_patch::merge(&mut document, patch),

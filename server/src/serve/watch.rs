@@ -67,7 +67,7 @@ pub(super) async fn handle<H: Host>(
     Ok(Reply::Watch(WatchRequest {
         scope: choice.scope.into(),
         selector: choice.selector,
-        encoding: shape.encoding(format),
+        encoding: shape.encoding(format, call.resource),
         start,
         bookmarks: options.bookmarks,
         epoch: call.epoch.number,

@@ -91,7 +91,8 @@ impl<H: Host> Call<'_, H> {
         Decoder::new()
             .check(schema, &value)
             .map_err(|error| Status::bad_request(format!("the object cannot be stored: {error}")))?;
-        Ok(Action::Put { value: Bytes::from(value), ttl: self.resource.ttl })
+        let ttl = self.app.registry.get(self.resource.row).and_then(|stored| stored.ttl);
+        Ok(Action::Put { value: Bytes::from(value), ttl })
     }
 
     /// 409: another client was faster.

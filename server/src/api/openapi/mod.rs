@@ -48,13 +48,13 @@ impl OpenApi {
         let mut documents = HashMap::new();
         let mut index = Map::new();
         let mut seen: Vec<&str> = Vec::new();
-        for resource in registry.iter() {
+        let listed = || registry.iter().filter(|resource| resource.listed);
+        for resource in listed() {
             if seen.contains(&resource.api_version()) {
                 continue;
             }
             seen.push(resource.api_version());
-            let members: Vec<_> =
-                registry.iter().filter(|r| r.api_version() == resource.api_version()).collect();
+            let members: Vec<_> = listed().filter(|r| r.api_version() == resource.api_version()).collect();
             let document = Document::json(&document(&members));
             let name = root(resource);
             let url = format!("/openapi/v3{name}");

@@ -119,7 +119,7 @@ fn declared(resource: &ApiResource) -> Map<String, Value> {
     if resource.has_status() {
         root["properties"] = Value::Object(with_words(&resource.kind, [("status", Type::Object.schema())]));
     }
-    for field in &resource.fields {
+    for field in resource.fields() {
         let mut at = &mut root;
         for segment in &field.path {
             let members = &mut at["properties"];

@@ -41,6 +41,16 @@ pub fn encode(json: &[u8]) -> Result<Vec<u8>, String> {
     Ok(object)
 }
 
+/// An object in JSON, with `kind` and `apiVersion`, as Kubernetes writes it: members in the order of the type, those that are
+/// never left out with their zero values.
+///
+/// # Errors
+/// Why it is no object of its type.
+pub fn canonical(json: &[u8]) -> Result<Vec<u8>, String> {
+    let object = encode(json)?;
+    decode(&object).map(|decoded| decoded.json).map_err(|error| error.to_string())
+}
+
 /// A Status in JSON as protobuf.
 #[must_use]
 pub fn of_status(json: &str) -> Vec<u8> {

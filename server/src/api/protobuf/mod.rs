@@ -13,6 +13,7 @@ mod envelope;
 mod from_json;
 mod groups;
 mod quantity;
+mod same;
 mod sink;
 mod stored;
 mod text;
@@ -21,8 +22,10 @@ mod types;
 
 use std::fmt;
 
-pub use self::envelope::{Decoded, MEDIA_TYPE, decode, encode, of_status};
+pub use self::envelope::{Decoded, MEDIA_TYPE, canonical, decode, encode, of_status};
+pub use self::same::is_same;
 pub use self::stored::StoredType;
+pub(in crate::api) use self::types::DEFAULT_RELEASE;
 use crate::http::go_quote;
 
 /// The deepest nesting of messages. A test checks the table.

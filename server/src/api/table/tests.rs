@@ -606,7 +606,7 @@ fn the_roles_of_a_node_are_in_its_labels() {
 fn declared_resources_show_their_age() {
     let mut registry = Registry::new();
     let id = registry.declare("example.com/v1/widgets/Widget/namespaced").expect("a good value");
-    let widgets = registry.get(id).expect("declared just now");
+    let widgets = registry.iter().find(|resource| resource.row == id).expect("declared just now");
     let object = br#"{"metadata":{"name":"w","creationTimestamp":"2026-11-21T05:59:00Z"}}"#;
     let row = row(widgets, object, IncludeObject::None, NOW);
     assert_eq!(row, r#"{"cells":["w","60s"],"object":null}"#);

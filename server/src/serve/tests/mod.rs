@@ -197,7 +197,7 @@ impl World {
             "scope":"namespaced","selectableFields":["spec.color"],"status":true}"#;
         registry.add(&serde_json::from_str::<Declaration>(widgets).unwrap()).unwrap();
         let registry = Arc::new(registry);
-        let names = registry.iter().map(|resource| resource.storage_name().to_owned()).collect();
+        let names = registry.rows().map(|row| row.storage_name().to_owned()).collect();
         let (store, recovery) = Store::open(&StoreConfig::memory(names, WallTime::default())).unwrap();
         drop(recovery);
         let limits = RingLimits { events, bytes: 1 << 20 };

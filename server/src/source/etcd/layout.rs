@@ -98,8 +98,7 @@ mod tests {
         let mut registry = Registry::builtin();
         registry.declare("example.com/v1/widgets/Widget/namespaced").expect("a good declaration");
         registry.declare("example.com/v1/gadgets/Gadget/cluster").expect("a good declaration");
-        let rows =
-            registry.iter().map(|resource| (resource.row, resource.namespaced, resource.etcd_folder()));
+        let rows = registry.rows().map(|row| (row.row, row.namespaced, row.etcd_folder()));
         let layout = Layout::new(prefix, rows).expect("no folder twice");
         (registry, layout)
     }
@@ -181,8 +180,7 @@ mod tests {
         let mut registry = Registry::builtin();
         registry.declare("example.com/v1/widgets/Widget/namespaced").expect("good");
         registry.declare("example.com/v2/widgets/Widget/namespaced").expect("good");
-        let rows =
-            registry.iter().map(|resource| (resource.row, resource.namespaced, resource.etcd_folder()));
+        let rows = registry.rows().map(|row| (row.row, row.namespaced, row.etcd_folder()));
         let error = Layout::new("/registry", rows).expect_err("one folder");
         assert!(error.contains("/registry/example.com/widgets") && !error.contains('\n'), "{error}");
     }

@@ -1,0 +1,131 @@
+//! What is stored of a resource: one row of the engine's schema.
+
+use std::time::Duration;
+
+use revcast_engine::key::ResourceId;
+use revcast_engine::message_type::SharedType;
+use revcast_engine::resource::{Field, Resource};
+
+use super::{Declaration, Scope, api_version, parse_field};
+use crate::api::builtin::Row;
+use crate::api::protobuf::StoredType;
+use crate::api::versions::Conversion;
+
+/// One set of objects, in the version that they are kept in. A value that is stored in another version is brought to this
+/// one as it is read.
+#[derive(Clone, Debug)]
+pub struct StoredResource {
+    /// `apps`; "" for the core group.
+    pub group: String,
+    /// The version that its objects are kept in: `v1`. A resource need not be served in it.
+    pub version: String,
+    /// As in the URL: `configmaps`.
+    pub plural: String,
+    /// `ConfigMap`.
+    pub kind: String,
+    /// Whether its objects have namespaces.
+    pub namespaced: bool,
+    /// Selectable fields beside `metadata.name` and `metadata.namespace`.
+    pub fields: Vec<Field>,
+    /// How long an object lives after its last write; `None`: until it is deleted.
+    pub ttl: Option<Duration>,
+    /// Its row in the engine's schema.
+    pub row: ResourceId,
+    /// Whether it is none of Kubernetes' own.
+    pub declared: bool,
+    storage_name: String,
+    api_version: String,
+}
+
+impl StoredResource {
+    pub(super) fn builtin(row: &Row, version: &str) -> Self {
+        Self {
+            group: row.group.to_owned(),
+            version: version.to_owned(),
+            plural: row.plural.to_owned(),
+            kind: row.kind.to_owned(),
+            namespaced: row.namespaced,
+            fields: row.fields.iter().map(|field| parse_field(field)).collect(),
+            ttl: None,
+            row: ResourceId::new(0),
+            declared: false,
+            // Of the first version of all releases: a store is read by every release under the same name.
+            storage_name: format!("{}/{}", api_version(row.group, row.version), row.plural),
+            api_version: api_version(row.group, version),
+        }
+    }
+
+    pub(super) fn declared(of: &Declaration, fields: Vec<Field>) -> Self {
+        let api_version = api_version(&of.group, &of.version);
+        Self {
+            group: of.group.clone(),
+            version: of.version.clone(),
+            plural: of.plural.clone(),
+            kind: of.kind.clone(),
+            namespaced: of.scope == Scope::Namespaced,
+            fields,
+            ttl: of.ttl_seconds.map(Duration::from_secs),
+            row: ResourceId::new(0),
+            declared: true,
+            storage_name: format!("{api_version}/{}", of.plural),
+            api_version,
+        }
+    }
+
+    /// `v1`, or `apps/v1`: the `apiVersion` of the objects that are kept.
+    #[must_use]
+    pub fn api_version(&self) -> &str {
+        &self.api_version
+    }
+
+    /// Its name in the embedded store: `v1/configmaps`, `apps/v1/deployments`.
+    #[must_use]
+    pub fn storage_name(&self) -> &str {
+        &self.storage_name
+    }
+
+    /// Where Kubernetes stores its objects in etcd, below the prefix: `configmaps`, `services/specs`,
+    /// `example.com/widgets`. Kubernetes' own groups are not part of it, with two exceptions; some of its oldest
+    /// resources keep their original names (recording 21).
+    #[must_use]
+    pub fn etcd_folder(&self) -> String {
+        let historic = match (self.declared, self.group.as_str(), self.plural.as_str()) {
+            (false, "", "services") => "services/specs",
+            (false, "", "endpoints") => "services/endpoints",
+            (false, "", "nodes") => "minions",
+            (false, "", "replicationcontrollers") => "controllers",
+            (false, "networking.k8s.io", "ingresses") => "ingress",
+            (false, "apiregistration.k8s.io" | "apiextensions.k8s.io", _) | (true, _, _) => {
+                return if self.group.is_empty() {
+                    self.plural.clone()
+                } else {
+                    format!("{}/{}", self.group, self.plural)
+                };
+            }
+            (false, _, plural) => plural,
+        };
+        historic.to_owned()
+    }
+
+    /// How its objects are shown in a version. Those of a declared resource have the same members in all.
+    pub(super) fn conversion(&self, shown: &str) -> Conversion {
+        match Conversion::between(&self.api_version, shown, &self.kind) {
+            Conversion::Missing if self.declared => Conversion::Renamed,
+            other => other,
+        }
+    }
+
+    /// Its row of the engine's schema.
+    pub(super) fn in_schema(&self) -> Resource {
+        let fields = self.fields.clone();
+        let row = Resource::new(&self.api_version, &self.kind, self.namespaced, fields);
+        let row = row.with_plural(&self.plural);
+        if self.declared {
+            return row.listing_fields();
+        }
+        match StoredType::new(&self.api_version, &self.kind, row.fields()) {
+            Some(of) => row.with_message(SharedType::new(of)),
+            None => row,
+        }
+    }
+}

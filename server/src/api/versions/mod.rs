@@ -1,0 +1,116 @@
+//! Versions of a resource: from the objects of one version to those of another.
+//!
+//! Owns which versions can be made of which, and how: where both have the same members, only `apiVersion` is replaced in
+//! the text or the envelope, and nothing is parsed; some others are rewritten member by member. What is in neither group
+//! has no form in the other version, and says so. It never stores anything.
+
+mod rename;
+
+use std::borrow::Cow;
+
+use serde_json::{Map, Value};
+
+use super::protobuf;
+
+/// The members of an object but for `kind` and `apiVersion`, as another version has them.
+///
+/// # Errors
+/// What of the object the other version cannot express.
+pub type Rewrite = fn(Map<String, Value>) -> Result<Map<String, Value>, String>;
+
+/// How objects that are kept in one version are shown in another.
+#[derive(Clone, Copy, Debug)]
+pub enum Conversion {
+    /// They are kept in it.
+    Kept,
+    /// Both versions have the same members: only `apiVersion` differs.
+    Renamed,
+    /// Members differ.
+    Rewritten(Rewrite),
+    /// It is not known how.
+    Missing,
+}
+
+/// The type of what is shown.
+#[derive(Clone, Copy, Debug)]
+pub struct Type<'a> {
+    /// `apps/v1`.
+    pub api_version: &'a str,
+    /// `Deployment`.
+    pub kind: &'a str,
+}
+
+/// Kinds whose versions differ: kind, the version that is kept, the one that is shown.
+const REWRITES: &[(&str, &str, &str, Rewrite)] = &[];
+
+impl Conversion {
+    /// From one version of a kind to another.
+    #[must_use]
+    pub fn between(from: &str, to: &str, kind: &str) -> Self {
+        if from == to {
+            return Self::Kept;
+        }
+        if protobuf::is_same(kind, from, to) {
+            return Self::Renamed;
+        }
+        let rewrite = REWRITES.iter().find(|(of, kept, shown, _)| (*of, *kept, *shown) == (kind, from, to));
+        rewrite.map_or(Self::Missing, |(.., rewrite)| Self::Rewritten(*rewrite))
+    }
+
+    /// Whether an object of the version that is shown can be stored in the one that is kept: the way back is `apiVersion` alone.
+    #[must_use]
+    pub const fn is_writable(self) -> bool {
+        matches!(self, Self::Kept | Self::Renamed)
+    }
+
+    /// Whether each object must be looked at to know that it can be shown.
+    #[must_use]
+    pub const fn can_fail(self) -> bool {
+        matches!(self, Self::Rewritten(_) | Self::Missing)
+    }
+
+    /// An object in JSON, with `kind` and `apiVersion`.
+    ///
+    /// # Errors
+    /// Why it has no form in this version, for the client.
+    pub fn json<'k>(self, to: Type<'_>, kept: Cow<'k, [u8]>) -> Result<Cow<'k, [u8]>, String> {
+        match self {
+            Self::Kept => Ok(kept),
+            Self::Renamed => Ok(rename::json(to, kept)),
+            Self::Rewritten(rewrite) => rewritten(to, &kept, rewrite).map(Cow::Owned),
+            Self::Missing => Err(missing(to)),
+        }
+    }
+
+    /// The same for an object in protobuf, in its envelope. Where members differ, it is made of the object's JSON instead.
+    ///
+    /// # Errors
+    /// Why it has no form in this version, for the client.
+    pub fn protobuf<'k>(self, to: Type<'_>, kept: Cow<'k, [u8]>) -> Result<Cow<'k, [u8]>, String> {
+        match self {
+            Self::Kept => Ok(kept),
+            Self::Renamed => rename::envelope(to, &kept).map(Cow::Owned),
+            Self::Rewritten(_) | Self::Missing => Err(missing(to)),
+        }
+    }
+}
+
+fn missing(Type { api_version, kind }: Type<'_>) -> String {
+    format!("a stored {kind} cannot be shown as {api_version}: ask for the version that it is stored in")
+}
+
+fn rewritten(to: Type<'_>, kept: &[u8], rewrite: Rewrite) -> Result<Vec<u8>, String> {
+    let Type { api_version, kind } = to;
+    let failed = |why: String| format!("a stored {kind} cannot be shown as {api_version}: {why}");
+    let mut members: Map<String, Value> =
+        serde_json::from_slice(kept).map_err(|_| failed("it is not an object".to_owned()))?;
+    members.shift_remove("kind");
+    members.shift_remove("apiVersion");
+    let mut shown = Map::new();
+    shown.insert("kind".to_owned(), kind.into());
+    shown.insert("apiVersion".to_owned(), api_version.into());
+    shown.extend(rewrite(members).map_err(failed)?);
+    let text = Value::Object(shown).to_string();
+    // The members in the order of the type, and with its zero values.
+    protobuf::canonical(text.as_bytes()).map_err(failed)
+}
