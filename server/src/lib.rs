@@ -11,6 +11,7 @@ pub mod api;
 pub mod args;
 pub mod audit;
 pub mod auth;
+pub mod catalog;
 pub mod clock;
 pub mod config;
 #[cfg(test)]

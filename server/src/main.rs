@@ -10,6 +10,7 @@ use revcast::args::{self, Command};
 use revcast::audit::Audit;
 use revcast::auth::Guard;
 use revcast::auth::reload::AuthReloader;
+use revcast::catalog::Catalogs;
 use revcast::clock::Clock;
 use revcast::config::{Config, Flags, ResourceForm, ResourceTable};
 use revcast::notify::Manager;
@@ -121,10 +122,10 @@ fn serve(config: &Config) -> Result<(), Failure> {
     // The weight of messages; the states that they refer to weigh about as much again.
     let ring_bytes = memory_max.map_or(config.ring.bytes, |max| config.ring.bytes.min(max / 4));
     let limits = RingLimits { bytes: ring_bytes, ..config.ring };
-    let registry = Arc::new(registry);
+    let catalogs = Catalogs::new(registry, &config.server.listen.to_string());
     let engine = Engine {
-        schema: Arc::new(registry.schema()),
-        encoder: Arc::new(revcast::serve::Encoder::new(Arc::clone(&registry))),
+        schema: Arc::clone(catalogs.schema()),
+        encoder: Arc::new(revcast::serve::Encoder::new(Arc::clone(&catalogs))),
         limits,
         shards: config.shards(),
     };
@@ -137,8 +138,8 @@ fn serve(config: &Config) -> Result<(), Failure> {
     let audit = config.audit.as_ref().map(Audit::start).transpose().map_err(Failure::Run)?;
     let plan = plan(config, (watchers_max, memory_max), limits, tls.clone(), audit.clone());
     let (running, store) = match config.etcd() {
-        None => start_embedded(config, &plan, registry, &engine, commands, &guard)?,
-        Some(etcd) => start_etcd(config, &plan, etcd, registry, engine, commands, &guard)?,
+        None => start_embedded(config, &plan, catalogs, &engine, commands, &guard)?,
+        Some(etcd) => start_etcd(config, &plan, etcd, catalogs, engine, commands, &guard)?,
     };
     let closer = running.closer();
     let reloader = tls.map(|tls| Reloader::start(tls, move || closer.review()));
@@ -210,12 +211,13 @@ fn plan(
 fn start_embedded(
     config: &Config,
     plan: &runtime::Plan,
-    registry: Arc<Registry>,
+    catalogs: Arc<Catalogs>,
     engine: &Engine,
     commands: Arc<CommandQueue>,
     guard: &Arc<Guard>,
 ) -> Result<(runtime::Running, String), Failure> {
-    let names: Vec<String> = registry.rows().map(|row| row.storage_name().to_owned()).collect();
+    let names: Vec<String> =
+        catalogs.current().registry.rows().map(|row| row.storage_name().to_owned()).collect();
     let store_config = match &config.embedded.data_dir {
         None => StoreConfig::memory(names, embedded::wall_now()),
         Some(dir) => StoreConfig::durable(dir, names, embedded::wall_now()),
@@ -241,7 +243,7 @@ fn start_embedded(
     commands.stats.compacted.store(recovery.compacted.get(), std::sync::atomic::Ordering::Relaxed);
     drop(recovery);
     let epochs = Epochs::new(Epoch::loaded(0, 0, Revision::ZERO, feed));
-    let app = App::new(registry, epochs, &config.server.listen.to_string(), config.serve)
+    let app = App::new(catalogs, epochs, config.serve)
         .with_guard(Arc::clone(guard))
         .with_names(config.allowed_hosts().clone(), plan.tls.clone());
     prepare(&app);
@@ -256,25 +258,27 @@ fn start_etcd(
     config: &Config,
     plan: &runtime::Plan,
     options: &EtcdOptions,
-    registry: Arc<Registry>,
+    catalogs: Arc<Catalogs>,
     engine: Engine,
     commands: Arc<CommandQueue>,
     guard: &Arc<Guard>,
 ) -> Result<(runtime::Running, String), Failure> {
     let (_, feed) = engine.start(Revision::ZERO);
     let epochs = Epochs::new(Epoch::new(0, 0, Revision::ZERO, feed));
-    let layout =
-        Layout::new(&options.prefix, registry.rows().map(|row| (row.row, row.namespaced, row.etcd_folder())));
+    let layout = Layout::new(
+        &options.prefix,
+        catalogs.current().registry.rows().map(|row| (row.row, row.namespaced, row.etcd_folder())),
+    );
     let layout = layout.map_err(Failure::Usage)?;
     let freshness = Freshness { commands: Arc::clone(&commands), limit: options.stale_limit };
-    let app = App::new(registry, Arc::clone(&epochs), &config.server.listen.to_string(), config.serve)
+    let app = App::new(Arc::clone(&catalogs), Arc::clone(&epochs), config.serve)
         .with_guard(Arc::clone(guard))
         .with_names(config.allowed_hosts().clone(), plan.tls.clone())
         .with_freshness(freshness);
     prepare(&app);
     let options_of_source = options.clone();
     let running = runtime::start(plan, app, Arc::clone(&commands), |shards| {
-        etcd::start(options_of_source, layout, engine, epochs, commands, shards, plan.clock)
+        etcd::start(options_of_source, layout, catalogs, engine, epochs, commands, shards, plan.clock)
     });
     let store_is = format!("etcd {} (keys under {})", options.endpoints.join(","), options.prefix);
     Ok((running.map_err(|error| Failure::Run(error.to_string()))?, store_is))
@@ -282,7 +286,7 @@ fn start_etcd(
 
 /// Builds in another thread what would block a shard when the first client asks for it.
 fn prepare(app: &App) {
-    let openapi = Arc::clone(app.openapi());
+    let openapi = Arc::clone(&app.catalog().openapi);
     // Without a thread the first request builds it.
     let _ = std::thread::Builder::new().name("openapi".into()).spawn(move || openapi.prepare());
 }

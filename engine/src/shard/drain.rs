@@ -8,7 +8,9 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::{Outlet, Shard};
+use crate::encoding::Encoding;
 use crate::limits::{DRAIN_GRACE, SENDS_PER_TURN};
+use crate::scope::Scope;
 use crate::tick::Tick;
 use crate::watcher::{End, Phase, WatcherId};
 
@@ -98,6 +100,17 @@ impl Shard {
     /// closing shard, or that is no longer authorized.
     pub fn dismiss(&mut self, id: WatcherId, why: End) {
         self.drain.at_once.push_back((id, why));
+    }
+
+    /// Ends all watches of some scopes and encodings with the next turns: they are not served any more.
+    pub fn dismiss_where(&mut self, mut is_retired: impl FnMut(&Scope, Encoding) -> bool) {
+        let ids: Vec<WatcherId> = self.table.ids().collect();
+        for id in ids {
+            let Some(class) = self.table.class_of(id) else { continue };
+            if is_retired(&class.key.scope, class.key.encoding) {
+                self.dismiss(id, End::Retired);
+            }
+        }
     }
 
     /// Ends a few watches whose turn it is. True when there were any.

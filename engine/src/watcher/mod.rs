@@ -73,6 +73,8 @@ pub enum End {
     Drained,
     /// It is no longer authorized ([`crate::Shard::dismiss`]).
     Dismissed,
+    /// What it watches is not served any more ([`crate::Shard::dismiss_where`]).
+    Retired,
     /// The window does not reach back to its position or start: 410.
     Lapped,
     /// The source's history is lost ([`crate::Shard::abandon`]): 410.

@@ -287,7 +287,7 @@ mod tests {
     use super::*;
 
     /// As kube-apiserver 1.36 stores it: recorded, but for columns, fields and metadata.
-    fn stored() -> serde_json::Value {
+    fn stored() -> Value {
         json!({
             "kind": "CustomResourceDefinition", "apiVersion": "apiextensions.k8s.io/v1beta1",
             "metadata": { "name": "widgets.example.com" },
@@ -314,7 +314,7 @@ mod tests {
         })
     }
 
-    fn parse(value: &serde_json::Value) -> Result<Option<Definition>, String> {
+    fn parse(value: &Value) -> Result<Option<Definition>, String> {
         Definition::parse(value.to_string().as_bytes())
     }
 

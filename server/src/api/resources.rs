@@ -6,6 +6,7 @@
 //! and keys name entries by their index.
 
 mod declaration;
+mod defined;
 mod stored;
 #[cfg(test)]
 mod tests;
@@ -16,7 +17,9 @@ use std::time::Duration;
 use revcast_engine::key::ResourceId;
 use revcast_engine::resource::{Field, Resource, Schema};
 
+pub(super) use self::declaration::is_dns_label;
 pub use self::declaration::{Declaration, DeclareError, Scope};
+pub use self::defined::Defined;
 pub use self::stored::StoredResource;
 use super::builtin::{Row, TABLE};
 use super::printer::Printer;
@@ -83,6 +86,10 @@ pub struct ApiResource {
     pub conversion: Conversion,
     /// How its objects are shown in tables.
     pub printer: Printer,
+    /// Whether it is not served any more. Watches that began before may still name it.
+    pub retired: bool,
+    /// Everything that it shows, if a definition in the store defines it.
+    signature: Option<String>,
     api_version: String,
     selectable: Resource,
 }
@@ -161,15 +168,17 @@ impl ApiResource {
 pub struct Registry {
     rows: Vec<StoredResource>,
     views: Vec<ApiResource>,
-    /// Indices into `views`, ordered by group, version and plural.
+    /// Indices into `views` of those that are served, ordered by group, version and plural.
     by_name: Vec<u16>,
+    /// The same in the order in which discovery lists them.
+    order: Vec<u16>,
 }
 
 impl Registry {
     /// Without resources.
     #[must_use]
     pub const fn new() -> Self {
-        Self { rows: Vec::new(), views: Vec::new(), by_name: Vec::new() }
+        Self { rows: Vec::new(), views: Vec::new(), by_name: Vec::new(), order: Vec::new() }
     }
 
     /// The resources of the Kubernetes release whose types are written; events live for [`EVENT_TTL`].
@@ -257,12 +266,12 @@ impl Registry {
     /// Whether any resource of `group` is served.
     #[must_use]
     pub fn has_group(&self, group: &str) -> bool {
-        self.views.iter().any(|resource| resource.group == group)
+        self.iter().any(|resource| resource.group == group)
     }
 
-    /// All versions of all resources, by index.
+    /// All versions of all resources that are served, in the order of discovery.
     pub fn iter(&self) -> impl Iterator<Item = &ApiResource> {
-        self.views.iter()
+        self.order.iter().map(|at| &self.views[usize::from(*at)])
     }
 
     /// What is stored, by row.
@@ -273,13 +282,13 @@ impl Registry {
     /// Number of versions.
     #[must_use]
     pub const fn len(&self) -> usize {
-        self.views.len()
+        self.order.len()
     }
 
     /// Whether there are none.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
-        self.views.is_empty()
+        self.order.is_empty()
     }
 
     /// The engine's schema; rows are those of [`ApiResource::row`].
@@ -356,6 +365,8 @@ impl Registry {
             row,
             conversion: stored.conversion(&api_version),
             printer: view.printer,
+            retired: false,
+            signature: None,
             selectable: selectable.with_plural(&stored.plural),
             api_version,
             group: view.group,
@@ -365,6 +376,7 @@ impl Registry {
         };
         self.views.push(resource);
         self.by_name.insert(place, index);
+        self.order.push(index);
         Ok(())
     }
 }

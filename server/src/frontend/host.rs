@@ -207,6 +207,8 @@ pub struct WatchRequest {
     pub bookmarks: bool,
     /// The epoch that `start` belongs to: in another one the watch gets 410.
     pub epoch: u64,
+    /// The catalog that it was answered from.
+    pub catalog: u64,
     /// The time after which the stream ends by itself.
     pub timeout: Duration,
     /// The form of the stream on the wire.

@@ -70,7 +70,7 @@ pub fn admit(
     let query = query.map_err(|error| answer(&error.status()))?;
     let access = match &target {
         Ok(target) if !is_open => {
-            let selected = selected_name(app.schema_of(target), &query);
+            let selected = selected_name(app.catalog().selectable(target), &query);
             let access = Access::new(head.method, &head.path, target, query.watches(), selected.as_deref());
             check(app, &visitor, &access).map_err(|status| answer(&status))?;
             Some(access)

@@ -1,6 +1,6 @@
 //! What all shards share while the server runs.
 //!
-//! Owns the documents that never change, the feed and the server's phase of life. It never changes an object and does not use
+//! Owns the server's phase of life, and where the catalog and the feed are found. It never changes an object and does not use
 //! sockets. Every member is read without a lock.
 
 use std::sync::Arc;
@@ -8,17 +8,12 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::options::ServeOptions;
-use crate::api::discovery::Discovery;
-use crate::api::openapi::OpenApi;
-use crate::api::resources::Registry;
 use crate::auth::Guard;
+use crate::catalog::{Catalog, Catalogs};
 use crate::http::host::{Hosts, name_of};
-use crate::http::route::Target;
 use crate::source::command_queue::CommandQueue;
 use crate::source::epoch::{Epoch, Epochs};
 use crate::tls::Current;
-use bytes::Bytes;
-use revcast_engine::resource::{Resource, Schema};
 
 /// The phases of a server's life, in order; it never goes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -82,15 +77,11 @@ impl Freshness {
 /// What all shards share.
 #[derive(Debug)]
 pub struct App {
-    pub(super) registry: Arc<Registry>,
-    pub(super) discovery: Discovery,
-    pub(super) openapi: Arc<OpenApi>,
+    catalogs: Arc<Catalogs>,
     epochs: Arc<Epochs>,
-    schema: Schema,
     /// The staleness limit of the source; `None`: the source is never stale.
     freshness: Option<Freshness>,
     pub(super) options: ServeOptions,
-    pub(super) root: Bytes,
     life: AtomicU8,
     stalls: Stalls,
     guard: Arc<Guard>,
@@ -100,24 +91,13 @@ pub struct App {
 }
 
 impl App {
-    /// Builds all documents. The feeds of `epochs` have the schema of `registry`.
-    ///
-    /// `server_address` (`host:port`) is part of legacy discovery. The server is [`Life::Starting`].
+    /// The feeds of `epochs` have the schema of `catalogs`. The server is [`Life::Starting`].
     #[must_use]
-    pub fn new(
-        registry: Arc<Registry>,
-        epochs: Arc<Epochs>,
-        server_address: &str,
-        options: ServeOptions,
-    ) -> Self {
+    pub fn new(catalogs: Arc<Catalogs>, epochs: Arc<Epochs>, options: ServeOptions) -> Self {
         Self {
-            discovery: Discovery::new(&registry, server_address),
-            openapi: Arc::new(OpenApi::new(&registry)),
-            root: root(&registry),
             life: AtomicU8::new(Life::Starting as u8),
             stalls: Stalls::default(),
-            schema: registry.schema(),
-            registry,
+            catalogs,
             epochs,
             freshness: None,
             options,
@@ -150,13 +130,6 @@ impl App {
     #[must_use]
     pub const fn guard(&self) -> &Arc<Guard> {
         &self.guard
-    }
-
-    /// The engine's entry of the resource that a target names; `None`: it is not served.
-    pub(super) fn schema_of(&self, target: &Target) -> Option<&Resource> {
-        let of = target.names()?;
-        let found = self.registry.find(&of.group, &of.version, &of.resource)?;
-        Some(self.schema.get(found.row))
     }
 
     /// With a remote source, which can be stale.
@@ -207,10 +180,16 @@ impl App {
         &self.epochs
     }
 
-    /// All resources, as the engine numbers them.
+    /// What is served now.
     #[must_use]
-    pub const fn schema(&self) -> &Schema {
-        &self.schema
+    pub fn catalog(&self) -> Arc<Catalog> {
+        self.catalogs.current()
+    }
+
+    /// All catalogs.
+    #[must_use]
+    pub const fn catalogs(&self) -> &Arc<Catalogs> {
+        &self.catalogs
     }
 
     /// Whether the source's state is fresh; `None`: the source is this process.
@@ -218,49 +197,4 @@ impl App {
     pub fn is_fresh(&self) -> Option<bool> {
         self.freshness.as_ref().map(Freshness::holds)
     }
-
-    /// The OpenAPI documents.
-    #[must_use]
-    pub const fn openapi(&self) -> &Arc<OpenApi> {
-        &self.openapi
-    }
-
-    /// The resources.
-    #[must_use]
-    pub fn registry(&self) -> &Registry {
-        &self.registry
-    }
-}
-
-/// The reply to `GET /`: every path that is not an object's.
-fn root(registry: &Registry) -> Bytes {
-    let mut paths: Vec<String> = [
-        "/api",
-        "/apis",
-        "/healthz",
-        "/healthz/ping",
-        "/livez",
-        "/livez/ping",
-        "/openapi/v2",
-        "/openapi/v3",
-        "/readyz",
-        "/readyz/ping",
-        "/version",
-    ]
-    .map(str::to_owned)
-    .to_vec();
-    for resource in registry.iter().filter(|resource| resource.listed) {
-        let version = resource.api_version();
-        if resource.group.is_empty() {
-            paths.push(format!("/api/{version}"));
-        } else {
-            paths.push(format!("/apis/{version}"));
-            paths.push(format!("/apis/{}", resource.group));
-        }
-    }
-    paths.sort_unstable();
-    paths.dedup();
-    let root = serde_json::json!({ "paths": paths });
-    // A tree of strings always serializes.
-    serde_json::to_vec_pretty(&root).unwrap_or_default().into()
 }

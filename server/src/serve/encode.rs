@@ -16,9 +16,10 @@ use revcast_engine::key::ResourceId;
 use revcast_engine::message::MessageKind;
 use serde::Deserialize;
 
-use crate::api::resources::{ApiResource, Registry, ViewId};
+use crate::api::resources::{ApiResource, ViewId};
 use crate::api::versions::Conversion;
 use crate::api::{self, table};
+use crate::catalog::{Catalog, Catalogs};
 use crate::frontend::StreamFormat;
 use crate::http::negotiation::{Form, MetaVersion};
 use crate::http::options::IncludeObject;
@@ -91,6 +92,12 @@ impl Shape {
             }
         };
         Encoding::Other(u32::from(resource.view.index()) * FORMS + form)
+    }
+
+    /// The version that the number of an encoding names; `None`: metadata, which is the same in all.
+    pub(super) fn view_of(encoding: u32) -> Option<ViewId> {
+        let index = u16::try_from(encoding / FORMS).ok().map(ViewId::new);
+        index.filter(|_| !matches!(Self::of_number(encoding), Self::Metadata(_)))
     }
 
     const fn of_number(encoding: u32) -> Self {
@@ -242,20 +249,20 @@ fn resource_version(json: &[u8]) -> Option<&str> {
 /// The engine's access to the forms.
 #[derive(Debug)]
 pub struct Encoder {
-    registry: Arc<Registry>,
+    catalogs: Arc<Catalogs>,
 }
 
 impl Encoder {
-    /// An encoder for the resources of `registry`, whose schema the engine has.
+    /// An encoder for the resources of `catalogs`, whose schema the engine has.
     #[must_use]
-    pub const fn new(registry: Arc<Registry>) -> Self {
-        Self { registry }
+    pub const fn new(catalogs: Arc<Catalogs>) -> Self {
+        Self { catalogs }
     }
 
     /// The version that an encoding shows; `None` for metadata, and where an event is about no resource.
-    fn resource(&self, encoding: u32, event: &Shown<'_>) -> Option<&ApiResource> {
+    fn resource<'c>(catalog: &'c Catalog, encoding: u32, event: &Shown<'_>) -> Option<&'c ApiResource> {
         let index = u16::try_from(encoding / FORMS).ok()?;
-        let view = self.registry.view(ViewId::new(index))?;
+        let view = catalog.registry.view(ViewId::new(index))?;
         // A number of metadata names no version; the first one is as good as any.
         event.resource().map(|_| view)
     }
@@ -310,7 +317,8 @@ impl Encode for Encoder {
     fn event(&self, out: &mut Vec<u8>, view: View<'_>) -> Result<(), String> {
         let View { encoding, first, event } = view;
         let shape = Shape::of_number(encoding);
-        let resource = self.resource(encoding, &event);
+        let catalog = self.catalogs.current();
+        let resource = Self::resource(&catalog, encoding, &event);
         if is_protobuf(Encoding::Other(encoding)) {
             protobuf::push_event(out, event.kind, &packed(shape, resource, &event)?);
             return Ok(());

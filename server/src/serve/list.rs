@@ -19,8 +19,9 @@ use super::reply::ResponseFormat;
 use super::select::Choice;
 use super::{Call, get, gzip, reply};
 use crate::api::printer::Printer;
-use crate::api::resources::{ApiResource, Registry, ViewId};
+use crate::api::resources::{ApiResource, ViewId};
 use crate::api::table;
+use crate::catalog::Catalog;
 use crate::frontend::{Host, Reply, StreamingBody};
 use crate::http::continuation::{Continuation, PageRevision};
 use crate::http::indent::Indent;
@@ -277,7 +278,7 @@ impl Page {
             ResponseFormat::Protobuf => Pen::Protobuf { items: self.measure(call).await? },
         };
         let mut writer = ListWriter {
-            registry: Arc::clone(&call.app.registry),
+            catalog: Arc::clone(call.catalog),
             resource: call.resource.view,
             shape: call.shape,
             pen,
@@ -334,7 +335,7 @@ enum Stage {
 /// Writes a list piece by piece.
 #[derive(Debug)]
 struct ListWriter {
-    registry: Arc<Registry>,
+    catalog: Arc<Catalog>,
     resource: ViewId,
     shape: Shape,
     pen: Pen,
@@ -368,8 +369,8 @@ impl StreamingBody for ListWriter {
 impl ListWriter {
     /// Appends the next piece; false when nothing is left.
     fn append(&mut self, out: &mut Vec<u8>) -> bool {
-        let registry = Arc::clone(&self.registry);
-        let Some(resource) = registry.view(self.resource) else { return false };
+        let catalog = Arc::clone(&self.catalog);
+        let Some(resource) = catalog.registry.view(self.resource) else { return false };
         let mut pen = self.pen;
         match self.stage {
             Stage::Done => return false,

@@ -28,6 +28,7 @@ mod owners;
 mod patch;
 mod payload;
 mod reply;
+pub mod retire;
 mod select;
 #[cfg(test)]
 mod tests;
@@ -56,6 +57,7 @@ use crate::api::printer::Printer;
 use crate::api::resources::{ApiResource, StoredResource};
 use crate::api::versions::Conversion;
 use crate::auth::Identity;
+use crate::catalog::Catalog;
 use crate::frontend::{Budget, Frontend, FullBody, Host, Reply};
 use crate::http::negotiation::{self, DiscoveryForm, Form, Media, Objects};
 use crate::http::options::{CollectionRead, IncludeObject, OptionsError, Query, WatchOptions};
@@ -125,7 +127,8 @@ async fn answer<H: Host>(
     let query = &admitted.query;
     let layout = query.layout(head.user_agent.as_deref());
     let errors = ResponseFormat::of_errors(head.accept.as_deref(), layout);
-    let request = Request { app, host, head, admitted, budget, query, layout, errors };
+    let catalog = app.catalog();
+    let request = Request { app, catalog: &catalog, host, head, admitted, budget, query, layout, errors };
     let target = match &admitted.target {
         Ok(target) => target.clone(),
         Err(RouteError::Method { allow, of, everywhere }) => {
@@ -139,6 +142,8 @@ async fn answer<H: Host>(
 /// A request before its resource is known.
 struct Request<'a, H> {
     app: &'a App,
+    /// What is served while the request is answered, also if that changes meanwhile.
+    catalog: &'a Arc<Catalog>,
     host: &'a H,
     head: &'a RequestHead,
     admitted: &'a Admitted,
@@ -151,7 +156,7 @@ struct Request<'a, H> {
 impl<'a, H: Host> Request<'a, H> {
     async fn answer(&self, target: Target, body: Bytes) -> Result<Reply, Status> {
         match target {
-            Target::Root => Ok(Reply::FullBody(reply::whole(200, JSON, self.app.root.clone()))),
+            Target::Root => Ok(Reply::FullBody(reply::whole(200, JSON, self.catalog.root.clone()))),
             Target::Api => self.discovery("/api"),
             Target::Apis => self.discovery("/apis"),
             Target::ApiGroup(group) => self.plain_discovery(&format!("/apis/{group}")),
@@ -273,12 +278,12 @@ impl<'a, H: Host> Request<'a, H> {
     fn discovery(&self, path: &str) -> Result<Reply, Status> {
         let (form, media) =
             negotiation::negotiate_discovery(self.head.accept.as_deref()).map_err(|e| e.status())?;
-        let document = self.app.discovery.get(path, form).ok_or_else(Status::unknown_resource)?;
+        let document = self.catalog.discovery.get(path, form).ok_or_else(Status::unknown_resource)?;
         Ok(reply::document(document, media, self.head.if_none_match.as_deref(), true))
     }
 
     fn plain_discovery(&self, path: &str) -> Result<Reply, Status> {
-        let Some(document) = self.app.discovery.get(path, DiscoveryForm::Plain) else {
+        let Some(document) = self.catalog.discovery.get(path, DiscoveryForm::Plain) else {
             return Ok(reply::page_not_found());
         };
         // Anything but a list of groups has one form; aggregated ones in the header mean nothing here.
@@ -288,7 +293,7 @@ impl<'a, H: Host> Request<'a, H> {
     }
 
     fn openapi(&self, path: &str) -> Result<Reply, Status> {
-        let Some(document) = self.app.openapi.get(path) else { return Ok(reply::page_not_found()) };
+        let Some(document) = self.catalog.openapi.get(path) else { return Ok(reply::page_not_found()) };
         // Some of these are long, and no known client asks for them in YAML.
         negotiation::negotiate_document(self.head.accept.as_deref()).map_err(|e| e.status())?;
         Ok(reply::document(document, Media::Json, self.head.if_none_match.as_deref(), false))
@@ -299,13 +304,13 @@ impl<'a, H: Host> Request<'a, H> {
         if !asked.is_some_and(openapi::wants_protobuf) {
             negotiation::negotiate_document(asked).map_err(|e| e.status())?;
         }
-        let document = self.app.openapi.v2(asked);
+        let document = self.catalog.openapi.v2(asked);
         Ok(reply::document(document, Media::Json, self.head.if_none_match.as_deref(), true))
     }
 
     /// The resource that a path names; `None`: its group and version are not served either (recording 12).
     fn resource(&self, of: &ResourcePath) -> Result<Option<&'a ApiResource>, Status> {
-        let registry = &self.app.registry;
+        let registry = &self.catalog.registry;
         match registry.find(&of.group, &of.version, &of.resource) {
             Some(resource) => Ok(Some(resource)),
             None if registry.iter().any(|r| r.group == of.group && r.version == of.version) => {
@@ -334,7 +339,7 @@ impl<'a, H: Host> Request<'a, H> {
         if namespace.is_some() && !resource.namespaced {
             return Err(Status::unknown_resource());
         }
-        let row = self.app.schema().get(resource.row);
+        let row = self.app.catalogs().schema().get(resource.row);
         if row.codec != Codec::Kubernetes {
             let resource = row.qualified_plural();
             return Err(Status::unreadable(format!("{resource} cannot be served: the values are not JSON")));
@@ -347,6 +352,7 @@ impl<'a, H: Host> Request<'a, H> {
         };
         Ok(Call {
             app: self.app,
+            catalog: self.catalog,
             epoch,
             host: self.host,
             head: self.head,
@@ -375,6 +381,7 @@ enum Part {
 /// A request about objects of one resource.
 struct Call<'a, H> {
     app: &'a App,
+    catalog: &'a Arc<Catalog>,
     /// The epoch that the request is answered from, also if another one begins meanwhile.
     epoch: Arc<Epoch>,
     host: &'a H,
@@ -410,7 +417,7 @@ impl<H: Host> Call<'_, H> {
 
     /// The version that the objects of the resource are kept in.
     fn kept_api_version(&self) -> &str {
-        let stored = self.app.registry.get(self.resource.row);
+        let stored = self.catalog.registry.get(self.resource.row);
         stored.map_or_else(|| self.resource.api_version(), StoredResource::api_version)
     }
 

@@ -71,6 +71,7 @@ pub(super) async fn handle<H: Host>(
         start,
         bookmarks: options.bookmarks,
         epoch: call.epoch.number,
+        catalog: call.catalog.number,
         timeout: timeout(call, options.timeout).min(time_left(call)),
         wire,
         format,

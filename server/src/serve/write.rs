@@ -87,11 +87,11 @@ impl<H: Host> Call<'_, H> {
             let why = format!("the object nests deeper than {DEPTH_MAX} levels: make it flatter");
             return Err(Status::bad_request(why));
         }
-        let schema = self.app.schema().get(self.resource.row);
+        let schema = self.app.catalogs().schema().get(self.resource.row);
         Decoder::new()
             .check(schema, &value)
             .map_err(|error| Status::bad_request(format!("the object cannot be stored: {error}")))?;
-        let ttl = self.app.registry.get(self.resource.row).and_then(|stored| stored.ttl);
+        let ttl = self.catalog.registry.get(self.resource.row).and_then(|stored| stored.ttl);
         Ok(Action::Put { value: Bytes::from(value), ttl })
     }
 

@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use bytes::Bytes;
 use revcast_engine::change::Batch;
-use revcast_engine::key::Key;
+use revcast_engine::key::{Key, ResourceId};
 use revcast_engine::revision::Revision;
 use revcast_engine::tick::Tick;
 use revcast_engine::{Object, Publisher};
@@ -100,6 +101,21 @@ impl Feeder {
     pub(super) fn compact(&mut self, upto: Revision) {
         self.publisher.compact(upto);
         self.show();
+    }
+
+    /// Takes an object that a resource has which was added.
+    pub(super) fn load(&mut self, key: Key, revision: Revision, value: &Bytes) {
+        self.publisher.load(key, revision, value);
+    }
+
+    /// The objects of a resource which was added are loaded, as they were at this revision.
+    pub(super) fn add(&mut self, resource: ResourceId, at: Revision) {
+        self.publisher.add(resource, at);
+    }
+
+    /// Forgets all objects of a resource that is not served any more.
+    pub(super) fn unload(&mut self, resource: ResourceId) {
+        self.publisher.unload(resource);
     }
 
     /// The newest state of a key that was taken.

@@ -5,6 +5,7 @@
 mod access;
 mod big;
 mod cost;
+mod defined;
 mod history;
 mod keys;
 mod limits;

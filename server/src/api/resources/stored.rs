@@ -8,6 +8,7 @@ use revcast_engine::resource::{Field, Resource};
 
 use super::{Declaration, Scope, api_version, parse_field};
 use crate::api::builtin::Row;
+use crate::api::crd::Definition;
 use crate::api::protobuf::StoredType;
 use crate::api::versions::Conversion;
 
@@ -33,6 +34,10 @@ pub struct StoredResource {
     pub row: ResourceId,
     /// Whether it is none of Kubernetes' own.
     pub declared: bool,
+    /// The CustomResourceDefinition in the store that defines it.
+    pub definition: Option<String>,
+    /// Whether it is not served any more: its number is never used again.
+    pub retired: bool,
     storage_name: String,
     api_version: String,
 }
@@ -49,6 +54,8 @@ impl StoredResource {
             ttl: None,
             row: ResourceId::new(0),
             declared: false,
+            definition: None,
+            retired: false,
             // Of the first version of all releases: a store is read by every release under the same name.
             storage_name: format!("{}/{}", api_version(row.group, row.version), row.plural),
             api_version: api_version(row.group, version),
@@ -67,6 +74,27 @@ impl StoredResource {
             ttl: of.ttl_seconds.map(Duration::from_secs),
             row: ResourceId::new(0),
             declared: true,
+            definition: None,
+            retired: false,
+            storage_name: format!("{api_version}/{}", of.plural),
+            api_version,
+        }
+    }
+
+    pub(super) fn of_definition(name: &str, of: &Definition, version: &str, fields: Vec<Field>) -> Self {
+        let api_version = api_version(&of.group, version);
+        Self {
+            group: of.group.clone(),
+            version: version.to_owned(),
+            plural: of.plural.clone(),
+            kind: of.kind.clone(),
+            namespaced: of.namespaced,
+            fields,
+            ttl: None,
+            row: ResourceId::new(0),
+            declared: true,
+            definition: Some(name.to_owned()),
+            retired: false,
             storage_name: format!("{api_version}/{}", of.plural),
             api_version,
         }

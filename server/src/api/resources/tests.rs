@@ -184,3 +184,146 @@ fn a_release_has_its_own_versions_under_the_same_names_in_the_store() {
     assert!(of(36).find("certificates.k8s.io", "v1", "clustertrustbundles").is_none());
     assert!(of(37).find("certificates.k8s.io", "v1", "clustertrustbundles").is_some_and(|r| r.listed));
 }
+
+mod defined {
+    use std::collections::BTreeMap;
+
+    use revcast_engine::key::ResourceId;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::api::crd::Definition;
+    use crate::api::versions::Conversion;
+
+    fn definition(change: impl FnOnce(&mut Value)) -> BTreeMap<String, Definition> {
+        let mut value = json!({ "spec": {
+            "group": "example.com", "scope": "Namespaced",
+            "names": { "plural": "gadgets", "kind": "Gadget", "shortNames": ["gd"] },
+            "versions": [
+                { "name": "v1", "served": true, "storage": true },
+                { "name": "v2beta1", "served": true, "storage": false },
+                { "name": "v2", "served": true, "storage": false },
+            ],
+        }, "status": { "storedVersions": ["v1"] } });
+        change(&mut value);
+        let read = Definition::parse(value.to_string().as_bytes()).expect("well formed").expect("served");
+        BTreeMap::from([(format!("{}.{}", read.plural, read.group), read)])
+    }
+
+    /// A registry with its schema.
+    struct World {
+        registry: Registry,
+        schema: Schema,
+    }
+
+    impl World {
+        fn new() -> Self {
+            let registry = Registry::builtin();
+            Self { schema: registry.schema(), registry }
+        }
+
+        fn define(&mut self, definitions: &BTreeMap<String, Definition>) -> Defined {
+            self.registry.define(definitions, |row| self.schema.grow(row))
+        }
+
+        fn row(&self, version: &str) -> Option<ResourceId> {
+            self.registry.find("example.com", version, "gadgets").map(|view| view.row)
+        }
+
+        fn view(&self, version: &str) -> ViewId {
+            self.registry.find("example.com", version, "gadgets").expect("served").view
+        }
+    }
+
+    #[test]
+    fn versions_are_served_over_one_row_and_change_alone() {
+        let mut world = World::new();
+        let before = (world.registry.len(), world.schema.len());
+        let defined = world.define(&definition(|_| {}));
+        let row = world.row("v1").expect("served");
+        assert_eq!(
+            (defined.added, defined.dropped, defined.changed, defined.refused),
+            (vec![row], vec![], true, vec![])
+        );
+        assert_eq!((world.registry.len(), world.schema.len()), (before.0 + 3, before.1 + 1));
+        let versions: Vec<&str> = world.registry.iter().skip(before.0).map(|view| &*view.version).collect();
+        assert_eq!(versions, ["v2", "v1", "v2beta1"], "the most stable first");
+        let conversion = |version: &str| world.registry.view(world.view(version)).expect("a view").conversion;
+        assert!(
+            matches!(conversion("v1"), Conversion::Kept) && matches!(conversion("v2"), Conversion::Renamed)
+        );
+        assert_eq!(world.registry.get(row).expect("a row").etcd_folder(), "example.com/gadgets");
+
+        // The same again: nothing changes.
+        assert_eq!(world.define(&definition(|_| {})), Defined::default());
+        // A column of one version: the others stay.
+        let (first, second) = (world.view("v1"), world.view("v2"));
+        let columns = json!([{ "name": "Color", "type": "string", "jsonPath": ".spec.color" }]);
+        let changed =
+            world.define(&definition(|it| it["spec"]["versions"][0]["additionalPrinterColumns"] = columns));
+        assert!(changed.changed && changed.added.is_empty() && changed.dropped.is_empty(), "{changed:?}");
+        assert!(world.view("v1") != first && world.view("v2") == second && world.row("v1") == Some(row));
+        assert!(world.registry.view(first).expect("its index stays").retired);
+        // A version goes.
+        world.define(&definition(|it| it["spec"]["versions"][2]["served"] = false.into()));
+        assert!(world.row("v2").is_none() && world.registry.view(second).expect("its index stays").retired);
+        assert_eq!(world.registry.len(), before.0 + 2);
+    }
+
+    #[test]
+    fn another_row_where_objects_are_read_in_another_way() {
+        let changes: [fn(&mut Value); 4] = [
+            |it| it["spec"]["versions"][0]["selectableFields"] = json!([{ "jsonPath": ".spec.color" }]),
+            |it| it["spec"]["scope"] = "Cluster".into(),
+            |it| it["spec"]["names"]["kind"] = "Widget".into(),
+            |it| {
+                it["spec"]["versions"][0]["storage"] = false.into();
+                it["spec"]["versions"][2]["storage"] = true.into();
+            },
+        ];
+        for change in changes {
+            let mut world = World::new();
+            world.define(&definition(|_| {}));
+            let row = world.row("v1").expect("served");
+            let defined = world.define(&definition(change));
+            let new = world.row("v1").expect("served");
+            assert_eq!((defined.added, defined.dropped), (vec![new], vec![row]));
+            assert!(new != row && world.registry.get(row).expect("its number stays").retired);
+        }
+    }
+
+    #[test]
+    fn a_definition_goes_and_comes_again() {
+        let mut world = World::new();
+        world.define(&definition(|_| {}));
+        let (row, listed) = (world.row("v1").expect("served"), world.registry.len());
+        let defined = world.define(&BTreeMap::new());
+        assert_eq!((defined.dropped, defined.changed), (vec![row], true));
+        assert!(world.row("v1").is_none() && !world.registry.has_group("example.com"));
+        world.define(&definition(|_| {}));
+        assert!(world.row("v1").is_some_and(|again| again != row) && world.registry.len() == listed);
+    }
+
+    #[test]
+    fn what_is_served_already_is_not_taken_over() {
+        let mut world = World::new();
+        world.registry.declare("example.com/v1/gadgets/Gadget/namespaced").expect("a good declaration");
+        world.schema = world.registry.schema();
+        let row = world.row("v1");
+        let defined = world.define(&definition(|_| {}));
+        assert!(!defined.changed && defined.refused.len() == 1, "{defined:?}");
+        assert_eq!((world.row("v1"), world.row("v2")), (row, None));
+        // A webhook: only what is stored in a version is shown in it.
+        let mut world = World::new();
+        world.define(&definition(|it| {
+            it["spec"]["conversion"] = json!({ "strategy": "Webhook" });
+            it["status"]["storedVersions"] = json!(["v1", "v2"]);
+        }));
+        let view = world.registry.view(world.view("v2")).expect("a view");
+        let object = |version: &str| {
+            format!("{{\"apiVersion\":\"example.com/{version}\",\"kind\":\"Gadget\"}}").into_bytes()
+        };
+        assert_eq!(view.show(object("v2").into()).expect("its own").as_ref(), object("v2"));
+        assert!(view.show(object("v1").into()).expect_err("another").contains("webhook"));
+    }
+}

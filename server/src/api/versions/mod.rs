@@ -25,6 +25,9 @@ pub enum Conversion {
     Kept,
     /// Both versions have the same members: only `apiVersion` differs.
     Renamed,
+    /// Each object is kept in the version that it was written in. Those of another version are not shown: only a webhook of the
+    /// cluster can convert them.
+    AsStored,
     /// Members differ.
     Rewritten(Rewrite),
     /// It is not known how.
@@ -66,7 +69,7 @@ impl Conversion {
     /// Whether each object must be looked at to know that it can be shown.
     #[must_use]
     pub const fn can_fail(self) -> bool {
-        matches!(self, Self::Rewritten(_) | Self::Missing)
+        matches!(self, Self::AsStored | Self::Rewritten(_) | Self::Missing)
     }
 
     /// An object in JSON, with `kind` and `apiVersion`.
@@ -77,6 +80,8 @@ impl Conversion {
         match self {
             Self::Kept => Ok(kept),
             Self::Renamed => Ok(rename::json(to, kept)),
+            Self::AsStored if rename::version(&kept) == Some(to.api_version.as_bytes()) => Ok(kept),
+            Self::AsStored => Err(only_as_stored(to, &kept)),
             Self::Rewritten(rewrite) => rewritten(to, &kept, rewrite).map(Cow::Owned),
             Self::Missing => Err(missing(to)),
         }
@@ -90,9 +95,17 @@ impl Conversion {
         match self {
             Self::Kept => Ok(kept),
             Self::Renamed => rename::envelope(to, &kept).map(Cow::Owned),
-            Self::Rewritten(_) | Self::Missing => Err(missing(to)),
+            Self::AsStored | Self::Rewritten(_) | Self::Missing => Err(missing(to)),
         }
     }
+}
+
+fn only_as_stored(Type { api_version, kind }: Type<'_>, kept: &[u8]) -> String {
+    let stored = rename::version(kept).map_or("no version".into(), String::from_utf8_lossy);
+    format!(
+        "a {kind} that is stored as {stored} cannot be shown as {api_version}: only the webhook of its definition can \
+         convert it: ask for the version that it is stored in, or store it in the other one"
+    )
 }
 
 fn missing(Type { api_version, kind }: Type<'_>) -> String {

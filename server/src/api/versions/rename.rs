@@ -19,6 +19,11 @@ pub(super) fn json<'k>(to: Type<'_>, kept: Cow<'k, [u8]>) -> Cow<'k, [u8]> {
     out.into()
 }
 
+/// The version that an object in JSON states.
+pub(super) fn version(kept: &[u8]) -> Option<&[u8]> {
+    value(kept).map(|(start, end)| &kept[start..end])
+}
+
 /// Where the text of `apiVersion` is, without its quotes.
 fn value(json: &[u8]) -> Option<(usize, usize)> {
     const MEMBER: &[u8] = b"\"apiVersion\":\"";

@@ -11,6 +11,7 @@ use revcast_engine::revision::Revision;
 use revcast_engine::tick::Tick;
 use revcast_engine::{End, Ended, Feed, Memory, Shard, Start, Stats, Subscription, Timings, Turn, WatcherId};
 
+use crate::catalog::Catalog;
 use crate::runtime::conn::{ConnEvent, Link};
 use crate::runtime::shards::{ShardHandle, WatchHandoff};
 use crate::runtime::shared::Shared;
@@ -18,6 +19,7 @@ use crate::runtime::sys::polls::Polls;
 use crate::runtime::sys::sends::Sends;
 use crate::runtime::tally::Ending;
 use crate::runtime::watch::{NewWatch, WatchRecord, Watches};
+use crate::serve::retire;
 use crate::source::epoch::Epoch;
 
 /// Interval of the searches for the slowest watcher.
@@ -29,6 +31,8 @@ pub(super) struct Core {
     number: usize,
     shared: Arc<Shared>,
     epoch: Arc<Epoch>,
+    /// What is served, as far as watches here have been checked against it.
+    catalog: Arc<Catalog>,
     shard: Shard,
     watches: Watches,
     /// Counts of the shards of earlier epochs.
@@ -46,11 +50,13 @@ impl Core {
     pub(super) fn new(number: usize, shared: Arc<Shared>, polls: Polls, sends: Option<Sends>) -> Self {
         let epoch = shared.app.epoch();
         let shard = Shard::new(number, epoch.feed.clone(), shared.shard_config);
+        let catalog = shared.app.catalog();
         let watches = Watches::new(polls, sends, shared.app.guard(), shared.tls.as_deref());
         Self {
             number,
             shared,
             epoch,
+            catalog,
             shard,
             watches,
             earlier: Default::default(),
@@ -94,6 +100,7 @@ impl Core {
             }
         }
         self.count_gone();
+        self.follow_catalog();
         let Self { shard, watches, shared, .. } = self;
         watches.review(shared.app.guard(), shared.tls.as_deref(), |id| {
             shard.dismiss(id, End::Dismissed);
@@ -103,6 +110,20 @@ impl Core {
         {
             self.shard.drain(over, now);
         }
+    }
+
+    /// Ends the watches of what is not served any more.
+    fn follow_catalog(&mut self) {
+        if !self.is_catalog_outdated() {
+            return;
+        }
+        let new = self.shared.app.catalog();
+        let old = std::mem::replace(&mut self.catalog, Arc::clone(&new));
+        self.shard.dismiss_where(|scope, encoding| retire::ends(&old, &new, scope, encoding));
+    }
+
+    fn is_catalog_outdated(&self) -> bool {
+        self.catalog.number < self.shared.app.catalogs().number()
     }
 
     /// Does a bounded part of the watches' work, and passes their output to the kernel.
@@ -152,6 +173,7 @@ impl Core {
         // A request of another epoch is answered as one from before the window of this one.
         let start =
             if request.epoch == self.epoch.number { request.start } else { Start::After(Revision::ZERO) };
+        let is_late = request.catalog < self.catalog.number && retire::is_late(&self.catalog, &request.scope);
         let id = self.shard.subscribe(
             Subscription {
                 scope: request.scope,
@@ -168,6 +190,9 @@ impl Core {
         );
         let record = WatchRecord { permit, authorization: request.pass, audit };
         self.watches.begin(id, NewWatch { link, coding: request.wire.coding(), record, authorities });
+        if is_late {
+            self.shard.dismiss(id, End::Retired);
+        }
         if self.drains {
             self.shard.dismiss(id, End::Drained);
         }
@@ -234,6 +259,7 @@ impl Core {
     /// Whether there is something to do now.
     pub(super) fn has_work(&mut self) -> bool {
         self.is_outdated()
+            || self.is_catalog_outdated()
             || self.shard.has_work()
             || self.watches.has_events()
             || self.watches.has_review(self.shared.app.guard(), self.shared.tls.as_deref())

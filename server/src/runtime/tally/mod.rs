@@ -24,6 +24,8 @@ pub(in crate::runtime) enum Ending {
     Drained,
     /// Its user is not authorized any more.
     Dismissed,
+    /// What it watched is not served any more.
+    Retired,
     /// The window had passed it.
     Lapped,
     /// The source's history is gone.
@@ -35,11 +37,12 @@ pub(in crate::runtime) enum Ending {
 }
 
 impl Ending {
-    pub(in crate::runtime) const ALL: [Self; 8] = [
+    pub(in crate::runtime) const ALL: [Self; 9] = [
         Self::Closed,
         Self::Deadline,
         Self::Drained,
         Self::Dismissed,
+        Self::Retired,
         Self::Lapped,
         Self::Epoch,
         Self::Refused,
@@ -54,6 +57,7 @@ impl Ending {
             End::Deadline => Self::Deadline,
             End::Drained => Self::Drained,
             End::Dismissed => Self::Dismissed,
+            End::Retired => Self::Retired,
             End::Lapped => Self::Lapped,
             End::Abandoned => Self::Epoch,
             End::Refused => Self::Refused,
@@ -66,6 +70,7 @@ impl Ending {
             Self::Deadline => "deadline",
             Self::Drained => "drained",
             Self::Dismissed => "dismissed",
+            Self::Retired => "retired",
             Self::Lapped => "lapped",
             Self::Epoch => "epoch",
             Self::Refused => "refused",

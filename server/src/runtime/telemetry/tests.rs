@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::api::resources::Registry;
+use crate::catalog::Catalogs;
 use crate::clock::Clock;
 use crate::http::request_info::Verb;
 use crate::runtime::admission::Admission;
@@ -28,11 +29,11 @@ const DASHBOARD: &str = include_str!("../../../ops/grafana-dashboard.json");
 const DOCUMENT: &str = include_str!("../../../ops/METRICS.md");
 
 fn shared() -> Shared {
-    let registry = Arc::new(Registry::builtin());
+    let catalogs = Catalogs::new(Registry::builtin(), "127.0.0.1:1");
     let ring = RingLimits { events: 1 << 10, bytes: 1 << 20 };
     let engine = Engine {
-        schema: Arc::new(registry.schema()),
-        encoder: Arc::new(Encoder::new(Arc::clone(&registry))),
+        schema: Arc::clone(catalogs.schema()),
+        encoder: Arc::new(Encoder::new(Arc::clone(&catalogs))),
         limits: ring,
         shards: 2,
     };
@@ -41,7 +42,7 @@ fn shared() -> Shared {
     let options = Arc::new(Options::blank());
     let watches = ServeOptions { min_watch_timeout: Duration::from_secs(60), watch_list_gzip: true };
     Shared {
-        app: App::new(registry, epochs, "127.0.0.1:1", watches),
+        app: App::new(catalogs, epochs, watches),
         commands: CommandQueue::new(),
         handles: ShardHandles::new(2).expect("eventfds"),
         watchers_max: 7,

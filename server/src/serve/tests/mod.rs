@@ -37,6 +37,7 @@ use super::encode::Encoder;
 use super::options::ServeOptions;
 use crate::api::protobuf;
 use crate::api::resources::{Declaration, Registry};
+use crate::catalog::Catalogs;
 use crate::frontend::Budget;
 use crate::frontend::{Host, Newest, Reply, WatchRequest, WriteError, Written};
 use crate::http::request::{Parsed, parse_head};
@@ -196,17 +197,17 @@ impl World {
         let widgets = r#"{"group":"example.com","version":"v1","plural":"widgets","kind":"Widget",
             "scope":"namespaced","selectableFields":["spec.color"],"status":true}"#;
         registry.add(&serde_json::from_str::<Declaration>(widgets).unwrap()).unwrap();
-        let registry = Arc::new(registry);
         let names = registry.rows().map(|row| row.storage_name().to_owned()).collect();
         let (store, recovery) = Store::open(&StoreConfig::memory(names, WallTime::default())).unwrap();
         drop(recovery);
         let limits = RingLimits { events, bytes: 1 << 20 };
-        let encoder = Arc::new(Encoder::new(Arc::clone(&registry)));
-        let schema = Arc::new(registry.schema());
+        let catalogs = Catalogs::new(registry, "192.0.2.1:26443");
+        let encoder = Arc::new(Encoder::new(Arc::clone(&catalogs)));
+        let schema = Arc::clone(catalogs.schema());
         let (mut publisher, feed) = Publisher::with_small_ring(schema, encoder, limits, 1, store.revision());
         publisher.publish();
         let epochs = Epochs::new(Epoch::loaded(0, 0, Revision::ZERO, feed));
-        let app = App::new(registry, epochs, "192.0.2.1:26443", OPTIONS);
+        let app = App::new(catalogs, epochs, OPTIONS);
         app.advance(Life::Serving);
         let host = FakeHost {
             store: RefCell::new(store),
@@ -253,7 +254,8 @@ impl World {
     }
 
     fn key(&self, plural: &str, namespace: &str, name: &str) -> Key {
-        let resource = self.app.registry.find("", "v1", plural).unwrap();
+        let catalog = self.app.catalog();
+        let resource = catalog.registry.find("", "v1", plural).unwrap();
         Key::new(resource.row, Some(namespace), name)
     }
 

@@ -141,9 +141,8 @@ fn nothing_empty_stays_in_metadata() {
 fn nothing_is_served_before_the_first_state() {
     let world = World::new();
     let app = super::App::new(
-        std::sync::Arc::clone(&world.app.registry),
+        std::sync::Arc::clone(world.app.catalogs()),
         std::sync::Arc::clone(world.app.epochs()),
-        "192.0.2.1:1",
         super::OPTIONS,
     );
     let world = World { app, host: world.host, budget: world.budget };

@@ -106,7 +106,7 @@ fn forms_are_encodings() {
     assert_eq!((unique.len(), all.len()), (9, 9));
     assert_eq!(world.get_as(&format!("{CONFIG_MAPS}?watch=true"), "application/yaml").code, 406);
 
-    let encoder = super::Encoder::new(std::sync::Arc::clone(&world.app.registry));
+    let encoder = super::Encoder::new(std::sync::Arc::clone(world.app.catalogs()));
     let key = world.key("configmaps", "t1", "del1");
     let json = r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"del1","namespace":"t1","resourceVersion":"104","creationTimestamp":"2026-11-21T05:38:06Z"},"data":{"k":"v"}}"#;
     let object = stored(&world, &key, json, 104);
@@ -137,7 +137,7 @@ fn forms_are_encodings() {
 
 /// What a source would have stored as `json`, with the revision in it.
 fn stored(world: &World, key: &Key, json: &str, revision: u64) -> Object {
-    let resource = world.app.schema().get(key.resource());
+    let resource = world.app.catalogs().schema().get(key.resource());
     let value = Bytes::copy_from_slice(json.as_bytes());
     Object::read(&mut Decoder::new(), resource, key.clone(), &value, Revision::new(revision))
 }
@@ -150,7 +150,7 @@ fn shown(object: &Object, kind: MessageKind) -> Shown<'_> {
 #[test]
 fn table_events_are_as_recorded() {
     let world = World::new();
-    let encoder = super::Encoder::new(std::sync::Arc::clone(&world.app.registry));
+    let encoder = super::Encoder::new(std::sync::Arc::clone(world.app.catalogs()));
     let recorded = super::recorded::exchanges(include_str!("../../../tests/fixtures/recorded-tables.txt"));
     let mut compared = 0;
     for exchange in

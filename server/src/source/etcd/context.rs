@@ -13,10 +13,12 @@ use revcast_engine::Publisher;
 use revcast_engine::revision::Revision;
 use tokio::sync::{Notify, oneshot};
 
+use super::definitions::Definitions;
 use super::layout::Layout;
 use super::lease::Leases;
 use super::link::{Calls, Links};
 use super::options::EtcdOptions;
+use crate::catalog::Catalogs;
 use crate::clock::Clock;
 use crate::source::command_queue::{CommandQueue, Shards};
 use crate::source::driver::Reply;
@@ -50,6 +52,7 @@ pub(super) struct ClusterState {
 pub(super) struct EtcdContext {
     pub(super) options: Rc<EtcdOptions>,
     pub(super) layout: Layout,
+    pub(super) definitions: Definitions,
     pub(super) engine: Engine,
     pub(super) epochs: Arc<Epochs>,
     pub(super) commands: Arc<CommandQueue>,
@@ -82,6 +85,7 @@ impl EtcdContext {
     pub(super) fn new(
         options: EtcdOptions,
         layout: Layout,
+        catalogs: Arc<Catalogs>,
         engine: Engine,
         epochs: Arc<Epochs>,
         commands: Arc<CommandQueue>,
@@ -93,6 +97,7 @@ impl EtcdContext {
         let links = Rc::new(Links::new(Rc::clone(&options)));
         Self {
             layout,
+            definitions: Definitions::new(catalogs),
             engine,
             epochs,
             calls: Calls::new(Rc::clone(&links), Arc::clone(&commands)),

@@ -13,6 +13,7 @@
 //! | another cluster, revisions that went back, a history or a state that differs from what was served | nothing is served until it is reloaded; a new epoch: every watch gets 410 |
 
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -253,6 +254,11 @@ impl Follower {
                 "etcd changed while its state was loaded: trying again",
             ));
         }
+        // The resources that are defined in it are served with it: not before, unless nothing is served yet.
+        let is_first = !self.context.epochs.current().is_ready();
+        if is_first {
+            self.context.definitions.serve_now();
+        }
         // The same on all nodes over this cluster, as long as its revisions never went back.
         let line = (loaded.cluster ^ self.breaks_of_line.wrapping_mul(0x9e37_79b9_7f4a_7c15)).max(1);
         let number = self.context.epochs.number() + 1;
@@ -262,6 +268,7 @@ impl Follower {
             last: loaded.revision,
             epoch: number,
         }));
+        self.context.definitions.serve_now();
         self.context.shards.published();
         let unreadable = loaded.feed.unreadable_total();
         if unreadable > 0 {
@@ -316,7 +323,7 @@ impl Follower {
                     batch.revision,
                     batch.changes.len()
                 ));
-                state.feeder.take(&batch, load::wall_seconds());
+                take(&self.context, state, &batch).await?;
                 // It will not be reported again either.
                 state.recent = Recent::default();
                 state.feeder.show();
@@ -459,6 +466,9 @@ impl Follower {
                     }
                 }
                 _ = look.tick() => {
+                    for row in context.definitions.take_dropped() {
+                        state.feeder.unload(row);
+                    }
                     // Memory may have become scarce since.
                     state.feeder.trim();
                     if !assembler.is_created() && began.elapsed() > CREATE_WITHIN {
@@ -516,6 +526,19 @@ async fn prove_state(context: &EtcdContext, state: &mut State, coverage: Coverag
     }
 }
 
+/// Takes one revision, after the objects of resources that it defines are loaded.
+async fn take(context: &EtcdContext, state: &mut State, batch: &Batch) -> Result<(), SourceError> {
+    context.definitions.follow(&batch.changes);
+    load::load_added(context, &mut state.feeder, state.cluster, batch.revision).await?;
+    state.feeder.take(batch, load::wall_seconds());
+    if context.definitions.is_ahead() {
+        state.feeder.show();
+        let shards = Arc::clone(&context.shards);
+        context.definitions.serve_soon(move || shards.published());
+    }
+    Ok(())
+}
+
 /// Publishes what the assembler returned.
 async fn publish(context: &EtcdContext, state: &mut State, proof: Proof, arrived: Tick) -> Result<(), Stop> {
     let remote = &context.commands.stats.remote;
@@ -560,7 +583,13 @@ async fn publish(context: &EtcdContext, state: &mut State, proof: Proof, arrived
         let batch = Batch { revision: raw.revision, changes };
         state.feeder.make_room(&batch, sleep).await;
         unseen += batch.changes.len();
-        state.feeder.take(&batch, load::wall_seconds());
+        match take(context, state, &batch).await {
+            Ok(()) => {}
+            Err(error) if error.fault == Fault::Broken => {
+                return Err(Stop::Untold(format!("the objects of a new resource cannot be read ({error})")));
+            }
+            Err(error) => return Err(Stop::Failed(error)),
+        }
         state.recent.push(raw.revision, told);
         if unseen >= PUBLISH_EVENTS {
             unseen = 0;

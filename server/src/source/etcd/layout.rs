@@ -1,19 +1,31 @@
 //! The keys of objects in etcd, as in Kubernetes.
 //!
 //! Owns the mapping between an object's name and its key: `PREFIX/FOLDER/NAMESPACE/NAME`, or `PREFIX/FOLDER/NAME`. The registry
-//! defines the folder of a resource. It never reads a value.
+//! defines the folder of a resource; resources may be added while it is used. It never reads a value.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 
 use revcast_engine::key::{Key, ResourceId};
 
 /// A resource's folder.
 #[derive(Clone, Debug)]
-struct Folder {
-    resource: ResourceId,
-    namespaced: bool,
+pub struct Folder {
+    /// The row of its objects.
+    pub resource: ResourceId,
+    /// Whether they have namespaces.
+    pub namespaced: bool,
     /// Without the prefix, without slashes at the ends.
-    path: String,
+    pub path: String,
+}
+
+/// All folders that there are or were.
+#[derive(Clone, Debug, Default)]
+struct Folders {
+    /// By row.
+    of: HashMap<ResourceId, Folder>,
+    /// The row whose objects are there now.
+    by_path: HashMap<String, ResourceId>,
 }
 
 /// The keys of all resources.
@@ -21,13 +33,11 @@ struct Folder {
 pub struct Layout {
     /// With a slash at its end.
     prefix: String,
-    /// By row.
-    folders: Vec<Folder>,
-    by_path: HashMap<String, usize>,
+    folders: RefCell<Folders>,
 }
 
 impl Layout {
-    /// The keys below `prefix` (`/registry`) of resources in row order: row, whether namespaced, folder.
+    /// The keys below `prefix` (`/registry`) of resources: row, whether namespaced, folder.
     ///
     /// # Errors
     /// Two resources with one folder, such as two versions of one kind: one line that names it.
@@ -35,19 +45,37 @@ impl Layout {
         prefix: &str,
         resources: impl Iterator<Item = (ResourceId, bool, String)>,
     ) -> Result<Self, String> {
-        let mut folders = Vec::new();
-        let mut by_path = HashMap::new();
+        let layout =
+            Self { prefix: format!("{}/", prefix.trim_end_matches('/')), folders: RefCell::default() };
         for (resource, namespaced, path) in resources {
-            debug_assert_eq!(resource.row(), folders.len(), "rows come in order");
-            if by_path.insert(path.clone(), folders.len()).is_some() {
+            if let Some(Folder { path, .. }) = layout.add(Folder { resource, namespaced, path }) {
                 return Err(format!(
                     "two resources have their keys under {prefix}/{path}: in etcd a kind is stored in one version, so \
                      declare only that one"
                 ));
             }
-            folders.push(Folder { resource, namespaced, path });
         }
-        Ok(Self { prefix: format!("{}/", prefix.trim_end_matches('/')), folders, by_path })
+        Ok(layout)
+    }
+
+    /// From now on the objects in this folder are those of this row. Returns what the folder was before; keys of that row are
+    /// still found.
+    pub fn add(&self, folder: Folder) -> Option<Folder> {
+        let Folders { of, by_path } = &mut *self.folders.borrow_mut();
+        let before = by_path.insert(folder.path.clone(), folder.resource);
+        let before = before.filter(|before| *before != folder.resource);
+        let before = before.and_then(|before| of.get(&before).cloned());
+        of.insert(folder.resource, folder);
+        before
+    }
+
+    /// The beginning of the keys of a resource; it ends with a slash.
+    ///
+    /// # Panics
+    /// When it has no such resource.
+    #[must_use]
+    pub fn folder_of(&self, resource: ResourceId) -> String {
+        format!("{}{}/", self.prefix, self.folders.borrow().of[&resource].path)
     }
 
     /// The prefix of all keys; it ends with a slash.
@@ -59,7 +87,7 @@ impl Layout {
     /// The etcd key of an object.
     #[must_use]
     pub fn to_etcd(&self, key: &Key) -> String {
-        format!("{}{}/{}", self.prefix, self.folders[key.resource().row()].path, key.path())
+        format!("{}{}/{}", self.prefix, self.folders.borrow().of[&key.resource()].path, key.path())
     }
 
     /// The object of an etcd key; `None`: it belongs to no served resource.
@@ -76,7 +104,8 @@ impl Layout {
 
     /// The object at `path` in a folder.
     fn within(&self, folder: &str, path: &str) -> Option<Key> {
-        let folder = &self.folders[*self.by_path.get(folder)?];
+        let folders = self.folders.borrow();
+        let folder = &folders.of[folders.by_path.get(folder)?];
         let (namespace, name) = if folder.namespaced {
             let (namespace, name) = path.split_once('/')?;
             (Some(namespace), name)
@@ -173,6 +202,25 @@ mod tests {
             assert_eq!(layout.to_key(etcd.as_bytes()), None, "{etcd}");
         }
         assert_eq!(layout.to_key(b"/registry/configmaps/default/\xff"), None);
+    }
+
+    #[test]
+    fn a_folder_may_become_that_of_another_row() {
+        let (registry, layout) = layout("/registry");
+        let widgets = registry.find("example.com", "v1", "widgets").expect("declared").row;
+        let (path, newer) = ("example.com/widgets".to_owned(), ResourceId::new(900));
+        let before = layout.add(Folder { resource: newer, namespaced: false, path });
+        assert_eq!(before.map(|before| before.resource), Some(widgets));
+        assert_eq!(layout.to_key(b"/registry/example.com/widgets/w"), Some(Key::new(newer, None, "w")));
+        for (row, etcd) in
+            [(widgets, "/registry/example.com/widgets/w"), (newer, "/registry/example.com/widgets/w")]
+        {
+            assert_eq!(layout.to_etcd(&Key::new(row, None, "w")), etcd);
+        }
+        assert_eq!(layout.folder_of(newer), "/registry/example.com/widgets/");
+        let path = "new.example.com/things".to_owned();
+        let before = layout.add(Folder { resource: ResourceId::new(901), namespaced: true, path });
+        assert!(before.is_none() && layout.to_key(b"/registry/new.example.com/things/a/b").is_some());
     }
 
     #[test]

@@ -21,6 +21,7 @@ use super::link::Miss;
 use super::pager::Pager;
 use super::read_index::revision;
 use super::write::number_of;
+use crate::source::feeder::Feeder;
 use crate::source::{Fault, SourceError};
 
 /// The timeout of one page before fewer keys are requested.
@@ -48,23 +49,86 @@ pub(super) struct Listed {
 
 /// Loads everything below the prefix into a new engine.
 pub(super) async fn load(context: &EtcdContext) -> Result<Loaded, SourceError> {
+    let (folder, defined, at) = definitions(context).await?;
     let (mut publisher, feed) = context.engine.start(Revision::ZERO);
     let stats = &context.commands.stats.remote;
     let mut objects = 0_u64;
-    let everything = Listing::of_values(Revision::ZERO);
-    let listed = pages(context, everything, |listed| match context.layout.to_key(&listed.key) {
-        Some(key) => {
-            objects += 1;
-            publisher.load(key, listed.revision, &listed.value);
+    let mut found = Vec::new();
+    let listed = pages(context, Listing::of_values(at), |listed| {
+        if folder.as_ref().is_some_and(|folder| listed.key.starts_with(folder.as_bytes())) {
+            found.push((listed.key.clone(), listed.revision));
         }
-        None => _ = stats.foreign.fetch_add(1, Ordering::Relaxed),
+        match context.layout.to_key(&listed.key) {
+            Some(key) => {
+                objects += 1;
+                publisher.load(key, listed.revision, &listed.value);
+            }
+            None => _ = stats.foreign.fetch_add(1, Ordering::Relaxed),
+        }
     })
     .await?;
+    if found != defined {
+        // Both are of one revision, so they are from two histories.
+        return Err(SourceError::new(
+            Fault::Unavailable,
+            "etcd changed while its state was loaded: trying again",
+        ));
+    }
     publisher.loaded(listed.at);
+    context.definitions.loaded();
     stats.loads.fetch_add(1, Ordering::Relaxed);
     stats.loaded_objects.fetch_add(objects, Ordering::Relaxed);
     let is_whole = listed.pages == 1;
     Ok(Loaded { publisher, feed, cluster: listed.cluster, revision: listed.at, is_whole })
+}
+
+/// Reads the definitions of resources: the beginning of their keys, which there are, and the revision that they are of.
+async fn definitions(
+    context: &EtcdContext,
+) -> Result<(Option<String>, Vec<(Vec<u8>, Revision)>, Revision), SourceError> {
+    let Some(folder) = context.definitions.folder(&context.layout) else {
+        return Ok((None, Vec::new(), Revision::ZERO));
+    };
+    let (mut all, mut defined) = (Vec::new(), Vec::new());
+    let listed = pages(context, Listing::of_folder(folder.clone(), Revision::ZERO), |listed| {
+        if let Some(key) = context.layout.to_key(&listed.key) {
+            all.push((key.name().to_owned(), listed.value));
+        }
+        defined.push((listed.key, listed.revision));
+    })
+    .await?;
+    context.definitions.set(all.into_iter(), &context.layout);
+    Ok((Some(folder), defined, listed.at))
+}
+
+/// Loads the objects of resources that were added, as they were at revision `at`. Nothing is taken unless all are there.
+pub(super) async fn load_added(
+    context: &EtcdContext,
+    feeder: &mut Feeder,
+    cluster: u64,
+    at: Revision,
+) -> Result<(), SourceError> {
+    let folders = context.definitions.unloaded();
+    let mut objects = Vec::new();
+    for folder in &folders {
+        let prefix = format!("{}{}/", context.layout.prefix(), folder.path);
+        let listed = pages(context, Listing::of_folder(prefix, at), |listed| objects.push(listed)).await?;
+        if listed.cluster != cluster {
+            return Err(SourceError::new(Fault::Unavailable, "etcd: another cluster answered"));
+        }
+    }
+    for folder in folders {
+        let row = folder.resource;
+        context.layout.add(folder);
+        feeder.add(row, at);
+    }
+    for Listed { key, value, revision } in objects {
+        if let Some(key) = context.layout.to_key(&key) {
+            feeder.load(key, revision, &value);
+        }
+    }
+    context.definitions.loaded();
+    Ok(())
 }
 
 /// The changes of the one revision after `last`, from the state at that revision. Between two consecutive revisions nothing can
@@ -106,8 +170,10 @@ pub(super) async fn difference(
 }
 
 /// What to list.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Listing {
+    /// The beginning of the keys; it ends with a slash. `None`: everything below the layout's prefix.
+    prefix: Option<String>,
     /// The state at this revision, or at the first page's if it is zero.
     pub(super) at: Revision,
     /// Without values.
@@ -118,12 +184,17 @@ pub(super) struct Listing {
 impl Listing {
     /// Keys and their values.
     pub(super) const fn of_values(at: Revision) -> Self {
-        Self { at, keys_only: false, pager: Pager::new() }
+        Self { prefix: None, at, keys_only: false, pager: Pager::new() }
+    }
+
+    /// The same of keys that begin with `prefix`.
+    pub(super) const fn of_folder(prefix: String, at: Revision) -> Self {
+        Self { prefix: Some(prefix), at, keys_only: false, pager: Pager::new() }
     }
 
     /// Keys only, whose values have this many bytes on average.
     pub(super) fn of_keys(at: Revision, weight: u64) -> Self {
-        Self { at, keys_only: true, pager: Pager::of_keys(weight) }
+        Self { prefix: None, at, keys_only: true, pager: Pager::of_keys(weight) }
     }
 }
 
@@ -136,13 +207,13 @@ pub(super) struct Pages {
     pub(super) pages: usize,
 }
 
-/// Lists everything below the prefix.
+/// Lists all keys below a prefix.
 pub(super) async fn pages(
     context: &EtcdContext,
     listing: Listing,
     mut take: impl FnMut(Listed),
 ) -> Result<Pages, SourceError> {
-    let prefix = context.layout.prefix().as_bytes();
+    let prefix = listing.prefix.as_deref().unwrap_or_else(|| context.layout.prefix()).as_bytes();
     let end = behind(prefix);
     let mut start = prefix.to_vec();
     let mut pinned = listing.at;

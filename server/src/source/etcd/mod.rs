@@ -2,7 +2,7 @@
 //!
 //! One thread with its own runtime (tokio is used nowhere else) drives everything: `follow` keeps a watch open and the engine
 //! fed, `assembler` decides what a watch response proves, `load` reads the whole state in pages, `pager` sets the size of a
-//! page, `replay` and `compare` check whether etcd's history and state are still those that are served, `read_index` requests
+//! page, `definitions` knows the resources that the cluster defines itself, `replay` and `compare` check whether etcd's history and state are still those that are served, `read_index` requests
 //! the cluster's revision for all readers that wait, `write` makes transactions, `lease` the leases of objects that expire,
 //! `link` the connections. `assembler` and `follow` implement the guarantees; the rest moves messages.
 
@@ -10,6 +10,7 @@ mod assembler;
 mod backoff;
 mod compare;
 mod context;
+mod definitions;
 mod follow;
 mod layout;
 mod lease;
@@ -46,6 +47,7 @@ use super::driver::{Reply, Source, drive};
 use super::engine::Engine;
 use super::epoch::Epochs;
 use crate::abort_on_panic::AbortOnPanic;
+use crate::catalog::Catalogs;
 use crate::clock::Clock;
 
 /// Starts the thread. Nothing is served before the state is loaded, however long etcd is away.
@@ -55,6 +57,7 @@ use crate::clock::Clock;
 pub fn start(
     options: EtcdOptions,
     layout: Layout,
+    catalogs: Arc<Catalogs>,
     engine: Engine,
     epochs: Arc<Epochs>,
     commands: Arc<CommandQueue>,
@@ -67,6 +70,7 @@ pub fn start(
         let context = Rc::new(EtcdContext::new(
             options,
             layout,
+            catalogs,
             engine,
             epochs,
             Arc::clone(&commands),

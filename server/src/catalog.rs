@@ -1,0 +1,186 @@
+//! What is served now: the resources, and the documents that describe them.
+//!
+//! It owns the current [`Catalog`], which is replaced as a whole when the cluster defines other resources, and the thread that
+//! makes the next one. A request keeps the catalog that it began with. It does not know where definitions come from.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use revcast_engine::resource::{Resource, Schema};
+
+use crate::api::crd::Definition;
+use crate::api::discovery::Discovery;
+use crate::api::openapi::OpenApi;
+use crate::api::resources::{ApiResource, Defined, Registry};
+use crate::http::route::Target;
+
+/// The resources that are served at one time, and everything that is made from them.
+#[derive(Debug)]
+pub struct Catalog {
+    /// The resources.
+    pub registry: Registry,
+    /// The replies of discovery.
+    pub discovery: Discovery,
+    /// The OpenAPI documents.
+    pub openapi: Arc<OpenApi>,
+    /// The reply to `GET /`: every path that is not an object's.
+    pub root: Bytes,
+    /// Counts the catalogs of this process.
+    pub number: u64,
+}
+
+impl Catalog {
+    /// The engine's entry of the resource that a target names, as its clients select from it; `None`: it is not served.
+    #[must_use]
+    pub fn selectable(&self, target: &Target) -> Option<&Resource> {
+        let of = target.names()?;
+        self.registry.find(&of.group, &of.version, &of.resource).map(ApiResource::selectable)
+    }
+
+    fn new(registry: Registry, server_address: &str, number: u64) -> Self {
+        Self {
+            discovery: Discovery::new(&registry, server_address),
+            openapi: Arc::new(OpenApi::new(&registry)),
+            root: root(&registry),
+            registry,
+            number,
+        }
+    }
+}
+
+/// The next catalog, while it is being made.
+#[derive(Debug, Default)]
+struct Next {
+    /// Of what it is to be made; a newer one replaces it.
+    registry: Option<Registry>,
+    /// Whether a thread makes it.
+    is_being_made: bool,
+}
+
+/// The current catalog. Read without a lock.
+pub struct Catalogs {
+    current: ArcSwap<Catalog>,
+    number: AtomicU64,
+    /// The rows of all catalogs; they only grow.
+    schema: Arc<Schema>,
+    server_address: String,
+    next: Mutex<Next>,
+}
+
+impl Catalogs {
+    /// With the resources that are served from the start. `server_address` (`host:port`) is part of legacy discovery.
+    #[must_use]
+    pub fn new(registry: Registry, server_address: &str) -> Arc<Self> {
+        let schema = Arc::new(registry.schema());
+        Arc::new(Self {
+            current: ArcSwap::from_pointee(Catalog::new(registry, server_address, 0)),
+            number: AtomicU64::new(0),
+            schema,
+            server_address: server_address.to_owned(),
+            next: Mutex::default(),
+        })
+    }
+
+    /// The current one.
+    #[must_use]
+    pub fn current(&self) -> Arc<Catalog> {
+        self.current.load_full()
+    }
+
+    /// The number of the current one, for a caller that checks whether it changed.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.number.load(Ordering::Acquire)
+    }
+
+    /// The rows that the engine knows.
+    #[must_use]
+    pub const fn schema(&self) -> &Arc<Schema> {
+        &self.schema
+    }
+
+    /// Brings a registry in line with what is defined. New rows are in the schema then.
+    pub fn define(&self, registry: &mut Registry, definitions: &BTreeMap<String, Definition>) -> Defined {
+        registry.define(definitions, |row| self.schema.grow(row))
+    }
+
+    /// Serves these resources at once.
+    pub fn replace(&self, registry: Registry) {
+        let number = self.number() + 1;
+        self.current.store(Arc::new(Catalog::new(registry, &self.server_address, number)));
+        self.number.store(number, Ordering::Release);
+    }
+
+    /// Serves these resources soon, and calls `done` then. The documents, which take milliseconds to make, are made in a thread;
+    /// of several changes in a row only the last is made. Without a thread they are made here.
+    pub fn replace_soon(self: &Arc<Self>, registry: Registry, done: impl Fn() + Send + Sync + 'static) {
+        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        next.registry = Some(registry);
+        if std::mem::replace(&mut next.is_being_made, true) {
+            return;
+        }
+        drop(next);
+        let (catalogs, done) = (Arc::clone(self), Arc::new(done));
+        let (here, done_here) = (Arc::clone(self), Arc::clone(&done));
+        let thread = std::thread::Builder::new().name("catalog".into());
+        if thread.spawn(move || catalogs.make(&*done)).is_err() {
+            here.make(&*done_here);
+        }
+    }
+
+    /// Makes catalogs until there is no newer registry.
+    fn make(&self, done: &dyn Fn()) {
+        loop {
+            let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(registry) = next.registry.take() else {
+                next.is_being_made = false;
+                return;
+            };
+            drop(next);
+            self.replace(registry);
+            done();
+        }
+    }
+}
+
+impl fmt::Debug for Catalogs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Catalogs").field("number", &self.number()).finish_non_exhaustive()
+    }
+}
+
+fn root(registry: &Registry) -> Bytes {
+    let mut paths: Vec<String> = [
+        "/api",
+        "/apis",
+        "/healthz",
+        "/healthz/ping",
+        "/livez",
+        "/livez/ping",
+        "/openapi/v2",
+        "/openapi/v3",
+        "/readyz",
+        "/readyz/ping",
+        "/version",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    for resource in registry.iter() {
+        let version = resource.api_version();
+        if resource.group.is_empty() {
+            paths.push(format!("/api/{version}"));
+        } else {
+            paths.push(format!("/apis/{version}"));
+            paths.push(format!("/apis/{}", resource.group));
+        }
+    }
+    paths.sort_unstable();
+    paths.dedup();
+    let root = serde_json::json!({ "paths": paths });
+    // A tree of strings always serializes.
+    serde_json::to_vec_pretty(&root).unwrap_or_default().into()
+}

@@ -1,0 +1,184 @@
+//! Resources that CustomResourceDefinitions in etcd define: served without being declared, changed and withdrawn with them.
+//! kube-apiserver's behaviour is recorded in transcript 36.
+
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use super::{Options, Release, eventually, pair, short};
+
+const FOLDER: &str = "/registry/apiextensions.k8s.io/customresourcedefinitions";
+const GADGETS: &str = "/apis/example.com/v1/namespaces/default/gadgets";
+
+/// A definition as kube-apiserver stores it: in the form of v1beta1.
+fn definition(versions: &[&str]) -> Value {
+    let names = json!({ "plural": "gadgets", "singular": "gadget", "shortNames": ["gd"], "kind": "Gadget",
+        "listKind": "GadgetList" });
+    let version = |name: &&str| json!({ "name": name, "served": true, "storage": *name == versions[0] });
+    json!({
+        "kind": "CustomResourceDefinition", "apiVersion": "apiextensions.k8s.io/v1beta1",
+        "metadata": { "name": "gadgets.example.com", "uid": "u", "creationTimestamp": "2026-11-23T05:47:26Z" },
+        "spec": {
+            "group": "example.com", "version": versions[0], "names": names, "scope": "Namespaced",
+            "validation": { "openAPIV3Schema": { "type": "object", "x-kubernetes-preserve-unknown-fields": true } },
+            "subresources": { "status": {} },
+            "versions": versions.iter().map(version).collect::<Vec<_>>(),
+            "selectableFields": [{ "jsonPath": ".spec.color" }],
+            "conversion": { "strategy": "None" }, "preserveUnknownFields": false
+        },
+        "status": {
+            "conditions": [{ "type": "NamesAccepted", "status": "True" }, { "type": "Established", "status": "True" }],
+            "acceptedNames": names, "storedVersions": [versions[0]]
+        }
+    })
+}
+
+fn gadget(name: &str, color: &str) -> String {
+    let text = json!({ "apiVersion": "example.com/v1", "kind": "Gadget",
+        "metadata": { "name": name, "namespace": "default", "creationTimestamp": "2026-11-23T05:47:26Z" },
+        "spec": { "color": color } });
+    format!("{text}\n")
+}
+
+fn key(name: &str) -> String {
+    format!("/registry/example.com/gadgets/default/{name}")
+}
+
+fn names(list: &Value) -> Vec<&str> {
+    let items = list["items"].as_array().map_or(&[][..], Vec::as_slice);
+    items.iter().filter_map(|item| item["metadata"]["name"].as_str()).collect()
+}
+
+#[test]
+fn a_definition_comes_changes_and_goes() {
+    for release in Release::ALL {
+        let both = pair(release, Options::default(), &[]);
+        let (client, control) = (both.server.client(), both.etcd.control());
+        let put =
+            |value: &Value| control.put(&format!("{FOLDER}/gadgets.example.com"), value.to_string()).unwrap();
+        let mut others = client.watch("/api/v1/namespaces/a/configmaps?watch=1").unwrap();
+        // An object that is older than its definition is loaded with it.
+        control.put(&key("older"), gadget("older", "red")).unwrap();
+        assert_eq!(client.get(GADGETS).status, 404);
+
+        let began = Instant::now();
+        let defined = put(&definition(&["v1", "v2"]));
+        eventually("gadgets are served", || client.get(GADGETS).status == 200);
+        assert!(began.elapsed().as_millis() < 1_000, "{:?}", began.elapsed());
+        let list = client.get(GADGETS).json();
+        assert_eq!((names(&list), &list["kind"]), (vec!["older"], &json!("GadgetList")));
+        let resources = client.get("/apis/example.com/v1").json();
+        assert_eq!(resources["resources"][0]["shortNames"], json!(["gd"]));
+        assert_eq!(resources["resources"][1]["name"], "gadgets/status");
+        assert_eq!(client.get("/apis/example.com").json()["versions"][0]["version"], "v2");
+        assert!(client.get("/openapi/v3/apis/example.com/v2").status == 200);
+        // Nothing is known of before: 410, and not an empty history.
+        let mut too_old =
+            client.watch(&format!("{GADGETS}?watch=1&resourceVersion={}", defined - 1)).unwrap();
+        assert_eq!(short(&too_old.next_event()), "ERROR 410");
+
+        let mut first = client.watch(&format!("{GADGETS}?watch=1")).unwrap();
+        let red = "fieldSelector=spec.color%3Dred";
+        let mut second = client.watch(&format!("/apis/example.com/v2/gadgets?watch=1&{red}")).unwrap();
+        assert_eq!(short(&first.next_event()), "ADDED older");
+        let (kind, object) = second.next_event();
+        assert_eq!((&*kind, &object["apiVersion"]), ("ADDED", &json!("example.com/v2")));
+        control.put(&key("new"), gadget("new", "blue")).unwrap();
+        assert_eq!(short(&first.next_event()), "ADDED new");
+        control.put(&key("new"), gadget("new", "red")).unwrap();
+        assert_eq!(short(&first.next_event()), "MODIFIED new");
+        assert_eq!(short(&second.next_event()), "ADDED new");
+
+        // A version goes: its watches end, and those of the other go on.
+        let mut value = definition(&["v1", "v2"]);
+        value["spec"]["versions"][1]["served"] = false.into();
+        put(&value);
+        assert_eq!(second.rest(), [], "a clean end");
+        eventually("v2 is gone", || client.get("/apis/example.com/v2/gadgets").status == 404);
+        control.put(&key("new"), gadget("new", "green")).unwrap();
+        assert_eq!(short(&first.next_event()), "MODIFIED new");
+
+        // A field that is selectable is read from all objects again.
+        value["spec"]["selectableFields"] =
+            json!([{ "jsonPath": ".spec.color" }, { "jsonPath": ".spec.size" }]);
+        put(&value);
+        assert_eq!(first.rest(), []);
+        let sized = format!("{GADGETS}?fieldSelector=spec.size%3D");
+        eventually("sizes are selectable", || client.get(&sized).status == 200);
+        assert_eq!(names(&client.get(&sized).json()), ["new", "older"]);
+        let mut third = client.watch(&format!("{GADGETS}?watch=1&{red}")).unwrap();
+        assert_eq!(short(&third.next_event()), "ADDED older");
+
+        // It goes, with its objects.
+        control.del(&key("older")).unwrap();
+        control.del(&key("new")).unwrap();
+        assert_eq!(short(&third.next_event()), "DELETED older");
+        control.del(&format!("{FOLDER}/gadgets.example.com")).unwrap();
+        assert_eq!(third.rest(), []);
+        eventually("gadgets are gone", || client.get(GADGETS).status == 404);
+        assert_eq!(client.get("/apis/example.com").status, 404);
+        put(&definition(&["v1"]));
+        eventually("gadgets are back", || client.get(GADGETS).status == 200);
+        assert_eq!(names(&client.get(GADGETS).json()), [""; 0]);
+
+        // Watches of other resources have seen nothing of all this.
+        control.put("/registry/configmaps/a/x", super::config_map("x", "1")).unwrap();
+        assert_eq!(short(&others.next_event()), "ADDED x");
+    }
+}
+
+/// What is there at the start is served from the start; what cannot be served says so and is not in the way.
+#[test]
+fn definitions_are_there_at_the_start() {
+    let etcd = super::Etcd::start(Release::V3_5, Options::default());
+    let control = etcd.control();
+    control.put(&format!("{FOLDER}/gadgets.example.com"), definition(&["v1"]).to_string()).unwrap();
+    control.put(&format!("{FOLDER}/other.example.com"), "{\"spec\":{}}").unwrap();
+    let mut waits = definition(&["v1"]);
+    waits["metadata"]["name"] = "waits.example.com".into();
+    waits["spec"]["names"]["plural"] = "waits".into();
+    waits["status"] = json!({ "conditions": [{ "type": "Established", "status": "False" }] });
+    control.put(&format!("{FOLDER}/waits.example.com"), waits.to_string()).unwrap();
+    for number in 0..50 {
+        let name = format!("g{number}");
+        control.put(&key(&name), gadget(&name, "red")).unwrap();
+    }
+    let server = super::Server::start(&["--etcd-endpoints", &etcd.endpoint()]);
+    let client = server.client();
+    assert_eq!(names(&client.get(GADGETS).json()).len(), 50);
+    assert_eq!(client.get("/apis/example.com/v1/waits").status, 404);
+    // It is established later.
+    waits["status"]["conditions"][0]["status"] = "True".into();
+    control.put(&format!("{FOLDER}/waits.example.com"), waits.to_string()).unwrap();
+    eventually("waits are served", || client.get("/apis/example.com/v1/waits").status == 200);
+    // Written here, it is stored under the key that kube-apiserver uses.
+    let posted = client.send("POST", GADGETS, &serde_json::from_str(&gadget("posted", "blue")).unwrap());
+    assert_eq!(posted.status, 201, "{}", posted.text());
+    assert!(control.get(&key("posted")).unwrap().is_some());
+}
+
+/// Objects keep the version that they were written in. Without a webhook only `apiVersion` differs; with one, what is stored in
+/// another version is refused by name.
+#[test]
+fn versions_are_converted_or_refused_by_name() {
+    let both = pair(Release::V3_5, Options::default(), &[]);
+    let (client, control) = (both.server.client(), both.etcd.control());
+    let mut value = definition(&["v2", "v1"]);
+    value["status"]["storedVersions"] = json!(["v1", "v2"]);
+    let put =
+        |value: &Value| control.put(&format!("{FOLDER}/gadgets.example.com"), value.to_string()).unwrap();
+    control.put(&key("a"), gadget("a", "red")).unwrap();
+    put(&value);
+    let second = "/apis/example.com/v2/namespaces/default/gadgets";
+    eventually("gadgets are served", || client.get(second).status == 200);
+    for (path, version) in [(GADGETS, "example.com/v1"), (second, "example.com/v2")] {
+        assert_eq!(client.get(path).json()["items"][0]["apiVersion"], version);
+        assert_eq!(client.get(&format!("{path}/a")).json()["apiVersion"], version);
+    }
+    value["spec"]["conversion"] = json!({ "strategy": "Webhook" });
+    put(&value);
+    eventually("a webhook is to convert", || client.get(second).status == 500);
+    let refused = client.get(&format!("{second}/a"));
+    assert!(refused.status == 500 && refused.text().contains("webhook"), "{}", refused.text());
+    assert_eq!(client.get(GADGETS).json()["items"][0]["apiVersion"], "example.com/v1");
+}
