@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use revcast_engine::key::ResourceId;
 use revcast_engine::message_type::SharedType;
+use revcast_engine::other_versions::SharedVersions;
 use revcast_engine::resource::{Field, Resource};
 
 use super::{Declaration, Scope, api_version, parse_field};
 use crate::api::builtin::Row;
 use crate::api::protobuf::StoredType;
-use crate::api::versions::Conversion;
+use crate::api::versions::{Conversion, StoredVersions};
 
 /// One set of objects, in the version that they are kept in. A value that is stored in another version is brought to this
 /// one as it is read.
@@ -123,6 +124,8 @@ impl StoredResource {
         if self.declared {
             return row.listing_fields();
         }
+        let versions = StoredVersions::new(&self.api_version, &self.kind);
+        let row = row.with_versions(SharedVersions::new(versions));
         match StoredType::new(&self.api_version, &self.kind, row.fields()) {
             Some(of) => row.with_message(SharedType::new(of)),
             None => row,

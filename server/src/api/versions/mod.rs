@@ -4,12 +4,20 @@
 //! the text or the envelope, and nothing is parsed; some others are rewritten member by member. What is in neither group
 //! has no form in the other version, and says so. It never stores anything.
 
+mod autoscalers;
+mod definitions;
+mod devices;
+mod events;
 mod rename;
+mod stored;
+#[cfg(test)]
+mod tests;
 
 use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
+pub use self::stored::StoredVersions;
 use super::protobuf;
 
 /// The members of an object but for `kind` and `apiVersion`, as another version has them.
@@ -41,7 +49,22 @@ pub struct Type<'a> {
 }
 
 /// Kinds whose versions differ: kind, the version that is kept, the one that is shown.
-const REWRITES: &[(&str, &str, &str, Rewrite)] = &[];
+const REWRITES: &[(&str, &str, &str, Rewrite)] = &[
+    ("Event", "v1", "events.k8s.io/v1", events::new_of_core),
+    ("HorizontalPodAutoscaler", "autoscaling/v2", "autoscaling/v1", autoscalers::v1_of_v2),
+    ("ResourceClaim", "resource.k8s.io/v1", "resource.k8s.io/v1beta1", devices::old_claim),
+    ("ResourceClaim", "resource.k8s.io/v1beta1", "resource.k8s.io/v1", devices::new_claim),
+    ("ResourceClaimTemplate", "resource.k8s.io/v1", "resource.k8s.io/v1beta1", devices::old_template),
+    ("ResourceClaimTemplate", "resource.k8s.io/v1beta1", "resource.k8s.io/v1", devices::new_template),
+    ("ResourceSlice", "resource.k8s.io/v1", "resource.k8s.io/v1beta1", devices::old_slice),
+    ("ResourceSlice", "resource.k8s.io/v1beta1", "resource.k8s.io/v1", devices::new_slice),
+    (
+        "CustomResourceDefinition",
+        "apiextensions.k8s.io/v1beta1",
+        "apiextensions.k8s.io/v1",
+        definitions::v1_of_v1beta1,
+    ),
+];
 
 impl Conversion {
     /// From one version of a kind to another.
@@ -111,6 +134,9 @@ fn rewritten(to: Type<'_>, kept: &[u8], rewrite: Rewrite) -> Result<Vec<u8>, Str
     shown.insert("apiVersion".to_owned(), api_version.into());
     shown.extend(rewrite(members).map_err(failed)?);
     let text = Value::Object(shown).to_string();
+    if !protobuf::has_type(api_version, kind) {
+        return Ok(text.into());
+    }
     // The members in the order of the type, and with its zero values.
     protobuf::canonical(text.as_bytes()).map_err(failed)
 }
