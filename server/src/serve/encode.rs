@@ -17,7 +17,7 @@ use revcast_engine::message::MessageKind;
 use serde::Deserialize;
 
 use crate::api::resources::{ApiResource, Registry, ViewId};
-use crate::api::versions::Conversion;
+use crate::api::versions::{self, Conversion};
 use crate::api::{self, table};
 use crate::frontend::StreamFormat;
 use crate::http::negotiation::{Form, MetaVersion};
@@ -252,11 +252,11 @@ impl Encoder {
         Self { registry }
     }
 
-    /// The version that an encoding shows; `None` for metadata, and where an event is about no resource.
+    /// The version that an encoding shows; `None` where an event is about no resource. Numbers of metadata name the first version,
+    /// whose metadata is that of all.
     fn resource(&self, encoding: u32, event: &Shown<'_>) -> Option<&ApiResource> {
         let index = u16::try_from(encoding / FORMS).ok()?;
         let view = self.registry.view(ViewId::new(index))?;
-        // A number of metadata names no version; the first one is as good as any.
         event.resource().map(|_| view)
     }
 }
@@ -267,11 +267,7 @@ const fn is_bookmark(event: &Shown<'_>) -> bool {
 
 /// A bookmark is an empty object: it has the same members in all versions.
 fn bookmark<'k>(resource: &ApiResource, kept: Cow<'k, [u8]>) -> Cow<'k, [u8]> {
-    let renamed = Conversion::Renamed.json(resource.shown_type(), Cow::Borrowed(&kept));
-    match renamed {
-        Ok(Cow::Owned(renamed)) => Cow::Owned(renamed),
-        Ok(Cow::Borrowed(_)) | Err(_) => kept,
-    }
+    versions::renamed(resource.shown_type(), kept)
 }
 
 /// An event's object in protobuf, in its envelope.

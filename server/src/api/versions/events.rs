@@ -1,4 +1,4 @@
-//! events.k8s.io/v1 of core/v1 Event: the same object under other names.
+//! events.k8s.io/v1 of core/v1 Event, and back: the same object under other names.
 
 use serde_json::{Map, Value};
 
@@ -13,10 +13,23 @@ const NAMES: [(&str, &str); 7] = [
     ("reportingComponent", "reportingController"),
 ];
 
-pub(super) fn new_of_core(members: Map<String, Value>) -> Result<Map<String, Value>, String> {
-    let name = |name: String| match NAMES.iter().find(|(core, _)| *core == name) {
-        Some((_, new)) => (*new).to_owned(),
-        None => name,
+type Members = Map<String, Value>;
+
+pub(super) fn new_of_core(members: Members) -> Result<Members, String> {
+    Ok(renamed(members, |(core, new)| (core, new)))
+}
+
+pub(super) fn core_of_new(members: Members) -> Result<Members, String> {
+    Ok(renamed(members, |(core, new)| (new, core)))
+}
+
+fn renamed(
+    members: Members,
+    direction: fn((&'static str, &'static str)) -> (&'static str, &'static str),
+) -> Members {
+    let name = |name: String| {
+        let found = NAMES.iter().map(|names| direction(*names)).find(|(from, _)| *from == name);
+        found.map_or(name, |(_, to)| to.to_owned())
     };
-    Ok(members.into_iter().map(|(member, value)| (name(member), value)).collect())
+    members.into_iter().map(|(member, value)| (name(member), value)).collect()
 }

@@ -17,6 +17,7 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
+pub use self::rename::json as renamed;
 pub use self::stored::StoredVersions;
 use super::protobuf;
 
@@ -33,8 +34,8 @@ pub enum Conversion {
     Kept,
     /// Both versions have the same members: only `apiVersion` differs.
     Renamed,
-    /// Members differ.
-    Rewritten(Rewrite),
+    /// Members differ: to what is shown, and back to what is kept, if that is known.
+    Rewritten(Rewrite, Option<Rewrite>),
     /// It is not known how.
     Missing,
 }
@@ -51,6 +52,7 @@ pub struct Type<'a> {
 /// Kinds whose versions differ: kind, the version that is kept, the one that is shown.
 const REWRITES: &[(&str, &str, &str, Rewrite)] = &[
     ("Event", "v1", "events.k8s.io/v1", events::new_of_core),
+    ("Event", "events.k8s.io/v1", "v1", events::core_of_new),
     ("HorizontalPodAutoscaler", "autoscaling/v2", "autoscaling/v1", autoscalers::v1_of_v2),
     ("ResourceClaim", "resource.k8s.io/v1", "resource.k8s.io/v1beta1", devices::old_claim),
     ("ResourceClaim", "resource.k8s.io/v1beta1", "resource.k8s.io/v1", devices::new_claim),
@@ -76,20 +78,36 @@ impl Conversion {
         if protobuf::is_same(kind, from, to) {
             return Self::Renamed;
         }
-        let rewrite = REWRITES.iter().find(|(of, kept, shown, _)| (*of, *kept, *shown) == (kind, from, to));
-        rewrite.map_or(Self::Missing, |(.., rewrite)| Self::Rewritten(*rewrite))
+        let rewrite = |from, to| {
+            let mut known = REWRITES.iter();
+            known
+                .find(|(of, kept, shown, _)| (*of, *kept, *shown) == (kind, from, to))
+                .map(|(.., rewrite)| *rewrite)
+        };
+        rewrite(from, to).map_or(Self::Missing, |forth| Self::Rewritten(forth, rewrite(to, from)))
     }
 
-    /// Whether an object of the version that is shown can be stored in the one that is kept: the way back is `apiVersion` alone.
+    /// Whether an object of the version that is shown can be stored in the one that is kept.
     #[must_use]
     pub const fn is_writable(self) -> bool {
-        matches!(self, Self::Kept | Self::Renamed)
+        matches!(self, Self::Kept | Self::Renamed | Self::Rewritten(_, Some(_)))
+    }
+
+    /// The members of an object of the version that is shown, as they are kept.
+    ///
+    /// # Errors
+    /// What of the object cannot be stored.
+    pub fn kept(self, shown: Map<String, Value>) -> Result<Map<String, Value>, String> {
+        match self {
+            Self::Kept | Self::Renamed | Self::Missing | Self::Rewritten(_, None) => Ok(shown),
+            Self::Rewritten(_, Some(back)) => back(shown),
+        }
     }
 
     /// Whether each object must be looked at to know that it can be shown.
     #[must_use]
     pub const fn can_fail(self) -> bool {
-        matches!(self, Self::Rewritten(_) | Self::Missing)
+        matches!(self, Self::Rewritten(..) | Self::Missing)
     }
 
     /// An object in JSON, with `kind` and `apiVersion`.
@@ -100,7 +118,7 @@ impl Conversion {
         match self {
             Self::Kept => Ok(kept),
             Self::Renamed => Ok(rename::json(to, kept)),
-            Self::Rewritten(rewrite) => rewritten(to, &kept, rewrite).map(Cow::Owned),
+            Self::Rewritten(rewrite, _) => rewritten(to, &kept, rewrite).map(Cow::Owned),
             Self::Missing => Err(missing(to)),
         }
     }
@@ -113,7 +131,7 @@ impl Conversion {
         match self {
             Self::Kept => Ok(kept),
             Self::Renamed => rename::envelope(to, &kept).map(Cow::Owned),
-            Self::Rewritten(_) | Self::Missing => Err(missing(to)),
+            Self::Rewritten(..) | Self::Missing => Err(missing(to)),
         }
     }
 }

@@ -40,7 +40,7 @@ impl OtherVersions for StoredVersions {
         }
         let Envelope { api_version, kind, .. } = Envelope::read(value).ok()?;
         match from(api_version, kind)? {
-            conversion @ Conversion::Rewritten(_) => {
+            conversion @ Conversion::Rewritten(..) => {
                 let decoded = protobuf::decode(value).ok()?;
                 conversion.json(to, decoded.json.into()).ok().map(Into::into)
             }

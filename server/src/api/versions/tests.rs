@@ -61,8 +61,9 @@ fn lines() -> Vec<Line> {
 }
 
 /// Objects whose served form has a default that decoding fills in: it is not stored.
-const DEFAULTED: [&str; 3] =
-    ["v1 PersistentVolumeClaim minimal", "v1 PersistentVolumeClaim empties", "apps/v1 StatefulSet rich"];
+const DEFAULTED: [&str; 2] = ["v1 PersistentVolumeClaim minimal", "v1 PersistentVolumeClaim empties"];
+/// The same for what has no place in protobuf: the types of objects inside others.
+const TYPED: [&str; 1] = ["apps/v1 StatefulSet rich"];
 /// Objects with JSON in them that was sent with spaces between its parts: what is made of the JSON has none.
 const SPACED: [&str; 1] = ["resource.k8s.io/v1beta1 ResourceClaim status"];
 
@@ -107,6 +108,7 @@ fn every_recorded_version_is_made_of_what_is_stored() {
         let differ = differences(line, &registry, resource);
         let expected: &[&str] = match line {
             _ if line.is_in(&DEFAULTED) => &["JSON", "protobuf"],
+            _ if line.is_in(&TYPED) => &["JSON"],
             _ if line.is_in(&SPACED) => &["protobuf"],
             _ => &[],
         };
@@ -135,13 +137,7 @@ fn custom_resources_differ_in_their_version_only() {
         // Decoding and encoding makes 0 of -0; here a number stays what it is.
         let shown = String::from_utf8_lossy(&shown).replacen("\"d\":-0,", "\"d\":0,", 1);
         let recorded = line.json.replacen(&format!("\"resourceVersion\":\"{}\",", line.revision), "", 1);
-        assert_eq!(
-            String::from_utf8_lossy(&shown),
-            recorded.trim_end(),
-            "{} {}",
-            line.api_version,
-            line.name
-        );
+        assert_eq!(shown, recorded.trim_end(), "{} {}", line.api_version, line.name);
         *versions.entry(line.api_version.clone()).or_insert(0) += 1;
     }
     assert_eq!(versions.values().sum::<i32>(), 12);
@@ -159,7 +155,7 @@ fn every_built_in_version_has_a_conversion() {
         match resource.conversion {
             Conversion::Kept => {}
             Conversion::Renamed => renamed.push(name),
-            Conversion::Rewritten(_) => rewritten.push(name),
+            Conversion::Rewritten(..) => rewritten.push(name),
             Conversion::Missing => panic!("{name} has no conversion"),
         }
     }

@@ -159,10 +159,31 @@ fn what_differs_in_its_version_only_is_written_in_any() {
 }
 
 #[test]
+fn events_are_written_under_both_names() {
+    let world = world();
+    let body = json!({
+        "apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"name": "new"}, "note": "n",
+        "regarding": {"kind": "Pod", "name": "p"}, "reportingController": "c",
+    });
+    let made = world.send("POST", NEW_EVENTS, &body);
+    assert_eq!((made.code, &made.json()["note"]), (201, &json!("n")), "{}", made.body);
+    let core = format!("{CORE_EVENTS}/new");
+    let stored = world.get(&core).json();
+    assert_eq!((&stored["apiVersion"], &stored["message"]), (&json!("v1"), &json!("n")));
+    assert_eq!((&stored["reportingComponent"], stored.get("note")), (&json!("c"), None));
+    let new = format!("{NEW_EVENTS}/new");
+    assert_eq!(world.patch(&new, MERGE, &json!({"note": "o"})).json()["note"], "o");
+    let stored = world.get(&core).json();
+    assert_eq!((&stored["message"], &stored["involvedObject"]["name"]), (&json!("o"), &json!("p")));
+    let apply = world.patch(&format!("{new}?fieldManager=m"), "application/apply-patch+yaml", &body);
+    assert!(apply.code == 400 && apply.message().ends_with("write it as v1"), "{}", apply.body);
+}
+
+#[test]
 fn what_differs_in_its_members_is_written_as_it_is_kept() {
     let world = world();
     let told = |got: super::Got| (got.code, got.message());
-    let why = "a HorizontalPodAutoscaler cannot be written as autoscaling/v1, which has other members than what is stored: \
+    let why = "a HorizontalPodAutoscaler cannot be written so as autoscaling/v1, which has other members than what is stored: \
                write it as autoscaling/v2";
     for (method, target) in [("POST", OLD.to_owned()), ("PUT", format!("{OLD}/a"))] {
         let got = world.send(method, &target, &json!({"metadata": {"name": "a"}}));
