@@ -26,6 +26,7 @@ pub mod limits;
 pub mod message;
 pub mod message_type;
 mod object;
+pub mod other_versions;
 mod publisher;
 pub mod resource;
 pub mod revision;

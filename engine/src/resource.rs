@@ -4,6 +4,7 @@
 pub use crate::attributes::FieldId;
 use crate::key::ResourceId;
 use crate::message_type::SharedType;
+use crate::other_versions::SharedVersions;
 
 /// One selectable field: its label on the wire and the place of its value in the object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,6 +82,10 @@ pub struct Resource {
     pub codec: Codec,
     /// What its values in protobuf are. `None`: it has none.
     pub message: Option<SharedType>,
+    /// How values of other versions are brought to this one. `None`: they are unreadable.
+    pub versions: Option<SharedVersions>,
+    /// Whether values of all versions of its group are kept in the version that they are stored in.
+    pub mixes_versions: bool,
     /// `metadata.name`, then `metadata.namespace` when namespaced, then the resource's own.
     fields: Vec<Field>,
     /// Whether the list of fields was declared, even if empty: [`Resource::listing_fields`].
@@ -106,6 +111,8 @@ impl Resource {
             namespaced,
             codec: Codec::Kubernetes,
             message: None,
+            versions: None,
+            mixes_versions: false,
             fields,
             fields_listed,
         }
@@ -127,6 +134,18 @@ impl Resource {
     #[must_use]
     pub fn with_message(self, of: SharedType) -> Self {
         Self { message: Some(of), ..self }
+    }
+
+    /// The same with values that may be stored in other versions.
+    #[must_use]
+    pub fn with_versions(self, versions: SharedVersions) -> Self {
+        Self { versions: Some(versions), ..self }
+    }
+
+    /// The same with values that are kept in the versions that they are stored in.
+    #[must_use]
+    pub fn mixing_versions(self) -> Self {
+        Self { mixes_versions: true, ..self }
     }
 
     /// The same, treated as a resource that lists its fields although it has none of its own: Kubernetes' custom

@@ -103,6 +103,14 @@ impl Decoder {
     /// # Errors
     /// What is wrong with it.
     pub fn check(&mut self, resource: &Resource, value: &[u8]) -> Result<(), DecodeError> {
+        let own = self.check_own(resource, value);
+        match converted(resource, own.as_ref().err(), value) {
+            Some(value) => self.check_own(resource, &value),
+            None => own,
+        }
+    }
+
+    fn check_own(&mut self, resource: &Resource, value: &[u8]) -> Result<(), DecodeError> {
         match resource.codec {
             Codec::Kubernetes => match message_type(resource, value) {
                 Some(of) => protobuf::check(resource, of, value),
@@ -115,6 +123,21 @@ impl Decoder {
     /// What is kept of a value that `revision` wrote, and its attributes. A codec whose values are kept within a message has
     /// it made in the framing of its encoding, of this kind.
     pub(crate) fn decode(
+        &mut self,
+        framings: Framings,
+        resource: &Resource,
+        value: &Bytes,
+        revision: Revision,
+        kind: MessageKind,
+    ) -> Result<(Kept, Attributes), DecodeError> {
+        let own = self.decode_own(framings, resource, value, revision, kind);
+        match converted(resource, own.as_ref().err(), value) {
+            Some(value) => self.decode_own(framings, resource, &value.into(), revision, kind),
+            None => own,
+        }
+    }
+
+    fn decode_own(
         &mut self,
         framings: Framings,
         resource: &Resource,
@@ -141,7 +164,58 @@ impl Decoder {
     }
 }
 
+/// A value that is unreadable for being of another version, in the version of its resource.
+fn converted(resource: &Resource, error: Option<&DecodeError>, value: &[u8]) -> Option<Vec<u8>> {
+    let versions = resource.versions.as_ref()?;
+    matches!(error, Some(DecodeError::OtherType { .. })).then(|| versions.convert(value)).flatten()
+}
+
 /// The type of a value in protobuf, if it is one and its type is known.
 fn message_type<'r>(resource: &'r Resource, value: &[u8]) -> Option<&'r SharedType> {
     resource.message.as_ref().filter(|_| value.starts_with(protobuf::PREFIX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::framing::BARE;
+    use crate::other_versions::{OtherVersions, SharedVersions};
+
+    /// Knows one older version of config maps.
+    #[derive(Debug)]
+    struct Older;
+
+    impl OtherVersions for Older {
+        fn convert(&self, value: &[u8]) -> Option<Vec<u8>> {
+            let text = std::str::from_utf8(value).ok()?;
+            text.contains("\"v0\"").then(|| text.replace("\"v0\"", "\"v1\"").into())
+        }
+    }
+
+    #[test]
+    fn values_of_other_versions_are_kept_in_that_of_the_resource() {
+        let plain = Resource::new("v1", "ConfigMap", true, vec![]);
+        let versioned = plain.clone().with_versions(SharedVersions::new(Older));
+        let old = r#"{"kind":"ConfigMap","apiVersion":"v0","metadata":{"labels":{"a":"b"}}}"#;
+        let strange = r#"{"kind":"ConfigMap","apiVersion":"v9","metadata":{}}"#;
+        let read = |resource: &Resource, value: &'static str| {
+            let framings = Framings { json: &BARE, protobuf: &BARE };
+            let value = Bytes::from_static(value.as_bytes());
+            assert_eq!(
+                Decoder::new().check(resource, &value).is_ok(),
+                Decoder::new()
+                    .decode(framings, resource, &value, Revision::new(7), MessageKind::Added)
+                    .is_ok()
+            );
+            Decoder::new().decode(framings, resource, &value, Revision::new(7), MessageKind::Added)
+        };
+        assert!(matches!(read(&plain, old), Err(DecodeError::OtherType { .. })));
+        let Ok((Kept::Json(kept), attributes)) = read(&versioned, old) else { panic!("it is kept as JSON") };
+        let shown =
+            r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"resourceVersion":"7","labels":{"a":"b"}}}"#;
+        assert_eq!(String::from_utf8_lossy(kept.json().text()), shown);
+        assert_eq!(attributes, Attributes::new(vec![("a".into(), "b".into())], vec!["".into(), "".into()]));
+        let Err(error) = read(&versioned, strange) else { panic!("it is unreadable") };
+        assert!(error.to_string().contains("is of type v9 ConfigMap"), "{error}");
+    }
 }

@@ -399,6 +399,8 @@ struct View {
 impl View {
     fn builtin(row: &Row, version: &str) -> Self {
         let own = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        // Tables show what is kept.
+        let (group, plural) = row.stored_as.unwrap_or((row.group, row.plural));
         Self {
             group: row.group.to_owned(),
             version: version.to_owned(),
@@ -406,7 +408,7 @@ impl View {
             short_names: own(row.short_names),
             categories: own(row.categories),
             status: row.status,
-            printer: Printer::builtin(row.group, row.plural),
+            printer: Printer::builtin(group, plural),
             // kube-apiserver serves versions that may change on request only (its `--runtime-config`).
             listed: !version.contains("alpha") && !version.contains("beta"),
             labels: row.stored_as.map(|_| row.fields.iter().map(|field| parse_field(field)).collect()),

@@ -17,7 +17,7 @@ use revcast_engine::message::MessageKind;
 use serde::Deserialize;
 
 use crate::api::resources::{ApiResource, ViewId};
-use crate::api::versions::Conversion;
+use crate::api::versions::{self, Conversion};
 use crate::api::{self, table};
 use crate::catalog::{Catalog, Catalogs};
 use crate::frontend::StreamFormat;
@@ -259,11 +259,11 @@ impl Encoder {
         Self { catalogs }
     }
 
-    /// The version that an encoding shows; `None` for metadata, and where an event is about no resource.
+    /// The version that an encoding shows; `None` where an event is about no resource. Numbers of metadata name the first version,
+    /// whose metadata is that of all.
     fn resource<'c>(catalog: &'c Catalog, encoding: u32, event: &Shown<'_>) -> Option<&'c ApiResource> {
         let index = u16::try_from(encoding / FORMS).ok()?;
         let view = catalog.registry.view(ViewId::new(index))?;
-        // A number of metadata names no version; the first one is as good as any.
         event.resource().map(|_| view)
     }
 }
@@ -274,11 +274,7 @@ const fn is_bookmark(event: &Shown<'_>) -> bool {
 
 /// A bookmark is an empty object: it has the same members in all versions.
 fn bookmark<'k>(resource: &ApiResource, kept: Cow<'k, [u8]>) -> Cow<'k, [u8]> {
-    let renamed = Conversion::Renamed.json(resource.shown_type(), Cow::Borrowed(&kept));
-    match renamed {
-        Ok(Cow::Owned(renamed)) => Cow::Owned(renamed),
-        Ok(Cow::Borrowed(_)) | Err(_) => kept,
-    }
+    versions::renamed(resource.shown_type(), kept)
 }
 
 /// An event's object in protobuf, in its envelope.

@@ -3,7 +3,7 @@
 //! Owns the verbs of the Kubernetes API over a [`Host`] and the [`App`]. It does not use sockets or the runtime, and it never
 //! holds a complete list in memory. Intended differences from kube-apiserver:
 //!
-//! - Objects are stored as received: there is no schema, no admission, no conversion and no garbage collection.
+//! - Objects are stored as received: there is no schema, no admission and no garbage collection.
 //!   `propagationPolicy` is accepted and does nothing.
 //! - Namespaces need not exist to be used, and deleting one deletes nothing in it.
 //! - `metadata.managedFields` has the entries of appliers only: see the module `owners`.
@@ -421,17 +421,18 @@ impl<H: Host> Call<'_, H> {
         stored.map_or_else(|| self.resource.api_version(), StoredResource::api_version)
     }
 
-    /// Refuses to write objects of a version whose members are not those that are kept.
+    /// Refuses to write objects of a version that cannot be brought to the one that is kept.
     fn takes_writes(&self) -> Result<(), Status> {
-        if self.resource.conversion.is_writable() {
-            return Ok(());
-        }
+        if self.resource.conversion.is_writable() { Ok(()) } else { Err(self.not_written()) }
+    }
+
+    /// 400: objects are not written in this way in this version.
+    fn not_written(&self) -> Status {
         let (kind, kept) = (&self.resource.kind, self.kept_api_version());
-        let why = format!(
-            "a {kind} cannot be written as {}, which has other members than what is stored: write it as {kept}",
+        Status::bad_request(format!(
+            "a {kind} cannot be written so as {}, which has other members than what is stored: write it as {kept}",
             self.resource.api_version()
-        );
-        Err(Status::bad_request(why))
+        ))
     }
 
     fn group_resource(&self) -> GroupResource<'_> {

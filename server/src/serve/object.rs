@@ -61,7 +61,7 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    /// Parses what a client sent, and checks its type.
+    /// Parses what a client sent, and checks its type. The draft is in the version that objects are kept in.
     ///
     /// # Errors
     /// 400 if it is not.
@@ -84,6 +84,8 @@ impl Draft {
                 resource.kind
             )));
         }
+        let kept = resource.conversion.kept(members);
+        let mut members = kept.map_err(|why| payload::unreadable(call, &why))?;
         let mut metadata = match members.shift_remove("metadata") {
             None | Some(Value::Null) => Map::new(),
             Some(Value::Object(metadata)) => metadata,

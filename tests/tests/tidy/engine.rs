@@ -38,6 +38,7 @@ const LAYERS: [(&str, &[&str]); 5] = [
             "limits",
             "failpoints",
             "message_type",
+            "other_versions",
             "resource",
             "revision",
             "scope",

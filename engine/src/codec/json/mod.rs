@@ -212,7 +212,8 @@ fn check_type(resource: &Resource, object: &simd_json::tape::Object<'_, '_>) -> 
             _ => continue,
         };
         let text = value.as_str().unwrap_or("(not text)");
-        if text != expected {
+        let is_other_version = || name == "apiVersion" && resource.mixes_versions && is_of_group(text, expected);
+        if text != expected && !is_other_version() {
             *found = Some(cut(text, TYPE_SHOWN_MAX).into_owned());
         }
     }
@@ -228,6 +229,13 @@ fn check_type(resource: &Resource, object: &simd_json::tape::Object<'_, '_>) -> 
         ),
         expected: name(&resource.api_version, &resource.kind),
     })
+}
+
+/// Whether both are versions of one group.
+fn is_of_group(api_version: &str, expected: &str) -> bool {
+    let group = |of: &str| of.rsplit_once('/').map(|(group, _)| group.len());
+    let len = group(expected).unwrap_or(0);
+    group(api_version).unwrap_or(0) == len && api_version[..len] == expected[..len]
 }
 
 /// A field's value as a selector compares it: text as it is, numbers and booleans as written, others "".

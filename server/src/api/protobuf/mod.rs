@@ -23,7 +23,7 @@ mod types;
 use std::fmt;
 
 pub use self::envelope::{Decoded, MEDIA_TYPE, canonical, decode, encode, of_status};
-pub use self::same::is_same;
+pub use self::same::{has_type, is_same};
 pub use self::stored::StoredType;
 pub(in crate::api) use self::types::DEFAULT_RELEASE;
 use crate::http::go_quote;

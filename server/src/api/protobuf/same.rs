@@ -1,8 +1,14 @@
-//! Whether two versions of a kind have the same members.
+//! Which kinds have messages, and whether two versions of one have the same members.
 
 use std::collections::HashSet;
 
 use super::types::{DEFAULT_RELEASE, Field, MessageId, Shape, Types};
+
+/// Whether a kind has messages.
+#[must_use]
+pub fn has_type(api_version: &str, kind: &str) -> bool {
+    Types::of(DEFAULT_RELEASE).is_some_and(|types| types.kind(api_version, kind).is_some())
+}
 
 /// Whether a message of one version of a kind is one of the other, byte for byte, and has the same JSON: fields with the same
 /// numbers and names, in the same order, down to the last message.

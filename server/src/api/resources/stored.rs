@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use revcast_engine::key::ResourceId;
 use revcast_engine::message_type::SharedType;
+use revcast_engine::other_versions::SharedVersions;
 use revcast_engine::resource::{Field, Resource};
 
 use super::{Declaration, Scope, api_version, parse_field};
 use crate::api::builtin::Row;
 use crate::api::crd::Definition;
 use crate::api::protobuf::StoredType;
-use crate::api::versions::Conversion;
+use crate::api::versions::{Conversion, StoredVersions};
 
 /// One set of objects, in the version that they are kept in. A value that is stored in another version is brought to this
 /// one as it is read.
@@ -148,9 +149,15 @@ impl StoredResource {
         let fields = self.fields.clone();
         let row = Resource::new(&self.api_version, &self.kind, self.namespaced, fields);
         let row = row.with_plural(&self.plural);
+        if self.definition.is_some() {
+            // Each version is stored as it was written; the versions that are served convert.
+            return row.listing_fields().mixing_versions();
+        }
         if self.declared {
             return row.listing_fields();
         }
+        let versions = StoredVersions::new(&self.api_version, &self.kind);
+        let row = row.with_versions(SharedVersions::new(versions));
         match StoredType::new(&self.api_version, &self.kind, row.fields()) {
             Some(of) => row.with_message(SharedType::new(of)),
             None => row,

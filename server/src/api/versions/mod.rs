@@ -4,12 +4,21 @@
 //! the text or the envelope, and nothing is parsed; some others are rewritten member by member. What is in neither group
 //! has no form in the other version, and says so. It never stores anything.
 
+mod autoscalers;
+mod definitions;
+mod devices;
+mod events;
 mod rename;
+mod stored;
+#[cfg(test)]
+mod tests;
 
 use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
+pub use self::rename::json as renamed;
+pub use self::stored::StoredVersions;
 use super::protobuf;
 
 /// The members of an object but for `kind` and `apiVersion`, as another version has them.
@@ -28,8 +37,8 @@ pub enum Conversion {
     /// Each object is kept in the version that it was written in. Those of another version are not shown: only a webhook of the
     /// cluster can convert them.
     AsStored,
-    /// Members differ.
-    Rewritten(Rewrite),
+    /// Members differ: to what is shown, and back to what is kept, if that is known.
+    Rewritten(Rewrite, Option<Rewrite>),
     /// It is not known how.
     Missing,
 }
@@ -44,7 +53,23 @@ pub struct Type<'a> {
 }
 
 /// Kinds whose versions differ: kind, the version that is kept, the one that is shown.
-const REWRITES: &[(&str, &str, &str, Rewrite)] = &[];
+const REWRITES: &[(&str, &str, &str, Rewrite)] = &[
+    ("Event", "v1", "events.k8s.io/v1", events::new_of_core),
+    ("Event", "events.k8s.io/v1", "v1", events::core_of_new),
+    ("HorizontalPodAutoscaler", "autoscaling/v2", "autoscaling/v1", autoscalers::v1_of_v2),
+    ("ResourceClaim", "resource.k8s.io/v1", "resource.k8s.io/v1beta1", devices::old_claim),
+    ("ResourceClaim", "resource.k8s.io/v1beta1", "resource.k8s.io/v1", devices::new_claim),
+    ("ResourceClaimTemplate", "resource.k8s.io/v1", "resource.k8s.io/v1beta1", devices::old_template),
+    ("ResourceClaimTemplate", "resource.k8s.io/v1beta1", "resource.k8s.io/v1", devices::new_template),
+    ("ResourceSlice", "resource.k8s.io/v1", "resource.k8s.io/v1beta1", devices::old_slice),
+    ("ResourceSlice", "resource.k8s.io/v1beta1", "resource.k8s.io/v1", devices::new_slice),
+    (
+        "CustomResourceDefinition",
+        "apiextensions.k8s.io/v1beta1",
+        "apiextensions.k8s.io/v1",
+        definitions::v1_of_v1beta1,
+    ),
+];
 
 impl Conversion {
     /// From one version of a kind to another.
@@ -56,20 +81,36 @@ impl Conversion {
         if protobuf::is_same(kind, from, to) {
             return Self::Renamed;
         }
-        let rewrite = REWRITES.iter().find(|(of, kept, shown, _)| (*of, *kept, *shown) == (kind, from, to));
-        rewrite.map_or(Self::Missing, |(.., rewrite)| Self::Rewritten(*rewrite))
+        let rewrite = |from, to| {
+            let mut known = REWRITES.iter();
+            known
+                .find(|(of, kept, shown, _)| (*of, *kept, *shown) == (kind, from, to))
+                .map(|(.., rewrite)| *rewrite)
+        };
+        rewrite(from, to).map_or(Self::Missing, |forth| Self::Rewritten(forth, rewrite(to, from)))
     }
 
-    /// Whether an object of the version that is shown can be stored in the one that is kept: the way back is `apiVersion` alone.
+    /// Whether an object of the version that is shown can be stored in the one that is kept.
     #[must_use]
     pub const fn is_writable(self) -> bool {
-        matches!(self, Self::Kept | Self::Renamed)
+        matches!(self, Self::Kept | Self::Renamed | Self::Rewritten(_, Some(_)))
+    }
+
+    /// The members of an object of the version that is shown, as they are kept.
+    ///
+    /// # Errors
+    /// What of the object cannot be stored.
+    pub fn kept(self, shown: Map<String, Value>) -> Result<Map<String, Value>, String> {
+        match self {
+            Self::Kept | Self::Renamed | Self::AsStored | Self::Missing | Self::Rewritten(_, None) => Ok(shown),
+            Self::Rewritten(_, Some(back)) => back(shown),
+        }
     }
 
     /// Whether each object must be looked at to know that it can be shown.
     #[must_use]
     pub const fn can_fail(self) -> bool {
-        matches!(self, Self::AsStored | Self::Rewritten(_) | Self::Missing)
+        matches!(self, Self::AsStored | Self::Rewritten(..) | Self::Missing)
     }
 
     /// An object in JSON, with `kind` and `apiVersion`.
@@ -82,7 +123,7 @@ impl Conversion {
             Self::Renamed => Ok(rename::json(to, kept)),
             Self::AsStored if rename::version(&kept) == Some(to.api_version.as_bytes()) => Ok(kept),
             Self::AsStored => Err(only_as_stored(to, &kept)),
-            Self::Rewritten(rewrite) => rewritten(to, &kept, rewrite).map(Cow::Owned),
+            Self::Rewritten(rewrite, _) => rewritten(to, &kept, rewrite).map(Cow::Owned),
             Self::Missing => Err(missing(to)),
         }
     }
@@ -95,7 +136,7 @@ impl Conversion {
         match self {
             Self::Kept => Ok(kept),
             Self::Renamed => rename::envelope(to, &kept).map(Cow::Owned),
-            Self::AsStored | Self::Rewritten(_) | Self::Missing => Err(missing(to)),
+            Self::AsStored | Self::Rewritten(..) | Self::Missing => Err(missing(to)),
         }
     }
 }
@@ -124,6 +165,9 @@ fn rewritten(to: Type<'_>, kept: &[u8], rewrite: Rewrite) -> Result<Vec<u8>, Str
     shown.insert("apiVersion".to_owned(), api_version.into());
     shown.extend(rewrite(members).map_err(failed)?);
     let text = Value::Object(shown).to_string();
+    if !protobuf::has_type(api_version, kind) {
+        return Ok(text.into());
+    }
     // The members in the order of the type, and with its zero values.
     protobuf::canonical(text.as_bytes()).map_err(failed)
 }

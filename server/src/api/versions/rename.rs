@@ -9,7 +9,8 @@ use serde_json::value::RawValue;
 use super::Type;
 
 /// An object in JSON under another version. One that states no version stays as it is.
-pub(super) fn json<'k>(to: Type<'_>, kept: Cow<'k, [u8]>) -> Cow<'k, [u8]> {
+#[must_use]
+pub fn json<'k>(to: Type<'_>, kept: Cow<'k, [u8]>) -> Cow<'k, [u8]> {
     let Some((start, end)) = value(&kept) else { return kept };
     let mut out = Vec::with_capacity(kept.len() + to.api_version.len());
     out.extend_from_slice(&kept[..start]);

@@ -13,6 +13,7 @@ mod lists;
 mod patches;
 mod recorded;
 mod surroundings;
+mod versions;
 mod watches;
 mod writes;
 mod yaml;
