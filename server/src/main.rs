@@ -20,7 +20,7 @@ use revcast::source::command_queue::CommandQueue;
 use revcast::source::embedded::{self, Store, StoreConfig};
 use revcast::source::engine::Engine;
 use revcast::source::epoch::{Epoch, Epochs};
-use revcast::source::etcd::{self, EtcdOptions, Layout};
+use revcast::source::etcd::{self, Elsewhere, EtcdOptions, Layout};
 use revcast::tls::{Current, Reloader};
 use revcast::{doctor, log, runtime};
 use revcast_engine::RingLimits;
@@ -99,6 +99,9 @@ fn serve(config: &Config) -> Result<(), Failure> {
     revcast::allocator::refuse_huge_pages();
     log::start(config.log);
     let registry = registry(config)?;
+    let known: Vec<(&str, &str)> =
+        registry.iter().map(|known| (known.group.as_str(), known.plural.as_str())).collect();
+    config.check_overrides(&known)?;
     let report = doctor::probe(config);
     if !report.is_fit() {
         return Err(Failure::Unfit(report.fatal().join("; ")));
@@ -267,11 +270,13 @@ fn start_etcd(
         &options.prefix,
         registry.iter().map(|resource| (resource.row, resource.namespaced, resource.etcd_folder())),
     );
-    let layout = layout.map_err(Failure::Usage)?;
+    let elsewhere = Elsewhere::new(&registry, &options.overrides);
+    let layout = layout.map_err(Failure::Usage)?.without(|row| elsewhere.has(row));
     let freshness = Freshness { commands: Arc::clone(&commands), limit: options.stale_limit };
     let app = App::new(registry, Arc::clone(&epochs), &config.server.listen.to_string(), config.serve)
         .with_guard(Arc::clone(guard))
         .with_names(config.allowed_hosts().clone(), plan.tls.clone())
+        .with_elsewhere(elsewhere)
         .with_freshness(freshness);
     prepare(&app);
     let options_of_source = options.clone();

@@ -16,8 +16,10 @@ use crate::http::host::{Hosts, name_of};
 use crate::http::route::Target;
 use crate::source::command_queue::CommandQueue;
 use crate::source::epoch::{Epoch, Epochs};
+use crate::source::etcd::Elsewhere;
 use crate::tls::Current;
 use bytes::Bytes;
+use revcast_engine::key::ResourceId;
 use revcast_engine::resource::{Resource, Schema};
 
 /// The phases of a server's life, in order; it never goes back.
@@ -96,6 +98,7 @@ pub struct App {
     guard: Arc<Guard>,
     /// Its names besides addresses and `localhost`: from the options, and from its certificate.
     hosts: Hosts,
+    elsewhere: Elsewhere,
     tls: Option<Arc<Current>>,
 }
 
@@ -123,6 +126,7 @@ impl App {
             options,
             guard: Arc::new(Guard::open()),
             hosts: Hosts::default(),
+            elsewhere: Elsewhere::default(),
             tls: None,
         }
     }
@@ -157,6 +161,17 @@ impl App {
         let of = target.names()?;
         let found = self.registry.find(&of.group, &of.version, &of.resource)?;
         Some(self.schema.get(found.row))
+    }
+
+    /// With resources that are kept in another etcd.
+    #[must_use]
+    pub fn with_elsewhere(self, elsewhere: Elsewhere) -> Self {
+        Self { elsewhere, ..self }
+    }
+
+    /// Why a resource is not served here, if it is not.
+    pub(super) fn elsewhere(&self, row: ResourceId) -> Option<&str> {
+        self.elsewhere.text(row.row())
     }
 
     /// With a remote source, which can be stale.

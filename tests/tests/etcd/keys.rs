@@ -188,3 +188,29 @@ fn a_value_that_is_none_from_the_start() {
     etcd.control().del("/registry/configmaps/a/bad").unwrap();
     assert_eq!(server.client().get("/api/v1/configmaps").status, 200);
 }
+
+/// A resource that is kept in another etcd gets 503 with that etcd, and nothing of it is loaded.
+#[test]
+fn a_resource_in_another_etcd_is_not_served() {
+    let overrides = "/events#http://events.example:2379,apps/deployments#";
+    let pair = pair(Release::V3_5, Options::default(), &["--etcd-servers-overrides", overrides]);
+    let (client, control) = (pair.server.client(), pair.etcd.control());
+    control.put("/registry/events/a/old", "not for us").unwrap();
+    control.put("/registry/configmaps/a/x", config_map("x", "1")).unwrap();
+    eventually("the config map", || client.get(&format!("{CONFIG_MAPS}/x")).status == 200);
+    for (path, says) in [
+        ("/api/v1/events", "(http://events.example:2379)"),
+        ("/api/v1/namespaces/a/events/old", "events cannot be served from here"),
+        ("/api/v1/events?watch=1", "another etcd"),
+        ("/apis/apps/v1/namespaces/a/deployments", "deployments.apps cannot be served from here"),
+    ] {
+        let reply = client.get(path);
+        let status = reply.json();
+        assert_eq!((reply.status, status["reason"].clone()), (503, json!("ServiceUnavailable")), "{path}");
+        assert!(status["message"].as_str().unwrap().contains(says), "{path}: {status}");
+    }
+    let named = client.get("/api/v1").json();
+    let mut names = named["resources"].as_array().unwrap().iter().map(|resource| resource["name"].clone());
+    assert!(names.any(|name| name == "events"), "it is not taken for one that does not exist");
+    assert_eq!(pair.server.metric("revcast_objects_unreadable"), 0);
+}

@@ -50,6 +50,13 @@ impl Layout {
         Ok(Self { prefix: format!("{}/", prefix.trim_end_matches('/')), folders, by_path })
     }
 
+    /// The same without the objects of some rows: their keys belong to no served resource.
+    #[must_use]
+    pub fn without(mut self, is_elsewhere: impl Fn(usize) -> bool) -> Self {
+        self.by_path.retain(|_, row| !is_elsewhere(*row));
+        self
+    }
+
     /// The prefix of all keys; it ends with a slash.
     #[must_use]
     pub fn prefix(&self) -> &str {
@@ -174,6 +181,15 @@ mod tests {
             assert_eq!(layout.to_key(etcd.as_bytes()), None, "{etcd}");
         }
         assert_eq!(layout.to_key(b"/registry/configmaps/default/\xff"), None);
+    }
+
+    #[test]
+    fn keys_of_another_etcd_are_nobodys() {
+        let (registry, layout) = layout("/registry");
+        let maps = registry.find("", "v1", "configmaps").expect("built in").row;
+        let layout = layout.without(|row| row == maps.row());
+        assert_eq!(layout.to_key(b"/registry/configmaps/a/b"), None);
+        assert!(layout.to_key(b"/registry/secrets/a/b").is_some());
     }
 
     #[test]

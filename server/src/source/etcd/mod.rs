@@ -17,6 +17,7 @@ mod link;
 mod load;
 mod members;
 mod options;
+mod overrides;
 mod pager;
 mod read_index;
 mod replay;
@@ -37,6 +38,7 @@ use tokio::task::spawn_local;
 pub use layout::Layout;
 pub use members::{Member, ask_members};
 pub use options::{EtcdOptions, WatchWish};
+pub use overrides::{Elsewhere, Override};
 
 use context::EtcdContext;
 
