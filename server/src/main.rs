@@ -72,7 +72,8 @@ fn run() -> Result<ExitCode, Failure> {
         Command::Version => print(&format!("revcast {}\n", env!("CARGO_PKG_VERSION"))),
         Command::Config(flags) => print(&load(&flags)?.to_toml()),
         Command::Doctor { flags, json } => {
-            let report = doctor::examine(&load(&flags)?);
+            let config = load(&flags)?;
+            let report = doctor::examine(&config, &registry(&config)?);
             if json {
                 print(&(report.to_json() + "\n"));
             } else {
@@ -99,9 +100,6 @@ fn serve(config: &Config) -> Result<(), Failure> {
     revcast::allocator::refuse_huge_pages();
     log::start(config.log);
     let registry = registry(config)?;
-    let known: Vec<(&str, &str)> =
-        registry.iter().map(|known| (known.group.as_str(), known.plural.as_str())).collect();
-    config.check_overrides(&known)?;
     let report = doctor::probe(config);
     if !report.is_fit() {
         return Err(Failure::Unfit(report.fatal().join("; ")));
@@ -304,6 +302,9 @@ fn registry(config: &Config) -> Result<Registry, Failure> {
         };
         declared.map_err(|error| Failure::Usage(format!("{}: {error}", entry.origin)))?;
     }
+    let known: Vec<(&str, &str)> =
+        registry.iter().map(|known| (known.group.as_str(), known.plural.as_str())).collect();
+    config.check_overrides(&known)?;
     Ok(registry)
 }
 

@@ -16,6 +16,7 @@ use revcast_engine::{Feed, Publisher};
 use tokio::time::sleep;
 
 use super::backoff::Backoff;
+use super::census::Census;
 use super::context::EtcdContext;
 use super::link::Miss;
 use super::pager::Pager;
@@ -37,6 +38,7 @@ pub(super) struct Loaded {
     pub(super) revision: Revision,
     /// Whether it came in one response. With several, the later ones may be from an etcd that was restored meanwhile.
     pub(super) is_whole: bool,
+    pub(super) census: Census,
 }
 
 /// One key of a list.
@@ -51,20 +53,26 @@ pub(super) async fn load(context: &EtcdContext) -> Result<Loaded, SourceError> {
     let (mut publisher, feed) = context.engine.start(Revision::ZERO);
     let stats = &context.commands.stats.remote;
     let mut objects = 0_u64;
+    let mut census = Census::default();
     let everything = Listing::of_values(Revision::ZERO);
     let listed = pages(context, everything, |listed| match context.layout.to_key(&listed.key) {
         Some(key) => {
             objects += 1;
+            census.count(&context.layout, &listed.key, key.resource(), &listed.value);
             publisher.load(key, listed.revision, &listed.value);
         }
-        None => _ = stats.foreign.fetch_add(1, Ordering::Relaxed),
+        None => {
+            census.count_foreign(&context.layout, &listed.key);
+            stats.foreign.fetch_add(1, Ordering::Relaxed);
+        }
     })
     .await?;
     publisher.loaded(listed.at);
     stats.loads.fetch_add(1, Ordering::Relaxed);
     stats.loaded_objects.fetch_add(objects, Ordering::Relaxed);
     let is_whole = listed.pages == 1;
-    Ok(Loaded { publisher, feed, cluster: listed.cluster, revision: listed.at, is_whole })
+    census.move_unread_of(&context.layout, feed.schema(), &feed.snapshot());
+    Ok(Loaded { publisher, feed, cluster: listed.cluster, revision: listed.at, is_whole, census })
 }
 
 /// The changes of the one revision after `last`, from the state at that revision. Between two consecutive revisions nothing can
