@@ -179,8 +179,7 @@ impl Config {
     /// # Errors
     /// The first of them.
     pub fn check_overrides<'r>(&self, served: &[(&'r str, &'r str)]) -> Result<(), ConfigError> {
-        let is_unknown =
-            |of: &&Override| !served.iter().any(|it| *it == (of.group.as_str(), of.resource.as_str()));
+        let is_unknown = |of: &&Override| !served.contains(&(of.group.as_str(), of.resource.as_str()));
         let Some(of) = self.etcd.overrides.iter().find(is_unknown) else { return Ok(()) };
         let same = served.iter().find(|(_, plural)| *plural == of.resource);
         let mend = match same {

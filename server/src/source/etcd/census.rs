@@ -2,7 +2,7 @@
 //!
 //! It owns the counts and their text. It reads no value by itself: its user says what a value is.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use revcast_engine::codec::{DecodeError, Reason, protobuf};
 use revcast_engine::index::Snapshot;
@@ -35,8 +35,8 @@ pub struct Census {
     json: u64,
     /// Those in protobuf.
     protobuf: u64,
-    /// The rows that have objects.
-    kinds: BTreeSet<ResourceId>,
+    /// Those of each kind that has any.
+    kinds: BTreeMap<ResourceId, u64>,
     definitions: u64,
     /// Keys of no served resource.
     foreign: u64,
@@ -49,7 +49,7 @@ impl Census {
     /// A key of a served resource, and its value, which is readable as far as is known.
     pub(super) fn count(&mut self, layout: &Layout, etcd: &[u8], resource: ResourceId, value: &[u8]) {
         *self.of_codec(value) += 1;
-        self.kinds.insert(resource);
+        *self.kinds.entry(resource).or_default() += 1;
         self.count_definition(layout, etcd);
     }
 
@@ -72,8 +72,11 @@ impl Census {
     }
 
     /// A value that was counted cannot be read.
-    pub(super) fn move_unread(&mut self, etcd: &str, value: &[u8], why: &DecodeError) {
+    pub(super) fn move_unread(&mut self, etcd: &str, resource: ResourceId, value: &[u8], why: &DecodeError) {
         *self.of_codec(value) -= 1;
+        if let Some(count) = self.kinds.get_mut(&resource) {
+            *count -= 1;
+        }
         let of_reason = self.unread.entry(why.reason());
         let first = || Unread { count: 0, example: etcd.to_owned(), why: why.clone() };
         of_reason.or_insert_with(first).count += 1;
@@ -87,7 +90,8 @@ impl Census {
         let rows = (0..schema.len()).map(|row| ResourceId::new(u16::try_from(row).unwrap_or(u16::MAX)));
         for object in rows.flat_map(|row| state.unreadable_in(row, None, None)) {
             if let Some(why) = object.unreadable() {
-                self.move_unread(&layout.to_etcd(object.key()), object.value().bytes(), why.error());
+                let (key, value) = (object.key(), object.value().bytes());
+                self.move_unread(&layout.to_etcd(key), key.resource(), value, why.error());
             }
         }
     }
@@ -109,7 +113,7 @@ impl Census {
             self.json + self.protobuf,
             self.json,
             self.protobuf,
-            self.kinds.len(),
+            self.kinds.values().filter(|count| **count > 0).count(),
             self.definitions,
             self.foreign
         );
@@ -156,16 +160,18 @@ mod tests {
             ("/registry/example.com/widgets/a/b", b"{}"),
             ("/registry/example.com/widgets/a/c", b"{}"),
         ] {
-            match layout.to_key(key.as_bytes()) {
-                Some(found) => census.count(&layout, key.as_bytes(), found.resource(), value),
-                None => census.count_foreign(&layout, key.as_bytes()),
-            }
+            let Some(found) = layout.to_key(key.as_bytes()) else {
+                census.count_foreign(&layout, key.as_bytes());
+                continue;
+            };
+            census.count(&layout, key.as_bytes(), found.resource(), value);
             if value.starts_with(b"k8s:enc:") {
-                census.move_unread(key, value, &DecodeError::Encrypted("aescbc:v1:key1".to_owned()));
+                let why = DecodeError::Encrypted("aescbc:v1:key1".to_owned());
+                census.move_unread(key, found.resource(), value, &why);
             }
         }
         census.count_definition(&layout, b"/registry/apiextensions.k8s.io/customresourcedefinitions/a");
-        let expected = "2 objects (JSON 1, protobuf 1) of 2 kinds, 1 CustomResourceDefinitions; 3 keys of no served \
+        let expected = "2 objects (JSON 1, protobuf 1) of 1 kinds, 1 CustomResourceDefinitions; 3 keys of no served \
                         resource (example.com/widgets 2, masterleases 1)";
         assert_eq!(census.text(), expected);
         let lines: Vec<String> = census.unread().collect();

@@ -112,6 +112,6 @@ fn examine(
     let Some(key) = layout.to_key(etcd) else { return census.count_foreign(layout, etcd) };
     census.count(layout, etcd, key.resource(), value);
     if let Err(why) = decoder.check(schema.get(key.resource()), value) {
-        census.move_unread(&String::from_utf8_lossy(etcd), value, &why);
+        census.move_unread(&String::from_utf8_lossy(etcd), key.resource(), value, &why);
     }
 }
