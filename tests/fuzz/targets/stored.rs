@@ -132,7 +132,7 @@ fn stored(value: &[u8]) {
     let envelope = Envelope::read(value).ok();
     let types = envelope.map(|envelope| (envelope.api_version, envelope.kind));
     let of_type = kinds().iter().find(|kind| types == Some((&kind.api_version, &kind.kind)));
-    let kind = of_type.unwrap_or(&kinds()[0]);
+    let kind = of_type.unwrap_or_else(|| &kinds()[0]);
     let served = read(kind, value);
     if let Some(why) = served.unreadable() {
         assert!(is_json(why.status()), "its Status is JSON");
