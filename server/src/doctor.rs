@@ -11,6 +11,7 @@ mod finding;
 mod folder;
 mod judge;
 mod port;
+mod values;
 
 use std::fs;
 
@@ -18,6 +19,7 @@ use io_uring::{IoUring, Probe, opcode};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, sched_getaffinity};
 
+use crate::api::resources::Registry;
 use crate::config::Config;
 use crate::source::etcd::ask_members;
 use finding::Findings;
@@ -115,10 +117,10 @@ pub fn probe(config: &Config) -> Report {
     judge(config, look())
 }
 
-/// The same, and then checks outside the process: access, addresses, the data directory and etcd. Not for a server that
+/// The same, and then checks outside the process: access, addresses, the data directory, etcd and what it holds of `registry`. Not for a server that
 /// starts: it finds these out itself, and an unreachable etcd does not prevent it from serving later.
 #[must_use]
-pub fn examine(config: &Config) -> Report {
+pub fn examine(config: &Config, registry: &Registry) -> Report {
     let report = probe(config);
     let mut findings = Findings(report.findings);
     access::judge(&mut findings, config);
@@ -131,7 +133,12 @@ pub fn examine(config: &Config) -> Report {
     }
     if let Some(etcd) = config.etcd() {
         match ask_members(etcd) {
-            Ok(members) => cluster::judge(&mut findings, &members),
+            Ok(members) => {
+                cluster::judge(&mut findings, &members);
+                if members.iter().any(|member| member.version.is_ok()) {
+                    values::look(&mut findings, etcd, registry);
+                }
+            }
             Err(error) => {
                 findings.fail("etcd", &format!("cannot be asked: {error}"), "raise nofile (ulimit -n)")
             }
@@ -270,7 +277,7 @@ mod tests {
                 given("data-dir", dir.to_str().unwrap()),
             ],
         };
-        let report = examine(&Config::load(&flags, [], &affinity()).unwrap());
+        let report = examine(&Config::load(&flags, [], &affinity()).unwrap(), &Registry::builtin());
         let of = |check: &str| report.findings.iter().filter(|found| found.check == check).count();
         assert_eq!((of("ports"), of("etcd")), (2, 0));
         assert!(of("data-dir") > 0 && !dir.exists(), "it is looked at, not made");

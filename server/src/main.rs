@@ -21,7 +21,7 @@ use revcast::source::command_queue::CommandQueue;
 use revcast::source::embedded::{self, Store, StoreConfig};
 use revcast::source::engine::Engine;
 use revcast::source::epoch::{Epoch, Epochs};
-use revcast::source::etcd::{self, EtcdOptions, Layout};
+use revcast::source::etcd::{self, Elsewhere, EtcdOptions, Layout};
 use revcast::tls::{Current, Reloader};
 use revcast::{doctor, log, runtime};
 use revcast_engine::RingLimits;
@@ -73,7 +73,8 @@ fn run() -> Result<ExitCode, Failure> {
         Command::Version => print(&format!("revcast {}\n", env!("CARGO_PKG_VERSION"))),
         Command::Config(flags) => print(&load(&flags)?.to_toml()),
         Command::Doctor { flags, json } => {
-            let report = doctor::examine(&load(&flags)?);
+            let config = load(&flags)?;
+            let report = doctor::examine(&config, &registry(&config)?);
             if json {
                 print(&(report.to_json() + "\n"));
             } else {
@@ -269,11 +270,13 @@ fn start_etcd(
         &options.prefix,
         catalogs.current().registry.rows().map(|row| (row.row, row.namespaced, row.etcd_folder())),
     );
-    let layout = layout.map_err(Failure::Usage)?;
+    let elsewhere = Elsewhere::new(&catalogs.current().registry, &options.overrides);
+    let layout = layout.map_err(Failure::Usage)?.without(|row| elsewhere.has(row));
     let freshness = Freshness { commands: Arc::clone(&commands), limit: options.stale_limit };
     let app = App::new(Arc::clone(&catalogs), Arc::clone(&epochs), config.serve)
         .with_guard(Arc::clone(guard))
         .with_names(config.allowed_hosts().clone(), plan.tls.clone())
+        .with_elsewhere(elsewhere)
         .with_freshness(freshness);
     prepare(&app);
     let options_of_source = options.clone();
@@ -301,6 +304,9 @@ fn registry(config: &Config) -> Result<Registry, Failure> {
         };
         declared.map_err(|error| Failure::Usage(format!("{}: {error}", entry.origin)))?;
     }
+    let known: Vec<(&str, &str)> =
+        registry.iter().map(|known| (known.group.as_str(), known.plural.as_str())).collect();
+    config.check_overrides(&known)?;
     Ok(registry)
 }
 

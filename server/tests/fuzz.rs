@@ -17,7 +17,7 @@ const CHANGES_MAX: u64 = 6;
 const BYTES_MAX: usize = 4 << 10;
 
 /// What is put into inputs beside what they hold already.
-const WORDS: [&[u8]; 40] = [
+const WORDS: [&[u8]; 48] = [
     b"\r\n",
     b"\n",
     b"\r",
@@ -58,6 +58,14 @@ const WORDS: [&[u8]; 40] = [
     b"\xff",
     b"$patch",
     b"\\u0061",
+    b"k8s\0",
+    b"\x1a\x00\x22\x00",
+    b"\x0a\x00",
+    b"\x12\x00",
+    b"\x0a\xff\xff\xff\xff\x0f",
+    b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
+    b"\x32\x017",
+    b"2147483648Ki",
 ];
 
 /// xorshift64*.
@@ -161,6 +169,22 @@ fn patch() {
 #[test]
 fn decode() {
     fuzz("decode");
+}
+
+#[test]
+fn stored() {
+    fuzz("stored");
+}
+
+/// A value that is made to cost much costs what its length costs.
+#[test]
+fn hostile_values_cost_what_they_weigh() {
+    let started = std::time::Instant::now();
+    for value in targets::stored::hostile(256 << 10) {
+        targets::stored::run(&value);
+    }
+    // All take a second without contention; what is not linear takes minutes.
+    assert!(started.elapsed() < std::time::Duration::from_secs(30), "{:?}", started.elapsed());
 }
 
 #[test]

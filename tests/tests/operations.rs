@@ -136,8 +136,18 @@ fn the_status_has_its_shape() {
     assert_eq!(status["life"], "serving");
     assert_eq!(status["listen"], json!({"api": server.address, "admin": server.admin}));
     assert_eq!(status["limits"], json!({"watchers": 123, "shards": 2, "memory": null}));
-    let source =
-        ["kind", "is", "ready", "revision", "epoch", "staleSeconds", "objects", "unreadable", "failed"];
+    let source = [
+        "kind",
+        "is",
+        "ready",
+        "revision",
+        "epoch",
+        "staleSeconds",
+        "objects",
+        "unreadable",
+        "unreadableByReason",
+        "failed",
+    ];
     assert_eq!(names(&status["source"]), source);
     assert_eq!((&status["source"]["ready"], &status["source"]["objects"]), (&json!(true), &json!(1)));
     let window =

@@ -21,7 +21,7 @@ use crate::resource::{Codec, Resource};
 use crate::revision::Revision;
 
 pub(crate) use announced::Announced;
-pub use error::DecodeError;
+pub use error::{DecodeError, Reason};
 pub use json::Json;
 pub(crate) use json::{Places, push_event as push_json_event};
 pub use protobuf::Protobuf;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use imbl::OrdMap;
 
+use crate::codec::Reason;
 use crate::key::{Key, ResourceId};
 use crate::key_range::KeyRange;
 use crate::object::Object;
@@ -28,6 +29,8 @@ pub struct Snapshot {
     /// The unreadable ones among them, by row; shared by all snapshots between which none was added or removed.
     unreadable: Arc<Vec<Objects>>,
     unreadable_total: usize,
+    /// By place of their reason.
+    by_reason: [u32; Reason::ALL.len()],
     /// Bytes that all objects keep allocated.
     bytes: u64,
 }
@@ -37,7 +40,16 @@ impl Snapshot {
     pub(crate) fn empty(resources: usize, revision: Revision) -> Self {
         let resources = vec![Objects::new(); resources];
         let unreadable = Arc::new(resources.clone());
-        Self { revision, position: Position::ZERO, resources, unreadable, unreadable_total: 0, bytes: 0 }
+        let by_reason = [0; Reason::ALL.len()];
+        Self {
+            revision,
+            position: Position::ZERO,
+            resources,
+            unreadable,
+            unreadable_total: 0,
+            by_reason,
+            bytes: 0,
+        }
     }
 
     /// Everything up to this revision is included.
@@ -125,6 +137,11 @@ impl Snapshot {
         self.unreadable_total
     }
 
+    /// The number of unreadable objects for each reason.
+    pub fn unreadable_by_reason(&self) -> impl Iterator<Item = (Reason, u32)> + use<'_> {
+        Reason::ALL.into_iter().zip(self.by_reason)
+    }
+
     /// The unreadable objects of a resource, or of one namespace and one name, in key order. Costs a look at each unreadable
     /// object of that namespace, and nothing if there are none.
     pub fn unreadable_in<'a, 'b>(
@@ -190,10 +207,8 @@ impl Snapshot {
         let row = resource.row();
         let objects = std::mem::take(self.row(row));
         self.bytes -= objects.values().map(|object| object.weight() as u64).sum::<u64>();
-        let unreadable = self.unreadable(resource);
-        if unreadable > 0 {
-            Arc::make_mut(&mut self.unreadable)[row] = Objects::new();
-            self.unreadable_total -= unreadable;
+        for object in objects.values().filter(|object| object.unreadable().is_some()) {
+            self.note(row, Some(object), None);
         }
     }
 
@@ -216,11 +231,14 @@ impl Snapshot {
             unreadable.resize_with(row + 1, Objects::new);
         }
         let objects = &mut unreadable[row];
+        let reason = |object: &Object| object.unreadable().map(|why| why.error().reason().index());
         if let Some(before) = before {
             objects.remove(before.key().path());
             self.unreadable_total -= 1;
+            reason(before).into_iter().for_each(|at| self.by_reason[at] -= 1);
         }
         if let Some(now) = now {
+            reason(&now).into_iter().for_each(|at| self.by_reason[at] += 1);
             objects.insert(now.key().shared_path(), now);
             self.unreadable_total += 1;
         }

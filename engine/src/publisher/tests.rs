@@ -1,6 +1,7 @@
 //! What the publisher makes of batches.
 
 use super::*;
+use crate::codec::Reason;
 use crate::encoding::{Encoding, JsonOnly, View};
 use crate::framing::tests::COUNTED;
 use crate::resource::{Codec, Resource};
@@ -87,11 +88,10 @@ fn an_unreadable_value_is_an_object_that_says_so() {
     let snapshot = feed.snapshot();
     let object = snapshot.get(&key("a/x")).expect("loaded");
     let why = object.unreadable().expect("it is in protobuf");
-    assert_eq!((why.error(), why.since()), (&crate::codec::DecodeError::Protobuf, Revision::new(3)));
+    assert_eq!((why.error().reason(), why.since()), (Reason::Malformed, Revision::new(3)));
     let status = "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\
-                  \"configmaps \\\"a/x\\\" cannot be served: the stored value is not JSON (Kubernetes protobuf \
-                  envelope): store it as JSON (kube-apiserver --storage-media-type=application/json), or delete \
-                  it\",\"reason\":\"StorageReadError\",\"code\":500}";
+                  \"configmaps \\\"a/x\\\" cannot be served: the stored value is protobuf that cannot be read (it states no type): \
+                  store it again, or delete it\",\"reason\":\"StorageReadError\",\"code\":500}";
     assert_eq!(why.status(), status.as_bytes());
     // Another reader may understand what is stored.
     assert_eq!((object.value().codec(), object.value().bytes()), (Codec::Kubernetes, BAD.as_bytes()));
@@ -106,7 +106,14 @@ fn an_unreadable_value_is_an_object_that_says_so() {
     let since = |publisher: &Publisher| {
         publisher.get(&key("a/x")).and_then(|it| it.unreadable()).map(|why| why.since().get())
     };
+    let counted = |feed: &Feed| {
+        let snapshot = feed.snapshot();
+        let mut counts = snapshot.unreadable_by_reason().filter(|(_, count)| *count > 0);
+        (counts.next(), counts.next())
+    };
+    assert_eq!(counted(&feed), (Some((Reason::Malformed, 1)), None));
     batch(&mut publisher, 5, &[("a/x", Some("[]"))]);
+    assert_eq!(counted(&feed), (Some((Reason::NotAnObject, 1)), None));
     assert_eq!(since(&publisher), Some(3));
     batch(&mut publisher, 6, &[("a/x", Some(GOOD))]);
     assert_eq!((since(&publisher), feed.unreadable_total()), (None, 0));
@@ -114,6 +121,7 @@ fn an_unreadable_value_is_an_object_that_says_so() {
     assert_eq!((since(&publisher), feed.unreadable(MAPS)), (Some(7), 1));
     batch(&mut publisher, 8, &[("a/x", None)]);
     assert_eq!((since(&publisher), feed.unreadable(MAPS), feed.unreadable_total()), (None, 0, 0));
+    assert_eq!(counted(&feed), (None, None));
 }
 
 #[test]

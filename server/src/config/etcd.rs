@@ -1,8 +1,25 @@
 //! Options of the etcd source: their text, and what they must be together.
 
 use super::Config;
+use super::row::{Row, Set, Shown, Standard};
 use crate::setting::{ConfigError, Wrong};
-use crate::source::etcd::WatchWish;
+use crate::source::etcd::{Override, WatchWish};
+
+pub(super) const SERVERS_OVERRIDES: Row = Row {
+    name: "etcd-servers-overrides",
+    value: "LIST",
+    help: "in another etcd: not served; /events#URL",
+    standard: Standard::Unset("none"),
+    in_file: true,
+    set: Set::One(|config, text| {
+        config.etcd.overrides = overrides(text)?;
+        Ok(())
+    }),
+    show: |config| {
+        let all: Vec<String> = config.etcd.overrides.iter().map(ToString::to_string).collect();
+        if all.is_empty() { Shown::Unset } else { Shown::Text(all.join(",")) }
+    },
+};
 
 /// `http://a:2379,http://b:2379`
 pub(super) fn endpoints(text: &str) -> Result<Vec<String>, Wrong> {
@@ -24,6 +41,28 @@ pub(super) fn endpoints(text: &str) -> Result<Vec<String>, Wrong> {
         return Err(Wrong::new("http and https mixed", "give all members the same scheme"));
     }
     Ok(endpoints)
+}
+
+/// `/events#http://a:2379;http://b:2379,apps/deployments#`, as kube-apiserver takes it.
+fn overrides(text: &str) -> Result<Vec<Override>, Wrong> {
+    const MEND: &str = "give GROUP/RESOURCE#URL;URL, several with commas: /events#http://etcd-events:2379";
+    let mut all: Vec<Override> = Vec::new();
+    for part in text.split(',').map(str::trim) {
+        let named = part.split_once('#').and_then(|(name, servers)| Some((name.split_once('/')?, servers)));
+        let Some(((group, resource), servers)) = named else {
+            return Err(Wrong::new("not a resource and its servers", MEND));
+        };
+        let odd = |c: char| !(c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '.' | '-'));
+        if resource.is_empty() || resource.contains(odd) || group.contains(odd) {
+            return Err(Wrong::new(format!("{group}/{resource} is no name of a resource"), MEND));
+        }
+        if all.iter().any(|other| (other.group.as_str(), other.resource.as_str()) == (group, resource)) {
+            return Err(Wrong::new(format!("{group}/{resource} is there twice"), "name each resource once"));
+        }
+        let servers = if servers.is_empty() { Vec::new() } else { endpoints(&servers.replace(';', ","))? };
+        all.push(Override { group: group.to_owned(), resource: resource.to_owned(), servers });
+    }
+    Ok(all)
 }
 
 /// `/registry`
@@ -90,6 +129,7 @@ impl Config {
                 given("etcd-cert", etcd.cert.is_some()),
                 given("etcd-key", etcd.key.is_some()),
                 given("etcd-cluster-id", etcd.cluster.is_some()),
+                given("etcd-servers-overrides", !etcd.overrides.is_empty()),
             ];
             return match alone.into_iter().flatten().next() {
                 None => Ok(()),
@@ -133,6 +173,25 @@ impl Config {
     }
 }
 
+impl Config {
+    /// Refuses resources in another etcd that are no served ones: by group and plural, in any version.
+    ///
+    /// # Errors
+    /// The first of them.
+    pub fn check_overrides<'r>(&self, served: &[(&'r str, &'r str)]) -> Result<(), ConfigError> {
+        let is_unknown = |of: &&Override| !served.contains(&(of.group.as_str(), of.resource.as_str()));
+        let Some(of) = self.etcd.overrides.iter().find(is_unknown) else { return Ok(()) };
+        let same = served.iter().find(|(_, plural)| *plural == of.resource);
+        let mend = match same {
+            Some((group, plural)) => format!("did you mean {group}/{plural}?"),
+            None => "name a served resource as GROUP/PLURAL (/events, apps/deployments), or leave it out"
+                .to_owned(),
+        };
+        let problem = format!("{}/{} is not served", of.group, of.resource);
+        Err(self.refused("etcd-servers-overrides", Wrong::new(problem, mend)))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -157,6 +216,26 @@ mod tests {
             "http://a:1,,http://b:1",
         ] {
             assert!(endpoints(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn resources_in_another_etcd_are_read() {
+        let read = overrides("/events#http://a:1;http://b:2, apps/deployments#").unwrap();
+        let shown: Vec<String> = read.iter().map(ToString::to_string).collect();
+        assert_eq!(shown, ["/events#http://a:1;http://b:2", "apps/deployments#"]);
+        for bad in [
+            "",
+            "events",
+            "events#http://a:1",
+            "/#http://a:1",
+            "/Events#",
+            "/events#a:1",
+            "/events#http://a:1;;",
+            "/events#,/events#",
+            "/events#,",
+        ] {
+            assert!(overrides(bad).is_err(), "{bad}");
         }
     }
 

@@ -23,7 +23,7 @@ const HOUR: u64 = 3600;
 const DAY: u64 = 24 * HOUR;
 
 /// In the order of the help.
-pub(crate) static ROWS: [Row; 56] = [
+pub(crate) static ROWS: [Row; 57] = [
     Row {
         name: "listen",
         value: "ADDR",
@@ -481,6 +481,7 @@ pub(crate) static ROWS: [Row; 56] = [
         }),
         show: |config| Shown::Text(etcd::show_watch(config.etcd.watch).to_owned()),
     },
+    etcd::SERVERS_OVERRIDES,
     Row {
         name: "etcd-stale-limit",
         value: "TIME",

@@ -458,6 +458,8 @@ fn options_of_etcd_that_contradict_each_other_are_refused() {
         (&[("etcd-endpoints", "127.0.0.1:2379")], "etcd_endpoints"),
         (&[HTTP, ("etcd-prefix", "registry")], "etcd_prefix"),
         (&[HTTP, ("etcd-watch", "some")], "etcd_watch"),
+        (&[("etcd-servers-overrides", "/events#")], "etcd_servers_overrides"),
+        (&[HTTP, ("etcd-servers-overrides", "events#")], "etcd_servers_overrides"),
         (&[HTTP, ("etcd-cluster-id", "xyz")], "etcd_cluster_id"),
     ] {
         let error = build(flags, &[], "").unwrap_err().to_string();
@@ -469,6 +471,23 @@ fn options_of_etcd_that_contradict_each_other_are_refused() {
     let etcd = config.etcd().unwrap();
     assert_eq!((etcd.prefix.as_str(), etcd.endpoints.as_slice()), ("/a", &[HTTPS.1.to_owned()][..]));
     assert!(build(&[], &[], "").unwrap().etcd().is_none());
+}
+
+#[test]
+fn a_resource_in_another_etcd_must_be_served() {
+    let served = [("", "events"), ("apps", "deployments"), ("events.k8s.io", "events")];
+    let check = |value| {
+        let flags = [("etcd-endpoints", "http://127.0.0.1:2379"), ("etcd-servers-overrides", value)];
+        build(&flags, &[], "").unwrap().check_overrides(&served)
+    };
+    assert_eq!(check("/events#http://a:1,apps/deployments#"), Ok(()));
+    for (value, says) in [
+        ("/deployments#", "/deployments is not served; did you mean apps/deployments?"),
+        ("/events#,/gadgets#", "/gadgets is not served; name a served resource as GROUP/PLURAL"),
+    ] {
+        let line = check(value).unwrap_err().to_string();
+        assert!(line.contains(says) && line.starts_with("--etcd-servers-overrides"), "{line}");
+    }
 }
 
 #[test]

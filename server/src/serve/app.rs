@@ -13,7 +13,9 @@ use crate::catalog::{Catalog, Catalogs};
 use crate::http::host::{Hosts, name_of};
 use crate::source::command_queue::CommandQueue;
 use crate::source::epoch::{Epoch, Epochs};
+use crate::source::etcd::Elsewhere;
 use crate::tls::Current;
+use revcast_engine::key::ResourceId;
 
 /// The phases of a server's life, in order; it never goes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -87,6 +89,7 @@ pub struct App {
     guard: Arc<Guard>,
     /// Its names besides addresses and `localhost`: from the options, and from its certificate.
     hosts: Hosts,
+    elsewhere: Elsewhere,
     tls: Option<Arc<Current>>,
 }
 
@@ -103,6 +106,7 @@ impl App {
             options,
             guard: Arc::new(Guard::open()),
             hosts: Hosts::default(),
+            elsewhere: Elsewhere::default(),
             tls: None,
         }
     }
@@ -130,6 +134,17 @@ impl App {
     #[must_use]
     pub const fn guard(&self) -> &Arc<Guard> {
         &self.guard
+    }
+
+    /// With resources that are kept in another etcd.
+    #[must_use]
+    pub fn with_elsewhere(self, elsewhere: Elsewhere) -> Self {
+        Self { elsewhere, ..self }
+    }
+
+    /// Why a resource is not served here, if it is not.
+    pub(super) fn elsewhere(&self, row: ResourceId) -> Option<&str> {
+        self.elsewhere.text(row.row())
     }
 
     /// With a remote source, which can be stale.

@@ -325,6 +325,10 @@ impl<'a, H: Host> Request<'a, H> {
     where
         'a: 'b,
     {
+        // 404 would say that there is no such resource.
+        if let Some(why) = self.app.elsewhere(resource.row) {
+            return Err(Status::service_unavailable(why.to_owned(), 0));
+        }
         // Read once: the request is answered from the epoch that was checked to be ready.
         let epoch = self.app.epoch();
         match self.app.life() {

@@ -9,13 +9,14 @@ pub(crate) mod head;
 pub(crate) mod patch;
 pub(crate) mod query;
 pub(crate) mod selector;
+pub(crate) mod stored;
 pub(crate) mod token;
 
 /// A target: takes any bytes.
 pub(crate) type Target = fn(&[u8]);
 
 /// Every target with its name, which is also the name of its folder of seeds.
-pub(crate) const ALL: [(&str, Target); 7] = [
+pub(crate) const ALL: [(&str, Target); 8] = [
     ("head", head::run),
     ("body", body::run),
     ("query", query::run),
@@ -23,4 +24,5 @@ pub(crate) const ALL: [(&str, Target); 7] = [
     ("token", token::run),
     ("patch", patch::run),
     ("decode", decode::run),
+    ("stored", stored::run),
 ];

@@ -277,21 +277,24 @@ pub(crate) fn spoil(
     let no_object = "the stored value is not an object with metadata: store a Kubernetes-style object";
     let (value, why) = match rng.below(8) {
         0 => (
-            format!("k8s\0\n\u{b}{}", "p".repeat(rng.below(300))),
-            "the stored value is not JSON (Kubernetes protobuf envelope): store it as JSON (kube-apiserver \
-             --storage-media-type=application/json), or delete it"
+            format!("k8s\0\n{}", "p".repeat(1 + rng.below(99))),
+            "the stored value is protobuf that cannot be read (a length goes past the end): store it again, or delete it"
                 .to_owned(),
         ),
         1 => (
             format!("k8s:enc:aescbc:v1:key1:{}", "c".repeat(rng.below(300))),
-            "the stored value is not JSON (encrypted at rest, k8s:enc:): store it as JSON without encryption, or \
-             delete it"
+            "the stored value is encrypted at rest (provider aescbc:v1:key1), and there is no key here: read this \
+             resource from kube-apiserver, or let kube-apiserver write it again with the provider identity"
                 .to_owned(),
         ),
         2 => (format!("{{\"kind\":\"Other\",{object}"), other_type(&format!("{} Other", kind.version))),
         3 => (
             format!("{{\"kind\":\"{}\",\"apiVersion\":\"old/v0\",{object}", kind.name),
-            other_type(&format!("old/v0 {}", kind.name)),
+            format!(
+                "the stored value is of type old/v0 {0}, this resource holds {1} {0}: migrate it to that version (write \
+                 it again)",
+                kind.name, kind.version
+            ),
         ),
         4 => ("[]".to_owned(), no_object.to_owned()),
         5 => ("{\"metadata\":3}".to_owned(), no_object.to_owned()),

@@ -109,11 +109,20 @@ fn a_value_that_is_none_is_told_and_the_rest_goes_on() {
         assert_eq!(everything.events(2).len(), 2);
         let mut selected = watch(&format!("{CONFIG_MAPS}?watch=1&fieldSelector=metadata.name%3Dgood"));
         let mut elsewhere = watch("/api/v1/namespaces/b/configmaps?watch=1");
-        for (value, says) in [
-            (&b"k8s\0\x0a\x0f\x0a\x02v1\x12\x09ConfigMap"[..], "protobuf"),
-            (b"k8s:enc:aescbc:v1:key1:\x01\x02", "encrypt"),
-            (b"hello", "not JSON"),
-            (br#"{"kind":"Secret","apiVersion":"v1","metadata":{"name":"bad","namespace":"a"}}"#, "Secret"),
+        for (value, says, reason) in [
+            (&b"k8s\0\x0a\x0f\x0a\x02v1\x12\x09ConfigMap"[..], "protobuf", "malformed"),
+            (b"k8s:enc:aescbc:v1:key1:\x01\x02", "provider aescbc:v1:key1", "encrypted"),
+            (b"\xd9\xd9\xf7\xa1\x44kind", "CBOR", "cbor"),
+            (b"\0k8s\x01\x80\x08", "compressed", "compressed"),
+            (b"\x1f\x8b\x08", "1f 8b 08", "unknown_format"),
+            (b"hello", "not JSON", "malformed"),
+            (b"[]", "not an object", "not_an_object"),
+            (br#"{"kind":"ConfigMap","apiVersion":"v2","metadata":{}}"#, "v2 ConfigMap", "other_version"),
+            (
+                br#"{"kind":"Secret","apiVersion":"v1","metadata":{"name":"bad","namespace":"a"}}"#,
+                "Secret",
+                "other_type",
+            ),
         ] {
             control.put("/registry/configmaps/a/bad", value).unwrap();
             let list = client.get(CONFIG_MAPS);
@@ -138,6 +147,8 @@ fn a_value_that_is_none_is_told_and_the_rest_goes_on() {
                 client.send("PUT", &format!("{CONFIG_MAPS}/bad"), &json!({"metadata": {"name": "bad"}}));
             assert_eq!(put.status, 500, "what cannot be read is not overwritten blindly");
             assert_eq!(pair.server.metric("revcast_objects_unreadable"), 1);
+            let of_reason = format!("revcast_objects_unreadable{{reason=\"{reason}\"}}");
+            assert_eq!(pair.server.metric(&of_reason), 1, "{of_reason}");
             let refused = client.watch(&format!("{CONFIG_MAPS}?watch=1")).unwrap().rest();
             assert_eq!(refused.iter().map(short).collect::<Vec<_>>(), ["ERROR 500"]);
         }
@@ -176,4 +187,30 @@ fn a_value_that_is_none_from_the_start() {
     assert_eq!(server.client().get("/api/v1/secrets").json()["items"].as_array().unwrap().len(), 1);
     etcd.control().del("/registry/configmaps/a/bad").unwrap();
     assert_eq!(server.client().get("/api/v1/configmaps").status, 200);
+}
+
+/// A resource that is kept in another etcd gets 503 with that etcd, and nothing of it is loaded.
+#[test]
+fn a_resource_in_another_etcd_is_not_served() {
+    let overrides = "/events#http://events.example:2379,apps/deployments#";
+    let pair = pair(Release::V3_5, Options::default(), &["--etcd-servers-overrides", overrides]);
+    let (client, control) = (pair.server.client(), pair.etcd.control());
+    control.put("/registry/events/a/old", "not for us").unwrap();
+    control.put("/registry/configmaps/a/x", config_map("x", "1")).unwrap();
+    eventually("the config map", || client.get(&format!("{CONFIG_MAPS}/x")).status == 200);
+    for (path, says) in [
+        ("/api/v1/events", "(http://events.example:2379)"),
+        ("/api/v1/namespaces/a/events/old", "events cannot be served from here"),
+        ("/api/v1/events?watch=1", "another etcd"),
+        ("/apis/apps/v1/namespaces/a/deployments", "deployments.apps cannot be served from here"),
+    ] {
+        let reply = client.get(path);
+        let status = reply.json();
+        assert_eq!((reply.status, status["reason"].clone()), (503, json!("ServiceUnavailable")), "{path}");
+        assert!(status["message"].as_str().unwrap().contains(says), "{path}: {status}");
+    }
+    let named = client.get("/api/v1").json();
+    let mut names = named["resources"].as_array().unwrap().iter().map(|resource| resource["name"].clone());
+    assert!(names.any(|name| name == "events"), "it is not taken for one that does not exist");
+    assert_eq!(pair.server.metric("revcast_objects_unreadable"), 0);
 }

@@ -13,8 +13,8 @@ use std::ops::Range;
 use simd_json::Buffers;
 use simd_json::prelude::*;
 
+use super::DecodeError;
 use super::announced::Announced;
-use super::{DecodeError, protobuf};
 use crate::attributes::Attributes;
 use crate::decimal::decimal;
 use crate::envelope;
@@ -23,15 +23,7 @@ use crate::framing::Framing;
 use crate::message::{Draft, MessageKind};
 use crate::resource::Resource;
 use crate::revision::Revision;
-use crate::shown::cut;
 use marks::Marks;
-
-/// What Kubernetes writes before a value that it encrypted (`storage/value/encrypt`), then the provider's name.
-const ENCRYPTED_PREFIX: &[u8] = b"k8s:enc:";
-/// What Kubernetes writes before a value in CBOR (RFC 8949, section 3.4.6).
-const CBOR_PREFIX: &[u8] = &[0xd9, 0xd9, 0xf7];
-/// Characters of a stored kind or apiVersion that an error repeats.
-const TYPE_SHOWN_MAX: usize = 80;
 
 /// What decode learned, and the bytes to serve.
 #[derive(Clone, Debug)]
@@ -145,15 +137,6 @@ impl Decoder {
         if u32::try_from(value.len() + 4096).is_err() {
             return Err(DecodeError::TooLarge(value.len()));
         }
-        if value.starts_with(protobuf::PREFIX) {
-            return Err(DecodeError::Protobuf);
-        }
-        if value.starts_with(ENCRYPTED_PREFIX) {
-            return Err(DecodeError::Encrypted);
-        }
-        if value.starts_with(CBOR_PREFIX) {
-            return Err(DecodeError::Cbor);
-        }
         let attributes = self.attributes(resource, value)?;
         let compacted;
         let mut text = value.trim_ascii();
@@ -171,7 +154,7 @@ impl Decoder {
         self.scratch.clear();
         self.scratch.extend_from_slice(value);
         let tape = simd_json::to_tape_with_buffers(&mut self.scratch, &mut self.buffers)
-            .map_err(|error| DecodeError::NotJson(error.to_string()))?;
+            .map_err(|error| DecodeError::not_json(resource, value, error.to_string()))?;
         let top = tape.as_value();
         let object = top.as_object().ok_or(DecodeError::NotAnObject)?;
         check_type(resource, &object)?;
@@ -212,23 +195,18 @@ fn check_type(resource: &Resource, object: &simd_json::tape::Object<'_, '_>) -> 
             _ => continue,
         };
         let text = value.as_str().unwrap_or("(not text)");
-        let is_other_version = || name == "apiVersion" && resource.mixes_versions && is_of_group(text, expected);
+        let is_other_version =
+            || name == "apiVersion" && resource.mixes_versions && is_of_group(text, expected);
         if text != expected && !is_other_version() {
-            *found = Some(cut(text, TYPE_SHOWN_MAX).into_owned());
+            *found = Some(text.to_owned());
         }
     }
     if api_version.is_none() && kind.is_none() {
         return Ok(());
     }
-    let name = |api_version: &str, kind: &str| format!("{api_version} {kind}");
-    Err(DecodeError::OtherType {
-        // A member that is missing, or right, is what the resource defines.
-        stored: name(
-            api_version.as_ref().unwrap_or(&resource.api_version),
-            kind.as_ref().unwrap_or(&resource.kind),
-        ),
-        expected: name(&resource.api_version, &resource.kind),
-    })
+    // A member that is missing, or right, is what the resource defines.
+    let api_version = api_version.as_deref().unwrap_or(&resource.api_version);
+    DecodeError::of_type(resource, api_version, kind.as_deref().unwrap_or(&resource.kind))
 }
 
 /// Whether both are versions of one group.
@@ -328,6 +306,8 @@ fn splice(
 
 #[cfg(test)]
 mod tests {
+    use super::super::Reason;
+    use super::super::error::NAME_SHOWN_MAX;
     use super::*;
     use crate::resource::{Field, FieldId};
 
@@ -468,20 +448,22 @@ mod tests {
     }
 
     #[test]
-    fn prefixes_of_kubernetes_are_known() {
-        assert_eq!(decode("k8s\0\n\u{b}").err(), Some(DecodeError::Protobuf));
-        assert_eq!(decode("k8s:enc:aescbc:v1:key1:\u{7f}").err(), Some(DecodeError::Encrypted));
+    fn what_is_no_json_is_named() {
+        let reason = |value: &str| decode(value).map_err(|error| error.reason()).err();
+        assert_eq!(reason("k8s\0\n\u{b}"), Some(Reason::Malformed));
+        assert_eq!(reason("k8s:enc:aescbc:v1:key1:\u{7f}"), Some(Reason::Encrypted));
+        assert_eq!(reason("\0k8s\u{1}\u{2}"), Some(Reason::Compressed));
+        assert_eq!(reason("\u{1f}"), Some(Reason::UnknownFormat));
         assert!(matches!(decode("k8s"), Err(DecodeError::NotJson(_))));
-        assert!(
-            DecodeError::Protobuf.to_string().contains("(Kubernetes protobuf envelope): store it as JSON")
-        );
-        assert!(DecodeError::Encrypted.to_string().contains("encrypted at rest"));
+        assert_eq!(reason("[]"), Some(Reason::NotAnObject));
     }
 
     #[test]
     fn another_type_is_refused_by_name() {
         let other = |value: &str| match decode(value) {
-            Err(DecodeError::OtherType { stored, expected }) => (stored, expected),
+            Err(
+                DecodeError::OtherType { stored, expected } | DecodeError::OtherVersion { stored, expected },
+            ) => (stored, expected),
             other => panic!("{value}: {other:?}"),
         };
         for (value, stored) in [
@@ -500,11 +482,15 @@ mod tests {
         let error = decode(r#"{"apiVersion":"v2","metadata":{}}"#).expect_err("another apiVersion");
         assert_eq!(
             error.to_string(),
-            "the stored value is of type v2 Pod, this resource holds v1 Pod: store it as v1 Pod, or under a \
-             key of its own resource"
+            "the stored value is of type v2 Pod, this resource holds v1 Pod: migrate it to that version (write it \
+             again)"
         );
+        assert_eq!(error.reason(), Reason::OtherVersion);
+        let error = decode(r#"{"kind":"Node","metadata":{}}"#).expect_err("another kind");
+        assert_eq!(error.reason(), Reason::OtherType);
+        assert!(error.to_string().ends_with("store it as v1 Pod, or under a key of its own resource"));
         let long = other(&format!(r#"{{"kind":"{}","metadata":{{}}}}"#, "x".repeat(10_000)));
-        assert_eq!(long.0.len(), "v1 ".len() + TYPE_SHOWN_MAX + "...".len());
+        assert_eq!(long.0.len(), "v1 ".len() + NAME_SHOWN_MAX + "...".len());
         // Written in another way it is the same.
         assert!(decode(r#"{"kind":"P\u006fd","apiVersion":"v1","metadata":{}}"#).is_ok());
     }

@@ -17,14 +17,10 @@ use crate::message::{Draft, MessageKind};
 use crate::message_type::SharedType;
 use crate::resource::Resource;
 use crate::revision::Revision;
-use crate::shown::cut;
 use wire::{Reader, Wire, field_len, open_field, push_field};
 
 /// What Kubernetes writes before an object in protobuf (`runtime/serializer/protobuf`).
 pub const PREFIX: &[u8] = b"k8s\0";
-
-/// Characters of a stored kind or apiVersion that an error repeats.
-const TYPE_SHOWN_MAX: usize = 80;
 
 /// The numbers of `runtime.Unknown`.
 const TYPE_META: u32 = 1;
@@ -306,14 +302,7 @@ fn read<'v>(
 ) -> Result<(Envelope<'v>, Attributes), DecodeError> {
     let unreadable = |why: &str| DecodeError::Message(why.to_owned());
     let envelope = Envelope::read(value).map_err(unreadable)?;
-    let expected = (resource.api_version.as_str(), resource.kind.as_str());
-    if (envelope.api_version, envelope.kind) != expected {
-        let shown = |text| cut(text, TYPE_SHOWN_MAX);
-        return Err(DecodeError::OtherType {
-            stored: format!("{} {}", shown(envelope.api_version), shown(envelope.kind)),
-            expected: format!("{} {}", expected.0, expected.1),
-        });
-    }
+    DecodeError::of_envelope(resource, &envelope)?;
     let attributes = of.read(envelope.message).map_err(DecodeError::Message)?;
     Ok((envelope, attributes))
 }

@@ -10,6 +10,7 @@ use revcast_engine::resource::Field;
 
 use super::ProtobufError;
 use super::sink::{Nowhere, Sink};
+use super::text::replaced;
 use super::to_json::{Reading, Writer};
 use super::types::{Count, DEFAULT_RELEASE, MessageId, Shape, Types};
 
@@ -143,9 +144,7 @@ impl Path {
             found => found?,
         };
         match (found, self.shape) {
-            (Wire::Bytes(text), Shape::Text) => {
-                (!text.is_empty()).then(|| String::from_utf8_lossy(text).into())
-            }
+            (Wire::Bytes(text), Shape::Text) => (!text.is_empty()).then(|| replaced(text).into()),
             (Wire::Varint(0), _) if self.zero == Zero::Absent => None,
             (Wire::Varint(value), Shape::Bool) => Some(if value == 0 { "false" } else { "true" }.into()),
             (Wire::Varint(value), _) => Some(value.cast_signed().to_string().into()),
@@ -190,7 +189,7 @@ fn labels(message: &[u8]) -> Vec<(Box<str>, Box<str>)> {
     while let Ok(Some((number, wire))) = reader.next() {
         let (LABELS, Wire::Bytes(entry)) = (number, wire) else { continue };
         let text = |number| match field(entry, number) {
-            Some(Wire::Bytes(text)) => String::from_utf8_lossy(text).into(),
+            Some(Wire::Bytes(text)) => replaced(text).into(),
             Some(Wire::Varint(_)) | None => "".into(),
         };
         labels.push((text(1), text(2)));

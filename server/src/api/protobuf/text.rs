@@ -1,5 +1,7 @@
 //! Text and bytes as Go's `encoding/json` writes them.
 
+use std::borrow::Cow;
+
 /// Whether a byte is written as it is.
 const PLAIN: [bool; 256] = {
     let mut plain = [false; 256];
@@ -51,6 +53,19 @@ pub(super) fn push_text(out: &mut Vec<u8>, text: &[u8]) {
     out.push(b'"');
 }
 
+/// The text that such a JSON string has.
+pub(super) fn replaced(text: &[u8]) -> Cow<'_, str> {
+    if let Ok(text) = std::str::from_utf8(text) {
+        return text.into();
+    }
+    let mut out = String::with_capacity(text.len() * 3);
+    for chunk in text.utf8_chunks() {
+        out.push_str(chunk.valid());
+        out.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
+    }
+    out.into()
+}
+
 /// The length of the character of two to four bytes at the beginning; `None`: there is none.
 fn character(text: &[u8]) -> Option<usize> {
     let begin = &text[..text.len().min(4)];
@@ -75,7 +90,7 @@ pub(super) fn push_base64(out: &mut Vec<u8>, bytes: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use super::{push_base64, push_text};
+    use super::{push_base64, push_text, replaced};
 
     fn shown(text: &[u8]) -> String {
         let mut out = Vec::new();
@@ -96,6 +111,8 @@ mod tests {
             ("\u{fffd}".as_bytes(), "\"\u{fffd}\""),
         ] {
             assert_eq!(shown(text), json);
+            let read: String = serde_json::from_str(json).expect("it is JSON");
+            assert_eq!(replaced(text), read, "selectors see what is shown");
         }
     }
 

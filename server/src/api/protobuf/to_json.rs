@@ -29,7 +29,8 @@ pub(super) struct Writer<'o, S> {
 pub(super) enum Reading {
     /// They are refused: nothing that a client sends is lost.
     Strict,
-    /// As Kubernetes reads a store: a field that it does not know is skipped, and what is not UTF-8 is replaced.
+    /// As Kubernetes reads a store: a field that it does not know is skipped, and what is not UTF-8 is replaced, but for
+    /// keys of maps.
     Stored,
 }
 
@@ -222,6 +223,10 @@ impl<'o, S: Sink> Writer<'o, S> {
                 2 => value = Some(wire),
                 _ => return Err(self.malformed("an entry of a map has more than key and value")),
             }
+        }
+        // Replaced, two keys could become one.
+        if std::str::from_utf8(key).is_err() {
+            return Err(self.malformed("a key of a map is not UTF-8"));
         }
         Ok((key, value))
     }

@@ -102,7 +102,9 @@ impl Conversion {
     /// What of the object cannot be stored.
     pub fn kept(self, shown: Map<String, Value>) -> Result<Map<String, Value>, String> {
         match self {
-            Self::Kept | Self::Renamed | Self::AsStored | Self::Missing | Self::Rewritten(_, None) => Ok(shown),
+            Self::Kept | Self::Renamed | Self::AsStored | Self::Missing | Self::Rewritten(_, None) => {
+                Ok(shown)
+            }
             Self::Rewritten(_, Some(back)) => back(shown),
         }
     }

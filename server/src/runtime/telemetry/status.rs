@@ -45,6 +45,10 @@ pub(in crate::runtime) fn render(shared: &Shared) -> String {
 fn source(shared: &Shared) -> Value {
     let epoch = shared.app.epoch();
     let remote = &shared.commands.stats.remote;
+    let snapshot = epoch.feed.snapshot();
+    let unreadable = snapshot.unreadable_by_reason().filter(|(_, count)| *count > 0);
+    let unreadable: serde_json::Map<String, Value> =
+        unreadable.map(|(reason, count)| (reason.name().to_owned(), count.into())).collect();
     let stale = if shared.remote { remote.stale().map(|age| age.as_secs_f64()) } else { Some(0.0) };
     json!({
         "kind": if shared.remote { "etcd" } else { "embedded" },
@@ -54,8 +58,9 @@ fn source(shared: &Shared) -> Value {
         "epoch": epoch.number,
         // null: there is no proof yet.
         "staleSeconds": stale,
-        "objects": epoch.feed.snapshot().total(),
-        "unreadable": epoch.feed.unreadable_total(),
+        "objects": snapshot.total(),
+        "unreadable": snapshot.unreadable_total(),
+        "unreadableByReason": unreadable,
         "failed": shared.commands.stats.failed.load(std::sync::atomic::Ordering::Relaxed),
     })
 }

@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use revcast_engine::codec::Reason;
 use revcast_engine::revision::Revision;
 use revcast_engine::{RingLimits, ShardConfig};
 use serde_json::Value;
@@ -136,6 +137,17 @@ fn openmetrics_has_the_same_samples() {
         own.map(|line| line.rsplit_once(' ').expect("a value").0.to_owned()).collect()
     };
     assert_eq!(samples(Form::Text), samples(Form::OpenMetrics));
+}
+
+#[test]
+fn every_reason_why_a_value_cannot_be_read_is_served_and_documented() {
+    let page = metrics(&shared(), Form::Text);
+    let row = DOCUMENT.lines().find(|line| line.starts_with("| `revcast_objects_unreadable`"));
+    for reason in Reason::ALL {
+        let sample = format!("revcast_objects_unreadable{{reason=\"{}\"}} 0", reason.name());
+        assert!(page.lines().any(|line| line == sample), "{sample}");
+        assert!(row.is_some_and(|row| row.contains(&format!("`{}`", reason.name()))), "{}", reason.name());
+    }
 }
 
 #[test]

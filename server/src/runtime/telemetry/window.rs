@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::page::Page;
+use super::page::{Kind, Page};
 use crate::runtime::shared::Shared;
 
 pub(super) fn render(page: &mut Page, shared: &Shared) {
@@ -43,10 +43,13 @@ pub(super) fn render(page: &mut Page, shared: &Shared) {
         "How far the window reaches back: the age of its oldest event, counted from the start at most.",
         oldest.map_or(0.0, |(_, arrived)| shared.clock.now().since(arrived).as_secs_f64()),
     );
-    page.gauge("revcast_objects", "Objects in the index.", feed.snapshot().total());
-    page.gauge(
+    let snapshot = feed.snapshot();
+    page.gauge("revcast_objects", "Objects in the index.", snapshot.total());
+    page.each(
+        Kind::Gauge,
         "revcast_objects_unreadable",
-        "Objects whose stored value cannot be decoded.",
-        feed.unreadable_total(),
+        "Objects whose stored value cannot be read, by reason.",
+        "reason",
+        snapshot.unreadable_by_reason().map(|(reason, count)| (reason.name(), count)),
     );
 }

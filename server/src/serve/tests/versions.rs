@@ -91,12 +91,12 @@ fn versions_have_selectors_of_their_own() {
 fn message(world: &World, target: &str, accept: &str, key: &Key, kind: MessageKind) -> (Encoding, Vec<u8>) {
     let wish = world.get_as(target, accept).wish();
     let Encoding::Other(encoding) = wish.encoding else { panic!("not of this version: {:?}", wish.encoding) };
-    let encoder = super::Encoder::new(std::sync::Arc::clone(&world.app.registry));
+    let encoder = super::Encoder::new(std::sync::Arc::clone(world.app.catalogs()));
     let publisher = world.host.publisher.borrow();
     let object = publisher.get(key).expect("the object");
     let subject = match kind {
         MessageKind::Bookmark => {
-            let row = world.app.schema().get(key.resource());
+            let row = world.app.catalogs().schema().get(key.resource());
             Subject::Bookmark { resource: Some((key.resource(), row)), initial_end: false }
         }
         _ => Subject::Object { key, value: object.value() },
@@ -111,7 +111,7 @@ fn message(world: &World, target: &str, accept: &str, key: &Key, kind: MessageKi
 fn a_watch_has_changes_in_its_version() {
     let world = world();
     let row = |group: &str, version: &str, plural: &str| {
-        world.app.registry.find(group, version, plural).unwrap().row
+        world.app.catalog().registry.find(group, version, plural).unwrap().row
     };
     let key = Key::new(row("autoscaling", "v1", "horizontalpodautoscalers"), Some("t1"), "a");
     let target = format!("{OLD}?watch=1");

@@ -270,18 +270,13 @@ impl Follower {
         }));
         self.context.definitions.serve_now();
         self.context.shards.published();
-        let unreadable = loaded.feed.unreadable_total();
-        if unreadable > 0 {
-            log::warn(&format!(
-                "{unreadable} values in etcd cannot be decoded (revcast reads JSON): lists and watches that cover them report it; see revcast_objects_unreadable"
-            ));
-        }
+        loaded.census.unread().for_each(|line| log::warn(&line));
         log::info(&format!(
-            "loaded {} objects of etcd cluster {:x} at revision {} in {:.1?}",
-            loaded.feed.snapshot().total(),
+            "loaded etcd cluster {:x} at revision {} in {:.1?}: {}",
             loaded.cluster,
             loaded.revision,
-            began.elapsed()
+            began.elapsed(),
+            loaded.census.text()
         ));
         self.state = Some(State {
             feeder: self.context.feeder(loaded.publisher),

@@ -78,6 +78,13 @@ impl Layout {
         format!("{}{}/", self.prefix, self.folders.borrow().of[&resource].path)
     }
 
+    /// The same without the objects of some rows: their keys belong to no served resource.
+    #[must_use]
+    pub fn without(self, is_elsewhere: impl Fn(usize) -> bool) -> Self {
+        self.folders.borrow_mut().by_path.retain(|_, row| !is_elsewhere(row.row()));
+        self
+    }
+
     /// The prefix of all keys; it ends with a slash.
     #[must_use]
     pub fn prefix(&self) -> &str {
@@ -221,6 +228,15 @@ mod tests {
         let path = "new.example.com/things".to_owned();
         let before = layout.add(Folder { resource: ResourceId::new(901), namespaced: true, path });
         assert!(before.is_none() && layout.to_key(b"/registry/new.example.com/things/a/b").is_some());
+    }
+
+    #[test]
+    fn keys_of_another_etcd_are_nobodys() {
+        let (registry, layout) = layout("/registry");
+        let maps = registry.find("", "v1", "configmaps").expect("built in").row;
+        let layout = layout.without(|row| row == maps.row());
+        assert_eq!(layout.to_key(b"/registry/configmaps/a/b"), None);
+        assert!(layout.to_key(b"/registry/secrets/a/b").is_some());
     }
 
     #[test]

@@ -16,6 +16,7 @@ use revcast_engine::{Feed, Publisher};
 use tokio::time::sleep;
 
 use super::backoff::Backoff;
+use super::census::Census;
 use super::context::EtcdContext;
 use super::link::Miss;
 use super::pager::Pager;
@@ -38,6 +39,7 @@ pub(super) struct Loaded {
     pub(super) revision: Revision,
     /// Whether it came in one response. With several, the later ones may be from an etcd that was restored meanwhile.
     pub(super) is_whole: bool,
+    pub(super) census: Census,
 }
 
 /// One key of a list.
@@ -53,7 +55,7 @@ pub(super) async fn load(context: &EtcdContext) -> Result<Loaded, SourceError> {
     let (mut publisher, feed) = context.engine.start(Revision::ZERO);
     let stats = &context.commands.stats.remote;
     let mut objects = 0_u64;
-    let mut found = Vec::new();
+    let (mut found, mut census) = (Vec::new(), Census::default());
     let listed = pages(context, Listing::of_values(at), |listed| {
         if folder.as_ref().is_some_and(|folder| listed.key.starts_with(folder.as_bytes())) {
             found.push((listed.key.clone(), listed.revision));
@@ -61,9 +63,13 @@ pub(super) async fn load(context: &EtcdContext) -> Result<Loaded, SourceError> {
         match context.layout.to_key(&listed.key) {
             Some(key) => {
                 objects += 1;
+                census.count(&context.layout, &listed.key, key.resource(), &listed.value);
                 publisher.load(key, listed.revision, &listed.value);
             }
-            None => _ = stats.foreign.fetch_add(1, Ordering::Relaxed),
+            None => {
+                census.count_foreign(&context.layout, &listed.key);
+                stats.foreign.fetch_add(1, Ordering::Relaxed);
+            }
         }
     })
     .await?;
@@ -79,7 +85,8 @@ pub(super) async fn load(context: &EtcdContext) -> Result<Loaded, SourceError> {
     stats.loads.fetch_add(1, Ordering::Relaxed);
     stats.loaded_objects.fetch_add(objects, Ordering::Relaxed);
     let is_whole = listed.pages == 1;
-    Ok(Loaded { publisher, feed, cluster: listed.cluster, revision: listed.at, is_whole })
+    census.move_unread_of(&context.layout, feed.schema(), &feed.snapshot());
+    Ok(Loaded { publisher, feed, cluster: listed.cluster, revision: listed.at, is_whole, census })
 }
 
 /// Reads the definitions of resources: the beginning of their keys, which there are, and the revision that they are of.

@@ -4,10 +4,12 @@
 //! fed, `assembler` decides what a watch response proves, `load` reads the whole state in pages, `pager` sets the size of a
 //! page, `definitions` knows the resources that the cluster defines itself, `replay` and `compare` check whether etcd's history and state are still those that are served, `read_index` requests
 //! the cluster's revision for all readers that wait, `write` makes transactions, `lease` the leases of objects that expire,
-//! `link` the connections. `assembler` and `follow` implement the guarantees; the rest moves messages.
+//! `link` the connections. `census` counts what the keys hold, `survey` reads them once for the doctor, and `overrides` names
+//! what is kept in another etcd. `assembler` and `follow` implement the guarantees; the rest moves messages.
 
 mod assembler;
 mod backoff;
+mod census;
 mod compare;
 mod context;
 mod definitions;
@@ -18,11 +20,13 @@ mod link;
 mod load;
 mod members;
 mod options;
+mod overrides;
 mod pager;
 mod read_index;
 mod replay;
 mod stop;
 mod stream;
+mod survey;
 mod version;
 mod write;
 
@@ -35,9 +39,12 @@ use revcast_engine::revision::Revision;
 use tokio::sync::Notify;
 use tokio::task::spawn_local;
 
+pub use census::{Census, Unread};
 pub use layout::Layout;
 pub use members::{Member, ask_members};
 pub use options::{EtcdOptions, WatchWish};
+pub use overrides::{Elsewhere, Override};
+pub use survey::{Survey, survey};
 
 use context::EtcdContext;
 

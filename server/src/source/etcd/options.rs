@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::overrides::Override;
+
 /// How to reach the cluster, and what is served.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EtcdOptions {
@@ -22,6 +24,8 @@ pub struct EtcdOptions {
     pub key: Option<PathBuf>,
     /// The only cluster that may be served.
     pub cluster: Option<u64>,
+    /// Resources that are kept in another etcd.
+    pub overrides: Vec<Override>,
     /// Which keys are watched.
     pub watch: WatchWish,
     /// The server is not ready if its state may be older than this.
