@@ -4,6 +4,7 @@
 //! changes afterwards: discovery, the engine's schema and the store's names all come from it.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use revcast_engine::key::ResourceId;
@@ -14,6 +15,7 @@ use serde::Deserialize;
 use super::builtin::{Row, TABLE};
 use super::printer::Printer;
 use super::protobuf::StoredType;
+use super::table::PrinterColumns;
 
 /// How long an event object lives by default (kube-apiserver's `--event-ttl`).
 pub const EVENT_TTL: Duration = Duration::from_secs(3600);
@@ -55,6 +57,8 @@ pub struct ApiResource {
     pub row: ResourceId,
     /// How its objects are shown in tables.
     pub printer: Printer,
+    /// The columns that a CustomResourceDefinition gives it, instead of those of `printer`.
+    pub columns: Option<Arc<PrinterColumns>>,
     storage_name: String,
     api_version: String,
 }
@@ -360,6 +364,7 @@ impl Registry {
             ttl: given.ttl_seconds.map(Duration::from_secs),
             row: ResourceId::new(0),
             printer: Printer::Custom,
+            columns: None,
             group: given.group,
             version: given.version,
             plural: given.plural,
@@ -481,6 +486,7 @@ fn from_row(row: &Row) -> ApiResource {
         ttl: None,
         row: ResourceId::new(0),
         printer: Printer::builtin(row.group, row.plural),
+        columns: None,
         storage_name: format!("{}/{}", api_version(row.group, row.version), row.plural),
         api_version: api_version(row.group, row.version),
     }
