@@ -14,8 +14,8 @@ use serde::Deserialize;
 
 use super::builtin::{Row, TABLE};
 use super::printer::Printer;
+use super::printer_columns::PrinterColumns;
 use super::protobuf::StoredType;
-use super::table::PrinterColumns;
 
 /// How long an event object lives by default (kube-apiserver's `--event-ttl`).
 pub const EVENT_TTL: Duration = Duration::from_secs(3600);

@@ -10,10 +10,9 @@ mod apiserver;
 mod cells;
 mod cluster;
 mod columns;
+mod custom;
 mod devices;
-mod json_path;
 mod pods;
-mod printer_columns;
 mod printers;
 mod workloads;
 
@@ -25,7 +24,6 @@ use serde_json::value::RawValue;
 
 use self::cells::Cells;
 use self::columns::Column;
-pub use self::printer_columns::{InvalidColumn, PrinterColumns};
 use super::printer::Printer;
 use super::resources::ApiResource;
 use crate::http::negotiation::MetaVersion;
@@ -93,7 +91,7 @@ impl Printer {
     fn print(self, object: &Value, cells: &mut Cells<'_>, now: i64) {
         match self {
             Self::Default => printers::default(object, cells),
-            Self::Custom => printers::custom(object, cells, now),
+            Self::Custom => custom::undeclared(object, cells, now),
             Self::ConfigMaps => printers::config_map(object, cells, now),
             Self::CronJobs => workloads::cron_job(object, cells, now),
             Self::DaemonSets => workloads::daemon_set(object, cells, now),

@@ -4,21 +4,16 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use super::age;
 use super::cells::{
     Cells, NONE, UNSET, at, flag, join, labels, list, number, or, present, quantity, size, some_of, text,
     text_if_set, text_or,
 };
-use super::{age, printer_columns};
 
 pub(super) fn default(object: &Value, cells: &mut Cells<'_>) {
     cells.name(object);
     // Without a time, Go's zero time.
     cells.text(text_or(object, "/metadata/creationTimestamp", "0001-01-01T00:00:00Z"));
-}
-
-pub(super) fn custom(object: &Value, cells: &mut Cells<'_>, now: i64) {
-    cells.name(object);
-    printer_columns::date(at(object, "/metadata/creationTimestamp"), cells, now);
 }
 
 pub(super) fn name_and_age(object: &Value, cells: &mut Cells<'_>, now: i64) {

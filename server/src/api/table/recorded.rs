@@ -8,9 +8,9 @@ use jiff::fmt::rfc2822;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::PrinterColumns;
 use super::cells::{Cells, text};
 use crate::api::printer::Printer;
+use crate::api::printer_columns::PrinterColumns;
 use crate::api::protobuf::recorded::stored;
 
 const RECORDED: &[u8] = include_bytes!("../../../tests/fixtures/recorded/35-tables.jsonl.gz");

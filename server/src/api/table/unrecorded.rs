@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::tests::printed;
 use super::*;
+use crate::api::printer_columns::PrinterColumns;
 use crate::api::resources::Registry;
 
 /// The cell at `index`.

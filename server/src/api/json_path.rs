@@ -13,11 +13,11 @@ const UNION_MAX: usize = 10_000;
 
 /// A path that was read.
 #[derive(Debug)]
-pub(super) struct JsonPath(Vec<Step>);
+pub(in crate::api) struct JsonPath(Vec<Step>);
 
 /// The path is not a JSONPath.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Invalid;
+pub(in crate::api) struct Invalid;
 
 /// A step does not fit the object, or cannot be taken: there is no result.
 #[derive(Clone, Copy, Debug)]
@@ -62,12 +62,12 @@ enum End {
 }
 
 impl JsonPath {
-    pub(super) fn parse(text: &str) -> Result<Self, Invalid> {
+    pub(in crate::api) fn parse(text: &str) -> Result<Self, Invalid> {
         steps(text).map(Self)
     }
 
     /// The first value that the path finds.
-    pub(super) fn first<'a>(&'a self, object: &'a Value) -> Option<&'a Value> {
+    pub(in crate::api) fn first<'a>(&'a self, object: &'a Value) -> Option<&'a Value> {
         walk(&self.0, vec![object]).ok()?.first().copied()
     }
 }

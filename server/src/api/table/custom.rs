@@ -1,148 +1,53 @@
-//! The columns of a custom resource: `additionalPrinterColumns` of its CustomResourceDefinition.
+//! Rows of custom resources.
 //!
 //! Follows apiextensions-apiserver: the name comes first, then what the definition says, or the age when it says nothing.
 //! A value that is missing, or not of the column's type, is null; columns of text show every value.
 
-use std::fmt;
-
 use revcast_engine::escape;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Number, Value};
 
 use super::age;
-use super::cells::{Cells, list, or, text};
-use super::columns::{CREATED_TEXT, Column, NAME};
-use super::json_path::JsonPath;
+use super::cells::{Cells, at};
+use super::columns::{self, Column};
+use crate::api::printer_columns::{PrinterColumn, PrinterColumns};
 
-/// The columns of one version of a custom resource, the name excepted.
-#[derive(Debug)]
-pub struct PrinterColumns(Vec<PrinterColumn>);
-
-/// One column; it is written as a `TableColumnDefinition`.
-#[derive(Debug, Serialize)]
-struct PrinterColumn {
-    name: String,
-    #[serde(rename = "type")]
-    kind: String,
-    format: String,
-    description: String,
-    priority: i32,
-    #[serde(skip)]
-    path: JsonPath,
+/// The row of an object whose resource declares no columns.
+pub(super) fn undeclared(object: &Value, cells: &mut Cells<'_>, now: i64) {
+    cells.name(object);
+    date(at(object, "/metadata/creationTimestamp"), cells, now);
 }
-
-/// A column as a CustomResourceDefinition has it, of `v1`, or of `v1beta1`, which spells the path `JSONPath`.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Declared {
-    name: String,
-    #[serde(rename = "type")]
-    kind: String,
-    #[serde(default)]
-    format: String,
-    #[serde(default)]
-    description: String,
-    #[serde(default)]
-    priority: i32,
-    #[serde(alias = "JSONPath")]
-    json_path: String,
-}
-
-/// A column that cannot be read. It and those after it are not shown.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InvalidColumn {
-    /// Its place in the list, from 0.
-    pub index: usize,
-    /// Its path, if it has one.
-    pub json_path: String,
-}
-
-impl fmt::Display for InvalidColumn {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { index, json_path } = self;
-        write!(f, "additionalPrinterColumns[{index}] is not shown, nor those after it: ")?;
-        write!(f, "{json_path:?} is not a JSONPath, or a member is missing")
-    }
-}
-
-impl std::error::Error for InvalidColumn {}
 
 impl PrinterColumns {
-    /// The columns of `version` in the `spec` of a CustomResourceDefinition, and the first one that cannot be read.
-    ///
-    /// In `v1beta1`, in which kube-apiserver stores definitions, all versions may share the columns of the `spec`.
-    #[must_use]
-    pub fn of_version(spec: &Value, version: &str) -> (Self, Option<InvalidColumn>) {
-        let own = list(spec, "/versions").iter().find(|known| text(known, "/name") == version);
-        let own = own.map_or(&[][..], |own| list(own, "/additionalPrinterColumns"));
-        Self::new(if own.is_empty() { list(spec, "/additionalPrinterColumns") } else { own })
-    }
-
-    /// The columns that a list of them declares, and the first one that cannot be read.
-    #[must_use]
-    pub fn new(declared: &[Value]) -> (Self, Option<InvalidColumn>) {
-        let mut columns = Vec::new();
-        for (index, column) in declared.iter().enumerate() {
-            let Some(read) = PrinterColumn::read(column) else {
-                let json_path = or(text(column, "/jsonPath"), text(column, "/JSONPath")).to_owned();
-                return (Self(columns), Some(InvalidColumn { index, json_path }));
-            };
-            columns.push(read);
-        }
-        if columns.is_empty() {
-            columns.extend(PrinterColumn::age());
-        }
-        (Self(columns), None)
-    }
-
     /// Appends the value of `columnDefinitions`.
     pub(super) fn append_definitions(&self, out: &mut Vec<u8>) {
         #[derive(Serialize)]
         #[serde(untagged)]
         enum Definition<'a> {
-            Name(&'a Column),
-            Own(&'a PrinterColumn),
+            Known(&'a Column),
+            Declared(&'a PrinterColumn),
         }
-        let all: Vec<Definition<'_>> =
-            std::iter::once(Definition::Name(&NAME)).chain(self.0.iter().map(Definition::Own)).collect();
+        let all: Vec<Definition<'_>> = match &self.declared {
+            None => columns::CUSTOM.iter().map(Definition::Known).collect(),
+            Some(declared) => std::iter::once(Definition::Known(&columns::NAME))
+                .chain(declared.iter().map(Definition::Declared))
+                .collect(),
+        };
         let json = serde_json::to_vec(&all).expect("columns have a form");
         out.extend_from_slice(&escape::escaped(&json));
     }
 
     pub(super) fn print(&self, object: &Value, cells: &mut Cells<'_>, now: i64) {
+        let Some(declared) = &self.declared else { return undeclared(object, cells, now) };
         cells.name(object);
-        for column in &self.0 {
+        for column in declared {
             column.print(column.path.first(object), cells, now);
         }
     }
 }
 
 impl PrinterColumn {
-    fn read(declared: &Value) -> Option<Self> {
-        let Declared { name, kind, format, description, priority, json_path } =
-            Declared::deserialize(declared).ok()?;
-        let description = if description.is_empty() {
-            format!("Custom resource definition column (in JSONPath format): {json_path}")
-        } else {
-            description
-        };
-        let path = JsonPath::parse(&json_path).ok()?;
-        Some(Self { name, kind, format, description, priority, path })
-    }
-
-    /// The column of definitions that declare none.
-    fn age() -> Option<Self> {
-        Some(Self {
-            name: "Age".to_owned(),
-            kind: "date".to_owned(),
-            format: String::new(),
-            description: CREATED_TEXT.to_owned(),
-            priority: 0,
-            path: JsonPath::parse(".metadata.creationTimestamp").ok()?,
-        })
-    }
-
     fn print(&self, value: Option<&Value>, cells: &mut Cells<'_>, now: i64) {
         match (self.kind.as_str(), value) {
             ("string", Some(value)) => cells.text(&as_text(value)),
@@ -162,7 +67,7 @@ impl PrinterColumn {
 }
 
 /// A time as its age. What is no text is null, and text that is no time is said to be invalid.
-pub(super) fn date(value: Option<&Value>, cells: &mut Cells<'_>, now: i64) {
+fn date(value: Option<&Value>, cells: &mut Cells<'_>, now: i64) {
     match value.and_then(Value::as_str) {
         None => cells.null(),
         Some("" | "null") => cells.text(age::UNKNOWN),
@@ -317,40 +222,10 @@ mod tests {
         assert_eq!(cells(&json!([]), &json!({ "metadata": {"name":"x"} })), json!(["x", null]));
         let mut out = Vec::new();
         PrinterColumns::new(&[]).0.append_definitions(&mut out);
-        let definitions: Value = serde_json::from_slice(&out).expect("JSON");
-        assert_eq!(definitions, serde_json::to_value(super::super::columns::CUSTOM).expect("JSON"));
-    }
-
-    #[test]
-    fn a_column_that_cannot_be_read_ends_the_columns() {
-        let good =
-            json!({ "name": "A", "type": "string", "JSONPath": ".a", "priority": 1, "description": "d" });
-        for bad in
-            [json!({ "name": "B", "type": "string", "jsonPath": ".b[" }), json!({ "name": "B" }), json!(7)]
-        {
-            let (columns, invalid) = PrinterColumns::new(&[good.clone(), bad.clone(), good.clone()]);
-            let invalid = invalid.expect("it is not valid");
-            assert_eq!((invalid.index, columns.0.len()), (1, 1), "{bad}");
-            assert!(invalid.to_string().starts_with("additionalPrinterColumns[1] is not shown"));
-            let mut out = Vec::new();
-            columns.append_definitions(&mut out);
-            let definitions: Value = serde_json::from_slice(&out).expect("JSON");
-            let own =
-                json!({ "name": "A", "type": "string", "format": "", "description": "d", "priority": 1 });
-            assert_eq!((definitions.as_array().map(Vec::len), &definitions[1]), (Some(2), &own));
-        }
-    }
-
-    #[test]
-    fn versions_have_columns_of_their_own_or_those_of_the_spec() {
-        let column = |name| json!([{ "name": name, "type": "string", "jsonPath": ".a" }]);
-        let spec = json!({ "versions": [{ "name": "v1", "additionalPrinterColumns": column("Own") }, { "name": "v2" }] });
-        let name =
-            |spec: &Value, version: &str| PrinterColumns::of_version(spec, version).0.0[0].name.clone();
-        assert_eq!((name(&spec, "v1"), name(&spec, "v2")), ("Own".to_owned(), "Age".to_owned()));
-        let old = json!({ "additionalPrinterColumns": column("All"), "versions": [{ "name": "v1" }] });
-        assert_eq!((name(&old, "v1"), name(&old, "v3")), ("All".to_owned(), "All".to_owned()));
-        let (columns, _) = PrinterColumns::of_version(&old, "v1");
-        assert_eq!(columns.0[0].description, "Custom resource definition column (in JSONPath format): .a");
+        assert_eq!(out, serde_json::to_vec(columns::CUSTOM).expect("JSON"));
+        // One that cannot be read leaves the name alone.
+        out.clear();
+        PrinterColumns::new(&[json!(7)]).0.append_definitions(&mut out);
+        assert_eq!(out, serde_json::to_vec(&columns::CUSTOM[..1]).expect("JSON"));
     }
 }
