@@ -51,8 +51,8 @@ pub struct Version {
     pub scale: bool,
     /// The paths of its selectable fields: `.spec.color`.
     pub selectable_fields: Vec<String>,
-    /// Its `additionalPrinterColumns` as JSON in the form of `v1`; empty when it has none.
-    pub columns: String,
+    /// Its `additionalPrinterColumns`.
+    pub columns: Vec<Value>,
 }
 
 #[derive(Deserialize)]
@@ -261,23 +261,9 @@ impl SpecVersion {
             status: subresources.is_some_and(|it| it.status.is_some()),
             scale: subresources.is_some_and(|it| it.scale.is_some()),
             selectable_fields: fields.iter().map(|field| field.json_path.clone()).collect(),
-            columns: columns
-                .filter(|columns| !columns.is_empty())
-                .map(|columns| normalized(columns))
-                .unwrap_or_default(),
+            columns: columns.cloned().unwrap_or_default(),
         })
     }
-}
-
-/// Columns in the form of `v1`: `JSONPath` is called `jsonPath` there.
-fn normalized(columns: &[Value]) -> String {
-    let mut columns = columns.to_vec();
-    for column in columns.iter_mut().filter_map(Value::as_object_mut) {
-        if let Some(path) = column.remove("JSONPath") {
-            column.insert("jsonPath".to_owned(), path);
-        }
-    }
-    Value::Array(columns).to_string()
 }
 
 #[cfg(test)]
@@ -334,7 +320,10 @@ mod tests {
         for version in &read.versions {
             assert!(version.served && version.status && !version.scale, "{version:?}");
             assert_eq!(version.selectable_fields, [".spec.color"]);
-            assert_eq!(version.columns, r#"[{"name":"Color","type":"string","jsonPath":".spec.color"}]"#);
+            assert_eq!(
+                version.columns,
+                [json!({ "name": "Color", "type": "string", "JSONPath": ".spec.color" })]
+            );
         }
     }
 
@@ -355,8 +344,8 @@ mod tests {
         spec["conversion"]["strategy"] = "Webhook".into();
         let read = parse(&value).expect("it is well formed").expect("it is established");
         let [first, second] = &read.versions[..] else { panic!("{read:?}") };
-        assert_eq!((first.status, first.scale, &*first.columns, first.served), (false, true, "", true));
-        assert!(second.columns.contains("\"jsonPath\":\".s\"") && !second.served && !second.scale);
+        assert_eq!((first.status, first.scale, first.columns.len(), first.served), (false, true, 0, true));
+        assert!(second.columns[0]["jsonPath"] == ".s" && !second.served && !second.scale);
         assert!(read.has_webhook);
     }
 

@@ -6,9 +6,11 @@
 mod builtin;
 pub mod crd;
 pub mod discovery;
+mod json_path;
 pub mod merge;
 pub mod openapi;
 pub mod printer;
+pub mod printer_columns;
 pub mod protobuf;
 pub mod resources;
 pub mod table;

@@ -25,7 +25,6 @@ pub enum Printer {
     Pods,
     ReplicaSets,
     Secrets,
-    ServiceAccounts,
     Services,
     StatefulSets,
     ApiServices,
@@ -44,16 +43,32 @@ pub enum Printer {
     VolumeAttachments,
     VolumeAttributesClasses,
     Webhooks,
+    /// Name and age, as text: resources of Kubernetes of which nothing else is shown.
+    NameAndAge,
+    CsiDrivers,
+    DeviceTaintRules,
+    FlowSchemas,
+    IpAddresses,
+    LeaseCandidates,
+    MutatingPolicies,
+    PolicyBindings,
+    PriorityLevels,
+    ResourceClaims,
+    ResourcePoolStatusRequests,
+    ResourceSlices,
+    ServiceCidrs,
+    StorageVersions,
+    ValidatingPolicies,
 }
 
 impl Printer {
-    /// The printer of a built-in resource.
+    /// The printer of a built-in resource, in all of its versions.
     #[must_use]
     pub fn builtin(group: &str, plural: &str) -> Self {
         match (group, plural) {
             ("", "configmaps") => Self::ConfigMaps,
             ("", "endpoints") => Self::Endpoints,
-            ("", "events") => Self::Events,
+            ("", "events") | ("events.k8s.io", "events") => Self::Events,
             ("", "namespaces") => Self::Namespaces,
             ("", "nodes") => Self::Nodes,
             ("", "persistentvolumeclaims") => Self::PersistentVolumeClaims,
@@ -61,7 +76,9 @@ impl Printer {
             ("", "pods") => Self::Pods,
             ("", "replicationcontrollers") | ("apps", "replicasets") => Self::ReplicaSets,
             ("", "secrets") => Self::Secrets,
-            ("", "serviceaccounts") => Self::ServiceAccounts,
+            ("", "serviceaccounts")
+            | ("resource.k8s.io", "deviceclasses")
+            | ("resource.k8s.io", "resourceclaimtemplates") => Self::NameAndAge,
             ("", "services") => Self::Services,
             ("apps", "daemonsets") => Self::DaemonSets,
             ("apps", "deployments") => Self::Deployments,
@@ -90,6 +107,21 @@ impl Printer {
             ("storage.k8s.io", "volumeattributesclasses") => Self::VolumeAttributesClasses,
             ("admissionregistration.k8s.io", "mutatingwebhookconfigurations")
             | ("admissionregistration.k8s.io", "validatingwebhookconfigurations") => Self::Webhooks,
+            ("storage.k8s.io", "csidrivers") => Self::CsiDrivers,
+            ("resource.k8s.io", "devicetaintrules") => Self::DeviceTaintRules,
+            ("flowcontrol.apiserver.k8s.io", "flowschemas") => Self::FlowSchemas,
+            ("networking.k8s.io", "ipaddresses") => Self::IpAddresses,
+            ("coordination.k8s.io", "leasecandidates") => Self::LeaseCandidates,
+            ("admissionregistration.k8s.io", "mutatingadmissionpolicies") => Self::MutatingPolicies,
+            ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings")
+            | ("admissionregistration.k8s.io", "validatingadmissionpolicybindings") => Self::PolicyBindings,
+            ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations") => Self::PriorityLevels,
+            ("resource.k8s.io", "resourceclaims") => Self::ResourceClaims,
+            ("resource.k8s.io", "resourcepoolstatusrequests") => Self::ResourcePoolStatusRequests,
+            ("resource.k8s.io", "resourceslices") => Self::ResourceSlices,
+            ("networking.k8s.io", "servicecidrs") => Self::ServiceCidrs,
+            ("internal.apiserver.k8s.io", "storageversions") => Self::StorageVersions,
+            ("admissionregistration.k8s.io", "validatingadmissionpolicies") => Self::ValidatingPolicies,
             _ => Self::Default,
         }
     }

@@ -12,6 +12,7 @@ mod stored;
 mod tests;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use revcast_engine::key::ResourceId;
@@ -23,6 +24,7 @@ pub use self::defined::Defined;
 pub use self::stored::StoredResource;
 use super::builtin::{Row, TABLE};
 use super::printer::Printer;
+use super::printer_columns::PrinterColumns;
 use super::protobuf::{self, DEFAULT_RELEASE};
 use super::versions::{Conversion, Type};
 
@@ -86,6 +88,8 @@ pub struct ApiResource {
     pub conversion: Conversion,
     /// How its objects are shown in tables.
     pub printer: Printer,
+    /// The columns that a CustomResourceDefinition gives it, instead of those of `printer`.
+    pub columns: Option<Arc<PrinterColumns>>,
     /// Whether it is not served any more. Watches that began before may still name it.
     pub retired: bool,
     /// Everything that it shows, if a definition in the store defines it.
@@ -365,6 +369,7 @@ impl Registry {
             row,
             conversion: stored.conversion(&api_version),
             printer: view.printer,
+            columns: None,
             retired: false,
             signature: None,
             selectable: selectable.with_plural(&stored.plural),

@@ -89,8 +89,24 @@ fn a_definition_comes_changes_and_goes() {
         assert_eq!(short(&first.next_event()), "MODIFIED new");
         assert_eq!(short(&second.next_event()), "ADDED new");
 
-        // A version goes: its watches end, and those of the other go on.
+        // A column: Tables have it, and a watch that shows no table goes on.
         let mut value = definition(&["v1", "v2"]);
+        value["spec"]["additionalPrinterColumns"] =
+            json!([{ "name": "Color", "type": "string", "JSONPath": ".spec.color" }]);
+        let as_table = [("Accept", "application/json;as=Table;g=meta.k8s.io;v=v1")];
+        let table = || client.request("GET", GADGETS, &as_table, b"").json();
+        assert_eq!(table()["columnDefinitions"][1]["name"], "Age");
+        put(&value);
+        eventually("the column is shown", || table()["columnDefinitions"][1]["name"] == "Color");
+        let cells: Vec<Value> =
+            table()["rows"].as_array().unwrap().iter().map(|row| row["cells"].clone()).collect();
+        assert_eq!(cells, [json!(["new", "red"]), json!(["older", "red"])]);
+        // The watch in another version shows another version of it now: it ended.
+        assert_eq!(second.rest(), []);
+        let mut second = client.watch(&format!("/apis/example.com/v2/gadgets?watch=1&{red}")).unwrap();
+        assert_eq!(second.events(2).len(), 2);
+
+        // A version goes: its watches end, and those of the other go on.
         value["spec"]["versions"][1]["served"] = false.into();
         put(&value);
         assert_eq!(second.rest(), [], "a clean end");

@@ -66,6 +66,7 @@ pub(crate) fn everything(count: usize) -> Vec<u8> {
     };
     let containers = || list(json!({"name": "c", "image": "i", "restartPolicy": "Always"}));
     let expressions = json!({"key": "k", "operator": "In", "values": ["b", "a"]});
+    let selector = json!({"matchLabels": map(json!("v")), "matchExpressions": list(expressions)});
     let template = json!({"metadata": {"labels": map(json!("v"))}, "spec": {"containers": containers()}});
     let everything = json!({
         "metadata": {"name": "everything", "ownerReferences": list(json!({"kind": "K", "name": "n"}))},
@@ -88,7 +89,13 @@ pub(crate) fn everything(count: usize) -> Vec<u8> {
             "accessModes": list(json!("ReadWriteOnce")),
             "externalIPs": list(json!("1")),
             "type": "LoadBalancer",
-            "selector": {"matchLabels": map(json!("v")), "matchExpressions": list(expressions)},
+            "selector": selector,
+            "paramRef": {"selector": selector},
+            "mutations": list(json!({})),
+            "validations": list(json!({})),
+            "tokenRequests": list(json!({"audience": "a"})),
+            "volumeLifecycleModes": list(json!("Persistent")),
+            "cidrs": list(json!("10.0.0.0/8")),
             "template": template,
         },
         "status": {
@@ -99,6 +106,10 @@ pub(crate) fn everything(count: usize) -> Vec<u8> {
             "currentMetrics": list(json!({"type": "Resource"})),
             "loadBalancer": {"ingress": list(json!({"ip": "1"}))},
             "active": list(json!({})),
+            "allocation": {},
+            "reservedFor": list(json!({})),
+            "pools": list(json!({"totalDevices": 1, "validationError": "e"})),
+            "storageVersions": list(json!({"apiServerID": "a", "encodingVersion": "v1"})),
             "hard": map(json!("1")),
             "used": map(json!("1")),
         },

@@ -12,7 +12,7 @@ pub(in crate::api) mod describe;
 mod envelope;
 mod from_json;
 mod groups;
-mod quantity;
+pub(in crate::api) mod quantity;
 mod same;
 mod sink;
 mod stored;
@@ -95,6 +95,6 @@ impl fmt::Display for ProtobufError {
 impl std::error::Error for ProtobufError {}
 
 #[cfg(test)]
-mod recorded;
+pub(in crate::api) mod recorded;
 #[cfg(test)]
 mod tests;

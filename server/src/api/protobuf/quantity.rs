@@ -17,7 +17,7 @@ enum Format {
 
 /// The text that is stored of a quantity; `None`: it is none. A whole number whose suffix cannot be a larger one is kept as it
 /// is; so is one with too many digits to compute with.
-pub(super) fn canonical(text: &str) -> Option<String> {
+pub(in crate::api) fn canonical(text: &str) -> Option<String> {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     let digits = unsigned.len() - unsigned.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let (whole, rest) = unsigned.split_at(digits);

@@ -20,10 +20,11 @@ const RECORDED: &[u8] = include_bytes!("../../../tests/fixtures/recorded/30-stor
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Line {
-    kind: String,
-    api_version: String,
-    name: String,
+pub(in crate::api) struct Line {
+    pub(in crate::api) kind: String,
+    pub(in crate::api) api_version: String,
+    pub(in crate::api) resource: String,
+    pub(in crate::api) name: String,
     #[serde(rename = "stored_apiVersion")]
     stored_api_version: String,
     #[serde(rename = "etcd_mod_revision")]
@@ -40,13 +41,25 @@ impl Line {
     }
 
     /// The JSON that was served, without the revision.
-    fn json(&self) -> String {
+    pub(in crate::api) fn json(&self) -> String {
         self.json.trim_end().replacen(&format!("\"resourceVersion\":\"{}\",", self.revision), "", 1)
+    }
+
+    /// The JSON that we make of the stored value.
+    pub(in crate::api) fn made_json(&self) -> String {
+        let value = self.value();
+        let Envelope { api_version, kind, message } = Envelope::read(&value).expect("an envelope");
+        let of = of(self);
+        assert!(of.read(message).is_ok(), "{} {}", self.kind, self.name);
+        let mut json = format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\"").into_bytes();
+        of.push_members(&mut json, message);
+        json.push(b'}');
+        String::from_utf8(json).expect("JSON is UTF-8")
     }
 }
 
 /// The objects that are stored in protobuf, in the version that they were asked in.
-fn stored() -> Vec<Line> {
+pub(in crate::api) fn stored() -> Vec<Line> {
     let mut text = String::new();
     GzDecoder::new(RECORDED).read_to_string(&mut text).expect("it is gzip");
     let lines = text.lines().map(|line| serde_json::from_str(line).expect("a line"));
@@ -80,14 +93,7 @@ fn stored_objects_have_the_json_that_was_served() {
     let all = stored();
     assert_eq!(all.len(), 266);
     for line in all.iter().filter(|line| !is_in(&DEFAULTED, line)) {
-        let value = line.value();
-        let Envelope { api_version, kind, message } = Envelope::read(&value).expect("an envelope");
-        let of = of(line);
-        assert!(of.read(message).is_ok(), "{} {}", line.kind, line.name);
-        let mut json = format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\"").into_bytes();
-        of.push_members(&mut json, message);
-        json.push(b'}');
-        assert_eq!(String::from_utf8_lossy(&json), line.json(), "{} {}", line.kind, line.name);
+        assert_eq!(line.made_json(), line.json(), "{} {}", line.kind, line.name);
     }
 }
 

@@ -6,6 +6,7 @@
 //! otherwise it is retired and another one, with another index, takes its place.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use revcast_engine::key::ResourceId;
 use revcast_engine::resource::{Field, Resource};
@@ -13,6 +14,7 @@ use revcast_engine::resource::{Field, Resource};
 use super::{ApiResource, RESOURCES_MAX, Refused, Registry, StoredResource, View, ViewId};
 use crate::api::crd::{Definition, Version};
 use crate::api::printer::Printer;
+use crate::api::printer_columns::PrinterColumns;
 use crate::api::versions::Conversion;
 
 const TOO_MANY: &str = "there are too many resources, or were since the start: restart, or define fewer";
@@ -26,7 +28,7 @@ pub struct Defined {
     pub dropped: Vec<ResourceId>,
     /// Whether anything that is served changed.
     pub changed: bool,
-    /// Definitions that are not served, or not in every version, and why.
+    /// Definitions of which something is not served, and what and why.
     pub refused: Vec<(String, String)>,
 }
 
@@ -89,7 +91,7 @@ impl Registry {
         let mut row = StoredResource::defined(name, of).ok_or("it has no storage version")?;
         let folder = row.etcd_folder();
         if self.rows.iter().any(|other| !other.retired && other.etcd_folder() == folder) {
-            return Err("a resource with these names is served already".to_owned());
+            return Err("its resource is served already: it is built in, or declared".to_owned());
         }
         if self.rows.len() >= RESOURCES_MAX {
             return Err(TOO_MANY.to_owned());
@@ -131,6 +133,9 @@ impl Registry {
                     view.kind.clone_from(&of.kind);
                     view.conversion = conversion(of, version);
                     view.signature = Some(signature);
+                    let (columns, invalid) = PrinterColumns::new(&version.columns);
+                    view.columns = Some(Arc::new(columns));
+                    refused.extend(invalid.map(|invalid| format!("version {}: {invalid}", version.name)));
                     changed = true;
                 }
                 Err(Refused::Duplicate) => {

@@ -47,9 +47,13 @@ pub(super) fn parse(text: &str) -> Option<i64> {
     text.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_second)
 }
 
+/// Unix seconds of Go's zero time, which stands for no time: the beginning of the year 1.
+const ZERO: i64 = -62_135_596_800;
+
 /// How long ago `text` was.
 pub(super) fn since(text: &str, now: i64) -> String {
-    parse(text).map_or_else(|| UNKNOWN.to_owned(), |then| human(now.saturating_sub(then)))
+    let then = parse(text).filter(|then| *then != ZERO);
+    then.map_or_else(|| UNKNOWN.to_owned(), |then| human(now.saturating_sub(then)))
 }
 
 #[cfg(test)]
@@ -91,7 +95,7 @@ mod tests {
         assert_eq!(parse("1970-01-01T00:01:00Z"), Some(60));
         assert_eq!(parse("1970-01-01T00:01:00.500000Z"), Some(60));
         assert_eq!(since("2026-11-21T05:37:13Z", parse("2026-11-21T05:38:13Z").expect("a time")), "60s");
-        for bad in ["", "yesterday", "2026-13-01T00:00:00Z"] {
+        for bad in ["", "yesterday", "2026-13-01T00:00:00Z", "0001-01-01T00:00:00Z"] {
             assert_eq!(since(bad, 0), UNKNOWN, "{bad}");
         }
     }

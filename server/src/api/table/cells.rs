@@ -5,11 +5,15 @@ use std::borrow::Cow;
 use revcast_engine::escape;
 use serde::Serialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::age;
+use crate::api::protobuf::quantity::canonical;
 
 /// The cell when there is nothing to show.
 pub(super) const NONE: &str = "<none>";
+/// The cell of an optional member that is not there, in some kinds.
+pub(super) const UNSET: &str = "<unset>";
 
 /// Appends cells to a row, with the commas between them.
 #[derive(Debug)]
@@ -54,6 +58,16 @@ impl<'a> Cells<'a> {
         self.add(&value);
     }
 
+    /// A cell without a value.
+    pub(super) fn null(&mut self) {
+        self.add(&Value::Null);
+    }
+
+    /// A number as Go writes it, which serde_json would write in another way.
+    pub(super) fn literal(&mut self, number: &RawValue) {
+        self.add(number);
+    }
+
     /// `metadata.name`.
     pub(super) fn name(&mut self, object: &Value) {
         self.text(text(object, "/metadata/name"));
@@ -83,6 +97,11 @@ pub(super) fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
 /// The string at `pointer`, or `other` when it is empty or missing.
 pub(super) fn text_or<'a>(value: &'a Value, pointer: &str, other: &'a str) -> &'a str {
     or(text(value, pointer), other)
+}
+
+/// The string at `pointer`, which may be empty, or `other` if there is none: what Go reads through a pointer.
+pub(super) fn text_if_set<'a>(value: &'a Value, pointer: &str, other: &'a str) -> &'a str {
+    at(value, pointer).and_then(Value::as_str).unwrap_or(other)
 }
 
 /// `text`, or `other` when it is empty.
@@ -120,13 +139,18 @@ pub(super) fn size(value: &Value, pointer: &str) -> usize {
     at(value, pointer).and_then(Value::as_object).map_or(0, serde_json::Map::len)
 }
 
-/// A quantity, which may be written as a string or a number.
-pub(super) fn quantity(value: &Value, pointer: &str) -> Option<String> {
+/// A string, or a number as text.
+pub(super) fn text_or_number(value: &Value, pointer: &str) -> Option<String> {
     match at(value, pointer) {
         Some(Value::String(text)) => Some(text.clone()),
         Some(Value::Number(number)) => Some(number.to_string()),
         Some(Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_)) | None => None,
     }
+}
+
+/// A quantity, in the form in which Kubernetes writes it.
+pub(super) fn quantity(value: &Value, pointer: &str) -> Option<String> {
+    text_or_number(value, pointer).map(|written| canonical(&written).unwrap_or(written))
 }
 
 /// The non-empty strings at `pointer` of each element.
@@ -166,9 +190,18 @@ pub(super) fn labels(value: &Value, pointer: &str) -> String {
     if pairs.is_empty() { NONE.to_owned() } else { pairs.join(",") }
 }
 
-/// A `LabelSelector` in the form of the query parameter; `<none>` when it is empty.
+/// A `LabelSelector` in the form of the query parameter; `<none>` when it is empty, `<error>` when it is invalid.
 pub(super) fn selector(value: &Value, pointer: &str) -> String {
-    let Some(selector) = at(value, pointer) else { return NONE.to_owned() };
+    match requirements(value, pointer) {
+        Some(none) if none.is_empty() => NONE.to_owned(),
+        Some(all) => all,
+        None => "<error>".to_owned(),
+    }
+}
+
+/// A `LabelSelector` in the form of the query parameter; `None`: it is invalid.
+pub(super) fn requirements(value: &Value, pointer: &str) -> Option<String> {
+    let Some(selector) = at(value, pointer) else { return Some(String::new()) };
     let equal = at(selector, "/matchLabels").and_then(Value::as_object).into_iter().flatten();
     let mut parts: Vec<(String, String)> = equal
         .map(|(key, value)| (key.clone(), format!("{key}={}", value.as_str().unwrap_or_default())))
@@ -178,15 +211,16 @@ pub(super) fn selector(value: &Value, pointer: &str) -> String {
         let mut values: Vec<&str> = list(expression, "/values").iter().filter_map(Value::as_str).collect();
         values.sort_unstable();
         let values = values.join(",");
-        let part = match text(expression, "/operator") {
-            "In" => format!("{key} in ({values})"),
-            "NotIn" => format!("{key} notin ({values})"),
-            "Exists" => key.to_owned(),
-            "DoesNotExist" => format!("!{key}"),
-            _ => continue,
+        let has_values = !list(expression, "/values").is_empty();
+        let part = match (text(expression, "/operator"), has_values) {
+            ("In", true) => format!("{key} in ({values})"),
+            ("NotIn", true) => format!("{key} notin ({values})"),
+            ("Exists", false) => key.to_owned(),
+            ("DoesNotExist", false) => format!("!{key}"),
+            _ => return None,
         };
         parts.push((key.to_owned(), part));
     }
     parts.sort_by(|a, b| a.0.cmp(&b.0));
-    if parts.is_empty() { NONE.to_owned() } else { join(parts.iter().map(|(_, part)| part.as_str())) }
+    Some(join(parts.iter().map(|(_, part)| part.as_str())))
 }

@@ -4,8 +4,10 @@ use serde_json::Value;
 
 use super::age;
 use super::cells::{
-    Cells, NONE, at, flag, labels, list, number, pluck, present, quantity, selector, text, text_or,
+    Cells, NONE, UNSET, at, flag, join, labels, list, number, or, pluck, quantity, selector, text, text_or,
+    text_or_number,
 };
+use super::workloads::containers;
 
 /// The name, marked when an annotation says that the class is the default.
 fn class_name(object: &Value, annotation: &str) -> String {
@@ -26,7 +28,7 @@ pub(super) fn storage_class(object: &Value, cells: &mut Cells<'_>, now: i64) {
 }
 
 pub(super) fn volume_attributes_class(object: &Value, cells: &mut Cells<'_>, now: i64) {
-    cells.text(&class_name(object, "storageclass.kubernetes.io/is-default-class"));
+    cells.text(&class_name(object, "volumeattributesclass.alpha.kubernetes.io/is-default-class"));
     cells.text(text(object, "/driverName"));
     cells.age(object, now);
 }
@@ -34,9 +36,9 @@ pub(super) fn volume_attributes_class(object: &Value, cells: &mut Cells<'_>, now
 pub(super) fn ingress_class(object: &Value, cells: &mut Cells<'_>, now: i64) {
     let parameters = match at(object, "/spec/parameters") {
         Some(parameters) if !parameters.is_null() => {
-            let group = text(parameters, "/apiGroup");
-            let dot = if group.is_empty() { "" } else { "." };
-            format!("{}{dot}{group}/{}", text(parameters, "/kind"), text(parameters, "/name"))
+            let group = at(parameters, "/apiGroup").and_then(Value::as_str);
+            let group = group.map_or_else(String::new, |group| format!(".{group}"));
+            format!("{}{group}/{}", text(parameters, "/kind"), text(parameters, "/name"))
         }
         _ => NONE.to_owned(),
     };
@@ -69,7 +71,7 @@ pub(super) fn runtime_class(object: &Value, cells: &mut Cells<'_>, now: i64) {
 pub(super) fn disruption_budget(object: &Value, cells: &mut Cells<'_>, now: i64) {
     cells.name(object);
     for bound in ["/spec/minAvailable", "/spec/maxUnavailable"] {
-        cells.text(&quantity(object, bound).unwrap_or_else(|| "N/A".to_owned()));
+        cells.text(&text_or_number(object, bound).unwrap_or_else(|| "N/A".to_owned()));
     }
     cells.number(number(object, "/status/disruptionsAllowed"));
     cells.age(object, now);
@@ -135,34 +137,43 @@ pub(super) fn resource_quota(object: &Value, cells: &mut Cells<'_>, now: i64) {
     cells.age(object, now);
 }
 
-pub(super) fn api_service(object: &Value, cells: &mut Cells<'_>, now: i64) {
-    let service = if present(object, "/spec/service") {
-        format!("{}/{}", text(object, "/spec/service/namespace"), text(object, "/spec/service/name"))
-    } else {
-        "Local".to_owned()
-    };
-    let found = list(object, "/status/conditions").iter().find(|c| text(c, "/type") == "Available");
-    let available = match found.map(|condition| (text(condition, "/status"), text(condition, "/reason"))) {
-        Some(("True", _)) => "True".to_owned(),
-        Some((status, reason)) => format!("{status} ({reason})"),
-        None => String::new(),
-    };
-    cells.name(object);
-    cells.text(&service);
-    cells.text(&available);
-    cells.age(object, now);
-}
-
-/// Configurations of webhooks, mutating or validating.
-pub(super) fn webhooks(object: &Value, cells: &mut Cells<'_>, now: i64) {
-    cells.name(object);
-    cells.count(list(object, "/webhooks").len());
-    cells.age(object, now);
-}
-
 pub(super) fn csi_node(object: &Value, cells: &mut Cells<'_>, now: i64) {
     cells.name(object);
     cells.count(list(object, "/spec/drivers").len());
+    cells.age(object, now);
+}
+
+pub(super) fn csi_driver(object: &Value, cells: &mut Cells<'_>, now: i64) {
+    let attach_required = at(object, "/spec/attachRequired").and_then(Value::as_bool).unwrap_or(true);
+    let tokens = at(object, "/spec/tokenRequests").and_then(Value::as_array);
+    let tokens = tokens.map(|all| join(all.iter().map(|token| text(token, "/audience"))));
+    let modes = join(list(object, "/spec/volumeLifecycleModes").iter().filter_map(Value::as_str));
+    cells.name(object);
+    cells.flag(attach_required);
+    cells.flag(flag(object, "/spec/podInfoOnMount"));
+    cells.flag(flag(object, "/spec/storageCapacity"));
+    cells.text(tokens.as_deref().unwrap_or(UNSET));
+    cells.flag(flag(object, "/spec/requiresRepublish"));
+    cells.text(or(&modes, "Persistent"));
+    cells.age(object, now);
+}
+
+pub(super) fn ip_address(object: &Value, cells: &mut Cells<'_>, now: i64) {
+    let parent = at(object, "/spec/parentRef").filter(|parent| !parent.is_null()).map(|parent| {
+        let (group, namespace) = (text(parent, "/group"), text(parent, "/namespace"));
+        let dot = if group.is_empty() { "" } else { "." };
+        let slash = if namespace.is_empty() { "" } else { "/" };
+        let of = format!("{}{dot}{group}", text(parent, "/resource")).to_lowercase();
+        format!("{of}{slash}{namespace}/{}", text(parent, "/name"))
+    });
+    cells.name(object);
+    cells.text(parent.as_deref().unwrap_or(NONE));
+    cells.age(object, now);
+}
+
+pub(super) fn service_cidr(object: &Value, cells: &mut Cells<'_>, now: i64) {
+    cells.name(object);
+    cells.text(&join(list(object, "/spec/cidrs").iter().filter_map(Value::as_str)));
     cells.age(object, now);
 }
 
@@ -176,10 +187,8 @@ pub(super) fn volume_attachment(object: &Value, cells: &mut Cells<'_>, now: i64)
 }
 
 pub(super) fn pod_template(object: &Value, cells: &mut Cells<'_>) {
-    let containers = list(object, "/template/spec/containers");
     cells.name(object);
-    cells.text(&pluck(containers, "/name").collect::<Vec<_>>().join(","));
-    cells.text(&pluck(containers, "/image").collect::<Vec<_>>().join(","));
+    containers(object, "/template/spec/containers", cells);
     cells.text(&labels(object, "/template/metadata/labels"));
 }
 
@@ -188,7 +197,7 @@ pub(super) fn controller_revision(object: &Value, cells: &mut Cells<'_>, now: i6
     let controller = owners.into_iter().find(|owner| flag(owner, "/controller")).map(|owner| {
         let group = text(owner, "/apiVersion").split_once('/').map_or("", |(group, _)| group);
         let dot = if group.is_empty() { "" } else { "." };
-        format!("{}{dot}{group}/{}", text(owner, "/kind").to_lowercase(), text(owner, "/name"))
+        format!("{}/{}", format!("{}{dot}{group}", text(owner, "/kind")).to_lowercase(), text(owner, "/name"))
     });
     cells.name(object);
     cells.text(controller.as_deref().unwrap_or(NONE));

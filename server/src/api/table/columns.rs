@@ -35,7 +35,7 @@ const NAME_TEXT: &str = "Name must be unique within a namespace. Is required whe
 resources may allow a client to request the generation of an appropriate name automatically. Name is primarily \
 intended for creation idempotence and configuration definition. Cannot be updated. More info: \
 https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
-const CREATED_TEXT: &str = "CreationTimestamp is a timestamp representing the server time when this object was \
+pub(super) const CREATED_TEXT: &str = "CreationTimestamp is a timestamp representing the server time when this object was \
 created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this \
 value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More \
 info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
@@ -43,7 +43,7 @@ const DATA_TEXT: &str = "Data contains the configuration data. Each key must con
 '-', '_' or '.'. Values with non-UTF-8 byte sequences must use the BinaryData field. The keys stored in Data must \
 not overlap with the keys in the BinaryData field, this is enforced during validation process.";
 
-const NAME: Column = Column { format: "name", ..text("Name", NAME_TEXT) };
+pub(super) const NAME: Column = Column { format: "name", ..text("Name", NAME_TEXT) };
 const AGE: Column = text("Age", CREATED_TEXT);
 const CONTAINERS: Column = text("Containers", "Names of the containers of the template.").wide();
 const IMAGES: Column = text("Images", "Images of the containers of the template.").wide();
@@ -76,7 +76,7 @@ pub(super) const NODES: &[Column] = &[
     text("Internal-IP", "The first internal address.").wide(),
     text("External-IP", "The first external address.").wide(),
     text("OS-Image", "The operating system.").wide(),
-    text("Kernel-Version", "The kernel.").wide(),
+    text("Kernel-Version", "The kernel, and the architecture.").wide(),
     text("Container-Runtime", "The container runtime.").wide(),
 ];
 pub(super) const NAMESPACES: &[Column] = &[NAME, text("Status", "Active or Terminating."), AGE];
@@ -100,8 +100,8 @@ pub(super) const ENDPOINT_SLICES: &[Column] = &[
 pub(super) const DEPLOYMENTS: &[Column] = &[
     NAME,
     text("Ready", "Ready replicas of wanted replicas."),
-    number("Up-to-date", "Replicas of the current template."),
-    number("Available", "Replicas that have been ready long enough."),
+    text("Up-to-date", "Replicas of the current template."),
+    text("Available", "Replicas that have been ready long enough."),
     AGE,
     CONTAINERS,
     IMAGES,
@@ -190,8 +190,6 @@ pub(super) const PERSISTENT_VOLUME_CLAIMS: &[Column] = &[
     AGE,
     text("VolumeMode", "Filesystem or Block.").wide(),
 ];
-pub(super) const SERVICE_ACCOUNTS: &[Column] =
-    &[NAME, text("Secrets", "How many secrets pods of it may use."), AGE];
 pub(super) const INGRESSES: &[Column] = &[
     NAME,
     text("Class", "Which controller serves it."),
@@ -207,7 +205,7 @@ pub(super) const AUTOSCALERS: &[Column] = &[
     text("Targets", "Current value and target of its metrics."),
     text("MinPods", "The least replicas."),
     text("MaxPods", "The most replicas."),
-    number("Replicas", "How many replicas there are."),
+    text("Replicas", "How many replicas there are."),
     AGE,
 ];
 
@@ -293,4 +291,89 @@ pub(super) const CONTROLLER_REVISIONS: &[Column] = &[
     text("Controller", "The controller whose state it is."),
     text("Revision", "Which of its states."),
     AGE,
+];
+pub(super) const NAME_AND_AGE: &[Column] = &[NAME, AGE];
+pub(super) const CSI_DRIVERS: &[Column] = &[
+    NAME,
+    boolean("AttachRequired", "Whether volumes of it must be attached."),
+    boolean("PodInfoOnMount", "Whether it is told which pod mounts a volume."),
+    boolean("StorageCapacity", "Whether the scheduler considers its capacity."),
+    text("TokenRequests", "For whom it needs tokens of service accounts."),
+    boolean("RequiresRepublish", "Whether its volumes are published again and again."),
+    text("Modes", "Persistent, Ephemeral or both."),
+    AGE,
+];
+/// Rows have a third cell, the age, without a column: this is how kube-apiserver 1.36 prints them.
+pub(super) const IP_ADDRESSES: &[Column] = &[NAME, text("ParentRef", "What the address belongs to.")];
+pub(super) const SERVICE_CIDRS: &[Column] =
+    &[NAME, text("CIDRs", "The ranges that services get addresses from."), AGE];
+pub(super) const LEASE_CANDIDATES: &[Column] = &[
+    NAME,
+    text("LeaseName", "The lease that it can hold."),
+    text("BinaryVersion", "The version of its program."),
+    text("EmulationVersion", "The version that it behaves like."),
+    AGE,
+];
+const PARAM_KIND: Column = text("ParamKind", "The kind of its parameters.");
+pub(super) const MUTATING_POLICIES: &[Column] =
+    &[NAME, number("Mutations", "How many mutations it has."), PARAM_KIND, AGE];
+pub(super) const VALIDATING_POLICIES: &[Column] =
+    &[NAME, number("Validations", "How many validations it has."), PARAM_KIND, AGE];
+pub(super) const POLICY_BINDINGS: &[Column] = &[
+    NAME,
+    text("PolicyName", "The policy that it puts into force."),
+    text("ParamRef", "The parameters of the policy."),
+    AGE,
+];
+pub(super) const FLOW_SCHEMAS: &[Column] = &[
+    NAME,
+    text("PriorityLevel", "The priority level of its requests."),
+    text("MatchingPrecedence", "Which of several is tried first: the lower number."),
+    text("DistinguisherMethod", "How requests are divided into flows."),
+    AGE,
+    text("MissingPL", "Whether its priority level does not exist."),
+];
+pub(super) const PRIORITY_LEVELS: &[Column] = &[
+    NAME,
+    text("Type", "Limited or Exempt."),
+    text("NominalConcurrencyShares", "Its share of the requests that run at a time."),
+    text("Queues", "How many queues it has."),
+    text("HandSize", "How many queues a flow is given."),
+    text("QueueLengthLimit", "How many requests a queue holds."),
+    AGE,
+];
+pub(super) const STORAGE_VERSIONS: &[Column] = &[
+    NAME,
+    text("CommonEncodingVersion", "The version in which all servers store its objects."),
+    text("StorageVersions", "The version in which each server stores them."),
+    AGE,
+];
+pub(super) const RESOURCE_CLAIMS: &[Column] =
+    &[NAME, text("State", "Pending, allocated, reserved, deleted."), AGE];
+pub(super) const RESOURCE_SLICES: &[Column] = &[
+    NAME,
+    text("Node", "The node that has its devices."),
+    text("Driver", "The driver of its devices."),
+    text("Pool", "The pool that it is a part of."),
+    AGE,
+];
+pub(super) const DEVICE_TAINT_RULES: &[Column] = &[
+    NAME,
+    text("Key", "The key of the taint."),
+    text("Value", "The value of the taint."),
+    text("Effect", "What happens to claims that do not tolerate it."),
+    text("TimeAdded", "Since when."),
+    AGE,
+];
+pub(super) const RESOURCE_POOL_STATUS_REQUESTS: &[Column] = &[
+    NAME,
+    text("Driver", "The driver whose pools are counted."),
+    text("Total", "All devices."),
+    text("Available", "Devices that can be allocated."),
+    text("Allocated", "Devices that are allocated."),
+    text("Unavailable", "Devices that cannot be allocated."),
+    text("Errors", "Pools that could not be counted."),
+    number("Pools", "How many pools there are."),
+    text("Status", "Pending, Complete or Failed."),
+    text("Completed", "When it was answered."),
 ];

@@ -6,16 +6,17 @@ use serde_json::Value;
 
 use super::age;
 use super::cells::{
-    Cells, NONE, at, flag, join, labels, list, number, or, pluck, present, quantity, size, some_of, text,
-    text_or,
+    Cells, NONE, UNSET, at, flag, join, labels, list, number, or, present, quantity, size, some_of, text,
+    text_if_set, text_or,
 };
 
 pub(super) fn default(object: &Value, cells: &mut Cells<'_>) {
     cells.name(object);
-    cells.text(text(object, "/metadata/creationTimestamp"));
+    // Without a time, Go's zero time.
+    cells.text(text_or(object, "/metadata/creationTimestamp", "0001-01-01T00:00:00Z"));
 }
 
-pub(super) fn custom(object: &Value, cells: &mut Cells<'_>, now: i64) {
+pub(super) fn name_and_age(object: &Value, cells: &mut Cells<'_>, now: i64) {
     cells.name(object);
     cells.age(object, now);
 }
@@ -35,13 +36,7 @@ pub(super) fn secret(object: &Value, cells: &mut Cells<'_>, now: i64) {
 
 pub(super) fn namespace(object: &Value, cells: &mut Cells<'_>, now: i64) {
     cells.name(object);
-    cells.text(text(object, "/status/phase"));
-    cells.age(object, now);
-}
-
-pub(super) fn service_account(object: &Value, cells: &mut Cells<'_>, now: i64) {
-    cells.name(object);
-    cells.count(list(object, "/secrets").len());
+    cells.text(text_or(object, "/status/phase", "Active"));
     cells.age(object, now);
 }
 
@@ -51,8 +46,17 @@ pub(super) fn lease(object: &Value, cells: &mut Cells<'_>, now: i64) {
     cells.age(object, now);
 }
 
+pub(super) fn lease_candidate(object: &Value, cells: &mut Cells<'_>, now: i64) {
+    cells.name(object);
+    for member in ["/spec/leaseName", "/spec/binaryVersion", "/spec/emulationVersion"] {
+        cells.text(text(object, member));
+    }
+    cells.age(object, now);
+}
+
 pub(super) fn node(object: &Value, cells: &mut Cells<'_>, now: i64) {
-    let ready = list(object, "/status/conditions").iter().find(|c| text(c, "/type") == "Ready");
+    // Of several, the last.
+    let ready = list(object, "/status/conditions").iter().rfind(|c| text(c, "/type") == "Ready");
     let mut status = match ready.map(|condition| text(condition, "/status")) {
         Some("True") => "Ready",
         Some(_) => "NotReady",
@@ -73,9 +77,13 @@ pub(super) fn node(object: &Value, cells: &mut Cells<'_>, now: i64) {
     cells.text(text(object, "/status/nodeInfo/kubeletVersion"));
     cells.text(address("InternalIP"));
     cells.text(address("ExternalIP"));
-    for info in ["osImage", "kernelVersion", "containerRuntimeVersion"] {
-        cells.text(text_or(object, &format!("/status/nodeInfo/{info}"), age::UNKNOWN));
-    }
+    let kernel = text_or(object, "/status/nodeInfo/kernelVersion", age::UNKNOWN);
+    cells.text(text_or(object, "/status/nodeInfo/osImage", age::UNKNOWN));
+    cells.text(&match text(object, "/status/nodeInfo/architecture") {
+        "" => kernel.to_owned(),
+        architecture => format!("{kernel} ({architecture})"),
+    });
+    cells.text(text_or(object, "/status/nodeInfo/containerRuntimeVersion", age::UNKNOWN));
 }
 
 fn node_roles(object: &Value) -> String {
@@ -161,9 +169,9 @@ pub(super) fn endpoints(object: &Value, cells: &mut Cells<'_>, now: i64) {
 
 pub(super) fn endpoint_slice(object: &Value, cells: &mut Cells<'_>, now: i64) {
     let ports = list(object, "/ports");
-    let shown_ports = ports.iter().map(|port| match number(port, "/port") {
-        0 => text_or(port, "/name", "*").to_owned(),
-        port => port.to_string(),
+    let shown_ports = ports.iter().map(|port| match at(port, "/port").and_then(Value::as_i64) {
+        Some(port) => port.to_string(),
+        None => text(port, "/name").to_owned(),
     });
     let addresses = list(object, "/endpoints")
         .iter()
@@ -172,17 +180,35 @@ pub(super) fn endpoint_slice(object: &Value, cells: &mut Cells<'_>, now: i64) {
     let total = addresses.clone().count();
     cells.name(object);
     cells.text(text(object, "/addressType"));
-    cells.text(or(&some_of(shown_ports, ports.len(), 3, ","), "<unset>"));
-    cells.text(or(&some_of(addresses.map(str::to_owned), total, 3, ","), "<unset>"));
+    cells.text(or(&some_of(shown_ports, ports.len(), 3, ","), UNSET));
+    cells.text(or(&some_of(addresses.map(str::to_owned), total, 3, ","), UNSET));
     cells.age(object, now);
 }
 
+/// The first three hosts, and how many rules there are beside three: rules without a host count, if they come after the
+/// third that has one.
+fn ingress_hosts(rules: &[Value]) -> String {
+    const SHOWN: usize = 3;
+    let hosts: Vec<(usize, &str)> = rules
+        .iter()
+        .enumerate()
+        .map(|(at, rule)| (at, text(rule, "/host")))
+        .filter(|(_, host)| !host.is_empty())
+        .take(SHOWN)
+        .collect();
+    let shown = join(hosts.iter().map(|(_, host)| *host));
+    match hosts.get(SHOWN - 1) {
+        Some((last, _)) if last + 1 < rules.len() => {
+            format!("{shown} + {} more...", rules.len() - SHOWN)
+        }
+        _ => or(&shown, "*").to_owned(),
+    }
+}
+
 pub(super) fn ingress(object: &Value, cells: &mut Cells<'_>, now: i64) {
-    let hosts = || pluck(list(object, "/spec/rules"), "/host");
-    let shown = some_of(hosts().map(str::to_owned), hosts().count(), 3, ",");
     cells.name(object);
-    cells.text(text_or(object, "/spec/ingressClassName", NONE));
-    cells.text(or(&shown, "*"));
+    cells.text(text_if_set(object, "/spec/ingressClassName", NONE));
+    cells.text(&ingress_hosts(list(object, "/spec/rules")));
     cells.text(&load_balancer(object));
     cells.text(if list(object, "/spec/tls").is_empty() { "80" } else { "80, 443" });
     cells.age(object, now);
@@ -201,7 +227,10 @@ pub(super) fn event(object: &Value, cells: &mut Cells<'_>, now: i64) {
         first.clone()
     };
     // Events of the newer API have a count only if they are a series.
-    let count = if series { number(object, "/series/count") } else { number(object, "/count").max(1) };
+    let count = match number(object, if series { "/series/count" } else { "/count" }) {
+        0 if !series => 1,
+        count => count,
+    };
     let kind = text(object, "/involvedObject/kind").to_lowercase();
     let about = match text(object, "/involvedObject/name") {
         "" => kind,
@@ -244,7 +273,8 @@ fn storage_class(object: &Value) -> &str {
 }
 
 fn phase_or_terminating(object: &Value) -> &str {
-    if present(object, "/metadata/deletionTimestamp") { "Terminating" } else { text(object, "/status/phase") }
+    let phase = text_or(object, "/status/phase", "Pending");
+    if present(object, "/metadata/deletionTimestamp") { "Terminating" } else { phase }
 }
 
 pub(super) fn persistent_volume(object: &Value, cells: &mut Cells<'_>, now: i64) {
@@ -259,7 +289,7 @@ pub(super) fn persistent_volume(object: &Value, cells: &mut Cells<'_>, now: i64)
     cells.text(phase_or_terminating(object));
     cells.text(&claim);
     cells.text(storage_class(object));
-    cells.text(text_or(object, "/spec/volumeAttributesClassName", "<unset>"));
+    cells.text(text_if_set(object, "/spec/volumeAttributesClassName", UNSET));
     cells.text(text(object, "/status/reason"));
     cells.age(object, now);
     cells.text(text_or(object, "/spec/volumeMode", "Filesystem"));
@@ -275,7 +305,7 @@ pub(super) fn persistent_volume_claim(object: &Value, cells: &mut Cells<'_>, now
     cells.text(if bound { &capacity } else { "" });
     cells.text(&if bound { access_modes(object, "/status/accessModes") } else { String::new() });
     cells.text(storage_class(object));
-    cells.text(text_or(object, "/spec/volumeAttributesClassName", "<unset>"));
+    cells.text(text_if_set(object, "/spec/volumeAttributesClassName", UNSET));
     cells.age(object, now);
     cells.text(text_or(object, "/spec/volumeMode", "Filesystem"));
 }

@@ -4,15 +4,15 @@ use serde_json::Value;
 
 use super::age;
 use super::cells::{
-    Cells, NONE, at, flag, join, labels, list, number, number_or, or, pluck, present, quantity, selector,
-    some_of, text, text_or,
+    Cells, NONE, at, flag, join, labels, list, number, number_or, or, present, quantity, requirements,
+    selector, size, some_of, text, text_if_set,
 };
 
 /// The names and images of a template's containers.
-fn containers(object: &Value, pointer: &str, cells: &mut Cells<'_>) {
+pub(super) fn containers(object: &Value, pointer: &str, cells: &mut Cells<'_>) {
     let containers = list(object, pointer);
-    cells.text(&join(pluck(containers, "/name")));
-    cells.text(&join(pluck(containers, "/image")));
+    cells.text(&join(containers.iter().map(|container| text(container, "/name"))));
+    cells.text(&join(containers.iter().map(|container| text(container, "/image"))));
 }
 
 const TEMPLATE: &str = "/spec/template/spec/containers";
@@ -28,7 +28,8 @@ pub(super) fn deployment(object: &Value, cells: &mut Cells<'_>, now: i64) {
     cells.number(number(object, "/status/availableReplicas"));
     cells.age(object, now);
     containers(object, TEMPLATE, cells);
-    cells.text(&selector(object, "/spec/selector"));
+    // Unlike other workloads: an empty selector is an empty cell.
+    cells.text(requirements(object, "/spec/selector").as_deref().unwrap_or("<invalid>"));
 }
 
 /// Replica sets, and replication controllers, whose selector is a plain map of labels.
@@ -42,7 +43,15 @@ pub(super) fn replica_set(object: &Value, cells: &mut Cells<'_>, now: i64) {
     let is_label_selector =
         at(object, "/spec/selector/matchLabels").or_else(|| at(object, "/spec/selector/matchExpressions"));
     let plain = is_label_selector.is_none_or(Value::is_string);
-    cells.text(&if plain { labels(object, "/spec/selector") } else { selector(object, "/spec/selector") });
+    cells.text(&match plain {
+        false => selector(object, "/spec/selector"),
+        true if size(object, "/spec/selector") > 0 => labels(object, "/spec/selector"),
+        // A replication controller without a selector has that of its template.
+        true if text(object, "/kind") == "ReplicationController" => {
+            labels(object, "/spec/template/metadata/labels")
+        }
+        true => NONE.to_owned(),
+    });
 }
 
 pub(super) fn stateful_set(object: &Value, cells: &mut Cells<'_>, now: i64) {
@@ -91,9 +100,10 @@ pub(super) fn job(object: &Value, cells: &mut Cells<'_>, now: i64) {
 }
 
 fn job_status(object: &Value) -> &'static str {
+    // The first of a type decides.
     let has = |kind: &str| {
-        let conditions = list(object, "/status/conditions").iter();
-        conditions.into_iter().any(|c| text(c, "/type") == kind && text(c, "/status") == "True")
+        let first = list(object, "/status/conditions").iter().find(|c| text(c, "/type") == kind);
+        first.is_some_and(|condition| text(condition, "/status") == "True")
     };
     for ended in ["Complete", "Failed"] {
         if has(ended) {
@@ -116,7 +126,7 @@ pub(super) fn cron_job(object: &Value, cells: &mut Cells<'_>, now: i64) {
     };
     cells.name(object);
     cells.text(text(object, "/spec/schedule"));
-    cells.text(text_or(object, "/spec/timeZone", NONE));
+    cells.text(text_if_set(object, "/spec/timeZone", NONE));
     cells.text(if flag(object, "/spec/suspend") { "True" } else { "False" });
     cells.count(list(object, "/status/active").len());
     cells.text(&last);
@@ -132,7 +142,8 @@ pub(super) fn autoscaler(object: &Value, cells: &mut Cells<'_>, now: i64) {
     let statuses = list(object, "/status/currentMetrics");
     let metrics = list(object, "/spec/metrics");
     let shown = metrics.iter().enumerate().map(|(index, metric)| metric_target(metric, statuses.get(index)));
-    cells.text(or(&some_of(shown, metrics.len(), 2, ", "), NONE));
+    // Without metrics, 80 % of the requested CPU is the target.
+    cells.text(or(&some_of(shown, metrics.len(), 2, ", "), "cpu: <unknown>/80%"));
     cells.text(&number_or(object, "/spec/minReplicas", 1).to_string());
     cells.number(number(object, "/spec/maxReplicas"));
     cells.number(number(object, "/status/currentReplicas"));
@@ -141,41 +152,35 @@ pub(super) fn autoscaler(object: &Value, cells: &mut Cells<'_>, now: i64) {
 
 /// `cpu: 10%/80%`, `1500m/2k (avg)`: the current and the target value of a metric.
 fn metric_target(metric: &Value, status: Option<&Value>) -> String {
-    let (member, kind) = match text(metric, "/type") {
-        "External" => ("external", "External"),
-        "Pods" => ("pods", "Pods"),
-        "Object" => ("object", "Object"),
-        "Resource" => ("resource", "Resource"),
-        "ContainerResource" => ("containerResource", "ContainerResource"),
+    let member = match text(metric, "/type") {
+        "External" => "external",
+        "Pods" => "pods",
+        "Object" => "object",
+        "Resource" => "resource",
+        "ContainerResource" => "containerResource",
         _ => return "<unknown type>".to_owned(),
     };
-    let current = |value: &str| {
-        let status = status.filter(|status| text(status, "/type") == kind)?;
-        quantity(status, &format!("/{member}/current/{value}"))
-    };
-    let wanted = |value: &str| quantity(metric, &format!("/{member}/target/{value}"));
+    let status = status.and_then(|status| status.get(member)).filter(|status| status.is_object());
+    let current = |value: &str| status.and_then(|status| quantity(status, &format!("/current/{value}")));
+    // Go writes a quantity that is missing in this way.
+    let nil = || "<nil>".to_owned();
     let unknown = || age::UNKNOWN.to_owned();
-    match (kind, wanted("averageValue")) {
-        ("Resource" | "ContainerResource", average) => {
+    let known = |value: &str| status.map_or_else(unknown, |_| current(value).unwrap_or_else(nil));
+    let wanted = |value: &str| quantity(metric, &format!("/{member}/target/{value}"));
+    let percent = |value: Option<String>, other: &str| {
+        value.map_or_else(|| other.to_owned(), |percent| format!("{percent}%"))
+    };
+    match (member, wanted("averageValue")) {
+        ("resource" | "containerResource", average) => {
             let name = text(metric, &format!("/{member}/name")).to_owned();
             if let Some(average) = average {
-                return format!("{name}: {}/{average}", current("averageValue").unwrap_or_else(unknown));
+                return format!("{name}: {}/{average}", known("averageValue"));
             }
-            let now = current("averageUtilization").map_or_else(unknown, |percent| format!("{percent}%"));
-            let then = wanted("averageUtilization")
-                .map_or_else(|| "<auto>".to_owned(), |percent| format!("{percent}%"));
-            format!("{name}: {now}/{then}")
+            let now = percent(current("averageUtilization"), age::UNKNOWN);
+            format!("{name}: {now}/{}", percent(wanted("averageUtilization"), "<auto>"))
         }
-        ("Pods", average) => {
-            format!("{}/{}", current("averageValue").unwrap_or_else(unknown), average.unwrap_or_else(unknown))
-        }
+        ("pods", average) => format!("{}/{}", known("averageValue"), average.unwrap_or_else(nil)),
         (_, Some(average)) => format!("{}/{average} (avg)", current("averageValue").unwrap_or_else(unknown)),
-        (_, None) => {
-            format!(
-                "{}/{}",
-                current("value").unwrap_or_else(unknown),
-                wanted("value").unwrap_or_else(unknown)
-            )
-        }
+        (_, None) => format!("{}/{}", known("value"), wanted("value").unwrap_or_else(nil)),
     }
 }

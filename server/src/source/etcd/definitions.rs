@@ -4,7 +4,7 @@
 //! served until the objects of new resources are loaded. It reads values of definitions only, and never asks etcd.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -37,8 +37,8 @@ struct State {
     unloaded: Vec<ResourceId>,
     /// Rows that are not served any more, or soon, and since when.
     dropped: Vec<(ResourceId, Instant)>,
-    /// The last warning about each definition.
-    warned: HashMap<String, String>,
+    /// The warnings about each definition as it is.
+    warned: HashMap<String, HashSet<String>>,
     /// Whether the registry is newer than what is served.
     is_ahead: bool,
 }
@@ -134,11 +134,16 @@ impl State {
         match read {
             Ok(Some(definition)) if format!("{}.{}", definition.plural, definition.group) != name => {
                 self.known.remove(&name);
-                self.warn(name, "its name is not that of its plural and its group");
+                self.warn(
+                    name,
+                    "its resource is not served: its name is not that of its plural and its group",
+                );
             }
             Ok(Some(definition)) => {
-                self.warned.remove(&name);
-                self.known.insert(name, definition);
+                if self.known.get(&name) != Some(&definition) {
+                    self.warned.remove(&name);
+                    self.known.insert(name, definition);
+                }
             }
             Ok(None) => {
                 self.known.remove(&name);
@@ -146,18 +151,17 @@ impl State {
             }
             Err(why) => {
                 self.known.remove(&name);
-                self.warn(name, &why);
+                self.warn(name, &format!("its resource is not served: {why}"));
             }
         }
     }
 
-    /// Warns of a definition that is not served, unless that was the last warning of it.
+    /// Warns of a definition of which something is not served, unless that was said already.
     fn warn(&mut self, name: String, why: &str) {
-        if self.warned.get(&name).is_some_and(|last| last == why) {
-            return;
+        let line = format!("CustomResourceDefinition {name:?}: {why}");
+        if self.warned.entry(name).or_default().insert(why.to_owned()) {
+            log::warn(&line);
         }
-        log::warn(&format!("the resource of CustomResourceDefinition {name:?} is not served: {why}"));
-        self.warned.insert(name, why.to_owned());
     }
 
     fn define(&mut self, catalogs: &Catalogs) {
