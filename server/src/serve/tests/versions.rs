@@ -183,7 +183,7 @@ fn events_are_written_under_both_names() {
 fn what_differs_in_its_members_is_written_as_it_is_kept() {
     let world = world();
     let told = |got: super::Got| (got.code, got.message());
-    let why = "a HorizontalPodAutoscaler cannot be written so as autoscaling/v1, which has other members than what is stored: \
+    let why = "a HorizontalPodAutoscaler cannot be written as autoscaling/v1, which has other members than what is stored: \
                write it as autoscaling/v2";
     for (method, target) in [("POST", OLD.to_owned()), ("PUT", format!("{OLD}/a"))] {
         let got = world.send(method, &target, &json!({"metadata": {"name": "a"}}));
