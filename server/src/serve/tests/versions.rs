@@ -99,7 +99,9 @@ fn message(world: &World, target: &str, accept: &str, key: &Key, kind: MessageKi
             let row = world.app.schema().get(key.resource());
             Subject::Bookmark { resource: Some((key.resource(), row)), initial_end: false }
         }
-        _ => Subject::Object { key, value: object.value() },
+        MessageKind::Added | MessageKind::Modified | MessageKind::Deleted => {
+            Subject::Object { key, value: object.value() }
+        }
     };
     let event = Shown { kind, subject, revision: object.revision(), as_of_seconds: super::NOW };
     let mut out = Vec::new();
