@@ -157,13 +157,13 @@ fn source_of(source: &str, found: &Value, names: &Names) -> Members {
         "external" => {
             put("metricName", metric);
             put("metricSelector", selector);
-            put(names.value, value.or((!names.may_lack_value).then_some(&zero)));
+            put(names.value, value.or_else(|| (!names.may_lack_value).then_some(&zero)));
             put(names.average_value, average);
         }
         _ => {
             put("name", found.get("name"));
             put(names.average_utilization, values.get("averageUtilization"));
-            put(names.average_value, average.or((!names.may_lack_average).then_some(&zero)));
+            put(names.average_value, average.or_else(|| (!names.may_lack_average).then_some(&zero)));
             put("container", found.get("container"));
         }
     }
