@@ -331,7 +331,9 @@ impl Encode for Encoder {
                         out.extend_from_slice(&bookmark(resource, object));
                         Ok(())
                     }
-                    _ => shape.append(out, resource, &object, now, first),
+                    Shape::Object | Shape::Table(..) | Shape::Metadata(_) => {
+                        shape.append(out, resource, &object, now, first)
+                    }
                 };
             }
         });

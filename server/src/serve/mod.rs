@@ -427,14 +427,14 @@ impl<H: Host> Call<'_, H> {
 
     /// Refuses to write objects of a version that cannot be brought to the one that is kept.
     fn takes_writes(&self) -> Result<(), Status> {
-        if self.resource.conversion.is_writable() { Ok(()) } else { Err(self.not_written()) }
+        if self.resource.conversion.is_writable() { Ok(()) } else { Err(self.not_written("written")) }
     }
 
-    /// 400: objects are not written in this way in this version.
-    fn not_written(&self) -> Status {
+    /// 400: objects are not `written`, or `applied`, in this version.
+    fn not_written(&self, how: &str) -> Status {
         let (kind, kept) = (&self.resource.kind, self.kept_api_version());
         Status::bad_request(format!(
-            "a {kind} cannot be written so as {}, which has other members than what is stored: write it as {kept}",
+            "a {kind} cannot be {how} as {}, which has other members than what is stored: write it as {kept}",
             self.resource.api_version()
         ))
     }

@@ -71,7 +71,7 @@ pub(super) async fn handle<H: Host>(
             Change::Strategic(serde_json::from_slice(body).map_err(|error| unreadable(&error))?)
         }
         // The owners of fields know them by the names of the version that is kept.
-        apply::MEDIA_TYPE if !call.resource.has_kept_members() => return Err(call.not_written()),
+        apply::MEDIA_TYPE if !call.resource.has_kept_members() => return Err(call.not_written("applied")),
         apply::MEDIA_TYPE => return Box::pin(apply::handle(call, name, part, body)).await,
         _ if is_declared => {
             return Err(Status::unsupported_media_type(&[JSON_PATCH, MERGE_PATCH, apply::MEDIA_TYPE]));

@@ -140,7 +140,10 @@ impl StoredResource {
     pub(super) fn conversion(&self, shown: &str) -> Conversion {
         match Conversion::between(&self.api_version, shown, &self.kind) {
             Conversion::Missing if self.declared => Conversion::Renamed,
-            other => other,
+            other @ (Conversion::Kept
+            | Conversion::Renamed
+            | Conversion::Rewritten(..)
+            | Conversion::Missing) => other,
         }
     }
 

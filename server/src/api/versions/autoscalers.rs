@@ -27,11 +27,11 @@ pub(super) fn v1_of_v2(mut members: Members) -> Result<Members, String> {
     }
     if let Some(Value::Object(status)) = members.get_mut("status") {
         let metrics = list(status.shift_remove("currentMetrics"));
-        let cpu = metrics
+        let mut cpu = metrics
             .iter()
             .filter(|metric| is_cpu(metric))
             .filter_map(|metric| utilization(metric, "current"));
-        status.extend(cpu.last().map(|cpu| ("currentCPUUtilizationPercentage".to_owned(), cpu.clone())));
+        status.extend(cpu.next_back().map(|cpu| ("currentCPUUtilizationPercentage".to_owned(), cpu.clone())));
         note(&mut told, CURRENT_METRICS, metrics.iter().map(|metric| metric_of(metric, &CURRENT)).collect());
         let conditions = list(status.shift_remove("conditions"));
         let five = ["type", "status", "lastTransitionTime", "reason", "message"];
@@ -157,13 +157,13 @@ fn source_of(source: &str, found: &Value, names: &Names) -> Members {
         "external" => {
             put("metricName", metric);
             put("metricSelector", selector);
-            put(names.value, value.or(Some(&zero).filter(|_| !names.may_lack_value)));
+            put(names.value, value.or_else(|| (!names.may_lack_value).then_some(&zero)));
             put(names.average_value, average);
         }
         _ => {
             put("name", found.get("name"));
             put(names.average_utilization, values.get("averageUtilization"));
-            put(names.average_value, average.or(Some(&zero).filter(|_| !names.may_lack_average)));
+            put(names.average_value, average.or_else(|| (!names.may_lack_average).then_some(&zero)));
             put("container", found.get("container"));
         }
     }

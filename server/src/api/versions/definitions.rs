@@ -68,7 +68,9 @@ fn columns_of(columns: &Value) -> Value {
     let name = |name: &String| if name == "JSONPath" { "jsonPath".to_owned() } else { name.clone() };
     let column = |column: &Value| match column {
         Value::Object(members) => members.iter().map(|(of, value)| (name(of), value.clone())).collect(),
-        other => other.clone(),
+        other @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_)) => {
+            other.clone()
+        }
     };
     columns.as_array().into_iter().flatten().map(column).collect()
 }

@@ -83,7 +83,9 @@ fn each(members: &mut Members, at: &str, change: impl Fn(&mut Members)) -> Resul
             Ok(())
         }
         Value::Null => Ok(()),
-        _ => Err(format!("{at} is not a list")),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => {
+            Err(format!("{at} is not a list"))
+        }
     }
 }
 

@@ -44,7 +44,9 @@ impl OtherVersions for StoredVersions {
                 let decoded = protobuf::decode(value).ok()?;
                 conversion.json(to, decoded.json.into()).ok().map(Into::into)
             }
-            conversion => conversion.protobuf(to, value.into()).ok().map(Into::into),
+            conversion @ (Conversion::Kept | Conversion::Renamed | Conversion::Missing) => {
+                conversion.protobuf(to, value.into()).ok().map(Into::into)
+            }
         }
     }
 }

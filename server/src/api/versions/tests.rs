@@ -81,7 +81,7 @@ fn differences(line: &Line, registry: &Registry, resource: &ApiResource) -> Vec<
     }
     let kept = match object.value() {
         Kept::Protobuf(kept) => Some(kept.object()),
-        _ => None,
+        Kept::Json(_) | Kept::Opaque(_) | Kept::Unreadable(..) => None,
     };
     // The types of CustomResourceDefinition and APIService are not known here: they are asked for in JSON.
     if let Some(recorded) = line.protobuf().filter(|_| protobuf::has_type(&line.api_version, &line.kind))

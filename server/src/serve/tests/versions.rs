@@ -99,7 +99,9 @@ fn message(world: &World, target: &str, accept: &str, key: &Key, kind: MessageKi
             let row = world.app.catalogs().schema().get(key.resource());
             Subject::Bookmark { resource: Some((key.resource(), row)), initial_end: false }
         }
-        _ => Subject::Object { key, value: object.value() },
+        MessageKind::Added | MessageKind::Modified | MessageKind::Deleted => {
+            Subject::Object { key, value: object.value() }
+        }
     };
     let event = Shown { kind, subject, revision: object.revision(), as_of_seconds: super::NOW };
     let mut out = Vec::new();
@@ -183,7 +185,7 @@ fn events_are_written_under_both_names() {
 fn what_differs_in_its_members_is_written_as_it_is_kept() {
     let world = world();
     let told = |got: super::Got| (got.code, got.message());
-    let why = "a HorizontalPodAutoscaler cannot be written so as autoscaling/v1, which has other members than what is stored: \
+    let why = "a HorizontalPodAutoscaler cannot be written as autoscaling/v1, which has other members than what is stored: \
                write it as autoscaling/v2";
     for (method, target) in [("POST", OLD.to_owned()), ("PUT", format!("{OLD}/a"))] {
         let got = world.send(method, &target, &json!({"metadata": {"name": "a"}}));
