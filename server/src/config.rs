@@ -25,7 +25,7 @@ use crate::audit::AuditTarget;
 use crate::log::{LogFormat, LogLevel, LogOptions};
 use crate::printable::{is_obeyed, one_line};
 use crate::runtime;
-use crate::serve::ServeOptions;
+use crate::serve::{ServeOptions, StorageMediaType};
 use crate::setting::{ConfigError, Origin, Wrong};
 use crate::source::embedded::EmbeddedOptions;
 use crate::source::etcd::EtcdOptions;
@@ -157,7 +157,11 @@ impl Config {
     fn blank() -> Self {
         Self {
             server: Arc::new(runtime::Options::blank()),
-            serve: ServeOptions { min_watch_timeout: Duration::ZERO, watch_list_gzip: false },
+            serve: ServeOptions {
+                min_watch_timeout: Duration::ZERO,
+                watch_list_gzip: false,
+                storage_media_type: StorageMediaType::Json,
+            },
             ring: RingLimits { events: 0, bytes: 0 },
             embedded: EmbeddedOptions::default(),
             tls: None,

@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use super::builtin::{Row, TABLE};
 use super::printer::Printer;
-use super::protobuf::StoredType;
+use super::protobuf::{Release, StoredType};
 
 /// How long an event object lives by default (kube-apiserver's `--event-ttl`).
 pub const EVENT_TTL: Duration = Duration::from_secs(3600);
@@ -306,13 +306,14 @@ pub struct Registry {
     resources: Vec<ApiResource>,
     /// Indices into `resources`, ordered by group, version and plural.
     by_name: Vec<u16>,
+    release: Release,
 }
 
 impl Registry {
     /// Without resources.
     #[must_use]
     pub const fn new() -> Self {
-        Self { resources: Vec::new(), by_name: Vec::new() }
+        Self { resources: Vec::new(), by_name: Vec::new(), release: Release::DEFAULT }
     }
 
     /// Kubernetes' usual resources; events live for [`EVENT_TTL`].
@@ -373,6 +374,17 @@ impl Registry {
         })
     }
 
+    /// Sets the release of Kubernetes whose API types its resources have.
+    pub const fn set_release(&mut self, release: Release) {
+        self.release = release;
+    }
+
+    /// The release of Kubernetes whose API types its resources have.
+    #[must_use]
+    pub const fn release(&self) -> Release {
+        self.release
+    }
+
     /// Sets how long objects of core events live.
     pub fn set_event_ttl(&mut self, ttl: Option<Duration>) {
         for resource in &mut self.resources {
@@ -428,7 +440,9 @@ impl Registry {
             let mut row = row.with_plural(&resource.plural);
             if resource.printer == Printer::Custom {
                 row = row.listing_fields();
-            } else if let Some(of) = StoredType::new(&resource.api_version, &resource.kind, row.fields()) {
+            } else if let Some(of) =
+                StoredType::new(self.release, &resource.api_version, &resource.kind, row.fields())
+            {
                 row = row.with_message(SharedType::new(of));
             }
             let row = schema.add(row);

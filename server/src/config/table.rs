@@ -12,6 +12,7 @@ use super::{auth, etcd};
 use crate::audit::AuditTarget;
 use crate::log::{LogFormat, LogLevel};
 use crate::runtime::SendMode;
+use crate::serve::StorageMediaType;
 use crate::setting::{Origin, Wrong};
 use crate::value;
 
@@ -23,7 +24,7 @@ const HOUR: u64 = 3600;
 const DAY: u64 = 24 * HOUR;
 
 /// In the order of the help.
-pub(crate) static ROWS: [Row; 56] = [
+pub(crate) static ROWS: [Row; 57] = [
     Row {
         name: "listen",
         value: "ADDR",
@@ -369,6 +370,19 @@ pub(crate) static ROWS: [Row; 56] = [
             Ok(())
         }),
         show: |config| Shown::Truth(config.serve.watch_list_gzip),
+    },
+    Row {
+        name: "storage-media-type",
+        value: "TYPE",
+        help: "write objects as json or protobuf",
+        standard: Standard::Text("json"),
+        in_file: true,
+        set: Set::One(|config, text| {
+            config.serve.storage_media_type =
+                value::one_of(text, &StorageMediaType::ALL, "form of storage", "give json or protobuf")?;
+            Ok(())
+        }),
+        show: |config| Shown::Text(config.serve.storage_media_type.to_string()),
     },
     Row {
         name: "etcd-endpoints",

@@ -194,6 +194,10 @@ impl Encoder {
     pub const fn new(registry: Arc<Registry>) -> Self {
         Self { registry }
     }
+
+    fn protobuf(&self, json: &[u8]) -> Result<Vec<u8>, String> {
+        api::protobuf::encode(self.registry.release(), json).map_err(|error| error.to_string())
+    }
 }
 
 impl Encode for Encoder {
@@ -211,7 +215,7 @@ impl Encode for Encoder {
                 table::append_partial_metadata(&mut metadata, &object, version)
                     .map_err(|_| "a stored value has no metadata".to_owned())?;
             }
-            protobuf::push_event(out, event.kind, &api::protobuf::encode(&metadata)?);
+            protobuf::push_event(out, event.kind, &self.protobuf(&metadata)?);
             return Ok(());
         }
         envelope::event(out, event.kind, |out| {
@@ -227,7 +231,7 @@ impl Encode for Encoder {
     }
 
     fn protobuf(&self, out: &mut Vec<u8>, _: ResourceId, json: &[u8]) -> Result<(), String> {
-        out.extend_from_slice(&api::protobuf::encode(json)?);
+        out.extend_from_slice(&self.protobuf(json)?);
         Ok(())
     }
 

@@ -20,7 +20,7 @@ use super::reply::ResponseFormat;
 use super::select::Choice;
 use super::{Call, get, gzip, reply};
 use crate::api::printer::Printer;
-use crate::api::protobuf;
+use crate::api::protobuf::{self, Release};
 use crate::api::resources::{ApiResource, Registry};
 use crate::api::table;
 use crate::frontend::{Host, Reply, StreamingBody};
@@ -236,7 +236,8 @@ impl Page {
     async fn measure<H: Host>(&self, call: &Call<'_, H>) -> Result<usize, Status> {
         let (mut bytes, mut yielded, mut scanned) = (0, 0, 0_usize);
         for object in self.objects() {
-            let message = message(call.resource, call.shape, object).map_err(Status::unreadable)?;
+            let message = message(call.app.registry.release(), call.resource, call.shape, object)
+                .map_err(Status::unreadable)?;
             bytes += field_len(2, message.len());
             scanned += 1;
             // What is not kept in protobuf is made here.
@@ -453,7 +454,11 @@ impl ListWriter {
             }
             Pen::Protobuf { .. } => {
                 // It had a form when it was measured.
-                push_field(out, 2, &message(resource, self.shape, object).unwrap_or_default());
+                push_field(
+                    out,
+                    2,
+                    &message(self.registry.release(), resource, self.shape, object).unwrap_or_default(),
+                );
             }
             Pen::Yaml => {
                 if self.first {
@@ -547,21 +552,27 @@ fn opening(out: &mut Vec<u8>, kind: &str, api_version: &str) {
 ///
 /// # Errors
 /// Why the object has no such form.
-fn message<'o>(resource: &ApiResource, shape: Shape, object: &'o Object) -> Result<Cow<'o, [u8]>, String> {
+fn message<'o>(
+    release: Release,
+    resource: &ApiResource,
+    shape: Shape,
+    object: &'o Object,
+) -> Result<Cow<'o, [u8]>, String> {
     let value = object.value();
     if let (Shape::Object, Kept::Protobuf(protobuf)) = (shape, value) {
         return Ok(protobuf.envelope().message.into());
     }
     let Some(text) = value.json() else { return Err(format!("{} has no JSON", object.key().path())) };
     let encoded = match shape {
-        Shape::Object | Shape::Table(..) => protobuf::encode(&text)?,
+        Shape::Object | Shape::Table(..) => protobuf::encode(release, &text),
         Shape::Metadata(version) => {
             let mut metadata = Vec::new();
             table::append_partial_metadata(&mut metadata, &text, version)
                 .map_err(|_| format!("a stored {} has no metadata", resource.kind))?;
-            protobuf::encode(&metadata)?
+            protobuf::encode(release, &metadata)
         }
     };
+    let encoded = encoded.map_err(|error| error.to_string())?;
     let envelope = Envelope::read(&encoded).map_err(str::to_owned)?;
     Ok(envelope.message.to_vec().into())
 }

@@ -3,7 +3,8 @@
 //! Owns the verbs of the Kubernetes API over a [`Host`] and the [`App`]. It does not use sockets or the runtime, and it never
 //! holds a complete list in memory. Intended differences from kube-apiserver:
 //!
-//! - Objects are stored as received: there is no schema, no admission, no conversion and no garbage collection.
+//! - Objects are stored as received, or as their type in protobuf has them: there is no other schema, no admission, no conversion
+//!   and no garbage collection.
 //!   `propagationPolicy` is accepted and does nothing.
 //! - Namespaces need not exist to be used, and deleting one deletes nothing in it.
 //! - `metadata.managedFields` has the entries of appliers only: see the module `owners`.
@@ -29,6 +30,7 @@ mod patch;
 mod payload;
 mod reply;
 mod select;
+mod storage;
 #[cfg(test)]
 mod tests;
 mod update;
@@ -49,6 +51,7 @@ pub use app::{App, Freshness, Life};
 pub use encode::Encoder;
 pub use options::ServeOptions;
 pub use patch::strategic;
+pub use storage::StorageMediaType;
 
 use crate::api::openapi;
 use crate::api::printer::Printer;
@@ -481,7 +484,7 @@ impl<H: Host> Call<'_, H> {
         let json = escape::escaped(json);
         let mut out = Vec::with_capacity(json.len() + 1);
         self.shape.append(&mut out, self.resource, &json, self.now_seconds(), true);
-        match self.spelling.spell(out) {
+        match self.spelling.spell(out, self.app.registry.release()) {
             Ok(body) => Reply::FullBody(reply::whole(code, self.spelling.content_type(), body)),
             Err(status) => reply::status(&status, self.spelling),
         }

@@ -46,7 +46,7 @@ pub(super) fn json<H: Host>(call: &Call<'_, H>, body: &Bytes) -> Result<Bytes, S
             // A body of comments only is empty.
             Ok(if value.is_null() { Bytes::new() } else { value.to_string().into() })
         }
-        protobuf::MEDIA_TYPE => match protobuf::decode(body) {
+        protobuf::MEDIA_TYPE => match protobuf::decode(call.app.registry.release(), body) {
             Ok(decoded) => Ok(decoded.json.into()),
             Err(error) if error.code() == 400 => Err(Status::bad_request(error.to_string())),
             Err(error) => Err(Status::other(error.code(), error.to_string())),

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use crate::api::discovery::Document;
-use crate::api::protobuf;
+use crate::api::protobuf::{self, Release};
 use crate::frontend::{FullBody, Reply};
 use crate::http::indent;
 use crate::http::negotiation::{self, Agreed, Media};
@@ -69,7 +69,7 @@ impl ResponseFormat {
     ///
     /// # Errors
     /// 500: it has no form in protobuf.
-    pub(super) fn spell(self, mut json: Vec<u8>) -> Result<Bytes, Status> {
+    pub(super) fn spell(self, mut json: Vec<u8>, release: Release) -> Result<Bytes, Status> {
         match self {
             Self::Json(Layout::Compact) => {
                 json.push(b'\n');
@@ -77,10 +77,13 @@ impl ResponseFormat {
             }
             Self::Json(Layout::Pretty) => match indent::indented(&json) {
                 Some(indented) => Ok(indented.into()),
-                None => Self::Json(Layout::Compact).spell(json),
+                None => Self::Json(Layout::Compact).spell(json, release),
             },
             Self::Yaml => Ok(yaml::from_json(&json).into()),
-            Self::Protobuf => protobuf::encode(&json).map(Into::into).map_err(Status::unreadable),
+            Self::Protobuf => match protobuf::encode(release, &json) {
+                Ok(object) => Ok(object.into()),
+                Err(error) => Err(Status::unreadable(error.to_string())),
+            },
         }
     }
 

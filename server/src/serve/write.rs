@@ -2,6 +2,7 @@
 //!
 //! Owns the steps from a handler's object to the store, and from the store's errors to a [`Status`].
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -87,9 +88,9 @@ impl<H: Host> Call<'_, H> {
             let why = format!("the object nests deeper than {DEPTH_MAX} levels: make it flatter");
             return Err(Status::bad_request(why));
         }
-        let schema = self.app.schema().get(self.resource.row);
+        let value = self.stored_form(value)?;
         Decoder::new()
-            .check(schema, &value)
+            .check(self.schema(), &value)
             .map_err(|error| Status::bad_request(format!("the object cannot be stored: {error}")))?;
         Ok(Action::Put { value: Bytes::from(value), ttl: self.resource.ttl })
     }
@@ -140,10 +141,11 @@ impl Extent {
 
     /// Of an object as its writer sent it: without the `resourceVersion` that the engine inserted, and what escapes added.
     fn stored(object: &Object) -> Self {
-        let text = object.value().bytes();
-        let shown = Self::of(text);
+        let value = object.value();
+        let text = value.json().unwrap_or(Cow::Borrowed(value.bytes()));
+        let shown = Self::of(&text);
         let version = ",\"resourceVersion\":\"\"".len() + object.revision().to_string().len();
-        let added = version + escape::surplus(text);
+        let added = version + escape::surplus(&text);
         Self { bytes: shown.bytes.saturating_sub(added), values: shown.values.saturating_sub(1), ..shown }
     }
 

@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::types::{Count, DEFAULT_RELEASE, Field, Message, MessageId, Shape, Types};
+use super::types::{Count, Field, Message, MessageId, Release, Shape, Types};
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 
@@ -109,8 +109,7 @@ impl Describer<'_> {
 }
 
 fn types() -> &'static Types {
-    // The default is one of the releases: a test says so.
-    Types::of(DEFAULT_RELEASE).unwrap_or_else(|| unreachable!("no table of the default release"))
+    Release::DEFAULT.types()
 }
 
 /// A `$ref` to a schema of the same document.

@@ -21,8 +21,9 @@ mod types;
 
 use std::fmt;
 
-pub use self::envelope::{Decoded, MEDIA_TYPE, decode, encode, of_status};
+pub use self::envelope::{Decoded, EncodeError, MEDIA_TYPE, decode, encode, of_status};
 pub use self::stored::StoredType;
+pub use self::types::Release;
 use crate::http::go_quote;
 
 /// The deepest nesting of messages. A test checks the table.

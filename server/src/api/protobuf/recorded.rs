@@ -12,8 +12,8 @@ use revcast_engine::message_type::MessageType;
 use revcast_engine::revision::Revision;
 use serde::Deserialize;
 
-use super::StoredType;
 use super::from_json;
+use super::{Release, StoredType};
 use crate::api::resources::Registry;
 
 const RECORDED: &[u8] = include_bytes!("../../../tests/fixtures/recorded/30-storage-protobuf.jsonl.gz");
@@ -55,7 +55,7 @@ fn stored() -> Vec<Line> {
 }
 
 fn of(line: &Line) -> StoredType {
-    StoredType::new(&line.api_version, &line.kind, &[]).expect("its type is known")
+    StoredType::new(Release::DEFAULT, &line.api_version, &line.kind, &[]).expect("its type is known")
 }
 
 /// Objects with defaults that decoding fills in: they are served, and not stored.

@@ -11,7 +11,7 @@ use revcast_engine::resource::Field;
 use super::ProtobufError;
 use super::sink::{Nowhere, Sink};
 use super::to_json::{Reading, Writer};
-use super::types::{Count, DEFAULT_RELEASE, MessageId, Shape, Types};
+use super::types::{Count, MessageId, Release, Shape, Types};
 
 /// `ObjectMeta` in every object, and the labels in it.
 const METADATA: u32 = 1;
@@ -53,10 +53,10 @@ enum Zero {
 }
 
 impl StoredType {
-    /// The messages of a kind with these selectable fields; `None`: they are not known, or have no `ObjectMeta`.
+    /// The messages of a kind in a release, with these selectable fields; `None`: they are not known, or have no `ObjectMeta`.
     #[must_use]
-    pub fn new(api_version: &str, kind: &str, fields: &[Field]) -> Option<Self> {
-        let types = Types::of(DEFAULT_RELEASE)?;
+    pub fn new(release: Release, api_version: &str, kind: &str, fields: &[Field]) -> Option<Self> {
+        let types = release.types();
         let id = types.kind(api_version, kind)?;
         let metadata = types.named("meta/v1.ObjectMeta").map(Shape::Message);
         let first = types.message(id).fields.iter().find(|field| field.number == METADATA)?;

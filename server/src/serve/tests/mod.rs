@@ -12,6 +12,7 @@ mod encodings;
 mod lists;
 mod patches;
 mod recorded;
+mod stored;
 mod surroundings;
 mod watches;
 mod writes;
@@ -35,7 +36,8 @@ use serde_json::Value;
 use super::app::{App, Life};
 use super::encode::Encoder;
 use super::options::ServeOptions;
-use crate::api::protobuf;
+use super::storage::StorageMediaType;
+use crate::api::protobuf::{self, Release};
 use crate::api::resources::{Declaration, Registry};
 use crate::frontend::Budget;
 use crate::frontend::{Host, Newest, Reply, WatchRequest, WriteError, Written};
@@ -49,8 +51,11 @@ use crate::source::{SourceError, Txn, WallTime};
 const NOW: u64 = 1_795_239_493;
 
 /// As in a server without configuration.
-const OPTIONS: ServeOptions =
-    ServeOptions { min_watch_timeout: Duration::from_secs(1800), watch_list_gzip: true };
+const OPTIONS: ServeOptions = ServeOptions {
+    min_watch_timeout: Duration::from_secs(1800),
+    watch_list_gzip: true,
+    storage_media_type: StorageMediaType::Json,
+};
 
 /// A shard without other work.
 struct FakeHost {
@@ -192,6 +197,18 @@ impl World {
     }
 
     fn with_ring(events: usize) -> Self {
+        // All of these tests hold whatever the form of storage is: `cargo xtask ci` says so.
+        let named = std::env::var("REVCAST_STORAGE_MEDIA_TYPE").unwrap_or_default();
+        let form = StorageMediaType::ALL.into_iter().find(|form| form.to_string() == named);
+        Self::storing(form.unwrap_or(StorageMediaType::Json), events)
+    }
+
+    /// A world that stores objects as they were sent.
+    fn with_json() -> Self {
+        Self::storing(StorageMediaType::Json, 1024)
+    }
+
+    fn storing(storage_media_type: StorageMediaType, events: usize) -> Self {
         let mut registry = Registry::builtin();
         let widgets = r#"{"group":"example.com","version":"v1","plural":"widgets","kind":"Widget",
             "scope":"namespaced","selectableFields":["spec.color"],"status":true}"#;
@@ -206,7 +223,8 @@ impl World {
         let (mut publisher, feed) = Publisher::with_small_ring(schema, encoder, limits, 1, store.revision());
         publisher.publish();
         let epochs = Epochs::new(Epoch::loaded(0, 0, Revision::ZERO, feed));
-        let app = App::new(registry, epochs, "192.0.2.1:26443", OPTIONS);
+        let app =
+            App::new(registry, epochs, "192.0.2.1:26443", ServeOptions { storage_media_type, ..OPTIONS });
         app.advance(Life::Serving);
         let host = FakeHost {
             store: RefCell::new(store),
@@ -291,7 +309,11 @@ impl World {
             || matches!(&reply, Reply::StreamingBody(pieces) if pieces.is_gzip());
         let body = if zipped { unzip(&body) } else { body };
         // Protobuf is read as the JSON that it stands for.
-        let body = if body.starts_with(b"k8s\0") { protobuf::decode(&body).unwrap().json } else { body };
+        let body = if body.starts_with(b"k8s\0") {
+            protobuf::decode(Release::DEFAULT, &body).unwrap().json
+        } else {
+            body
+        };
         Got { code, body: String::from_utf8(body).unwrap(), reply }
     }
 
