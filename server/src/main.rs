@@ -292,6 +292,7 @@ fn prepare(app: &App) {
 fn registry(config: &Config) -> Result<Registry, Failure> {
     let mut registry = Registry::builtin();
     registry.set_event_ttl(config.event_ttl);
+    registry.set_release(config.kubernetes_version);
     for entry in &config.resources {
         let declared = match &entry.form {
             ResourceForm::Text(text) => registry.declare(text),

@@ -162,7 +162,7 @@ impl<'a, H: Host> Request<'a, H> {
             Target::GroupVersion { group, version } => {
                 self.plain_discovery(&format!("/apis/{group}/{version}"))
             }
-            Target::Version => self.plain_discovery("/version"),
+            Target::Version => self.version(),
             Target::Health { check, sub } => Ok(health::handle(self.app, check, sub.as_deref(), self.query)),
             Target::OpenApiV2 => self.openapi_v2(),
             Target::OpenApiV3Index => self.openapi("/openapi/v3"),
@@ -281,6 +281,12 @@ impl<'a, H: Host> Request<'a, H> {
         // Anything but a list of groups has one form; aggregated ones in the header mean nothing here.
         let (_, media) =
             negotiation::negotiate_discovery(self.head.accept.as_deref()).map_err(|e| e.status())?;
+        Ok(reply::document(document, media, self.head.if_none_match.as_deref(), false))
+    }
+
+    fn version(&self) -> Result<Reply, Status> {
+        let media = negotiation::negotiate_version(self.head.accept.as_deref()).map_err(|e| e.status())?;
+        let document = self.app.discovery.version();
         Ok(reply::document(document, media, self.head.if_none_match.as_deref(), false))
     }
 

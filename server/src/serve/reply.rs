@@ -138,9 +138,14 @@ pub(super) fn document(
 ) -> Reply {
     let fresh = document.etag.as_deref().is_some_and(|etag| holds(if_none_match.unwrap_or_default(), etag));
     let (body, content_type) = match media {
-        _ if fresh => (Bytes::new(), document.content_type),
-        // Documents have no form in protobuf: none is agreed on.
-        Media::Json | Media::Protobuf => (document.body.clone(), document.content_type),
+        Media::Json | Media::Yaml | Media::Protobuf if fresh => (Bytes::new(), document.content_type),
+        Media::Protobuf => {
+            // It is agreed on only where there is one.
+            let (body, content_type) =
+                document.protobuf.as_ref().map_or((&document.body, JSON), |(body, of)| (body, *of));
+            (body.clone(), content_type)
+        }
+        Media::Json => (document.body.clone(), document.content_type),
         Media::Yaml => (yaml::from_json(&document.body).into(), YAML),
     };
     let caching = if document.etag.is_some() { Caching::Public } else { Caching::Private };

@@ -22,6 +22,7 @@ use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
 use super::discovery::{Document, fingerprint};
+use super::protobuf::Release;
 use super::protobuf::describe::reference;
 use super::resources::{ApiResource, Registry};
 use schemas::{group_version_kind, schema_name};
@@ -55,7 +56,7 @@ impl OpenApi {
             seen.push(resource.api_version());
             let members: Vec<_> =
                 registry.iter().filter(|r| r.api_version() == resource.api_version()).collect();
-            let document = Document::json(&document(&members));
+            let document = Document::json(&document(registry.release(), &members));
             let name = root(resource);
             let url = format!("/openapi/v3{name}");
             // Clients cache a document under its hash without expiry.
@@ -99,7 +100,7 @@ impl OpenApi {
         let tag = |body: &[u8]| Some(format!("\"{}\"", fingerprint(body)));
         V2 {
             json: Document { etag: tag(&json.body), ..json },
-            protobuf: Document { etag: tag(&body), body, content_type: v2::PROTOBUF },
+            protobuf: Document { etag: tag(&body), body, content_type: v2::PROTOBUF, protobuf: None },
         }
     }
 }
@@ -120,7 +121,7 @@ fn root(resource: &ApiResource) -> String {
     format!("{prefix}/{}", resource.api_version())
 }
 
-fn document(resources: &[&ApiResource]) -> Value {
+fn document(release: Release, resources: &[&ApiResource]) -> Value {
     let mut paths = Map::new();
     let mut schemas = Map::new();
     for resource in resources {
@@ -158,7 +159,7 @@ fn document(resources: &[&ApiResource]) -> Value {
         let mut of_item = of_one("");
         of_item["delete"] = operation(resource, "delete", "", &WRITE_PARAMETERS[..1]);
         paths.insert(item, of_item);
-        schemas::add(resource, &mut schemas);
+        schemas::add(release, resource, &mut schemas);
     }
     json!({
         "openapi": "3.0.0",

@@ -8,6 +8,7 @@
 //! It is lossless or it refuses: an unknown field is an error, never dropped. It never panics on any bytes, and needs
 //! stack for [`DEPTH_MAX`] levels and memory in proportion to the body.
 
+mod completed;
 pub(in crate::api) mod describe;
 mod envelope;
 mod from_json;
@@ -94,5 +95,7 @@ impl std::error::Error for ProtobufError {}
 
 #[cfg(test)]
 mod recorded;
+#[cfg(test)]
+mod releases;
 #[cfg(test)]
 mod tests;

@@ -9,6 +9,7 @@ use revcast_engine::message_type::MessageType;
 use revcast_engine::resource::Field;
 
 use super::ProtobufError;
+use super::completed::Default;
 use super::sink::{Nowhere, Sink};
 use super::to_json::{Reading, Writer};
 use super::types::{Count, MessageId, Release, Shape, Types};
@@ -23,6 +24,8 @@ pub struct StoredType {
     types: &'static Types,
     id: MessageId,
     fields: Vec<Selectable>,
+    /// What is filled in.
+    defaults: Vec<Default>,
 }
 
 /// A selectable field.
@@ -69,7 +72,8 @@ impl StoredType {
             otherwise: path(&field.otherwise),
             absent: field.absent.clone(),
         });
-        Some(Self { types, id, fields: fields.collect() })
+        let defaults = Default::of(types, id, api_version, kind);
+        Some(Self { types, id, fields: fields.collect(), defaults })
     }
 
     /// The type's place in the tables.
@@ -99,6 +103,12 @@ impl MessageType for StoredType {
         });
         let fields = fields.collect();
         Ok(Attributes::new(labels(message), fields))
+    }
+
+    fn completed(&self, message: &[u8]) -> Option<Vec<u8>> {
+        self.defaults.iter().fold(None, |made: Option<Vec<u8>>, default| {
+            default.fill(made.as_deref().unwrap_or(message)).or(made)
+        })
     }
 
     fn push_members(&self, out: &mut Vec<u8>, message: &[u8]) {

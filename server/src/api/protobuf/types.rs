@@ -81,6 +81,9 @@ pub(super) struct Field {
     pub(super) count: Count,
     /// Whether it is left out of the JSON when it is zero, or was not sent.
     pub(super) omit: bool,
+    /// Whether its items have `kind` and `apiVersion` in JSON, which they have not on the wire (Kubernetes
+    /// `pkg/apis/apps/*/conversion.go`).
+    pub(super) typed: bool,
 }
 
 /// What of a Go type decides how a field stands in JSON.
@@ -133,6 +136,8 @@ impl Types {
         // DeleteOptions are sent under the group of what is deleted.
         let api_version = match (api_version, kind) {
             (_, "DeleteOptions") | ("meta.k8s.io/v1" | "meta.k8s.io/v1beta1", _) => "v1",
+            // Discovery of the core group names no version.
+            ("", "APIVersions" | "APIResourceList") => "v1",
             (other, _) => other,
         };
         let mut kinds = self.kinds.iter();
@@ -193,7 +198,14 @@ impl Types {
             let is_struct = count == Count::Value
                 && !matches!(shape, Shape::Text | Shape::Bool | Shape::Int | Shape::Bytes);
             let omit = if is_struct { zero } else { omit };
-            types.messages[usize::from(id.0)].fields.push(Field { number: tag, name, shape, count, omit });
+            types.messages[usize::from(id.0)].fields.push(Field {
+                number: tag,
+                name,
+                shape,
+                count,
+                omit,
+                typed: name == "volumeClaimTemplates",
+            });
         }
         types.messages.iter_mut().try_for_each(Message::index)?;
         Ok(types)

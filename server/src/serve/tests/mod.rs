@@ -158,6 +158,8 @@ impl Budget for Left {
 struct Got {
     code: u16,
     body: String,
+    /// The body as it was sent, unless it was compressed.
+    sent: Vec<u8>,
     reply: Reply,
 }
 
@@ -213,6 +215,8 @@ impl World {
         let widgets = r#"{"group":"example.com","version":"v1","plural":"widgets","kind":"Widget",
             "scope":"namespaced","selectableFields":["spec.color"],"status":true}"#;
         registry.add(&serde_json::from_str::<Declaration>(widgets).unwrap()).unwrap();
+        // Of recording 31.
+        registry.declare("pb.example.com/v1/ws/W/namespaced").unwrap();
         let registry = Arc::new(registry);
         let names = registry.iter().map(|resource| resource.storage_name().to_owned()).collect();
         let (store, recovery) = Store::open(&StoreConfig::memory(names, WallTime::default())).unwrap();
@@ -258,16 +262,20 @@ impl World {
         world
     }
 
+    /// A change of any key from a remote source.
+    fn publish_value(&self, revision: u64, key: Key, value: Option<Bytes>) {
+        let batch = Batch { revision: Revision::new(revision), changes: vec![Change { key, value }] };
+        let mut publisher = self.host.publisher.borrow_mut();
+        publisher.handle_batch(&batch, NOW).unwrap();
+        publisher.publish();
+    }
+
     /// A change from a remote source.
     fn publish(&self, revision: u64, object: &str) {
         let value: Value = serde_json::from_str(object).unwrap();
         let text = |member: &str| value["metadata"][member].as_str();
         let key = self.key("configmaps", text("namespace").unwrap(), text("name").unwrap());
-        let change = Change { key, value: Some(object.to_owned().into()) };
-        let batch = Batch { revision: Revision::new(revision), changes: vec![change] };
-        let mut publisher = self.host.publisher.borrow_mut();
-        publisher.handle_batch(&batch, NOW).unwrap();
-        publisher.publish();
+        self.publish_value(revision, key, Some(object.to_owned().into()));
     }
 
     fn key(&self, plural: &str, namespace: &str, name: &str) -> Key {
@@ -308,13 +316,14 @@ impl World {
         let zipped = matches!(&reply, Reply::FullBody(whole) if whole.content_encoding.is_some())
             || matches!(&reply, Reply::StreamingBody(pieces) if pieces.is_gzip());
         let body = if zipped { unzip(&body) } else { body };
+        let sent = body.clone();
         // Protobuf is read as the JSON that it stands for.
         let body = if body.starts_with(b"k8s\0") {
             protobuf::decode(Release::DEFAULT, &body).unwrap().json
         } else {
             body
         };
-        Got { code, body: String::from_utf8(body).unwrap(), reply }
+        Got { code, body: String::from_utf8_lossy(&body).into_owned(), sent, reply }
     }
 
     fn get(&self, target: &str) -> Got {
