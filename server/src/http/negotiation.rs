@@ -132,6 +132,8 @@ pub enum NotAcceptable {
     Stream,
     /// A document that is available in JSON only.
     Document,
+    /// None of the media types of one object (recording 31).
+    Object,
 }
 
 impl NotAcceptable {
@@ -143,6 +145,7 @@ impl NotAcceptable {
             Self::Form => Status::not_accepted(&OBJECTS),
             Self::Stream => Status::not_accepted(&STREAMS),
             Self::Document => Status::not_acceptable(&OBJECTS[..1]),
+            Self::Object => Status::not_acceptable(&OBJECTS),
         }
     }
 }

@@ -58,7 +58,7 @@ use crate::api::printer::Printer;
 use crate::api::resources::ApiResource;
 use crate::auth::Identity;
 use crate::frontend::{Budget, Frontend, FullBody, Host, Reply};
-use crate::http::negotiation::{self, DiscoveryForm, Form, Media, Objects};
+use crate::http::negotiation::{self, DiscoveryForm, Form, Media, NotAcceptable, Objects};
 use crate::http::options::{CollectionRead, IncludeObject, OptionsError, Query, WatchOptions};
 use crate::http::request::{Method, RequestHead};
 use crate::http::request_info::Verb;
@@ -318,6 +318,18 @@ impl<'a, H: Host> Request<'a, H> {
         }
     }
 
+    /// 406, as Kubernetes words it for what is asked (recording 31).
+    fn not_acceptable(&self, refused: NotAcceptable, resource: &ApiResource) -> Status {
+        let is_object =
+            matches!(self.admitted.target, Ok(Target::Object { .. } | Target::Subresource { .. }));
+        let refused = match refused {
+            NotAcceptable::Media if resource.printer == Printer::Custom => NotAcceptable::Form,
+            NotAcceptable::Media if is_object => NotAcceptable::Object,
+            other => other,
+        };
+        refused.status()
+    }
+
     /// The request, after its resource is known and served.
     fn call<'b>(&self, resource: &'b ApiResource, namespace: Option<&'b str>) -> Result<Call<'b, H>, Status>
     where
@@ -343,7 +355,8 @@ impl<'a, H: Host> Request<'a, H> {
             return Err(Status::unreadable(format!("{resource} cannot be served: the values are not JSON")));
         }
         let objects = if row.message.is_some() { Objects::Protobuf } else { Objects::NoProtobuf };
-        let agreed = negotiation::negotiate(self.head.accept.as_deref(), objects).map_err(|e| e.status())?;
+        let agreed = negotiation::negotiate(self.head.accept.as_deref(), objects)
+            .map_err(|refused| self.not_acceptable(refused, resource))?;
         let include = match agreed.form {
             Form::Table(_) => IncludeObject::parse(self.query).map_err(OptionsError::status)?,
             Form::Object | Form::Metadata(_) | Form::MetadataList(_) => IncludeObject::default(),

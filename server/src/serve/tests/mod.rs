@@ -10,6 +10,7 @@ mod deletes;
 mod elsewhere;
 mod encodings;
 mod lists;
+mod packed;
 mod patches;
 mod recorded;
 mod stored;
