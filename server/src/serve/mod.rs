@@ -325,7 +325,11 @@ impl<'a, H: Host> Request<'a, H> {
         let refused = match refused {
             NotAcceptable::Media if resource.printer == Printer::Custom => NotAcceptable::Form,
             NotAcceptable::Media if is_object => NotAcceptable::Object,
-            other => other,
+            NotAcceptable::Media
+            | NotAcceptable::Form
+            | NotAcceptable::Stream
+            | NotAcceptable::Document
+            | NotAcceptable::Object => refused,
         };
         refused.status()
     }

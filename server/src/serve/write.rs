@@ -142,7 +142,7 @@ impl Extent {
     /// Of an object as its writer sent it: without the `resourceVersion` that the engine inserted, and what escapes added.
     fn stored(object: &Object) -> Self {
         let value = object.value();
-        let text = value.json().unwrap_or(Cow::Borrowed(value.bytes()));
+        let text = value.json().unwrap_or_else(|| Cow::Borrowed(value.bytes()));
         let shown = Self::of(&text);
         let version = ",\"resourceVersion\":\"\"".len() + object.revision().to_string().len();
         let added = version + escape::surplus(&text);

@@ -132,7 +132,7 @@ fn recorded_body(text: &str, length: Option<usize>) -> Body {
         bytes.extend_from_slice(parts.next().unwrap().as_bytes());
         for part in parts {
             bytes.extend(hex(&part[..2]));
-            bytes.extend_from_slice(part[2..].as_bytes());
+            bytes.extend_from_slice(&part.as_bytes()[2..]);
         }
         return Body::Masked(bytes, length);
     }
