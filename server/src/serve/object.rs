@@ -66,6 +66,7 @@ impl Draft {
     /// # Errors
     /// 400 if it is not.
     pub(super) fn new<H: Host>(call: &Call<'_, H>, mut members: Map<String, Value>) -> Result<Self, Status> {
+        call.check_members(&members)?;
         let kind = text(call, members.shift_remove("kind"), "kind")?;
         let api_version = text(call, members.shift_remove("apiVersion"), "apiVersion")?;
         let resource = call.resource;

@@ -5,11 +5,13 @@
 
 use std::fmt;
 
-use super::Call;
+use serde_json::{Map, Value};
+
+use super::{Call, apply, payload};
 use crate::api::protobuf::{self, EncodeError};
 use crate::frontend::Host;
-use crate::http::shown;
 use crate::http::status::Status;
+use crate::http::{go_quote, shown};
 
 /// The form in which objects are written into the store. Each stored object is read in the form that it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,14 +63,36 @@ impl<H: Host> Call<'_, H> {
         unpacked.map(|decoded| Some(decoded.json)).map_err(|error| Status::bad_request(error.to_string()))
     }
 
+    /// Refuses members that would be lost: if the client asks for that, and always in an apply, after which they would have an owner
+    /// and no value.
+    ///
+    /// # Errors
+    /// 400, with their names.
+    pub(super) fn check_members(&self, members: &Map<String, Value>) -> Result<(), Status> {
+        let is_strict = self.query.get("fieldValidation") == Some("Strict")
+            || payload::media_type(self.head.content_type.as_deref()) == apply::MEDIA_TYPE;
+        if !is_strict || !self.stores_protobuf() {
+            return Ok(());
+        }
+        let (release, resource) = (self.app.registry.release(), self.resource);
+        let unknown = protobuf::unknown_members(release, resource.api_version(), &resource.kind, members);
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        let listed: Vec<String> =
+            unknown.iter().map(|member| format!("unknown field {}", go_quote(member))).collect();
+        Err(self.unfit(&format!("strict decoding error: {}", shown(&listed.join(", ")))))
+    }
+
+    /// 400, as Kubernetes words it.
+    fn unfit(&self, why: &str) -> Status {
+        let (kind, version) = (&self.resource.kind, &self.resource.version);
+        Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
+    }
+
     fn packed(&self, json: &[u8]) -> Result<Vec<u8>, Status> {
         protobuf::encode(self.app.registry.release(), json).map_err(|error| match error {
-            EncodeError::Value { kind, at, why, .. } => Status::bad_request(format!(
-                "{kind} in version {:?} cannot be handled as a {kind}: {}: {}",
-                self.resource.version,
-                shown(&at),
-                shown(&why)
-            )),
+            EncodeError::Value { at, why, .. } => self.unfit(&format!("{}: {}", shown(&at), shown(&why))),
             EncodeError::NoObject | EncodeError::UnknownType { .. } => Status::bad_request(error.to_string()),
         })
     }

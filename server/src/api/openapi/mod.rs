@@ -185,7 +185,11 @@ const WRITE_PARAMETERS: [Parameter; 3] = [
     // kubectl up to 1.25 uses its own option if a PATCH operation of the kind has this one.
     ("dryRun", "string", "All: answer as if the change were made, but store nothing."),
     ("fieldManager", "string", "The name of the writer; recorded for server-side apply."),
-    ("fieldValidation", "string", "Ignore, Warn or Strict; objects have no schema, so no field is unknown."),
+    (
+        "fieldValidation",
+        "string",
+        "Ignore, Warn or Strict: refuse fields that would be dropped. Objects stored in JSON keep all.",
+    ),
 ];
 
 fn operation(resource: &ApiResource, action: &str, suffix: &str, parameters: &[Parameter]) -> Value {

@@ -19,12 +19,14 @@ mod stored;
 mod text;
 mod to_json;
 mod types;
+mod unknown;
 
 use std::fmt;
 
 pub use self::envelope::{Decoded, EncodeError, MEDIA_TYPE, decode, encode, of_status};
 pub use self::stored::StoredType;
 pub use self::types::Release;
+pub use self::unknown::unknown_members;
 use crate::http::go_quote;
 
 /// The deepest nesting of messages. A test checks the table.

@@ -14,7 +14,7 @@ use revcast_engine::revision::Revision;
 use serde::Deserialize;
 
 use super::from_json;
-use super::{Release, StoredType};
+use super::{Release, StoredType, unknown_members};
 use crate::api::resources::Registry;
 
 const RECORDED: &[u8] = include_bytes!("../../../tests/fixtures/recorded/30-storage-protobuf.jsonl.gz");
@@ -138,6 +138,15 @@ fn the_json_that_was_served_has_the_form_that_was_stored() {
     }
     assert!(different.is_empty(), "{different:#?}");
     assert_eq!(spaced, SPACED.len());
+}
+
+#[test]
+fn stored_objects_have_members_that_their_types_have() {
+    for line in &stored() {
+        let object: serde_json::Map<_, _> = serde_json::from_str(&line.json()).expect("an object");
+        let unknown = unknown_members(Release::DEFAULT, &line.api_version, &line.kind, &object);
+        assert!(unknown.is_empty(), "{} {}: {unknown:?}", line.kind, line.name);
+    }
 }
 
 /// Selectors find the same in an object, however it is stored.

@@ -68,6 +68,31 @@ fn what_does_not_fit_its_type_is_refused() {
     assert_eq!((got.code, world.host.writes.get()), (400, 1), "{}", got.body);
 }
 
+/// A member without a place in the type is dropped, or refused if the client would rather know.
+#[test]
+fn members_that_would_be_lost() {
+    let world = packed();
+    let odd = json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "a"}, "data": {"k": "v"}, "spec": {}});
+    let got = world.send("POST", &format!("{CONFIG_MAPS}?fieldValidation=Strict"), &odd);
+    let why = "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: strict decoding error: unknown field \"spec\"";
+    assert_eq!((got.code, got.message().as_str(), world.host.writes.get()), (400, why, 0));
+    let apply = "application/apply-patch+yaml";
+    let got = world.patch(&format!("{CONFIG_MAPS}/a?fieldManager=m"), apply, &odd);
+    assert_eq!((got.code, got.message().as_str(), world.host.writes.get()), (400, why, 0));
+    for query in ["", "?fieldValidation=Warn", "?fieldValidation=Ignore"] {
+        let got = world.send("POST", &format!("{CONFIG_MAPS}{query}"), &odd);
+        assert!(matches!(got.code, 201 | 409) && got.json().get("spec").is_none(), "{}", got.body);
+    }
+    let merge = "application/merge-patch+json";
+    let strict = format!("{CONFIG_MAPS}/a?fieldValidation=Strict");
+    assert_eq!(world.patch(&strict, merge, &json!({"x": 1})).code, 400);
+    assert_eq!(world.patch(&strict, merge, &json!({"data": {"k": "w"}})).code, 200);
+    assert_eq!(
+        World::with_json().send("POST", &format!("{CONFIG_MAPS}?fieldValidation=Strict"), &odd).code,
+        201
+    );
+}
+
 /// The same requests in the same order are answered alike.
 #[test]
 fn both_forms_answer_alike() {
