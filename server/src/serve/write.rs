@@ -206,3 +206,31 @@ fn refusal(error: &WriteError) -> Status {
         },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use revcast_engine::key::ResourceId;
+
+    use super::*;
+    use crate::api::protobuf::{Release, encode};
+    use crate::api::resources::Registry;
+
+    #[test]
+    fn a_stored_object_is_measured_alike_in_both_forms() {
+        let json = br#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a"},"data":{"a":"[{[{","b":"x,y,z","c":"<"}}"#;
+        let packed = encode(Release::DEFAULT, json).expect("it fits");
+        let schema = Registry::builtin().schema();
+        let row =
+            Registry::builtin().find("", "v1", "configmaps").map_or(ResourceId::new(0), |found| found.row);
+        let extent = |value: Vec<u8>| {
+            let key = Key::new(row, Some("t1"), "a");
+            let object =
+                Object::read(&mut Decoder::new(), schema.get(row), key, &value.into(), Revision::new(1));
+            let Extent { bytes, depth, values } = Extent::stored(&object);
+            (bytes, depth, values)
+        };
+        let Extent { bytes, depth, values } = Extent::of(json);
+        assert_eq!(extent(json.to_vec()), (bytes, depth, values));
+        assert_eq!(extent(packed), (bytes, depth, values));
+    }
+}
