@@ -16,6 +16,13 @@ pub trait MessageType: Send + Sync + fmt::Debug {
     /// Why it cannot be shown.
     fn read(&self, message: &[u8]) -> Result<Attributes, String>;
 
+    /// A stored message with what readers fill in where its writer left it out; `None`: nothing is missing. It is read, kept and
+    /// shown in its place. Any bytes give an answer.
+    fn completed(&self, message: &[u8]) -> Option<Vec<u8>> {
+        let _ = message;
+        None
+    }
+
     /// Appends a message that was read as the members of a JSON object, without braces, `kind` and `apiVersion`. There are members
     /// before it, unless `out` ends with the brace that opens the object.
     fn push_members(&self, out: &mut Vec<u8>, message: &[u8]);

@@ -21,11 +21,12 @@ use revcast_engine::RingLimits;
 
 pub use resource::{ResourceEntry, ResourceForm, ResourceTable};
 
+use crate::api::protobuf::Release;
 use crate::audit::AuditTarget;
 use crate::log::{LogFormat, LogLevel, LogOptions};
 use crate::printable::{is_obeyed, one_line};
 use crate::runtime;
-use crate::serve::ServeOptions;
+use crate::serve::{ServeOptions, StorageMediaType};
 use crate::setting::{ConfigError, Origin, Wrong};
 use crate::source::embedded::EmbeddedOptions;
 use crate::source::etcd::EtcdOptions;
@@ -68,6 +69,8 @@ pub struct Config {
     pub resources: Vec<ResourceEntry>,
     /// Life of an Event object in the embedded store; `None`: until deleted.
     pub event_ttl: Option<Duration>,
+    /// The release of Kubernetes whose API types are served.
+    pub kubernetes_version: Release,
     /// The file that was read, if any.
     pub config_file: Option<PathBuf>,
     /// Without endpoints no cluster is served.
@@ -157,7 +160,11 @@ impl Config {
     fn blank() -> Self {
         Self {
             server: Arc::new(runtime::Options::blank()),
-            serve: ServeOptions { min_watch_timeout: Duration::ZERO, watch_list_gzip: false },
+            serve: ServeOptions {
+                min_watch_timeout: Duration::ZERO,
+                watch_list_gzip: false,
+                storage_media_type: StorageMediaType::Json,
+            },
             ring: RingLimits { events: 0, bytes: 0 },
             embedded: EmbeddedOptions::default(),
             tls: None,
@@ -165,6 +172,7 @@ impl Config {
             audit: None,
             resources: Vec::new(),
             event_ttl: None,
+            kubernetes_version: Release::DEFAULT,
             config_file: None,
             etcd: EtcdOptions::default(),
             auth_wanted: AuthWanted::default(),

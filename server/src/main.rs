@@ -295,7 +295,7 @@ fn prepare(app: &App) {
 }
 
 fn registry(config: &Config) -> Result<Registry, Failure> {
-    let mut registry = Registry::builtin();
+    let mut registry = Registry::of_release(config.kubernetes_version);
     registry.set_event_ttl(config.event_ttl);
     for entry in &config.resources {
         let declared = match &entry.form {

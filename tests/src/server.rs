@@ -1,7 +1,8 @@
 //! A real server in a separate process: built, started on free ports, stopped by its id.
 //!
 //! The same tests run on every store: `REVCAST_TEST_STORE` is `embedded` (or unset), `etcd-3.4` or `etcd-3.5`. With
-//! etcd, each server has one of its own, unless its options name another.
+//! etcd, each server has one of its own, unless its options name another. `REVCAST_STORAGE_MEDIA_TYPE` is passed on: the form
+//! in which the servers store objects.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -18,6 +19,9 @@ use crate::tls::Trust;
 
 /// The `Host` of test requests, unless the test is about it.
 const HOSTS: &str = "a,g,h,t,test";
+
+/// The form in which servers store objects, passed on to them.
+const STORAGE_FORM: &str = "REVCAST_STORAGE_MEDIA_TYPE";
 
 /// The binary under test: `REVCAST_BIN`, or one that cargo builds now.
 ///
@@ -188,6 +192,10 @@ impl Server {
 
     fn spawn(mut command: Command, options: &[&str]) -> Self {
         without_ours(&mut command);
+        // The same tests hold for objects in either form.
+        if let Some(form) = std::env::var_os(STORAGE_FORM) {
+            command.env(STORAGE_FORM, form);
+        }
         let given = |name: &str| options.iter().any(|option| option.split('=').next() == Some(name));
         let etcd = match Store::chosen() {
             Store::Embedded => None,

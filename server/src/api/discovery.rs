@@ -12,6 +12,7 @@ use std::env::consts;
 use bytes::Bytes;
 use serde::Serialize;
 
+use super::protobuf::{self, Release};
 use super::resources::{ApiResource, Registry};
 use crate::http::negotiation::DiscoveryForm;
 
@@ -20,10 +21,6 @@ pub const VERBS: [&str; 8] =
     ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 /// The verbs of a `status` subresource.
 pub const STATUS_VERBS: [&str; 3] = ["get", "patch", "update"];
-
-/// The Kubernetes release whose behaviour is reproduced.
-const MAJOR: &str = "1";
-const MINOR: &str = "34";
 
 /// The `apiVersion` of an aggregated reply.
 const fn aggregated_version(form: DiscoveryForm) -> &'static str {
@@ -43,17 +40,31 @@ pub struct Document {
     /// The `ETag` with its quotes, where kube-apiserver sends one. The reply then also has `Cache-Control: public`;
     /// every discovery reply has `Vary: Accept`.
     pub etag: Option<String>,
+    /// The body in protobuf and its `Content-Type`; `None`: it has no such form.
+    pub protobuf: Option<(Bytes, &'static str)>,
 }
 
 impl Document {
     pub(super) fn json<T: Serialize>(value: &T) -> Self {
-        Self { body: line(value), content_type: DiscoveryForm::Plain.content_type(), etag: None }
+        let content_type = DiscoveryForm::Plain.content_type();
+        Self { body: line(value), content_type, etag: None, protobuf: None }
     }
 
     fn aggregated<T: Serialize>(form: DiscoveryForm, value: &T) -> Self {
         let body = line(value);
         let etag = Some(format!("\"{}\"", fingerprint(&body)));
-        Self { body, content_type: form.content_type(), etag }
+        Self { body, content_type: form.content_type(), etag, protobuf: None }.packed(form)
+    }
+
+    /// With its form in protobuf: the types of discovery are the same in all releases.
+    fn packed(self, form: DiscoveryForm) -> Self {
+        let body = protobuf::encode(Release::DEFAULT, &self.body).ok();
+        let protobuf = body.map(|body| (body.into(), form.protobuf_content_type()));
+        Self { protobuf, ..self }
+    }
+
+    fn plain<T: Serialize>(value: &T) -> Self {
+        Self::json(value).packed(DiscoveryForm::Plain)
     }
 }
 
@@ -95,7 +106,7 @@ impl Discovery {
             core.iter().flat_map(|group| &group.versions).map(|(version, _)| *version).collect();
         plain.insert(
             "/api".to_owned(),
-            Document::json(&ApiVersions {
+            Document::plain(&ApiVersions {
                 kind: "APIVersions",
                 versions: core_versions,
                 server_address_by_client_cidrs: [ServerAddress { client_cidr: "0.0.0.0/0", server_address }],
@@ -106,9 +117,9 @@ impl Discovery {
             api_version: "v1",
             groups: named.iter().map(|group| api_group(group, false)).collect(),
         };
-        plain.insert("/apis".to_owned(), Document::json(&list));
+        plain.insert("/apis".to_owned(), Document::plain(&list));
         for group in &named {
-            plain.insert(format!("/apis/{}", group.name), Document::json(&api_group(group, true)));
+            plain.insert(format!("/apis/{}", group.name), Document::plain(&api_group(group, true)));
         }
         for group in &groups {
             for (version, resources) in &group.versions {
@@ -117,10 +128,16 @@ impl Discovery {
                     "" => format!("/api/{version}"),
                     name => format!("/apis/{name}/{version}"),
                 };
-                plain.insert(path, Document::json(&list));
+                plain.insert(path, Document::plain(&list));
             }
         }
-        Self { aggregated, plain, version: version() }
+        Self { aggregated, plain, version: version(registry.release()) }
+    }
+
+    /// The reply to `GET /version`.
+    #[must_use]
+    pub const fn version(&self) -> &Document {
+        &self.version
     }
 
     /// The reply to `GET path` (no trailing slash) in `form`, or in the plain form if a path has only that one. `None`:
@@ -128,7 +145,6 @@ impl Discovery {
     #[must_use]
     pub fn get(&self, path: &str, form: DiscoveryForm) -> Option<&Document> {
         let is_core = match path {
-            "/version" => return Some(&self.version),
             "/api" => true,
             "/apis" => false,
             _ => return self.plain.get(path),
@@ -375,7 +391,7 @@ fn resource_list<'a>(group: &str, version: &str, resources: &[&'a ApiResource]) 
 #[serde(rename_all = "camelCase")]
 struct Version {
     major: &'static str,
-    minor: &'static str,
+    minor: String,
     git_version: String,
     git_commit: &'static str,
     git_tree_state: &'static str,
@@ -385,17 +401,17 @@ struct Version {
     platform: String,
 }
 
-/// `/version`. Clients decode the members about Go, so they are present, with true values.
-fn version() -> Document {
+/// `/version`: the release whose API types are served. Clients decode the members about Go, so they are present, with true values.
+fn version(release: Release) -> Document {
     let arch = match consts::ARCH {
         "x86_64" => "amd64",
         "aarch64" => "arm64",
         other => other,
     };
     let version = Version {
-        major: MAJOR,
-        minor: MINOR,
-        git_version: format!("v{MAJOR}.{MINOR}.0+revcast-{}", env!("CARGO_PKG_VERSION")),
+        major: "1",
+        minor: release.minor().to_string(),
+        git_version: format!("v{release}.0+revcast-{}", env!("CARGO_PKG_VERSION")),
         git_commit: "",
         git_tree_state: "",
         build_date: "",
@@ -404,7 +420,8 @@ fn version() -> Document {
         platform: format!("{}/{arch}", consts::OS),
     };
     let body = serde_json::to_vec_pretty(&version).expect("strings only");
-    Document { body: body.into(), content_type: DiscoveryForm::Plain.content_type(), etag: None }
+    let content_type = DiscoveryForm::Plain.content_type();
+    Document { body: body.into(), content_type, etag: None, protobuf: None }
 }
 
 /// 128-bit FNV-1a of a document, in upper-case hex: equal documents get equal tags in every process.

@@ -25,7 +25,7 @@ pub use self::stored::StoredResource;
 use super::builtin::{Row, TABLE};
 use super::printer::Printer;
 use super::printer_columns::PrinterColumns;
-use super::protobuf::{self, DEFAULT_RELEASE};
+use super::protobuf::{self, Release};
 use super::versions::{Conversion, Type};
 
 /// How long an event object lives by default (kube-apiserver's `--event-ttl`).
@@ -94,6 +94,8 @@ pub struct ApiResource {
     pub retired: bool,
     /// Everything that it shows, if a definition in the store defines it.
     signature: Option<String>,
+    /// The release of Kubernetes whose types its objects have.
+    release: Release,
     api_version: String,
     selectable: Resource,
 }
@@ -121,7 +123,7 @@ impl ApiResource {
     /// The type of its objects.
     #[must_use]
     pub fn shown_type(&self) -> Type<'_> {
-        Type { api_version: &self.api_version, kind: &self.kind }
+        Type { api_version: &self.api_version, kind: &self.kind, release: self.release }
     }
 
     /// Whether its objects have the members that are kept: they differ from those in `apiVersion` at most.
@@ -152,7 +154,9 @@ impl ApiResource {
             (Conversion::Kept | Conversion::Renamed, Some(kept)) => {
                 self.conversion.protobuf(self.shown_type(), Cow::Borrowed(kept))
             }
-            _ => protobuf::encode(&self.show(json())?).map(Cow::Owned),
+            _ => protobuf::encode(self.release, &self.show(json())?)
+                .map(Cow::Owned)
+                .map_err(|error| error.to_string()),
         }
     }
 
@@ -176,30 +180,37 @@ pub struct Registry {
     by_name: Vec<u16>,
     /// The same in the order in which discovery lists them.
     order: Vec<u16>,
+    release: Release,
 }
 
 impl Registry {
     /// Without resources.
     #[must_use]
     pub const fn new() -> Self {
-        Self { rows: Vec::new(), views: Vec::new(), by_name: Vec::new(), order: Vec::new() }
+        Self {
+            rows: Vec::new(),
+            views: Vec::new(),
+            by_name: Vec::new(),
+            order: Vec::new(),
+            release: Release::DEFAULT,
+        }
     }
 
     /// The resources of the Kubernetes release whose types are written; events live for [`EVENT_TTL`].
     #[must_use]
     pub fn builtin() -> Self {
-        Self::of_release(DEFAULT_RELEASE)
+        Self::of_release(Release::DEFAULT)
     }
 
-    /// The resources of Kubernetes 1.`minor`.
+    /// The resources of a release of Kubernetes.
     ///
     /// # Panics
     /// When the built-in table names a resource twice, which a test excludes.
     #[must_use]
-    pub fn of_release(minor: u32) -> Self {
-        let mut registry = Self::new();
+    pub fn of_release(release: Release) -> Self {
+        let mut registry = Self { release, ..Self::new() };
         for row in TABLE {
-            registry.insert_builtin(row, minor).expect("the built-in table names a resource once");
+            registry.insert_builtin(row).expect("the built-in table names a resource once");
         }
         registry.set_event_ttl(Some(EVENT_TTL));
         registry
@@ -237,6 +248,12 @@ impl Registry {
             Refused::Duplicate => DeclareError::Duplicate { value },
             Refused::TooMany => DeclareError::TooMany { value },
         })
+    }
+
+    /// The release of Kubernetes whose API types its resources have.
+    #[must_use]
+    pub const fn release(&self) -> Release {
+        self.release
     }
 
     /// Sets how long objects of core events live.
@@ -312,12 +329,12 @@ impl Registry {
     }
 
     /// Adds what a release has of a built-in resource: its row, in the first version that the release has, and all versions.
-    fn insert_builtin(&mut self, row: &Row, minor: u32) -> Result<(), Refused> {
-        let versions: Vec<&str> = row.versions(minor).collect();
+    fn insert_builtin(&mut self, row: &Row) -> Result<(), Refused> {
+        let versions: Vec<&str> = row.versions(self.release.minor()).collect();
         let Some((kept, others)) = versions.split_first() else { return Ok(()) };
         let view = |version: &str| View::builtin(row, version);
         let id = match row.stored_as {
-            None => self.insert(StoredResource::builtin(row, kept), view(kept))?,
+            None => self.insert(StoredResource::builtin(self.release, row, kept), view(kept))?,
             Some((group, plural)) => {
                 let stored = self.rows.iter().find(|row| row.group == group && row.plural == plural);
                 let Some(id) = stored.map(|stored| stored.row) else { return Ok(()) };
@@ -372,6 +389,7 @@ impl Registry {
             columns: None,
             retired: false,
             signature: None,
+            release: self.release,
             selectable: selectable.with_plural(&stored.plural),
             api_version,
             group: view.group,

@@ -9,9 +9,11 @@ use std::time::Duration;
 use super::resource::{ResourceEntry, ResourceForm};
 use super::row::{Row, Set, Shown, Standard, TRUTH, path, show_path};
 use super::{auth, etcd};
+use crate::api::protobuf::Release;
 use crate::audit::AuditTarget;
 use crate::log::{LogFormat, LogLevel};
 use crate::runtime::SendMode;
+use crate::serve::StorageMediaType;
 use crate::setting::{Origin, Wrong};
 use crate::value;
 
@@ -19,11 +21,14 @@ const fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
 }
 
+/// What `--kubernetes-version` takes.
+const RELEASES: &str = "give 1.33, 1.34, 1.35, 1.36 or 1.37";
+
 const HOUR: u64 = 3600;
 const DAY: u64 = 24 * HOUR;
 
 /// In the order of the help.
-pub(crate) static ROWS: [Row; 57] = [
+pub(crate) static ROWS: [Row; 59] = [
     Row {
         name: "listen",
         value: "ADDR",
@@ -369,6 +374,31 @@ pub(crate) static ROWS: [Row; 57] = [
             Ok(())
         }),
         show: |config| Shown::Truth(config.serve.watch_list_gzip),
+    },
+    Row {
+        name: "storage-media-type",
+        value: "TYPE",
+        help: "write objects as json or protobuf",
+        standard: Standard::Text("json"),
+        in_file: true,
+        set: Set::One(|config, text| {
+            config.serve.storage_media_type =
+                value::one_of(text, &StorageMediaType::ALL, "form of storage", "give json or protobuf")?;
+            Ok(())
+        }),
+        show: |config| Shown::Text(config.serve.storage_media_type.to_string()),
+    },
+    Row {
+        name: "kubernetes-version",
+        value: "1.N",
+        help: "whose API types are served",
+        standard: Standard::Text("1.36"),
+        in_file: true,
+        set: Set::One(|config, text| {
+            config.kubernetes_version = value::one_of(text, &Release::ALL, "release", RELEASES)?;
+            Ok(())
+        }),
+        show: |config| Shown::Text(config.kubernetes_version.to_string()),
     },
     Row {
         name: "etcd-endpoints",

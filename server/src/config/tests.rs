@@ -519,3 +519,26 @@ fn options_of_signed_tokens_come_together() {
         "on loopback everybody comes in"
     );
 }
+
+#[test]
+fn what_objects_are_is_one_of_few_words() {
+    let release =
+        |text: &str| build(&[("kubernetes-version", text)], &[], "").map(|config| config.kubernetes_version);
+    assert_eq!(release("1.33").unwrap().minor(), 33);
+    assert_eq!(build(&[], &[], "").unwrap().kubernetes_version.minor(), 36);
+    for wrong in ["1.32", "1.38", "36", "v1.36", "1.36.2", ""] {
+        let told = release(wrong).unwrap_err().to_string();
+        let expected =
+            format!("--kubernetes-version {wrong:?}: no such release; give 1.33, 1.34, 1.35, 1.36 or 1.37");
+        assert_eq!(told, expected);
+    }
+    let form = |text: &str| build(&[], &[("REVCAST_STORAGE_MEDIA_TYPE", text)], "");
+    assert_eq!(form("protobuf").unwrap().serve.storage_media_type, StorageMediaType::Protobuf);
+    assert_eq!(build(&[], &[], "").unwrap().serve.storage_media_type, StorageMediaType::Json);
+    let told = form("application/json").unwrap_err().to_string();
+    assert!(told.ends_with("no such form of storage; give json or protobuf"), "{told}");
+    assert_eq!(
+        build(&[], &[], "kubernetes_version = \"1.37\"").unwrap().kubernetes_version.to_string(),
+        "1.37"
+    );
+}

@@ -105,6 +105,20 @@ impl DiscoveryForm {
             Self::Plain => "application/json",
         }
     }
+
+    /// The same in protobuf (recording 31).
+    #[must_use]
+    pub const fn protobuf_content_type(self) -> &'static str {
+        match self {
+            Self::AggregatedV2 => {
+                "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+            }
+            Self::AggregatedV2beta1 => {
+                "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"
+            }
+            Self::Plain => "application/vnd.kubernetes.protobuf",
+        }
+    }
 }
 
 /// Nothing available is acceptable to the client: 406.
@@ -118,6 +132,8 @@ pub enum NotAcceptable {
     Stream,
     /// A document that is available in JSON only.
     Document,
+    /// None of the media types of one object (recording 31).
+    Object,
 }
 
 impl NotAcceptable {
@@ -129,6 +145,7 @@ impl NotAcceptable {
             Self::Form => Status::not_accepted(&OBJECTS),
             Self::Stream => Status::not_accepted(&STREAMS),
             Self::Document => Status::not_acceptable(&OBJECTS[..1]),
+            Self::Object => Status::not_acceptable(&OBJECTS),
         }
     }
 }
@@ -219,16 +236,25 @@ fn agree(clause: &Clause<'_>, media: Media) -> Option<Agreed> {
 pub fn negotiate_discovery(accept: Option<&str>) -> Result<(DiscoveryForm, Media), NotAcceptable> {
     let default = (DiscoveryForm::Plain, Media::Json);
     choose(accept, default, |clause, media| match (clause.transform(), media) {
-        (_, Media::Protobuf) => None,
         (None, media) => Some((DiscoveryForm::Plain, media)),
-        (Some(("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2")), Media::Json) => {
+        (Some(_), Media::Yaml) => None,
+        (Some(("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2")), media) => {
             Some((DiscoveryForm::AggregatedV2, media))
         }
-        (Some(("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2beta1")), Media::Json) => {
+        (Some(("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2beta1")), media) => {
             Some((DiscoveryForm::AggregatedV2beta1, media))
         }
         (Some(_), _) => None,
     })
+}
+
+/// Agrees on the form of `/version`, which has none in protobuf (recording 31).
+///
+/// # Errors
+/// [`NotAcceptable`] when the client accepts neither JSON nor YAML.
+pub fn negotiate_version(accept: Option<&str>) -> Result<Media, NotAcceptable> {
+    let text = |_: &Clause<'_>, media| (media != Media::Protobuf).then_some(media);
+    choose(accept, Media::Json, text).map_err(|_| NotAcceptable::Document)
 }
 
 /// The first clause, in the client's order of preference, that `take` can serve.
@@ -561,7 +587,15 @@ mod tests {
         );
         assert_eq!(both("application/yaml"), Ok((DiscoveryForm::Plain, Media::Yaml)));
         assert_eq!(ask(&v2.replace("json", "yaml")), Err(NotAcceptable::Form));
-        assert_eq!(ask("application/vnd.kubernetes.protobuf"), Err(NotAcceptable::Form));
+        let protobuf = |text: &str| text.replace("application/json", "application/vnd.kubernetes.protobuf");
+        for form in [DiscoveryForm::Plain, DiscoveryForm::AggregatedV2, DiscoveryForm::AggregatedV2beta1] {
+            let accept = protobuf(form.content_type());
+            assert_eq!(accept, form.protobuf_content_type());
+            assert_eq!(both(&format!("{accept},{v2}")), Ok((form, Media::Protobuf)));
+        }
+        assert_eq!(both("*/*"), Ok((DiscoveryForm::Plain, Media::Json)));
+        assert_eq!(negotiate_version(Some(&protobuf("application/json"))), Err(NotAcceptable::Document));
+        assert_eq!(negotiate_version(Some("application/yaml")), Ok(Media::Yaml));
         assert_eq!(DiscoveryForm::AggregatedV2.content_type(), v2);
         assert_eq!(DiscoveryForm::AggregatedV2beta1.content_type(), v2beta1);
         assert_eq!(DiscoveryForm::Plain.content_type(), "application/json");

@@ -42,8 +42,8 @@ pub(super) async fn handle<H: Host>(call: &Call<'_, H>, body: &Bytes) -> Result<
 /// Writes the object; `None` if its name is taken.
 async fn create<H: Host>(call: &Call<'_, H>, draft: &Draft, dry_run: bool) -> Result<Option<Reply>, Status> {
     let key = call.key(draft.meta("name"));
-    let value = draft.to_json(call);
     if dry_run {
+        let value = draft.clone().settled(call)?.to_json(call);
         let taken = match call.current(&key).await {
             Ok(_) => true,
             Err(status) if status.code() == 404 => false,
@@ -52,7 +52,7 @@ async fn create<H: Host>(call: &Call<'_, H>, draft: &Draft, dry_run: bool) -> Re
         call.put(value.clone())?;
         return Ok((!taken).then(|| call.show(201, &value)));
     }
-    match call.write(&key, Expect::Absent, call.put(value)?).await? {
+    match call.write(&key, Expect::Absent, call.put(draft.to_json(call))?).await? {
         Outcome::Made(object) => {
             let object =
                 object.ok_or_else(|| Status::internal_error("a write returned nothing about its object"))?;

@@ -16,6 +16,7 @@ use revcast_engine::key::ResourceId;
 use revcast_engine::message::MessageKind;
 use serde::Deserialize;
 
+use crate::api::protobuf::Release;
 use crate::api::resources::{ApiResource, ViewId};
 use crate::api::versions::{self, Conversion};
 use crate::api::{self, table};
@@ -278,15 +279,20 @@ fn bookmark<'k>(resource: &ApiResource, kept: Cow<'k, [u8]>) -> Cow<'k, [u8]> {
 }
 
 /// An event's object in protobuf, in its envelope.
-fn packed(shape: Shape, resource: Option<&ApiResource>, event: &Shown<'_>) -> Result<Vec<u8>, String> {
+fn packed(
+    release: Release,
+    shape: Shape,
+    resource: Option<&ApiResource>,
+    event: &Shown<'_>,
+) -> Result<Vec<u8>, String> {
     let json = || event.json().unwrap_or(Cow::Borrowed(b"null"));
     let resource = match (shape, resource) {
-        (Shape::Metadata(version), _) => return packed_metadata(&json(), version),
+        (Shape::Metadata(version), _) => return packed_metadata(release, &json(), version),
         (Shape::Object | Shape::Table(..), Some(resource)) => resource,
         (Shape::Object | Shape::Table(..), None) => return Err("it is of no resource".to_owned()),
     };
     if is_bookmark(event) {
-        return api::protobuf::encode(&bookmark(resource, json()));
+        return protobuf_of(release, &bookmark(resource, json()));
     }
     let kept = match event.subject {
         Subject::Object { value: Value::Protobuf(kept), .. } if event.kind != MessageKind::Deleted => {
@@ -298,11 +304,19 @@ fn packed(shape: Shape, resource: Option<&ApiResource>, event: &Shown<'_>) -> Re
 }
 
 /// An object's metadata in protobuf, in its envelope.
-pub(super) fn packed_metadata(object: &[u8], version: MetaVersion) -> Result<Vec<u8>, String> {
+pub(super) fn packed_metadata(
+    release: Release,
+    object: &[u8],
+    version: MetaVersion,
+) -> Result<Vec<u8>, String> {
     let mut metadata = Vec::new();
     table::append_partial_metadata(&mut metadata, object, version)
         .map_err(|_| "a stored value has no metadata".to_owned())?;
-    api::protobuf::encode(&metadata)
+    protobuf_of(release, &metadata)
+}
+
+fn protobuf_of(release: Release, json: &[u8]) -> Result<Vec<u8>, String> {
+    api::protobuf::encode(release, json).map_err(|error| error.to_string())
 }
 
 impl Encode for Encoder {
@@ -316,7 +330,11 @@ impl Encode for Encoder {
         let catalog = self.catalogs.current();
         let resource = Self::resource(&catalog, encoding, &event);
         if is_protobuf(Encoding::Other(encoding)) {
-            protobuf::push_event(out, event.kind, &packed(shape, resource, &event)?);
+            protobuf::push_event(
+                out,
+                event.kind,
+                &packed(catalog.registry.release(), shape, resource, &event)?,
+            );
             return Ok(());
         }
         // Opaque values have no form here: the engine refuses a watch of them at its start.
@@ -341,7 +359,7 @@ impl Encode for Encoder {
     }
 
     fn protobuf(&self, out: &mut Vec<u8>, _: ResourceId, json: &[u8]) -> Result<(), String> {
-        out.extend_from_slice(&api::protobuf::encode(json)?);
+        out.extend_from_slice(&protobuf_of(self.catalogs.current().registry.release(), json)?);
         Ok(())
     }
 

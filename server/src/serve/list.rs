@@ -19,6 +19,7 @@ use super::reply::ResponseFormat;
 use super::select::Choice;
 use super::{Call, get, gzip, reply};
 use crate::api::printer::Printer;
+use crate::api::protobuf::Release;
 use crate::api::resources::{ApiResource, ViewId};
 use crate::api::table;
 use crate::catalog::Catalog;
@@ -256,7 +257,8 @@ impl Page {
     async fn measure<H: Host>(&self, call: &Call<'_, H>) -> Result<usize, Status> {
         let (mut bytes, mut yielded, mut scanned) = (0, 0, 0_usize);
         for object in self.objects() {
-            let message = message(call.resource, call.shape, object).map_err(Status::unreadable)?;
+            let message = message(call.catalog.registry.release(), call.resource, call.shape, object)
+                .map_err(Status::unreadable)?;
             bytes += field_len(2, message.len());
             scanned += 1;
             // What is not kept in protobuf is made here.
@@ -474,7 +476,12 @@ impl ListWriter {
             }
             Pen::Protobuf { .. } => {
                 // It had a form when it was measured.
-                push_field(out, 2, &message(resource, self.shape, object).unwrap_or_default());
+                push_field(
+                    out,
+                    2,
+                    &message(self.catalog.registry.release(), resource, self.shape, object)
+                        .unwrap_or_default(),
+                );
             }
             Pen::Yaml => {
                 if self.first {
@@ -568,7 +575,12 @@ fn opening(out: &mut Vec<u8>, kind: &str, api_version: &str) {
 ///
 /// # Errors
 /// Why the object has no such form.
-fn message<'o>(resource: &ApiResource, shape: Shape, object: &'o Object) -> Result<Cow<'o, [u8]>, String> {
+fn message<'o>(
+    release: Release,
+    resource: &ApiResource,
+    shape: Shape,
+    object: &'o Object,
+) -> Result<Cow<'o, [u8]>, String> {
     let value = object.value();
     if let (Shape::Object, Kept::Protobuf(protobuf), true) = (shape, value, resource.has_kept_members()) {
         return Ok(protobuf.envelope().message.into());
@@ -576,7 +588,7 @@ fn message<'o>(resource: &ApiResource, shape: Shape, object: &'o Object) -> Resu
     let Some(text) = value.json() else { return Err(format!("{} has no JSON", object.key().path())) };
     let encoded = match shape {
         Shape::Object | Shape::Table(..) => resource.pack(None, || text)?,
-        Shape::Metadata(version) => encode::packed_metadata(&text, version)?.into(),
+        Shape::Metadata(version) => encode::packed_metadata(release, &text, version)?.into(),
     };
     let envelope = Envelope::read(&encoded).map_err(str::to_owned)?;
     Ok(envelope.message.to_vec().into())

@@ -3,7 +3,8 @@
 //! Owns the verbs of the Kubernetes API over a [`Host`] and the [`App`]. It does not use sockets or the runtime, and it never
 //! holds a complete list in memory. Intended differences from kube-apiserver:
 //!
-//! - Objects are stored as received: there is no schema, no admission and no garbage collection.
+//! - Objects are stored as received, or as their type in protobuf has them: there is no other schema, no admission and no garbage
+//!   collection.
 //!   `propagationPolicy` is accepted and does nothing.
 //! - Namespaces need not exist to be used, and deleting one deletes nothing in it.
 //! - `metadata.managedFields` has the entries of appliers only: see the module `owners`.
@@ -30,6 +31,7 @@ mod payload;
 mod reply;
 pub mod retire;
 mod select;
+mod storage;
 #[cfg(test)]
 mod tests;
 mod update;
@@ -51,6 +53,7 @@ pub use app::{App, Freshness, Life};
 pub use encode::Encoder;
 pub use options::ServeOptions;
 pub use patch::strategic;
+pub use storage::StorageMediaType;
 
 use crate::api::openapi;
 use crate::api::printer::Printer;
@@ -59,7 +62,7 @@ use crate::api::versions::Conversion;
 use crate::auth::Identity;
 use crate::catalog::Catalog;
 use crate::frontend::{Budget, Frontend, FullBody, Host, Reply};
-use crate::http::negotiation::{self, DiscoveryForm, Form, Media, Objects};
+use crate::http::negotiation::{self, DiscoveryForm, Form, Media, NotAcceptable, Objects};
 use crate::http::options::{CollectionRead, IncludeObject, OptionsError, Query, WatchOptions};
 use crate::http::request::{Method, RequestHead};
 use crate::http::request_info::Verb;
@@ -166,7 +169,7 @@ impl<'a, H: Host> Request<'a, H> {
             Target::GroupVersion { group, version } => {
                 self.plain_discovery(&format!("/apis/{group}/{version}"))
             }
-            Target::Version => self.plain_discovery("/version"),
+            Target::Version => self.version(),
             Target::Health { check, sub } => Ok(health::handle(self.app, check, sub.as_deref(), self.query)),
             Target::OpenApiV2 => self.openapi_v2(),
             Target::OpenApiV3Index => self.openapi("/openapi/v3"),
@@ -292,6 +295,12 @@ impl<'a, H: Host> Request<'a, H> {
         Ok(reply::document(document, media, self.head.if_none_match.as_deref(), false))
     }
 
+    fn version(&self) -> Result<Reply, Status> {
+        let media = negotiation::negotiate_version(self.head.accept.as_deref()).map_err(|e| e.status())?;
+        let document = self.catalog.discovery.version();
+        Ok(reply::document(document, media, self.head.if_none_match.as_deref(), false))
+    }
+
     fn openapi(&self, path: &str) -> Result<Reply, Status> {
         let Some(document) = self.catalog.openapi.get(path) else { return Ok(reply::page_not_found()) };
         // Some of these are long, and no known client asks for them in YAML.
@@ -318,6 +327,22 @@ impl<'a, H: Host> Request<'a, H> {
             }
             None => Ok(None),
         }
+    }
+
+    /// 406, as Kubernetes words it for what is asked (recording 31).
+    fn not_acceptable(&self, refused: NotAcceptable, resource: &ApiResource) -> Status {
+        let is_object =
+            matches!(self.admitted.target, Ok(Target::Object { .. } | Target::Subresource { .. }));
+        let refused = match refused {
+            NotAcceptable::Media if resource.printer == Printer::Custom => NotAcceptable::Form,
+            NotAcceptable::Media if is_object => NotAcceptable::Object,
+            NotAcceptable::Media
+            | NotAcceptable::Form
+            | NotAcceptable::Stream
+            | NotAcceptable::Document
+            | NotAcceptable::Object => refused,
+        };
+        refused.status()
     }
 
     /// The request, after its resource is known and served.
@@ -349,7 +374,8 @@ impl<'a, H: Host> Request<'a, H> {
             return Err(Status::unreadable(format!("{resource} cannot be served: the values are not JSON")));
         }
         let objects = if row.message.is_some() { Objects::Protobuf } else { Objects::NoProtobuf };
-        let agreed = negotiation::negotiate(self.head.accept.as_deref(), objects).map_err(|e| e.status())?;
+        let agreed = negotiation::negotiate(self.head.accept.as_deref(), objects)
+            .map_err(|refused| self.not_acceptable(refused, resource))?;
         let include = match agreed.form {
             Form::Table(_) => IncludeObject::parse(self.query).map_err(OptionsError::status)?,
             Form::Object | Form::Metadata(_) | Form::MetadataList(_) => IncludeObject::default(),
@@ -529,7 +555,7 @@ impl<H: Host> Call<'_, H> {
         if let Err(why) = self.shape.append(&mut out, self.resource, &json, self.now_seconds(), true) {
             return reply::status(&Status::unreadable(why), self.spelling);
         }
-        match self.spelling.spell(out) {
+        match self.spelling.spell(out, self.catalog.registry.release()) {
             Ok(body) => Reply::FullBody(reply::whole(code, self.spelling.content_type(), body)),
             Err(status) => reply::status(&status, self.spelling),
         }

@@ -4,7 +4,7 @@
 //! whose members are in the order of Go's `ObjectMeta`; the rest stays as it was sent. A stored object has no
 //! `resourceVersion`: the engine inserts it.
 //!
-//! There is no schema, so there are few defaults, only those that kubectl's output needs:
+//! There is no schema but the types of protobuf, so there are few defaults, only those that kubectl's output needs:
 //!
 //! | object | default |
 //! |---|---|
@@ -66,6 +66,7 @@ impl Draft {
     /// # Errors
     /// 400 if it is not.
     pub(super) fn new<H: Host>(call: &Call<'_, H>, mut members: Map<String, Value>) -> Result<Self, Status> {
+        call.check_members(&members)?;
         let kind = text(call, members.shift_remove("kind"), "kind")?;
         let api_version = text(call, members.shift_remove("apiVersion"), "apiVersion")?;
         let resource = call.resource;
@@ -95,7 +96,20 @@ impl Draft {
         members.retain(|_, value| !value.is_null());
         let draft = Self { metadata, rest: members };
         draft.check_types(call)?;
-        Ok(draft)
+        draft.settled(call)
+    }
+
+    /// With the members that it will have after it was stored.
+    ///
+    /// # Errors
+    /// 400 if it does not fit its type.
+    pub(super) fn settled<H: Host>(self, call: &Call<'_, H>) -> Result<Self, Status> {
+        let version = self.meta("resourceVersion");
+        let Some(json) = call.settled(|| self.to_json_at(call, version))? else { return Ok(self) };
+        let mut settled = Self::stored(&json)?;
+        // A time that is not set, in releases that say so.
+        settled.metadata.retain(|_, value| !value.is_null());
+        Ok(settled)
     }
 
     /// Parses a stored object.

@@ -4,6 +4,7 @@
 //! protobuf. It never interprets the object.
 
 use bytes::Bytes;
+use revcast_engine::codec::protobuf::PREFIX;
 use serde_json::{Map, Value};
 
 use super::Call;
@@ -46,13 +47,25 @@ pub(super) fn json<H: Host>(call: &Call<'_, H>, body: &Bytes) -> Result<Bytes, S
             // A body of comments only is empty.
             Ok(if value.is_null() { Bytes::new() } else { value.to_string().into() })
         }
-        protobuf::MEDIA_TYPE => match protobuf::decode(body) {
+        protobuf::MEDIA_TYPE => match protobuf::decode(call.catalog.registry.release(), body) {
             Ok(decoded) => Ok(decoded.json.into()),
+            Err(_) if !body.starts_with(PREFIX) => {
+                let why =
+                    "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]";
+                Err(unreadable(call, &format!("{why} ({})", summary(body))))
+            }
             Err(error) if error.code() == 400 => Err(Status::bad_request(error.to_string())),
             Err(error) => Err(Status::other(error.code(), error.to_string())),
         },
         _ => Err(Status::unsupported_media_type(&ACCEPTED)),
     }
+}
+
+/// The beginning of a body in an error, in hex (apiserver `handlers/create.go`; recording 31).
+fn summary(body: &[u8]) -> String {
+    const SHOWN_MAX: usize = 30;
+    let shown: String = body.iter().take(SHOWN_MAX).map(|byte| format!("{byte:02x}")).collect();
+    if body.len() > SHOWN_MAX { shown + " ..." } else { shown }
 }
 
 /// A YAML body as JSON.

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use crate::api::discovery::Document;
-use crate::api::protobuf;
+use crate::api::protobuf::{self, Release};
 use crate::frontend::{FullBody, Reply};
 use crate::http::indent;
 use crate::http::negotiation::{self, Agreed, Media};
@@ -69,7 +69,7 @@ impl ResponseFormat {
     ///
     /// # Errors
     /// 500: it has no form in protobuf.
-    pub(super) fn spell(self, mut json: Vec<u8>) -> Result<Bytes, Status> {
+    pub(super) fn spell(self, mut json: Vec<u8>, release: Release) -> Result<Bytes, Status> {
         match self {
             Self::Json(Layout::Compact) => {
                 json.push(b'\n');
@@ -77,10 +77,13 @@ impl ResponseFormat {
             }
             Self::Json(Layout::Pretty) => match indent::indented(&json) {
                 Some(indented) => Ok(indented.into()),
-                None => Self::Json(Layout::Compact).spell(json),
+                None => Self::Json(Layout::Compact).spell(json, release),
             },
             Self::Yaml => Ok(yaml::from_json(&json).into()),
-            Self::Protobuf => protobuf::encode(&json).map(Into::into).map_err(Status::unreadable),
+            Self::Protobuf => match protobuf::encode(release, &json) {
+                Ok(object) => Ok(object.into()),
+                Err(error) => Err(Status::unreadable(error.to_string())),
+            },
         }
     }
 
@@ -135,9 +138,14 @@ pub(super) fn document(
 ) -> Reply {
     let fresh = document.etag.as_deref().is_some_and(|etag| holds(if_none_match.unwrap_or_default(), etag));
     let (body, content_type) = match media {
-        _ if fresh => (Bytes::new(), document.content_type),
-        // Documents have no form in protobuf: none is agreed on.
-        Media::Json | Media::Protobuf => (document.body.clone(), document.content_type),
+        Media::Json | Media::Yaml | Media::Protobuf if fresh => (Bytes::new(), document.content_type),
+        Media::Protobuf => {
+            // It is agreed on only where there is one.
+            let (body, content_type) =
+                document.protobuf.as_ref().map_or((&document.body, JSON), |(body, of)| (body, *of));
+            (body.clone(), content_type)
+        }
+        Media::Json => (document.body.clone(), document.content_type),
         Media::Yaml => (yaml::from_json(&document.body).into(), YAML),
     };
     let caching = if document.etag.is_some() { Caching::Public } else { Caching::Private };

@@ -2,6 +2,7 @@
 //!
 //! Owns the steps from a handler's object to the store, and from the store's errors to a [`Status`].
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -87,9 +88,9 @@ impl<H: Host> Call<'_, H> {
             let why = format!("the object nests deeper than {DEPTH_MAX} levels: make it flatter");
             return Err(Status::bad_request(why));
         }
-        let schema = self.app.catalogs().schema().get(self.resource.row);
+        let value = self.stored_form(value)?;
         Decoder::new()
-            .check(schema, &value)
+            .check(self.schema(), &value)
             .map_err(|error| Status::bad_request(format!("the object cannot be stored: {error}")))?;
         let ttl = self.catalog.registry.get(self.resource.row).and_then(|stored| stored.ttl);
         Ok(Action::Put { value: Bytes::from(value), ttl })
@@ -141,10 +142,11 @@ impl Extent {
 
     /// Of an object as its writer sent it: without the `resourceVersion` that the engine inserted, and what escapes added.
     fn stored(object: &Object) -> Self {
-        let text = object.value().bytes();
-        let shown = Self::of(text);
+        let value = object.value();
+        let text = value.json().unwrap_or_else(|| Cow::Borrowed(value.bytes()));
+        let shown = Self::of(&text);
         let version = ",\"resourceVersion\":\"\"".len() + object.revision().to_string().len();
-        let added = version + escape::surplus(text);
+        let added = version + escape::surplus(&text);
         Self { bytes: shown.bytes.saturating_sub(added), values: shown.values.saturating_sub(1), ..shown }
     }
 
@@ -203,5 +205,33 @@ fn refusal(error: &WriteError) -> Status {
             | TxnError::Conflict { .. }
             | TxnError::NotFound { .. } => Status::internal_error(&error.to_string()),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use revcast_engine::key::ResourceId;
+
+    use super::*;
+    use crate::api::protobuf::{Release, encode};
+    use crate::api::resources::Registry;
+
+    #[test]
+    fn a_stored_object_is_measured_alike_in_both_forms() {
+        let json = br#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a"},"data":{"a":"[{[{","b":"x,y,z","c":"<"}}"#;
+        let packed = encode(Release::DEFAULT, json).expect("it fits");
+        let schema = Registry::builtin().schema();
+        let row =
+            Registry::builtin().find("", "v1", "configmaps").map_or(ResourceId::new(0), |found| found.row);
+        let extent = |value: Vec<u8>| {
+            let key = Key::new(row, Some("t1"), "a");
+            let object =
+                Object::read(&mut Decoder::new(), schema.get(row), key, &value.into(), Revision::new(1));
+            let Extent { bytes, depth, values } = Extent::stored(&object);
+            (bytes, depth, values)
+        };
+        let Extent { bytes, depth, values } = Extent::of(json);
+        assert_eq!(extent(json.to_vec()), (bytes, depth, values));
+        assert_eq!(extent(packed), (bytes, depth, values));
     }
 }

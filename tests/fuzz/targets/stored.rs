@@ -4,7 +4,7 @@
 use std::sync::OnceLock;
 
 use bytes::Bytes;
-use revcast::api::protobuf::{decode, encode};
+use revcast::api::protobuf::{Release, decode, encode};
 use revcast::api::resources::Registry;
 use revcast_engine::Object;
 use revcast_engine::codec::protobuf::wire::{Reader, Wire, push_field, push_number};
@@ -137,7 +137,10 @@ fn stored(value: &[u8]) {
     if let Some(why) = served.unreadable() {
         assert!(is_json(why.status()), "its Status is JSON");
         let without = why.error().to_string().contains("metadata");
-        assert!(of_type.is_none() || without || decode(value).is_err(), "a client may send it: {why:?}");
+        assert!(
+            of_type.is_none() || without || decode(Release::DEFAULT, value).is_err(),
+            "a client may send it: {why:?}"
+        );
         return;
     }
     let (Kept::Protobuf(of), Some(envelope)) = (served.value(), envelope) else {
@@ -204,19 +207,19 @@ fn as_json(kind: &Resource, served: &Object, shown: &[u8]) {
 
 /// JSON has one form in protobuf, and that has one form in JSON.
 fn again(shown: &[u8]) {
-    let Ok(first) = encode(shown) else { return };
-    let once = decode(&first).expect("what is written here can be read").json;
+    let Ok(first) = encode(Release::DEFAULT, shown) else { return };
+    let once = decode(Release::DEFAULT, &first).expect("what is written here can be read").json;
     assert!(is_alike(shown, &once), "{}\n{}", String::from_utf8_lossy(shown), String::from_utf8_lossy(&once));
-    let second = encode(&once).expect("it was written before");
+    let second = encode(Release::DEFAULT, &once).expect("it was written before");
     assert!(first == second, "{}", String::from_utf8_lossy(&once));
 }
 
 /// An object in JSON, as a client sends it.
 fn json(text: &[u8]) {
-    let Ok(first) = encode(text) else { return };
+    let Ok(first) = encode(Release::DEFAULT, text) else { return };
     assert!(first.len() <= text.len() * 8 + JSON_MORE, "{} bytes of {}", first.len(), text.len());
     // JSON within it is kept as it was sent, and shown with Go's escapes.
-    again(&decode(&first).expect("what is written here can be read").json);
+    again(&decode(Release::DEFAULT, &first).expect("what is written here can be read").json);
 }
 
 /// Whether two objects are equal but for the text of quantities and times, which have several forms, and for a pointer to

@@ -120,20 +120,24 @@ fn parts_of_objects() {
     let put = client.send("PUT", &status, &sent);
     assert_eq!(put.status, 200, "{}", put.text());
     let put = put.json();
-    assert_eq!((&put["spec"], &put["status"]), (&json!({"replicas": 1}), &json!({"replicas": 1})));
+    // Stored in protobuf, it has all that its type always has.
+    assert_eq!(
+        (&put["spec"], &put["spec"]["replicas"], &put["status"]),
+        (&made["spec"], &json!(1), &json!({"replicas": 1}))
+    );
     assert_eq!((&put["metadata"]["labels"], &put["metadata"]["generation"]), (&json!({"a": "b"}), &json!(1)));
     assert_eq!(revision(&put), revision(&made) + 1);
     let patched = client
-        .patch(&status, "merge-patch", &json!({"spec": {"replicas": 7}, "status": {"ready": 1}}))
+        .patch(&status, "merge-patch", &json!({"spec": {"replicas": 7}, "status": {"readyReplicas": 1}}))
         .json();
     assert_eq!(
         (&patched["spec"], &patched["status"]),
-        (&json!({"replicas": 1}), &json!({"replicas": 1, "ready": 1}))
+        (&made["spec"], &json!({"replicas": 1, "readyReplicas": 1}))
     );
     let nothing = client.patch(&status, "merge-patch", &json!({"spec": {"replicas": 7}})).json();
     assert_eq!(nothing, patched, "nothing that counts: no write");
-    let json_patch = json!([{"op": "replace", "path": "/status/ready", "value": 0}]);
-    assert_eq!(client.patch(&status, "json-patch", &json_patch).json()["status"]["ready"], 0);
+    let json_patch = json!([{"op": "replace", "path": "/status/readyReplicas", "value": 2}]);
+    assert_eq!(client.patch(&status, "json-patch", &json_patch).json()["status"]["readyReplicas"], 2);
     let stale = json!({"metadata": {"name": "d", "resourceVersion": "1"}, "status": {}});
     assert_eq!(client.send("PUT", &status, &stale).status, 409);
     assert_eq!(

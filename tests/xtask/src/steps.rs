@@ -54,6 +54,9 @@ pub(crate) const ETCD_SUITE: [&str; 4] = ["release", "etcd", "etcd-3.4", "etcd-3
 /// Most end-to-end tests wait for something: four at once on two cores need little more than half the time.
 const FOUR_AT_ONCE: (&str, &str) = ("RUST_TEST_THREADS", "4");
 
+/// The servers of the tests store objects in protobuf.
+const STORED_IN_PROTOBUF: (&str, &str) = ("REVCAST_STORAGE_MEDIA_TYPE", "protobuf");
+
 const PLAIN: Step =
     Step { name: "", purpose: "", arguments: &[], environment: &[], proof: Proof::Success, folder: None };
 
@@ -120,6 +123,22 @@ pub(crate) const STEPS: &[Step] = &[
         purpose: "the end-to-end tests again, on etcd 3.5",
         arguments: ON_A_STORE,
         environment: &[("REVCAST_TEST_STORE", "etcd-3.5"), FOUR_AT_ONCE],
+        proof: Proof::Tests,
+        ..PLAIN
+    },
+    Step {
+        name: "protobuf-unit",
+        purpose: "the tests of requests again, on objects that are stored in protobuf",
+        arguments: &["test", "--workspace", "--lib", "serve::tests"],
+        environment: &[STORED_IN_PROTOBUF],
+        proof: Proof::Tests,
+        ..PLAIN
+    },
+    Step {
+        name: "protobuf",
+        purpose: "the tables of the protocol again, on the same",
+        arguments: &["test", "--workspace", "--no-fail-fast", "--test", "protocol"],
+        environment: &[STORED_IN_PROTOBUF, FOUR_AT_ONCE],
         proof: Proof::Tests,
         ..PLAIN
     },

@@ -291,20 +291,26 @@ pub fn push_error(out: &mut Vec<u8>, status: &[u8]) {
 
 /// Whether `value` would be accepted.
 pub(super) fn check(resource: &Resource, of: &SharedType, value: &[u8]) -> Result<(), DecodeError> {
-    let (envelope, _) = read(resource, of, value)?;
-    Places::of(envelope.message).map(drop).map_err(|why| DecodeError::Message(why.to_owned()))
+    let Stored { message, .. } = read(resource, of, value)?;
+    Places::of(&message).map(drop).map_err(|why| DecodeError::Message(why.to_owned()))
 }
 
-fn read<'v>(
-    resource: &Resource,
-    of: &SharedType,
-    value: &'v [u8],
-) -> Result<(Envelope<'v>, Attributes), DecodeError> {
+/// A value that was read.
+struct Stored<'v> {
+    types: (&'v str, &'v str),
+    /// The message, with what is filled in.
+    message: Cow<'v, [u8]>,
+    attributes: Attributes,
+}
+
+fn read<'v>(resource: &Resource, of: &SharedType, value: &'v [u8]) -> Result<Stored<'v>, DecodeError> {
     let unreadable = |why: &str| DecodeError::Message(why.to_owned());
     let envelope = Envelope::read(value).map_err(unreadable)?;
     DecodeError::of_envelope(resource, &envelope)?;
-    let attributes = of.read(envelope.message).map_err(DecodeError::Message)?;
-    Ok((envelope, attributes))
+    let completed = of.completed(envelope.message);
+    let message = completed.map_or(Cow::Borrowed(envelope.message), Cow::Owned);
+    let attributes = of.read(&message).map_err(DecodeError::Message)?;
+    Ok(Stored { types: (envelope.api_version, envelope.kind), message, attributes })
 }
 
 /// The message of this kind that announces `value`, as `revision` wrote it, and its attributes.
@@ -316,11 +322,10 @@ pub(super) fn announce(
     revision: Revision,
     kind: MessageKind,
 ) -> Result<(Announced<SharedType>, Attributes), DecodeError> {
-    let (envelope, attributes) = read(resource, of, value)?;
-    let places = Places::of(envelope.message).map_err(|why| DecodeError::Message(why.to_owned()))?;
+    let Stored { types, message, attributes } = read(resource, of, value)?;
+    let places = Places::of(&message).map_err(|why| DecodeError::Message(why.to_owned()))?;
     let mut digits = [0; 20];
     let digits = decimal(revision.get(), &mut digits);
-    let types = (envelope.api_version, envelope.kind);
     let message_len = places.len(digits);
     let len = Envelope::len(types, message_len);
     let mut draft = Draft::new(framing, len + 40);

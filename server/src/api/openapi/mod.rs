@@ -22,6 +22,7 @@ use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
 use super::discovery::{Document, fingerprint};
+use super::protobuf::Release;
 use super::protobuf::describe::reference;
 use super::resources::{ApiResource, Registry};
 use schemas::{group_version_kind, schema_name};
@@ -55,7 +56,7 @@ impl OpenApi {
             }
             seen.push(resource.api_version());
             let members: Vec<_> = listed().filter(|r| r.api_version() == resource.api_version()).collect();
-            let document = Document::json(&document(&members));
+            let document = Document::json(&document(registry.release(), &members));
             let name = root(resource);
             let url = format!("/openapi/v3{name}");
             // Clients cache a document under its hash without expiry.
@@ -99,7 +100,7 @@ impl OpenApi {
         let tag = |body: &[u8]| Some(format!("\"{}\"", fingerprint(body)));
         V2 {
             json: Document { etag: tag(&json.body), ..json },
-            protobuf: Document { etag: tag(&body), body, content_type: v2::PROTOBUF },
+            protobuf: Document { etag: tag(&body), body, content_type: v2::PROTOBUF, protobuf: None },
         }
     }
 }
@@ -120,7 +121,7 @@ fn root(resource: &ApiResource) -> String {
     format!("{prefix}/{}", resource.api_version())
 }
 
-fn document(resources: &[&ApiResource]) -> Value {
+fn document(release: Release, resources: &[&ApiResource]) -> Value {
     let mut paths = Map::new();
     let mut schemas = Map::new();
     for resource in resources {
@@ -158,7 +159,7 @@ fn document(resources: &[&ApiResource]) -> Value {
         let mut of_item = of_one("");
         of_item["delete"] = operation(resource, "delete", "", &WRITE_PARAMETERS[..1]);
         paths.insert(item, of_item);
-        schemas::add(resource, &mut schemas);
+        schemas::add(release, resource, &mut schemas);
     }
     json!({
         "openapi": "3.0.0",
@@ -184,7 +185,11 @@ const WRITE_PARAMETERS: [Parameter; 3] = [
     // kubectl up to 1.25 uses its own option if a PATCH operation of the kind has this one.
     ("dryRun", "string", "All: answer as if the change were made, but store nothing."),
     ("fieldManager", "string", "The name of the writer; recorded for server-side apply."),
-    ("fieldValidation", "string", "Ignore, Warn or Strict; objects have no schema, so no field is unknown."),
+    (
+        "fieldValidation",
+        "string",
+        "Ignore, Warn or Strict: refuse fields that would be dropped. Objects stored in JSON keep all.",
+    ),
 ];
 
 fn operation(resource: &ApiResource, action: &str, suffix: &str, parameters: &[Parameter]) -> Value {

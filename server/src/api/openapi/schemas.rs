@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::words;
 use crate::api::printer::Printer;
+use crate::api::protobuf::Release;
 use crate::api::protobuf::describe::{Describer, described, reference};
 use crate::api::resources::ApiResource;
 
@@ -59,8 +60,8 @@ impl Type {
 }
 
 /// Adds the schemas of a kind and of its list.
-pub(super) fn add(resource: &ApiResource, schemas: &mut Map<String, Value>) {
-    let mut describer = Describer { schemas, words: words::member };
+pub(super) fn add(release: Release, resource: &ApiResource, schemas: &mut Map<String, Value>) {
+    let mut describer = Describer { schemas, words: words::member, release };
     let known = describer.members(resource.api_version(), &resource.kind);
     let metadata = describer.metadata();
     let mut properties = with_words(

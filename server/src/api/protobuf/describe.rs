@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::types::{Count, DEFAULT_RELEASE, Field, Message, MessageId, Shape, Types};
+use super::types::{Count, Field, Message, MessageId, Release, Shape, Types};
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 
@@ -18,19 +18,25 @@ pub(in crate::api) struct Describer<'a> {
     pub(in crate::api) schemas: &'a mut Map<String, Value>,
     /// The descriptions.
     pub(in crate::api) words: Words,
+    /// Whose types they are.
+    pub(in crate::api) release: Release,
 }
 
 impl Describer<'_> {
+    fn types(&self) -> &'static Types {
+        self.release.types()
+    }
+
     /// The members of a kind; `None`: it is in no table.
     pub(in crate::api) fn members(&mut self, api_version: &str, kind: &str) -> Option<Map<String, Value>> {
-        let types = types();
+        let types = self.types();
         let id = types.kind(api_version, kind)?;
         Some(self.properties(types.message(id), kind))
     }
 
     /// A reference to the schema of every object's `metadata`.
     pub(in crate::api) fn metadata(&mut self) -> Value {
-        types().named("meta/v1.ObjectMeta").map_or_else(|| json!({}), |id| self.message(id))
+        self.types().named("meta/v1.ObjectMeta").map_or_else(|| json!({}), |id| self.message(id))
     }
 
     fn properties(&mut self, message: &'static Message, name: &str) -> Map<String, Value> {
@@ -38,7 +44,7 @@ impl Describer<'_> {
         for field in &message.fields {
             match field {
                 Field { name: "", shape: Shape::Message(inner), .. } => {
-                    properties.extend(self.properties(types().message(*inner), name));
+                    properties.extend(self.properties(self.types().message(*inner), name));
                 }
                 field => {
                     let mut schema = self.field(field);
@@ -83,7 +89,7 @@ impl Describer<'_> {
     }
 
     fn message(&mut self, id: MessageId) -> Value {
-        let message = types().message(id);
+        let message = self.types().message(id);
         let (package, name) = message.name.split_once('.').unwrap_or(("", message.name));
         let full = match package.split_once('/') {
             Some(("meta", version)) => format!("io.k8s.apimachinery.pkg.apis.meta.{version}.{name}"),
@@ -106,11 +112,6 @@ impl Describer<'_> {
         self.schemas.entry(full).or_insert_with(schema);
         reference(full)
     }
-}
-
-fn types() -> &'static Types {
-    // The default is one of the releases: a test says so.
-    Types::of(DEFAULT_RELEASE).unwrap_or_else(|| unreachable!("no table of the default release"))
 }
 
 /// A `$ref` to a schema of the same document.

@@ -1,6 +1,7 @@
 //! The envelope around a message: `k8s\0` and `runtime.Unknown`.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use revcast_engine::codec::protobuf::Envelope;
 
@@ -8,16 +9,57 @@ use super::ProtobufError;
 use super::from_json::{self, NotEncodable};
 use super::text::push_text;
 use super::to_json::{Reading, Writer};
-use super::types::{DEFAULT_RELEASE, Types};
+use super::types::Release;
 
 /// The media type of protobuf bodies.
 pub const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 
+/// Why an object in JSON has no form in protobuf.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EncodeError {
+    /// It is not an object in UTF-8.
+    NoObject,
+    /// There is no message for its type.
+    UnknownType {
+        /// Its `apiVersion`.
+        api_version: String,
+        /// Its `kind`.
+        kind: String,
+    },
+    /// A value is not what the type has there.
+    Value {
+        /// The object's `apiVersion`.
+        api_version: String,
+        /// The object's `kind`.
+        kind: String,
+        /// The members that lead to the value.
+        at: String,
+        /// What is wrong with it.
+        why: String,
+    },
+}
+
+impl fmt::Display for EncodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoObject => f.write_str("the value is no object in UTF-8"),
+            Self::UnknownType { api_version, kind } => {
+                write!(f, "{api_version} {kind} has no form in protobuf")
+            }
+            Self::Value { api_version, kind, at, why } => {
+                write!(f, "a stored {api_version} {kind} has no form in protobuf: {at}: {why}; ask for JSON")
+            }
+        }
+    }
+}
+
+impl std::error::Error for EncodeError {}
+
 /// An object in JSON, with `kind` and `apiVersion`, as protobuf in its envelope.
 ///
 /// # Errors
-/// Why it has no such form, for the client.
-pub fn encode(json: &[u8]) -> Result<Vec<u8>, String> {
+/// Why it has no such form.
+pub fn encode(release: Release, json: &[u8]) -> Result<Vec<u8>, EncodeError> {
     #[derive(serde::Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct TypeMeta<'j> {
@@ -26,15 +68,15 @@ pub fn encode(json: &[u8]) -> Result<Vec<u8>, String> {
         #[serde(borrow, default)]
         kind: Cow<'j, str>,
     }
-    let no_object = |_| "the value is no object".to_owned();
-    let TypeMeta { api_version, kind } = serde_json::from_slice(json).map_err(no_object)?;
-    let json = std::str::from_utf8(json).map_err(|_| "the value is not UTF-8".to_owned())?;
-    let types = Types::of(DEFAULT_RELEASE);
-    let known = types.and_then(|types| Some((types, types.kind(&api_version, &kind)?)));
-    let (types, id) = known.ok_or_else(|| format!("{api_version} {kind} has no form in protobuf"))?;
+    let TypeMeta { api_version, kind } = serde_json::from_slice(json).map_err(|_| EncodeError::NoObject)?;
+    let json = std::str::from_utf8(json).map_err(|_| EncodeError::NoObject)?;
+    let types = release.types();
+    let Some(id) = types.kind(&api_version, &kind) else {
+        return Err(EncodeError::UnknownType { api_version: api_version.into(), kind: kind.into() });
+    };
     let mut message = Vec::with_capacity(json.len());
     from_json::push_message(&mut message, types, id, json).map_err(|NotEncodable { why, at }| {
-        format!("a stored {api_version} {kind} has no form in protobuf: {at}: {why}; ask for JSON")
+        EncodeError::Value { api_version: api_version.clone().into(), kind: kind.clone().into(), at, why }
     })?;
     let mut object = Vec::with_capacity(message.len() + 64);
     Envelope::push(&mut object, (&api_version, &kind), message.len(), |out| out.extend_from_slice(&message));
@@ -46,16 +88,16 @@ pub fn encode(json: &[u8]) -> Result<Vec<u8>, String> {
 ///
 /// # Errors
 /// Why it is no object of its type.
-pub fn canonical(json: &[u8]) -> Result<Vec<u8>, String> {
-    let object = encode(json)?;
-    decode(&object).map(|decoded| decoded.json).map_err(|error| error.to_string())
+pub fn canonical(release: Release, json: &[u8]) -> Result<Vec<u8>, String> {
+    let object = encode(release, json).map_err(|error| error.to_string())?;
+    decode(release, &object).map(|decoded| decoded.json).map_err(|error| error.to_string())
 }
 
 /// A Status in JSON as protobuf.
 #[must_use]
 pub fn of_status(json: &str) -> Vec<u8> {
-    // Every Status has such a form.
-    encode(json.as_bytes()).unwrap_or_default()
+    // Every Status has such a form, the same in every release.
+    encode(Release::DEFAULT, json.as_bytes()).unwrap_or_default()
 }
 
 /// The content of a protobuf body.
@@ -73,11 +115,11 @@ pub struct Decoded {
 ///
 /// # Errors
 /// When the bytes are malformed, or the type or one of the fields is unknown; see [`ProtobufError`].
-pub fn decode(body: &[u8]) -> Result<Decoded, ProtobufError> {
+pub fn decode(release: Release, body: &[u8]) -> Result<Decoded, ProtobufError> {
     let malformed = |why| ProtobufError::Malformed { why, at: String::new() };
     let Envelope { api_version, kind, message } = Envelope::read(body).map_err(malformed)?;
-    let types = Types::of(DEFAULT_RELEASE);
-    let Some((types, id)) = types.and_then(|types| Some((types, types.kind(api_version, kind)?))) else {
+    let types = release.types();
+    let Some(id) = types.kind(api_version, kind) else {
         return Err(ProtobufError::UnknownType {
             api_version: api_version.to_owned(),
             kind: kind.to_owned(),

@@ -8,6 +8,7 @@
 //! It is lossless or it refuses: an unknown field is an error, never dropped. It never panics on any bytes, and needs
 //! stack for [`DEPTH_MAX`] levels and memory in proportion to the body.
 
+mod completed;
 pub(in crate::api) mod describe;
 mod envelope;
 mod from_json;
@@ -19,13 +20,15 @@ mod stored;
 mod text;
 mod to_json;
 mod types;
+mod unknown;
 
 use std::fmt;
 
-pub use self::envelope::{Decoded, MEDIA_TYPE, canonical, decode, encode, of_status};
+pub use self::envelope::{Decoded, EncodeError, MEDIA_TYPE, canonical, decode, encode, of_status};
 pub use self::same::{has_type, is_same};
 pub use self::stored::StoredType;
-pub(in crate::api) use self::types::DEFAULT_RELEASE;
+pub use self::types::Release;
+pub use self::unknown::unknown_members;
 use crate::http::go_quote;
 
 /// The deepest nesting of messages. A test checks the table.
@@ -96,5 +99,7 @@ impl std::error::Error for ProtobufError {}
 
 #[cfg(test)]
 pub(in crate::api) mod recorded;
+#[cfg(test)]
+mod releases;
 #[cfg(test)]
 mod tests;

@@ -2,19 +2,19 @@
 
 use std::collections::HashSet;
 
-use super::types::{DEFAULT_RELEASE, Field, MessageId, Shape, Types};
+use super::types::{Field, MessageId, Release, Shape, Types};
 
 /// Whether a kind has messages.
 #[must_use]
-pub fn has_type(api_version: &str, kind: &str) -> bool {
-    Types::of(DEFAULT_RELEASE).is_some_and(|types| types.kind(api_version, kind).is_some())
+pub fn has_type(release: Release, api_version: &str, kind: &str) -> bool {
+    release.types().kind(api_version, kind).is_some()
 }
 
 /// Whether a message of one version of a kind is one of the other, byte for byte, and has the same JSON: fields with the same
 /// numbers and names, in the same order, down to the last message.
 #[must_use]
-pub fn is_same(kind: &str, one: &str, other: &str) -> bool {
-    let Some(types) = Types::of(DEFAULT_RELEASE) else { return false };
+pub fn is_same(release: Release, kind: &str, one: &str, other: &str) -> bool {
+    let types = release.types();
     match (types.kind(one, kind), types.kind(other, kind)) {
         (Some(one), Some(other)) => are_same(types, one, other, &mut HashSet::new()),
         _ => false,

@@ -9,10 +9,11 @@ use revcast_engine::message_type::MessageType;
 use revcast_engine::resource::Field;
 
 use super::ProtobufError;
+use super::completed::Default;
 use super::sink::{Nowhere, Sink};
 use super::text::replaced;
 use super::to_json::{Reading, Writer};
-use super::types::{Count, DEFAULT_RELEASE, MessageId, Shape, Types};
+use super::types::{Count, MessageId, Release, Shape, Types};
 
 /// `ObjectMeta` in every object, and the labels in it.
 const METADATA: u32 = 1;
@@ -24,6 +25,8 @@ pub struct StoredType {
     types: &'static Types,
     id: MessageId,
     fields: Vec<Selectable>,
+    /// What is filled in.
+    defaults: Vec<Default>,
 }
 
 /// A selectable field.
@@ -54,10 +57,10 @@ enum Zero {
 }
 
 impl StoredType {
-    /// The messages of a kind with these selectable fields; `None`: they are not known, or have no `ObjectMeta`.
+    /// The messages of a kind in a release, with these selectable fields; `None`: they are not known, or have no `ObjectMeta`.
     #[must_use]
-    pub fn new(api_version: &str, kind: &str, fields: &[Field]) -> Option<Self> {
-        let types = Types::of(DEFAULT_RELEASE)?;
+    pub fn new(release: Release, api_version: &str, kind: &str, fields: &[Field]) -> Option<Self> {
+        let types = release.types();
         let id = types.kind(api_version, kind)?;
         let metadata = types.named("meta/v1.ObjectMeta").map(Shape::Message);
         let first = types.message(id).fields.iter().find(|field| field.number == METADATA)?;
@@ -70,7 +73,8 @@ impl StoredType {
             otherwise: path(&field.otherwise),
             absent: field.absent.clone(),
         });
-        Some(Self { types, id, fields: fields.collect() })
+        let defaults = Default::of(types, id, api_version, kind);
+        Some(Self { types, id, fields: fields.collect(), defaults })
     }
 
     /// The type's place in the tables.
@@ -100,6 +104,12 @@ impl MessageType for StoredType {
         });
         let fields = fields.collect();
         Ok(Attributes::new(labels(message), fields))
+    }
+
+    fn completed(&self, message: &[u8]) -> Option<Vec<u8>> {
+        self.defaults.iter().fold(None, |made: Option<Vec<u8>>, default| {
+            default.fill(made.as_deref().unwrap_or(message)).or(made)
+        })
     }
 
     fn push_members(&self, out: &mut Vec<u8>, message: &[u8]) {

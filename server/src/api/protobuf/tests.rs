@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::types::{Count, MessageId, RELEASES, Shape, Types};
+use super::types::{Count, MessageId, Shape, Types};
 use super::*;
 
 /// What kubectl 1.32 posted for `kubectl create ...`, and what the same command prints with `--dry-run -o json`.
@@ -37,7 +37,7 @@ const POSTED: &[(&str, &[u8], &str)] = posted![
 const RECORDED: &[u8] = include_bytes!("../../../tests/fixtures/recorded-configmap.pb");
 
 fn json(body: &[u8]) -> String {
-    String::from_utf8(decode(body).expect("a good body").json).expect("JSON is UTF-8")
+    String::from_utf8(decode(Release::DEFAULT, body).expect("a good body").json).expect("JSON is UTF-8")
 }
 
 /// A field of bytes.
@@ -79,7 +79,7 @@ fn a_recorded_object_of_the_server_is_read_with_all_its_metadata() {
         r#""data":{"k":"last-state"}}"#
     );
     assert_eq!(json(RECORDED), expected);
-    let decoded = decode(RECORDED).expect("a good body");
+    let decoded = decode(Release::DEFAULT, RECORDED).expect("a good body");
     assert_eq!((decoded.api_version.as_str(), decoded.kind.as_str()), ("v1", "ConfigMap"));
 }
 
@@ -145,7 +145,7 @@ fn what_is_not_known_is_refused_and_says_the_mend() {
         ),
     ];
     for (body, code, says) in cases {
-        let error = decode(&body).expect_err("refused");
+        let error = decode(Release::DEFAULT, &body).expect_err("refused");
         let message = error.to_string();
         assert_eq!(error.code(), code, "{message}");
         assert!(message.contains(says) && message.contains("kubectl create -f"), "{message}");
@@ -180,7 +180,7 @@ fn malformed_bodies_are_the_clients_fault() {
         (managed(bytes(7, &bytes(1, b"{"))), "fieldsV1: a part that should be JSON is not"),
     ];
     for (body, says) in cases {
-        let error = decode(&body).expect_err(says);
+        let error = decode(Release::DEFAULT, &body).expect_err(says);
         let message = error.to_string();
         assert!(error.code() == 400 && message.contains(says), "{says}: {message}");
     }
@@ -204,8 +204,8 @@ fn the_table_is_sound() {
         }
         above.pop();
     }
-    for minor in RELEASES {
-        let types = Types::of(minor).expect("a release of the table");
+    for release in Release::ALL {
+        let types = release.types();
         let mut deepest = 0;
         for (api_version, kind) in
             [("batch/v1", "CronJob"), ("v1", "Pod"), ("resource.k8s.io/v1", "ResourceSlice")]
@@ -222,7 +222,7 @@ fn the_table_is_sound() {
 fn damaged_bodies_never_panic_and_never_give_broken_json() {
     let bodies: Vec<&[u8]> = POSTED.iter().map(|(_, body, _)| *body).chain([RECORDED]).collect();
     let check = |body: &[u8]| {
-        if let Ok(decoded) = decode(body) {
+        if let Ok(decoded) = decode(Release::DEFAULT, body) {
             let parsed: Result<serde_json::Value, _> = serde_json::from_slice(&decoded.json);
             assert!(parsed.is_ok(), "{}", String::from_utf8_lossy(&decoded.json));
         }
@@ -245,7 +245,7 @@ fn damaged_bodies_never_panic_and_never_give_broken_json() {
                 let at = random() % damaged.len();
                 damaged[at] = u8::try_from(random() % 256).expect("a byte");
             }
-            good += usize::from(decode(&damaged).is_ok());
+            good += usize::from(decode(Release::DEFAULT, &damaged).is_ok());
             check(&damaged);
         }
     }

@@ -183,6 +183,13 @@ impl<'o, S: Sink> Writer<'o, S> {
                         self.value(Wire::Varint(value), field.shape)?;
                     }
                 }
+                (Shape::Message(id), wire) if field.typed => {
+                    self.out.push(std::mem::replace(&mut next, b','));
+                    self.out.extend_from_slice(br#"{"kind":"PersistentVolumeClaim","apiVersion":"v1""#);
+                    let bytes = self.bytes(wire)?;
+                    self.members(bytes, id)?;
+                    self.out.push(b'}');
+                }
                 _ => {
                     self.out.push(std::mem::replace(&mut next, b','));
                     self.value(wire, field.shape)?;

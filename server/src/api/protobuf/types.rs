@@ -3,18 +3,52 @@
 //! Read from `types.txt`, which `cargo xtask kubernetes-types` makes. It owns the meaning of that table; it decodes nothing.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::OnceLock;
 
 use super::groups::group_of;
 
 /// The table of all releases.
 const TABLE: &str = include_str!("types.txt");
-/// The first and the last minor version of Kubernetes that the table has.
-pub(super) const RELEASES: [u32; 5] = [33, 34, 35, 36, 37];
-/// The release whose JSON is written unless another one is asked for: the newest one with recordings.
-pub(in crate::api) const DEFAULT_RELEASE: u32 = 36;
 /// Fields that a message has at most: a walk keeps the place of each on the stack.
 pub(super) const FIELDS_MAX: usize = 64;
+
+/// A release of Kubernetes: its types decide which JSON is written of a message, and which members a message has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Release(u32);
+
+impl Release {
+    /// Those that the tables have.
+    pub const ALL: [Self; 5] = [Self(33), Self(34), Self(35), Self(36), Self(37)];
+    /// The newest one with recordings.
+    pub const DEFAULT: Self = Self(36);
+
+    /// The number after `1.`.
+    #[must_use]
+    pub const fn minor(self) -> u32 {
+        self.0
+    }
+
+    /// Its types.
+    pub(super) fn types(self) -> &'static Types {
+        static ALL: [OnceLock<Types>; Release::ALL.len()] = [const { OnceLock::new() }; Release::ALL.len()];
+        let at = Self::ALL.iter().position(|release| *release == self).unwrap_or_default();
+        // A test reads the table of each release: it has no mistakes.
+        ALL[at].get_or_init(|| Types::parse(TABLE, self.0).unwrap_or_else(|why| unreachable!("{why}")))
+    }
+}
+
+impl Default for Release {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+impl fmt::Display for Release {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "1.{}", self.0)
+    }
+}
 
 /// The index of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -47,6 +81,9 @@ pub(super) struct Field {
     pub(super) count: Count,
     /// Whether it is left out of the JSON when it is zero, or was not sent.
     pub(super) omit: bool,
+    /// Whether its items have `kind` and `apiVersion` in JSON, which they have not on the wire (Kubernetes
+    /// `pkg/apis/apps/*/conversion.go`).
+    pub(super) typed: bool,
 }
 
 /// What of a Go type decides how a field stands in JSON.
@@ -94,20 +131,13 @@ pub(super) struct Types {
 }
 
 impl Types {
-    /// The types of Kubernetes 1.`minor`; `None`: the table does not have that release.
-    #[must_use]
-    pub(super) fn of(minor: u32) -> Option<&'static Self> {
-        static ALL: [OnceLock<Types>; RELEASES.len()] = [const { OnceLock::new() }; RELEASES.len()];
-        let at = RELEASES.iter().position(|release| *release == minor)?;
-        // A test reads the table of each release: it has no mistakes.
-        Some(ALL[at].get_or_init(|| Self::parse(TABLE, minor).unwrap_or_else(|why| unreachable!("{why}"))))
-    }
-
     /// The message of a kind.
     pub(super) fn kind(&self, api_version: &str, kind: &str) -> Option<MessageId> {
         // DeleteOptions are sent under the group of what is deleted.
         let api_version = match (api_version, kind) {
             (_, "DeleteOptions") | ("meta.k8s.io/v1" | "meta.k8s.io/v1beta1", _) => "v1",
+            // Discovery of the core group names no version.
+            ("", "APIVersions" | "APIResourceList") => "v1",
             (other, _) => other,
         };
         let mut kinds = self.kinds.iter();
@@ -168,7 +198,14 @@ impl Types {
             let is_struct = count == Count::Value
                 && !matches!(shape, Shape::Text | Shape::Bool | Shape::Int | Shape::Bytes);
             let omit = if is_struct { zero } else { omit };
-            types.messages[usize::from(id.0)].fields.push(Field { number: tag, name, shape, count, omit });
+            types.messages[usize::from(id.0)].fields.push(Field {
+                number: tag,
+                name,
+                shape,
+                count,
+                omit,
+                typed: name == "volumeClaimTemplates",
+            });
         }
         types.messages.iter_mut().try_for_each(Message::index)?;
         Ok(types)
@@ -240,24 +277,23 @@ fn shape(go: &str, ids: &HashMap<&str, MessageId>) -> Option<(Count, Shape)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Count, DEFAULT_RELEASE, RELEASES, Shape, TABLE, Types};
+    use super::{Count, Release, Shape, TABLE, Types};
 
     #[test]
     fn every_release_is_read() {
-        for minor in RELEASES {
-            let types = Types::parse(TABLE, minor).expect("a table without mistakes");
-            assert!(types.messages.len() > 1_000 && types.kinds.len() > 300, "{minor}");
+        for release in Release::ALL {
+            let types = Types::parse(TABLE, release.minor()).expect("a table without mistakes");
+            assert!(types.messages.len() > 1_000 && types.kinds.len() > 300, "{release}");
         }
-        assert!(Types::of(32).is_none() && Types::of(38).is_none());
-        assert!(RELEASES.contains(&DEFAULT_RELEASE));
+        assert!(Release::ALL.contains(&Release::DEFAULT));
     }
 
     /// The table of resources has no version that a release does not have, but for kinds that no release has in protobuf.
     #[test]
     fn every_built_in_version_has_a_type() {
-        for minor in RELEASES {
-            let types = Types::of(minor).expect("a release");
-            let registry = crate::api::resources::Registry::of_release(minor);
+        for release in Release::ALL {
+            let types = release.types();
+            let registry = crate::api::resources::Registry::of_release(release);
             let untyped: Vec<_> = registry
                 .iter()
                 .filter(|resource| types.kind(resource.api_version(), &resource.kind).is_none())
@@ -265,14 +301,14 @@ mod tests {
                 .collect();
             let json =
                 ["apiregistration.k8s.io/v1 APIService", "apiextensions.k8s.io/v1 CustomResourceDefinition"];
-            assert_eq!(untyped, json, "1.{minor}");
+            assert_eq!(untyped, json, "{release}");
         }
     }
 
     #[test]
     fn fields_are_those_of_the_release() {
         let fields = |minor| {
-            let types = Types::of(minor).expect("a release");
+            let types = Release(minor).types();
             let id = types.messages.iter().find(|message| message.name == "core/v1.PodSpec").expect("it");
             id.fields.iter().map(|field| field.number).collect::<Vec<_>>()
         };
@@ -282,7 +318,7 @@ mod tests {
 
     #[test]
     fn a_field_is_what_its_go_type_says() {
-        let types = Types::of(DEFAULT_RELEASE).expect("the default");
+        let types = Release::DEFAULT.types();
         let map = types.message(types.kind("v1", "ConfigMap").expect("it is known"));
         let of = |name: &str| {
             map.fields

@@ -10,7 +10,7 @@ use revcast_engine::resource::{Field, Resource};
 use super::{Declaration, Scope, api_version, parse_field};
 use crate::api::builtin::Row;
 use crate::api::crd::Definition;
-use crate::api::protobuf::StoredType;
+use crate::api::protobuf::{Release, StoredType};
 use crate::api::versions::{Conversion, StoredVersions};
 
 /// One set of objects, in the version that they are kept in. A value that is stored in another version is brought to this
@@ -39,12 +39,14 @@ pub struct StoredResource {
     pub definition: Option<String>,
     /// Whether it is not served any more: its number is never used again.
     pub retired: bool,
+    /// The release of Kubernetes whose types its objects have.
+    release: Release,
     storage_name: String,
     api_version: String,
 }
 
 impl StoredResource {
-    pub(super) fn builtin(row: &Row, version: &str) -> Self {
+    pub(super) fn builtin(release: Release, row: &Row, version: &str) -> Self {
         Self {
             group: row.group.to_owned(),
             version: version.to_owned(),
@@ -57,6 +59,7 @@ impl StoredResource {
             declared: false,
             definition: None,
             retired: false,
+            release,
             // Of the first version of all releases: a store is read by every release under the same name.
             storage_name: format!("{}/{}", api_version(row.group, row.version), row.plural),
             api_version: api_version(row.group, version),
@@ -77,6 +80,7 @@ impl StoredResource {
             declared: true,
             definition: None,
             retired: false,
+            release: Release::DEFAULT,
             storage_name: format!("{api_version}/{}", of.plural),
             api_version,
         }
@@ -96,6 +100,7 @@ impl StoredResource {
             declared: true,
             definition: Some(name.to_owned()),
             retired: false,
+            release: Release::DEFAULT,
             storage_name: format!("{api_version}/{}", of.plural),
             api_version,
         }
@@ -138,10 +143,11 @@ impl StoredResource {
 
     /// How its objects are shown in a version. Those of a declared resource have the same members in all.
     pub(super) fn conversion(&self, shown: &str) -> Conversion {
-        match Conversion::between(&self.api_version, shown, &self.kind) {
+        match Conversion::between(self.release, &self.api_version, shown, &self.kind) {
             Conversion::Missing if self.declared => Conversion::Renamed,
             other @ (Conversion::Kept
             | Conversion::Renamed
+            | Conversion::AsStored
             | Conversion::Rewritten(..)
             | Conversion::Missing) => other,
         }
@@ -159,9 +165,9 @@ impl StoredResource {
         if self.declared {
             return row.listing_fields();
         }
-        let versions = StoredVersions::new(&self.api_version, &self.kind);
+        let versions = StoredVersions::new(self.release, &self.api_version, &self.kind);
         let row = row.with_versions(SharedVersions::new(versions));
-        match StoredType::new(&self.api_version, &self.kind, row.fields()) {
+        match StoredType::new(self.release, &self.api_version, &self.kind, row.fields()) {
             Some(of) => row.with_message(SharedType::new(of)),
             None => row,
         }

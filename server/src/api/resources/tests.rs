@@ -167,7 +167,9 @@ fn versions_share_a_row_and_select_by_their_own_labels() {
 
 #[test]
 fn a_release_has_its_own_versions_under_the_same_names_in_the_store() {
-    let of = |minor| Registry::of_release(minor);
+    let release =
+        |minor| Release::ALL.into_iter().find(|release| release.minor() == minor).expect("a release");
+    let of = |minor| Registry::of_release(release(minor));
     let kept = |minor, plural| {
         let registry = of(minor);
         let row = registry.rows().find(|row| row.plural == plural).cloned();

@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 
 pub use self::rename::json as renamed;
 pub use self::stored::StoredVersions;
-use super::protobuf;
+use super::protobuf::{self, Release};
 
 /// The members of an object but for `kind` and `apiVersion`, as another version has them.
 ///
@@ -50,6 +50,8 @@ pub struct Type<'a> {
     pub api_version: &'a str,
     /// `Deployment`.
     pub kind: &'a str,
+    /// The release of Kubernetes that has it.
+    pub release: Release,
 }
 
 /// Kinds whose versions differ: kind, the version that is kept, the one that is shown.
@@ -72,13 +74,13 @@ const REWRITES: &[(&str, &str, &str, Rewrite)] = &[
 ];
 
 impl Conversion {
-    /// From one version of a kind to another.
+    /// From one version of a kind to another, in a release of Kubernetes.
     #[must_use]
-    pub fn between(from: &str, to: &str, kind: &str) -> Self {
+    pub fn between(release: Release, from: &str, to: &str, kind: &str) -> Self {
         if from == to {
             return Self::Kept;
         }
-        if protobuf::is_same(kind, from, to) {
+        if protobuf::is_same(release, kind, from, to) {
             return Self::Renamed;
         }
         let rewrite = |from, to| {
@@ -143,7 +145,7 @@ impl Conversion {
     }
 }
 
-fn only_as_stored(Type { api_version, kind }: Type<'_>, kept: &[u8]) -> String {
+fn only_as_stored(Type { api_version, kind, .. }: Type<'_>, kept: &[u8]) -> String {
     let stored = rename::version(kept).map_or("no version".into(), String::from_utf8_lossy);
     format!(
         "a {kind} that is stored as {stored} cannot be shown as {api_version}: only the webhook of its definition can \
@@ -151,12 +153,12 @@ fn only_as_stored(Type { api_version, kind }: Type<'_>, kept: &[u8]) -> String {
     )
 }
 
-fn missing(Type { api_version, kind }: Type<'_>) -> String {
+fn missing(Type { api_version, kind, .. }: Type<'_>) -> String {
     format!("a stored {kind} cannot be shown as {api_version}: ask for the version that it is stored in")
 }
 
 fn rewritten(to: Type<'_>, kept: &[u8], rewrite: Rewrite) -> Result<Vec<u8>, String> {
-    let Type { api_version, kind } = to;
+    let Type { api_version, kind, release } = to;
     let failed = |why: String| format!("a stored {kind} cannot be shown as {api_version}: {why}");
     let mut members: Map<String, Value> =
         serde_json::from_slice(kept).map_err(|_| failed("it is not an object".to_owned()))?;
@@ -167,9 +169,9 @@ fn rewritten(to: Type<'_>, kept: &[u8], rewrite: Rewrite) -> Result<Vec<u8>, Str
     shown.insert("apiVersion".to_owned(), api_version.into());
     shown.extend(rewrite(members).map_err(failed)?);
     let text = Value::Object(shown).to_string();
-    if !protobuf::has_type(api_version, kind) {
+    if !protobuf::has_type(release, api_version, kind) {
         return Ok(text.into());
     }
     // The members in the order of the type, and with its zero values.
-    protobuf::canonical(text.as_bytes()).map_err(failed)
+    protobuf::canonical(release, text.as_bytes()).map_err(failed)
 }

@@ -69,10 +69,11 @@ pub(super) fn envelope(to: Type<'_>, kept: &[u8]) -> Result<Vec<u8>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::protobuf::Release;
 
     #[test]
     fn the_version_is_replaced_wherever_it_stands() {
-        let to = Type { api_version: "b/v2", kind: "K" };
+        let to = Type { api_version: "b/v2", kind: "K", release: Release::DEFAULT };
         for (kept, shown) in [
             (r#"{"kind":"K","apiVersion":"v1","a":1}"#, r#"{"kind":"K","apiVersion":"b/v2","a":1}"#),
             (r#"{"apiVersion":"v1","kind":"K"}"#, r#"{"apiVersion":"b/v2","kind":"K"}"#),

@@ -14,7 +14,7 @@ use revcast_engine::revision::Revision;
 use serde::Deserialize;
 
 use super::{Conversion, Type};
-use crate::api::protobuf;
+use crate::api::protobuf::{self, Release};
 use crate::api::resources::{ApiResource, Registry};
 
 const RECORDED: &[u8] = include_bytes!("../../../tests/fixtures/recorded/30-storage-protobuf.jsonl.gz");
@@ -84,7 +84,8 @@ fn differences(line: &Line, registry: &Registry, resource: &ApiResource) -> Vec<
         Kept::Json(_) | Kept::Opaque(_) | Kept::Unreadable(..) => None,
     };
     // The types of CustomResourceDefinition and APIService are not known here: they are asked for in JSON.
-    if let Some(recorded) = line.protobuf().filter(|_| protobuf::has_type(&line.api_version, &line.kind))
+    if let Some(recorded) =
+        line.protobuf().filter(|_| protobuf::has_type(Release::DEFAULT, &line.api_version, &line.kind))
         && *resource.pack(kept, || json).expect("a form in protobuf") != recorded
     {
         differ.push("protobuf");
@@ -129,7 +130,7 @@ fn every_recorded_version_is_made_of_what_is_stored() {
 fn custom_resources_differ_in_their_version_only() {
     let mut versions = BTreeMap::new();
     for line in lines().iter().filter(|line| line.kind == "Widget") {
-        let to = Type { api_version: &line.api_version, kind: &line.kind };
+        let to = Type { api_version: &line.api_version, kind: &line.kind, release: Release::DEFAULT };
         let is_stored = line.api_version == line.stored_api_version;
         let conversion = if is_stored { Conversion::Kept } else { Conversion::Renamed };
         let value = line.value();
@@ -189,8 +190,8 @@ fn every_built_in_version_has_a_conversion() {
 
 #[test]
 fn a_version_without_a_conversion_says_so() {
-    let to = Type { api_version: "v2", kind: "ConfigMap" };
-    let conversion = Conversion::between("v1", "v2", "ConfigMap");
+    let to = Type { api_version: "v2", kind: "ConfigMap", release: Release::DEFAULT };
+    let conversion = Conversion::between(Release::DEFAULT, "v1", "v2", "ConfigMap");
     assert!(conversion.can_fail() && !conversion.is_writable());
     let why = "a stored ConfigMap cannot be shown as v2: ask for the version that it is stored in";
     assert_eq!(conversion.json(to, Cow::Borrowed(b"{}")), Err(why.to_owned()));
@@ -210,7 +211,7 @@ fn values_of_other_versions_are_read() {
     let text = |object: &Object| String::from_utf8_lossy(&object.value().json().expect("JSON")).into_owned();
     let claim = r#"{"kind":"ResourceClaim","apiVersion":"resource.k8s.io/v1beta1","metadata":{"name":"x","namespace":"a"},"spec":{"devices":{"requests":[{"name":"r","deviceClassName":"c"}]}}}"#;
     let new = r#""requests":[{"name":"r","exactly":{"deviceClassName":"c"}}]"#;
-    let packed = protobuf::encode(claim.as_bytes()).expect("a form in protobuf");
+    let packed = protobuf::encode(Release::DEFAULT, claim.as_bytes()).expect("a form in protobuf");
     for value in [claim.as_bytes().to_vec(), packed] {
         let found = text(&read("resourceclaims", value));
         let head = r#"{"kind":"ResourceClaim","apiVersion":"resource.k8s.io/v1","metadata":{"name":"x","#;

@@ -25,8 +25,7 @@ pub enum WriteKind {
     Apply,
 }
 
-/// How fields that the schema does not know are treated. Accepted for clients that send it; objects are kept as they
-/// are, so no field is unknown.
+/// How fields that the type does not have are treated. Objects that are stored in JSON are kept as they are, so no field is unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FieldValidation {
     /// Not given.

@@ -20,7 +20,7 @@ use crate::runtime::admission::Admission;
 use crate::runtime::options::Options;
 use crate::runtime::shards::ShardHandles;
 use crate::runtime::tally::{Ending, Refusal};
-use crate::serve::{App, Encoder, ServeOptions};
+use crate::serve::{App, Encoder, ServeOptions, StorageMediaType};
 use crate::source::command_queue::CommandQueue;
 use crate::source::engine::Engine;
 use crate::source::epoch::{Epoch, Epochs};
@@ -41,7 +41,11 @@ fn shared() -> Shared {
     let (_, feed) = engine.start(Revision::new(1));
     let epochs = Epochs::new(Epoch::loaded(0, 0, Revision::ZERO, feed));
     let options = Arc::new(Options::blank());
-    let watches = ServeOptions { min_watch_timeout: Duration::from_secs(60), watch_list_gzip: true };
+    let watches = ServeOptions {
+        min_watch_timeout: Duration::from_secs(60),
+        watch_list_gzip: true,
+        storage_media_type: StorageMediaType::Json,
+    };
     Shared {
         app: App::new(catalogs, epochs, watches),
         commands: CommandQueue::new(),

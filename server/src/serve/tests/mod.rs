@@ -10,8 +10,10 @@ mod deletes;
 mod elsewhere;
 mod encodings;
 mod lists;
+mod packed;
 mod patches;
 mod recorded;
+mod stored;
 mod surroundings;
 mod versions;
 mod watches;
@@ -36,7 +38,8 @@ use serde_json::Value;
 use super::app::{App, Life};
 use super::encode::Encoder;
 use super::options::ServeOptions;
-use crate::api::protobuf;
+use super::storage::StorageMediaType;
+use crate::api::protobuf::{self, Release};
 use crate::api::resources::{Declaration, Registry};
 use crate::catalog::Catalogs;
 use crate::frontend::Budget;
@@ -51,8 +54,11 @@ use crate::source::{SourceError, Txn, WallTime};
 const NOW: u64 = 1_795_239_493;
 
 /// As in a server without configuration.
-const OPTIONS: ServeOptions =
-    ServeOptions { min_watch_timeout: Duration::from_secs(1800), watch_list_gzip: true };
+const OPTIONS: ServeOptions = ServeOptions {
+    min_watch_timeout: Duration::from_secs(1800),
+    watch_list_gzip: true,
+    storage_media_type: StorageMediaType::Json,
+};
 
 /// A shard without other work.
 struct FakeHost {
@@ -155,6 +161,8 @@ impl Budget for Left {
 struct Got {
     code: u16,
     body: String,
+    /// The body as it was sent, unless it was compressed.
+    sent: Vec<u8>,
     reply: Reply,
 }
 
@@ -194,10 +202,24 @@ impl World {
     }
 
     fn with_ring(events: usize) -> Self {
+        // All of these tests hold whatever the form of storage is: `cargo xtask ci` says so.
+        let named = std::env::var("REVCAST_STORAGE_MEDIA_TYPE").unwrap_or_default();
+        let form = StorageMediaType::ALL.into_iter().find(|form| form.to_string() == named);
+        Self::storing(form.unwrap_or(StorageMediaType::Json), events)
+    }
+
+    /// A world that stores objects as they were sent.
+    fn with_json() -> Self {
+        Self::storing(StorageMediaType::Json, 1024)
+    }
+
+    fn storing(storage_media_type: StorageMediaType, events: usize) -> Self {
         let mut registry = Registry::builtin();
         let widgets = r#"{"group":"example.com","version":"v1","plural":"widgets","kind":"Widget",
             "scope":"namespaced","selectableFields":["spec.color"],"status":true}"#;
         registry.add(&serde_json::from_str::<Declaration>(widgets).unwrap()).unwrap();
+        // Of recording 31.
+        registry.declare("pb.example.com/v1/ws/W/namespaced").unwrap();
         let names = registry.rows().map(|row| row.storage_name().to_owned()).collect();
         let (store, recovery) = Store::open(&StoreConfig::memory(names, WallTime::default())).unwrap();
         drop(recovery);
@@ -208,7 +230,7 @@ impl World {
         let (mut publisher, feed) = Publisher::with_small_ring(schema, encoder, limits, 1, store.revision());
         publisher.publish();
         let epochs = Epochs::new(Epoch::loaded(0, 0, Revision::ZERO, feed));
-        let app = App::new(catalogs, epochs, OPTIONS);
+        let app = App::new(catalogs, epochs, ServeOptions { storage_media_type, ..OPTIONS });
         app.advance(Life::Serving);
         let host = FakeHost {
             store: RefCell::new(store),
@@ -242,16 +264,20 @@ impl World {
         world
     }
 
+    /// A change of any key from a remote source.
+    fn publish_value(&self, revision: u64, key: Key, value: Option<Bytes>) {
+        let batch = Batch { revision: Revision::new(revision), changes: vec![Change { key, value }] };
+        let mut publisher = self.host.publisher.borrow_mut();
+        publisher.handle_batch(&batch, NOW).unwrap();
+        publisher.publish();
+    }
+
     /// A change from a remote source.
     fn publish(&self, revision: u64, object: &str) {
         let value: Value = serde_json::from_str(object).unwrap();
         let text = |member: &str| value["metadata"][member].as_str();
         let key = self.key("configmaps", text("namespace").unwrap(), text("name").unwrap());
-        let change = Change { key, value: Some(object.to_owned().into()) };
-        let batch = Batch { revision: Revision::new(revision), changes: vec![change] };
-        let mut publisher = self.host.publisher.borrow_mut();
-        publisher.handle_batch(&batch, NOW).unwrap();
-        publisher.publish();
+        self.publish_value(revision, key, Some(object.to_owned().into()));
     }
 
     fn key(&self, plural: &str, namespace: &str, name: &str) -> Key {
@@ -293,9 +319,14 @@ impl World {
         let zipped = matches!(&reply, Reply::FullBody(whole) if whole.content_encoding.is_some())
             || matches!(&reply, Reply::StreamingBody(pieces) if pieces.is_gzip());
         let body = if zipped { unzip(&body) } else { body };
+        let sent = body.clone();
         // Protobuf is read as the JSON that it stands for.
-        let body = if body.starts_with(b"k8s\0") { protobuf::decode(&body).unwrap().json } else { body };
-        Got { code, body: String::from_utf8(body).unwrap(), reply }
+        let body = if body.starts_with(b"k8s\0") {
+            protobuf::decode(Release::DEFAULT, &body).unwrap().json
+        } else {
+            body
+        };
+        Got { code, body: String::from_utf8_lossy(&body).into_owned(), sent, reply }
     }
 
     fn get(&self, target: &str) -> Got {

@@ -22,7 +22,7 @@ fn deployment(world: &World) -> Value {
 
 #[test]
 fn what_kubectl_patches() {
-    let world = World::new();
+    let world = World::with_json();
     let one = format!("{DEPLOYMENTS}/d");
     let old = deployment(&world);
     let patch = |body: Value| {
@@ -127,7 +127,7 @@ fn what_is_not_right_is_refused() {
 
 #[test]
 fn what_could_not_be_read_again_is_not_stored() {
-    let world = World::new();
+    let world = World::with_json();
     world.config_map("cm1", "]]\\\"[[");
     let one = format!("{CONFIG_MAPS}/cm1");
     let deep = |levels: usize| (0..levels).fold(json!(1), |inside, _| json!([inside]));

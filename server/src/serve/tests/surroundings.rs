@@ -10,6 +10,23 @@ use crate::serve::Life;
 
 const V2: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
+/// What a document says: no apiVersion is "", and nothing is said by what is empty.
+fn said(document: &Value) -> Value {
+    match document {
+        Value::Object(members) => {
+            let kept = members.iter().map(|(name, value)| (name.clone(), said(value)));
+            let is_empty = |value: &Value| {
+                matches!(value, Value::Null)
+                    || value.as_str() == Some("")
+                    || value.as_object().is_some_and(serde_json::Map::is_empty)
+            };
+            Value::Object(kept.filter(|(_, value)| !is_empty(value)).collect())
+        }
+        Value::Array(items) => items.iter().map(said).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => document.clone(),
+    }
+}
+
 #[test]
 fn discovery_in_three_forms_and_304() {
     let world = World::new();
@@ -33,8 +50,26 @@ fn discovery_in_three_forms_and_304() {
         let yaml = world.get_as(path, "application/yaml");
         assert_eq!((yaml.code, yaml.whole().content_type), (200, "application/yaml"));
         assert!(yaml.body.contains("kind: API"), "{}", yaml.body);
-        assert_eq!(world.get_as(path, "application/vnd.kubernetes.protobuf").code, 406);
+        for (accept, like) in
+            [(MEDIA_TYPE.to_owned(), None), (V2.replace("application/json", MEDIA_TYPE), Some(V2))]
+        {
+            let packed = world.get_as(path, &accept);
+            assert_eq!((packed.code, packed.whole().content_type), (200, accept.as_str()));
+            assert_eq!(packed.whole().vary, Some("Accept"));
+            let like = like.map_or_else(|| world.get(path), |like| world.get_as(path, like));
+            assert_eq!(packed.whole().etag, like.whole().etag);
+            assert_eq!(said(&packed.json()), said(&like.json()), "{path} {accept}");
+        }
     }
+    for path in ["/api/v1", "/apis/apps", "/apis/apps/v1", "/apis/example.com/v1"] {
+        let packed = world.get_as(path, MEDIA_TYPE);
+        assert_eq!((packed.code, packed.whole().content_type), (200, MEDIA_TYPE), "{path}");
+        assert_eq!(said(&packed.json()), said(&world.get(path).json()), "{path}");
+    }
+    let version = world.get_as("/version", MEDIA_TYPE);
+    assert_eq!((version.code, version.whole().content_type), (406, MEDIA_TYPE));
+    assert_eq!(version.message(), "406: Not Acceptable\n\nAvailable representations: application/json");
+    assert_eq!(world.get_as("/version", &format!("{MEDIA_TYPE},application/json")).code, 200);
     assert!(world.get_as("/version", "application/yaml").body.contains("\ngitVersion: v"));
     assert!(world.get_as("/api/v1", "application/yaml").body.contains("\nresources:\n- kind: "));
     let openapi = world.get_as("/openapi/v3", "application/yaml");

@@ -16,7 +16,7 @@ fn number(object: &Value) -> u64 {
 
 #[test]
 fn a_new_object_is_completed() {
-    let world = World::new();
+    let world = World::with_json();
     let body = json!({"data": {"k": "v"}, "metadata": {"labels": {"a": "b"}, "name": "cm1", "creationTimestamp": null,
         "uid": "mine", "generation": 7, "selfLink": "/x", "x": 1}});
     let got = world.send("POST", CONFIG_MAPS, &body);
@@ -144,7 +144,7 @@ fn dry_runs_write_nothing() {
 
 #[test]
 fn an_update_keeps_what_a_client_cannot_change() {
-    let world = World::new();
+    let world = World::with_json();
     let target = "/api/v1/namespaces/t1/pods";
     let old = world.send("POST", target, &json!({"metadata": {"name": "p"}, "spec": {"a": 1}})).json();
     let one = format!("{target}/p");
@@ -456,7 +456,7 @@ fn a_store_that_cannot_write_says_why() {
 /// Values take more memory than their text: they are charged before they are parsed, those of the stored object too.
 #[test]
 fn many_values_are_charged() {
-    let mut world = World::new();
+    let mut world = World::with_json();
     let object = |values: usize| json!({"metadata": {"name": "cm1"}, "x": vec![0; values]});
     assert_eq!(world.send("POST", CONFIG_MAPS, &object(10_000)).code, 201);
     world.budget = 1 << 20;
@@ -487,7 +487,7 @@ fn many_values_are_charged() {
 /// A stored object is sent without a copy.
 #[test]
 fn a_get_shares_what_the_store_has() {
-    let world = World::new();
+    let world = World::with_json();
     world.config_map("cm1", "x");
     let one = format!("{CONFIG_MAPS}/cm1");
     let got = world.get(&one);
