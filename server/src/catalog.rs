@@ -169,7 +169,7 @@ fn root(registry: &Registry) -> Bytes {
     ]
     .map(str::to_owned)
     .to_vec();
-    for resource in registry.iter() {
+    for resource in registry.iter().filter(|resource| resource.listed) {
         let version = resource.api_version();
         if resource.group.is_empty() {
             paths.push(format!("/api/{version}"));

@@ -167,7 +167,7 @@ impl Decoder {
 /// A value that is unreadable for being of another version, in the version of its resource.
 fn converted(resource: &Resource, error: Option<&DecodeError>, value: &[u8]) -> Option<Vec<u8>> {
     let versions = resource.versions.as_ref()?;
-    matches!(error, Some(DecodeError::OtherType { .. })).then(|| versions.convert(value)).flatten()
+    matches!(error, Some(DecodeError::OtherVersion { .. } | DecodeError::OtherType { .. })).then(|| versions.convert(value)).flatten()
 }
 
 /// The type of a value in protobuf, if it is one and its type is known.
@@ -209,7 +209,7 @@ mod tests {
             );
             Decoder::new().decode(framings, resource, &value, Revision::new(7), MessageKind::Added)
         };
-        assert!(matches!(read(&plain, old), Err(DecodeError::OtherType { .. })));
+        assert!(matches!(read(&plain, old), Err(DecodeError::OtherVersion { .. })));
         let Ok((Kept::Json(kept), attributes)) = read(&versioned, old) else { panic!("it is kept as JSON") };
         let shown =
             r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"resourceVersion":"7","labels":{"a":"b"}}}"#;

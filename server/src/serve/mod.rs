@@ -445,6 +445,11 @@ impl<H: Host> Call<'_, H> {
         self.resource.selectable()
     }
 
+    /// The engine's row of the resource.
+    fn row(&self) -> &Resource {
+        self.app.catalogs().schema().get(self.resource.row)
+    }
+
     /// The version that the objects of the resource are kept in.
     fn kept_api_version(&self) -> &str {
         let stored = self.catalog.registry.get(self.resource.row);

@@ -39,7 +39,7 @@ impl fmt::Display for StorageMediaType {
 impl<H: Host> Call<'_, H> {
     /// Whether written objects of this resource are stored in protobuf.
     fn stores_protobuf(&self) -> bool {
-        self.app.options.storage_media_type == StorageMediaType::Protobuf && self.schema().message.is_some()
+        self.app.options.storage_media_type == StorageMediaType::Protobuf && self.row().message.is_some()
     }
 
     /// The stored form of an object in JSON.

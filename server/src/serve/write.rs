@@ -90,7 +90,7 @@ impl<H: Host> Call<'_, H> {
         }
         let value = self.stored_form(value)?;
         Decoder::new()
-            .check(self.schema(), &value)
+            .check(self.row(), &value)
             .map_err(|error| Status::bad_request(format!("the object cannot be stored: {error}")))?;
         let ttl = self.catalog.registry.get(self.resource.row).and_then(|stored| stored.ttl);
         Ok(Action::Put { value: Bytes::from(value), ttl })
