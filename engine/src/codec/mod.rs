@@ -167,7 +167,9 @@ impl Decoder {
 /// A value that is unreadable for being of another version, in the version of its resource.
 fn converted(resource: &Resource, error: Option<&DecodeError>, value: &[u8]) -> Option<Vec<u8>> {
     let versions = resource.versions.as_ref()?;
-    matches!(error, Some(DecodeError::OtherVersion { .. } | DecodeError::OtherType { .. })).then(|| versions.convert(value)).flatten()
+    matches!(error, Some(DecodeError::OtherVersion { .. } | DecodeError::OtherType { .. }))
+        .then(|| versions.convert(value))
+        .flatten()
 }
 
 /// The type of a value in protobuf, if it is one and its type is known.
