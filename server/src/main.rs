@@ -125,7 +125,7 @@ fn serve(config: &Config) -> Result<(), Failure> {
     let limits = RingLimits { bytes: ring_bytes, ..config.ring };
     let catalogs = Catalogs::new(registry, &config.server.listen.to_string());
     let engine = Engine {
-        schema: Arc::clone(catalogs.schema()),
+        catalogs: Arc::clone(&catalogs),
         encoder: Arc::new(revcast::serve::Encoder::new(Arc::clone(&catalogs))),
         limits,
         shards: config.shards(),
@@ -281,7 +281,7 @@ fn start_etcd(
     prepare(&app);
     let options_of_source = options.clone();
     let running = runtime::start(plan, app, Arc::clone(&commands), |shards| {
-        etcd::start(options_of_source, layout, catalogs, engine, epochs, commands, shards, plan.clock)
+        etcd::start(options_of_source, layout, engine, epochs, commands, shards, plan.clock)
     });
     let store_is = format!("etcd {} (keys under {})", options.endpoints.join(","), options.prefix);
     Ok((running.map_err(|error| Failure::Run(error.to_string()))?, store_is))

@@ -95,10 +95,15 @@ impl Shape {
         Encoding::Other(u32::from(resource.view.index()) * FORMS + form)
     }
 
-    /// The version that the number of an encoding names; `None`: metadata, which is the same in all.
-    pub(super) fn view_of(encoding: u32) -> Option<ViewId> {
-        let index = u16::try_from(encoding / FORMS).ok().map(ViewId::new);
-        index.filter(|_| !matches!(Self::of_number(encoding), Self::Metadata(_)))
+    /// The version that the number of an encoding names, and whether it is shown as a Table; `None`: metadata, which is the same
+    /// in all.
+    pub(super) fn view_of(encoding: u32) -> Option<(ViewId, bool)> {
+        let view = u16::try_from(encoding / FORMS).ok().map(ViewId::new)?;
+        match Self::of_number(encoding) {
+            Self::Metadata(_) => None,
+            Self::Object => Some((view, false)),
+            Self::Table(..) => Some((view, true)),
+        }
     }
 
     const fn of_number(encoding: u32) -> Self {

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use revcast_engine::encoding::Encode;
-use revcast_engine::resource::Schema;
 use revcast_engine::revision::Revision;
 use revcast_engine::{Feed, Publisher, RingLimits};
 
+use crate::catalog::Catalogs;
+
 /// What all engines of a process have in common.
 pub struct Engine {
-    /// What all engines of a process share.
-    pub schema: Arc<Schema>,
+    /// The resources: all engines have the rows of their schema.
+    pub catalogs: Arc<Catalogs>,
     /// The encodings of objects besides JSON.
     pub encoder: Arc<dyn Encode>,
     /// The limits of the window.
@@ -24,7 +25,7 @@ impl Engine {
     #[must_use]
     pub fn start(&self, revision: Revision) -> (Publisher, Feed) {
         Publisher::new(
-            Arc::clone(&self.schema),
+            Arc::clone(self.catalogs.schema()),
             Arc::clone(&self.encoder),
             self.limits,
             self.shards,

@@ -146,7 +146,7 @@ impl Conversion {
 }
 
 fn only_as_stored(Type { api_version, kind, .. }: Type<'_>, kept: &[u8]) -> String {
-    let stored = rename::version(kept).map_or("no version".into(), String::from_utf8_lossy);
+    let stored = rename::version(kept).map_or_else(|| "no version".into(), String::from_utf8_lossy);
     format!(
         "a {kind} that is stored as {stored} cannot be shown as {api_version}: only the webhook of its definition can \
          convert it: ask for the version that it is stored in, or store it in the other one"

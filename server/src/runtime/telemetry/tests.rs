@@ -33,7 +33,7 @@ fn shared() -> Shared {
     let catalogs = Catalogs::new(Registry::builtin(), "127.0.0.1:1");
     let ring = RingLimits { events: 1 << 10, bytes: 1 << 20 };
     let engine = Engine {
-        schema: Arc::clone(catalogs.schema()),
+        catalogs: Arc::clone(&catalogs),
         encoder: Arc::new(Encoder::new(Arc::clone(&catalogs))),
         limits: ring,
         shards: 2,

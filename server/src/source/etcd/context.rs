@@ -18,7 +18,6 @@ use super::layout::Layout;
 use super::lease::Leases;
 use super::link::{Calls, Links};
 use super::options::EtcdOptions;
-use crate::catalog::Catalogs;
 use crate::clock::Clock;
 use crate::source::command_queue::{CommandQueue, Shards};
 use crate::source::driver::Reply;
@@ -85,7 +84,6 @@ impl EtcdContext {
     pub(super) fn new(
         options: EtcdOptions,
         layout: Layout,
-        catalogs: Arc<Catalogs>,
         engine: Engine,
         epochs: Arc<Epochs>,
         commands: Arc<CommandQueue>,
@@ -97,7 +95,7 @@ impl EtcdContext {
         let links = Rc::new(Links::new(Rc::clone(&options)));
         Self {
             layout,
-            definitions: Definitions::new(catalogs),
+            definitions: Definitions::new(Arc::clone(&engine.catalogs)),
             engine,
             epochs,
             calls: Calls::new(Rc::clone(&links), Arc::clone(&commands)),

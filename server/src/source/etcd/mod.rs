@@ -54,7 +54,6 @@ use super::driver::{Reply, Source, drive};
 use super::engine::Engine;
 use super::epoch::Epochs;
 use crate::abort_on_panic::AbortOnPanic;
-use crate::catalog::Catalogs;
 use crate::clock::Clock;
 
 /// Starts the thread. Nothing is served before the state is loaded, however long etcd is away.
@@ -64,7 +63,6 @@ use crate::clock::Clock;
 pub fn start(
     options: EtcdOptions,
     layout: Layout,
-    catalogs: Arc<Catalogs>,
     engine: Engine,
     epochs: Arc<Epochs>,
     commands: Arc<CommandQueue>,
@@ -77,7 +75,6 @@ pub fn start(
         let context = Rc::new(EtcdContext::new(
             options,
             layout,
-            catalogs,
             engine,
             epochs,
             Arc::clone(&commands),

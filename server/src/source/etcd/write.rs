@@ -199,7 +199,13 @@ pub(super) fn decode(
     value: &Bytes,
     at: Revision,
 ) -> Arc<Object> {
-    Arc::new(Object::read(decoder, context.engine.schema.get(key.resource()), key.clone(), value, at))
+    Arc::new(Object::read(
+        decoder,
+        context.engine.catalogs.schema().get(key.resource()),
+        key.clone(),
+        value,
+        at,
+    ))
 }
 
 /// A lease for one object.
