@@ -7,7 +7,10 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::resources::{SELECTABLE_FIELDS_MAX, is_dns_label};
+use super::dns_label::is_dns_label;
+
+/// Most selectable fields of its own that a resource has.
+pub const SELECTABLE_FIELDS_MAX: usize = 64;
 
 /// A defined resource.
 #[derive(Clone, Debug, PartialEq, Eq)]

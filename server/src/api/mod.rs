@@ -6,6 +6,7 @@
 mod builtin;
 pub mod crd;
 pub mod discovery;
+mod dns_label;
 mod json_path;
 pub mod merge;
 pub mod openapi;

@@ -18,11 +18,11 @@ use std::time::Duration;
 use revcast_engine::key::ResourceId;
 use revcast_engine::resource::{Field, Resource, Schema};
 
-pub(super) use self::declaration::is_dns_label;
 pub use self::declaration::{Declaration, DeclareError, Scope};
 pub use self::defined::Defined;
 pub use self::stored::StoredResource;
 use super::builtin::{Row, TABLE};
+pub use super::crd::SELECTABLE_FIELDS_MAX;
 use super::printer::Printer;
 use super::printer_columns::PrinterColumns;
 use super::protobuf::{self, Release};
@@ -33,9 +33,6 @@ pub const EVENT_TTL: Duration = Duration::from_secs(3600);
 
 /// Most resources of a registry.
 pub const RESOURCES_MAX: usize = 4096;
-
-/// Most selectable fields of its own that a resource has.
-pub const SELECTABLE_FIELDS_MAX: usize = 64;
 
 /// The index of an [`ApiResource`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -8,7 +8,7 @@ use super::{Fault, lines, none};
 
 /// The engine's dependencies: exactly these.
 const ENGINE: [(&str, &[&str]); 2] = [
-    ("dependencies", &["arc-swap", "bytes", "imbl", "simd-json", "siphasher"]),
+    ("dependencies", &["arc-swap", "boxcar", "bytes", "imbl", "simd-json", "siphasher"]),
     ("target.cfg(loom).dependencies", &["loom"]),
 ];
 
@@ -164,10 +164,10 @@ fn a_perf_that_links_the_server_is_found() {
 
 #[test]
 fn an_engine_with_more_or_less_is_found() {
-    let text = "[dependencies]\narc-swap.workspace = true\nbytes.workspace = true\nsiphasher.workspace = true\n\
+    let text = "[dependencies]\narc-swap.workspace = true\nboxcar.workspace = true\nbytes.workspace = true\nsiphasher.workspace = true\n\
                 imbl.workspace = true\nlog = \"1\"\n[target.'cfg(loom)'.dependencies]\nloom.workspace = true\n\
                 [build-dependencies]\ncc = \"1\"";
     let faults = engine(text);
-    assert_eq!(lines(&faults), [6, 10, 1]);
+    assert_eq!(lines(&faults), [7, 11, 1]);
     assert!(faults[2].says.contains("simd-json"));
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::Deserialize;
 
 use super::{RESOURCES_MAX, SELECTABLE_FIELDS_MAX};
+use crate::api::dns_label::is_dns_label;
 
 /// Whether objects have namespaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -209,11 +210,3 @@ impl fmt::Display for DeclareError {
 }
 
 impl std::error::Error for DeclareError {}
-
-/// RFC 1123: letters, digits and dashes, no dash at an end, at most 63 bytes; and no upper case.
-pub(in crate::api) fn is_dns_label(text: &str) -> bool {
-    (1..=63).contains(&text.len())
-        && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
-        && !text.starts_with('-')
-        && !text.ends_with('-')
-}
