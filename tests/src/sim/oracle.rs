@@ -292,6 +292,12 @@ impl Oracle {
         names.filter_map(move |name| self.state_at(*name, revision))
     }
 
+    /// What a shard looks at for the state of a wish at a revision, in key order.
+    pub(crate) fn looked_at(&self, wish: &Wish, revision: u64) -> impl Iterator<Item = &Rc<State>> {
+        let names = self.sorted.iter().filter(|name| wish.looks_at(&self.names[**name]));
+        names.filter_map(move |name| self.state_at(*name, revision))
+    }
+
     /// The first unreadable object at a revision, in the scope of a wish, that was so at `since` already.
     pub(crate) fn unreadable_in(&self, wish: &Wish, revision: u64, since: u64) -> Option<&Rc<State>> {
         if !self.spoiled {

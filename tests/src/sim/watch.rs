@@ -512,7 +512,7 @@ impl Watch {
         let state_by = self.state_by.min(self.deadline.plus(DRAIN_GRACE));
         let stateful = matches!(self.began, Began::State { .. }) && self.last_event.is_none();
         let more_to_look_at = || {
-            let last = oracle.covered(&self.wish, self.start).last();
+            let last = oracle.looked_at(&self.wish, self.start).last();
             last.is_some_and(|last| !self.wish.matches(&oracle.names, last))
         };
         let within_state = stateful

@@ -124,6 +124,12 @@ impl Wish {
             && self.name.as_ref().is_none_or(|wanted| *wanted == name.name)
     }
 
+    /// Whether a shard looks at a name for the state of this scope: it has no index of names across namespaces.
+    pub(crate) fn looks_at(&self, name: &Name) -> bool {
+        let across = self.range.is_none() && self.namespace.is_none() && name.namespace.is_some();
+        if across { name.kind == self.kind } else { self.covers(name) }
+    }
+
     /// Whether a term demands that an object has something.
     fn demands_anything(&self) -> bool {
         let demands = |term: &LabelTerm| !matches!(term, LabelTerm::NotIn(..) | LabelTerm::Lacks(_));
