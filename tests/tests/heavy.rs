@@ -169,7 +169,8 @@ fn rows_of_everything() {
     for list in lists {
         for resource in client.get(&list).json()["resources"].as_array().unwrap() {
             let plural = resource["name"].as_str().unwrap();
-            if plural.contains('/') {
+            // Objects of this version are shown only: they are written in v2.
+            if plural.contains('/') || list == "/apis/autoscaling/v1" {
                 continue;
             }
             let space = if resource["namespaced"] == true { "/namespaces/h" } else { "" };
@@ -181,6 +182,8 @@ fn rows_of_everything() {
                 beside.send(&Heavy::new(plural, "PUT", &status, JSON.1, everything).of_table());
             assert!(matches!(code, 200 | 404), "{plural}: {code}");
             assert!(code == 404 || body.len() < 4 << 20, "{plural}: {} bytes", body.len());
+            // The versions of a resource have the same objects.
+            assert_eq!(client.request("DELETE", &format!("{path}/everything"), &[], b"").status, 200);
             shown += 1;
         }
     }
