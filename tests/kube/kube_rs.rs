@@ -39,11 +39,18 @@ async fn next<T>(stream: &mut (impl Stream<Item = watcher::Result<T>> + Unpin)) 
     timeout(PATIENCE, stream.try_next()).await.expect("an event").expect("no error").expect("no end")
 }
 
+/// Waits until the cache has everything that was written: a streamed list asks with `resourceVersion=0`, which any
+/// cache may answer with what it has.
+async fn until_cached<K: Clone + std::fmt::Debug + serde::de::DeserializeOwned>(api: &Api<K>, count: usize) {
+    assert_eq!(api.list(&ListParams::default()).await.unwrap().items.len(), count);
+}
+
 async fn follow(client: Client, config: watcher::Config) {
     let maps: Api<ConfigMap> = Api::namespaced(client, "k");
     for name in ["a", "b", "c"] {
         maps.create(&PostParams::default(), &config_map(name, "0")).await.unwrap();
     }
+    until_cached(&maps, 3).await;
     let mut events = Box::pin(watcher(maps.clone(), config));
     assert!(matches!(next(&mut events).await, watcher::Event::Init));
     let mut initial = BTreeSet::new();
@@ -118,6 +125,7 @@ fn a_reflector_keeps_the_state() {
         for number in 0..20 {
             pods.create(&PostParams::default(), &pod(&format!("p{number:02}"))).await.unwrap();
         }
+        until_cached(&pods, 20).await;
         let (store, writer) = reflector::store();
         let config = watcher::Config::default().streaming_lists();
         let stream = reflector::reflector(writer, watcher(pods.clone(), config)).touched_objects();
