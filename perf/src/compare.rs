@@ -6,6 +6,7 @@ pub(crate) mod keeper;
 
 use crate::fanout;
 use crate::floor::{self, Ask, CPU, Size, check_sender, events_per_write_of};
+use crate::media::Encoding;
 use crate::options::{BadOption, Compare, Floor, Load, Mode, Rate, Subject};
 use crate::process::{pin, server_cpus};
 use crate::record::Record;
@@ -117,8 +118,13 @@ fn measure(
                 let kept = Kept::start(words, &cpus)?;
                 behind_bridge(&kept.server(), base)?
             }
-            Subject::Etcd(_) | Subject::Floor(_) => return Err("this is no etcd".to_owned()),
+            Subject::Etcd(_) | Subject::Protobuf(_) | Subject::Floor(_) => {
+                return Err("this is no etcd".to_owned());
+            }
         },
+        Subject::Protobuf(subject) => {
+            measure(args, &Load { encoding: Encoding::Protobuf, ..base.clone() }, subject, shown)?
+        }
         Subject::Url(address) => server(&Load { server: address.clone(), ..base.clone() })?,
         Subject::Command(words) => {
             // Dropped after the run, whatever its outcome: then the server ends.

@@ -62,7 +62,7 @@ impl Server {
     }
 }
 
-/// A namespaced resource whose objects keep a `data` member of strings.
+/// A namespaced resource: Pods, or one whose objects keep a `data` member of strings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Resource {
     /// `v1`, `example.com/v1`.

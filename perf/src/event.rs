@@ -1,5 +1,6 @@
-//! What a check needs of one watch event: its type, `object.metadata.resourceVersion` and the stamp in `object.data`. An
-//! equal-looking member elsewhere (a label, an annotation, a string that contains JSON) is not taken for them.
+//! What a check needs of one watch event: its type, `object.metadata.resourceVersion` and the stamp, in `object.data` or
+//! among `object.metadata.annotations`. An equal-looking member elsewhere (a label, a string that contains JSON) is not taken
+//! for them.
 
 use crate::stamp::{Stamp, decimal};
 use memchr::memchr2;
@@ -36,17 +37,12 @@ impl Event {
                         b"metadata" => at.members(|at, key| {
                             match key {
                                 b"resourceVersion" => revision = Some(decimal(at.string()?)?),
+                                b"annotations" => at.stamp(&mut stamp)?,
                                 _ => at.skip_value()?,
                             }
                             Some(())
                         })?,
-                        b"data" if at.peek() == Some(b'{') => at.members(|at, key| {
-                            match key {
-                                b"stamp" if at.peek() == Some(b'"') => stamp = Stamp::parse(at.string()?),
-                                _ => at.skip_value()?,
-                            }
-                            Some(())
-                        })?,
+                        b"data" => at.stamp(&mut stamp)?,
                         _ => at.skip_value()?,
                     }
                     Some(())
@@ -61,7 +57,7 @@ impl Event {
     }
 }
 
-fn kind_of(text: &[u8]) -> Option<Kind> {
+pub(crate) fn kind_of(text: &[u8]) -> Option<Kind> {
     match text {
         b"ADDED" => Some(Kind::Added),
         b"MODIFIED" => Some(Kind::Modified),
@@ -125,6 +121,20 @@ impl<'a> Scanner<'a> {
             }
             self.take(b',')?;
         }
+    }
+
+    /// Takes the stamp from the strings here, if there is one, or skips what else is here.
+    fn stamp(&mut self, stamp: &mut Option<Stamp>) -> Option<()> {
+        if self.peek() != Some(b'{') {
+            return self.skip_value();
+        }
+        self.members(|at, key| {
+            match key {
+                b"stamp" if at.peek() == Some(b'"') => *stamp = Stamp::parse(at.string()?).or(*stamp),
+                _ => at.skip_value()?,
+            }
+            Some(())
+        })
     }
 
     /// Skips any value. Brackets are only counted: well-formedness is the parser's matter.

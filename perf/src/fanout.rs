@@ -10,7 +10,7 @@ use crate::run::Run;
 use crate::target::Trouble;
 
 const LOAD: &str = "
-    objects resource object_bytes namespaces
+    objects resource encoding object_bytes namespaces
     watchers watch_open_seconds watch_open_rate_per_second
     writes writes_per_second write_rate_wanted_per_second writes_failed write_send_delay_p99_ns
     write_latency_p50_ns write_latency_p90_ns write_latency_p99_ns write_latency_p999_ns write_latency_max_ns

@@ -15,6 +15,7 @@ pub(crate) use prepared::Size;
 
 use crate::child::Helper;
 use crate::clock::nanos;
+use crate::media::Media;
 use crate::options::{BadOption, Load, Mode};
 use crate::pace::Gate;
 use crate::process::{check_descriptors, raise_nofile};
@@ -87,7 +88,7 @@ fn measure(ask: &Ask, mode: Mode) -> Result<Record, Trouble> {
         path: recipe.resource.collection(NAMESPACE),
         revision: prepared::FIRST_REVISION,
         objects: (0..recipe.objects()).collect(),
-        accept: None,
+        media: Media::Json,
     };
     let run = Run::new(&base, target, recipe, object_bytes);
     let mut record = run.measure(&[scope], |run, span, _| {

@@ -164,7 +164,12 @@ impl<'a> Setting<'a> {
     /// The scopes of a state in which the first `interests` objects are written.
     fn scopes(&self, state: usize, interests: u32) -> Result<Vec<Scope>, String> {
         let revision = self.target.revision(&self.whole_path())?;
-        let scope = |path: String, objects: Vec<u32>| Scope { path, revision, objects, accept: None };
+        let scope = |path: String, objects: Vec<u32>| Scope {
+            path,
+            revision,
+            objects,
+            media: self.args.base.encoding.into(),
+        };
         Ok(match state {
             0 => Vec::new(),
             1 => vec![scope(self.whole_path(), (0..interests).collect())],

@@ -1,15 +1,18 @@
-//! Events that were read before. A server sends the same bytes to many watchers: a line that is equal, byte for byte, to
-//! one that was read is not parsed again. A lane has one; it never takes a line for known that differs in any byte.
+//! Events that were read before. A server sends the same bytes to many watchers: an event that is equal, byte for byte, to
+//! one that was read is not parsed again. A lane has one; it never takes an event for known that differs in any byte.
 
 use crate::event::{Event, Kind};
+use crate::media::Media;
 use crate::stamp::STAMP_BYTES;
 
 /// Lines kept, if they are short. Watchers that lag are at different events: then hundreds of events are in flight.
 const KEPT_MAX: usize = 4096;
 /// About so many bytes are kept of lines of one size: of longer ones fewer.
 const KEPT_BYTES: usize = 8 * 1024 * 1024;
-/// The end of a line that tells it from others: stamps mostly stand there.
+/// The end of an event that tells it from others: stamps mostly stand there.
 const TAIL_BYTES: usize = STAMP_BYTES + 7;
+/// Where revisions mostly stand: what tells events apart that have their stamps elsewhere.
+const HEAD: std::ops::Range<usize> = 64..256;
 
 /// A line with what it says; empty at first.
 #[derive(Clone, Debug)]
@@ -29,14 +32,14 @@ impl Known {
         Self { entries: vec![Entry { line: Vec::new(), event: none }; KEPT_MAX] }
     }
 
-    /// Reads a line of a watch stream. `None`: not a watch event.
-    pub(crate) fn read(&mut self, line: &[u8]) -> Option<Event> {
+    /// Reads an event of a watch stream. `None`: not a watch event.
+    pub(crate) fn read(&mut self, media: &Media, line: &[u8]) -> Option<Event> {
         let entry = &mut self.entries[spot_of(line)];
         // No event is empty, so a place that was never used does not match one.
         if entry.line.as_slice() == line && !line.is_empty() {
             return Some(entry.event);
         }
-        let event = Event::read(line)?;
+        let event = media.read(line)?;
         entry.line.clear();
         entry.line.extend_from_slice(line);
         entry.event = event;
@@ -52,7 +55,8 @@ fn spot_of(line: &[u8]) -> usize {
         bytes[..word.len()].copy_from_slice(word);
         (hash ^ u64::from_le_bytes(bytes)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
     };
-    let hash = tail.chunks(8).fold(line.len() as u64, mix);
+    let head = line.get(HEAD).unwrap_or_default();
+    let hash = head.chunks(8).chain(tail.chunks(8)).fold(line.len() as u64, mix);
     let kept = (KEPT_BYTES / line.len().max(1).next_power_of_two()).clamp(1, KEPT_MAX);
     usize::try_from(hash % kept as u64).unwrap_or(0)
 }
@@ -62,6 +66,10 @@ mod tests {
     use super::*;
     use crate::event::tests::line;
     use crate::stamp::Stamp;
+
+    fn read(known: &mut Known, line: &[u8]) -> Option<Event> {
+        known.read(&Media::Json, line)
+    }
 
     fn event(seq: u32) -> Vec<u8> {
         line("MODIFIED", 100 + u64::from(seq), Stamp { run: 1, object: 2, seq, intended_ns: 9 }).into_bytes()
@@ -75,15 +83,15 @@ mod tests {
             let line = event(seq);
             let parsed = Event::read(&line);
             assert!(parsed.is_some_and(|event| event.stamp.is_some_and(|stamp| stamp.seq == seq)));
-            assert_eq!([known.read(&line), known.read(&line)], [parsed; 2]);
+            assert_eq!([read(&mut known, &line), read(&mut known, &line)], [parsed; 2]);
         }
         let good = event(7);
         for spot in 0..good.len() {
             let mut other = good.clone();
             other[spot] ^= 1;
-            assert_eq!(known.read(&other), Event::read(&other), "byte {spot}");
-            assert_eq!(known.read(&good), Event::read(&good));
-            assert_eq!(known.read(&good[..spot]), None, "cut at {spot}");
+            assert_eq!(read(&mut known, &other), Event::read(&other), "byte {spot}");
+            assert_eq!(read(&mut known, &good), Event::read(&good));
+            assert_eq!(read(&mut known, &good[..spot]), None, "cut at {spot}");
         }
     }
 
@@ -96,7 +104,7 @@ mod tests {
         assert!(spots(4000).is_some_and(|most| most < 512), "of lines of 16 KiB not more than 8 MiB");
         let long = String::from_utf8_lossy(&event(3)).replace("[{", &"x".repeat(9_000_000)).into_bytes();
         let mut known = Known::new();
-        assert_eq!([known.read(&long), known.read(&long)], [Event::read(&long); 2]);
+        assert_eq!([read(&mut known, &long), read(&mut known, &long)], [Event::read(&long); 2]);
         assert!(Event::read(&long).is_some());
     }
 }

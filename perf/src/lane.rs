@@ -297,7 +297,7 @@ impl Lane {
         let after = watcher.account.revision();
         let path = scope.watch_path(after, self.plan.timeout_seconds, self.plan.bookmarks);
         let mut request = self.plan.caller.head("GET", &path, None);
-        if let Some(accept) = &scope.accept {
+        if let Some(accept) = scope.media.accept() {
             request = request.replacen("Accept: application/json", &format!("Accept: {accept}"), 1);
         }
         let sent = match rustix::io::write(socket, &request.as_bytes()[sent..]) {

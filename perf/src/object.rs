@@ -1,6 +1,8 @@
-//! The objects of a run as JSON: one body a object, made once, whose stamp is patched in place before each write.
+//! The objects of a run as JSON: one body a object, made once, whose stamp is patched in place before each write. Those of
+//! a custom resource, ConfigMaps and Secrets have stamp and padding in `data`; a Pod has what Pods have.
 
 use crate::endpoint::Resource;
+use crate::media::Encoding;
 use crate::stamp::{STAMP_BYTES, Stamp};
 use fastrand::Rng;
 use serde::{Deserialize, Serialize};
@@ -10,6 +12,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Recipe {
     pub(crate) resource: Resource,
+    /// What watches of them ask for.
+    pub(crate) encoding: Encoding,
     pub(crate) namespaces: Vec<String>,
     pub(crate) per_namespace: u32,
     pub(crate) run: u64,
@@ -50,30 +54,66 @@ impl Recipe {
         format!("{collection}/{}", name_of(object % self.per_namespace))
     }
 
+    /// Where the stamp stands.
+    pub(crate) fn stamp_pointer(&self) -> &'static str {
+        if self.resource.kind == "Pod" { "/metadata/annotations/stamp" } else { "/data/stamp" }
+    }
+
     /// The body of object number `object`, stamped as its creation.
     pub(crate) fn body_of(&self, object: u32) -> Body {
         let place = object % self.per_namespace;
         let half = if place.is_multiple_of(2) { "even" } else { "odd" };
         let (name, namespace) = (name_of(place), self.namespace_of(object));
-        let spec = match self.resource.kind.as_str() {
-            "Pod" => format!(r#""spec":{{"nodeName":"{}"}},"#, node_of(object)),
-            _ => String::new(),
-        };
-        let head = format!(
-            r#"{{"apiVersion":"{}","kind":"{}","metadata":{{"name":"{name}","namespace":"{namespace}","labels":{{"app":"revcast-perf","half":"{half}","object":"{name}"}}}},{spec}"data":{{"pad":""#,
+        let mut text = format!(
+            r#"{{"apiVersion":"{}","kind":"{}","metadata":{{"name":"{name}","namespace":"{namespace}","labels":{{"app":"revcast-perf","half":"{half}","object":"{name}"}}"#,
             self.resource.api_version, self.resource.kind
         );
-        let mut bytes = head.into_bytes();
         let mut random = Rng::with_seed(self.seed ^ u64::from(object));
-        bytes.extend((0..self.pad_bytes).map(|_| u8::try_from(random.alphanumeric()).unwrap_or(b'x')));
-        bytes.extend_from_slice(br#"","stamp":""#);
-        let stamp_at = bytes.len();
+        let mut pad = |bytes: usize| (0..bytes).map(|_| random.alphanumeric()).collect::<String>();
+        let (stamped, end) = if self.resource.kind == "Pod" {
+            let settings: String =
+                (0..self.pad_bytes / SETTING_BYTES).map(|at| setting(at, &mut pad)).collect();
+            (r#","annotations":{"#, format!("}}}},{}}}", pod_spec(&node_of(object), &settings)))
+        } else {
+            (r#"},"data":{"#, "}}".to_owned())
+        };
+        let rest = if self.resource.kind == "Pod" { self.pad_bytes % SETTING_BYTES } else { self.pad_bytes };
+        text.push_str(&format!(r#"{stamped}"pad":"{}","stamp":""#, pad(rest)));
+        let stamp_at = text.len();
+        let mut bytes = text.into_bytes();
         bytes.resize(stamp_at + STAMP_BYTES, b'0');
-        bytes.extend_from_slice(br#""}}"#);
+        bytes.push(b'"');
+        bytes.extend_from_slice(end.as_bytes());
         let mut body = Body { bytes, stamp_at };
         body.stamp(Stamp { run: self.run, object, seq: 0, intended_ns: 0 });
         body
     }
+}
+
+/// Bytes of one setting in the environment of a Pod's container, with its comma.
+const SETTING_BYTES: usize = 100;
+
+/// A variable of the environment, which pads a Pod.
+fn setting(at: usize, pad: &mut impl FnMut(usize) -> String) -> String {
+    let mut text = format!(r#",{{"name":"SETTING_{at:05}","value":""#);
+    let value = pad(SETTING_BYTES - text.len() - 2);
+    text.push_str(&value);
+    text.push_str("\"}");
+    text
+}
+
+/// The spec of a Pod as a small service has it.
+fn pod_spec(node: &str, settings: &str) -> String {
+    [
+        r#""spec":{"volumes":[{"name":"config","configMap":{"name":"app"}}],"containers":[{"name":"app","image":"example/app:1","#,
+        r#""ports":[{"name":"http","containerPort":8080,"protocol":"TCP"}],"env":[{"name":"MODE","value":"serve"}"#,
+        settings,
+        r#"],"resources":{"limits":{"memory":"256Mi"},"requests":{"cpu":"100m"}},"#,
+        r#""volumeMounts":[{"name":"config","mountPath":"/etc/app"}]}],"nodeName":""#,
+        node,
+        r#""}"#,
+    ]
+    .concat()
 }
 
 #[derive(Debug)]
@@ -98,7 +138,15 @@ impl Recipe {
     pub(crate) fn of_test(resource: &str, objects: u32) -> Self {
         let resource = Resource::parse(resource).expect("a resource");
         let namespaces = vec!["a".to_owned()];
-        Self { resource, namespaces, per_namespace: objects, run: 7, seed: 1, pad_bytes: 100 }
+        Self {
+            resource,
+            encoding: Encoding::Json,
+            namespaces,
+            per_namespace: objects,
+            run: 7,
+            seed: 1,
+            pad_bytes: 100,
+        }
     }
 }
 
@@ -121,9 +169,15 @@ mod tests {
         let text = |pointer| json.pointer(pointer).and_then(Value::as_str).expect("text");
         assert_eq!(Stamp::parse(text("/data/stamp").as_bytes()), Some(stamp));
         assert_eq!((text("/data/pad").len(), text("/metadata/labels/half")), (100, "odd"));
-        let pod = Recipe::of_test("v1/pods/Pod", 5).body_of(4);
+        let padded = |pad_bytes| Recipe { pad_bytes, ..Recipe::of_test("v1/pods/Pod", 5) }.body_of(4);
+        let mut pod = padded(1234);
+        pod.stamp(stamp);
+        assert_eq!(pod.bytes().len(), padded(0).bytes().len() + 1234);
         let json: Value = serde_json::from_slice(pod.bytes()).expect("JSON");
         assert_eq!(json["spec"]["nodeName"], "node-4");
+        assert_eq!(json["spec"]["containers"][0]["env"].as_array().map(Vec::len), Some(13));
+        let text = json.pointer("/metadata/annotations/stamp").and_then(Value::as_str).expect("text");
+        assert_eq!(Stamp::parse(text.as_bytes()), Some(stamp));
         assert_eq!(recipe.body_of(4).bytes(), recipe.body_of(4).bytes(), "the seed decides");
     }
 

@@ -15,6 +15,7 @@ pub(crate) use scenarios::{
 pub(crate) use subject::{Subject, with_port};
 
 use crate::endpoint::{Resource, Server};
+use crate::media::Encoding;
 use crate::stamp::OBJECTS_MAX;
 use clap::{Args, FromArgMatches, Parser, Subcommand, ValueEnum};
 use parse::{
@@ -140,6 +141,9 @@ pub(crate) struct Load {
     /// Field selector; {object} stands for another object's name in each watch: metadata.name={object}
     #[arg(long)]
     pub(crate) field_selector: Option<String>,
+    /// What watches ask for: json or protobuf
+    #[arg(long, value_enum, default_value = "json")]
+    pub(crate) encoding: Encoding,
     /// Ask for bookmarks
     #[arg(long)]
     pub(crate) bookmarks: bool,

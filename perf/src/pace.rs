@@ -111,7 +111,12 @@ mod tests {
     use crate::options::Mixture;
 
     fn scope(objects: std::ops::Range<u32>) -> Scope {
-        Scope { path: "/p".to_owned(), revision: 1, objects: objects.collect(), accept: None }
+        Scope {
+            path: "/p".to_owned(),
+            revision: 1,
+            objects: objects.collect(),
+            media: crate::media::Media::Json,
+        }
     }
 
     fn pace(deaf_percent: u32, scopes: &[Scope], watchers: u32, objects: u32) -> Pace {

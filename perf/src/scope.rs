@@ -3,6 +3,7 @@
 //! evaluating a selector here.
 
 use crate::ledger::Due;
+use crate::media::Media;
 use serde::{Deserialize, Serialize};
 
 /// One scope. Watchers with the same scope expect the same events.
@@ -14,9 +15,7 @@ pub(crate) struct Scope {
     pub(crate) revision: u64,
     /// The numbers of the objects that it covers, ascending. An object's index here is its rank.
     pub(crate) objects: Vec<u32>,
-    /// The media type that the watch asks for, when it is not plain JSON. Such events (Tables, metadata alone) carry no
-    /// stamp: they are counted, and their revisions must grow.
-    pub(crate) accept: Option<String>,
+    pub(crate) media: Media,
 }
 
 impl Scope {
@@ -58,7 +57,8 @@ mod tests {
 
     #[test]
     fn ranks_and_paths() {
-        let whole = Scope { path: "/p".to_owned(), revision: 1, objects: (20..30).collect(), accept: None };
+        let whole =
+            Scope { path: "/p".to_owned(), revision: 1, objects: (20..30).collect(), media: Media::Json };
         let path = "/p?labelSelector=x".to_owned();
         let odd = Scope { path, objects: vec![21, 23, 29], ..whole.clone() };
         assert_eq!([20, 29, 19, 30].map(|object| whole.rank(object)), [Some(0), Some(9), None, None]);

@@ -90,7 +90,8 @@ fn store(server: &mut Connection, recipe: &Recipe, object: u32) -> Result<usize,
     }
     let object_kept: Value = serde_json::from_slice(&kept)
         .map_err(|fault| format!("the server's answer to a write is not JSON: {fault}"))?;
-    let stamp = object_kept["data"]["stamp"].as_str().and_then(|text| Stamp::parse(text.as_bytes()));
+    let stamp = object_kept.pointer(recipe.stamp_pointer()).and_then(Value::as_str);
+    let stamp = stamp.and_then(|text| Stamp::parse(text.as_bytes()));
     if stamp.is_none_or(|stamp| stamp.run != recipe.run || stamp.object != object) {
         let plural = &recipe.resource.plural;
         return Err(format!(
@@ -168,5 +169,5 @@ pub(crate) fn list_scope(
             "GET {path} has none of the objects: their labels are app=revcast-perf, half=even or odd, object=NAME"
         ));
     }
-    Ok(Scope { path, revision, objects, accept: None })
+    Ok(Scope { path, revision, objects, media: recipe.encoding.into() })
 }

@@ -3,6 +3,7 @@
 
 use crate::endpoint::selected;
 use crate::http::Connection;
+use crate::media::Media;
 use crate::object::{Recipe, name_of};
 use crate::scope::Scope;
 use crate::setup::list_scope;
@@ -25,7 +26,10 @@ pub(crate) fn list(server: &mut Connection, recipe: &Recipe) -> Result<Vec<Scope
                 Shape::Selected(key, selector) => {
                     list_scope(server, recipe, selected(&all.path, key, selector), number)?
                 }
-                Shape::Whole(accept) => Scope { accept: accept.map(str::to_owned), ..all.clone() },
+                Shape::Whole(None) => all.clone(),
+                Shape::Whole(Some(accept)) => {
+                    Scope { media: Media::Unstamped((*accept).to_owned()), ..all.clone() }
+                }
             });
         }
     }

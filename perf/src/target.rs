@@ -5,7 +5,7 @@ use crate::http::{Caller, Connection};
 use crate::machine;
 use crate::message::Plan;
 use crate::object::Recipe;
-use crate::options::{BadOption, Load, Rate};
+use crate::options::{BadOption, Load, Rate, value_name};
 use crate::pace::REPORT_NS;
 use crate::process::{check_descriptors, cpu_count, pin, raise_nofile};
 use crate::record::Record;
@@ -98,6 +98,7 @@ impl Target {
         record.tell("server_pid", self.server_pid);
         record.tell("seed", self.seed);
         record.tell("resource", recipe.resource.plural.clone());
+        record.tell("encoding", value_name(&base.encoding));
         record.tell("namespaces", recipe.namespaces.len());
         record.tell("objects", recipe.objects());
         record.tell("client_cpus", cpu_count(&base.client_cpus));
@@ -105,8 +106,8 @@ impl Target {
 
     /// The objects, before their padding is known. Each call's have stamps of their own.
     pub(crate) fn recipe(&self, base: &Load, namespaces: Vec<String>, per_namespace: u32) -> Recipe {
-        let (resource, run) = (base.resource.clone(), Rng::new().u64(..));
-        Recipe { resource, namespaces, per_namespace, run, seed: self.seed, pad_bytes: 0 }
+        let (resource, encoding, run) = (base.resource.clone(), base.encoding, Rng::new().u64(..));
+        Recipe { resource, encoding, namespaces, per_namespace, run, seed: self.seed, pad_bytes: 0 }
     }
 
     pub(crate) fn server_cpu_ns(&self) -> Option<u64> {

@@ -6,11 +6,10 @@ use crate::http::{Part, Refusal, Responses};
 use crate::known::Known;
 use crate::latency::Latency;
 use crate::ledger::{Account, Due, Verdict};
-use crate::lines;
+use crate::media::hold;
 use crate::scope::Scope;
 use crate::stamp::Stamp;
 use crate::tally::Tally;
-use memchr::memmem;
 use rustix::fd::OwnedFd;
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -167,18 +166,18 @@ impl Watcher {
 
     fn take_data(&mut self, data: &[u8], scope: &Scope, lane: &mut LaneState) -> Result<(), Refusal> {
         let mut held = std::mem::take(&mut self.held);
-        let rest = lines::cut(&mut held, data, |line| self.on_line(line, scope, lane));
+        let rest = scope.media.cut(&mut held, data, |line| self.on_line(line, scope, lane));
         self.held = held;
         if self.held.is_empty() {
             self.give_back(lane);
-            if rest.trim_ascii_start().is_empty() {
+            if scope.media.is_filler(rest) {
                 // White space between two events says that the server is there, and needs no place.
                 lane.tally.window.heartbeats += u64::from(!rest.is_empty() && lane.is_measuring());
                 return Ok(());
             }
             self.held = lane.spare.pop().unwrap_or_default();
         }
-        lines::hold(&mut self.held, rest)
+        hold(&mut self.held, rest)
     }
 
     /// Lends its buffer, which must be empty, to others.
@@ -190,7 +189,7 @@ impl Watcher {
     }
 
     fn on_line(&mut self, line: &[u8], scope: &Scope, lane: &mut LaneState) {
-        let event = lane.known.read(line);
+        let event = lane.known.read(&scope.media, line);
         let is_measuring = lane.is_measuring();
         let seen = &mut lane.tally.seen;
         let Some(event) = event else {
@@ -206,12 +205,12 @@ impl Watcher {
                 }
             }
             Kind::Error => {
-                seen.gone += u64::from(memmem::find(line, br#""code":410"#).is_some());
+                seen.gone += u64::from(scope.media.is_gone(line));
                 seen.count_line(|seen| &mut seen.errors, "an ERROR event", line);
             }
             Kind::Added | Kind::Modified | Kind::Deleted => match event.revision {
                 None => seen.count_line(|seen| &mut seen.malformed, "an event without resourceVersion", line),
-                Some(revision) if scope.accept.is_some() => self.on_bare(event.kind, revision, line, lane),
+                Some(revision) if !scope.media.has_stamps() => self.on_bare(event.kind, revision, line, lane),
                 Some(revision) => self.on_change(event, revision, line, scope, lane),
             },
         }
@@ -281,7 +280,7 @@ impl Watcher {
         if self.deaf {
             return (0, 0);
         }
-        if scope.accept.is_some() {
+        if !scope.media.has_stamps() {
             let came = row.first().map_or(0, |&came| u64::from(came));
             // A write that failed may have been done all the same.
             return (due.acknowledged().saturating_sub(came), came.saturating_sub(due.writes()));

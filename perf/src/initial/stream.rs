@@ -5,7 +5,7 @@ use super::items::Items;
 use crate::event::{Event, Kind};
 use crate::http::{Part, Refusal, Responses, excerpt};
 use crate::known::Known;
-use crate::lines;
+use crate::media::{Media, hold};
 use crate::stamp::decimal;
 use crate::sums::sums;
 use flate2::write::GzDecoder;
@@ -141,17 +141,17 @@ impl Stream {
                 .ok_or_else(|| Refusal::Broken("what the server sent is no list".to_owned()));
         }
         let mut held = std::mem::take(&mut self.held);
-        let rest = lines::cut(&mut held, data, |line| {
+        let rest = Media::Json.cut(&mut held, data, |line| {
             if !self.is_synced {
                 self.on_line(line, wanted, known);
             }
         });
         self.held = held;
-        lines::hold(&mut self.held, rest)
+        hold(&mut self.held, rest)
     }
 
     fn on_line(&mut self, line: &[u8], wanted: &Wanted, known: &mut Known) {
-        let Some(event) = known.read(line) else {
+        let Some(event) = known.read(&Media::Json, line) else {
             let describe = || format!("neither a watch event nor an object: {}", excerpt(line));
             return self.wrongs.count(|wrongs| &mut wrongs.malformed, 1, describe);
         };

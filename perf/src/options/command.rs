@@ -11,7 +11,7 @@ const HEADINGS: [(&str, &str); 5] = [
     ("Objects", "resource namespace namespace_count objects size_bytes"),
     (
         "Watchers",
-        "watchers label_selector field_selector bookmarks probe connect_rate threads processes sources client_cpus \
+        "watchers label_selector field_selector encoding bookmarks probe connect_rate threads processes sources client_cpus \
          deaf_percent receive_buffer_bytes churn_per_second",
     ),
     ("Writes", "rate ahead writers pipeline warmup duration drain rounds seed fill_bytes"),
@@ -33,7 +33,7 @@ const ADAPTED: [(&str, &str, &str); 11] = [
     (
         "initial",
         "namespace=initial watchers=200 objects=2000 writers=8",
-        "SELECTORS WRITES DEAF MIXED rate connect_rate processes sources duration rounds floor events_per_write",
+        "SELECTORS WRITES DEAF MIXED encoding rate connect_rate processes sources duration rounds floor events_per_write",
     ),
     (
         "idle",
@@ -60,7 +60,7 @@ const ADAPTED: [(&str, &str, &str); 11] = [
     (
         "floor",
         "duration=5s warmup=1s rounds=1",
-        "SELECTORS DEAF MIXED server anywhere token_file server_pid namespace ahead writers pipeline floor subject quiet",
+        "SELECTORS DEAF MIXED encoding server anywhere token_file server_pid namespace ahead writers pipeline floor subject quiet",
     ),
     (
         "compare",
@@ -70,7 +70,7 @@ const ADAPTED: [(&str, &str, &str); 11] = [
     (
         "lag",
         "",
-        "SELECTORS WRITES DEAF MIXED FLOOR anywhere token_file server_pid resource namespace objects watchers connect_rate \
+        "SELECTORS WRITES DEAF MIXED FLOOR encoding anywhere token_file server_pid resource namespace objects watchers connect_rate \
          threads processes sources client_cpus writers rounds seed out quiet",
     ),
     ("fanout", "", "DEAF MIXED rounds"),

@@ -16,6 +16,8 @@ pub(crate) enum Subject {
     /// A bare etcd: a server that runs, or one to be started.
     #[cfg(feature = "etcd")]
     Etcd(Box<Self>),
+    /// A server whose watches ask for protobuf.
+    Protobuf(Box<Self>),
     /// The bare loop; `None`: in its cheapest mode.
     Floor(Option<Mode>),
     /// A server to be started, word by word, with its port left open.
@@ -27,6 +29,9 @@ impl Subject {
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         if let Some(etcd) = text.strip_prefix("etcd:") {
             return Self::parse_etcd(etcd);
+        }
+        if let Some(server) = text.strip_prefix("protobuf:") {
+            return Self::parse(server)?.server("protobuf").map(Self::Protobuf);
         }
         if text.contains(PORT) {
             return shell_words::split(text)
@@ -48,14 +53,16 @@ impl Subject {
             .to_owned())
     }
 
+    /// Itself, if it is a server that what stands before it may stand before.
+    fn server(self, before: &str) -> Result<Box<Self>, String> {
+        let mend =
+            || format!("give {before}:http://HOST:PORT, or {before}: and a command line with {PORT} in it");
+        matches!(self, Self::Url(_) | Self::Command(_)).then(|| Box::new(self)).ok_or_else(mend)
+    }
+
     #[cfg(feature = "etcd")]
     fn parse_etcd(text: &str) -> Result<Self, String> {
-        match Self::parse(text)? {
-            etcd @ (Self::Url(_) | Self::Command(_)) => Ok(Self::Etcd(Box::new(etcd))),
-            Self::Etcd(_) | Self::Floor(_) => {
-                Err("give etcd:http://HOST:PORT, or etcd: and a command line with {port} in it".to_owned())
-            }
-        }
+        Self::parse(text)?.server("etcd").map(Self::Etcd)
     }
 
     #[cfg(not(feature = "etcd"))]
@@ -70,6 +77,7 @@ impl fmt::Display for Subject {
             Self::Url(server) => write!(out, "http://{}", server.authority()),
             #[cfg(feature = "etcd")]
             Self::Etcd(etcd) => write!(out, "etcd:{etcd}"),
+            Self::Protobuf(server) => write!(out, "protobuf:{server}"),
             Self::Floor(None) => out.write_str("floor"),
             Self::Floor(Some(mode)) => write!(out, "floor:{mode}"),
             Self::Command(words) => out.write_str(&words.join(" ")),
@@ -94,6 +102,7 @@ mod tests {
             ("floor", Subject::Floor(None)),
             ("floor:uring", Subject::Floor(Some(Mode::Uring))),
             ("a/server --listen 127.0.0.1:{port}", words(&["a/server", "--listen", "127.0.0.1:{port}"])),
+            ("protobuf:http://127.0.0.1:1", Subject::Protobuf(Box::new(Subject::Url(Server::local(1))))),
             #[cfg(feature = "etcd")]
             ("etcd:etcd --at {port}", Subject::Etcd(Box::new(words(&["etcd", "--at", "{port}"])))),
             #[cfg(feature = "etcd")]
@@ -104,9 +113,16 @@ mod tests {
         }
         assert_eq!(Subject::parse("'a b' \"c 'd\" {port}"), Ok(words(&["a b", "c 'd", "{port}"])));
         assert_eq!(with_port(&["--listen".to_owned(), "h:{port}".to_owned()], 99), ["--listen", "h:99"]);
-        for bad in
-            ["floor:fast", "floors", "server", "https://x", "http://x/y", "server '{port}", "etcd:floor"]
-        {
+        for bad in [
+            "floor:fast",
+            "floors",
+            "server",
+            "https://x",
+            "http://x/y",
+            "server '{port}",
+            "etcd:floor",
+            "protobuf:floor",
+        ] {
             assert!(Subject::parse(bad).is_err(), "{bad}");
         }
     }

@@ -2,12 +2,18 @@
 
 use super::*;
 use crate::event::tests::{RECORDED, line};
+use crate::media::Media;
+use crate::packed::tests::frame;
 use crate::tally::Seen;
 use std::fs::File;
 
 /// Feeds pieces; gives what was counted and whether the response ended.
 fn feed(pieces: &[&[u8]]) -> (LaneState, Watcher, Result<bool, Refusal>) {
-    let scope = Scope { path: "/watched".to_owned(), revision: 76, objects: vec![0, 1], accept: None };
+    feed_as(Media::Json, pieces)
+}
+
+fn feed_as(media: Media, pieces: &[&[u8]]) -> (LaneState, Watcher, Result<bool, Refusal>) {
+    let scope = Scope { path: "/watched".to_owned(), revision: 76, objects: vec![0, 1], media };
     let mut lane = LaneState { rows: vec![0; 2], measure_from_ns: 2_000, ..LaneState::new(7, 5_000) };
     let mut watcher = Watcher::new(0, scope.revision, 0, false);
     watcher.go_on(OwnedFd::from(File::open("/dev/null").expect("every Linux has it")));
@@ -25,9 +31,13 @@ const HEAD: &str = "HTTP/1.1 200 OK\r\nAudit-Id: b71657de-469f-4940-9c08-64bdf29
 
 /// The head of a response and events in chunks of `chunk_bytes`, as a server sends a burst.
 fn stream(lines: &[String], chunk_bytes: usize) -> Vec<u8> {
-    let mut bytes = HEAD.as_bytes().to_vec();
     let body: String = lines.iter().map(|line| format!("{line}\n")).collect();
-    for chunk in body.as_bytes().chunks(chunk_bytes) {
+    response(body.as_bytes(), chunk_bytes)
+}
+
+fn response(body: &[u8], chunk_bytes: usize) -> Vec<u8> {
+    let mut bytes = HEAD.as_bytes().to_vec();
+    for chunk in body.chunks(chunk_bytes) {
         bytes.extend_from_slice(format!("{:x}\r\n", chunk.len()).as_bytes());
         bytes.extend_from_slice(&[chunk, b"\r\n"].concat());
     }
@@ -58,6 +68,24 @@ fn a_recorded_stream_at_every_split() {
     }
     let (lane, _, ended) = feed(&bytes.chunks(1).collect::<Vec<_>>());
     assert_eq!((lane.tally.seen.foreign, ended), (3, Ok(true)), "byte by byte");
+}
+
+#[test]
+fn a_burst_in_protobuf_counts_exactly_at_every_split() {
+    let mut body = Vec::new();
+    for (revision, object, seq) in [(77, 0, 1), (78, 1, 1), (79, 0, 2), (79, 0, 2), (81, 0, 4)] {
+        let frame = frame("MODIFIED", revision, write(object, seq));
+        body.extend_from_slice(&u32::try_from(frame.len()).expect("a short one").to_be_bytes());
+        body.extend_from_slice(&frame);
+    }
+    let bytes = response(&body, 37);
+    for split in 0..=bytes.len() {
+        let (lane, watcher, ended) = feed_as(Media::Protobuf, &[&bytes[..split], &bytes[split..]]);
+        assert_eq!((ended, watcher.account.revision()), (Ok(false), 81), "split at {split}");
+        let seen = &lane.tally.seen;
+        assert_eq!((seen.delivered, seen.duplicated, seen.malformed), (4, 1, 0), "split at {split}");
+        assert_eq!(lane.rows, [4, 1]);
+    }
 }
 
 #[test]
