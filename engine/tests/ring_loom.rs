@@ -1,7 +1,7 @@
 //! Every interleaving of the ring's one writer with its readers, on rings of two slots.
 //!
 //! ```text
-//! RUSTFLAGS="--cfg loom" cargo test -p revcast-engine --release --test ring_loom --target-dir target/loom
+//! RUSTFLAGS="--cfg revcast_loom" cargo test -p revcast-engine --release --test ring_loom --target-dir target/loom
 //! ```
 //!
 //! Loom runs each model once for every order of its steps (of those with at most [`PREEMPTIONS_MAX`] forced
@@ -14,7 +14,7 @@
 //!
 //! A model that cannot fail proves nothing: each is also run with a copy of the ring with a flaw, which must fail, and
 //! the copy without a flaw passes them all.
-#![cfg(loom)]
+#![cfg(revcast_loom)]
 
 #[path = "ring_loom/flawed.rs"]
 mod flawed;

@@ -11,9 +11,9 @@ mod slot;
 use std::fmt;
 use std::sync::Arc;
 
-#[cfg(loom)]
+#[cfg(revcast_loom)]
 use loom::sync::atomic::{AtomicU64, Ordering};
-#[cfg(not(loom))]
+#[cfg(not(revcast_loom))]
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::failpoints::{Failpoint, is_on};
@@ -309,7 +309,7 @@ impl<T: Entry> fmt::Debug for Reader<T> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(revcast_loom)))]
 mod tests {
     use super::*;
 

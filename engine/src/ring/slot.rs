@@ -23,10 +23,10 @@ pub(super) fn at<T>(slots: &[Slot<T>], position: u64) -> &Slot<T> {
 }
 
 /// The array in use. Loaded with every entry that is read, replaced when the ring grows.
-#[cfg(not(loom))]
+#[cfg(not(revcast_loom))]
 pub(super) struct Array<T>(arc_swap::ArcSwap<Slots<T>>);
 
-#[cfg(not(loom))]
+#[cfg(not(revcast_loom))]
 impl<T> Array<T> {
     pub(super) fn new(slots: Arc<Slots<T>>) -> Self {
         Self(arc_swap::ArcSwap::new(slots))
@@ -41,10 +41,10 @@ impl<T> Array<T> {
     }
 }
 
-#[cfg(loom)]
+#[cfg(revcast_loom)]
 pub(super) struct Array<T>(loom::sync::Mutex<Arc<Slots<T>>>);
 
-#[cfg(loom)]
+#[cfg(revcast_loom)]
 impl<T> Array<T> {
     pub(super) fn new(slots: Arc<Slots<T>>) -> Self {
         Self(loom::sync::Mutex::new(slots))
@@ -59,10 +59,10 @@ impl<T> Array<T> {
     }
 }
 
-#[cfg(not(loom))]
+#[cfg(not(revcast_loom))]
 pub(super) struct Slot<T>(arc_swap::ArcSwapOption<T>);
 
-#[cfg(not(loom))]
+#[cfg(not(revcast_loom))]
 impl<T> Slot<T> {
     pub(super) fn new() -> Self {
         Self(arc_swap::ArcSwapOption::const_empty())
@@ -77,10 +77,10 @@ impl<T> Slot<T> {
     }
 }
 
-#[cfg(loom)]
+#[cfg(revcast_loom)]
 pub(super) struct Slot<T>(loom::sync::Mutex<Option<Arc<T>>>);
 
-#[cfg(loom)]
+#[cfg(revcast_loom)]
 impl<T> Slot<T> {
     pub(super) fn new() -> Self {
         Self(loom::sync::Mutex::new(None))

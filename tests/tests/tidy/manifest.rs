@@ -9,7 +9,7 @@ use super::{Fault, lines, none};
 /// The engine's dependencies: exactly these.
 const ENGINE: [(&str, &[&str]); 2] = [
     ("dependencies", &["arc-swap", "boxcar", "bytes", "imbl", "simd-json", "siphasher"]),
-    ("target.cfg(loom).dependencies", &["loom"]),
+    ("target.cfg(revcast_loom).dependencies", &["loom"]),
 ];
 
 /// One dependency in a manifest.
@@ -55,7 +55,7 @@ fn dependencies(text: &str) -> Vec<Dependency> {
     found
 }
 
-/// `target.'cfg(loom)'.dependencies` in its parts.
+/// `target.'cfg(revcast_loom)'.dependencies` in its parts.
 fn dotted(key: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
     let mut quote = None;
@@ -140,14 +140,14 @@ fn the_engine_depends_on_the_listed_crates_alone() {
 #[test]
 fn dependencies_are_read() {
     let text = "[package]\nname = \"x\"\n[dependencies]\na.workspace = true\nb = { version = \"1\" } # why\n# c = 1\n\
-                [target.'cfg(loom)'.dependencies]\nd = \"1\"\n[dev-dependencies.e]\npath = \"../e\"\nfeatures = []\n\
+                [target.'cfg(revcast_loom)'.dependencies]\nd = \"1\"\n[dev-dependencies.e]\npath = \"../e\"\nfeatures = []\n\
                 [features]\nf = []";
     let found: Vec<(usize, String, String)> =
         dependencies(text).into_iter().map(|d| (d.line, d.table, d.name)).collect();
     let wanted = [
         (4, "dependencies", "a"),
         (5, "dependencies", "b"),
-        (8, "target.cfg(loom).dependencies", "d"),
+        (8, "target.cfg(revcast_loom).dependencies", "d"),
         (9, "dev-dependencies", "e"),
     ];
     assert_eq!(found, wanted.map(|(line, table, name)| (line, table.to_owned(), name.to_owned())));
@@ -165,7 +165,7 @@ fn a_perf_that_links_the_server_is_found() {
 #[test]
 fn an_engine_with_more_or_less_is_found() {
     let text = "[dependencies]\narc-swap.workspace = true\nboxcar.workspace = true\nbytes.workspace = true\nsiphasher.workspace = true\n\
-                imbl.workspace = true\nlog = \"1\"\n[target.'cfg(loom)'.dependencies]\nloom.workspace = true\n\
+                imbl.workspace = true\nlog = \"1\"\n[target.'cfg(revcast_loom)'.dependencies]\nloom.workspace = true\n\
                 [build-dependencies]\ncc = \"1\"";
     let faults = engine(text);
     assert_eq!(lines(&faults), [7, 11, 1]);

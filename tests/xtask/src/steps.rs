@@ -153,7 +153,7 @@ pub(crate) const STEPS: &[Step] = &[
         name: "loom",
         purpose: "the ring under every interleaving that loom finds",
         arguments: &["test", "-p", "revcast-engine", "--release", "--test", "ring_loom"],
-        environment: &[("RUSTFLAGS", "--cfg loom")],
+        environment: &[("RUSTFLAGS", "--cfg revcast_loom")],
         proof: Proof::Tests,
         folder: Some("loom"),
     },
@@ -303,7 +303,7 @@ mod tests {
         let loom = find("loom").expect("a step");
         assert_eq!(
             loom.shown(),
-            "RUSTFLAGS='--cfg loom' cargo test -p revcast-engine --release --test ring_loom --target-dir target/loom"
+            "RUSTFLAGS='--cfg revcast_loom' cargo test -p revcast-engine --release --test ring_loom --target-dir target/loom"
         );
         let bench = find("bench").expect("a step");
         assert_eq!(
