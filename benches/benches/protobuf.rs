@@ -51,10 +51,8 @@ fn json_of(object: &Object) -> Vec<u8> {
 }
 
 fn push_json(out: &mut Vec<u8>, object: &Object) {
-    match object.value() {
-        Value::Protobuf(protobuf) => protobuf.push_json(out),
-        other => panic!("{other:?} is not kept in protobuf"),
-    }
+    let Value::Protobuf(protobuf) = object.value() else { panic!("it is not kept in protobuf") };
+    protobuf.push_json(out);
 }
 
 fn protobuf(c: &mut Criterion) {

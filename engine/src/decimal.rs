@@ -1,7 +1,8 @@
 //! Numbers as text, without an allocation.
 
 /// `n` in decimal, in `space`.
-pub(crate) fn decimal(n: u64, space: &mut [u8; 20]) -> &[u8] {
+#[must_use]
+pub fn decimal(n: u64, space: &mut [u8; 20]) -> &[u8] {
     let mut at = space.len();
     let mut rest = n;
     loop {

@@ -9,7 +9,7 @@
 pub mod attributes;
 pub mod change;
 pub mod codec;
-mod decimal;
+pub mod decimal;
 pub mod encoding;
 pub mod envelope;
 pub mod escape;

@@ -36,6 +36,7 @@ impl<'a> Reader<'a> {
         clippy::should_implement_trait,
         reason = "an iterator would hide that reading stops at an error"
     )]
+    #[inline]
     pub fn next(&mut self) -> Result<Option<(u32, Wire<'a>)>, &'static str> {
         if self.rest.is_empty() {
             return Ok(None);
@@ -62,7 +63,17 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// It is cut off, or too long.
+    #[inline]
     pub fn varint(&mut self) -> Result<u64, &'static str> {
+        // Nearly all are short.
+        if let Some((&byte @ 0..0x80, rest)) = self.rest.split_first() {
+            self.rest = rest;
+            return Ok(u64::from(byte));
+        }
+        self.long_varint()
+    }
+
+    fn long_varint(&mut self) -> Result<u64, &'static str> {
         let mut value = 0_u64;
         for shift in (0..64).step_by(7) {
             let (byte, rest) = self.rest.split_first().ok_or("a number goes past the end")?;

@@ -61,6 +61,16 @@ pub enum ProtobufError {
 }
 
 impl ProtobufError {
+    /// The same, of what is inside of this member; empty: its members stand in the outer object.
+    fn within(mut self, member: &str) -> Self {
+        if let Self::Malformed { at, .. } | Self::UnknownField { at, .. } = &mut self
+            && !member.is_empty()
+        {
+            *at = if at.is_empty() { member.to_owned() } else { format!("{member}.{at}") };
+        }
+        self
+    }
+
     /// The status code of the reply.
     #[must_use]
     pub const fn code(&self) -> u16 {

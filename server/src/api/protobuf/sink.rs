@@ -1,10 +1,9 @@
 //! Where JSON is written: into bytes, or nowhere, to learn whether it could be.
 
-use std::io::Write;
-
 use jiff::Timestamp;
+use revcast_engine::decimal::decimal;
 
-use super::text::{push_base64, push_text};
+use super::text::{push_base64, push_compact, push_text, push_time};
 
 /// Takes the parts of a JSON text.
 pub(super) trait Sink {
@@ -19,10 +18,10 @@ pub(super) trait Sink {
     /// A string of these bytes in base64.
     fn base64(&mut self, bytes: &[u8]);
     fn number(&mut self, number: i64);
-    /// A string of this time, as `strftime` writes it.
-    fn time(&mut self, time: Timestamp, format: &str);
+    /// A string of this time, in seconds or in microseconds.
+    fn time(&mut self, time: Timestamp, micros: bool);
     /// Valid JSON, compacted, with Go's escapes.
-    fn json(&mut self, json: &str);
+    fn json(&mut self, json: &[u8]);
 }
 
 impl Sink for Vec<u8> {
@@ -47,15 +46,17 @@ impl Sink for Vec<u8> {
     }
 
     fn number(&mut self, number: i64) {
-        // Writing to a Vec does not fail.
-        let _ = write!(self, "{number}");
+        if number < 0 {
+            self.push(b'-');
+        }
+        self.extend_from_slice(decimal(number.unsigned_abs(), &mut [0; 20]));
     }
 
-    fn time(&mut self, time: Timestamp, format: &str) {
-        let _ = write!(self, "\"{}\"", time.strftime(format));
+    fn time(&mut self, time: Timestamp, micros: bool) {
+        push_time(self, time, micros);
     }
 
-    fn json(&mut self, json: &str) {
+    fn json(&mut self, json: &[u8]) {
         push_compact(self, json);
     }
 }
@@ -79,25 +80,7 @@ impl Sink for Nowhere {
 
     fn number(&mut self, _: i64) {}
 
-    fn time(&mut self, _: Timestamp, _: &str) {}
+    fn time(&mut self, _: Timestamp, _: bool) {}
 
-    fn json(&mut self, _: &str) {}
-}
-
-/// Appends valid JSON without the spaces between its tokens, and with Go's escapes.
-fn push_compact(out: &mut Vec<u8>, json: &str) {
-    let (mut in_text, mut escaped, mut copied) = (false, false, 0);
-    let mut push = |from: &mut usize, to: usize| {
-        revcast_engine::escape::push(out, &json.as_bytes()[*from..to]);
-        *from = to + 1;
-    };
-    for (at, byte) in json.bytes().enumerate() {
-        match byte {
-            b' ' | b'\t' | b'\n' | b'\r' if !in_text => push(&mut copied, at),
-            b'"' if !escaped => in_text = !in_text,
-            _ => {}
-        }
-        escaped = in_text && byte == b'\\' && !escaped;
-    }
-    push(&mut copied, json.len());
+    fn json(&mut self, _: &[u8]) {}
 }

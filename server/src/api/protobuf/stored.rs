@@ -83,14 +83,14 @@ impl StoredType {
         (self.types, self.id)
     }
 
-    fn write(&self, out: &mut impl Sink, message: &[u8]) -> Result<(), ProtobufError> {
-        Writer::new(out, self.types, Reading::Stored).members(message, self.id)
+    fn write(&self, out: &mut impl Sink, reading: Reading, message: &[u8]) -> Result<(), ProtobufError> {
+        Writer::new(out, self.types, reading).members(message, self.id)
     }
 }
 
 impl MessageType for StoredType {
     fn read(&self, message: &[u8]) -> Result<Attributes, String> {
-        self.write(&mut Nowhere, message).map_err(|error| match error {
+        self.write(&mut Nowhere, Reading::Stored, message).map_err(|error| match error {
             ProtobufError::Malformed { why, at } if at.is_empty() => why.to_owned(),
             ProtobufError::Malformed { why, at } => format!("{why}, at {at}"),
             other @ (ProtobufError::UnknownType { .. } | ProtobufError::UnknownField { .. }) => {
@@ -114,7 +114,7 @@ impl MessageType for StoredType {
 
     fn push_members(&self, out: &mut Vec<u8>, message: &[u8]) {
         let start = out.len();
-        if self.write(out, message).is_err() {
+        if self.write(out, Reading::Known, message).is_err() {
             // It was read before: nothing in it is an error.
             out.truncate(start);
         }

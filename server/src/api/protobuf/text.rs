@@ -1,17 +1,16 @@
 //! Text and bytes as Go's `encoding/json` writes them.
 
 use std::borrow::Cow;
+use std::io::Write;
 
-/// Whether a byte is written as it is.
-const PLAIN: [bool; 256] = {
-    let mut plain = [false; 256];
-    let mut byte = 0x20_u8;
-    while byte < 0x80 {
-        plain[byte as usize] = !matches!(byte, b'"' | b'\\' | b'<' | b'>' | b'&');
-        byte += 1;
-    }
-    plain
-};
+use jiff::Timestamp;
+use jiff::tz::Offset;
+use revcast_engine::escape::{self, find};
+
+/// Whether a byte needs a look: it is escaped, or not ASCII.
+const fn is_special(byte: u8) -> bool {
+    (byte < b' ') | (byte >= 0x80) | (byte == b'"') | (byte == b'\\') | escape::may_begin(byte)
+}
 
 /// Appends text as a JSON string: `<`, `>`, `&`, U+2028 and U+2029 escaped, and what is not UTF-8 replaced by U+FFFD, a byte
 /// at a time.
@@ -19,7 +18,7 @@ pub(super) fn push_text(out: &mut Vec<u8>, text: &[u8]) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     out.push(b'"');
     let (mut copied, mut at) = (0, 0);
-    while let Some(found) = text[at..].iter().position(|byte| !PLAIN[usize::from(*byte)]) {
+    while let Some(found) = find(&text[at..], is_special) {
         at += found;
         let byte = text[at];
         let (escape, length): (&[u8], usize) = match byte {
@@ -88,9 +87,67 @@ pub(super) fn push_base64(out: &mut Vec<u8>, bytes: &[u8]) {
     out.push(b'"');
 }
 
+/// Appends a time as a JSON string: RFC 3339 in UTC, in seconds or in microseconds.
+pub(super) fn push_time(out: &mut Vec<u8>, time: Timestamp, micros: bool) {
+    let civil = Offset::UTC.to_datetime(time);
+    let two = |number: i8| {
+        let number = number.unsigned_abs();
+        [b'0' + number / 10, b'0' + number % 10]
+    };
+    let year = civil.year();
+    if year < 0 {
+        let format = if micros { "\"%Y-%m-%dT%H:%M:%S%.6fZ\"" } else { "\"%Y-%m-%dT%H:%M:%SZ\"" };
+        // Writing to a Vec does not fail.
+        let _ = write!(out, "{}", time.strftime(format));
+        return;
+    }
+    let century = two(i8::try_from(year / 100).unwrap_or(0));
+    let parts = [
+        (b'"', century),
+        (0, two(i8::try_from(year % 100).unwrap_or(0))),
+        (b'-', two(civil.month())),
+        (b'-', two(civil.day())),
+        (b'T', two(civil.hour())),
+        (b':', two(civil.minute())),
+        (b':', two(civil.second())),
+    ];
+    for (before, digits) in parts {
+        if before != 0 {
+            out.push(before);
+        }
+        out.extend_from_slice(&digits);
+    }
+    if micros {
+        let _ = write!(out, ".{:06}", civil.subsec_nanosecond() / 1000);
+    }
+    out.extend_from_slice(b"Z\"");
+}
+
+/// Appends valid JSON without the spaces between its tokens, and with Go's escapes.
+pub(super) fn push_compact(out: &mut Vec<u8>, json: &[u8]) {
+    // As programs write it: there is neither a space nor something to escape in it.
+    if find(json, |byte| (byte <= b' ') | escape::may_begin(byte)).is_none() {
+        return out.extend_from_slice(json);
+    }
+    let (mut in_text, mut escaped, mut copied) = (false, false, 0);
+    let mut push = |from: &mut usize, to: usize| {
+        escape::push(out, &json[*from..to]);
+        *from = to + 1;
+    };
+    for (at, byte) in json.iter().enumerate() {
+        match byte {
+            b' ' | b'\t' | b'\n' | b'\r' if !in_text => push(&mut copied, at),
+            b'"' if !escaped => in_text = !in_text,
+            _ => {}
+        }
+        escaped = in_text && *byte == b'\\' && !escaped;
+    }
+    push(&mut copied, json.len());
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{push_base64, push_text, replaced};
+    use super::{push_base64, push_compact, push_text, push_time, replaced};
 
     fn shown(text: &[u8]) -> String {
         let mut out = Vec::new();
@@ -113,6 +170,40 @@ mod tests {
             assert_eq!(shown(text), json);
             let read: String = serde_json::from_str(json).expect("it is JSON");
             assert_eq!(replaced(text), read, "selectors see what is shown");
+        }
+    }
+
+    #[test]
+    fn times_are_as_strftime_writes_them() {
+        let seconds =
+            [0, 1, 59, 951_782_400, 1_700_000_000, 253_402_207_199, -1, -62_135_596_800, -62_167_219_201];
+        for (second, nanos) in
+            seconds.into_iter().flat_map(|second| [(second, 0), (second, 1_999), (second, 999_999_999)])
+        {
+            let time = jiff::Timestamp::new(second, nanos).expect("in range");
+            for (micros, format) in [(false, "\"%Y-%m-%dT%H:%M:%SZ\""), (true, "\"%Y-%m-%dT%H:%M:%S%.6fZ\"")]
+            {
+                let mut out = Vec::new();
+                push_time(&mut out, time, micros);
+                assert_eq!(String::from_utf8_lossy(&out), time.strftime(format).to_string());
+            }
+        }
+    }
+
+    #[test]
+    fn json_is_compacted_with_its_texts_as_they_are() {
+        for (json, compact) in [
+            ("", ""),
+            ("{\"a\":[1,-2.50,\"b\\\"c\"]}", "{\"a\":[1,-2.50,\"b\\\"c\"]}"),
+            (
+                " { \"a b\" :\n[ 1 ,\t\"\\\" \\\\\" , \"<\u{2028}\"]} ",
+                "{\"a b\":[1,\"\\\" \\\\\",\"\\u003c\\u2028\"]}",
+            ),
+            ("[\"an ordinary text of some length\"]", "[\"an ordinary text of some length\"]"),
+        ] {
+            let mut out = Vec::new();
+            push_compact(&mut out, json.as_bytes());
+            assert_eq!(String::from_utf8_lossy(&out), compact);
         }
     }
 

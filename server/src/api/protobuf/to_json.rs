@@ -5,8 +5,6 @@
 //! Go would not have written, is an error. Any bytes give an answer, in time and memory in proportion to them, with a stack
 //! of at most [`DEPTH_MAX`] levels.
 
-use std::collections::BTreeMap;
-
 use revcast_engine::codec::protobuf::wire::{Reader, Wire};
 use serde_json::value::RawValue;
 
@@ -19,9 +17,14 @@ use super::{DEPTH_MAX, ProtobufError};
 pub(super) struct Writer<'o, S> {
     out: &'o mut S,
     types: &'static Types,
-    /// The members that lead to the current message, for errors.
-    path: Vec<&'static str>,
+    /// How many messages the current one is in.
+    depth: usize,
     reading: Reading,
+}
+
+/// An error, at the member that is read. Those around it add themselves.
+const fn malformed(why: &'static str) -> ProtobufError {
+    ProtobufError::Malformed { why, at: String::new() }
 }
 
 /// What is made of messages that Kubernetes' decoders read, and its encoders do not write.
@@ -32,84 +35,122 @@ pub(super) enum Reading {
     /// As Kubernetes reads a store: a field that it does not know is skipped, and what is not UTF-8 is replaced, but for
     /// keys of maps.
     Stored,
+    /// As stored, and read before: JSON in it is known to be valid.
+    Known,
 }
 
-/// Where the values of a field are: from the first one's beginning to the last one's end. 0, 0: it was not sent.
+/// Where the values of a field are: of one value its bytes, or the halves of the number itself; of a list and a map, from
+/// the first one's beginning to the last one's end.
 type Span = (u32, u32);
+
+/// What a message has.
+#[derive(Debug)]
+struct Found<'a> {
+    bytes: &'a [u8],
+    /// A bit for the place of each field that was sent, and of each that has one value, which is a number.
+    sent: u64,
+    numbers: u64,
+    /// By place.
+    spans: [Span; FIELDS_MAX],
+}
+
+impl<'a> Found<'a> {
+    /// Notes a value, which with its tag is at `around`. False: there is one already, and there may be no more.
+    fn note(&mut self, place: usize, repeats: bool, around: (usize, usize), wire: Wire<'a>) -> bool {
+        // The whole message is as short.
+        let short = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+        let (before, bit) = (self.sent, 1 << place);
+        self.sent |= bit;
+        let span = &mut self.spans[place];
+        match wire {
+            _ if repeats && before & bit != 0 => span.1 = short(around.1),
+            _ if repeats => *span = (short(around.0), short(around.1)),
+            _ if before & bit != 0 => return false,
+            Wire::Bytes(bytes) => *span = (short(around.1 - bytes.len()), short(around.1)),
+            Wire::Varint(number) => {
+                self.numbers |= bit;
+                *span = ((number >> 32) as u32, (number & 0xffff_ffff) as u32);
+            }
+        }
+        true
+    }
+
+    /// The value of a field that has one; `None`: it was not sent.
+    fn value(&self, place: usize) -> Option<Wire<'a>> {
+        let (begin, end) = self.spans[place];
+        if self.numbers >> place & 1 == 1 {
+            return Some(Wire::Varint(u64::from(begin) << 32 | u64::from(end)));
+        }
+        (self.sent >> place & 1 == 1).then(|| Wire::Bytes(&self.bytes[begin as usize..end as usize]))
+    }
+
+    /// A part of the message that has all values of a field.
+    fn values(&self, place: usize) -> &'a [u8] {
+        let (begin, end) = self.spans[place];
+        &self.bytes[begin as usize..end as usize]
+    }
+}
 
 impl<'o, S: Sink> Writer<'o, S> {
     /// `out` ends inside an object.
     pub(super) const fn new(out: &'o mut S, types: &'static Types, reading: Reading) -> Self {
-        Self { out, types, path: Vec::new(), reading }
+        Self { out, types, depth: 0, reading }
     }
 
     /// Writes the members of one message.
     pub(super) fn members(&mut self, bytes: &[u8], id: MessageId) -> Result<(), ProtobufError> {
         let message = self.types.message(id);
-        let mut spans = [(0, 0); FIELDS_MAX];
-        self.scan(bytes, message, &mut spans)?;
-        if self.path.len() >= DEPTH_MAX {
-            return Err(self.malformed("it nests too deep"));
+        let found = self.scan(bytes, message)?;
+        if self.depth >= DEPTH_MAX {
+            return Err(malformed("it nests too deep"));
         }
-        for (field, (begin, end)) in message.fields.iter().zip(spans) {
-            self.path.push(field.name);
-            self.field(&bytes[begin as usize..end as usize], field, end > 0)?;
-            self.path.pop();
+        self.depth += 1;
+        // Most members of most messages are neither sent nor written: they are not looked at.
+        let mut left = found.sent | message.always;
+        while left != 0 {
+            let place = left.trailing_zeros() as usize;
+            left &= left - 1;
+            let field = &message.fields[place];
+            self.field(&found, place, field).map_err(|error| error.within(field.name))?;
         }
+        self.depth -= 1;
         Ok(())
     }
 
-    fn scan(
-        &self,
-        bytes: &[u8],
-        message: &Message,
-        spans: &mut [Span; FIELDS_MAX],
-    ) -> Result<(), ProtobufError> {
+    fn scan<'a>(&self, bytes: &'a [u8], message: &Message) -> Result<Found<'a>, ProtobufError> {
+        if u32::try_from(bytes.len()).is_err() {
+            return Err(malformed("it is larger than 4 GiB"));
+        }
+        let mut found = Found { bytes, sent: 0, numbers: 0, spans: [(0, 0); FIELDS_MAX] };
         let mut reader = Reader::new(bytes);
         let mut begin = 0;
-        while let Some((number, _)) = reader.next().map_err(|why| self.malformed(why))? {
+        while let Some((number, wire)) = reader.next().map_err(malformed)? {
             let end = bytes.len() - reader.rest().len();
-            let short = u32::try_from(begin).ok().zip(u32::try_from(end).ok());
-            let (from, to) = short.ok_or_else(|| self.malformed("it is larger than 4 GiB"))?;
-            begin = end;
+            let from = std::mem::replace(&mut begin, end);
             let Some(place) = message.place(number) else {
-                if self.reading == Reading::Stored {
+                if self.reading != Reading::Strict {
                     continue;
                 }
-                return Err(ProtobufError::UnknownField { at: self.place(), number });
+                return Err(ProtobufError::UnknownField { at: String::new(), number });
             };
             let repeats = matches!(message.fields[place].count, Count::List | Count::Map);
-            let span = &mut spans[place];
-            if span.1 == 0 {
-                *span = (from, to);
-            } else if repeats {
-                span.1 = to;
-            } else {
-                return Err(self.malformed("a field that has one value was sent twice"));
+            if !found.note(place, repeats, (from, end), wire) {
+                return Err(malformed("a field that has one value was sent twice"));
             }
         }
-        Ok(())
+        Ok(found)
     }
 
-    /// The members that lead to the current message.
-    fn place(&self) -> String {
-        self.path.iter().filter(|name| !name.is_empty()).copied().collect::<Vec<_>>().join(".")
-    }
-
-    fn malformed(&self, why: &'static str) -> ProtobufError {
-        ProtobufError::Malformed { why, at: self.place() }
-    }
-
-    /// `bytes` has the field's values, and what else was sent between them.
-    fn field(&mut self, bytes: &[u8], field: &Field, sent: bool) -> Result<(), ProtobufError> {
+    fn field(&mut self, found: &Found<'_>, place: usize, field: &Field) -> Result<(), ProtobufError> {
+        let sent = found.sent >> place & 1 == 1;
         match field.count {
-            Count::Value => self.one(bytes, field),
-            Count::Pointer if sent => self.one_sent(bytes, field),
-            Count::List if sent => self.list(bytes, field),
-            Count::Map if sent => self.map(bytes, field),
+            Count::Value => self.one(found.value(place), field),
+            Count::Pointer if sent => self.one(found.value(place), field),
+            Count::List if sent => self.list(found.values(place), field),
+            Count::Map if sent => self.map(found.values(place), field),
             Count::Pointer | Count::List | Count::Map => {
                 if !field.omit && !field.name.is_empty() {
-                    self.key(field.name);
+                    self.key(field);
                     self.out.extend_from_slice(b"null");
                 }
                 Ok(())
@@ -130,23 +171,13 @@ impl<'o, S: Sink> Writer<'o, S> {
         })
     }
 
-    fn one_sent(&mut self, bytes: &[u8], field: &Field) -> Result<(), ProtobufError> {
-        let Some(wire) = Self::values(bytes, field.number).next() else { return Ok(()) };
-        if let ("", Shape::Message(id)) = (field.name, field.shape) {
-            let inner = self.bytes(wire)?;
-            return self.members(inner, id);
-        }
-        self.key(field.name);
-        self.value(wire, field.shape)
-    }
-
-    /// A value, which is there also if it was not sent.
-    fn one(&mut self, bytes: &[u8], field: &Field) -> Result<(), ProtobufError> {
-        let wire = Self::values(bytes, field.number).next();
-        if field.shape == Shape::Bytes && wire.is_none() {
+    /// A value. Of a Go value, not a pointer, there is one also if it was not sent.
+    fn one(&mut self, wire: Option<Wire<'_>>, field: &Field) -> Result<(), ProtobufError> {
+        let is_value = field.count == Count::Value;
+        if field.shape == Shape::Bytes && wire.is_none() && is_value {
             // A nil slice.
             if !field.omit {
-                self.key(field.name);
+                self.key(field);
                 self.out.extend_from_slice(b"null");
             }
             return Ok(());
@@ -158,19 +189,19 @@ impl<'o, S: Sink> Writer<'o, S> {
             Wire::Varint(value) => value == 0,
             Wire::Bytes(bytes) => bytes.is_empty(),
         };
-        if zero && field.omit {
+        if zero && field.omit && is_value {
             return Ok(());
         }
         if let ("", Shape::Message(id)) = (field.name, field.shape) {
             let inner = self.bytes(wire)?;
             return self.members(inner, id);
         }
-        self.key(field.name);
+        self.key(field);
         self.value(wire, field.shape)
     }
 
     fn list(&mut self, bytes: &[u8], field: &Field) -> Result<(), ProtobufError> {
-        self.key(field.name);
+        self.key(field);
         let mut next = b'[';
         for wire in Self::values(bytes, field.number) {
             match (field.shape, wire) {
@@ -178,7 +209,7 @@ impl<'o, S: Sink> Writer<'o, S> {
                 (Shape::Int | Shape::Bool, Wire::Bytes(packed)) => {
                     let mut reader = Reader::new(packed);
                     while !reader.rest().is_empty() {
-                        let value = reader.varint().map_err(|why| self.malformed(why))?;
+                        let value = reader.varint().map_err(malformed)?;
                         self.out.push(std::mem::replace(&mut next, b','));
                         self.value(Wire::Varint(value), field.shape)?;
                     }
@@ -202,14 +233,21 @@ impl<'o, S: Sink> Writer<'o, S> {
 
     /// Entries by key, as Go writes maps.
     fn map(&mut self, bytes: &[u8], field: &Field) -> Result<(), ProtobufError> {
-        let mut entries: BTreeMap<&[u8], Option<Wire<'_>>> = BTreeMap::new();
+        let mut entries = Vec::new();
+        let mut is_sorted = true;
         for wire in Self::values(bytes, field.number) {
-            let (key, value) = self.entry(wire)?;
-            if entries.insert(key, value).is_some() {
-                return Err(self.malformed("a map has a key twice"));
+            let entry = self.entry(wire)?;
+            is_sorted &= entries.last().is_none_or(|(last, _)| *last < entry.0);
+            entries.push(entry);
+        }
+        // Kubernetes writes them in this order; others may not.
+        if !is_sorted {
+            entries.sort_by_key(|(key, _)| *key);
+            if entries.windows(2).any(|pair| pair[0].0 == pair[1].0) {
+                return Err(malformed("a map has a key twice"));
             }
         }
-        self.key(field.name);
+        self.key(field);
         let mut next = b'{';
         for (key, value) in entries {
             self.out.push(std::mem::replace(&mut next, b','));
@@ -224,28 +262,23 @@ impl<'o, S: Sink> Writer<'o, S> {
     fn entry<'a>(&self, wire: Wire<'a>) -> Result<(&'a [u8], Option<Wire<'a>>), ProtobufError> {
         let (mut key, mut value) = (&[][..], None);
         let mut reader = Reader::new(self.bytes(wire)?);
-        while let Some((number, wire)) = reader.next().map_err(|why| self.malformed(why))? {
+        while let Some((number, wire)) = reader.next().map_err(malformed)? {
             match number {
                 1 => key = self.text(wire)?,
                 2 => value = Some(wire),
-                _ => return Err(self.malformed("an entry of a map has more than key and value")),
+                _ => return Err(malformed("an entry of a map has more than key and value")),
             }
         }
         // Replaced, two keys could become one.
         if std::str::from_utf8(key).is_err() {
-            return Err(self.malformed("a key of a map is not UTF-8"));
+            return Err(malformed("a key of a map is not UTF-8"));
         }
         Ok((key, value))
     }
 
-    fn key(&mut self, name: &str) {
-        if !self.out.is_open() {
-            self.out.push(b',');
-        }
-        // Names of members have nothing to escape.
-        self.out.push(b'"');
-        self.out.extend_from_slice(name.as_bytes());
-        self.out.extend_from_slice(b"\":");
+    fn key(&mut self, field: &Field) {
+        // Without its comma, it is the first one.
+        self.out.extend_from_slice(&field.key[usize::from(self.out.is_open())..]);
     }
 
     fn value(&mut self, wire: Wire<'_>, shape: Shape) -> Result<(), ProtobufError> {
@@ -254,7 +287,7 @@ impl<'o, S: Sink> Writer<'o, S> {
             Shape::Bool => match self.number(wire)? {
                 0 => self.out.extend_from_slice(b"false"),
                 1 => self.out.extend_from_slice(b"true"),
-                _ => return Err(self.malformed("a flag is neither 0 nor 1")),
+                _ => return Err(malformed("a flag is neither 0 nor 1")),
             },
             Shape::Int => self.out.number(self.number(wire)?),
             Shape::Bytes => self.out.base64(self.bytes(wire)?),
@@ -264,8 +297,8 @@ impl<'o, S: Sink> Writer<'o, S> {
                 self.members(bytes, id)?;
                 self.out.push(b'}');
             }
-            Shape::Time => self.time(wire, "%Y-%m-%dT%H:%M:%SZ")?,
-            Shape::MicroTime => self.time(wire, "%Y-%m-%dT%H:%M:%S%.6fZ")?,
+            Shape::Time => self.time(wire, false)?,
+            Shape::MicroTime => self.time(wire, true)?,
             Shape::Quantity => self.quantity(wire)?,
             Shape::IntOrString => self.int_or_string(wire)?,
             Shape::RawJson => self.raw_json(wire)?,
@@ -277,21 +310,21 @@ impl<'o, S: Sink> Writer<'o, S> {
     fn bytes<'a>(&self, wire: Wire<'a>) -> Result<&'a [u8], ProtobufError> {
         match wire {
             Wire::Bytes(bytes) => Ok(bytes),
-            Wire::Varint(_) => Err(self.malformed("a number where text or a message belongs")),
+            Wire::Varint(_) => Err(malformed("a number where text or a message belongs")),
         }
     }
 
     fn text<'a>(&self, wire: Wire<'a>) -> Result<&'a [u8], ProtobufError> {
         let bytes = self.bytes(wire)?;
-        let valid = self.reading == Reading::Stored || std::str::from_utf8(bytes).is_ok();
-        if valid { Ok(bytes) } else { Err(self.malformed("text is not UTF-8")) }
+        let valid = self.reading != Reading::Strict || std::str::from_utf8(bytes).is_ok();
+        if valid { Ok(bytes) } else { Err(malformed("text is not UTF-8")) }
     }
 
     /// Negative numbers of any width are sent as 64 bits.
     fn number(&self, wire: Wire<'_>) -> Result<i64, ProtobufError> {
         match wire {
             Wire::Varint(value) => Ok(value.cast_signed()),
-            Wire::Bytes(_) => Err(self.malformed("text or a message where a number belongs")),
+            Wire::Bytes(_) => Err(malformed("text or a message where a number belongs")),
         }
     }
 
@@ -302,15 +335,15 @@ impl<'o, S: Sink> Writer<'o, S> {
         mut take: impl FnMut(&Self, u32, Wire<'a>) -> Result<bool, ProtobufError>,
     ) -> Result<(), ProtobufError> {
         let mut reader = Reader::new(self.bytes(wire)?);
-        while let Some((number, wire)) = reader.next().map_err(|why| self.malformed(why))? {
+        while let Some((number, wire)) = reader.next().map_err(malformed)? {
             if !take(self, number, wire)? && self.reading == Reading::Strict {
-                return Err(ProtobufError::UnknownField { at: self.place(), number });
+                return Err(ProtobufError::UnknownField { at: String::new(), number });
             }
         }
         Ok(())
     }
 
-    fn time(&mut self, wire: Wire<'_>, format: &str) -> Result<(), ProtobufError> {
+    fn time(&mut self, wire: Wire<'_>, micros: bool) -> Result<(), ProtobufError> {
         if matches!(wire, Wire::Bytes([])) {
             self.out.extend_from_slice(b"null");
             return Ok(());
@@ -325,8 +358,8 @@ impl<'o, S: Sink> Writer<'o, S> {
             Ok(true)
         })?;
         let time = i32::try_from(nanos).ok().and_then(|nanos| jiff::Timestamp::new(seconds, nanos).ok());
-        let Some(time) = time else { return Err(self.malformed("a time is out of range")) };
-        self.out.time(time, format);
+        let Some(time) = time else { return Err(malformed("a time is out of range")) };
+        self.out.time(time, micros);
         Ok(())
     }
 
@@ -356,7 +389,7 @@ impl<'o, S: Sink> Writer<'o, S> {
         match kind {
             0 => self.out.number(number),
             1 => self.out.text(text),
-            _ => return Err(self.malformed("it is neither a number nor text")),
+            _ => return Err(malformed("it is neither a number nor text")),
         }
         Ok(())
     }
@@ -391,9 +424,10 @@ impl<'o, S: Sink> Writer<'o, S> {
             self.out.extend_from_slice(b"null");
             return Ok(());
         }
-        let checked: Result<&RawValue, _> = serde_json::from_slice(raw);
-        let Ok(json) = checked else { return Err(self.malformed("a part that should be JSON is not")) };
-        self.out.json(json.get());
+        if self.reading != Reading::Known && serde_json::from_slice::<&RawValue>(raw).is_err() {
+            return Err(malformed("a part that should be JSON is not"));
+        }
+        self.out.json(raw);
         Ok(())
     }
 }

@@ -10,8 +10,8 @@ use super::groups::group_of;
 
 /// The table of all releases.
 const TABLE: &str = include_str!("types.txt");
-/// Fields that a message has at most: a walk keeps the place of each on the stack.
-pub(super) const FIELDS_MAX: usize = 64;
+/// Fields that a message has at most: a walk keeps the place of each on the stack, and a bit for each.
+pub(super) const FIELDS_MAX: usize = u64::BITS as usize;
 
 /// A release of Kubernetes: its types decide which JSON is written of a message, and which members a message has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,6 +60,8 @@ pub(super) struct Message {
     /// `core/v1.PodSpec`.
     pub(super) name: &'static str,
     pub(super) fields: Vec<Field>,
+    /// A bit for the place of each field that stands in JSON also if it was not sent.
+    pub(super) always: u64,
     /// The place of each number's field, plus one.
     places: Vec<u8>,
 }
@@ -77,6 +79,8 @@ pub(super) struct Field {
     pub(super) number: u32,
     /// The member in JSON; empty: the message's members stand in the outer object.
     pub(super) name: &'static str,
+    /// The member as it begins in JSON: `,"name":`. Names have nothing to escape.
+    pub(super) key: &'static [u8],
     pub(super) shape: Shape,
     pub(super) count: Count,
     /// Whether it is left out of the JSON when it is zero, or was not sent.
@@ -168,7 +172,7 @@ impl Types {
                 continue;
             }
             let id = MessageId(u16::try_from(types.messages.len()).map_err(|_| "too many messages")?);
-            types.messages.push(Message { name, fields: Vec::new(), places: Vec::new() });
+            types.messages.push(Message { name, fields: Vec::new(), always: 0, places: Vec::new() });
             ids.insert(name, id);
             if let ("kind", Some((package, kind))) = (what, name.split_once('.')) {
                 types.kinds.insert((group_of(package), kind), id);
@@ -201,6 +205,8 @@ impl Types {
             types.messages[usize::from(id.0)].fields.push(Field {
                 number: tag,
                 name,
+                // It is there as long as the types are.
+                key: format!(",\"{name}\":").leak().as_bytes(),
                 shape,
                 count,
                 omit,
@@ -224,6 +230,7 @@ impl Message {
         if self.fields.len() > FIELDS_MAX || highest > 1_000 {
             return Err(format!("{}: more than {FIELDS_MAX} fields, or a number above 1000", self.name));
         }
+        self.always = (0..).zip(&self.fields).map(|(place, field)| u64::from(!field.omit) << place).sum();
         self.places = vec![0; highest as usize + 1];
         for (place, field) in (1..).zip(&self.fields) {
             if std::mem::replace(&mut self.places[field.number as usize], place) != 0 {
