@@ -100,7 +100,7 @@ pub enum Expect {
 pub enum Action {
     /// Gives the key a value.
     Put {
-        /// The object as JSON.
+        /// The object as it is stored: JSON, or Kubernetes' protobuf.
         value: Bytes,
         /// The key is deleted after this time. `None`: never, also if the previous value had a lease.
         ttl: Option<Duration>,

@@ -46,9 +46,9 @@ const LAYERS: [(&str, &[&str]); 5] = [
             "tick",
         ],
     ),
-    ("turning", &["codec", "encoding", "envelope", "escape", "framing", "message", "selector"]),
-    ("keeping", &["event", "index", "object", "ring"]),
-    ("acting", &["publisher", "watcher"]),
+    ("transformation", &["codec", "encoding", "envelope", "escape", "framing", "message", "selector"]),
+    ("storage", &["event", "index", "object", "ring"]),
+    ("action", &["publisher", "watcher"]),
     ("scheduling", &["shard"]),
 ];
 

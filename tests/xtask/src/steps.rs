@@ -4,7 +4,7 @@
 //! steps `cargo test --workspace` has nothing to build. Where it can, a step asks for the whole workspace: cargo
 //! then picks one set of features for the dependencies, and builds them once a profile; with `-p` it picks another.
 //! Measured cold, in seconds of CPU: `failpoints` 6 (with `-p revcast-tests` 12); `bench` 3 under the dev profile (with
-//! `-p revcast-benches` and the bench profile 73: criterion again, then LTO for every binary).
+//! `-p revcast-benches` and the bench profile 73: criterion again).
 
 /// One check: one call of cargo.
 #[derive(Debug)]
