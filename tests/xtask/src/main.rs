@@ -14,6 +14,7 @@ mod fuzz;
 mod kubernetes_types;
 mod packages;
 mod place;
+mod pool;
 mod promtool;
 mod run;
 mod server;

@@ -23,6 +23,12 @@ pub(crate) fn target() -> PathBuf {
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root()).stdin(Stdio::null());
+    without_own_variables(&mut command);
+    command
+}
+
+/// Keeps the variables from a command that `cargo run` set for this program.
+pub(crate) fn without_own_variables(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
         let own = text.starts_with("CARGO_PKG_")
@@ -32,7 +38,6 @@ pub(crate) fn cargo() -> Command {
             command.env_remove(name);
         }
     }
-    command
 }
 
 /// A program that a build of this profile makes, or the one that `variable` names.

@@ -1,10 +1,12 @@
 //! Runs the steps one after the other, shows what they say, and sums up.
 
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use crate::place;
+use crate::pool;
 use crate::steps::{self, Proof, QUICK, STEPS, Step};
 use crate::tally::{Tally, failed_test};
 
@@ -34,76 +36,154 @@ pub(crate) fn quick() -> bool {
     run_all(&QUICK.iter().collect::<Vec<_>>(), "debug", "test")
 }
 
+/// A step and how it went; `None` for its time: the step before it says it for both.
+struct Row<'s> {
+    step: &'s Step,
+    outcome: Outcome,
+    seconds: Option<f64>,
+}
+
 /// Runs these steps until one fails; end-to-end tests run the binaries of this profile. Says whether all passed.
 fn run_all(chosen: &[&Step], profile: &str, task: &str) -> bool {
     let seed = place::seed_base();
-    let mut table = Vec::new();
-    let mut total = Tally::default();
-    let mut failure = None;
-    let mut unsteady = Vec::new();
-    for (index, step) in chosen.iter().enumerate() {
-        println!(
-            "\n=== {}/{} {}: {}\n    {}",
-            index + 1,
-            chosen.len(),
-            step.name,
-            step.purpose,
-            step.shown()
-        );
+    let mut table: Vec<Row<'_>> = Vec::new();
+    while let Some(rest) = chosen.get(table.len()..).filter(|rest| !rest.is_empty()) {
+        let pooled = rest.iter().take_while(|step| step.proof == Proof::Programs).count();
+        let group = &rest[..pooled.max(1)];
+        for (index, step) in (table.len() + 1..).zip(group) {
+            println!("\n=== {index}/{} {}: {}\n    {}", chosen.len(), step.name, step.purpose, step.shown());
+        }
         let began = Instant::now();
-        let outcome = run(step, seed, profile);
-        let seconds = began.elapsed().as_secs_f64();
-        total.add(outcome.tally);
-        let word = if outcome.problem.is_some() { "FAILED" } else { "ok" };
-        println!("=== {}: {word} after {seconds:.1} s", step.name);
-        table.push((step.name, word, seconds, outcome.tally));
-        unsteady.extend(outcome.unsteady.into_iter().map(|test| (step.name, test)));
-        if let Some(problem) = outcome.problem {
-            // A step that failed without a failed test (a lint, a missing target) is one failure by itself.
-            total.failed = total.failed.max(1);
-            failure = Some((*step, problem));
+        let outcomes = match group {
+            [step] if pooled == 0 => vec![run(step, seed, profile)],
+            steps => run_side_by_side(steps, seed, profile),
+        };
+        let mut seconds = Some(began.elapsed().as_secs_f64());
+        for (step, outcome) in group.iter().zip(outcomes) {
+            let time = seconds.take();
+            println!(
+                "=== {}: {}{}",
+                step.name,
+                outcome.word(),
+                time.map_or_else(String::new, |s| format!(" after {s:.1} s"))
+            );
+            table.push(Row { step, outcome, seconds: time });
+        }
+        if table.iter().any(|row| row.outcome.problem.is_some()) {
             break;
         }
     }
-    println!("\n{:<16}{:<8}{:>8}{:>8}", "step", "", "seconds", "tests");
-    for (name, word, seconds, tally) in &table {
-        println!("{name:<16}{word:<8}{seconds:>8.1}{:>8}", tally.passed + tally.failed + tally.benchmarks);
+    sum_up(&table, seed, task)
+}
+
+/// Shows how the steps went. Says whether all passed.
+fn sum_up(table: &[Row<'_>], seed: u64, task: &str) -> bool {
+    let mut total = Tally::default();
+    println!("\n{:<19}{:<8}{:>8}{:>8}", "step", "", "seconds", "tests");
+    for Row { step, outcome, seconds } in table {
+        let tally = outcome.tally;
+        let time = seconds.map_or_else(|| "\"".to_owned(), |seconds| format!("{seconds:.1}"));
+        let tests = tally.passed + tally.failed + tally.benchmarks;
+        println!("{:<19}{:<8}{time:>8}{tests:>8}", step.name, outcome.word());
+        total.add(tally);
     }
-    println!("{:<24}{:>8.1}", "total", table.iter().map(|row| row.2).sum::<f64>());
-    if let Some((step, problem)) = &failure {
+    println!("{:<27}{:>8.1}", "total", table.iter().filter_map(|row| row.seconds).sum::<f64>());
+    let mut passed = true;
+    for Row { step, outcome, .. } in table {
+        let Some(problem) = &outcome.problem else { continue };
         println!("\n{} failed: {problem}\nrepeat: {}", step.name, repeat(step, seed));
+        // A step that failed without a failed test (a lint, a missing target) is one failure by itself.
+        total.failed = total.failed.max(1);
+        passed = false;
+    }
+    if !passed {
         println!("then:   cargo xtask {task}");
     }
-    for (step, test) in &unsteady {
-        println!(
-            "\nUNSTEADY, in {step}: {test} failed and passed when it was repeated: fix the test, or what it tests"
-        );
+    for Row { step, outcome, .. } in table {
+        for test in &outcome.unsteady {
+            println!(
+                "\nUNSTEADY, in {}: {test} failed and passed when it was repeated: fix the test, or what it tests",
+                step.name
+            );
+        }
     }
     if total.benchmarks > 0 {
         println!("\n{} benchmarks ran once", total.benchmarks);
     }
     println!("\n{} passed, {} failed", total.passed, total.failed);
-    failure.is_none()
+    passed
 }
 
 /// The command that repeats a step outside of this program.
 fn repeat(step: &Step, seed: u64) -> String {
     match step.proof {
-        Proof::Tests => format!("REVCAST_SIM_BASE={seed} {}", step.shown()),
+        Proof::Tests | Proof::Programs => format!("REVCAST_SIM_BASE={seed} {}", step.shown()),
         Proof::Success | Proof::Benchmarks => step.shown(),
+    }
+}
+
+impl Outcome {
+    const fn word(&self) -> &'static str {
+        if self.problem.is_some() { "FAILED" } else { "ok" }
     }
 }
 
 fn run(step: &Step, seed: u64, profile: &str) -> Outcome {
     let mut failed = Vec::new();
-    let (mut tally, ended) =
-        follow(&mut command(step, seed, profile, &[]), &mut failed, &mut std::io::stdout());
-    if step.proof != Proof::Tests || !worth_repeating(tally, &failed) {
-        return Outcome {
-            tally,
-            unsteady: Vec::new(),
-            problem: ended.err().or_else(|| unproven(step.proof, tally)),
-        };
+    let (tally, ended) = follow(&mut command(step, seed, profile, &[]), &mut failed, &mut std::io::stdout());
+    judged(step, (seed, profile), tally, failed, ended)
+}
+
+/// Runs all programs of these steps, several at once.
+fn run_side_by_side(steps: &[&Step], seed: u64, profile: &str) -> Vec<Outcome> {
+    let mut results: Vec<_> = steps.iter().map(|_| (Tally::default(), Vec::new(), Ok(()))).collect();
+    let mut runs = Vec::new();
+    for (place, step) in steps.iter().enumerate() {
+        let (before, after) = step.split();
+        let mut build = place::cargo();
+        build.args(before);
+        match pool::build(build) {
+            Ok(programs) => {
+                let environment = environment(step, seed, profile);
+                let arguments = after.get(1..).unwrap_or_default();
+                runs.extend(programs.iter().map(|program| program.run(place, arguments, &environment)));
+            }
+            Err(problem) => {
+                results[place].2 = Err(problem);
+                runs.clear();
+                break;
+            }
+        }
+    }
+    pool::run_all(runs, |ended| {
+        let (tally, failed, result) = &mut results[ended.step];
+        println!("\n--- {}: {}, {:.1} s", steps[ended.step].name, ended.name, ended.time.as_secs_f64());
+        for line in &ended.lines {
+            println!("{line}");
+            tally.read(line);
+            failed.extend(failed_test(line).map(str::to_owned));
+        }
+        if let Some(problem) = ended.problem {
+            *result = Err(problem);
+        }
+    });
+    let results = steps.iter().zip(results);
+    results
+        .map(|(step, (tally, failed, ended))| judged(step, (seed, profile), tally, failed, ended))
+        .collect()
+}
+
+/// What became of a step; a few failed tests are run once more.
+fn judged(
+    step: &Step,
+    (seed, profile): (u64, &str),
+    mut tally: Tally,
+    failed: Vec<String>,
+    ended: Result<(), String>,
+) -> Outcome {
+    if !step.proof.is_of_tests() || !worth_repeating(tally, &failed) {
+        let problem = ended.err().or_else(|| unproven(step.proof, tally));
+        return Outcome { tally, unsteady: Vec::new(), problem };
     }
     println!("=== {}: once more, alone: {}", step.name, failed.join(" "));
     let (again, ended) = watched(&mut command(step, seed, profile, &failed));
@@ -132,29 +212,37 @@ fn command(step: &Step, seed: u64, profile: &str, tests: &[String]) -> Command {
     if let Some(folder) = step.folder {
         command.arg("--target-dir").arg(place::target().join(folder));
     }
-    command.args(after).envs(step.environment.iter().copied());
-    if !tests.is_empty() {
+    if tests.is_empty() {
+        command.args(after);
+    } else {
         command.args(["--", "--exact"]).args(tests);
     }
-    if step.proof == Proof::Tests {
-        command
-            .env("REVCAST_SIM_BASE", seed.to_string())
-            .env("REVCAST_BIN", place::binary(profile, "revcast", "REVCAST_BIN"))
-            .env("REVCAST_PERF_BIN", place::binary(profile, "revcast-perf", "REVCAST_PERF_BIN"));
-    }
+    command.envs(environment(step, seed, profile));
     command
+}
+
+/// What the step is told besides its arguments.
+fn environment(step: &Step, seed: u64, profile: &str) -> Vec<(String, OsString)> {
+    let own = step.environment.iter().map(|(name, value)| ((*name).to_owned(), value.into()));
+    let binary =
+        |name: &str, variable: &str| (variable.to_owned(), place::binary(profile, name, variable).into());
+    let of_tests = || {
+        let seed = ("REVCAST_SIM_BASE".to_owned(), seed.to_string().into());
+        [seed, binary("revcast", "REVCAST_BIN"), binary("revcast-perf", "REVCAST_PERF_BIN")]
+    };
+    own.chain(step.proof.is_of_tests().then(of_tests).into_iter().flatten()).collect()
 }
 
 /// Why a success proves nothing.
 fn unproven(proof: Proof, tally: Tally) -> Option<String> {
     match proof {
         Proof::Success => None,
-        Proof::Tests if tally.failed > 0 => Some(format!("{} tests failed", tally.failed)),
-        Proof::Tests if tally.passed == 0 => {
+        Proof::Tests | Proof::Programs if tally.failed > 0 => Some(format!("{} tests failed", tally.failed)),
+        Proof::Tests | Proof::Programs if tally.passed == 0 => {
             Some("no test ran: is the target there, and not empty?".to_owned())
         }
         Proof::Benchmarks if tally.benchmarks == 0 => Some("no benchmark ran: see benches/".to_owned()),
-        Proof::Tests | Proof::Benchmarks => None,
+        Proof::Tests | Proof::Programs | Proof::Benchmarks => None,
     }
 }
 

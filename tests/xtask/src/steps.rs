@@ -25,6 +25,8 @@ pub(crate) enum Proof {
     Success,
     /// At least one test ran. Such steps are told the simulator's first seed and where the binaries are.
     Tests,
+    /// The same. What such steps run is built by the first of them, and runs side by side with what its neighbours run.
+    Programs,
     /// At least one benchmark ran.
     Benchmarks,
 }
@@ -56,6 +58,13 @@ const FOUR_AT_ONCE: (&str, &str) = ("RUST_TEST_THREADS", "4");
 
 /// The servers of the tests store objects in protobuf.
 const STORED_IN_PROTOBUF: (&str, &str) = ("REVCAST_STORAGE_MEDIA_TYPE", "protobuf");
+
+impl Proof {
+    /// Whether tests must have run.
+    pub(crate) const fn is_of_tests(self) -> bool {
+        matches!(self, Self::Tests | Self::Programs)
+    }
+}
 
 const PLAIN: Step =
     Step { name: "", purpose: "", arguments: &[], environment: &[], proof: Proof::Success, folder: None };
@@ -107,7 +116,7 @@ pub(crate) const STEPS: &[Step] = &[
         purpose: "unit, property, conformance, simulator, tidy and end-to-end tests",
         arguments: &["test", "--workspace", "--no-fail-fast"],
         environment: &[FOUR_AT_ONCE],
-        proof: Proof::Tests,
+        proof: Proof::Programs,
         ..PLAIN
     },
     Step {
@@ -115,7 +124,7 @@ pub(crate) const STEPS: &[Step] = &[
         purpose: "the end-to-end tests again, on etcd 3.4",
         arguments: ON_A_STORE,
         environment: &[("REVCAST_TEST_STORE", "etcd-3.4"), FOUR_AT_ONCE],
-        proof: Proof::Tests,
+        proof: Proof::Programs,
         ..PLAIN
     },
     Step {
@@ -123,15 +132,15 @@ pub(crate) const STEPS: &[Step] = &[
         purpose: "the end-to-end tests again, on etcd 3.5",
         arguments: ON_A_STORE,
         environment: &[("REVCAST_TEST_STORE", "etcd-3.5"), FOUR_AT_ONCE],
-        proof: Proof::Tests,
+        proof: Proof::Programs,
         ..PLAIN
     },
     Step {
         name: "protobuf-unit",
         purpose: "the tests of requests again, on objects that are stored in protobuf",
-        arguments: &["test", "--workspace", "--lib", "serve::tests"],
+        arguments: &["test", "--workspace", "--lib", "--", "serve::tests"],
         environment: &[STORED_IN_PROTOBUF],
-        proof: Proof::Tests,
+        proof: Proof::Programs,
         ..PLAIN
     },
     Step {
@@ -139,7 +148,7 @@ pub(crate) const STEPS: &[Step] = &[
         purpose: "the tables of the protocol again, on the same",
         arguments: &["test", "--workspace", "--no-fail-fast", "--test", "protocol"],
         environment: &[STORED_IN_PROTOBUF, FOUR_AT_ONCE],
-        proof: Proof::Tests,
+        proof: Proof::Programs,
         ..PLAIN
     },
     Step {
@@ -232,7 +241,7 @@ pub(crate) const QUICK: &[Step] = &[
             "tidy",
         ],
         environment: &[("REVCAST_SIM_SEEDS", QUICK_SEEDS), FOUR_AT_ONCE],
-        proof: Proof::Tests,
+        proof: Proof::Programs,
         ..PLAIN
     },
 ];
