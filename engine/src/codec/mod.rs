@@ -98,28 +98,6 @@ impl Decoder {
         Self { json: json::Decoder::new() }
     }
 
-    /// Whether `value` would be accepted from a store; for a check before a write.
-    ///
-    /// # Errors
-    /// What is wrong with it.
-    pub fn check(&mut self, resource: &Resource, value: &[u8]) -> Result<(), DecodeError> {
-        let own = self.check_own(resource, value);
-        match converted(resource, own.as_ref().err(), value) {
-            Some(value) => self.check_own(resource, &value),
-            None => own,
-        }
-    }
-
-    fn check_own(&mut self, resource: &Resource, value: &[u8]) -> Result<(), DecodeError> {
-        match resource.codec {
-            Codec::Kubernetes => match message_type(resource, value) {
-                Some(of) => protobuf::check(resource, of, value),
-                None => self.json.check(resource, value),
-            },
-            Codec::Opaque => Ok(()),
-        }
-    }
-
     /// What is kept of a value that `revision` wrote, and its attributes. A codec whose values are kept within a message has
     /// it made in the framing of its encoding, of this kind.
     pub(crate) fn decode(
@@ -203,12 +181,6 @@ mod tests {
         let read = |resource: &Resource, value: &'static str| {
             let framings = Framings { json: &BARE, protobuf: &BARE };
             let value = Bytes::from_static(value.as_bytes());
-            assert_eq!(
-                Decoder::new().check(resource, &value).is_ok(),
-                Decoder::new()
-                    .decode(framings, resource, &value, Revision::new(7), MessageKind::Added)
-                    .is_ok()
-            );
             Decoder::new().decode(framings, resource, &value, Revision::new(7), MessageKind::Added)
         };
         assert!(matches!(read(&plain, old), Err(DecodeError::OtherVersion { .. })));

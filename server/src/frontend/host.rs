@@ -22,15 +22,6 @@ use crate::source::{SourceError, Txn, TxnError};
 use crate::wire::coding::Coding;
 use crate::wire::{gzip, http1, websocket};
 
-/// The result of a transaction.
-#[derive(Clone, Debug)]
-pub struct Written {
-    /// The revision of all its changes.
-    pub revision: Revision,
-    /// The new state of each operation's key, in order; `None` where it was deleted.
-    pub objects: Vec<Option<Arc<Object>>>,
-}
-
 /// The source's newest revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Newest {
@@ -57,8 +48,8 @@ pub trait Host {
     /// Waits until everything up to `revision` is visible. False when `within` passed before, or another epoch began.
     async fn wait_for(&self, revision: Revision, within: Duration) -> bool;
 
-    /// Makes a transaction durable. A later [`Host::newest`] returns a revision that includes it.
-    async fn write(&self, txn: Txn) -> Result<Written, WriteError>;
+    /// Makes a transaction durable: the revision of all its changes. A later [`Host::newest`] returns one that includes it.
+    async fn write(&self, txn: Txn) -> Result<Revision, WriteError>;
 
     /// The newest revision, at least that of every write acknowledged before this call.
     ///

@@ -16,9 +16,7 @@ use bytes::Bytes;
 use crate::auth::Identity;
 use crate::http::request::RequestHead;
 use crate::http::status::Status;
-pub use host::{
-    FullBody, Host, Newest, Reply, StreamFormat, StreamingBody, WatchRequest, Wire, WriteError, Written,
-};
+pub use host::{FullBody, Host, Newest, Reply, StreamFormat, StreamingBody, WatchRequest, Wire, WriteError};
 
 /// The memory budget of a request, out of what all requests share.
 pub trait Budget {

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::object::Draft;
 use super::write::Outcome;
-use super::{Call, get, names, payload};
+use super::{Call, names, payload};
 use crate::frontend::{Host, Reply};
 use crate::http::options::{OptionsError, WriteKind, WriteOptions};
 use crate::http::status::{Cause, Status};
@@ -49,15 +49,12 @@ async fn create<H: Host>(call: &Call<'_, H>, draft: &Draft, dry_run: bool) -> Re
             Err(status) if status.code() == 404 => false,
             Err(status) => return Err(status),
         };
-        call.put(value.clone())?;
+        call.put(&key, value.clone())?;
         return Ok((!taken).then(|| call.show(201, &value)));
     }
-    match call.write(&key, Expect::Absent, call.put(draft.to_json(call))?).await? {
-        Outcome::Made(object) => {
-            let object =
-                object.ok_or_else(|| Status::internal_error("a write returned nothing about its object"))?;
-            Ok(Some(call.show(201, &get::json(&object)?)))
-        }
+    let new = call.put(&key, draft.to_json(call))?;
+    match call.write(&key, Expect::Absent, new.action.clone()).await? {
+        Outcome::Made(revision) => Ok(Some(call.show(201, &new.json_at(revision)))),
         Outcome::Lost(_) => Ok(None),
     }
 }

@@ -90,15 +90,12 @@ pub(super) async fn delete<H: Host>(
             let uid = marked.meta("uid").to_owned();
             return Ok(if held { Fate::Waits(shown) } else { Fate::Gone { uid, last: shown } });
         }
-        let action = call.put_marked(marked.to_json(call))?;
-        match call.write(key, Expect::At(current.revision()), action).await? {
-            Outcome::Made(Some(object)) if held => return Ok(Fate::Waits(get::json(&object)?.to_vec())),
+        let marked = call.put_marked(key, marked.to_json(call))?;
+        match call.write(key, Expect::At(current.revision()), marked.action.clone()).await? {
+            Outcome::Made(revision) if held => return Ok(Fate::Waits(marked.json_at(revision))),
             // The next round finds nothing left to mark.
-            Outcome::Made(Some(object)) => marked_at = Some(object.revision()),
+            Outcome::Made(revision) => marked_at = Some(revision),
             Outcome::Lost(Some(_)) => {}
-            Outcome::Made(None) => {
-                return Err(Status::internal_error("a write returned nothing about its object"));
-            }
             Outcome::Lost(None) => return Err(call.not_found(name)),
         }
     }

@@ -83,16 +83,16 @@ pub(super) async fn run<H: Host>(
         // `ShouldDeleteDuringUpdate`).
         let grace = old.metadata.get("deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(0);
         let ends = old.is_terminating() && grace == 0 && new.finalizers().is_empty();
-        let action = call.put_over(&current, value)?;
+        let checked = call.put_over(&current, value)?;
         if dry_run {
             return Ok(call.show(200, &new.to_json_at(call, &current.revision().to_string())));
         }
-        let action = if ends { Action::Delete } else { action };
+        let action = if ends { Action::Delete } else { checked.action.clone() };
         match call.write(&key, Expect::At(current.revision()), action).await? {
-            Outcome::Made(Some(object)) => return Ok(call.show(200, &get::json(&object)?)),
-            Outcome::Made(None) => {
+            Outcome::Made(_) if ends => {
                 return Ok(call.show(200, &new.to_json_at(call, &current.revision().to_string())));
             }
+            Outcome::Made(revision) => return Ok(call.show(200, &checked.json_at(revision))),
             Outcome::Lost(None) => return Err(call.not_found(name)),
             // A client that named a revision gets its 409 when the next attempt finds a different one.
             Outcome::Lost(Some(_)) => {}

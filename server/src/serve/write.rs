@@ -3,11 +3,10 @@
 //! Owns the steps from a handler's object to the store, and from the store's errors to a [`Status`].
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use revcast_engine::Object;
-use revcast_engine::codec::Decoder;
+use revcast_engine::codec::{Decoder, Value};
 use revcast_engine::escape;
 use revcast_engine::key::Key;
 use revcast_engine::revision::Revision;
@@ -34,12 +33,33 @@ const BUSY_RETRY_SECONDS: u32 = 1;
 const _: () = assert!(OBJECT_BYTES_MAX <= VALUE_BYTES_MAX);
 
 /// The result of a write.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Outcome {
-    /// It was made. The new state; `None` if the key was deleted.
-    Made(Option<Arc<Object>>),
+    /// It was made, by that revision.
+    Made(Revision),
     /// The key's value was written by that revision; `None`: it has none.
     Lost(Option<Revision>),
+}
+
+/// A value that may be written: as it is stored, and as the engine will serve it.
+#[derive(Debug)]
+pub(super) struct Checked {
+    pub(super) action: Action,
+    object: Object,
+}
+
+impl Checked {
+    /// The object as JSON, as the write of that revision makes it.
+    pub(super) fn json_at(&self, revision: Revision) -> Vec<u8> {
+        let mut out = Vec::new();
+        match self.object.value() {
+            Value::Json(json) => json.push_at(&mut out, revision),
+            Value::Protobuf(protobuf) => protobuf.push_json_at(&mut out, revision),
+            // None was checked: a resource of opaque values is not written, and what is unreadable was refused.
+            Value::Opaque(bytes) | Value::Unreadable(_, bytes) => out.extend_from_slice(bytes),
+        }
+        out
+    }
 }
 
 impl<H: Host> Call<'_, H> {
@@ -49,7 +69,7 @@ impl<H: Host> Call<'_, H> {
     /// The store cannot write; a lost race is not an error.
     pub(super) async fn write(&self, key: &Key, expect: Expect, action: Action) -> Result<Outcome, Status> {
         match self.host.write(Txn::one(key.clone(), expect, action)).await {
-            Ok(mut written) => Ok(Outcome::Made(written.objects.pop().flatten())),
+            Ok(revision) => Ok(Outcome::Made(revision)),
             Err(WriteError::Refused(TxnError::Conflict { found, .. })) => Ok(Outcome::Lost(found)),
             Err(WriteError::Refused(TxnError::NotFound { .. })) => Ok(Outcome::Lost(None)),
             Err(error) => Err(refusal(&error)),
@@ -61,26 +81,26 @@ impl<H: Host> Call<'_, H> {
     ///
     /// # Errors
     /// 400 if the engine could not serve the value or it could never be changed again; 413 if it is too large.
-    pub(super) fn put(&self, value: Vec<u8>) -> Result<Action, Status> {
+    pub(super) fn put(&self, key: &Key, value: Vec<u8>) -> Result<Checked, Status> {
         let extent = Extent::of(&value);
         extent.check(Extent::default)?;
-        self.checked(extent, value)
+        self.checked(key, extent, value)
     }
 
     /// The same in place of `old`. An object that is too large already, because of other writers, may be written if it does not
     /// grow.
-    pub(super) fn put_over(&self, old: &Object, value: Vec<u8>) -> Result<Action, Status> {
+    pub(super) fn put_over(&self, old: &Object, value: Vec<u8>) -> Result<Checked, Status> {
         let extent = Extent::of(&value);
         extent.check(|| Extent::stored(old))?;
-        self.checked(extent, value)
+        self.checked(old.key(), extent, value)
     }
 
     /// The same for an object that is marked for deletion: the mark makes it longer, and must not prevent the deletion.
-    pub(super) fn put_marked(&self, value: Vec<u8>) -> Result<Action, Status> {
-        self.checked(Extent::of(&value), value)
+    pub(super) fn put_marked(&self, key: &Key, value: Vec<u8>) -> Result<Checked, Status> {
+        self.checked(key, Extent::of(&value), value)
     }
 
-    fn checked(&self, extent: Extent, value: Vec<u8>) -> Result<Action, Status> {
+    fn checked(&self, key: &Key, extent: Extent, value: Vec<u8>) -> Result<Checked, Status> {
         if extent.bytes > VALUE_BYTES_MAX {
             return Err(Status::request_entity_too_large(VALUE_BYTES_MAX));
         }
@@ -88,12 +108,13 @@ impl<H: Host> Call<'_, H> {
             let why = format!("the object nests deeper than {DEPTH_MAX} levels: make it flatter");
             return Err(Status::bad_request(why));
         }
-        let value = self.stored_form(value)?;
-        Decoder::new()
-            .check(self.row(), &value)
-            .map_err(|error| Status::bad_request(format!("the object cannot be stored: {error}")))?;
+        let value = Bytes::from(self.stored_form(value)?);
+        let object = Object::read(&mut Decoder::new(), self.row(), key.clone(), &value, Revision::ZERO);
+        if let Some(why) = object.unreadable() {
+            return Err(Status::bad_request(format!("the object cannot be stored: {}", why.error())));
+        }
         let ttl = self.catalog.registry.get(self.resource.row).and_then(|stored| stored.ttl);
-        Ok(Action::Put { value: Bytes::from(value), ttl })
+        Ok(Checked { action: Action::Put { value, ttl }, object })
     }
 
     /// 409: another client was faster.

@@ -43,8 +43,8 @@ pub enum Command {
 /// An answer.
 #[derive(Clone, Debug)]
 pub enum Answer {
-    /// The transaction is durable; the new states of its keys in the order of its operations.
-    Written(Revision, Vec<Option<Arc<Object>>>),
+    /// The transaction is durable, as this revision.
+    Written(Revision),
     /// Nothing was changed.
     Refused(TxnError),
     /// History is compacted up to here.

@@ -119,7 +119,7 @@ impl Reply {
     fn answer(&mut self, answer: Answer) {
         let Replies { commands, shards, .. } = &*self.replies;
         if self.is_write {
-            let is_made = matches!(answer, Answer::Written(..));
+            let is_made = matches!(answer, Answer::Written(_));
             let count = if is_made { &commands.stats.writes } else { &commands.stats.refused };
             count.fetch_add(1, Ordering::Relaxed);
         }
@@ -201,7 +201,7 @@ mod tests {
         async fn turn(&mut self) -> bool {
             self.turns.push(self.writes.len());
             for reply in self.writes.drain(..) {
-                reply.send(Answer::Written(Revision::new(8), Vec::new()));
+                reply.send(Answer::Written(Revision::new(8)));
             }
             false
         }

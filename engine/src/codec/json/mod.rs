@@ -103,11 +103,6 @@ impl Decoder {
         Self { buffers: Buffers::default(), scratch: Vec::new() }
     }
 
-    /// Whether `value` would be accepted.
-    pub(super) fn check(&mut self, resource: &Resource, value: &[u8]) -> Result<(), DecodeError> {
-        self.decode(resource, value, Revision::ZERO, &mut Vec::new()).map(|_| ())
-    }
-
     /// The message of this kind that announces `value`, as `revision` wrote it, and its attributes.
     pub(super) fn announce(
         &mut self,

@@ -289,12 +289,6 @@ pub fn push_error(out: &mut Vec<u8>, status: &[u8]) {
     out.extend_from_slice(status);
 }
 
-/// Whether `value` would be accepted.
-pub(super) fn check(resource: &Resource, of: &SharedType, value: &[u8]) -> Result<(), DecodeError> {
-    let Stored { message, .. } = read(resource, of, value)?;
-    Places::of(&message).map(drop).map_err(|why| DecodeError::Message(why.to_owned()))
-}
-
 /// A value that was read.
 struct Stored<'v> {
     types: (&'v str, &'v str),

@@ -20,7 +20,7 @@ use super::handshake_limiter::HandshakeLimiter;
 use super::revision_waiters::RevisionWaiters;
 use super::scheduling::Scheduling;
 use super::source_client::{SourceClient, something_else, too_many};
-use crate::frontend::{Host, Newest, WriteError, Written};
+use crate::frontend::{Host, Newest, WriteError};
 use crate::runtime::conn::Link;
 use crate::runtime::shards::{ShardHandle, ShardMessage, WatchHandoff};
 use crate::runtime::shared::Shared;
@@ -213,10 +213,10 @@ impl Host for Local {
         newest >= revision || self.waiters.wait(revision, within).await
     }
 
-    async fn write(&self, txn: Txn) -> Result<Written, WriteError> {
+    async fn write(&self, txn: Txn) -> Result<Revision, WriteError> {
         match self.ask(|asker| Command::Write(txn, asker)).await {
             None => Err(WriteError::Busy),
-            Some(Answer::Written(revision, objects)) => Ok(Written { revision, objects }),
+            Some(Answer::Written(revision)) => Ok(revision),
             Some(Answer::Refused(error)) => Err(WriteError::Refused(error)),
             Some(_) => Err(WriteError::Closed),
         }

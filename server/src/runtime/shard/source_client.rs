@@ -107,7 +107,7 @@ impl SourceClient {
         let found = match answer {
             Answer::Newest { epoch, revision } => Ok(Newest { epoch, revision }),
             Answer::Unanswered(error) => Err(error),
-            Answer::Written(..)
+            Answer::Written(_)
             | Answer::Refused(_)
             | Answer::Compacted(_)
             | Answer::NotCompacted(_)

@@ -43,7 +43,7 @@ use crate::api::protobuf::{self, Release};
 use crate::api::resources::{Declaration, Registry};
 use crate::catalog::Catalogs;
 use crate::frontend::Budget;
-use crate::frontend::{Host, Newest, Reply, WatchRequest, WriteError, Written};
+use crate::frontend::{Host, Newest, Reply, WatchRequest, WriteError};
 use crate::http::request::{Parsed, parse_head};
 use crate::http::status::Status;
 use crate::source::embedded::{Store, StoreConfig};
@@ -79,15 +79,14 @@ struct FakeHost {
 }
 
 impl FakeHost {
-    fn commit(&self, txn: &Txn) -> Result<Written, WriteError> {
+    fn commit(&self, txn: &Txn) -> Result<Revision, WriteError> {
         let now = WallTime::from_millis(NOW * 1000);
         let batch = self.store.borrow_mut().apply(txn, now).map_err(WriteError::Refused)?;
         self.store.borrow_mut().flush().unwrap();
         let mut publisher = self.publisher.borrow_mut();
         publisher.handle_batch(&batch, NOW).expect("what a handler writes can be published");
         publisher.publish();
-        let objects = batch.changes.iter().map(|change| publisher.get(&change.key).cloned()).collect();
-        Ok(Written { revision: batch.revision, objects })
+        Ok(batch.revision)
     }
 }
 
@@ -97,7 +96,7 @@ impl Host for FakeHost {
         revision <= self.publisher.borrow().revision()
     }
 
-    async fn write(&self, txn: Txn) -> Result<Written, WriteError> {
+    async fn write(&self, txn: Txn) -> Result<Revision, WriteError> {
         if let Some(error) = self.refuse.borrow().clone() {
             return Err(error);
         }

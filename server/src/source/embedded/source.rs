@@ -76,7 +76,7 @@ impl Group {
 /// One write of the current group: the address of its answer, and its result.
 struct Pending {
     reply: Reply,
-    outcome: Result<(Revision, Vec<Key>), TxnError>,
+    outcome: Result<Revision, TxnError>,
 }
 
 struct EmbeddedSource {
@@ -156,7 +156,7 @@ impl EmbeddedSource {
             let outcome = self.store.apply(&txn, now).map(|batch| {
                 let revision = batch.revision;
                 batches.push(batch);
-                (revision, txn.ops.into_iter().map(|op| op.key).collect())
+                revision
             });
             pending.push(Pending { reply, outcome });
         }
@@ -173,8 +173,9 @@ impl EmbeddedSource {
         }
         match flushed {
             Ok(()) => {
-                for (reply, answer) in self.publish(&batches, pending, seconds(now)).await {
-                    reply.send(answer);
+                self.publish(&batches, seconds(now)).await;
+                for Pending { reply, outcome } in pending {
+                    reply.send(outcome.map_or_else(Answer::Refused, Answer::Written));
                 }
             }
             Err(error) => refuse_all(pending, &error),
@@ -197,46 +198,18 @@ impl EmbeddedSource {
         }
     }
 
-    /// Publishes durable batches in order. The states for the answers are taken as of each write, so a writer gets what it
-    /// wrote, not what came after it in the group.
-    async fn publish(
-        &mut self,
-        batches: &[Batch],
-        pending: Vec<Pending>,
-        as_of_seconds: u64,
-    ) -> Vec<(Reply, Answer)> {
-        let mut answers = Vec::with_capacity(pending.len());
-        let mut pending = pending.into_iter().peekable();
-        let mut answer_until = |answers: &mut Vec<_>, until: Option<Revision>| {
-            while let Some(next) = pending.peek() {
-                if matches!(&next.outcome, Ok((revision, _)) if Some(*revision) != until) {
-                    break;
-                }
-                let Some(Pending { reply, outcome }) = pending.next() else { break };
-                match outcome {
-                    Ok((revision, keys)) => return Some((reply, revision, keys)),
-                    Err(error) => answers.push((reply, Answer::Refused(error))),
-                }
-            }
-            None
-        };
+    /// Publishes durable batches in order.
+    async fn publish(&mut self, batches: &[Batch], as_of_seconds: u64) {
         for batch in batches {
             self.feeder.make_room(batch, async |time| std::thread::park_timeout(time)).await;
             // Every value was decoded with the same decoder before it was written.
             self.feeder.take(batch, as_of_seconds);
-            if let Some((reply, revision, keys)) = answer_until(&mut answers, Some(batch.revision)) {
-                let objects = keys.iter().map(|key| self.feeder.get(key).cloned()).collect();
-                answers.push((reply, Answer::Written(revision, objects)));
-            }
         }
-        let unanswered = answer_until(&mut answers, None);
-        debug_assert!(unanswered.is_none(), "every batch was published");
         if batches.is_empty() {
             self.feeder.show();
         } else {
             self.feeder.show_arrived();
         }
-        answers
     }
 
     /// One step of a compaction, if one runs or is due. True if there is more to do now.

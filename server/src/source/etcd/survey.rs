@@ -4,9 +4,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use etcd_client::GetOptions;
+use revcast_engine::Object;
 use revcast_engine::codec::Decoder;
 use revcast_engine::resource::Schema;
+use revcast_engine::revision::Revision;
 use tokio::time::{Instant, timeout_at};
 
 use super::census::Census;
@@ -130,8 +133,11 @@ fn examine(
     (etcd, value): (&[u8], &[u8]),
 ) {
     let Some(key) = layout.to_key(etcd) else { return census.count_foreign(layout, etcd) };
-    census.count(layout, etcd, key.resource(), value);
-    if let Err(why) = decoder.check(schema.get(key.resource()), value) {
-        census.move_unread(&String::from_utf8_lossy(etcd), key.resource(), value, &why);
+    let resource = key.resource();
+    census.count(layout, etcd, resource, value);
+    let object =
+        Object::read(decoder, schema.get(resource), key, &Bytes::copy_from_slice(value), Revision::ZERO);
+    if let Some(why) = object.unreadable() {
+        census.move_unread(&String::from_utf8_lossy(etcd), resource, value, why.error());
     }
 }

@@ -36,13 +36,10 @@ const ATTEMPTS_MAX: usize = 3;
 
 /// Makes a transaction.
 pub(super) async fn write(context: &EtcdContext, txn: &Txn) -> Answer {
-    match run(context, txn).await {
-        Ok((at, objects)) => Answer::Written(at, objects),
-        Err(error) => Answer::Refused(error),
-    }
+    run(context, txn).await.map_or_else(Answer::Refused, Answer::Written)
 }
 
-async fn run(context: &EtcdContext, txn: &Txn) -> Result<(Revision, Vec<Option<Arc<Object>>>), TxnError> {
+async fn run(context: &EtcdContext, txn: &Txn) -> Result<Revision, TxnError> {
     check(&txn.ops)?;
     let deadline = tokio::time::Instant::now() + WRITE_WITHIN;
     let mut attempt = 0;
@@ -85,7 +82,7 @@ async fn send(
     context: &EtcdContext,
     txn: &Txn,
     deadline: tokio::time::Instant,
-) -> Result<(Revision, Vec<Option<Arc<Object>>>), TxnError> {
+) -> Result<Revision, TxnError> {
     let client = timeout_at(deadline, context.calls.client()).await;
     let (number, client) = client.unwrap_or_else(|_| Err(not_reached())).map_err(TxnError::Source)?;
     let mut compares = Vec::new();
@@ -152,13 +149,7 @@ async fn send(
     if !answer.succeeded() {
         return Err(refused(&txn.ops, &answer.op_responses()));
     }
-    let at = answer.header().map_or(Revision::ZERO, |header| revision(header.revision()));
-    let mut decoder = Decoder::new();
-    let objects = txn.ops.iter().map(|op| match &op.action {
-        Action::Delete => None,
-        Action::Put { value, .. } => Some(decode(context, &mut decoder, &op.key, value, at)),
-    });
-    Ok((at, objects.collect()))
+    Ok(answer.header().map_or(Revision::ZERO, |header| revision(header.revision())))
 }
 
 fn not_reached() -> SourceError {
