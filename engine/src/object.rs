@@ -45,7 +45,7 @@ impl Unreadable {
         draft.payload().extend_from_slice(&status);
         let status = start..draft.len();
         envelope::close(&mut draft);
-        Self { error, since, codec: resource.codec, value, message: draft.finish(), status }
+        Self { error, since, codec: resource.codec, value, message: draft.finish().ending(true), status }
     }
 
     /// What is wrong with the value.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::run::MessageRun;
-use super::{Outlet, Run, Sent, Shard};
+use super::{Outlet, Run, Sent, Shard, refusal};
 use crate::encoding::{Shown, Subject};
 use crate::failpoints::{Failpoint, is_on};
 use crate::index::Snapshot;
@@ -186,10 +186,14 @@ impl Shard {
             (&Phase::CatchingUp { cursor, offset }, None) => {
                 let key = class.key.clone();
                 let event = self.feed.ring.get(cursor).ok();
-                let framed = event.and_then(|event| {
-                    let kind = key.verdict(&event)?;
-                    Some(self.framed(self.message_of(&event, key.message_name(kind, true)), &key))
-                });
+                let framed =
+                    event.and_then(|event| {
+                        let name = key.message_name(key.verdict(&event)?, true);
+                        Some(self.framed(
+                            event.message(name, &*self.feed.encoder, self.feed.messages_counter()),
+                            &key,
+                        ))
+                    });
                 let shared = key.framing == self.feed.framing(key.encoding);
                 let framed = framed.filter(|framed| shared || framed.len() <= PAGE_BYTES);
                 UnderWay::event(framed, offset as usize)
@@ -294,8 +298,8 @@ impl Shard {
                 Err(Missing::NotYet) => break,
             };
             if event.refusal().is_some() && !is_on(Failpoint::UnreadableSkipped) {
-                let refusal = event.now.as_ref().filter(|now| key.covers(now.key()));
-                if let Some(refusal) = refusal.and_then(|now| self.refusal(now, key)) {
+                let unreadable = event.now.as_ref().filter(|now| key.covers(now.key()));
+                if let Some(refusal) = unreadable.and_then(|now| refusal(&self.feed, now, key)) {
                     page.run.push(key.framing, refusal.payload());
                     page.of.push(Of::Refusal);
                     page.span.class = None;

@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 
-use super::Shard;
+use super::{Shard, refusal};
 use crate::encoding::{Encoding, Failure, json};
 use crate::envelope;
 use crate::key::ResourceId;
@@ -49,7 +49,7 @@ impl Shard {
     /// Replaces pending output by the ERROR event for an unreadable value in scope, and the end.
     pub(super) fn refuse(&mut self, id: WatcherId, object: &Object, now: Tick) {
         let Some(class) = self.table.class_of(id) else { return };
-        let Some(refusal) = self.refusal(object, &class.key) else { return };
+        let Some(refusal) = refusal(&self.feed, object, &class.key) else { return };
         let last = self.framed(&refusal, &class.key);
         self.refuse_with(id, last, now);
     }

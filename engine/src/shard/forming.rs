@@ -7,14 +7,12 @@
 
 use std::sync::Arc;
 
-use super::Shard;
 use super::round::{Forming, Stage};
 use super::timings::Mark;
+use super::{Shard, refusal};
 use crate::event::Event;
 use crate::failpoints::{Failpoint, is_on};
 use crate::limits::{MESSAGE_BYTES_A_LOOK, ROUND_BYTES, ROUND_EVENTS, ROUND_REQUIREMENTS};
-use crate::message::Message;
-use crate::revision::Position;
 use crate::ring::Missing;
 use crate::tick::Tick;
 
@@ -118,7 +116,7 @@ impl Shard {
 
     /// Puts an event's message into the run of a class, if it matches. Returns the number of looks.
     fn add_event(&mut self, number: u32, event: &Arc<Event>) -> usize {
-        let Some(class) = &self.table.classes[number as usize] else { return 1 };
+        let Some(class) = &mut self.table.classes[number as usize] else { return 1 };
         // A class without members gets none before the round is over. With turns in between, its number may also belong
         // to another class by now: the named one was removed, and the new one has no members either.
         if class.members.is_empty() || class.run.is_closed() {
@@ -130,12 +128,11 @@ impl Shard {
             if !event.has_message(name) {
                 looks += event.weight() / MESSAGE_BYTES_A_LOOK;
             }
-            let message = self.message_of(event, name).clone();
-            let ends = message.ends();
-            self.add_message(number, message, event.position);
-            if ends {
-                self.end_run(number);
+            let message = event.message(name, &*self.feed.encoder, self.feed.messages_counter());
+            if class.run.is_empty() {
+                self.round.classes.push(number);
             }
+            class.run.push(message.clone(), event.position, self.config.run_messages);
         }
         looks
     }
@@ -143,7 +140,7 @@ impl Shard {
     /// A value became unreadable: a class whose scope covers its key is told so, and gets nothing more. Returns the
     /// number of looks.
     fn add_refusal(&mut self, number: u32, event: &Event) -> usize {
-        let Some(class) = &self.table.classes[number as usize] else { return 1 };
+        let Some(class) = &mut self.table.classes[number as usize] else { return 1 };
         let known = || event.before.as_ref().is_some_and(|before| class.key.matches_object(before));
         if class.members.is_empty()
             || class.run.is_closed()
@@ -151,29 +148,14 @@ impl Shard {
         {
             return 1;
         }
-        let Some(refusal) = event.now.as_ref().and_then(|now| self.refusal(now, &class.key)) else {
+        let Some(refusal) = event.now.as_ref().and_then(|now| refusal(&self.feed, now, &class.key)) else {
             return 1;
         };
-        self.add_message(number, refusal, event.position);
-        self.end_run(number);
+        if class.run.is_empty() {
+            self.round.classes.push(number);
+        }
+        class.run.push(refusal, event.position, self.config.run_messages);
         1
-    }
-
-    /// The last message of a class's run ends its watches.
-    fn end_run(&mut self, number: u32) {
-        if let Some(class) = &mut self.table.classes[number as usize] {
-            // If the run is left to the ring, the members find the end there.
-            class.run.ends = class.run.in_ring.is_none();
-        }
-    }
-
-    fn add_message(&mut self, number: u32, message: Message, position: Position) {
-        if let Some(class) = &mut self.table.classes[number as usize] {
-            if class.run.is_empty() {
-                self.round.classes.push(number);
-            }
-            class.run.push(message, position, self.config.run_messages);
-        }
     }
 
     /// Every event of the round is in the runs: they can be served.

@@ -37,7 +37,6 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::encoding::{Encoding, Failure};
-use crate::event::{Event, MessageName};
 use crate::failpoints::{Failpoint, is_on};
 use crate::hash::HashSeed;
 use crate::limits;
@@ -403,28 +402,6 @@ impl Shard {
         self.end(id, clean);
     }
 
-    /// A message of an event, made now if it was not needed before.
-    fn message_of<'e>(&self, event: &'e Event, name: MessageName) -> &'e Message {
-        event.message(name, &*self.feed.encoder, self.feed.messages_counter())
-    }
-
-    /// The message for a class that a value is unreadable; `None` if it is readable.
-    fn refusal(&self, object: &Object, key: &ClassKey) -> Option<Message> {
-        let message = object.refusal()?;
-        Some(match key.encoding {
-            Encoding::Json => message.clone(),
-            encoding @ (Encoding::Protobuf | Encoding::Other(_)) => {
-                let resource = self.feed.schema.get(object.key().resource()).qualified_plural();
-                let why = object.unreadable().map(|why| why.error().to_string()).unwrap_or_default();
-                let failure =
-                    Failure::Unreadable { resource: &resource, path: object.key().path(), why: &why };
-                Message::new(self.feed.framing(encoding), 256, |out| {
-                    self.feed.encoder.failure(out, encoding, &failure);
-                })
-            }
-        })
-    }
-
     /// A message in the framing of a class.
     fn framed(&self, message: &Message, key: &ClassKey) -> Bytes {
         if key.framing == self.feed.framing(key.encoding) {
@@ -434,6 +411,23 @@ impl Shard {
         key.framing.push(&mut framed, message.payload());
         framed.into()
     }
+}
+
+/// The message for a class that a value is unreadable; `None` if it is readable.
+fn refusal(feed: &Feed, object: &Object, key: &ClassKey) -> Option<Message> {
+    let message = object.refusal()?;
+    Some(match key.encoding {
+        Encoding::Json => message.clone(),
+        encoding @ (Encoding::Protobuf | Encoding::Other(_)) => {
+            let resource = feed.schema.get(object.key().resource()).qualified_plural();
+            let why = object.unreadable().map(|why| why.error().to_string()).unwrap_or_default();
+            let failure = Failure::Unreadable { resource: &resource, path: object.key().path(), why: &why };
+            let message = Message::new(feed.framing(encoding), 256, |out| {
+                feed.encoder.failure(out, encoding, &failure);
+            });
+            message.ending(true)
+        }
+    })
 }
 
 impl fmt::Debug for Shard {

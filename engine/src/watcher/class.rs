@@ -80,10 +80,12 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Adds a message. Beyond [`RUN_BYTES`] or `messages_max`, except for a single message, none is kept any more.
+    /// Adds a message. Beyond [`RUN_BYTES`] or `messages_max`, except for a single message, none is kept any more: of a run that
+    /// is left to the ring the members find the end there.
     #[inline]
     pub(crate) fn push(&mut self, message: Message, position: Position, messages_max: usize) {
         self.bytes += message.framed().len();
+        self.ends = message.ends();
         self.messages.push((message, position));
         if (self.bytes > RUN_BYTES || self.messages.len() > messages_max) && self.messages.len() > 1 {
             self.leave_in_ring();
