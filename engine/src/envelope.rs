@@ -14,11 +14,12 @@ const fn opening(kind: MessageKind) -> &'static [u8] {
     }
 }
 
-/// Appends an event around the object that `write_object` appends.
-pub fn event(out: &mut Vec<u8>, kind: MessageKind, write_object: impl FnOnce(&mut Vec<u8>)) {
+/// Appends an event around the object that `write_object` appends. Returns what that returns.
+pub fn event<T>(out: &mut Vec<u8>, kind: MessageKind, write_object: impl FnOnce(&mut Vec<u8>) -> T) -> T {
     out.extend_from_slice(opening(kind));
-    write_object(out);
+    let written = write_object(out);
     out.extend_from_slice(CLOSING);
+    written
 }
 
 /// Begins an event in a draft: the object is appended next, then [`close`].

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use crate::encoding::{Encode, Encoding, Shown, Subject};
 use crate::failpoints::{Failpoint, is_on};
 use crate::key::Key;
-use crate::message::{Message, MessageKind};
+use crate::message::{Draft, Message, MessageKind};
 use crate::object::Object;
 use crate::revision::{Position, Revision};
 use crate::tick::Tick;
@@ -185,10 +185,8 @@ impl Event {
             as_of_seconds: self.as_of_seconds,
         };
         let capacity = value.bytes().len() + 64;
-        let mut shows = true;
-        let message = Message::new(encoder.framing(name.encoding), capacity, |out| {
-            shows = name.encoding.push(out, encoder, shown, name.first);
-        });
-        message.ending(!shows)
+        let mut draft = Draft::new(encoder.framing(name.encoding), capacity);
+        let shows = name.encoding.push(draft.payload(), encoder, shown, name.first);
+        draft.finish().ending(!shows)
     }
 }

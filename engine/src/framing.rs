@@ -50,12 +50,12 @@ impl Framing {
         out.extend_from_slice(self.tail);
     }
 
-    /// The same with a payload that `write` appends.
-    pub fn push_with(&self, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    /// The same with a payload that `write` appends. Returns what that returns.
+    pub fn push_with<T>(&self, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> T) -> T {
         // The payload's length is known only afterwards: leave room for the longest head, then close the gap.
         let start = out.len();
         out.extend_from_slice(&[0; HEAD_MAX]);
-        write(out);
+        let written = write(out);
         let mut head = [0; HEAD_MAX];
         let len = (self.head)(out.len() - start - HEAD_MAX, &mut head);
         let gap = HEAD_MAX - len;
@@ -65,6 +65,7 @@ impl Framing {
         }
         out[start..start + len].copy_from_slice(&head[gap..]);
         out.extend_from_slice(self.tail);
+        written
     }
 }
 

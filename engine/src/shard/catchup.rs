@@ -542,13 +542,8 @@ impl Shard {
                 run.push_framed(made.framed());
                 true
             }
-            _ => {
-                let mut shows = true;
-                run.push_with(key.framing, |out| {
-                    shows = self.push_state(out, object, key, !key.opened, as_of_seconds);
-                });
-                shows
-            }
+            _ => run
+                .push_with(key.framing, |out| self.push_state(out, object, key, !key.opened, as_of_seconds)),
         }
     }
 

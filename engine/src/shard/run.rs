@@ -95,10 +95,11 @@ impl MessageRun {
         self.ends.push(self.bytes.len());
     }
 
-    /// Adds a payload that `write` appends.
-    pub(crate) fn push_with(&mut self, framing: &Framing, write: impl FnOnce(&mut Vec<u8>)) {
-        framing.push_with(&mut self.bytes, write);
+    /// Adds a payload that `write` appends. Returns what that returns.
+    pub(crate) fn push_with<T>(&mut self, framing: &Framing, write: impl FnOnce(&mut Vec<u8>) -> T) -> T {
+        let written = framing.push_with(&mut self.bytes, write);
         self.ends.push(self.bytes.len());
+        written
     }
 
     /// Takes the last message back.

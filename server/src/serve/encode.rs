@@ -344,23 +344,20 @@ impl Encode for Encoder {
         }
         // Opaque values have no form here: the engine refuses a watch of them at its start.
         let object = event.json().unwrap_or(Cow::Borrowed(b"null"));
-        let mut shown = Ok(());
-        envelope::event(out, event.kind, |out| match resource {
-            None => out.extend_from_slice(&object),
-            Some(resource) => {
-                let now = i64::try_from(event.as_of_seconds).unwrap_or(i64::MAX);
-                shown = match shape {
-                    Shape::Object if is_bookmark(&event) => {
-                        out.extend_from_slice(&bookmark(resource, object));
-                        Ok(())
-                    }
-                    Shape::Object | Shape::Table(..) | Shape::Metadata(_) => {
-                        shape.append(out, resource, &object, now, first)
-                    }
-                };
+        envelope::event(out, event.kind, |out| match (resource, shape) {
+            (None, _) => {
+                out.extend_from_slice(&object);
+                Ok(())
             }
-        });
-        shown
+            (Some(resource), Shape::Object) if is_bookmark(&event) => {
+                out.extend_from_slice(&bookmark(resource, object));
+                Ok(())
+            }
+            (Some(resource), Shape::Object | Shape::Table(..) | Shape::Metadata(_)) => {
+                let now = i64::try_from(event.as_of_seconds).unwrap_or(i64::MAX);
+                shape.append(out, resource, &object, now, first)
+            }
+        })
     }
 
     fn protobuf(&self, out: &mut Vec<u8>, _: ResourceId, json: &[u8]) -> Result<(), String> {
