@@ -1,7 +1,7 @@
 //! The path from a source to the shards: one revision after another into the engine, and made visible.
 //!
-//! Owns the engine's publisher, the wait for shards that lag too far, and the counts of both. There is one for each epoch. It
-//! is independent of the store that the changes come from.
+//! Owns the engine's publisher, and when a source must wait for shards that lag too far; the source itself waits. There is one
+//! for each epoch. It is independent of the store that the changes come from.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use super::command_queue::{CommandQueue, Shards};
 use crate::clock::Clock;
 
 /// Interval of the checks whether such a shard has caught up.
-const BACKLOG_POLL: Duration = Duration::from_micros(200);
+pub(super) const BACKLOG_POLL: Duration = Duration::from_micros(200);
 
 /// Feeds one engine.
 pub(super) struct Feeder {
@@ -27,33 +27,22 @@ pub(super) struct Feeder {
     commands: Arc<CommandQueue>,
     shards: Arc<dyn Shards>,
     clock: Clock,
-    /// Called with the revision that is visible, before shards are notified.
-    is_visible: Box<dyn Fn(Revision)>,
 }
 
 impl Feeder {
-    pub(super) fn new(
+    pub(super) const fn new(
         publisher: Publisher,
         commands: Arc<CommandQueue>,
         shards: Arc<dyn Shards>,
         clock: Clock,
-        is_visible: impl Fn(Revision) + 'static,
     ) -> Self {
-        Self { publisher, commands, shards, clock, is_visible: Box::new(is_visible) }
+        Self { publisher, commands, shards, clock }
     }
 
-    /// Backpressure: makes visible what was taken, and waits until shards have room for this batch too, or the server has
-    /// closed. `pause` waits for a time.
-    pub(super) async fn make_room(&mut self, batch: &Batch, pause: impl AsyncFn(Duration)) {
-        let weight = self.publisher.weigh(batch);
-        if !self.publisher.should_wait(weight) {
-            return;
-        }
-        self.commands.stats.backlogged.fetch_add(1, Ordering::Relaxed);
-        self.show();
-        while self.publisher.should_wait(weight) && !self.commands.is_closing() {
-            pause(BACKLOG_POLL).await;
-        }
+    /// Backpressure: whether shards have no room for this batch yet, and the server has not closed. They make room only when
+    /// what was taken is visible.
+    pub(super) fn must_wait(&self, batch: &Batch) -> bool {
+        self.publisher.should_wait(self.publisher.weigh(batch)) && !self.commands.is_closing()
     }
 
     /// The time at which the source had the next changes.
@@ -80,27 +69,22 @@ impl Feeder {
     pub(super) fn show(&mut self) {
         self.publisher.publish();
         self.commands.stats.window_bytes.store(self.publisher.window_bytes(), Ordering::Relaxed);
-        (self.is_visible)(self.publisher.revision());
         self.shards.published();
     }
 
-    /// Makes visible what was taken since the arrival, and counts how long that took.
-    pub(super) fn show_arrived(&mut self) {
-        self.show();
+    /// What was taken since the arrival is visible: counts how long that took.
+    pub(super) fn observe_arrived(&self) {
         self.commands.stats.publishing.observe(self.clock.now().since(self.publisher.arrival()));
     }
 
-    /// Narrows the window to what memory allows now.
-    pub(super) fn trim(&mut self) {
-        if self.publisher.trim() {
-            self.show();
-        }
+    /// Narrows the window to what memory allows now. True if that is to be made visible.
+    pub(super) fn trim(&mut self) -> bool {
+        self.publisher.trim()
     }
 
-    /// Compacts history up to this revision.
+    /// Compacts history up to this revision, which becomes visible later.
     pub(super) fn compact(&mut self, upto: Revision) {
         self.publisher.compact(upto);
-        self.show();
     }
 
     /// Takes an object that a resource has which was added.

@@ -19,7 +19,7 @@ use crate::abort_on_panic::AbortOnPanic;
 use crate::clock::Clock;
 use crate::source::command_queue::{Answer, CommandQueue, Shards, SourceStats};
 use crate::source::driver::{Reply, Source, drive};
-use crate::source::feeder::Feeder;
+use crate::source::feeder::{BACKLOG_POLL, Feeder};
 use crate::source::{StorageError, Txn, TxnError, WallTime};
 
 /// Keys that one turn expires.
@@ -41,7 +41,7 @@ pub fn start(
         let _vital = AbortOnPanic("the publisher's thread");
         let thread = std::thread::current();
         commands.set_waker(move || thread.unpark());
-        let feeder = Feeder::new(publisher, Arc::clone(&commands), Arc::clone(&shards), clock, |_| {});
+        let feeder = Feeder::new(publisher, Arc::clone(&commands), Arc::clone(&shards), clock);
         let mut source = EmbeddedSource {
             store,
             feeder,
@@ -114,10 +114,12 @@ impl Source for EmbeddedSource {
         self.feeder.set_arrival(self.clock.now());
         let worked = !self.group.is_empty() || !expired.is_empty();
         if worked {
-            self.commit(expired).await;
+            self.commit(expired);
         }
         // Memory may have become scarce since.
-        self.feeder.trim();
+        if self.feeder.trim() {
+            self.feeder.show();
+        }
         let compacted = self.compact_some();
         worked || compacted
     }
@@ -146,7 +148,7 @@ impl EmbeddedSource {
     }
 
     /// Applies the group, makes it durable, makes it visible, and answers: in this order.
-    async fn commit(&mut self, expired: Vec<Batch>) {
+    fn commit(&mut self, expired: Vec<Batch>) {
         let now = wall_now();
         let Group { writes, questions, compactions } = std::mem::take(&mut self.group);
         let expirations = expired.len() as u64;
@@ -173,7 +175,21 @@ impl EmbeddedSource {
         }
         match flushed {
             Ok(()) => {
-                self.publish(&batches, seconds(now)).await;
+                for batch in &batches {
+                    if self.feeder.must_wait(batch) {
+                        stats.backlogged.fetch_add(1, Ordering::Relaxed);
+                        self.feeder.show();
+                        while self.feeder.must_wait(batch) {
+                            std::thread::park_timeout(BACKLOG_POLL);
+                        }
+                    }
+                    // Every value was decoded with the same decoder before it was written.
+                    self.feeder.take(batch, seconds(now));
+                }
+                self.feeder.show();
+                if !batches.is_empty() {
+                    self.feeder.observe_arrived();
+                }
                 for Pending { reply, outcome } in pending {
                     reply.send(outcome.map_or_else(Answer::Refused, Answer::Written));
                 }
@@ -195,20 +211,6 @@ impl EmbeddedSource {
                 }
                 Err(error) => reply.send(not_compacted(error)),
             }
-        }
-    }
-
-    /// Publishes durable batches in order.
-    async fn publish(&mut self, batches: &[Batch], as_of_seconds: u64) {
-        for batch in batches {
-            self.feeder.make_room(batch, async |time| std::thread::park_timeout(time)).await;
-            // Every value was decoded with the same decoder before it was written.
-            self.feeder.take(batch, as_of_seconds);
-        }
-        if batches.is_empty() {
-            self.feeder.show();
-        } else {
-            self.feeder.show_arrived();
         }
     }
 
@@ -250,6 +252,7 @@ impl EmbeddedSource {
         let done: Vec<_> = self.to_compact.extract_if(.., |(upto, _)| *upto <= compacted).collect();
         let Some(newest) = done.iter().map(|(upto, _)| *upto).max() else { return };
         self.feeder.compact(newest);
+        self.feeder.show();
         for (upto, reply) in done {
             reply.send(Answer::Compacted(upto));
         }

@@ -120,10 +120,8 @@ impl EtcdContext {
     }
 
     /// Feeds an engine whose state is about to be served.
-    pub(super) fn feeder(self: &Rc<Self>, publisher: Publisher) -> Feeder {
-        let (commands, shards) = (Arc::clone(&self.commands), Arc::clone(&self.shards));
-        let context = Rc::clone(self);
-        Feeder::new(publisher, commands, shards, self.clock, move |revision| context.reached(revision))
+    pub(super) fn feeder(&self, publisher: Publisher) -> Feeder {
+        Feeder::new(publisher, Arc::clone(&self.commands), Arc::clone(&self.shards), self.clock)
     }
 
     /// Whether an answer may come from this cluster. If not, the connection is dropped, and the watch is verified before it

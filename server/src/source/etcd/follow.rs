@@ -37,7 +37,7 @@ use super::write::number_of;
 use super::{load, stream, version};
 use crate::log;
 use crate::source::epoch::Epoch;
-use crate::source::feeder::Feeder;
+use crate::source::feeder::{BACKLOG_POLL, Feeder};
 use crate::source::{Fault, SourceError};
 
 /// Events that become visible together at most.
@@ -310,7 +310,7 @@ impl Follower {
             ));
             return self.load().await;
         }
-        state.feeder.show();
+        show(&self.context, state);
         match load::difference(&self.context, state.feeder.revision(), &state.feed, state.cluster).await {
             Ok(batch) => {
                 log::warn(&format!(
@@ -321,7 +321,7 @@ impl Follower {
                 take(&self.context, state, &batch).await?;
                 // It will not be reported again either.
                 state.recent = Recent::default();
-                state.feeder.show();
+                show(&self.context, state);
                 Ok(())
             }
             Err(error) if error.fault == Fault::Broken => {
@@ -465,7 +465,9 @@ impl Follower {
                         state.feeder.unload(row);
                     }
                     // Memory may have become scarce since.
-                    state.feeder.trim();
+                    if state.feeder.trim() {
+                        show(&context, state);
+                    }
                     if !assembler.is_created() && began.elapsed() > CREATE_WITHIN {
                         return Stop::Lags;
                     }
@@ -502,12 +504,18 @@ impl Follower {
     }
 }
 
+/// Makes visible what was taken.
+fn show(context: &EtcdContext, state: &mut State) {
+    state.feeder.show();
+    context.reached(state.feeder.revision());
+}
+
 /// Compares all keys with what is served, unless that was just loaded.
 async fn prove_state(context: &EtcdContext, state: &mut State, coverage: Coverage) -> Result<(), Stop> {
     if std::mem::take(&mut state.is_fresh) {
         return Ok(());
     }
-    state.feeder.show();
+    show(context, state);
     match compare::compare(context, &state.feed.snapshot(), state.cluster).await? {
         Compared::Same => Ok(()),
         Compared::SameIfNextChanges(objects) if coverage == Coverage::All => {
@@ -527,7 +535,7 @@ async fn take(context: &EtcdContext, state: &mut State, batch: &Batch) -> Result
     load::load_added(context, &mut state.feeder, state.cluster, batch.revision).await?;
     state.feeder.take(batch, load::wall_seconds());
     if context.definitions.is_ahead() {
-        state.feeder.show();
+        show(context, state);
         let shards = Arc::clone(&context.shards);
         context.definitions.serve_soon(move || shards.published());
     }
@@ -576,7 +584,13 @@ async fn publish(context: &EtcdContext, state: &mut State, proof: Proof, arrived
             changes.push(Change { key, value: event.value });
         }
         let batch = Batch { revision: raw.revision, changes };
-        state.feeder.make_room(&batch, sleep).await;
+        if state.feeder.must_wait(&batch) {
+            context.commands.stats.backlogged.fetch_add(1, Ordering::Relaxed);
+            show(context, state);
+            while state.feeder.must_wait(&batch) {
+                sleep(BACKLOG_POLL).await;
+            }
+        }
         unseen += batch.changes.len();
         match take(context, state, &batch).await {
             Ok(()) => {}
@@ -588,17 +602,16 @@ async fn publish(context: &EtcdContext, state: &mut State, proof: Proof, arrived
         state.recent.push(raw.revision, told);
         if unseen >= PUBLISH_EVENTS {
             unseen = 0;
-            state.feeder.show();
+            show(context, state);
             tokio::task::yield_now().await;
         }
     }
     if let Some(progress) = proof.progress {
         state.missing = None;
         state.feeder.take_progress(progress);
+        show(context, state);
         if any {
-            state.feeder.show_arrived();
-        } else {
-            state.feeder.show();
+            state.feeder.observe_arrived();
         }
     }
     Ok(())
@@ -609,6 +622,7 @@ fn forget(context: &EtcdContext, state: &mut State) {
     let forgets = std::mem::take(&mut *context.forgets.borrow_mut());
     for (upto, done) in forgets {
         state.feeder.compact(upto);
+        show(context, state);
         // The caller of the request may have given up.
         let _ = done.send(());
     }
