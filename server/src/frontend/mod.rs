@@ -9,6 +9,7 @@
 
 pub mod host;
 
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use bytes::Bytes;
@@ -27,24 +28,22 @@ pub trait Budget {
     fn charge(&self, bytes: usize) -> Result<(), Status>;
 }
 
+/// The identity of a request's client, if it is known, also if the request is refused; and what was admitted, or the answer.
+pub type Admission<A> = (Option<Arc<Identity>>, Result<A, Box<FullBody>>);
+
 /// A protocol for clients.
 #[allow(async_fn_in_trait)] // one core: futures need not be Send
 pub trait Frontend {
     /// A request that was admitted.
     type Admitted;
 
-    /// Admits a request, or answers it. `certificate` is the connection's verified one, in DER. `known` is called with the
-    /// client's identity, also if the request is refused.
-    ///
-    /// # Errors
-    /// The answer.
+    /// Admits a request, or answers it. `certificate` is the connection's verified one, in DER.
     fn admit(
         &self,
         head: &RequestHead,
         certificate: Option<&[u8]>,
         now: SystemTime,
-        known: &mut dyn FnMut(&Identity),
-    ) -> Result<Self::Admitted, Box<FullBody>>;
+    ) -> Admission<Self::Admitted>;
 
     /// Whether a request may have a body as large as an object; one that only reads may not.
     fn takes_body(&self, admitted: &Self::Admitted) -> bool;

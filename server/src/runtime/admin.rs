@@ -8,8 +8,7 @@ use revcast_engine::revision::Revision;
 
 use super::shard::local::Local;
 use super::telemetry::{self, Form};
-use crate::auth::Identity;
-use crate::frontend::{Budget, Frontend};
+use crate::frontend::{Admission, Budget, Frontend};
 use crate::frontend::{FullBody, Host, Reply};
 use crate::http::options::Query;
 use crate::http::request::{Method, RequestHead};
@@ -29,15 +28,8 @@ impl Frontend for Operators<'_> {
     /// Whether it asks for the server's health.
     type Admitted = bool;
 
-    fn admit(
-        &self,
-        head: &RequestHead,
-        certificate: Option<&[u8]>,
-        now: SystemTime,
-        known: &mut dyn FnMut(&Identity),
-    ) -> Result<bool, Box<FullBody>> {
-        admit_operator(&self.0.shared.app, head, certificate, now, known)?;
-        Ok(matches!(head.path.first().map(String::as_str), Some("livez" | "readyz" | "healthz")))
+    fn admit(&self, head: &RequestHead, certificate: Option<&[u8]>, now: SystemTime) -> Admission<bool> {
+        admit_operator(&self.0.shared.app, head, certificate, now)
     }
 
     fn takes_body(&self, _: &bool) -> bool {

@@ -3,16 +3,17 @@
 //! Owns the 401 and the 403. Health checks are open to everyone. The decision here is final, except for an apply that creates
 //! its object: that is checked again, as a create.
 
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::app::App;
 use super::reply::{ResponseFormat, whole};
 use crate::auth::credentials::Presented;
-use crate::auth::{Access, Identity, Visitor};
-use crate::frontend::FullBody;
+use crate::auth::{Access, Visitor};
+use crate::frontend::{Admission, FullBody};
 use crate::http::go_quote;
 use crate::http::host::{is_name, name_of};
-use crate::http::options::{Query, selected_name};
+use crate::http::options::{OptionsError, Query, selected_name};
 use crate::http::origin;
 use crate::http::request::RequestHead;
 use crate::http::route::{self, RouteError, Target};
@@ -45,79 +46,97 @@ impl Admitted {
     }
 }
 
-/// Admits a request, or answers it. `certificate` is the connection's verified one, in DER. `known` is called with the client's
-/// identity, also if the request is refused.
-///
-/// # Errors
-/// The answer: 401, 403, or 400 for a query that cannot be decoded.
+/// Admits a request, or answers it: 401, 403, or 400 for a query that cannot be decoded. `certificate` is the connection's
+/// verified one, in DER.
 pub fn admit(
     app: &App,
     head: &RequestHead,
     certificate: Option<&[u8]>,
     now: SystemTime,
-    known: &mut dyn FnMut(&Identity),
-) -> Result<Box<Admitted>, Box<FullBody>> {
+) -> Admission<Box<Admitted>> {
     let target = route::target_of(&head.path);
     let query = Query::parse(&head.query);
     let layout = query.as_ref().map_or(Layout::Compact, |query| query.layout(head.user_agent.as_deref()));
-    let answer = |status: &Status| Box::new(spelled(head, layout, status));
-    let is_open = matches!(target, Ok(Target::Health { .. }));
-    let visitor = if is_open {
-        app.guard().nobody()
-    } else {
-        visitor(app, head, certificate, now, known).map_err(|status| answer(&status))?
-    };
-    let query = query.map_err(|error| answer(&error.status()))?;
+    let answer = |status: Status| Box::new(spelled(head, layout, &status));
+    if matches!(target, Ok(Target::Health { .. })) {
+        let admitted = granted(app, head, app.guard().nobody(), target, query);
+        return (None, admitted.map_err(answer));
+    }
+    match authenticated(app, head, certificate, now) {
+        Err(status) => (None, Err(answer(status))),
+        Ok(visitor) => {
+            let user = Some(Arc::clone(&visitor.identity));
+            let welcome = check_client(app, head, &visitor);
+            let admitted = welcome.and_then(|()| granted(app, head, visitor, target, query));
+            (user, admitted.map_err(answer))
+        }
+    }
+}
+
+/// Authorizes a request, unless it is open to everyone.
+fn granted(
+    app: &App,
+    head: &RequestHead,
+    visitor: Visitor,
+    target: Result<Target, RouteError>,
+    query: Result<Query, OptionsError>,
+) -> Result<Box<Admitted>, Status> {
+    let query = query.map_err(|error| error.status())?;
     let access = match &target {
-        Ok(target) if !is_open => {
+        Ok(Target::Health { .. }) | Err(_) => None,
+        Ok(target) => {
             let selected = selected_name(app.catalog().selectable(target), &query);
             let access = Access::new(head.method, &head.path, target, query.watches(), selected.as_deref());
-            check(app, &visitor, &access).map_err(|status| answer(&status))?;
+            check(app, &visitor, &access)?;
             Some(access)
         }
-        Ok(_) | Err(_) => None,
     };
     let target = target.and_then(|target| target.taking(head.method));
     Ok(Box::new(Admitted { query, target, visitor, access }))
 }
 
-/// Admits an operator's request, or answers it: the access is to the path as it is. Otherwise as [`admit`].
-///
-/// # Errors
-/// The answer: 401 or 403.
+/// Admits an operator's request, or answers it: the access is to the path as it is. Otherwise as [`admit`]. True: it is a health
+/// check.
 pub fn admit_operator(
     app: &App,
     head: &RequestHead,
     certificate: Option<&[u8]>,
     now: SystemTime,
-    known: &mut dyn FnMut(&Identity),
-) -> Result<(), Box<FullBody>> {
+) -> Admission<bool> {
     if matches!(head.path.first().map(String::as_str), Some("livez" | "readyz" | "healthz")) {
-        return Ok(());
+        return (None, Ok(true));
     }
-    let visitor = visitor(app, head, certificate, now, known);
-    let checked = visitor.and_then(|visitor| check(app, &visitor, &Access::path(head.method, &head.path)));
-    checked.map_err(|status| Box::new(spelled(head, Layout::Compact, &status)))
+    let answer = |status: Status| Box::new(spelled(head, Layout::Compact, &status));
+    match authenticated(app, head, certificate, now) {
+        Err(status) => (None, Err(answer(status))),
+        Ok(visitor) => {
+            let access = Access::path(head.method, &head.path);
+            let checked = check_client(app, head, &visitor).and_then(|()| check(app, &visitor, &access));
+            (Some(visitor.identity), checked.map(|()| false).map_err(answer))
+        }
+    }
 }
 
-/// The identity of a request's client. Impersonation is refused, and not ignored, where identities matter. A page of another
-/// origin must not use its reader's credentials, or the access that every local client has.
-fn visitor(
+/// The identity of a request's client. A page of another origin must not use its reader's credentials, or the access that every
+/// local client has.
+fn authenticated(
     app: &App,
     head: &RequestHead,
     certificate: Option<&[u8]>,
     now: SystemTime,
-    known: &mut dyn FnMut(&Identity),
 ) -> Result<Visitor, Status> {
     if origin::is_foreign(head) {
         let why = "its Origin is a different server: ask from a page of this host, or from a program without Origin";
         return Err(Status::other(403, why.to_owned()));
     }
-    let visitor = app.guard().authenticate(&Presented::of(head), certificate, now).map_err(|why| {
+    app.guard().authenticate(&Presented::of(head), certificate, now).map_err(|why| {
         crate::log::debug(|| format!("a request was refused: {why}"));
         Status::unauthorized()
-    })?;
-    known(&visitor.identity);
+    })
+}
+
+/// Whether the client asks as itself: impersonation is refused, and not ignored, where identities matter.
+fn check_client(app: &App, head: &RequestHead, visitor: &Visitor) -> Result<(), Status> {
     if visitor.named().is_none() {
         check_name(app, head)?;
     }
@@ -129,7 +148,7 @@ fn visitor(
             );
             Err(Status::forbidden(GroupResource { group: "", resource: "users" }, other, &why))
         }
-        Some(_) | None => Ok(visitor),
+        Some(_) | None => Ok(()),
     }
 }
 

@@ -59,9 +59,8 @@ use crate::api::openapi;
 use crate::api::printer::Printer;
 use crate::api::resources::{ApiResource, StoredResource};
 use crate::api::versions::Conversion;
-use crate::auth::Identity;
 use crate::catalog::Catalog;
-use crate::frontend::{Budget, Frontend, FullBody, Host, Reply};
+use crate::frontend::{Admission, Budget, Frontend, FullBody, Host, Reply};
 use crate::http::negotiation::{self, DiscoveryForm, Form, Media, NotAcceptable, Objects};
 use crate::http::options::{CollectionRead, IncludeObject, OptionsError, Query, WatchOptions};
 use crate::http::request::{Method, RequestHead};
@@ -94,9 +93,8 @@ impl Frontend for App {
         head: &RequestHead,
         certificate: Option<&[u8]>,
         now: SystemTime,
-        known: &mut dyn FnMut(&Identity),
-    ) -> Result<Box<Admitted>, Box<FullBody>> {
-        admit(self, head, certificate, now, known)
+    ) -> Admission<Box<Admitted>> {
+        admit(self, head, certificate, now)
     }
 
     fn takes_body(&self, admitted: &Box<Admitted>) -> bool {

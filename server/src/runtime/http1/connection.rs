@@ -13,7 +13,6 @@ use glommio::net::TcpStream;
 
 use super::request_scope::RequestScope;
 use super::transport::{STALL, Transport};
-use crate::auth::Identity;
 use crate::frontend::{Budget, Frontend};
 use crate::frontend::{FullBody, Host, Reply, WatchRequest, Wire};
 use crate::http::request::{BodyFraming, Method, RequestHead};
@@ -210,15 +209,9 @@ impl Connection {
             return Some(Over::Linger);
         }
         let (certificate, now) = (self.peer_certificate.as_deref(), SystemTime::now());
-        let scope = &mut self.scope;
-        let mut known = |who: &Identity| {
-            if let Some(scope) = scope {
-                scope.is_of(who);
-            }
-        };
-        let admitted = frontend.admit(head, certificate, now, &mut known);
-        if let Some(scope) = &self.scope {
-            scope.received();
+        let (user, admitted) = frontend.admit(head, certificate, now);
+        if let Some(scope) = &mut self.scope {
+            scope.received(user.as_deref());
         }
         let admitted = match admitted {
             Ok(admitted) => admitted,

@@ -65,16 +65,12 @@ impl RequestScope {
         Self { shared: Arc::clone(shared), shard, id, verb, began, code: 0, entry: None, counted: false }
     }
 
-    /// The client is authenticated.
-    pub(super) fn is_of(&mut self, identity: &Identity) {
-        if let Some(entry) = &mut self.entry {
-            entry.set_user(identity);
-        }
-    }
-
     /// Writes the first line: after authentication, so that it has the user, if there is one.
-    pub(super) fn received(&self) {
-        if let (Some(entry), Some(audit)) = (&self.entry, self.audit()) {
+    pub(super) fn received(&mut self, user: Option<&Identity>) {
+        if let (Some(entry), Some(audit)) = (&mut self.entry, &self.shared.audit) {
+            if let Some(user) = user {
+                entry.set_user(user);
+            }
             audit.note(entry, Stage::RequestReceived, 0, None);
         }
     }

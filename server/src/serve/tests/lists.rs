@@ -155,8 +155,8 @@ fn long_lists_come_in_pieces_of_one_state() {
 
     // Piece by piece, with a write between.
     let head = head(&format!("GET {CONFIG_MAPS} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
-    let admitted =
-        super::super::admit(&world.app, &head, None, world.host.wall(), &mut |_| {}).expect("all may");
+    let (_, admitted) = super::super::admit(&world.app, &head, None, world.host.wall());
+    let admitted = admitted.expect("all may");
     let left = Left(Cell::new(usize::MAX));
     let (none, app) = (bytes::Bytes::new(), &world.app);
     let reply = super::run(super::super::handle(app, &world.host, &head, &admitted, none, &left));

@@ -296,7 +296,7 @@ impl World {
         }
         head.push_str("\r\n");
         let Ok(Parsed::Complete { head, .. }) = parse_head(head.as_bytes()) else { panic!("{head}") };
-        let mut reply = match super::admit(&self.app, &head, None, self.host.wall(), &mut |_| {}) {
+        let mut reply = match super::admit(&self.app, &head, None, self.host.wall()).1 {
             Ok(admitted) => {
                 let left = Left(Cell::new(self.budget));
                 run(super::handle(&self.app, &self.host, &head, &admitted, ask.body.clone(), &left))
