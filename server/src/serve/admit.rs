@@ -48,7 +48,7 @@ impl Admitted {
 
 /// Admits a request, or answers it: 401, 403, or 400 for a query that cannot be decoded. `certificate` is the connection's
 /// verified one, in DER.
-pub fn admit(
+pub(super) fn admit(
     app: &App,
     head: &RequestHead,
     certificate: Option<&[u8]>,

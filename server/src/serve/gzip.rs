@@ -22,26 +22,25 @@ fn encoder() -> GzEncoder<Vec<u8>> {
     GzEncoder::new(Vec::new(), Compression::new(LEVEL))
 }
 
-/// Compresses a complete reply that is long enough; any other is returned unchanged.
-pub(super) async fn shrink<H: Host>(host: &H, reply: Reply) -> Reply {
-    let Reply::FullBody(whole) = reply else { return reply };
+/// Compresses a complete reply that is long enough.
+pub(super) async fn shrink<H: Host>(host: &H, whole: FullBody) -> FullBody {
     if whole.body.len() <= WHOLE_BYTES_MIN || whole.content_encoding.is_some() {
-        return Reply::FullBody(whole);
+        return whole;
     }
     let mut encoder = encoder();
     for slice in whole.body.chunks(SLICE_BYTES) {
         if encoder.write_all(slice).is_err() {
-            return Reply::FullBody(whole);
+            return whole;
         }
         host.yield_now().await;
     }
     if encoder.write_all(whole.end).is_err() {
-        return Reply::FullBody(whole);
+        return whole;
     }
-    let Ok(body) = encoder.finish() else { return Reply::FullBody(whole) };
+    let Ok(body) = encoder.finish() else { return whole };
     let vary = if whole.vary.is_some() { "Accept, Accept-Encoding" } else { "Accept-Encoding" };
     let (body, end) = (body.into(), &b""[..]);
-    Reply::FullBody(FullBody { body, end, content_encoding: Some("gzip"), vary: Some(vary), ..whole })
+    FullBody { body, end, content_encoding: Some("gzip"), vary: Some(vary), ..whole }
 }
 
 /// A long list, compressed: complete if at most `whole_max` bytes remain, else in pieces.

@@ -48,7 +48,8 @@ use revcast_engine::escape;
 use revcast_engine::key::Key;
 use revcast_engine::resource::{Codec, Resource};
 
-pub use admit::{Admitted, admit, admit_operator};
+use admit::admit;
+pub use admit::{Admitted, admit_operator};
 pub use app::{App, Freshness, Life};
 pub use encode::Encoder;
 pub use options::ServeOptions;
@@ -71,19 +72,6 @@ use crate::http::status::{GroupResource, Layout, Status};
 use crate::source::epoch::Epoch;
 use encode::Shape;
 use reply::ResponseFormat;
-
-/// Answers one request that was admitted. `body` is complete and decoded.
-pub async fn handle<H: Host>(
-    app: &App,
-    host: &H,
-    head: &RequestHead,
-    admitted: &Admitted,
-    body: Bytes,
-    budget: &dyn Budget,
-) -> Reply {
-    let reply = answer(app, host, head, admitted, body, budget).await;
-    if head.accepts_gzip() { gzip::shrink(host, reply).await } else { reply }
-}
 
 impl Frontend for App {
     type Admitted = Box<Admitted>;
@@ -113,7 +101,10 @@ impl Frontend for App {
         body: Bytes,
         budget: &dyn Budget,
     ) -> Reply {
-        handle(self, host, head, admitted, body, budget).await
+        match answer(self, host, head, admitted, body, budget).await {
+            Reply::FullBody(whole) if head.accepts_gzip() => Reply::FullBody(gzip::shrink(host, whole).await),
+            reply => reply,
+        }
     }
 }
 

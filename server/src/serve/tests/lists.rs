@@ -7,7 +7,7 @@ use revcast_engine::revision::Revision;
 use serde_json::{Value, json};
 
 use super::{Ask, CONFIG_MAPS, Left, World};
-use crate::frontend::{Host as _, Reply};
+use crate::frontend::{Frontend as _, Host as _, Reply};
 
 fn names(list: &Value) -> Vec<String> {
     let items = list["items"].as_array().unwrap();
@@ -158,8 +158,7 @@ fn long_lists_come_in_pieces_of_one_state() {
     let (_, admitted) = super::super::admit(&world.app, &head, None, world.host.wall());
     let admitted = admitted.expect("all may");
     let left = Left(Cell::new(usize::MAX));
-    let (none, app) = (bytes::Bytes::new(), &world.app);
-    let reply = super::run(super::super::handle(app, &world.host, &head, &admitted, none, &left));
+    let reply = super::run(world.app.handle(&world.host, &head, &admitted, bytes::Bytes::new(), &left));
     let Reply::StreamingBody(mut pieces) = reply else { panic!("a long list comes in pieces") };
     let (mut whole, mut count) = (Vec::new(), 0);
     loop {

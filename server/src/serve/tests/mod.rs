@@ -42,8 +42,7 @@ use super::storage::StorageMediaType;
 use crate::api::protobuf::{self, Release};
 use crate::api::resources::{Declaration, Registry};
 use crate::catalog::Catalogs;
-use crate::frontend::Budget;
-use crate::frontend::{Host, Newest, Reply, WatchRequest, WriteError};
+use crate::frontend::{Budget, Frontend as _, Host, Newest, Reply, WatchRequest, WriteError};
 use crate::http::request::{Parsed, parse_head};
 use crate::http::status::Status;
 use crate::source::embedded::{Store, StoreConfig};
@@ -299,7 +298,7 @@ impl World {
         let mut reply = match super::admit(&self.app, &head, None, self.host.wall()).1 {
             Ok(admitted) => {
                 let left = Left(Cell::new(self.budget));
-                run(super::handle(&self.app, &self.host, &head, &admitted, ask.body.clone(), &left))
+                run(self.app.handle(&self.host, &head, &admitted, ask.body.clone(), &left))
             }
             Err(whole) => Reply::FullBody(*whole),
         };
