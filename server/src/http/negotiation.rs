@@ -175,12 +175,11 @@ pub fn negotiate(accept: Option<&str>, objects: Objects) -> Result<Agreed, NotAc
     choose(accept, DEFAULT, |clause, media| agree(clause, media).filter(|agreed| objects.have(*agreed)))
 }
 
-/// Agrees on the form of a stream's objects.
+/// Agrees on the form of a stream's objects, after one of an object was agreed on.
 ///
 /// # Errors
-/// [`NotAcceptable`], as [`negotiate`], and when every clause asks for a form without streams: YAML.
+/// [`NotAcceptable::Stream`] when every clause asks for a form without streams: YAML.
 pub fn negotiate_stream(accept: Option<&str>, objects: Objects) -> Result<Agreed, NotAcceptable> {
-    negotiate(accept, objects)?;
     let streamed = |clause: &Clause<'_>, media| {
         agree(clause, media).filter(|agreed| agreed.media != Media::Yaml && objects.have(*agreed))
     };
@@ -387,7 +386,12 @@ mod tests {
     }
 
     fn streams(accept: &str) -> Result<Agreed, NotAcceptable> {
-        negotiate_stream(Some(accept), Objects::Protobuf)
+        stream(accept, Objects::Protobuf)
+    }
+
+    fn stream(accept: &str, objects: Objects) -> Result<Agreed, NotAcceptable> {
+        negotiate(Some(accept), objects)?;
+        negotiate_stream(Some(accept), objects)
     }
 
     const TABLE_V1: Option<Form> = Some(Form::Table(MetaVersion::V1));
@@ -495,9 +499,7 @@ mod tests {
             assert_eq!(media(accept, Objects::Protobuf), built_in, "{accept}");
             assert_eq!(media(accept, Objects::NoProtobuf), custom, "{accept}");
             assert_eq!(streams(accept).map(|agreed| agreed.media), built_in, "{accept}");
-            let custom_stream =
-                negotiate_stream(Some(accept), Objects::NoProtobuf).map(|agreed| agreed.media);
-            assert_eq!(custom_stream, custom, "{accept}");
+            assert_eq!(stream(accept, Objects::NoProtobuf).map(|agreed| agreed.media), custom, "{accept}");
         }
         let metadata = format!("{protobuf};as=PartialObjectMetadata;v=v1;g=meta.k8s.io");
         let agreed = Agreed { form: Form::Metadata(MetaVersion::V1), media: Media::Protobuf, pretty: false };

@@ -118,17 +118,16 @@ async fn answer<H: Host>(
 ) -> Reply {
     let query = &admitted.query;
     let layout = query.layout(head.user_agent.as_deref());
-    let errors = ResponseFormat::of_errors(head.accept.as_deref(), layout);
     let catalog = app.catalog();
-    let request = Request { app, catalog: &catalog, host, head, admitted, budget, query, layout, errors };
+    let request = Request { app, catalog: &catalog, host, head, admitted, budget, query, layout };
     let target = match &admitted.target {
         Ok(target) => target.clone(),
         Err(RouteError::Method { allow, of, everywhere }) => {
             return request.refuse(allow, of.as_ref(), *everywhere);
         }
-        Err(error @ RouteError::Name { .. }) => return reply::status(&error.status(), errors),
+        Err(error @ RouteError::Name { .. }) => return reply::status(&error.status(), request.errors()),
     };
-    request.answer(target, body).await.unwrap_or_else(|status| reply::status(&status, errors))
+    request.answer(target, body).await.unwrap_or_else(|status| reply::status(&status, request.errors()))
 }
 
 /// A request before its resource is known.
@@ -142,7 +141,6 @@ struct Request<'a, H> {
     budget: &'a dyn Budget,
     query: &'a Query,
     layout: Layout,
-    errors: ResponseFormat,
 }
 
 impl<'a, H: Host> Request<'a, H> {
@@ -200,15 +198,20 @@ impl<'a, H: Host> Request<'a, H> {
         }
     }
 
+    /// The format of an error.
+    fn errors(&self) -> ResponseFormat {
+        ResponseFormat::of_errors(self.head.accept.as_deref(), self.layout)
+    }
+
     /// 405, unless the path names nothing that exists.
     fn refuse(&self, allow: &'static str, of: Option<&ResourcePath>, everywhere: bool) -> Reply {
         match of.map(|of| self.resource(of)) {
             Some(Ok(None)) => reply::page_not_found(),
-            Some(Err(status)) => reply::status(&status, self.errors),
+            Some(Err(status)) => reply::status(&status, self.errors()),
             Some(Ok(Some(resource))) if everywhere && resource.namespaced => {
-                reply::method_not_allowed("GET", self.errors)
+                reply::method_not_allowed("GET", self.errors())
             }
-            Some(Ok(Some(_))) | None => reply::method_not_allowed(allow, self.errors),
+            Some(Ok(Some(_))) | None => reply::method_not_allowed(allow, self.errors()),
         }
     }
 
@@ -216,7 +219,7 @@ impl<'a, H: Host> Request<'a, H> {
         match self.head.method {
             Method::Post | Method::Delete if call.is_nowhere() => {
                 // A request over all namespaces can only read.
-                Ok(reply::method_not_allowed("GET", self.errors))
+                Ok(reply::method_not_allowed("GET", self.errors()))
             }
             Method::Post => {
                 call.shows_one()?;
