@@ -10,6 +10,7 @@ use super::app::App;
 use super::reply::{ResponseFormat, whole};
 use crate::auth::credentials::Presented;
 use crate::auth::{Access, Visitor};
+use crate::catalog::Catalog;
 use crate::frontend::{Admission, FullBody};
 use crate::http::go_quote;
 use crate::http::host::{is_name, name_of};
@@ -28,6 +29,8 @@ pub struct Admitted {
     pub(super) query: Query,
     pub(super) target: Result<Target, RouteError>,
     pub(super) visitor: Visitor,
+    /// What was served when it was admitted.
+    pub(super) catalog: Arc<Catalog>,
     /// `None` for what needs no authorization: health checks, and paths of no resource.
     pub(super) access: Option<Access>,
 }
@@ -82,17 +85,18 @@ fn granted(
     query: Result<Query, OptionsError>,
 ) -> Result<Box<Admitted>, Status> {
     let query = query.map_err(|error| error.status())?;
+    let catalog = app.catalog();
     let access = match &target {
         Ok(Target::Health { .. }) | Err(_) => None,
         Ok(target) => {
-            let selected = selected_name(app.catalog().selectable(target), &query);
+            let selected = selected_name(catalog.selectable(target), &query);
             let access = Access::new(head.method, &head.path, target, query.watches(), selected.as_deref());
             check(app, &visitor, &access)?;
             Some(access)
         }
     };
     let target = target.and_then(|target| target.taking(head.method));
-    Ok(Box::new(Admitted { query, target, visitor, access }))
+    Ok(Box::new(Admitted { query, target, visitor, catalog, access }))
 }
 
 /// Admits an operator's request, or answers it: the access is to the path as it is. Otherwise as [`admit`]. True: it is a health

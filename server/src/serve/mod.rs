@@ -64,7 +64,7 @@ use crate::catalog::Catalog;
 use crate::frontend::{Admission, Budget, Frontend, FullBody, Host, Reply};
 use crate::http::negotiation::{self, DiscoveryForm, Form, Media, NotAcceptable, Objects};
 use crate::http::options::{CollectionRead, IncludeObject, OptionsError, Query, WatchOptions};
-use crate::http::request::{Method, RequestHead};
+use crate::http::request::{BodyFraming, Method, RequestHead};
 use crate::http::request_info::Verb;
 use crate::http::response::JSON;
 use crate::http::route::{ResourcePath, RouteError, Target};
@@ -118,8 +118,10 @@ async fn answer<H: Host>(
 ) -> Reply {
     let query = &admitted.query;
     let layout = query.layout(head.user_agent.as_deref());
-    let catalog = app.catalog();
-    let request = Request { app, catalog: &catalog, host, head, admitted, budget, query, layout };
+    // What was authorized is answered. A body may take longer than the objects of a resource are kept that is not served any more.
+    let newer = (head.body != BodyFraming::None).then(|| app.catalog());
+    let catalog = newer.as_ref().unwrap_or(&admitted.catalog);
+    let request = Request { app, catalog, host, head, admitted, budget, query, layout };
     let target = match &admitted.target {
         Ok(target) => target.clone(),
         Err(RouteError::Method { allow, of, everywhere }) => {
