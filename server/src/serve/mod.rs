@@ -39,6 +39,7 @@ mod watch;
 mod write;
 
 use std::borrow::Cow;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -140,6 +141,7 @@ struct Request<'a, H> {
     host: &'a H,
     head: &'a RequestHead,
     admitted: &'a Admitted,
+    /// The request's budget of the memory that all requests share.
     budget: &'a dyn Budget,
     query: &'a Query,
     layout: Layout,
@@ -217,7 +219,7 @@ impl<'a, H: Host> Request<'a, H> {
         }
     }
 
-    async fn collection(&self, call: &Call<'a, H>, body: &Bytes) -> Result<Reply, Status> {
+    async fn collection(&self, call: &Call<'_, H>, body: &Bytes) -> Result<Reply, Status> {
         match self.head.method {
             Method::Post | Method::Delete if call.is_nowhere() => {
                 // A request over all namespaces can only read.
@@ -249,7 +251,7 @@ impl<'a, H: Host> Request<'a, H> {
 
     async fn object(
         &self,
-        call: &Call<'a, H>,
+        call: &Call<'_, H>,
         name: &str,
         part: Part,
         body: &Bytes,
@@ -340,10 +342,11 @@ impl<'a, H: Host> Request<'a, H> {
     }
 
     /// The request, after its resource is known and served.
-    fn call<'b>(&self, resource: &'b ApiResource, namespace: Option<&'b str>) -> Result<Call<'b, H>, Status>
-    where
-        'a: 'b,
-    {
+    fn call<'b>(
+        &'b self,
+        resource: &'b ApiResource,
+        namespace: Option<&'b str>,
+    ) -> Result<Call<'b, H>, Status> {
         // 404 would say that there is no such resource.
         if let Some(why) = self.app.elsewhere(resource.row) {
             return Err(Status::service_unavailable(why.to_owned(), 0));
@@ -375,14 +378,8 @@ impl<'a, H: Host> Request<'a, H> {
             Form::Object | Form::Metadata(_) | Form::MetadataList(_) => IncludeObject::default(),
         };
         Ok(Call {
-            app: self.app,
-            catalog: self.catalog,
+            request: self,
             epoch,
-            host: self.host,
-            head: self.head,
-            admitted: self.admitted,
-            budget: self.budget,
-            query: self.query,
             spelling: ResponseFormat::of(agreed, self.layout),
             form: agreed.form,
             objects,
@@ -404,16 +401,9 @@ enum Part {
 
 /// A request about objects of one resource.
 struct Call<'a, H> {
-    app: &'a App,
-    catalog: &'a Arc<Catalog>,
+    request: &'a Request<'a, H>,
     /// The epoch that the request is answered from, also if another one begins meanwhile.
     epoch: Arc<Epoch>,
-    host: &'a H,
-    head: &'a RequestHead,
-    admitted: &'a Admitted,
-    /// The request's budget of the memory that all requests share.
-    budget: &'a dyn Budget,
-    query: &'a Query,
     spelling: ResponseFormat,
     form: Form,
     /// Whether its objects have a form in protobuf.
@@ -422,6 +412,14 @@ struct Call<'a, H> {
     resource: &'a ApiResource,
     /// The namespace in the path; `None` also if the resource has none.
     namespace: Option<&'a str>,
+}
+
+impl<'a, H> Deref for Call<'a, H> {
+    type Target = Request<'a, H>;
+
+    fn deref(&self) -> &Request<'a, H> {
+        self.request
+    }
 }
 
 impl<H: Host> Call<'_, H> {
