@@ -18,8 +18,8 @@ use std::fmt;
 use revcast_engine::selector::SelectorError;
 
 pub use read::{
-    CollectionRead, Freshness, GetOptions, GetVersion, IncludeObject, ListOptions, ListVersion, Selectors,
-    WatchOptions, WatchStart, WatchTimeout, selected_name,
+    Freshness, GetOptions, GetVersion, IncludeObject, ListOptions, ListVersion, Selectors, WatchOptions,
+    WatchStart, WatchTimeout, selected_name,
 };
 pub use write::{DeleteOptions, FieldValidation, Preconditions, Propagation, WriteKind, WriteOptions};
 

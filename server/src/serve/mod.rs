@@ -64,7 +64,7 @@ use crate::api::versions::Conversion;
 use crate::catalog::Catalog;
 use crate::frontend::{Admission, Budget, Frontend, FullBody, Host, Reply};
 use crate::http::negotiation::{self, DiscoveryForm, Form, Media, NotAcceptable, Objects};
-use crate::http::options::{CollectionRead, IncludeObject, OptionsError, Query, WatchOptions};
+use crate::http::options::{IncludeObject, ListOptions, OptionsError, Query, WatchOptions};
 use crate::http::request::{BodyFraming, Method, RequestHead};
 use crate::http::request_info::Verb;
 use crate::http::response::JSON;
@@ -237,14 +237,14 @@ impl<'a, H: Host> Request<'a, H> {
             Method::Put | Method::Patch | Method::Options | Method::Trace | Method::Other => {
                 Err(Status::method_not_allowed())
             }
+            Method::Get | Method::Head if self.query.watches() => {
+                let options = WatchOptions::parse(self.query, call.schema()).map_err(OptionsError::status)?;
+                watch::handle(call, &options, None).await
+            }
             Method::Get | Method::Head => {
-                match CollectionRead::parse(self.query, call.schema(), false).map_err(OptionsError::status)? {
-                    CollectionRead::List(options) => {
-                        call.shows_list()?;
-                        list::handle(call, &options).await
-                    }
-                    CollectionRead::Watch(options) => watch::handle(call, &options, None).await,
-                }
+                let options = ListOptions::parse(self.query, call.schema()).map_err(OptionsError::status)?;
+                call.shows_list()?;
+                list::handle(call, &options).await
             }
         }
     }

@@ -45,29 +45,6 @@ pub fn selected_name(resource: Option<&Resource>, query: &Query) -> Option<Strin
     fields.take_equal(FieldId::NAME).filter(|name| !name.is_empty())
 }
 
-/// What a GET on a collection requests.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CollectionRead {
-    /// The objects, now.
-    List(ListOptions),
-    /// The changes, as they happen.
-    Watch(WatchOptions),
-}
-
-impl CollectionRead {
-    /// Reads the options; `forced_watch` on the deprecated `/watch/` paths, which watch whatever the value of `watch`.
-    ///
-    /// # Errors
-    /// As [`ListOptions::parse`] and [`WatchOptions::parse`].
-    pub fn parse(query: &Query, resource: &Resource, forced_watch: bool) -> Result<Self, OptionsError> {
-        if forced_watch || query.watches() {
-            WatchOptions::parse(query, resource).map(Self::Watch)
-        } else {
-            ListOptions::parse(query, resource).map(Self::List)
-        }
-    }
-}
-
 /// Which state a LIST shows (`resourceVersion`, `resourceVersionMatch`, `limit` and `continue` together).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListVersion {

@@ -19,8 +19,23 @@ fn pods() -> Resource {
     Resource::new("v1", "Pod", true, vec![Field::at("spec.nodeName")])
 }
 
+/// What a GET on a collection requests.
+#[derive(Debug)]
+enum CollectionRead {
+    List(ListOptions),
+    Watch(WatchOptions),
+}
+
 fn read(raw: &str) -> Result<CollectionRead, OptionsError> {
-    CollectionRead::parse(&query(raw), &pods(), false)
+    read_query(&query(raw))
+}
+
+fn read_query(query: &Query) -> Result<CollectionRead, OptionsError> {
+    if query.watches() {
+        WatchOptions::parse(query, &pods()).map(CollectionRead::Watch)
+    } else {
+        ListOptions::parse(query, &pods()).map(CollectionRead::List)
+    }
 }
 
 fn list(raw: &str) -> ListOptions {
@@ -239,8 +254,7 @@ fn what_counts_as_a_watch() {
     }
     for raw in ["", "watch=0", "watch=False", "Watch=1"] {
         assert!(matches!(read(raw), Ok(CollectionRead::List(_))), "{raw}");
-        let forced = CollectionRead::parse(&query(raw), &pods(), true);
-        assert!(matches!(forced, Ok(CollectionRead::Watch(_))), "{raw} on a /watch/ path");
+        assert!(WatchOptions::parse(&query(raw), &pods()).is_ok(), "{raw} on a /watch/ path");
     }
 }
 
@@ -531,10 +545,9 @@ fn noise_never_panics() {
         let parts = noise.below(14);
         let raw = String::from_utf8_lossy(&noise.text(pieces, parts)).into_owned();
         let Ok(query) = Query::parse(&raw) else { continue };
-        for forced in [false, true] {
-            if let Err(error) = CollectionRead::parse(&query, &pods(), forced) {
-                assert!(matches!(error.status().code(), 400 | 422), "seed {seed}: {raw}");
-            }
+        let (read, watched) = (read_query(&query).map(drop), WatchOptions::parse(&query, &pods()).map(drop));
+        for error in [read, watched].into_iter().filter_map(Result::err) {
+            assert!(matches!(error.status().code(), 400 | 422), "seed {seed}: {raw}");
         }
         let _ = GetOptions::parse(&query);
         let _ = DeleteOptions::parse(&query, b"");
