@@ -94,21 +94,26 @@ impl FieldSelector {
         })
     }
 
-    /// Removes the term `field=value` and returns its value, which may be "". The remaining selector together with the
-    /// condition that `field` has this value means the same as before.
-    ///
-    /// `None`, with nothing changed, when there is no such term, or several that contradict each other: such a
-    /// selector selects nothing.
+    /// The value of the term `field=value`, which may be "". `None` when there is no such term, or several that contradict each
+    /// other: such a selector selects nothing.
+    #[must_use]
+    pub fn equal(&self, field: FieldId) -> Option<&str> {
+        self.place_of(field).map(|place| &*self.terms[place].value)
+    }
+
+    /// The same, and removes the term: the remaining selector together with the condition that `field` has this value means the
+    /// same as before.
     pub fn take_equal(&mut self, field: FieldId) -> Option<String> {
+        self.place_of(field).map(|place| self.terms.remove(place).value.into())
+    }
+
+    fn place_of(&self, field: FieldId) -> Option<usize> {
         let mut places = (0..self.terms.len()).filter(|&at| {
             let term = &self.terms[at];
             term.field == field && term.operator == Operator::Equal
         });
-        let (place, another) = (places.next()?, places.next());
-        if another.is_some() {
-            return None;
-        }
-        Some(self.terms.remove(place).value.into())
+        let place = places.next()?;
+        places.next().is_none().then_some(place)
     }
 
     /// Fields and values of the terms `field=value`.

@@ -23,9 +23,9 @@ const AT_ONCE: usize = 32;
 
 /// Answers a DELETE on a collection with the list of what it deleted.
 pub(super) async fn delete<H: Host>(call: &Call<'_, H>, body: &Bytes) -> Result<Reply, Status> {
-    let which = ListOptions::parse(call.query, call.schema()).map_err(OptionsError::status)?;
+    let mut which = ListOptions::parse(call.query, call.schema()).map_err(OptionsError::status)?;
     let options = delete::options(call, body)?;
-    let choice = Choice::new(call, &which.selectors, None);
+    let choice = Choice::new(call, std::mem::take(&mut which.selectors), None);
     let state = list::state(call, &which, &choice).await?;
     let page = Page::find(call, choice, state, &which).await;
     // Keys are pointers into the snapshot that the page holds anyway.

@@ -41,10 +41,10 @@ const SCAN_MAX: usize = 4096;
 const REMAINING_MAX: usize = 1 << 16;
 
 /// Answers a LIST.
-pub(super) async fn handle<H: Host>(call: &Call<'_, H>, options: &ListOptions) -> Result<Reply, Status> {
-    let choice = Choice::new(call, &options.selectors, None);
-    let state = state(call, options, &choice).await?;
-    let page = Page::find(call, choice, state, options).await;
+pub(super) async fn handle<H: Host>(call: &Call<'_, H>, mut options: ListOptions) -> Result<Reply, Status> {
+    let choice = Choice::new(call, std::mem::take(&mut options.selectors), None);
+    let state = state(call, &options, &choice).await?;
+    let page = Page::find(call, choice, state, &options).await;
     page.reply(call).await
 }
 

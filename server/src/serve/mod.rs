@@ -188,7 +188,7 @@ impl<'a, H: Host> Request<'a, H> {
                 let Some(resource) = self.resource(&of)? else { return Ok(reply::page_not_found()) };
                 let call = self.call(resource, namespace.as_deref())?;
                 let options = WatchOptions::parse(self.query, call.schema()).map_err(OptionsError::status)?;
-                watch::handle(&call, &options, None).await
+                watch::handle(&call, options, None).await
             }
             Target::WatchObject { of, namespace, name } => {
                 let Some(resource) = self.resource(&of)? else { return Ok(reply::page_not_found()) };
@@ -197,7 +197,7 @@ impl<'a, H: Host> Request<'a, H> {
                     return Err(Status::unknown_resource());
                 }
                 let options = WatchOptions::parse(self.query, call.schema()).map_err(OptionsError::status)?;
-                watch::handle(&call, &options, Some(&name)).await
+                watch::handle(&call, options, Some(&name)).await
             }
         }
     }
@@ -239,12 +239,12 @@ impl<'a, H: Host> Request<'a, H> {
             }
             Method::Get | Method::Head if self.query.watches() => {
                 let options = WatchOptions::parse(self.query, call.schema()).map_err(OptionsError::status)?;
-                watch::handle(call, &options, None).await
+                watch::handle(call, options, None).await
             }
             Method::Get | Method::Head => {
                 let options = ListOptions::parse(self.query, call.schema()).map_err(OptionsError::status)?;
                 call.shows_list()?;
-                list::handle(call, &options).await
+                list::handle(call, options).await
             }
         }
     }

@@ -24,15 +24,15 @@ pub(super) struct Choice {
 
 impl Choice {
     /// The objects that the path and the selectors select; `name` if the path has one (the deprecated watch).
-    pub(super) fn new<H: Host>(call: &Call<'_, H>, selectors: &Selectors, name: Option<&str>) -> Self {
-        let Selectors { labels, fields } = selectors.clone();
+    pub(super) fn new<H: Host>(call: &Call<'_, H>, selectors: Selectors, name: Option<&str>) -> Self {
+        let Selectors { labels, mut fields } = selectors;
         let everything = name.is_none() && labels.is_everything() && fields.is_everything();
 
-        let (fields, name) = narrow(fields, FieldId::NAME, name);
-        let (fields, namespace) = if call.resource.namespaced {
-            narrow(fields, FieldId::NAMESPACE, call.namespace)
+        let name = narrow(&mut fields, FieldId::NAME, name);
+        let namespace = if call.resource.namespaced {
+            narrow(&mut fields, FieldId::NAMESPACE, call.namespace)
         } else {
-            (fields, None)
+            None
         };
         let scope = Objects { resource: call.resource.row, namespace, name };
         let key = scope
@@ -52,17 +52,17 @@ impl Choice {
 
 /// Removes `field=value` from the selector if the scope can express it. A term that contradicts the path stays, and selects
 /// nothing.
-fn narrow(fields: FieldSelector, field: FieldId, path: Option<&str>) -> (FieldSelector, Option<Box<str>>) {
-    let mut rest = fields.clone();
-    match (rest.take_equal(field), path) {
-        (Some(value), None) if !value.is_empty() => (rest, Some(value.into())),
-        (Some(value), Some(path)) if value == path => (rest, Some(value.into())),
-        (_, path) => (fields, path.map(Into::into)),
+fn narrow(fields: &mut FieldSelector, field: FieldId, path: Option<&str>) -> Option<Box<str>> {
+    let fits = |value: &str| path.map_or(!value.is_empty(), |path| value == path);
+    if fields.equal(field).is_some_and(fits) {
+        fields.take_equal(field).map(Into::into)
+    } else {
+        path.map(Into::into)
     }
 }
 
 /// Whether there is a `fieldSelector` that does not select the object of this name (apiserver `handlers/get.go`).
 pub(super) fn contradicts(selectors: &Selectors, name: &str) -> bool {
-    let mut fields = selectors.fields.clone();
-    !fields.is_everything() && fields.take_equal(FieldId::NAME).is_none_or(|selected| selected != name)
+    let fields = &selectors.fields;
+    !fields.is_everything() && fields.equal(FieldId::NAME) != Some(name)
 }

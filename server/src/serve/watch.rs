@@ -18,7 +18,7 @@ use crate::http::websocket::{Handshake, HandshakeError};
 /// Answers a watch; `name` when the path has one.
 pub(super) async fn handle<H: Host>(
     call: &Call<'_, H>,
-    options: &WatchOptions,
+    mut options: WatchOptions,
     name: Option<&str>,
 ) -> Result<Reply, Status> {
     if !call.head.takes_chunked_reply() {
@@ -30,8 +30,8 @@ pub(super) async fn handle<H: Host>(
         return Err(Status::bad_request(why));
     }
     let (shape, format) = stream_shape(call)?;
-    let choice = Choice::new(call, &options.selectors, name);
-    let wire = match wire(call, options) {
+    let choice = Choice::new(call, std::mem::take(&mut options.selectors), name);
+    let wire = match wire(call, &options) {
         Ok(wire) => wire,
         Err(error) => return Ok(reply::bad_handshake(error, call.spelling)),
     };

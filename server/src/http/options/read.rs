@@ -41,8 +41,8 @@ impl Selectors {
 #[must_use]
 pub fn selected_name(resource: Option<&Resource>, query: &Query) -> Option<String> {
     let text = query.get("fieldSelector").filter(|text| !text.is_empty())?;
-    let mut fields = FieldSelector::parse(text, resource?).ok()?;
-    fields.take_equal(FieldId::NAME).filter(|name| !name.is_empty())
+    let fields = FieldSelector::parse(text, resource?).ok()?;
+    fields.equal(FieldId::NAME).filter(|name| !name.is_empty()).map(str::to_owned)
 }
 
 /// Which state a LIST shows (`resourceVersion`, `resourceVersionMatch`, `limit` and `continue` together).
