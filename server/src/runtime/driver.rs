@@ -119,18 +119,21 @@ async fn drive(local: &Rc<Local>) {
     let mut closing_since = None;
     loop {
         local.absorb();
-        let turn = local.turn();
-        // Only after the turn: a task that is started runs at once, and may borrow the shard itself.
-        for link in local.take_released() {
+        let (turn, released) = {
+            let mut core = local.core.borrow_mut();
+            (core.turn(local.now()), core.take_released())
+        };
+        // Only after the borrow: a task that is started runs at once, and may borrow the shard itself.
+        for link in released {
             resume(local, link);
         }
-        local.publish(turn);
+        local.core.borrow_mut().publish(turn);
         local.handle().heartbeat.fetch_add(1, Ordering::Relaxed);
         if local.closing() {
             // Shards exit together: a shard that exited could not carry a watch that another one still hands over.
             let since = *closing_since.get_or_insert_with(Instant::now);
             if local.shared.handles.are_idle() || since.elapsed() >= local.shared.options.drain_grace {
-                local.cut();
+                local.core.borrow_mut().cut();
                 local.handle().has_left.store(true, Ordering::Relaxed);
                 return;
             }

@@ -27,7 +27,7 @@ const SLOWEST_EVERY: Duration = Duration::from_secs(1);
 
 /// The engine's shard, its watches and their epoch.
 #[derive(Debug)]
-pub(super) struct Core {
+pub(in crate::runtime) struct Core {
     number: usize,
     shared: Arc<Shared>,
     epoch: Arc<Epoch>,
@@ -127,7 +127,7 @@ impl Core {
     }
 
     /// Does a bounded part of the watches' work, and passes their output to the kernel.
-    pub(super) fn turn(&mut self, now: Tick) -> Turn {
+    pub(in crate::runtime) fn turn(&mut self, now: Tick) -> Turn {
         if let (last, true) = self.turned {
             self.handle().tally.turn_delay.observe(now.since(last));
         }
@@ -146,7 +146,7 @@ impl Core {
     }
 
     /// Submits polls to the kernel, and publishes the counts.
-    pub(super) fn publish(&mut self, turn: Turn) {
+    pub(in crate::runtime) fn publish(&mut self, turn: Turn) {
         self.watches.submit();
         let handle = &self.shared.handles.0[self.number];
         let (stats, timings) = &self.earlier;
@@ -209,13 +209,13 @@ impl Core {
     }
 
     /// The process ends: open watches are cut, and logged as that.
-    pub(super) fn cut(&mut self) {
+    pub(in crate::runtime) fn cut(&mut self) {
         let Self { watches, shared, .. } = self;
         watches.close_all(|audit| audit.end(shared.audit.as_ref(), "cut"));
     }
 
     /// Connections that can carry another request.
-    pub(super) fn take_released(&mut self) -> Vec<Link> {
+    pub(in crate::runtime) fn take_released(&mut self) -> Vec<Link> {
         std::mem::take(&mut self.released)
     }
 

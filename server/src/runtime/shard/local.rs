@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
+use revcast_engine::Object;
 use revcast_engine::key::Key;
 use revcast_engine::revision::Revision;
 use revcast_engine::tick::Tick;
-use revcast_engine::{Object, Turn};
 use rustix::net::{Shutdown, shutdown};
 
 use super::core::Core;
@@ -21,7 +21,6 @@ use super::revision_waiters::RevisionWaiters;
 use super::scheduling::Scheduling;
 use super::source_client::{SourceClient, something_else, too_many};
 use crate::frontend::{Host, Newest, WriteError};
-use crate::runtime::conn::Link;
 use crate::runtime::shards::{ShardHandle, ShardMessage, WatchHandoff};
 use crate::runtime::shared::Shared;
 use crate::runtime::sys::notify::Notify;
@@ -35,7 +34,7 @@ use crate::source::{SourceError, Txn};
 pub(in crate::runtime) struct Local {
     pub(in crate::runtime) number: usize,
     pub(in crate::runtime) shared: Arc<Shared>,
-    core: RefCell<Core>,
+    pub(in crate::runtime) core: RefCell<Core>,
     /// Notified when the shard has work.
     pub(in crate::runtime) notify: Rc<Notify>,
     source: SourceClient,
@@ -167,26 +166,6 @@ impl Local {
     fn turn_over(&self) {
         self.core.borrow_mut().turn_over(self.now());
         self.waiters.give_up();
-    }
-
-    /// Does a bounded part of the watches' work.
-    pub(in crate::runtime) fn turn(&self) -> Turn {
-        self.core.borrow_mut().turn(self.now())
-    }
-
-    /// Connections whose watch has ended and that can carry another request.
-    pub(in crate::runtime) fn take_released(&self) -> Vec<Link> {
-        self.core.borrow_mut().take_released()
-    }
-
-    /// Submits polls to the kernel, and publishes the counts.
-    pub(in crate::runtime) fn publish(&self, turn: Turn) {
-        self.core.borrow_mut().publish(turn);
-    }
-
-    /// The process ends: open watches are cut.
-    pub(in crate::runtime) fn cut(&self) {
-        self.core.borrow_mut().cut();
     }
 
     /// Whether there is work now; checked between preparing to sleep and sleeping.
