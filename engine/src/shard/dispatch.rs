@@ -12,17 +12,8 @@ use crate::tick::Tick;
 use crate::watcher::{End, Phase, WatcherId};
 
 impl Shard {
-    /// Does a short piece of the round under way.
-    pub(super) fn go_on_round(&mut self, outlet: &mut impl Outlet, now: Tick) {
-        if matches!(self.round.stage, Stage::Serving) {
-            self.deliver(outlet, now);
-        } else if let Stage::Forming(forming) = std::mem::take(&mut self.round.stage) {
-            self.form_round(forming, now);
-        }
-    }
-
     /// Serves members of the round under way, at most [`SENDS_PER_TURN`] of them, and fewer of long runs.
-    fn deliver(&mut self, outlet: &mut impl Outlet, now: Tick) {
+    pub(super) fn deliver(&mut self, outlet: &mut impl Outlet, now: Tick) {
         let mut sends = 0;
         while sends < SENDS_PER_TURN {
             let Some(&number) = self.round.classes.get(self.round.at) else {

@@ -17,29 +17,6 @@ use crate::ring::Missing;
 use crate::tick::Tick;
 
 impl Shard {
-    /// Begins to take events from the ring, and goes on until the round is formed or the turn is over.
-    pub(super) fn begin_round(&mut self, now: Tick) {
-        // The progress is read before the head: its events are before the head.
-        let progress = self.feed.ring.progress();
-        let forming = Forming {
-            head: self.feed.ring.head(),
-            progress,
-            at: self.dispatched,
-            event: None,
-            asked: 0,
-            revision: self.revision,
-            events: 0,
-            bytes: 0,
-            looks: 0,
-            full: false,
-            unreadable: false,
-            arrived: None,
-        };
-        self.round.began = now;
-        self.round.just_ended = false;
-        self.form_round(forming, now);
-    }
-
     /// Sorts events into runs until none is left for the round, or the turn is over.
     pub(super) fn form_round(&mut self, mut forming: Forming, now: Tick) {
         let pause = forming.looks + self.config.looks_per_turn.max(1);

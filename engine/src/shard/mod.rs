@@ -54,7 +54,7 @@ use drain::Drain;
 use fallen::Fallen;
 use heartbeat::Quiet;
 use indexed_heap::IndexedHeap;
-use round::Round;
+use round::{Forming, Round, Stage};
 pub use run::Run;
 pub use stats::Stats;
 use table::Table;
@@ -255,9 +255,13 @@ impl Shard {
         self.budget.settle(now);
         self.fallen.set_now(now);
         self.measure(now);
-        if self.round.active() {
-            // Nothing else before the round is over: each live watcher is owed all of it, and none joins meanwhile.
-            self.go_on_round(outlet, now);
+        // Nothing else before the round is over: each live watcher is owed all of it, and none joins meanwhile.
+        if matches!(self.round.stage, Stage::Serving) {
+            self.deliver(outlet, now);
+            return Turn::Again;
+        }
+        if let Stage::Forming(forming) = std::mem::take(&mut self.round.stage) {
+            self.form_round(forming, now);
             return Turn::Again;
         }
         self.wake_parked(now);
@@ -276,7 +280,9 @@ impl Shard {
                 return Turn::Again;
             }
             self.budget.give_back();
-            self.begin_round(now);
+            self.round.began = now;
+            self.round.just_ended = false;
+            self.form_round(Forming::new(&self.feed.ring, self.dispatched, self.revision), now);
             return Turn::Again;
         }
         self.budget.give_back();

@@ -9,6 +9,7 @@ use super::run::MessageRun;
 use super::timings::Mark;
 use crate::event::Event;
 use crate::revision::{Position, Revision};
+use crate::ring::Reader;
 use crate::tick::Tick;
 use crate::watcher::WatcherId;
 
@@ -84,4 +85,26 @@ pub(super) struct Forming {
     pub(super) unreadable: bool,
     /// When the source had its first event.
     pub(super) arrived: Option<Tick>,
+}
+
+impl Forming {
+    /// Of what is published now after `at`, which is where the round before ended, at `revision`.
+    pub(super) fn new(ring: &Reader<Event>, at: Position, revision: Revision) -> Self {
+        // The progress is read before the head: its events are before the head.
+        let progress = ring.progress();
+        Self {
+            head: ring.head(),
+            progress,
+            at,
+            event: None,
+            asked: 0,
+            revision,
+            events: 0,
+            bytes: 0,
+            looks: 0,
+            full: false,
+            unreadable: false,
+            arrived: None,
+        }
+    }
 }
