@@ -174,17 +174,13 @@ impl ShardHandles {
             _ => home,
         }
     }
-
-    pub(super) fn wake_all(&self) {
-        for handle in self.0.iter() {
-            handle.wake.wake();
-        }
-    }
 }
 
 impl Shards for ShardHandles {
-    fn published(&self) {
-        self.wake_all();
+    fn wake_all(&self) {
+        for handle in self.0.iter() {
+            handle.wake.wake();
+        }
     }
 
     fn answer(&self, to: Asker, answer: Answer) {

@@ -66,8 +66,8 @@ pub enum Answer {
 
 /// The shards, as the source's thread sees them.
 pub trait Shards: Send + Sync {
-    /// Something new is visible.
-    fn published(&self);
+    /// Something new is visible, or to be done.
+    fn wake_all(&self);
     /// An answer for one of them.
     fn answer(&self, to: Asker, answer: Answer);
 }

@@ -165,7 +165,7 @@ mod tests {
     }
 
     impl Shards for Told {
-        fn published(&self) {}
+        fn wake_all(&self) {}
         fn answer(&self, to: Asker, answer: Answer) {
             self.0.lock().expect("sound").push((to.ticket, answer));
         }

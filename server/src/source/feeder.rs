@@ -69,7 +69,7 @@ impl Feeder {
     pub(super) fn show(&mut self) {
         self.publisher.publish();
         self.commands.stats.window_bytes.store(self.publisher.window_bytes(), Ordering::Relaxed);
-        self.shards.published();
+        self.shards.wake_all();
     }
 
     /// What was taken since the arrival is visible: counts how long that took.

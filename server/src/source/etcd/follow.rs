@@ -235,7 +235,7 @@ impl Follower {
         // An engine without a state, that is not ready: readers wait, watches end.
         let (_, feed) = self.context.engine.start(Revision::ZERO);
         self.context.epochs.begin(Epoch::new(number, 0, self.abandoned, feed));
-        self.context.shards.published();
+        self.context.shards.wake_all();
     }
 
     /// Loads the whole state into a new engine, and serves that. The old one is served meanwhile, if there is one.
@@ -269,7 +269,7 @@ impl Follower {
             epoch: number,
         }));
         self.context.definitions.serve_now();
-        self.context.shards.published();
+        self.context.shards.wake_all();
         loaded.census.unread().for_each(|line| log::warn(&line));
         log::info(&format!(
             "loaded etcd cluster {:x} at revision {} in {:.1?}: {}",
@@ -537,7 +537,7 @@ async fn take(context: &EtcdContext, state: &mut State, batch: &Batch) -> Result
     if context.definitions.is_ahead() {
         show(context, state);
         let shards = Arc::clone(&context.shards);
-        context.definitions.serve_soon(move || shards.published());
+        context.definitions.serve_soon(move || shards.wake_all());
     }
     Ok(())
 }
