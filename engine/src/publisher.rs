@@ -603,15 +603,8 @@ impl Publisher {
     fn decode(&mut self, key: Key, revision: Revision, value: &Bytes) -> Arc<Object> {
         let resource = self.feed.schema.get(key.resource());
         let before = self.index.get(&key).map(|before| &**before);
-        let object = Object::new(
-            &mut self.decoder,
-            self.feed.framings,
-            resource,
-            key.clone(),
-            value,
-            revision,
-            before,
-        );
+        let object =
+            Object::new(&mut self.decoder, self.feed.framings, resource, key, value, revision, before);
         self.feed.messages_made.fetch_add(object.messages(), Ordering::Relaxed);
         Arc::new(object)
     }
