@@ -66,6 +66,7 @@ pub(in crate::runtime) struct Conns {
     pub(super) gone: usize,
     /// Reused.
     completions: Vec<(Owner, Readiness, bool)>,
+    news: Vec<(WatcherId, ConnEvent)>,
     /// Buffers for reads: as read, and decrypted. Reused.
     scratch: (Vec<u8>, Vec<u8>),
     /// Reused: the sockets of one batch, and the owners of its entries.
@@ -88,6 +89,7 @@ impl Conns {
             broken: Vec::new(),
             gone: 0,
             completions: Vec::new(),
+            news: Vec::new(),
             scratch: Default::default(),
             batch: Default::default(),
             done: Vec::new(),
@@ -168,15 +170,16 @@ impl Conns {
         std::mem::replace(&mut self.gone, 0)
     }
 
-    /// Calls `visit` with what happened to connections since the last call, and handles timers.
-    pub(in crate::runtime) fn reap(&mut self, now: Tick, mut visit: impl FnMut(WatcherId, ConnEvent)) {
+    /// Handles timers and what happened to connections since the last call, and returns it for each of their streams.
+    pub(in crate::runtime) fn reap(&mut self, now: Tick) -> impl Iterator<Item = (WatcherId, ConnEvent)> {
         debug_assert!(self.outbox.is_empty(), "what a turn sends is handed on at its end");
         let mut reads = 0;
+        let mut news = std::mem::take(&mut self.news);
         while let Some(owner) = self.broken.pop() {
-            self.lose(owner, &mut visit);
+            self.lose(owner, &mut news);
         }
         let mut completions = std::mem::take(&mut self.completions);
-        self.polls.reap(|owner, what, good| completions.push((owner, what, good)));
+        self.polls.reap(&mut completions);
         for (owner, what, good) in completions.drain(..) {
             let Some(conn) = self.at(owner) else { continue };
             match what {
@@ -190,15 +193,15 @@ impl Conns {
             match what {
                 // A failed poll for writability is followed by another send, one for a hang-up by the next send.
                 Readiness::Gone if !good => {}
-                Readiness::Gone => self.lose(owner, &mut visit),
+                Readiness::Gone => self.lose(owner, &mut news),
                 Readiness::Readable if reads >= READS_AT_ONCE => {
                     self.resting.push_front((Tick::ZERO, owner));
                 }
                 Readiness::Readable => {
                     reads += 1;
-                    self.read(owner, now, &mut visit);
+                    self.read(owner, now, &mut news);
                 }
-                Readiness::Writable => self.flush_unsent(owner, &mut visit),
+                Readiness::Writable => self.flush_unsent(owner, &mut news),
             }
         }
         self.completions = completions;
@@ -208,9 +211,11 @@ impl Conns {
         {
             reads += 1;
             self.resting.pop_front();
-            self.read(owner, now, &mut visit);
+            self.read(owner, now, &mut news);
         }
         self.tend_lingering(now);
+        self.news = news;
+        self.news.drain(..)
     }
 
     /// Submits polls to the kernel.
@@ -266,23 +271,23 @@ impl Conns {
     }
 
     /// The peer disconnected or broke the protocol.
-    fn lose(&mut self, owner: Owner, visit: &mut impl FnMut(WatcherId, ConnEvent)) {
+    fn lose(&mut self, owner: Owner, news: &mut Vec<(WatcherId, ConnEvent)>) {
         let Some(conn) = self.take(owner) else { return };
         let stalled = matches!(socket_error(&conn.fd), Ok(Err(Errno::TIMEDOUT)));
         for stream in conn.streams.as_slice() {
             self.gone += 1;
-            visit(stream.id, ConnEvent::Gone { stalled });
+            news.push((stream.id, ConnEvent::Gone { stalled }));
         }
     }
 
     /// It is writable: first what is unsent is sent, then the engine is informed.
-    fn flush_unsent(&mut self, owner: Owner, visit: &mut impl FnMut(WatcherId, ConnEvent)) {
+    fn flush_unsent(&mut self, owner: Owner, news: &mut Vec<(WatcherId, ConnEvent)>) {
         let Some(conn) = self.at(owner) else { return };
         match conn.flush_unsent() {
             Some(true) => {
                 conn.drop_spent();
                 for stream in conn.streams.as_slice() {
-                    visit(stream.id, ConnEvent::Writable);
+                    news.push((stream.id, ConnEvent::Writable));
                 }
             }
             Some(false) => {
@@ -291,12 +296,12 @@ impl Conns {
                     conn.poll_to_write(owner, polls);
                 }
             }
-            None => self.lose(owner, visit),
+            None => self.lose(owner, news),
         }
     }
 
     /// Reads what a client sent.
-    fn read(&mut self, owner: Owner, now: Tick, visit: &mut impl FnMut(WatcherId, ConnEvent)) {
+    fn read(&mut self, owner: Owner, now: Tick, news: &mut Vec<(WatcherId, ConnEvent)>) {
         let (mut wire, mut plain) = std::mem::take(&mut self.scratch);
         wire.resize(READ_BYTES, 0);
         plain.clear();
@@ -308,7 +313,7 @@ impl Conns {
                     // One stream is counted until the connection is closed.
                     self.gone += streams.as_slice().len().saturating_sub(1);
                     for stream in streams.as_slice() {
-                        visit(stream.id, ConnEvent::Gone { stalled: false });
+                        news.push((stream.id, ConnEvent::Gone { stalled: false }));
                     }
                     self.linger(owner, now);
                 }
@@ -325,7 +330,7 @@ impl Conns {
                         conn.drop_spent();
                     }
                 }
-                None => self.lose(owner, visit),
+                None => self.lose(owner, news),
             }
         }
         self.scratch = (wire, plain);

@@ -64,7 +64,7 @@ impl Stand {
     /// What a shard does in one turn, without the engine.
     pub(super) fn turn(&mut self, now: Tick) {
         let Self { conns, events, .. } = self;
-        conns.reap(now, |id, event| events.push((id, event)));
+        events.extend(conns.reap(now));
         conns.flush();
         conns.submit();
     }

@@ -90,10 +90,12 @@ impl Core {
     pub(super) fn absorb(&mut self, now: Tick) {
         let Self { shard, watches, .. } = self;
         let mut gone = Vec::new();
-        watches.reap(now, |id, event| match event {
-            ConnEvent::Writable => shard.writable(id),
-            ConnEvent::Gone { stalled } => gone.push((id, stalled)),
-        });
+        for (id, event) in watches.reap(now) {
+            match event {
+                ConnEvent::Writable => shard.writable(id),
+                ConnEvent::Gone { stalled } => gone.push((id, stalled)),
+            }
+        }
         for (id, stalled) in gone {
             if let Some(end) = self.shard.forget(id) {
                 self.close(id, Ending::of(end, stalled), false, now);

@@ -113,9 +113,8 @@ impl Polls {
         }
     }
 
-    /// Calls `visit` for what completed since the last call. The last argument is false for a poll that failed: that is not
-    /// polled for any more.
-    pub(in crate::runtime) fn reap(&mut self, mut visit: impl FnMut(Owner, Readiness, bool)) {
+    /// Appends what completed since the last call; with false a poll that failed: that is not polled for any more.
+    pub(in crate::runtime) fn reap(&mut self, completed: &mut Vec<(Owner, Readiness, bool)>) {
         loop {
             for completion in self.ring.completion() {
                 let name = completion.user_data();
@@ -124,7 +123,8 @@ impl Polls {
                 }
                 let generation = u32::try_from((name >> 2) & u64::from(GENERATION_BITS)).expect("30 bits");
                 let slot = u32::try_from(name >> 32).expect("32 bits");
-                visit(Owner { slot, generation }, Readiness::of_number(name), completion.result() >= 0);
+                let is_good = completion.result() >= 0;
+                completed.push((Owner { slot, generation }, Readiness::of_number(name), is_good));
             }
             if !self.ring.submission().cq_overflow() {
                 return;

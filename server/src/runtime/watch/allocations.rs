@@ -106,10 +106,12 @@ impl Stand {
     /// What a shard's loop does until there is no work.
     fn turn_all(&mut self) {
         loop {
-            self.watches.reap(Tick::ZERO, |id, news| match news {
-                ConnEvent::Writable => self.shard.writable(id),
-                ConnEvent::Gone { .. } => panic!("no client hangs up"),
-            });
+            for (id, news) in self.watches.reap(Tick::ZERO) {
+                match news {
+                    ConnEvent::Writable => self.shard.writable(id),
+                    ConnEvent::Gone { .. } => panic!("no client hangs up"),
+                }
+            }
             let turn = self.shard.turn(&mut self.watches, Tick::ZERO);
             self.watches.flush();
             self.watches.submit();

@@ -132,9 +132,9 @@ impl Watches {
         self.conns.take_gone()
     }
 
-    /// Calls `visit` with what happened to connections since the last call.
-    pub(super) fn reap(&mut self, now: Tick, visit: impl FnMut(WatcherId, ConnEvent)) {
-        self.conns.reap(now, visit);
+    /// What happened to connections since the last call.
+    pub(super) fn reap(&mut self, now: Tick) -> impl Iterator<Item = (WatcherId, ConnEvent)> {
+        self.conns.reap(now)
     }
 
     /// Passes the output of a turn to the kernel, once per connection.
