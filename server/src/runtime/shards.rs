@@ -11,11 +11,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crossbeam_queue::SegQueue;
 use revcast_engine::{Scope, Stats};
 
-use super::admission::CountGuard;
-use super::audit_context::AuditContext;
-use super::conn::Link;
 use super::sys::wake::Wake;
 use super::tally::Tally;
+use super::watch::NewWatch;
 use crate::frontend::WatchRequest;
 use crate::source::command_queue::{Answer, Asker, Shards};
 
@@ -25,14 +23,10 @@ const SPREAD_MARGIN: usize = 64;
 /// A connection that becomes a watch.
 #[derive(Debug)]
 pub(super) struct WatchHandoff {
-    pub(super) link: Link,
+    pub(super) watch: NewWatch,
     pub(super) request: WatchRequest,
-    /// How the watch is counted by name, if it is.
-    pub(super) permit: Option<CountGuard>,
-    /// What is still to be written to the audit log about it.
-    pub(super) audit: Option<Box<AuditContext>>,
-    /// The number of the authorities that the client's certificate was verified against.
-    pub(super) authorities: u64,
+    /// Spreads the timers of watches that begin together.
+    pub(super) jitter: u8,
 }
 
 /// A message to a shard.

@@ -25,9 +25,9 @@ use crate::runtime::conn::Link;
 use crate::runtime::listener::ListenerKind;
 use crate::runtime::reserve::HealthPermit;
 use crate::runtime::shard::local::Local;
-use crate::runtime::shards::WatchHandoff;
 use crate::runtime::shared::RequestGuard;
 use crate::runtime::sys::descriptor;
+use crate::runtime::watch::{NewWatch, WatchRecord};
 
 /// Bytes per read until a read fills them: a connection that is idle, or sends single bytes, holds no larger buffer.
 pub(super) const FIRST_READ_BYTES: usize = 1 << 10;
@@ -320,7 +320,7 @@ impl Connection {
         holds
     }
 
-    async fn become_watch(&mut self, head: &RequestHead, request: WatchRequest) -> Option<Over> {
+    async fn become_watch(&mut self, head: &RequestHead, mut request: WatchRequest) -> Option<Over> {
         let permit = match self.permit_for(&request) {
             Ok(permit) => permit,
             Err(status) if head.keep_alive && head.upgrade.is_none() => {
@@ -366,8 +366,13 @@ impl Connection {
         };
         let link = transport.into_link(socket, std::mem::take(&mut self.buffer), guard, keep_alive);
         let audit = self.scope.as_mut().and_then(RequestScope::become_watch);
-        let authorities = self.authorities.unwrap_or_default();
-        self.local.hand_over(WatchHandoff { link, request, permit, audit, authorities });
+        let watch = NewWatch {
+            link,
+            coding: request.wire.coding(),
+            record: WatchRecord { permit, authorization: request.pass.take(), audit },
+            authorities: self.authorities.unwrap_or_default(),
+        };
+        self.local.hand_over(watch, request);
         Some(Over::Quiet)
     }
 

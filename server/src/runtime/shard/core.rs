@@ -18,7 +18,7 @@ use crate::runtime::shared::Shared;
 use crate::runtime::sys::polls::Polls;
 use crate::runtime::sys::sends::Sends;
 use crate::runtime::tally::Ending;
-use crate::runtime::watch::{NewWatch, WatchRecord, Watches};
+use crate::runtime::watch::Watches;
 use crate::serve::retire;
 use crate::source::epoch::Epoch;
 
@@ -170,8 +170,8 @@ impl Core {
     }
 
     /// Begins a watch.
-    pub(super) fn begin(&mut self, handoff: WatchHandoff, jitter: u8, now: Tick) {
-        let WatchHandoff { link, request, permit, audit, authorities } = handoff;
+    pub(super) fn begin(&mut self, handoff: WatchHandoff, now: Tick) {
+        let WatchHandoff { watch, request, jitter } = handoff;
         // A request of another epoch is answered as one from before the window of this one.
         let start =
             if request.epoch == self.epoch.number { request.start } else { Start::After(Revision::ZERO) };
@@ -190,8 +190,7 @@ impl Core {
             },
             now,
         );
-        let record = WatchRecord { permit, authorization: request.pass, audit };
-        self.watches.begin(id, NewWatch { link, coding: request.wire.coding(), record, authorities });
+        self.watches.begin(id, watch);
         if is_late {
             self.shard.dismiss(id, End::Retired);
         }

@@ -20,12 +20,13 @@ use super::handshake_limiter::HandshakeLimiter;
 use super::revision_waiters::RevisionWaiters;
 use super::scheduling::Scheduling;
 use super::source_client::{SourceClient, something_else, too_many};
-use crate::frontend::{Host, Newest, WriteError};
+use crate::frontend::{Host, Newest, WatchRequest, WriteError};
 use crate::runtime::shards::{ShardHandle, ShardMessage, WatchHandoff};
 use crate::runtime::shared::Shared;
 use crate::runtime::sys::notify::Notify;
 use crate::runtime::sys::polls::Polls;
 use crate::runtime::sys::sends::Sends;
+use crate::runtime::watch::NewWatch;
 use crate::source::command_queue::{Answer, Asker, Command};
 use crate::source::{SourceError, Txn};
 
@@ -120,22 +121,18 @@ impl Local {
     }
 
     /// Sends a watch to the shard that will carry it.
-    pub(in crate::runtime) fn hand_over(&self, handoff: WatchHandoff) {
-        let home = self.shared.handles.place(&handoff.request.scope);
+    pub(in crate::runtime) fn hand_over(&self, watch: NewWatch, request: WatchRequest) {
+        let home = self.shared.handles.place(&request.scope);
         let handle = &self.shared.handles.0[home];
         handle.watchers.fetch_add(1, Ordering::Relaxed);
         // A request may refer to an epoch that this shard has not begun: it does when it handles its messages.
+        let handoff = WatchHandoff { watch, request, jitter: self.random.borrow_mut().u8(..) };
         if home == self.number && handoff.request.epoch == self.core.borrow().epoch().number {
-            self.begin(handoff);
+            self.core.borrow_mut().begin(handoff, self.now());
             self.notify.ring();
         } else {
             handle.send(ShardMessage::WatchHandoff(Box::new(handoff)));
         }
-    }
-
-    fn begin(&self, handoff: WatchHandoff) {
-        let jitter = self.random.borrow_mut().u8(..);
-        self.core.borrow_mut().begin(handoff, jitter, self.now());
     }
 
     /// Handles messages of other threads and events of connections.
@@ -150,7 +147,7 @@ impl Local {
                     if self.core.borrow().epoch().number < handoff.request.epoch {
                         self.turn_over();
                     }
-                    self.begin(*handoff);
+                    self.core.borrow_mut().begin(*handoff, self.now());
                 }
                 ShardMessage::Answer(ticket, answer) => self.source.answered(ticket, answer),
             }
