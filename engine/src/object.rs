@@ -19,6 +19,7 @@ use crate::selector::Selector;
 /// A stored value that cannot be served: why, and since when its key holds such values.
 pub struct Unreadable {
     error: DecodeError,
+    text: String,
     since: Revision,
     codec: Codec,
     value: Bytes,
@@ -37,15 +38,23 @@ impl Unreadable {
         since: Revision,
         error: DecodeError,
     ) -> Self {
-        let (plural, why) = (resource.qualified_plural(), error.to_string());
-        let status = json::status(&Failure::Unreadable { resource: &plural, path, why: &why });
+        let text = json::unreadable(&resource.qualified_plural(), path, &error.to_string());
+        let status = json::status(&Failure::Unreadable { why: &text });
         let mut draft = Draft::new(framing, status.len() + 64);
         envelope::open_error(&mut draft);
         let start = draft.len();
         draft.payload().extend_from_slice(&status);
         let status = start..draft.len();
         envelope::close(&mut draft);
-        Self { error, since, codec: resource.codec, value, message: draft.finish().ending(true), status }
+        Self {
+            error,
+            text,
+            since,
+            codec: resource.codec,
+            value,
+            message: draft.finish().ending(true),
+            status,
+        }
     }
 
     /// What is wrong with the value.
@@ -54,10 +63,21 @@ impl Unreadable {
         &self.error
     }
 
+    /// Which value cannot be served, and why: the message of the Status.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     /// The key held a value that could be served, or none, until this revision.
     #[must_use]
     pub const fn since(&self) -> Revision {
         self.since
+    }
+
+    /// What a watch that covers the key is sent before it ends: the ERROR, in JSON.
+    pub(crate) const fn refusal(&self) -> &Message {
+        &self.message
     }
 
     /// The Status that says so, as JSON (500 `StorageReadError`).
@@ -138,7 +158,7 @@ impl Object {
     /// What a watch that covers the key of an unreadable state is sent before it ends: the ERROR, in JSON.
     #[inline]
     pub(crate) fn refusal(&self) -> Option<&Message> {
-        self.unreadable().map(|why| &why.message)
+        self.unreadable().map(Unreadable::refusal)
     }
 
     /// What it is called.

@@ -70,15 +70,17 @@ pub fn status(failure: &Failure<'_>) -> Vec<u8> {
              old resource version: {asked} ({oldest})\",\"reason\":\"Expired\",\"code\":410}}"
         )
         .into_bytes(),
-        Failure::Unreadable { resource, path, why } => {
-            let path = shown(path);
-            storage_read_error(&format!("{resource} \"{path}\" cannot be served: {why}"))
-        }
-        Failure::NotShown { why } => storage_read_error(why),
+        Failure::Unreadable { why } | Failure::NotShown { why } => storage_read_error(why),
         Failure::NoForm { resource } => storage_read_error(&format!(
             "{resource} cannot be served: the values have no form in the encoding of this watch: ask for another"
         )),
     }
+}
+
+/// Why a value cannot be served, and which.
+pub(crate) fn unreadable(resource: &str, path: &str, why: &str) -> String {
+    let path = shown(path);
+    format!("{resource} \"{path}\" cannot be served: {why}")
 }
 
 fn storage_read_error(message: &str) -> Vec<u8> {
@@ -95,8 +97,8 @@ mod tests {
     use super::*;
     use crate::envelope::{error, event};
 
-    fn unreadable(path: &str, why: &str) -> String {
-        let status = status(&Failure::Unreadable { resource: "configmaps", path, why });
+    fn unreadable_status(path: &str, why: &str) -> String {
+        let status = status(&Failure::Unreadable { why: &unreadable("configmaps", path, why) });
         String::from_utf8(status).expect("text")
     }
 
@@ -131,7 +133,7 @@ mod tests {
     #[test]
     fn an_unreadable_value_has_a_status_on_one_line() {
         assert_eq!(
-            unreadable("a/b\"\\\n\u{e9}", "it is \u{1}<"),
+            unreadable_status("a/b\"\\\n\u{e9}", "it is \u{1}<"),
             "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\
              \"configmaps \\\"a/b\\\"\\\\\\n\u{e9}\\\" cannot be served: it is \\u0001\\u003c\",\
              \"reason\":\"StorageReadError\",\"code\":500}"
@@ -140,7 +142,7 @@ mod tests {
 
     #[test]
     fn a_long_path_is_cut() {
-        let text = unreadable(&"\u{e9}".repeat(257), "why");
+        let text = unreadable_status(&"\u{e9}".repeat(257), "why");
         assert!(text.contains(&format!("\\\"{}...\\\" cannot be served", "\u{e9}".repeat(256))), "{text}");
     }
 }

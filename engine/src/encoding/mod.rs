@@ -175,11 +175,7 @@ pub enum Failure<'a> {
     },
     /// A value that it covers cannot be served: 500, with Kubernetes' `StatusReasonStoreReadError`.
     Unreadable {
-        /// The plural and the group.
-        resource: &'a str,
-        /// Namespace and name.
-        path: &'a str,
-        /// What is wrong, and what to do.
+        /// Which value, what is wrong, and what to do.
         why: &'a str,
     },
     /// A value that it covers has no form in its encoding: 500 as well.

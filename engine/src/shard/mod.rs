@@ -421,13 +421,11 @@ impl Shard {
 
 /// The message for a class that a value is unreadable; `None` if it is readable.
 fn refusal(feed: &Feed, object: &Object, key: &ClassKey) -> Option<Message> {
-    let message = object.refusal()?;
+    let unreadable = object.unreadable()?;
     Some(match key.encoding {
-        Encoding::Json => message.clone(),
+        Encoding::Json => unreadable.refusal().clone(),
         encoding @ (Encoding::Protobuf | Encoding::Other(_)) => {
-            let resource = feed.schema.get(object.key().resource()).qualified_plural();
-            let why = object.unreadable().map(|why| why.error().to_string()).unwrap_or_default();
-            let failure = Failure::Unreadable { resource: &resource, path: object.key().path(), why: &why };
+            let failure = Failure::Unreadable { why: unreadable.text() };
             let message = Message::new(feed.framing(encoding), 256, |out| {
                 feed.encoder.failure(out, encoding, &failure);
             });

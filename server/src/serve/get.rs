@@ -10,8 +10,6 @@ use revcast_engine::key::Key;
 use revcast_engine::revision::Revision;
 use revcast_engine::shown::shown;
 
-use serde_json::Value;
-
 use super::Call;
 use crate::frontend::{Host, Reply};
 use crate::http::options::{GetOptions, GetVersion, OptionsError};
@@ -89,8 +87,7 @@ pub(super) fn json(object: &Object) -> Result<Cow<'_, [u8]>, Status> {
         return Err(Status::unreadable(format!("\"{path}\" cannot be served: its value is not JSON")));
     };
     // A watch gets the same Status.
-    let status: Value = serde_json::from_slice(unreadable.status()).unwrap_or_default();
-    Err(Status::unreadable(status["message"].as_str().unwrap_or_default().to_owned()))
+    Err(Status::unreadable(unreadable.text().to_owned()))
 }
 
 /// 504: the source did not answer in time, or at all.
