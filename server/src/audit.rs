@@ -294,12 +294,17 @@ fn line(entry: &Entry, stage: Stage, code: u16, ended: Option<&str>, now: Timest
 mod tests {
     use super::*;
     use crate::http::request::{Parsed, parse_head};
+    use crate::http::request_info::RequestTarget;
 
     fn head(text: &str) -> RequestHead {
         match parse_head(text.as_bytes()) {
             Ok(Parsed::Complete { head, .. }) => *head,
             other => panic!("{other:?}"),
         }
+    }
+
+    fn info(head: &RequestHead) -> RequestInfo {
+        RequestInfo::of(head.method, &RequestTarget::of(head))
     }
 
     #[test]
@@ -309,7 +314,7 @@ mod tests {
              User-Agent: x\"y\r\n\r\n",
         );
         let source = Some(SocketAddr::from(([10, 0, 0, 7], 4711)));
-        let mut entry = Entry::new(Uuid::nil(), RequestInfo::of(&head), &head, source);
+        let mut entry = Entry::new(Uuid::nil(), info(&head), &head, source);
         entry.received = Timestamp::from_microsecond(1_795_239_486_000_000).expect("a time");
         entry.set_user(&Identity {
             name: "jane".to_owned(),
@@ -344,7 +349,7 @@ mod tests {
         let head = head(&format!(
             "GET /apis/g/v1/namespaces/a/{name}/%E2%81%A6?x={name} HTTP/1.1\r\nHost: h\r\nUser-Agent: {agent}\r\n\r\n"
         ));
-        let entry = Entry::new(Uuid::nil(), RequestInfo::of(&head), &head, None);
+        let entry = Entry::new(Uuid::nil(), info(&head), &head, None);
         let text = line(&entry, Stage::RequestReceived, 0, None, Timestamp::now());
         assert!(text.len() < 8 << 10, "{} bytes", text.len());
         assert!(text.is_ascii(), "what turns a line is escaped");
@@ -359,14 +364,14 @@ mod tests {
     #[test]
     fn an_escaped_question_mark_stays_one() {
         let head = head("GET /api/v1/namespaces/a/secrets/x%3Fdry=1?pretty=1 HTTP/1.1\r\nHost: h\r\n\r\n");
-        let entry = Entry::new(Uuid::nil(), RequestInfo::of(&head), &head, None);
+        let entry = Entry::new(Uuid::nil(), info(&head), &head, None);
         assert_eq!(entry.uri, "/api/v1/namespaces/a/secrets/x%3Fdry=1?pretty=1");
     }
 
     #[test]
     fn what_is_not_known_is_left_out() {
         let head = head("GET /version HTTP/1.1\r\nHost: h\r\n\r\n");
-        let entry = Entry::new(Uuid::nil(), RequestInfo::of(&head), &head, None);
+        let entry = Entry::new(Uuid::nil(), info(&head), &head, None);
         let text = line(&entry, Stage::RequestReceived, 0, None, Timestamp::now());
         let read: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
         let names: Vec<&str> = read.as_object().expect("an object").keys().map(String::as_str).collect();

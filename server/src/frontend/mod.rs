@@ -16,6 +16,7 @@ use bytes::Bytes;
 
 use crate::auth::Identity;
 use crate::http::request::RequestHead;
+use crate::http::request_info::RequestTarget;
 use crate::http::status::Status;
 pub use host::{FullBody, Host, Newest, Reply, StreamFormat, StreamingBody, WatchRequest, Wire, WriteError};
 
@@ -37,10 +38,11 @@ pub trait Frontend {
     /// A request that was admitted.
     type Admitted;
 
-    /// Admits a request, or answers it. `certificate` is the connection's verified one, in DER.
+    /// Admits a request, or answers it. `asked` is the target in its head. `certificate` is the connection's verified one, in DER.
     fn admit(
         &self,
         head: &RequestHead,
+        asked: RequestTarget,
         certificate: Option<&[u8]>,
         now: SystemTime,
     ) -> Admission<Self::Admitted>;

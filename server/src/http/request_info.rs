@@ -3,9 +3,30 @@
 //! Owns the verbs of Kubernetes (apiserver `endpoints/request/requestinfo.go`). It never decides whether what it names
 //! exists, or is allowed.
 
-use super::options::Query;
+use super::options::{OptionsError, Query};
 use super::request::{Method, RequestHead};
 use super::route::{self, Check, ResourcePath, RouteError, Target};
+
+/// The target of a request, parsed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestTarget {
+    /// What its path names, whatever the method.
+    pub target: Result<Target, RouteError>,
+    /// Its query.
+    pub query: Result<Query, OptionsError>,
+}
+
+impl RequestTarget {
+    /// Parses the path and the query of a head.
+    #[must_use]
+    pub fn of(head: &RequestHead) -> Self {
+        Self { target: route::target_of(&head.path), query: Query::parse(&head.query) }
+    }
+
+    fn watches(&self) -> bool {
+        self.query.as_ref().is_ok_and(Query::watches)
+    }
+}
 
 /// The action on a resource; or the method, if no resource is named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -100,25 +121,25 @@ pub struct RequestInfo {
 }
 
 impl RequestInfo {
-    /// Derives it from a head.
+    /// Derives it from a method and a target.
     #[must_use]
-    pub fn of(head: &RequestHead) -> Self {
+    pub fn of(method: Method, asked: &RequestTarget) -> Self {
         let nothing = |of, probe| Self {
-            verb: plain(head.method),
+            verb: plain(method),
             of,
             subresource: None,
             namespace: None,
             name: None,
             probe,
         };
-        let target = match route::route(head.method, &head.path) {
+        let target = match asked.target.clone().and_then(|target| target.taking(method)) {
             Ok(target) => target,
             Err(RouteError::Method { of, .. }) => return Self { verb: Verb::Other, ..nothing(of, false) },
             Err(RouteError::Name { .. }) => return nothing(None, false),
         };
         match target {
             Target::Collection { of, namespace } => {
-                Self { verb: to_collection(head), namespace, ..nothing(Some(of), false) }
+                Self { verb: to_collection(method, asked), namespace, ..nothing(Some(of), false) }
             }
             Target::WatchCollection { of, namespace } => {
                 Self { verb: Verb::Watch, namespace, ..nothing(Some(of), false) }
@@ -164,20 +185,15 @@ const fn plain(method: Method) -> Verb {
     }
 }
 
-fn to_collection(head: &RequestHead) -> Verb {
-    let verb = plain(head.method);
+fn to_collection(method: Method, asked: &RequestTarget) -> Verb {
+    let verb = plain(method);
     if verb == Verb::Get {
-        if wants_watch(&head.query) { Verb::Watch } else { Verb::List }
+        if asked.watches() { Verb::Watch } else { Verb::List }
     } else if verb == Verb::Delete {
         Verb::DeleteCollection
     } else {
         verb
     }
-}
-
-fn wants_watch(query: &str) -> bool {
-    // Most lists have no such parameter: their query is not decoded for this.
-    query.contains("watch") && Query::parse(query).is_ok_and(|query| query.flag("watch").unwrap_or(false))
 }
 
 #[cfg(test)]
@@ -187,7 +203,7 @@ mod tests {
 
     fn about(line: &str) -> RequestInfo {
         match parse_head(format!("{line} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes()) {
-            Ok(Parsed::Complete { head, .. }) => RequestInfo::of(&head),
+            Ok(Parsed::Complete { head, .. }) => RequestInfo::of(head.method, &RequestTarget::of(&head)),
             other => panic!("{other:?}"),
         }
     }

@@ -250,16 +250,7 @@ impl fmt::Display for RouteError {
 
 impl std::error::Error for RouteError {}
 
-/// What `method` on `path` (decoded segments) requests.
-///
-/// # Errors
-/// 400 for a name that no object can have, 405 for a method that the target does not support. An unknown path is not an
-/// error but [`Target::Unknown`].
-pub fn route(method: Method, path: &[String]) -> Result<Target, RouteError> {
-    target_of(path)?.taking(method)
-}
-
-/// What a path names, whatever the method.
+/// What a path (decoded segments) names, whatever the method. An unknown path is not an error but [`Target::Unknown`].
 ///
 /// # Errors
 /// 400 for a name that no object can have.
@@ -383,6 +374,10 @@ fn checked(what: &'static str, name: &str) -> Result<String, RouteError> {
 mod tests {
     use super::super::text::noise::Noise;
     use super::*;
+
+    fn route(method: Method, path: &[String]) -> Result<Target, RouteError> {
+        target_of(path)?.taking(method)
+    }
 
     fn segments(path: &str) -> Vec<String> {
         path.split('/').skip(1).filter(|_| path != "/").map(str::to_owned).collect()

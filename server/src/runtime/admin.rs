@@ -12,6 +12,7 @@ use crate::frontend::{Admission, Budget, Frontend};
 use crate::frontend::{FullBody, Host, Reply};
 use crate::http::options::Query;
 use crate::http::request::{Method, RequestHead};
+use crate::http::request_info::RequestTarget;
 use crate::http::response::{Caching, JSON, TEXT};
 use crate::serve::{Life, admit_operator};
 use crate::source::TxnError;
@@ -28,7 +29,13 @@ impl Frontend for Operators<'_> {
     /// Whether it asks for the server's health.
     type Admitted = bool;
 
-    fn admit(&self, head: &RequestHead, certificate: Option<&[u8]>, now: SystemTime) -> Admission<bool> {
+    fn admit(
+        &self,
+        head: &RequestHead,
+        _: RequestTarget,
+        certificate: Option<&[u8]>,
+        now: SystemTime,
+    ) -> Admission<bool> {
         admit_operator(&self.0.shared.app, head, certificate, now)
     }
 

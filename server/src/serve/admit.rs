@@ -17,7 +17,8 @@ use crate::http::host::{is_name, name_of};
 use crate::http::options::{OptionsError, Query, selected_name};
 use crate::http::origin;
 use crate::http::request::RequestHead;
-use crate::http::route::{self, RouteError, Target};
+use crate::http::request_info::RequestTarget;
+use crate::http::route::{RouteError, Target};
 use crate::http::status::{GroupResource, Layout, Status};
 
 /// Bytes of the longest host name (RFC 1035, section 2.3.4).
@@ -54,11 +55,11 @@ impl Admitted {
 pub(super) fn admit(
     app: &App,
     head: &RequestHead,
+    asked: RequestTarget,
     certificate: Option<&[u8]>,
     now: SystemTime,
 ) -> Admission<Box<Admitted>> {
-    let target = route::target_of(&head.path);
-    let query = Query::parse(&head.query);
+    let RequestTarget { target, query } = asked;
     let layout = query.as_ref().map_or(Layout::Compact, |query| query.layout(head.user_agent.as_deref()));
     let answer = |status: Status| Box::new(spelled(head, layout, &status));
     if matches!(target, Ok(Target::Health { .. })) {

@@ -66,7 +66,7 @@ use crate::frontend::{Admission, Budget, Frontend, FullBody, Host, Reply};
 use crate::http::negotiation::{self, DiscoveryForm, Form, Media, NotAcceptable, Objects};
 use crate::http::options::{IncludeObject, ListOptions, OptionsError, Query, WatchOptions};
 use crate::http::request::{BodyFraming, Method, RequestHead};
-use crate::http::request_info::Verb;
+use crate::http::request_info::{RequestTarget, Verb};
 use crate::http::response::JSON;
 use crate::http::route::{ResourcePath, RouteError, Target};
 use crate::http::status::{GroupResource, Layout, Status};
@@ -80,10 +80,11 @@ impl Frontend for App {
     fn admit(
         &self,
         head: &RequestHead,
+        asked: RequestTarget,
         certificate: Option<&[u8]>,
         now: SystemTime,
     ) -> Admission<Box<Admitted>> {
-        admit(self, head, certificate, now)
+        admit(self, head, asked, certificate, now)
     }
 
     fn takes_body(&self, admitted: &Box<Admitted>) -> bool {

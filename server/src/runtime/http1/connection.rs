@@ -16,6 +16,7 @@ use super::transport::{STALL, Transport};
 use crate::frontend::{Budget, Frontend};
 use crate::frontend::{FullBody, Host, Reply, WatchRequest, Wire};
 use crate::http::request::{BodyFraming, Method, RequestHead};
+use crate::http::request_info::RequestTarget;
 use crate::http::response::Framing;
 use crate::http::status::Status;
 use crate::runtime::account::Charge;
@@ -181,12 +182,14 @@ impl Connection {
             head.keep_alive &= !self.local.leaving() && !matches!(self.permit, Permit::HealthCheck { .. });
             let guard = RequestGuard::new(&self.local.shared, self.local.number);
             let source = || self.transport.as_ref().and_then(Transport::peer);
-            self.scope =
-                Some(RequestScope::begin(&self.local.shared, self.local.number, &head, self.kind, source));
+            let asked = RequestTarget::of(&head);
+            let scope =
+                RequestScope::begin(&self.local.shared, self.local.number, &head, &asked, self.kind, source);
+            self.scope = Some(scope);
             let local = Rc::clone(&self.local);
             let next = match self.kind {
-                ListenerKind::Public => self.exchange(&local.shared.app, &head).await,
-                ListenerKind::Admin => self.exchange(&Operators(&local), &head).await,
+                ListenerKind::Public => self.exchange(&local.shared.app, &head, asked).await,
+                ListenerKind::Admin => self.exchange(&Operators(&local), &head, asked).await,
             };
             self.charge.get_mut().clear();
             self.scope = None;
@@ -201,7 +204,12 @@ impl Connection {
     }
 
     /// Serves one request. `None`: the connection continues.
-    async fn exchange<F: Frontend>(&mut self, frontend: &F, head: &RequestHead) -> Option<Over> {
+    async fn exchange<F: Frontend>(
+        &mut self,
+        frontend: &F,
+        head: &RequestHead,
+        asked: RequestTarget,
+    ) -> Option<Over> {
         #[cfg(debug_assertions)]
         assert!(head.path != ["failpoints", "panic"], "failpoint: a request that panics");
         if !self.certificate_holds() {
@@ -209,7 +217,7 @@ impl Connection {
             return Some(Over::Linger);
         }
         let (certificate, now) = (self.peer_certificate.as_deref(), SystemTime::now());
-        let (user, admitted) = frontend.admit(head, certificate, now);
+        let (user, admitted) = frontend.admit(head, asked, certificate, now);
         if let Some(scope) = &mut self.scope {
             scope.received(user.as_deref());
         }

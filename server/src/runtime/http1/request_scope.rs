@@ -12,7 +12,7 @@ use uuid::Uuid;
 use crate::audit::{Audit, Entry, Stage};
 use crate::auth::Identity;
 use crate::http::request::{Method, RequestHead};
-use crate::http::request_info::{RequestInfo, Verb};
+use crate::http::request_info::{RequestInfo, RequestTarget, Verb};
 use crate::runtime::audit_context::AuditContext;
 use crate::runtime::listener::ListenerKind;
 use crate::runtime::shared::Shared;
@@ -38,10 +38,11 @@ impl RequestScope {
         shared: &Arc<Shared>,
         shard: usize,
         head: &RequestHead,
+        asked: &RequestTarget,
         kind: ListenerKind,
         source: impl FnOnce() -> Option<SocketAddr>,
     ) -> Self {
-        let about = RequestInfo::of(head);
+        let about = RequestInfo::of(head.method, asked);
         let (id, verb) = (Uuid::new_v4(), about.verb);
         // Health checks and reads of metrics are not logged.
         let looks = kind == ListenerKind::Admin && matches!(head.method, Method::Get | Method::Head);

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Ask, CONFIG_MAPS, Left, World};
 use crate::frontend::{Frontend as _, Host as _, Reply};
+use crate::http::request_info::RequestTarget;
 
 fn names(list: &Value) -> Vec<String> {
     let items = list["items"].as_array().unwrap();
@@ -155,7 +156,8 @@ fn long_lists_come_in_pieces_of_one_state() {
 
     // Piece by piece, with a write between.
     let head = head(&format!("GET {CONFIG_MAPS} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
-    let (_, admitted) = super::super::admit(&world.app, &head, None, world.host.wall());
+    let (_, admitted) =
+        super::super::admit(&world.app, &head, RequestTarget::of(&head), None, world.host.wall());
     let admitted = admitted.expect("all may");
     let left = Left(Cell::new(usize::MAX));
     let reply = super::run(world.app.handle(&world.host, &head, &admitted, bytes::Bytes::new(), &left));

@@ -44,6 +44,7 @@ use crate::api::resources::{Declaration, Registry};
 use crate::catalog::Catalogs;
 use crate::frontend::{Budget, Frontend as _, Host, Newest, Reply, WatchRequest, WriteError};
 use crate::http::request::{Parsed, parse_head};
+use crate::http::request_info::RequestTarget;
 use crate::http::status::Status;
 use crate::source::embedded::{Store, StoreConfig};
 use crate::source::epoch::{Epoch, Epochs};
@@ -295,7 +296,8 @@ impl World {
         }
         head.push_str("\r\n");
         let Ok(Parsed::Complete { head, .. }) = parse_head(head.as_bytes()) else { panic!("{head}") };
-        let mut reply = match super::admit(&self.app, &head, None, self.host.wall()).1 {
+        let asked = RequestTarget::of(&head);
+        let mut reply = match super::admit(&self.app, &head, asked, None, self.host.wall()).1 {
             Ok(admitted) => {
                 let left = Left(Cell::new(self.budget));
                 run(self.app.handle(&self.host, &head, &admitted, ask.body.clone(), &left))
