@@ -9,12 +9,10 @@ use rustix::io::Errno;
 use super::table::Slot;
 use super::unsent::{is_full, send_now};
 use super::{Conn, Conns, Streams};
+use crate::runtime::sys::sends::Sends;
 
 /// Collected bytes beyond this are passed to the kernel before the end of the turn.
 const OUTBOX_BYTES_MAX: usize = 1 << 20;
-
-/// In place of an index into a batch: the outcome is known.
-const KNOWN: usize = usize::MAX;
 
 /// What is offered to a stream.
 #[derive(Clone, Copy, Debug)]
@@ -73,9 +71,9 @@ impl Conns {
         answers: &mut Vec<Sent>,
     ) {
         self.begin();
-        let one = |conns: &mut Self, id| slot_of(id).map_or(Sent::Gone, |slot| conns.offer(slot, id, what));
         let Some(mut sends) = self.sends.take_if(|_| to.len() > 1) else {
-            return answers.extend(to.iter().map(|id| one(self, *id)));
+            let one = |&id| slot_of(id).map_or(Sent::Gone, |slot| self.offer(slot, id, what));
+            return answers.extend(to.iter().map(one));
         };
         let (mut fds, mut places) = std::mem::take(&mut self.batch);
         fds.clear();
@@ -83,46 +81,35 @@ impl Conns {
         // Chunks only, so the bytes are the same for all.
         let mut verbatim: &[u8] = b"";
         for &id in to {
-            let slot = slot_of(id);
-            match slot
-                .and_then(|slot| carrier(&mut self.slots, slot, id))
+            let Some(slot) = slot_of(id) else {
+                answers.push(Sent::Gone);
+                continue;
+            };
+            match carrier(&mut self.slots, slot, id)
                 .filter(|conn| conn.is_direct() && conn.rests_within_messages())
             {
                 Some(conn) => {
                     fds.push(conn.fd.as_raw_fd());
                     verbatim = what.verbatim(conn);
-                    places.push(answers.len());
-                    // The answer if the ring fails before this send.
+                    places.push((answers.len(), slot));
+                    // Replaced when the outcome is known.
                     answers.push(Sent::Took(0));
                 }
-                None => answers.push(one(self, id)),
+                None => answers.push(self.offer(slot, id, what)),
             }
         }
         let first = answers.len() - to.len();
-        let done = sends.send(
-            &fds,
-            |_| verbatim,
-            |at, outcome| {
-                let place = std::mem::replace(&mut places[at], KNOWN);
-                answers[place] = match taken(outcome) {
-                    Some(taken) if taken == verbatim.len() => Sent::Took(taken),
-                    Some(taken) => match slot_of(to[place - first]) {
-                        Some(slot) => self.took(slot, taken, verbatim, what),
-                        None => Sent::Gone,
-                    },
-                    None => Sent::Gone,
-                };
-            },
-        );
-        match done {
-            Ok(()) => self.sends = Some(sends),
-            Err(error) => {
-                complain(&error);
-                for place in places.iter().copied().filter(|place| *place != KNOWN) {
-                    answers[place] = one(self, to[place - first]);
-                }
-            }
+        let (outcomes, result) = sends.send(&fds, |_| verbatim);
+        for (&(place, slot), outcome) in places.iter().zip(outcomes) {
+            answers[place] = match outcome.map(taken) {
+                Some(Some(taken)) if taken == verbatim.len() => Sent::Took(taken),
+                Some(Some(taken)) => self.took(slot, taken, verbatim, what),
+                Some(None) => Sent::Gone,
+                // The ring failed before.
+                None => self.offer(slot, to[place - first], what),
+            };
         }
+        self.keep(sends, result);
         self.batch = (fds, places);
     }
 
@@ -154,44 +141,40 @@ impl Conns {
         fds.clear();
         places.clear();
         for at in 0..outbox.pieces() {
-            if let Some(conn) = &self.slots[outbox.piece(at).0 as usize].conn {
+            let slot = outbox.piece(at).0;
+            if let Some(conn) = &self.slots[slot as usize].conn {
                 fds.push(conn.fd.as_raw_fd());
-                places.push(at);
+                places.push((at, slot));
             }
         }
-        if let Some(mut sends) = self.sends.take_if(|_| fds.len() > 1) {
-            let mut done = std::mem::take(&mut self.done);
-            done.clear();
-            done.resize(fds.len(), false);
-            let result = sends.send(
-                &fds,
-                |at| outbox.piece(places[at]).1,
-                |at, outcome| {
-                    done[at] = true;
-                    let (slot, bytes) = outbox.piece(places[at]);
-                    self.was_sent(slot, bytes, taken(outcome));
-                },
-            );
-            match result {
-                Ok(()) => self.sends = Some(sends),
-                Err(error) => complain(&error),
-            }
-            // What a ring that failed did not send is sent one by one.
-            let mut at = 0;
-            places.retain(|_| {
-                at += 1;
-                !done[at - 1]
-            });
-            self.done = done;
-        }
-        for &at in &places {
-            let (slot, bytes) = outbox.piece(at);
-            let taken = self.slots[slot as usize].conn.as_ref().and_then(|conn| send_now(&conn.fd, bytes));
+        let mut sends = self.sends.take_if(|_| fds.len() > 1);
+        let sent = sends.as_mut().map(|sends| sends.send(&fds, |at| outbox.piece(places[at].0).1));
+        let (outcomes, result) = sent.unwrap_or((&[], Ok(())));
+        for (number, &(at, slot)) in places.iter().enumerate() {
+            let bytes = outbox.piece(at).1;
+            let taken = match outcomes.get(number).copied().flatten() {
+                Some(outcome) => taken(outcome),
+                // There is no ring, or it failed before.
+                None => self.slots[slot as usize].conn.as_ref().and_then(|conn| send_now(&conn.fd, bytes)),
+            };
             self.was_sent(slot, bytes, taken);
+        }
+        if let Some(sends) = sends {
+            self.keep(sends, result);
         }
         self.outbox = outbox;
         self.outbox.clear();
         self.batch = (fds, places);
+    }
+
+    /// The ring is used again, unless it failed.
+    fn keep(&mut self, sends: Sends, result: std::io::Result<()>) {
+        match result {
+            Ok(()) => self.sends = Some(sends),
+            Err(error) => {
+                crate::log::warn(&format!("sends on an io_uring fail, falling back to send(2): {error}"));
+            }
+        }
     }
 
     /// Produces the wire form of an offer, to be sent at the end of the turn.
@@ -288,8 +271,4 @@ fn taken(outcome: Result<usize, i32>) -> Option<usize> {
         Err(error) if is_full(Errno::from_raw_os_error(error)) => Some(0),
         Err(_) => None,
     }
-}
-
-fn complain(error: &std::io::Error) {
-    crate::log::warn(&format!("sends on an io_uring fail, falling back to send(2): {error}"));
 }

@@ -69,10 +69,8 @@ pub(in crate::runtime) struct Conns {
     news: Vec<(WatcherId, ConnEvent)>,
     /// Buffers for reads: as read, and decrypted. Reused.
     scratch: (Vec<u8>, Vec<u8>),
-    /// Reused: the sockets of one batch, and the owners of its entries.
-    pub(super) batch: (Vec<RawFd>, Vec<usize>),
-    /// Reused: which of a batch were sent.
-    pub(super) done: Vec<bool>,
+    /// Reused: the sockets of one batch, and of each entry where its outcome belongs and the slot of its connection.
+    pub(super) batch: (Vec<RawFd>, Vec<(usize, u32)>),
 }
 
 impl Conns {
@@ -92,7 +90,6 @@ impl Conns {
             news: Vec::new(),
             scratch: Default::default(),
             batch: Default::default(),
-            done: Vec::new(),
         }
     }
 

@@ -24,7 +24,7 @@ pub(in crate::runtime) type Outcome = Result<usize, i32>;
 /// A ring that sends.
 pub(in crate::runtime) struct Sends {
     ring: IoUring,
-    /// By index in the batch. Reused.
+    /// By index in the sockets of a call. Reused.
     outcomes: Vec<Option<Outcome>>,
 }
 
@@ -41,46 +41,40 @@ impl Sends {
         let mut sends = Self { ring, outcomes: Vec::with_capacity(BATCH as usize) };
         let (ours, _theirs) =
             socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-        let mut outcome = None;
-        sends.send(&[ours.as_raw_fd()], |_| b"?", |_, what| outcome = Some(what))?;
-        match outcome {
-            Some(Ok(1)) => Ok(sends),
-            Some(Err(error)) => Err(io::Error::from_raw_os_error(error)),
-            Some(Ok(_)) | None => Err(io::Error::other("a send on an io_uring took nothing")),
+        let (outcomes, result) = sends.send(&[ours.as_raw_fd()], |_| b"?");
+        result?;
+        match outcomes {
+            [Some(Ok(1))] => Ok(sends),
+            [Some(Err(error))] => Err(io::Error::from_raw_os_error(*error)),
+            _ => Err(io::Error::other("a send on an io_uring took nothing")),
         }
     }
 
-    /// Offers every socket its bytes, and calls `visit` for each with its index in `sockets` and its outcome, `Ok(0)` from one
-    /// that is full. The descriptors must be open.
+    /// Offers every socket its bytes. Returns the outcome of each, `Ok(0)` of one that is full. The descriptors must be open.
     ///
-    /// # Errors
-    /// The ring does not work. Sockets that were visited were sent to, the others were not, and the ring must not be used
-    /// again.
+    /// An error: the ring does not work and must not be used again. Sockets without an outcome were not sent to.
     pub(in crate::runtime) fn send<'b>(
         &mut self,
         sockets: &[RawFd],
         bytes_for: impl Fn(usize) -> &'b [u8],
-        mut visit: impl FnMut(usize, Outcome),
-    ) -> io::Result<()> {
-        for (number, batch) in sockets.chunks(BATCH as usize).enumerate() {
-            let first = number * BATCH as usize;
-            let done = self.send_batch(batch, |at| bytes_for(first + at));
-            for (at, outcome) in self.outcomes.drain(..).enumerate() {
-                if let Some(outcome) = outcome {
-                    visit(first + at, outcome);
-                }
-            }
-            done?;
-        }
-        Ok(())
+    ) -> (&[Option<Outcome>], io::Result<()>) {
+        self.outcomes.clear();
+        self.outcomes.resize(sockets.len(), None);
+        let mut batches = sockets.chunks(BATCH as usize).zip((0..).step_by(BATCH as usize));
+        let result = batches.try_for_each(|(batch, first)| self.send_batch(batch, first, &bytes_for));
+        (&self.outcomes, result)
     }
 
-    fn send_batch<'b>(&mut self, batch: &[RawFd], bytes_for: impl Fn(usize) -> &'b [u8]) -> io::Result<()> {
-        self.outcomes.clear();
-        self.outcomes.resize(batch.len(), None);
+    /// Sends to some of the sockets, from the one with the index `first` on.
+    fn send_batch<'b>(
+        &mut self,
+        batch: &[RawFd],
+        first: usize,
+        bytes_for: impl Fn(usize) -> &'b [u8],
+    ) -> io::Result<()> {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         let mut queue = self.ring.submission();
-        for (at, &fd) in batch.iter().enumerate() {
+        for (&fd, at) in batch.iter().zip(first..) {
             let bytes = bytes_for(at);
             // Of more than 4 GiB a part is sent, as with any send.
             let len = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
@@ -160,9 +154,10 @@ mod tests {
         let mut sockets: Vec<RawFd> = pairs.iter().map(|(ours, _)| ours.as_raw_fd()).collect();
         sockets.insert(70, gone.as_raw_fd());
         sockets.insert(80, full.as_raw_fd());
-        let mut outcomes = vec![None; sockets.len()];
-        sends.send(&sockets, |_| b"hello", |at, what| outcomes[at] = Some(what)).expect("the ring works");
-        for (at, outcome) in outcomes.into_iter().enumerate() {
+        let (outcomes, result) = sends.send(&sockets, |_| b"hello");
+        result.expect("the ring works");
+        assert_eq!(outcomes.len(), sockets.len());
+        for (at, &outcome) in outcomes.iter().enumerate() {
             let expected = match at {
                 70 => Err(rustix::io::Errno::PIPE.raw_os_error()),
                 80 => Ok(0),
@@ -182,10 +177,9 @@ mod tests {
         let mut sends = Sends::new().expect("an io_uring that sends");
         let (ours, mut theirs) = UnixStream::pair().expect("two sockets");
         let bytes = vec![7; 8 << 20];
-        let mut taken = 0;
-        sends
-            .send(&[ours.as_fd().as_raw_fd()], |_| &bytes, |_, what| taken = what.expect("some"))
-            .expect("works");
+        let (outcomes, result) = sends.send(&[ours.as_fd().as_raw_fd()], |_| &bytes);
+        result.expect("works");
+        let taken = outcomes[0].expect("it was sent to").expect("some");
         assert!(taken > 0 && taken < bytes.len(), "{taken}");
         drop(ours);
         let mut read = Vec::new();
