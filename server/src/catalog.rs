@@ -1,7 +1,7 @@
 //! What is served now: the resources, and the documents that describe them.
 //!
 //! It owns the current [`Catalog`], which is replaced as a whole when the cluster defines other resources, and the thread that
-//! makes the next one. A request keeps the catalog that it began with. It does not know where definitions come from.
+//! makes the next one. A request is answered from one catalog. It does not know where definitions come from.
 
 use std::collections::BTreeMap;
 use std::fmt;
