@@ -7,6 +7,7 @@ use revcast_engine::revision::Revision;
 use serde_json::{Value, json};
 
 use super::{Ask, CONFIG_MAPS, Left, World};
+use crate::api::resources::Registry;
 use crate::frontend::{Frontend as _, Host as _, Reply};
 use crate::http::request_info::RequestTarget;
 
@@ -225,6 +226,29 @@ fn head(text: &str) -> crate::http::request::RequestHead {
         Ok(super::Parsed::Complete { head, .. }) => *head,
         other => panic!("{other:?}"),
     }
+}
+
+#[test]
+fn a_read_is_answered_from_the_catalog_that_it_was_authorized_with() {
+    let world = World::new();
+    let path = "/apis/example.com/v1/namespaces/t1/widgets";
+    let get = head(&format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+    let post = head(&format!("POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n"));
+    let [read, write] = [&get, &post].map(|head| {
+        let (_, admitted) =
+            super::super::admit(&world.app, head, RequestTarget::of(head), None, world.host.wall());
+        admitted.expect("all may")
+    });
+    world.app.catalogs().replace(Registry::builtin());
+    let code = |head, admitted| {
+        let left = Left(Cell::new(usize::MAX));
+        match super::run(world.app.handle(&world.host, head, admitted, "{}".into(), &left)) {
+            Reply::FullBody(whole) => whole.code,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(code(&get, &read), 200);
+    assert_eq!(code(&post, &write), 404, "its body may have taken very long");
 }
 
 #[test]
