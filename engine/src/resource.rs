@@ -86,6 +86,8 @@ pub struct Resource {
     pub versions: Option<SharedVersions>,
     /// Whether values of all versions of its group are kept in the version that they are stored in.
     pub mixes_versions: bool,
+    /// Whether the members of its objects in JSON are in the order of their names, those of bookmarks too, and `-0` is read as 0.
+    pub sorts_members: bool,
     /// `metadata.name`, then `metadata.namespace` when namespaced, then the resource's own.
     fields: Vec<Field>,
     /// Whether the list of fields was declared, even if empty: [`Resource::listing_fields`].
@@ -113,6 +115,7 @@ impl Resource {
             message: None,
             versions: None,
             mixes_versions: false,
+            sorts_members: false,
             fields,
             fields_listed,
         }
@@ -146,6 +149,12 @@ impl Resource {
     #[must_use]
     pub fn mixing_versions(self) -> Self {
         Self { mixes_versions: true, ..self }
+    }
+
+    /// The same with objects whose members are in the order of their names: Kubernetes' custom resources, which are maps in Go.
+    #[must_use]
+    pub fn sorting_members(self) -> Self {
+        Self { sorts_members: true, ..self }
     }
 
     /// The same, treated as a resource that lists its fields although it has none of its own: Kubernetes' custom

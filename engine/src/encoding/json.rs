@@ -43,19 +43,28 @@ pub(crate) fn push_object(out: &mut Vec<u8>, shown: &Shown<'_>) -> bool {
 /// Appends "nothing of interest up to `revision`", as an empty object of the kind (KEP-956); with the mark that ends
 /// the initial events when `initial_end` (KEP-3157). Where there is no resource, it has no kind.
 fn bookmark_object(out: &mut Vec<u8>, resource: Option<&Resource>, revision: Revision, initial_end: bool) {
+    const END: &[u8] = b"\"annotations\":{\"k8s.io/initial-events-end\":\"true\"}";
+    let sorted = resource.is_some_and(|resource| resource.sorts_members);
     out.push(b'{');
-    if let Some(resource) = resource {
-        out.extend_from_slice(b"\"kind\":\"");
-        out.extend_from_slice(resource.kind.as_bytes());
-        out.extend_from_slice(b"\",\"apiVersion\":\"");
-        out.extend_from_slice(resource.api_version.as_bytes());
-        out.extend_from_slice(b"\",");
+    if let Some(Resource { kind, api_version, .. }) = resource {
+        let (kind, api_version) = (["\"kind\":\"", kind], ["\"apiVersion\":\"", api_version]);
+        for [name, value] in if sorted { [api_version, kind] } else { [kind, api_version] } {
+            out.extend_from_slice(name.as_bytes());
+            out.extend_from_slice(value.as_bytes());
+            out.extend_from_slice(b"\",");
+        }
     }
-    out.extend_from_slice(b"\"metadata\":{\"resourceVersion\":\"");
+    out.extend_from_slice(b"\"metadata\":{");
+    if initial_end && sorted {
+        out.extend_from_slice(END);
+        out.push(b',');
+    }
+    out.extend_from_slice(b"\"resourceVersion\":\"");
     out.extend_from_slice(decimal(revision.get(), &mut [0; 20]));
-    out.extend_from_slice(b"\"");
-    if initial_end {
-        out.extend_from_slice(b",\"annotations\":{\"k8s.io/initial-events-end\":\"true\"}");
+    out.push(b'"');
+    if initial_end && !sorted {
+        out.push(b',');
+        out.extend_from_slice(END);
     }
     out.extend_from_slice(b"}}");
 }
@@ -116,6 +125,13 @@ mod tests {
         assert!(out.ends_with(
             br#""metadata":{"resourceVersion":"80","annotations":{"k8s.io/initial-events-end":"true"}}}"#
         ));
+        out.clear();
+        let sorted = Resource::new("example.com/v1", "Widget", true, vec![]).sorting_members();
+        bookmark_object(&mut out, Some(&sorted), Revision::new(80), true);
+        assert_eq!(
+            String::from_utf8_lossy(&out),
+            r#"{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"annotations":{"k8s.io/initial-events-end":"true"},"resourceVersion":"80"}}"#
+        );
         out.clear();
         bookmark_object(&mut out, None, Revision::new(80), false);
         assert_eq!(out, br#"{"metadata":{"resourceVersion":"80"}}"#);

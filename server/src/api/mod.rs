@@ -7,6 +7,7 @@ mod builtin;
 pub mod crd;
 pub mod discovery;
 mod dns_label;
+pub mod go_json;
 mod json_path;
 pub mod merge;
 pub mod openapi;

@@ -315,7 +315,7 @@ pub(super) fn packed_metadata(
     version: MetaVersion,
 ) -> Result<Vec<u8>, String> {
     let mut metadata = Vec::new();
-    table::append_partial_metadata(&mut metadata, object, version)
+    table::append_unordered_metadata(&mut metadata, object, version)
         .map_err(|_| "a stored value has no metadata".to_owned())?;
     protobuf_of(release, &metadata)
 }

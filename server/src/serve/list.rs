@@ -406,8 +406,15 @@ impl ListWriter {
         drop(objects);
         if ended {
             match &mut pen {
-                Pen::Compact => out.extend_from_slice(b"]}\n"),
-                Pen::Indented(indent) => indent.push(out, b"]}"),
+                Pen::Compact => {
+                    self.close(out, resource);
+                    out.push(b'\n');
+                }
+                Pen::Indented(indent) => {
+                    let mut closing = Vec::new();
+                    self.close(&mut closing, resource);
+                    indent.push(out, &closing);
+                }
                 Pen::Yaml => self.close_yaml(out, resource),
                 Pen::Protobuf { .. } => Envelope::close(out),
             }
@@ -494,8 +501,19 @@ impl ListWriter {
         }
     }
 
+    /// Whether the list's members are in the order of their names, its metadata after the items: those of custom resources are
+    /// (recording 36).
+    fn is_sorted(&self, resource: &ApiResource) -> bool {
+        self.shape == Shape::Object && resource.printer == Printer::Custom
+    }
+
     fn open(&self, out: &mut Vec<u8>, resource: &ApiResource) {
         match self.shape {
+            Shape::Object if self.is_sorted(resource) => {
+                let api_version = resource.api_version();
+                out.extend_from_slice(format!("{{\"apiVersion\":\"{api_version}\",\"items\":[").as_bytes());
+                return;
+            }
             Shape::Object => opening(out, &resource.list_kind, resource.api_version()),
             Shape::Metadata(version) => opening(out, "PartialObjectMetadataList", version.api_version()),
             Shape::Table(version, _) => encode::open_table(out, version),
@@ -512,6 +530,24 @@ impl ListWriter {
             Shape::Object | Shape::Metadata(_) => out.extend_from_slice(b"\"items\":["),
             Shape::Table(..) => encode::open_rows(out, resource, true),
         }
+    }
+
+    fn close(&self, out: &mut Vec<u8>, resource: &ApiResource) {
+        out.push(b']');
+        if self.is_sorted(resource) {
+            let token = self.page.token.as_deref().unwrap_or_default();
+            let kind = &resource.list_kind;
+            out.extend_from_slice(
+                format!(",\"kind\":\"{kind}\",\"metadata\":{{\"continue\":\"{token}\"").as_bytes(),
+            );
+            if let Some(remaining) = self.page.remaining {
+                out.extend_from_slice(format!(",\"remainingItemCount\":{remaining}").as_bytes());
+            }
+            out.extend_from_slice(
+                format!(",\"resourceVersion\":\"{}\"}}", self.page.state.revision()).as_bytes(),
+            );
+        }
+        out.push(b'}');
     }
 }
 
@@ -549,7 +585,11 @@ impl ListWriter {
             Shape::Metadata(_) => "PartialObjectMetadataList",
             Shape::Table(..) => return,
         };
-        yaml::push(out, &json!({"kind": kind, "metadata": self.metadata()}));
+        let mut metadata = self.metadata();
+        if self.is_sorted(resource) {
+            metadata["continue"] = self.page.token.as_deref().unwrap_or_default().into();
+        }
+        yaml::push(out, &json!({"kind": kind, "metadata": metadata}));
     }
 
     fn metadata(&self) -> Value {

@@ -1,8 +1,8 @@
 //! Objects on their way into the store: checked, completed, and in one order of members.
 //!
 //! Owns what the server sets and what a client cannot change. A stored object begins with `kind`, `apiVersion` and `metadata`,
-//! whose members are in the order of Go's `ObjectMeta`; the rest stays as it was sent. A stored object has no
-//! `resourceVersion`: the engine inserts it.
+//! whose members are in the order of Go's `ObjectMeta`; the rest stays as it was sent. Of a declared resource all members are in the
+//! order of their names. A stored object has no `resourceVersion`: the engine inserts it.
 //!
 //! There is no schema but the types of protobuf, so there are few defaults, only those that kubectl's output needs:
 //!
@@ -21,6 +21,7 @@ use jiff::tz::TimeZone;
 use serde_json::{Map, Value, json};
 
 use super::{Call, names, payload};
+use crate::api::go_json;
 use crate::api::printer::Printer;
 use crate::frontend::Host;
 use crate::http::shown;
@@ -288,6 +289,9 @@ impl Draft {
     }
 
     fn write<H: Host>(&self, call: &Call<'_, H>, version: Option<&str>) -> Vec<u8> {
+        if call.resource.printer == Printer::Custom {
+            return self.write_sorted(call, version);
+        }
         let mut out = Vec::with_capacity(1024);
         out.extend_from_slice(b"{\"kind\":");
         append(&mut out, &call.resource.kind);
@@ -326,6 +330,27 @@ impl Draft {
             append(&mut out, value);
         }
         out.push(b'}');
+        out
+    }
+}
+
+impl Draft {
+    /// As a kube-apiserver stores a custom resource.
+    fn write_sorted<H: Host>(&self, call: &Call<'_, H>, version: Option<&str>) -> Vec<u8> {
+        fn encoded(members: &Map<String, Value>) -> Vec<(&str, Vec<u8>)> {
+            members.iter().map(|(name, value)| (name.as_str(), go_json::encoded(value))).collect()
+        }
+        let mut metadata = encoded(&self.metadata);
+        metadata.retain(|(name, _)| *name != "resourceVersion");
+        metadata.extend(version.map(|version| ("resourceVersion", go_json::encoded(&version.into()))));
+        let mut metadata_text = Vec::new();
+        go_json::push_object(&mut metadata_text, metadata);
+        let mut members = encoded(&self.rest);
+        members.push(("apiVersion", go_json::encoded(&call.kept_api_version().into())));
+        members.push(("kind", go_json::encoded(&call.resource.kind.as_str().into())));
+        members.push(("metadata", metadata_text));
+        let mut out = Vec::with_capacity(1024);
+        go_json::push_object(&mut out, members);
         out
     }
 }

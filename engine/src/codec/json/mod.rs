@@ -1,7 +1,7 @@
 //! The codec of Kubernetes objects in JSON: just enough is read to know their attributes, and the text is kept as it is.
 //!
 //! It owns what is read (labels, selectable fields) and what is spliced (`metadata.resourceVersion`, and a
-//! missing `kind` or `apiVersion`). It never re-serializes an object. It runs on the
+//! missing `kind` or `apiVersion`). It never re-serializes an object: members stay in the order in which they are stored. It runs on the
 //! publisher's core, and on a shard that checks a write.
 
 mod marks;
@@ -140,6 +140,11 @@ impl Decoder {
             compacted = scan::compact(text);
             text = &compacted;
         }
+        let unsigned;
+        if resource.sorts_members && scan::may_have_negative_zero(text) {
+            unsigned = scan::without_negative_zeros(text);
+            text = &unsigned;
+        }
         let found = scan::places(text).map_err(|scan::EscapedName| DecodeError::EscapedName)?;
         let copy = if marks.escapes { escape::push } else { Vec::extend_from_slice };
         Ok(splice(resource, text, &found, copy, revision, attributes, out))
@@ -253,15 +258,13 @@ fn splice(
     if found.kind.is_none() || found.api_version.is_none() {
         out.push(b'{');
         copied = 1;
-        if found.kind.is_none() {
-            out.extend_from_slice(b"\"kind\":\"");
-            out.extend_from_slice(resource.kind.as_bytes());
-            out.extend_from_slice(b"\",");
-        }
-        if found.api_version.is_none() {
-            out.extend_from_slice(b"\"apiVersion\":\"");
-            out.extend_from_slice(resource.api_version.as_bytes());
-            out.extend_from_slice(b"\",");
+        let kind = (found.kind.is_none(), "kind", &resource.kind);
+        let api_version = (found.api_version.is_none(), "apiVersion", &resource.api_version);
+        let types = if resource.sorts_members { [api_version, kind] } else { [kind, api_version] };
+        for (_, name, value) in types.into_iter().filter(|(is_missing, ..)| *is_missing) {
+            for part in ["\"", name, "\":\"", value, "\","] {
+                out.extend_from_slice(part.as_bytes());
+            }
         }
         if found.kind.is_none() && found.api_version.is_none() {
             bare = out.len() - start;
@@ -280,16 +283,17 @@ fn splice(
     } else {
         // `attributes` found an object as metadata, so the scan did too.
         let metadata = found.metadata.unwrap_or(1);
-        let at = found.after_identity.unwrap_or(metadata);
+        let after = if resource.sorts_members { found.after_lesser } else { found.after_identity };
+        let at = after.unwrap_or(metadata);
         copy(out, &text[copied..at]);
-        if found.after_identity.is_some() {
+        if after.is_some() {
             out.push(b',');
         }
         out.extend_from_slice(b"\"resourceVersion\":\"");
         version_at = out.len() - start;
         out.extend_from_slice(digits);
         out.push(b'"');
-        if found.after_identity.is_none() && found.metadata_filled {
+        if after.is_none() && found.metadata_filled {
             out.push(b',');
         }
         copy(out, &text[at..]);
@@ -421,6 +425,46 @@ mod tests {
             r#"{"apiVersion":"v1","kind":"Pod","metadata":{"resourceVersion":"123","labels":{}}}"#
         );
         assert_eq!(decoded.places.bare, 0);
+    }
+
+    /// Recorded from kube-apiserver: transcripts 30 and 36.
+    #[test]
+    fn in_sorted_members_the_version_has_its_place() {
+        let widgets = Resource::new("example.com/v1", "Widget", true, Vec::new()).sorting_members();
+        for (stored, served) in [
+            (
+                r#"{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"creationTimestamp":"t","generation":1,"name":"w","namespace":"n","uid":"u"},"spec":{"x":1}}"#,
+                r#"{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"creationTimestamp":"t","generation":1,"name":"w","namespace":"n","resourceVersion":"123","uid":"u"},"spec":{"x":1}}"#,
+            ),
+            (
+                r#"{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"w","selfLink":"","uid":"u"}}"#,
+                r#"{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"w","resourceVersion":"123","selfLink":"","uid":"u"}}"#,
+            ),
+            (
+                r#"{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"resourceVersion":"9","uid":"u"}}"#,
+                r#"{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"resourceVersion":"123","uid":"u"}}"#,
+            ),
+            (
+                r#"{"metadata":{"uid":"u"}}"#,
+                r#"{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"resourceVersion":"123","uid":"u"}}"#,
+            ),
+            (
+                r#"{"kind":"Widget","metadata":{"labels":{"a":"<"}}}"#,
+                r#"{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"labels":{"a":"\u003c"},"resourceVersion":"123"}}"#,
+            ),
+            (
+                r#"{"metadata":{},"spec":{"d":-0}}"#,
+                r#"{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"resourceVersion":"123"},"spec":{"d":0}}"#,
+            ),
+        ] {
+            let mut out = Vec::new();
+            let decoded = Decoder::new()
+                .decode(&widgets, stored.as_bytes(), Revision::new(123), &mut out)
+                .expect(stored);
+            assert_eq!(String::from_utf8_lossy(&out), served);
+            let Range { start, end } = decoded.places.version;
+            assert_eq!(&out[start as usize..end as usize], b"123");
+        }
     }
 
     #[test]

@@ -23,6 +23,8 @@ pub(crate) struct Places {
     pub(crate) resource_version: Option<Range<usize>>,
     /// The end of the value of `metadata.uid`, or else `.namespace`, or else `.name`.
     pub(crate) after_identity: Option<usize>,
+    /// The end of the value of the last member of `metadata` whose name sorts before `resourceVersion`.
+    pub(crate) after_lesser: Option<usize>,
 }
 
 /// A member name with letters that are escaped: it cannot be compared byte by byte.
@@ -41,6 +43,7 @@ pub(crate) fn places(text: &[u8]) -> Result<Places, EscapedName> {
             b"metadata" if walk.peek() == b'{' => {
                 found.metadata = Some(value_start + 1);
                 found.metadata_filled = false;
+                found.after_lesser = None;
                 walk.members(|walk, name, start| {
                     found.metadata_filled = true;
                     let end = walk.skip_value();
@@ -57,6 +60,9 @@ pub(crate) fn places(text: &[u8]) -> Result<Places, EscapedName> {
                     if rank > identity_rank {
                         identity_rank = rank;
                         found.after_identity = Some(end);
+                    }
+                    if name < &b"resourceVersion"[..] {
+                        found.after_lesser = Some(end);
                     }
                     Ok(())
                 })?;
@@ -222,9 +228,49 @@ pub(crate) fn compact(text: &[u8]) -> Vec<u8> {
     out
 }
 
+/// Whether `text`, JSON without space between its tokens, may have a number `-0`.
+pub(crate) fn may_have_negative_zero(text: &[u8]) -> bool {
+    text.windows(4).any(|bytes| {
+        matches!(bytes, [b':' | b',' | b'[', b'-', b'0', after] if matches!(after, b',' | b'}' | b']'))
+    })
+}
+
+/// The same text with `0` for each number `-0`: Go reads an integer, which has no sign when it is zero.
+pub(crate) fn without_negative_zeros(text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut walk = Walk { text, at: 0 };
+    while walk.at < text.len() {
+        let start = walk.at;
+        match &text[start..] {
+            [b'"', ..] => _ = walk.skip_string(),
+            // Only a number begins with a minus; one within a number follows its exponent.
+            [b'-', b'0', b',' | b'}' | b']', ..] if !matches!(out.last(), Some(b'e' | b'E')) => {
+                out.push(b'0');
+                walk.at += 2;
+                continue;
+            }
+            _ => walk.at += 1,
+        }
+        out.extend_from_slice(&text[start..walk.at.min(text.len())]);
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn negative_zeros_lose_their_sign() {
+        let text = br#"{"a":-0,"b":[-0,-0],"c":{"d":-0},"e":1e-0,"f":-0.5,"g":"x:-0,","h":-01}"#;
+        assert!(may_have_negative_zero(text));
+        let without = without_negative_zeros(text);
+        let expected = r#"{"a":0,"b":[0,0],"c":{"d":0},"e":1e-0,"f":-0.5,"g":"x:-0,","h":-01}"#;
+        assert_eq!(String::from_utf8_lossy(&without), expected);
+        for text in [&br#"{"a":-0.5,"t":"2026-01-02"}"#[..], b"", b"-0", br#"{"a":1e-0}"#] {
+            assert!(!may_have_negative_zero(text));
+        }
+    }
 
     fn at(text: &str, range: Option<Range<usize>>) -> Option<&str> {
         range.map(|r| &text[r])

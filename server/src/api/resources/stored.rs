@@ -160,10 +160,10 @@ impl StoredResource {
         let row = row.with_plural(&self.plural);
         if self.definition.is_some() {
             // Each version is stored as it was written; the versions that are served convert.
-            return row.listing_fields().mixing_versions();
+            return row.listing_fields().sorting_members().mixing_versions();
         }
         if self.declared {
-            return row.listing_fields();
+            return row.listing_fields().sorting_members();
         }
         let versions = StoredVersions::new(self.release, &self.api_version, &self.kind);
         let row = row.with_versions(SharedVersions::new(versions));

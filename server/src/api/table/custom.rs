@@ -6,11 +6,12 @@
 use revcast_engine::escape;
 use serde::Serialize;
 use serde_json::value::RawValue;
-use serde_json::{Map, Number, Value};
+use serde_json::{Number, Value};
 
 use super::age;
 use super::cells::{Cells, at};
 use super::columns::{self, Column};
+use crate::api::go_json;
 use crate::api::printer_columns::{PrinterColumn, PrinterColumns};
 
 /// The row of an object whose resource declares no columns.
@@ -92,58 +93,25 @@ fn as_text(value: &Value) -> String {
             None => number.as_f64().map_or_else(String::new, go_general),
         },
         Value::Array(_) | Value::Object(_) => {
-            let json = sorted(value).to_string();
-            String::from_utf8_lossy(&escape::escaped(json.as_bytes())).into_owned()
+            String::from_utf8_lossy(&escape::escaped(&go_json::encoded(value))).into_owned()
         }
-    }
-}
-
-/// The value with the members of objects in the order of their names, as Go writes maps.
-fn sorted(value: &Value) -> Value {
-    match value {
-        Value::Array(items) => Value::Array(items.iter().map(sorted).collect()),
-        Value::Object(members) => {
-            let mut members: Vec<(&String, &Value)> = members.iter().collect();
-            members.sort_unstable_by_key(|(name, _)| *name);
-            Value::Object(
-                members
-                    .into_iter()
-                    .map(|(name, member)| (name.clone(), sorted(member)))
-                    .collect::<Map<_, _>>(),
-            )
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
-    }
-}
-
-/// The digits of a number and its power of ten: `1.5` and `6`.
-fn scientific(number: f64) -> (String, i32) {
-    let written = format!("{number:e}");
-    match written.split_once('e') {
-        Some((digits, power)) => (digits.to_owned(), power.parse().unwrap_or_default()),
-        None => (written, 0),
     }
 }
 
 /// A number in Go's format `%v`.
 fn go_general(number: f64) -> String {
-    match scientific(number) {
-        (_, -4..6) => number.to_string(),
-        (digits, power) => {
-            let sign = if power < 0 { '-' } else { '+' };
-            format!("{digits}e{sign}{:02}", power.unsigned_abs())
-        }
+    let written = format!("{number:e}");
+    let Some((digits, power)) = written.split_once('e') else { return written };
+    match power.parse::<i32>() {
+        Ok(power @ ..-4) => format!("{digits}e-{:02}", -power),
+        Ok(power @ 6..) => format!("{digits}e+{power:02}"),
+        Ok(_) | Err(_) => number.to_string(),
     }
 }
 
 /// A number as Go writes it in JSON.
 fn literal(number: f64) -> Option<Box<RawValue>> {
-    let written = match scientific(number) {
-        (_, -6..21) => number.to_string(),
-        (digits, power @ ..0) => format!("{digits}e{power}"),
-        (digits, power) => format!("{digits}e+{power}"),
-    };
-    RawValue::from_string(written).ok()
+    RawValue::from_string(go_json::number(number)).ok()
 }
 
 #[cfg(test)]

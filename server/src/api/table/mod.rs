@@ -25,6 +25,7 @@ use serde_json::value::RawValue;
 use self::cells::Cells;
 use self::columns::Column;
 use super::printer::Printer;
+use super::protobuf::{self, Release};
 use super::resources::ApiResource;
 use crate::http::negotiation::MetaVersion;
 use crate::http::options::IncludeObject;
@@ -210,7 +211,7 @@ pub fn append_row(
     out.extend_from_slice(b",\"object\":");
     match include {
         IncludeObject::None => out.extend_from_slice(b"null"),
-        IncludeObject::Metadata => partial_metadata(out, &top, version),
+        IncludeObject::Metadata => partial_metadata(out, object, &top, version),
         IncludeObject::Object => out.extend_from_slice(object.trim_ascii()),
     }
     out.push(b'}');
@@ -227,11 +228,38 @@ pub fn append_partial_metadata(
     version: MetaVersion,
 ) -> Result<(), NotAnObject> {
     let top: Top<'_> = serde_json::from_slice(object).map_err(NotAnObject)?;
-    partial_metadata(out, &top, version);
+    partial_metadata(out, object, &top, version);
     Ok(())
 }
 
-fn partial_metadata(out: &mut Vec<u8>, top: &Top<'_>, version: MetaVersion) {
+/// The same, whatever the order of the members is.
+///
+/// # Errors
+/// When `object` is not a JSON object with `metadata`; nothing is appended then.
+pub fn append_unordered_metadata(
+    out: &mut Vec<u8>,
+    object: &[u8],
+    version: MetaVersion,
+) -> Result<(), NotAnObject> {
+    let top: Top<'_> = serde_json::from_slice(object).map_err(NotAnObject)?;
+    metadata_as_kept(out, &top, version);
+    Ok(())
+}
+
+/// Metadata has a Go type, also that of custom resources, whose members are sorted: it is put into the type's order. What does
+/// not fit the type stays as it is.
+fn partial_metadata(out: &mut Vec<u8>, object: &[u8], top: &Top<'_>, version: MetaVersion) {
+    let start = out.len();
+    metadata_as_kept(out, top, version);
+    if object.starts_with(b"{\"apiVersion\"")
+        && let Ok(ordered) = protobuf::canonical(Release::DEFAULT, &out[start..])
+    {
+        out.truncate(start);
+        out.extend_from_slice(&ordered);
+    }
+}
+
+fn metadata_as_kept(out: &mut Vec<u8>, top: &Top<'_>, version: MetaVersion) {
     out.extend_from_slice(br#"{"kind":"PartialObjectMetadata","apiVersion":""#);
     out.extend_from_slice(version.api_version().as_bytes());
     out.extend_from_slice(br#"","metadata":"#);

@@ -207,13 +207,20 @@ fn deep_objects_are_not_shown_a_hundredfold() {
     let compact = world.get(&one).body;
     assert!(world.get(&format!("{one}?pretty=1")).body == compact);
     assert!(world.get_as(&one, yaml).body == compact, "JSON is YAML too");
-    assert!(world.get(&format!("{target}/b?pretty=1")).body.starts_with("{\n  \"kind\": \"Widget\""));
+    assert!(
+        world
+            .get(&format!("{target}/b?pretty=1"))
+            .body
+            .starts_with("{\n  \"apiVersion\": \"example.com/v1\"")
+    );
     assert!(world.get_as(&format!("{target}/b"), yaml).body.starts_with("apiVersion: example.com/v1\n"));
 
     let item = compact.trim_end();
     let list = world.get(&format!("{target}?pretty=1"));
-    assert!(list.body.starts_with("{\n  \"kind\": \"WidgetList\",\n"));
-    assert!(list.body.contains(&format!("\n    {item},\n    {{\n      \"kind\": \"Widget\",\n")));
+    assert!(list.body.starts_with("{\n  \"apiVersion\": \"example.com/v1\",\n  \"items\": [\n"));
+    assert!(
+        list.body.contains(&format!("\n    {item},\n    {{\n      \"apiVersion\": \"example.com/v1\",\n"))
+    );
     assert!(list.body.len() < 2 * compact.len(), "{} bytes", list.body.len());
     assert!(list.json() == world.get(target).json());
     let list = world.get_as(target, yaml).body;

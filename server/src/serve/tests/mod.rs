@@ -6,6 +6,7 @@
 
 mod accesses;
 mod applies;
+mod custom;
 mod deletes;
 mod elsewhere;
 mod encodings;
@@ -219,6 +220,8 @@ impl World {
         registry.add(&serde_json::from_str::<Declaration>(widgets).unwrap()).unwrap();
         // Of recording 31.
         registry.declare("pb.example.com/v1/ws/W/namespaced").unwrap();
+        // Of recording 36.
+        registry.declare("example.com/v1/gadgets/Gadget/namespaced").unwrap();
         let names = registry.rows().map(|row| row.storage_name().to_owned()).collect();
         let (store, recovery) = Store::open(&StoreConfig::memory(names, WallTime::default())).unwrap();
         drop(recovery);
