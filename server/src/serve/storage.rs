@@ -39,7 +39,10 @@ impl fmt::Display for StorageMediaType {
 impl<H: Host> Call<'_, H> {
     /// Whether written objects of this resource are stored in protobuf.
     fn stores_protobuf(&self) -> bool {
-        self.app.options.storage_media_type == StorageMediaType::Protobuf && self.row().message.is_some()
+        self.app.options.storage_media_type == StorageMediaType::Protobuf
+            && self.row().message.is_some()
+            // A kube-apiserver stores these two in JSON, whatever it stores others in.
+            && !matches!(self.resource.group.as_str(), "apiextensions.k8s.io" | "apiregistration.k8s.io")
     }
 
     /// The stored form of an object in JSON.

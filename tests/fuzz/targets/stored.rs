@@ -272,7 +272,7 @@ fn parts(message: &[u8]) -> Parts {
         while let Some((number, wire)) = reader.next().expect("it was read") {
             let bytes = match wire {
                 Wire::Bytes(bytes) => bytes.to_vec(),
-                Wire::Varint(value) => value.to_be_bytes().to_vec(),
+                Wire::Varint(value) | Wire::Fixed64(value) => value.to_be_bytes().to_vec(),
             };
             take(number, wire, bytes);
         }

@@ -5,6 +5,8 @@
 pub enum Wire<'a> {
     /// A number, or a truth.
     Varint(u64),
+    /// The bits of a number with a fraction: only schemas of custom resources have such.
+    Fixed64(u64),
     /// Text, bytes or a message.
     Bytes(&'a [u8]),
 }
@@ -48,6 +50,11 @@ impl<'a> Reader<'a> {
         }
         let wire = match tag & 7 {
             0 => Wire::Varint(self.varint()?),
+            1 => {
+                let (bits, rest) = self.rest.split_first_chunk().ok_or("a number goes past the end")?;
+                self.rest = rest;
+                Wire::Fixed64(u64::from_le_bytes(*bits))
+            }
             2 => {
                 let len = usize::try_from(self.varint()?).map_err(|_| "a length is too large")?;
                 let (bytes, rest) = self.rest.split_at_checked(len).ok_or("a length goes past the end")?;
@@ -130,6 +137,12 @@ pub fn push_number(out: &mut Vec<u8>, number: u32, value: u64) {
     push_varint(out, value);
 }
 
+/// Appends a field of a number with a fraction.
+pub fn push_double(out: &mut Vec<u8>, number: u32, value: f64) {
+    push_varint(out, u64::from(number) << 3 | 1);
+    out.extend_from_slice(&value.to_bits().to_le_bytes());
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -143,6 +156,16 @@ mod tests {
             assert_eq!(out.len(), varint_len(value), "{value}");
             let mut reader = Reader::new(&out);
             assert_eq!((reader.varint(), reader.rest()), (Ok(value), &b""[..]));
+        }
+    }
+
+    #[test]
+    fn a_number_with_a_fraction_is_eight_bytes() {
+        let mut out = Vec::new();
+        push_double(&mut out, 11, -1.5);
+        assert_eq!(Reader::new(&out).next(), Ok(Some((11, Wire::Fixed64((-1.5_f64).to_bits())))));
+        for cut in 1..=8 {
+            assert!(Reader::new(&out[..out.len() - cut]).next().is_err());
         }
     }
 

@@ -73,8 +73,11 @@ impl Describer<'_> {
             Shape::Text => json!({ "type": "string" }),
             Shape::Bool => json!({ "type": "boolean" }),
             Shape::Int => json!({ "type": "integer" }),
+            Shape::Double => json!({ "type": "number", "format": "double" }),
             Shape::Bytes => json!({ "type": "string", "format": "byte" }),
             Shape::Message(id) => self.message(id),
+            // Kubernetes says nothing of their type.
+            Shape::Either(id) => self.named(&full_name(self.types().message(id)), || json!({})),
             Shape::Time => self.named(&format!("{META}.Time"), || time("date-time")),
             Shape::MicroTime => self.named(&format!("{META}.MicroTime"), || time("date-time")),
             Shape::Quantity => self.named("io.k8s.apimachinery.pkg.api.resource.Quantity", || {
@@ -90,12 +93,8 @@ impl Describer<'_> {
 
     fn message(&mut self, id: MessageId) -> Value {
         let message = self.types().message(id);
-        let (package, name) = message.name.split_once('.').unwrap_or(("", message.name));
-        let full = match package.split_once('/') {
-            Some(("meta", version)) => format!("io.k8s.apimachinery.pkg.apis.meta.{version}.{name}"),
-            Some((group, version)) => format!("io.k8s.api.{group}.{version}.{name}"),
-            None => name.to_owned(),
-        };
+        let name = message.name.split_once('.').map_or(message.name, |(_, name)| name);
+        let full = full_name(message);
         if !self.schemas.contains_key(&full) {
             // Before its members: a message may contain itself.
             self.schemas.insert(full.clone(), Value::Null);
@@ -112,6 +111,20 @@ impl Describer<'_> {
         self.schemas.entry(full).or_insert_with(schema);
         reference(full)
     }
+}
+
+/// The name of a message in OpenAPI.
+fn full_name(message: &Message) -> String {
+    let (package, name) = message.name.split_once('.').unwrap_or(("", message.name));
+    let (group, version) = package.split_once('/').unwrap_or((package, ""));
+    let project = match group {
+        "meta" => "apimachinery.pkg.apis",
+        "apiextensions" => "apiextensions-apiserver.pkg.apis",
+        "apiregistration" => "kube-aggregator.pkg.apis",
+        "" => return name.to_owned(),
+        _ => "api",
+    };
+    format!("io.k8s.{project}.{group}.{version}.{name}")
 }
 
 /// A `$ref` to a schema of the same document.

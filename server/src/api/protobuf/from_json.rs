@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use revcast_engine::codec::protobuf::wire::{push_field, push_number};
+use revcast_engine::codec::protobuf::wire::{push_double, push_field, push_number};
 use serde_json::value::RawValue;
 
 use super::DEPTH_MAX;
@@ -35,6 +35,10 @@ pub(super) fn push_message(
     let mut encoder = Encoder { types, path: Vec::new() };
     let members = encoder.object(json)?;
     encoder.message(out, Some(&members), id)
+}
+
+fn named<'j>((name, value): (&'static str, &'j RawValue)) -> (Cow<'j, str>, &'j RawValue) {
+    (name.into(), value)
 }
 
 struct Encoder<'t> {
@@ -154,6 +158,11 @@ impl<'t> Encoder<'t> {
                 push_number(out, number, value.cast_unsigned());
                 return Ok(());
             }
+            Shape::Double => {
+                let value = json.map_or(Ok(0.0), |json| self.parsed(json, "a number"))?;
+                push_double(out, number, value);
+                return Ok(());
+            }
             Shape::Bytes => {
                 use base64::Engine;
                 let text = match json {
@@ -170,6 +179,10 @@ impl<'t> Encoder<'t> {
                 }
                 None => self.message(&mut inner, None, id)?,
             },
+            Shape::Either(id) => {
+                let members = json.map(|json| self.alternatives(json)).transpose()?;
+                self.message(&mut inner, members.as_ref(), id)?;
+            }
             Shape::Time | Shape::MicroTime => {
                 if let Some(json) = json {
                     let text = self.text(json)?;
@@ -214,6 +227,17 @@ impl<'t> Encoder<'t> {
         }
         push_field(out, number, &inner);
         Ok(())
+    }
+
+    /// A value as the member of a message whose fields are alternatives. With a schema a flag is set as well (Kubernetes
+    /// `apiextensions/v1/marshal.go`).
+    fn alternatives<'j>(&self, json: &'j str) -> Result<Members<'j>, NotEncodable> {
+        let value: &RawValue = self.parsed(json, "JSON")?;
+        Ok(match json.as_bytes().first() {
+            Some(b'{') => [("schema", value), ("bool", self.parsed("true", "true")?)].map(named).into(),
+            Some(b'[') => [("list", value)].map(named).into(),
+            _ => [("bool", value)].map(named).into(),
+        })
     }
 
     fn text<'j>(&self, json: &'j str) -> Result<Cow<'j, str>, NotEncodable> {

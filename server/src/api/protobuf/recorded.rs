@@ -14,7 +14,7 @@ use revcast_engine::revision::Revision;
 use serde::Deserialize;
 
 use super::from_json;
-use super::{Release, StoredType, unknown_members};
+use super::{Release, StoredType, decode, encode, unknown_members};
 use crate::api::resources::Registry;
 
 const RECORDED: &[u8] = include_bytes!("../../../tests/fixtures/recorded/30-storage-protobuf.jsonl.gz");
@@ -27,7 +27,7 @@ pub(in crate::api) struct Line {
     pub(in crate::api) resource: String,
     pub(in crate::api) name: String,
     #[serde(rename = "stored_apiVersion")]
-    stored_api_version: String,
+    pub(in crate::api) stored_api_version: String,
     #[serde(rename = "etcd_mod_revision")]
     revision: u64,
     #[serde(rename = "etcd_value_base64")]
@@ -61,13 +61,17 @@ impl Line {
     }
 }
 
-/// The objects that are stored in protobuf, in the version that they were asked in.
-pub(in crate::api) fn stored() -> Vec<Line> {
+/// Every object in every version.
+pub(in crate::api) fn all_lines() -> Vec<Line> {
     let mut text = String::new();
     GzDecoder::new(RECORDED).read_to_string(&mut text).expect("it is gzip");
-    let lines = text.lines().map(|line| serde_json::from_str(line).expect("a line"));
+    text.lines().map(|line| serde_json::from_str(line).expect("a line")).collect()
+}
+
+/// The objects that are stored in protobuf, in the version that they were asked in.
+pub(in crate::api) fn stored() -> Vec<Line> {
     let own = |line: &Line| line.api_version == line.stored_api_version && line.value().starts_with(b"k8s\0");
-    lines.filter(own).collect()
+    all_lines().into_iter().filter(own).collect()
 }
 
 fn of(line: &Line) -> StoredType {
@@ -160,6 +164,22 @@ fn stored_objects_have_members_that_their_types_have() {
         let unknown = unknown_members(Release::DEFAULT, &line.api_version, &line.kind, &object);
         assert!(unknown.is_empty(), "{} {}: {unknown:?}", line.kind, line.name);
     }
+}
+
+/// Definitions and API services are stored in JSON, and served in both.
+#[test]
+fn definitions_and_api_services_have_the_protobuf_that_was_served() {
+    let kinds = ["CustomResourceDefinition", "APIService"];
+    let mut compared = 0;
+    for line in all_lines().iter().filter(|line| kinds.contains(&line.kind.as_str())) {
+        let served = base64::engine::general_purpose::STANDARD.decode(&line.served).expect("base64");
+        let ours = encode(Release::DEFAULT, line.json.as_bytes()).expect("it has a form");
+        assert!(ours == served, "{} {}: {ours:?} {served:?}", line.kind, line.name);
+        let back = decode(Release::DEFAULT, &served).expect("it is read").json;
+        assert_eq!(String::from_utf8_lossy(&back), line.json.trim_end(), "{} {}", line.kind, line.name);
+        compared += 1;
+    }
+    assert_eq!(compared, 8);
 }
 
 /// Selectors find the same in an object, however it is stored.

@@ -37,7 +37,8 @@ fn are_same(
         && one.iter().zip(other).all(|(one, other)| {
             as_written(one) == as_written(other)
                 && match (one.shape, other.shape) {
-                    (Shape::Message(one), Shape::Message(other)) => are_same(types, one, other, compared),
+                    (Shape::Message(one), Shape::Message(other))
+                    | (Shape::Either(one), Shape::Either(other)) => are_same(types, one, other, compared),
                     (one, other) => one == other,
                 }
         })

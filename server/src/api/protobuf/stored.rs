@@ -158,7 +158,7 @@ impl Path {
             (Wire::Varint(0), _) if self.zero == Zero::Absent => None,
             (Wire::Varint(value), Shape::Bool) => Some(if value == 0 { "false" } else { "true" }.into()),
             (Wire::Varint(value), _) => Some(value.cast_signed().to_string().into()),
-            (Wire::Bytes(_), _) => None,
+            (Wire::Bytes(_) | Wire::Fixed64(_), _) => None,
         }
     }
 }
@@ -200,7 +200,7 @@ fn labels(message: &[u8]) -> Vec<(Box<str>, Box<str>)> {
         let (LABELS, Wire::Bytes(entry)) = (number, wire) else { continue };
         let text = |number| match field(entry, number) {
             Some(Wire::Bytes(text)) => replaced(text).into(),
-            Some(Wire::Varint(_)) | None => "".into(),
+            Some(Wire::Varint(_) | Wire::Fixed64(_)) | None => "".into(),
         };
         labels.push((text(1), text(2)));
     }

@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use super::sink::Sink;
 use super::types::{Count, FIELDS_MAX, Field, Message, MessageId, Shape, Types};
 use super::{DEPTH_MAX, ProtobufError};
+use crate::api::go_json;
 
 /// Writes the members of messages into an open object.
 #[derive(Debug)]
@@ -47,9 +48,11 @@ type Span = (u32, u32);
 #[derive(Debug)]
 struct Found<'a> {
     bytes: &'a [u8],
-    /// A bit for the place of each field that was sent, and of each that has one value, which is a number.
+    /// A bit for the place of each field that was sent, of each that has one value, which is a number, and of each of those
+    /// with a fraction.
     sent: u64,
     numbers: u64,
+    fractions: u64,
     /// By place.
     spans: [Span; FIELDS_MAX],
 }
@@ -67,8 +70,9 @@ impl<'a> Found<'a> {
             _ if repeats => *span = (short(around.0), short(around.1)),
             _ if before & bit != 0 => return false,
             Wire::Bytes(bytes) => *span = (short(around.1 - bytes.len()), short(around.1)),
-            Wire::Varint(number) => {
+            Wire::Varint(number) | Wire::Fixed64(number) => {
                 self.numbers |= bit;
+                self.fractions |= if matches!(wire, Wire::Fixed64(_)) { bit } else { 0 };
                 *span = ((number >> 32) as u32, (number & 0xffff_ffff) as u32);
             }
         }
@@ -79,7 +83,9 @@ impl<'a> Found<'a> {
     fn value(&self, place: usize) -> Option<Wire<'a>> {
         let (begin, end) = self.spans[place];
         if self.numbers >> place & 1 == 1 {
-            return Some(Wire::Varint(u64::from(begin) << 32 | u64::from(end)));
+            let number = u64::from(begin) << 32 | u64::from(end);
+            let fraction = self.fractions >> place & 1 == 1;
+            return Some(if fraction { Wire::Fixed64(number) } else { Wire::Varint(number) });
         }
         (self.sent >> place & 1 == 1).then(|| Wire::Bytes(&self.bytes[begin as usize..end as usize]))
     }
@@ -121,7 +127,7 @@ impl<'o, S: Sink> Writer<'o, S> {
         if u32::try_from(bytes.len()).is_err() {
             return Err(malformed("it is larger than 4 GiB"));
         }
-        let mut found = Found { bytes, sent: 0, numbers: 0, spans: [(0, 0); FIELDS_MAX] };
+        let mut found = Found { bytes, sent: 0, numbers: 0, fractions: 0, spans: [(0, 0); FIELDS_MAX] };
         let mut reader = Reader::new(bytes);
         let mut begin = 0;
         while let Some((number, wire)) = reader.next().map_err(malformed)? {
@@ -186,7 +192,7 @@ impl<'o, S: Sink> Writer<'o, S> {
             if matches!(field.shape, Shape::Bool | Shape::Int) { Wire::Varint(0) } else { Wire::Bytes(&[]) };
         let wire = wire.unwrap_or(absent);
         let zero = match wire {
-            Wire::Varint(value) => value == 0,
+            Wire::Varint(value) | Wire::Fixed64(value) => value == 0,
             Wire::Bytes(bytes) => bytes.is_empty(),
         };
         if zero && field.omit && is_value {
@@ -202,6 +208,10 @@ impl<'o, S: Sink> Writer<'o, S> {
 
     fn list(&mut self, bytes: &[u8], field: &Field) -> Result<(), ProtobufError> {
         self.key(field);
+        self.items(bytes, field)
+    }
+
+    fn items(&mut self, bytes: &[u8], field: &Field) -> Result<(), ProtobufError> {
         let mut next = b'[';
         for wire in Self::values(bytes, field.number) {
             match (field.shape, wire) {
@@ -290,6 +300,7 @@ impl<'o, S: Sink> Writer<'o, S> {
                 _ => return Err(malformed("a flag is neither 0 nor 1")),
             },
             Shape::Int => self.out.number(self.number(wire)?),
+            Shape::Double => self.double(wire)?,
             Shape::Bytes => self.out.base64(self.bytes(wire)?),
             Shape::Message(id) => {
                 let bytes = self.bytes(wire)?;
@@ -297,6 +308,7 @@ impl<'o, S: Sink> Writer<'o, S> {
                 self.members(bytes, id)?;
                 self.out.push(b'}');
             }
+            Shape::Either(id) => self.either(wire, id)?,
             Shape::Time => self.time(wire, false)?,
             Shape::MicroTime => self.time(wire, true)?,
             Shape::Quantity => self.quantity(wire)?,
@@ -310,7 +322,7 @@ impl<'o, S: Sink> Writer<'o, S> {
     fn bytes<'a>(&self, wire: Wire<'a>) -> Result<&'a [u8], ProtobufError> {
         match wire {
             Wire::Bytes(bytes) => Ok(bytes),
-            Wire::Varint(_) => Err(malformed("a number where text or a message belongs")),
+            Wire::Varint(_) | Wire::Fixed64(_) => Err(malformed("a number where text or a message belongs")),
         }
     }
 
@@ -325,7 +337,40 @@ impl<'o, S: Sink> Writer<'o, S> {
         match wire {
             Wire::Varint(value) => Ok(value.cast_signed()),
             Wire::Bytes(_) => Err(malformed("text or a message where a number belongs")),
+            Wire::Fixed64(_) => Err(malformed("a number with a fraction where a whole one belongs")),
         }
+    }
+
+    fn double(&mut self, wire: Wire<'_>) -> Result<(), ProtobufError> {
+        let Wire::Fixed64(bits) = wire else {
+            return Err(malformed("no number with a fraction where one belongs"));
+        };
+        let number = f64::from_bits(bits);
+        if !number.is_finite() {
+            return Err(malformed("a number has no form in JSON"));
+        }
+        self.out.extend_from_slice(go_json::number(number).as_bytes());
+        Ok(())
+    }
+
+    /// The first field that is there; a flag always is.
+    fn either(&mut self, wire: Wire<'_>, id: MessageId) -> Result<(), ProtobufError> {
+        let message = self.types.message(id);
+        let found = self.scan(self.bytes(wire)?, message)?;
+        for (place, field) in message.fields.iter().enumerate() {
+            match (field.count, found.sent >> place & 1 == 1) {
+                (Count::List, true) => return self.items(found.values(place), field),
+                (Count::Pointer, true) => {
+                    return found.value(place).map_or(Ok(()), |wire| self.value(wire, field.shape));
+                }
+                (Count::Value, _) => {
+                    return self.value(found.value(place).unwrap_or(Wire::Varint(0)), field.shape);
+                }
+                (Count::List | Count::Pointer | Count::Map, _) => {}
+            }
+        }
+        self.out.extend_from_slice(b"null");
+        Ok(())
     }
 
     /// Gives the fields of a small message to `take`, which says whether it knows them.

@@ -51,7 +51,7 @@ impl Walk<'_> {
     }
 
     fn field(&mut self, value: &Value, field: Field) {
-        let Shape::Message(id) = field.shape else { return };
+        let Some(id) = self.message(field.shape) else { return };
         match (field.count, value) {
             (Count::Value | Count::Pointer, Value::Object(members)) => self.object(members, id),
             (Count::List, Value::Array(items)) => {
@@ -67,6 +67,15 @@ impl Walk<'_> {
             // Of another type: the encoder says so.
             _ => {}
         }
+    }
+
+    /// The message of a value that has members.
+    fn message(&self, shape: Shape) -> Option<MessageId> {
+        if let Shape::Message(id) = shape {
+            return Some(id);
+        }
+        let Shape::Either(id) = shape else { return None };
+        self.types.message(id).fields.iter().find_map(|field| self.message(field.shape))
     }
 
     fn part(&mut self, value: &Value, id: MessageId, step: &str) {
