@@ -171,7 +171,25 @@ impl Shape {
         json: &[u8],
         now: i64,
     ) -> Result<(), String> {
+        self.append_row(out, resource, json, json, now)
+    }
+
+    /// The same; a row has the cells of `printed`, which may be another object.
+    ///
+    /// # Errors
+    /// Why the version of the resource cannot show it.
+    pub(super) fn append_row(
+        self,
+        out: &mut Vec<u8>,
+        resource: &ApiResource,
+        printed: &[u8],
+        json: &[u8],
+        now: i64,
+    ) -> Result<(), String> {
         let start = out.len();
+        let row = |out: &mut Vec<u8>, include, version| {
+            table::append_row_of(out, resource, printed, json, include, version, now)
+        };
         let appended = match self {
             Self::Object => {
                 out.extend_from_slice(&resource.show(Cow::Borrowed(json))?);
@@ -181,7 +199,7 @@ impl Shape {
             Self::Table(version, IncludeObject::Object) => {
                 // The cells are of the object as it is kept, whichever version is asked for.
                 let shown = resource.show(Cow::Borrowed(json))?;
-                let row = table::append_row(out, resource, json, IncludeObject::None, version, now);
+                let row = row(out, IncludeObject::None, version);
                 if row.is_ok() && out.ends_with(b"null}") {
                     out.truncate(out.len() - b"null}".len());
                     out.extend_from_slice(shown.trim_ascii());
@@ -189,7 +207,7 @@ impl Shape {
                 }
                 row
             }
-            Self::Table(version, include) => table::append_row(out, resource, json, include, version, now),
+            Self::Table(version, include) => row(out, include, version),
         };
         if appended.is_err() {
             // What the engine keeps is always an object; anything else is shown unchanged.

@@ -3,10 +3,8 @@
 //! Owns which state a list shows, where a page ends, and the JSON around the items (recordings 01, 02, 06, 17). A list holds
 //! one snapshot and never its complete text, in any format: a piece is made when the previous one is being sent.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
-use revcast_engine::codec::Value as Kept;
 use revcast_engine::codec::protobuf::Envelope;
 use revcast_engine::codec::protobuf::wire::{field_len, push_field, push_number};
 use revcast_engine::index::{Past, Snapshot};
@@ -15,11 +13,12 @@ use revcast_engine::{Object, Objects};
 use serde_json::{Value, json};
 
 use super::encode::{self, Shape};
+use super::items::{self, Item};
+use super::precedence::by_precedence;
 use super::reply::ResponseFormat;
 use super::select::Choice;
 use super::{Call, get, gzip, reply};
 use crate::api::printer::Printer;
-use crate::api::protobuf::Release;
 use crate::api::resources::{ApiResource, ViewId};
 use crate::api::table;
 use crate::catalog::Catalog;
@@ -257,7 +256,7 @@ impl Page {
     async fn measure<H: Host>(&self, call: &Call<'_, H>) -> Result<usize, Status> {
         let (mut bytes, mut yielded, mut scanned) = (0, 0, 0_usize);
         for object in self.objects() {
-            let message = message(call.catalog.registry.release(), call.resource, call.shape, object)
+            let message = items::message(call.catalog.registry.release(), call.resource, call.shape, object)
                 .map_err(Status::unreadable)?;
             bytes += field_len(2, message.len());
             scanned += 1;
@@ -289,7 +288,11 @@ impl Page {
             stage: Stage::Opening,
             first: true,
             ready: Vec::new(),
+            printed: Vec::new().into_iter(),
         };
+        if matches!((call.shape, call.resource.printer), (Shape::Table(..), Printer::FlowSchemas)) {
+            writer.printed = by_precedence(writer.page.objects()).unwrap_or_default().into_iter();
+        }
         // Whether it is long enough for gzip must be known before its head is sent.
         let short = if call.head.accepts_gzip() { gzip::WHOLE_BYTES_MIN } else { WHOLE_BYTES_MAX };
         let mut body = Vec::new();
@@ -348,6 +351,8 @@ struct ListWriter {
     first: bool,
     /// Output that was made before the list was known to be long.
     ready: Vec<u8>,
+    /// The objects whose cells are in the next rows of a Table, if these are not those of the rows' own objects.
+    printed: std::vec::IntoIter<Arc<Object>>,
 }
 
 impl StreamingBody for ListWriter {
@@ -374,6 +379,7 @@ impl ListWriter {
         let catalog = Arc::clone(&self.catalog);
         let Some(resource) = catalog.registry.view(self.resource) else { return false };
         let mut pen = self.pen;
+        let mut printed = std::mem::take(&mut self.printed);
         match self.stage {
             Stage::Done => return false,
             Stage::Opening => {
@@ -394,7 +400,8 @@ impl ListWriter {
             }
             scanned += 1;
             if self.page.choice.takes(object) {
-                self.push_item(&mut pen, out, &mut scratch, resource, object);
+                let item = Item { shape: self.shape, object, printed: printed.next() };
+                self.push_item(&mut pen, out, &mut scratch, resource, &item);
                 self.first = false;
             }
             if out.len() >= until || scanned == SCAN_MAX {
@@ -423,6 +430,7 @@ impl ListWriter {
             self.page.after = seen;
         }
         self.pen = pen;
+        self.printed = printed;
         true
     }
 
@@ -464,7 +472,7 @@ impl ListWriter {
         out: &mut Vec<u8>,
         scratch: &mut Vec<u8>,
         resource: &ApiResource,
-        object: &Object,
+        item: &Item<'_>,
     ) {
         scratch.clear();
         match pen {
@@ -472,13 +480,13 @@ impl ListWriter {
                 if !self.first {
                     out.push(b',');
                 }
-                item(out, resource, self.shape, object, self.now);
+                item.push(out, resource, self.now);
             }
             Pen::Indented(indent) => {
                 if !self.first {
                     indent.push(out, b",");
                 }
-                item(scratch, resource, self.shape, object, self.now);
+                item.push(scratch, resource, self.now);
                 indent.push_value(out, scratch);
             }
             Pen::Protobuf { .. } => {
@@ -486,7 +494,7 @@ impl ListWriter {
                 push_field(
                     out,
                     2,
-                    &message(self.catalog.registry.release(), resource, self.shape, object)
+                    &items::message(self.catalog.registry.release(), resource, self.shape, item.object)
                         .unwrap_or_default(),
                 );
             }
@@ -495,7 +503,7 @@ impl ListWriter {
                     out.extend_from_slice(self.items_key());
                     out.extend_from_slice(b":\n");
                 }
-                item(scratch, resource, self.shape, object, self.now);
+                item.push(scratch, resource, self.now);
                 yaml::push_item(out, scratch);
             }
         }
@@ -609,62 +617,4 @@ fn opening(out: &mut Vec<u8>, kind: &str, api_version: &str) {
     out.extend_from_slice(
         format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":{{").as_bytes(),
     );
-}
-
-/// An item of a list in protobuf.
-///
-/// # Errors
-/// Why the object has no such form.
-fn message<'o>(
-    release: Release,
-    resource: &ApiResource,
-    shape: Shape,
-    object: &'o Object,
-) -> Result<Cow<'o, [u8]>, String> {
-    let value = object.value();
-    if let (Shape::Object, Kept::Protobuf(protobuf), true) = (shape, value, resource.has_kept_members()) {
-        return Ok(protobuf.envelope().message.into());
-    }
-    let Some(text) = value.json() else { return Err(format!("{} has no JSON", object.key().path())) };
-    let encoded = match shape {
-        Shape::Object | Shape::Table(..) => resource.pack(None, || text)?,
-        Shape::Metadata(version) => encode::packed_metadata(release, &text, version)?.into(),
-    };
-    let envelope = Envelope::read(&encoded).map_err(str::to_owned)?;
-    Ok(envelope.message.to_vec().into())
-}
-
-/// Appends one element of `items` or `rows`.
-fn item(out: &mut Vec<u8>, resource: &ApiResource, shape: Shape, object: &Object, now: i64) {
-    // Items of built-in lists have neither kind nor apiVersion, those of declared resources have both (recording 01).
-    let is_bare = shape == Shape::Object && resource.printer != Printer::Custom;
-    if is_bare && resource.has_kept_members() {
-        match object.value() {
-            Kept::Json(json) => match json.bare_members() {
-                Some(members) => {
-                    out.push(b'{');
-                    return out.extend_from_slice(members);
-                }
-                None => return out.extend_from_slice(json.text()),
-            },
-            Kept::Protobuf(protobuf) => return protobuf.push_bare_json(out),
-            Kept::Opaque(_) | Kept::Unreadable(..) => {}
-        }
-    }
-    let Some(text) = object.value().json() else {
-        // A resource with such values cannot be requested here, and an unreadable object ends a list before.
-        return out.extend_from_slice(b"null");
-    };
-    let start = out.len();
-    // That every object can be shown was checked before.
-    if shape.append_item(out, resource, &text, now).is_err() {
-        out.truncate(start);
-        return out.extend_from_slice(b"null");
-    }
-    if is_bare {
-        let head = format!("{{\"kind\":\"{}\",\"apiVersion\":\"{}\",", resource.kind, resource.api_version());
-        if out[start..].starts_with(head.as_bytes()) {
-            out.drain(start + 1..start + head.len());
-        }
-    }
 }

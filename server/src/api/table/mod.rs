@@ -196,8 +196,24 @@ pub fn append_row(
     version: MetaVersion,
     now: i64,
 ) -> Result<(), NotAnObject> {
+    append_row_of(out, resource, object, object, include, version, now)
+}
+
+/// The same with the cells of `printed`, which may be another object.
+///
+/// # Errors
+/// When one of them is not a JSON object with `metadata`; nothing is appended then.
+pub fn append_row_of(
+    out: &mut Vec<u8>,
+    resource: &ApiResource,
+    printed: &[u8],
+    object: &[u8],
+    include: IncludeObject,
+    version: MetaVersion,
+    now: i64,
+) -> Result<(), NotAnObject> {
     let top: Top<'_> = serde_json::from_slice(object).map_err(NotAnObject)?;
-    let value: Value = serde_json::from_slice(object).map_err(NotAnObject)?;
+    let value: Value = serde_json::from_slice(printed).map_err(NotAnObject)?;
     out.extend_from_slice(b"{\"cells\":[");
     let mut cells = Cells::new(out);
     match &resource.columns {

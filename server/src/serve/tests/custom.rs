@@ -1,13 +1,17 @@
-//! Custom resources against recording 36 of kube-apiserver 1.36, byte for byte.
+//! Custom resources against recordings 36 and 35 of kube-apiserver 1.36, byte for byte.
 
+use std::io::Read;
+
+use flate2::read::GzDecoder;
 use revcast_engine::key::Key;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::World;
+use super::{Ask, World};
 
 const GADGETS: &str = "/apis/example.com/v1/namespaces/default/gadgets";
 /// Recording 36, at 18.823 s.
 const OBJECT: &str = r#"{"apiVersion":"example.com/v1","kind":"Gadget","metadata":{"creationTimestamp":"2026-11-23T06:37:53Z","generation":3,"managedFields":[{"apiVersion":"example.com/v1","fieldsType":"FieldsV1","fieldsV1":{"f:spec":{".":{},"f:x":{}}},"manager":"unknown","operation":"Update","time":"2026-11-23T06:38:08Z"}],"name":"a","namespace":"default","resourceVersion":"83","uid":"3142213a-c5f2-43bc-8cb8-e3447ea03543"},"spec":{"x":3}}"#;
+const TABLES: &[u8] = include_bytes!("../../../tests/fixtures/recorded/35-tables.jsonl.gz");
 
 /// A world with that object as it was stored, at revision 85.
 fn recorded() -> World {
@@ -86,4 +90,47 @@ fn what_is_written_is_sorted() {
     same["metadata"].as_object_mut().unwrap().shift_remove("creationTimestamp");
     let again = world.send("PUT", &format!("{GADGETS}/w"), &same);
     assert_eq!((again.code, again.body), (200, made.body));
+}
+
+/// A Table of FlowSchemas has its cells by precedence, and the objects beside them in the order of the list.
+#[test]
+fn flow_schemas_are_printed_as_recorded() {
+    let mut text = String::new();
+    GzDecoder::new(TABLES).read_to_string(&mut text).unwrap();
+    let is_theirs = |line: &Value| line["kind"] == "FlowSchema";
+    let line = text.lines().map(|line| serde_json::from_str(line).unwrap()).find(is_theirs).unwrap();
+    let world = World::with_json();
+    let path = line["path"].as_str().unwrap();
+    let row =
+        world.app.catalog().registry.find("flowcontrol.apiserver.k8s.io", "v1", "flowschemas").unwrap().row;
+    let revision = |object: &Value| object["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
+    let mut objects: Vec<Value> =
+        line["rows"].as_array().unwrap().iter().map(|row| row["object"].clone()).collect();
+    objects.sort_by_key(|object| -> u64 { revision(object) });
+    for object in &objects {
+        let name = object["metadata"]["name"].as_str().unwrap();
+        world.publish_value(revision(object), Key::new(row, None, name), Some(object.to_string().into()));
+    }
+    let accept = "application/json;as=Table;v=v1;g=meta.k8s.io";
+    let shown = |target: &str| {
+        let table = world.ask(&Ask::new("GET", target).with("Accept", accept)).json();
+        let rows = table["rows"].as_array().unwrap().iter();
+        let names: Vec<Value> = rows.map(|row| row["object"]["metadata"]["name"].clone()).collect();
+        // Ages depend on the time.
+        let mut cells: Vec<Value> =
+            table["rows"].as_array().unwrap().iter().map(|row| row["cells"].clone()).collect();
+        cells.iter_mut().for_each(|cells| cells[4] = Value::Null);
+        (names, cells)
+    };
+    let (names, cells) = shown(path);
+    let rows = line["rows"].as_array().unwrap();
+    assert_eq!(names, rows.iter().map(|row| row["object"]["metadata"]["name"].clone()).collect::<Vec<_>>());
+    let mut recorded: Vec<Value> = rows.iter().map(|row| row["cells"].clone()).collect();
+    recorded.iter_mut().for_each(|cells| cells[4] = Value::Null);
+    assert_eq!(cells, recorded);
+    // Each page is ordered by itself.
+    let (names, cells) = shown(&format!("{path}?limit=4"));
+    assert_eq!(names, ["catch-all", "deleting-flowschemas", "empties-flowschemas", "exempt"]);
+    let printed: Vec<&Value> = cells.iter().map(|cells| &cells[0]).collect();
+    assert_eq!(printed, ["exempt", "deleting-flowschemas", "empties-flowschemas", "catch-all"]);
 }
