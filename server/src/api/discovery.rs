@@ -9,7 +9,9 @@ mod tests;
 use std::collections::HashMap;
 use std::env::consts;
 
+use base64::Engine;
 use bytes::Bytes;
+use ring::digest::{SHA256, digest};
 use serde::Serialize;
 
 use super::protobuf::{self, Release};
@@ -123,7 +125,7 @@ impl Discovery {
         }
         for group in &groups {
             for (version, resources) in &group.versions {
-                let list = resource_list(group.name, version, resources);
+                let list = resource_list(registry, group.name, version, resources);
                 let path = match group.name {
                     "" => format!("/api/{version}"),
                     name => format!("/apis/{name}/{version}"),
@@ -352,9 +354,29 @@ struct PlainResource<'a> {
     short_names: &'a [String],
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     categories: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    storage_version_hash: Option<String>,
 }
 
-fn resource_list<'a>(group: &str, version: &str, resources: &[&'a ApiResource]) -> ApiResourceList<'a> {
+/// Which version the objects of a resource are stored in, as a hash; `None`: one that is not served, of a defined resource
+/// (apiserver `endpoints/discovery/storageversionhash.go`, apiextensions-apiserver `customresource_discovery_controller.go`).
+fn storage_version_hash(registry: &Registry, resource: &ApiResource) -> Option<String> {
+    let row = registry.get(resource.row)?;
+    let version = row.storage_version();
+    if row.definition.is_some() {
+        registry.find(&row.group, version, &row.plural)?;
+    }
+    let hash = digest(&SHA256, format!("{}/{version}/{}", row.group, row.kind).as_bytes());
+    let first = hash.as_ref().first_chunk::<8>()?;
+    Some(base64::engine::general_purpose::STANDARD.encode(first))
+}
+
+fn resource_list<'a>(
+    registry: &Registry,
+    group: &str,
+    version: &str,
+    resources: &[&'a ApiResource],
+) -> ApiResourceList<'a> {
     let mut list = Vec::with_capacity(resources.len() * 2);
     for resource in resources {
         list.push(PlainResource {
@@ -365,6 +387,7 @@ fn resource_list<'a>(group: &str, version: &str, resources: &[&'a ApiResource]) 
             verbs: &VERBS,
             short_names: &resource.short_names,
             categories: &resource.categories,
+            storage_version_hash: storage_version_hash(registry, resource),
         });
         for subresource in &resource.subresources {
             list.push(PlainResource {
@@ -375,6 +398,7 @@ fn resource_list<'a>(group: &str, version: &str, resources: &[&'a ApiResource]) 
                 verbs: &STATUS_VERBS,
                 short_names: &[],
                 categories: &[],
+                storage_version_hash: None,
             });
         }
     }

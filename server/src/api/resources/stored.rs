@@ -13,6 +13,14 @@ use crate::api::crd::Definition;
 use crate::api::protobuf::{Release, StoredType};
 use crate::api::versions::{Conversion, StoredVersions};
 
+/// Kubernetes' resources that it stores in an older version than the one that they are kept in here, and the first release that
+/// does not (recording 30).
+const STORED_OLDER: [(&str, &str, &str, u32); 3] = [
+    ("apiextensions.k8s.io", "customresourcedefinitions", "v1beta1", u32::MAX),
+    ("admissionregistration.k8s.io", "mutatingadmissionpolicies", "v1beta1", 37),
+    ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings", "v1beta1", 37),
+];
+
 /// One set of objects, in the version that they are kept in. A value that is stored in another version is brought to this
 /// one as it is read.
 #[derive(Clone, Debug)]
@@ -110,6 +118,17 @@ impl StoredResource {
     #[must_use]
     pub fn api_version(&self) -> &str {
         &self.api_version
+    }
+
+    /// The version that a kube-apiserver stores its objects in: `v1`.
+    #[must_use]
+    pub fn storage_version(&self) -> &str {
+        let older = STORED_OLDER.iter().find(|(group, plural, _, until)| {
+            !self.declared
+                && (*group, *plural) == (&*self.group, &*self.plural)
+                && self.release.minor() < *until
+        });
+        older.map_or(self.version.as_str(), |(_, _, version, _)| version)
     }
 
     /// Its name in the embedded store: `v1/configmaps`, `apps/v1/deployments`.

@@ -22,7 +22,7 @@ const DIFFERENT: &[(&str, &str)] = &[
         "the object is not in the store of this test: `serve::tests::deletes`",
     ),
     ("kubectl get Accept (Table", "its ages depend on the time"),
-    ("discovery /api/v1 in protobuf", "other resources, without hashes of their storage version"),
+    ("discovery /api/v1 in protobuf", "other resources"),
     ("/apis aggregated discovery in protobuf", "other groups"),
     ("/openapi/v2 in protobuf", "the schemas are ours"),
     ("gzip: protobuf list over 128 KiB", "its objects are not in the recording"),
