@@ -1,8 +1,9 @@
 //! Resources that CustomResourceDefinitions in etcd define: served without being declared, changed and withdrawn with them.
 //! kube-apiserver's behaviour is recorded in transcript 36.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use revcast_tests::proxy::Proxy;
 use serde_json::{Value, json};
 
 use super::{Options, Release, eventually, pair, short};
@@ -196,4 +197,61 @@ fn versions_are_converted_or_refused_by_name() {
     let refused = client.get(&format!("{second}/a"));
     assert!(refused.status == 500 && refused.text().contains("webhook"), "{}", refused.text());
     assert_eq!(client.get(GADGETS).json()["items"][0]["apiVersion"], "example.com/v1");
+}
+
+/// The connection to etcd breaks after a definition was seen, and before the objects of its resource are there. Nothing of it is
+/// served until all are; then every change since the definition is told.
+#[test]
+fn etcd_fails_between_a_definition_and_its_objects() {
+    const DELAY: Duration = Duration::from_millis(400);
+    for (release, is_compacted) in
+        Release::ALL.into_iter().flat_map(|release| [(release, false), (release, true)])
+    {
+        let etcd = super::Etcd::start(release, Options::default());
+        let proxy = Proxy::start(&etcd.address());
+        let server = super::Server::start(&["--etcd-endpoints", &format!("http://{}", proxy.address())]);
+        let (client, control) = (server.client(), etcd.control());
+        for name in ["goes", "stays"] {
+            control.put(&key(name), gadget(name, "red")).unwrap();
+        }
+        control.put("/registry/configmaps/a/first", super::config_map("first", "1")).unwrap();
+        let mut others = client.watch("/api/v1/namespaces/a/configmaps?watch=1&resourceVersion=0").unwrap();
+        assert_eq!(short(&others.next_event()), "ADDED first");
+        assert_eq!(client.get(GADGETS).status, 404);
+
+        // What is asked for next, after the definition is told, are the objects. The reply does not arrive.
+        proxy.delay(DELAY);
+        let value = definition(&["v1"]).to_string();
+        let defined = control.put(&format!("{FOLDER}/gadgets.example.com"), value).unwrap();
+        std::thread::sleep(DELAY * 9 / 10);
+        let asked = proxy.bytes_up();
+        let request = u64::try_from(2 * "/registry/example.com/gadgets/".len()).unwrap();
+        eventually("the objects are asked for", || proxy.bytes_up() >= asked + request);
+        proxy.cut();
+        proxy.delay(Duration::ZERO);
+        control.del(&key("goes")).unwrap();
+        let newest = control.put(&key("comes"), gadget("comes", "blue")).unwrap();
+        for _ in 0..20 {
+            assert_eq!(client.get(&format!("{GADGETS}?resourceVersion=0")).status, 404, "{release:?}");
+            std::thread::sleep(Duration::from_millis(25));
+        }
+        if is_compacted {
+            control.compact(newest).unwrap();
+        }
+        proxy.heal();
+        eventually("gadgets are served", || client.get(GADGETS).status == 200);
+        assert_eq!(names(&client.get(GADGETS).json()), ["comes", "stays"], "{release:?}");
+        let mut since = client.watch(&format!("{GADGETS}?watch=1&resourceVersion={defined}")).unwrap();
+        if is_compacted {
+            // What was between is not known any more, of any resource.
+            assert_eq!(short(&since.next_event()), "ERROR 410", "{release:?}");
+            assert_eq!(short(&others.next_event()), "ERROR 410", "{release:?}");
+            continue;
+        }
+        let told: Vec<String> = since.events(2).iter().map(short).collect();
+        assert_eq!(told, ["DELETED goes", "ADDED comes"], "{release:?}");
+        control.put("/registry/configmaps/a/x", super::config_map("x", "1")).unwrap();
+        assert_eq!(short(&others.next_event()), "ADDED x", "others have seen nothing of it");
+        assert_eq!(server.metric("revcast_source_epoch"), 1, "{release:?}");
+    }
 }
