@@ -11,6 +11,7 @@ mod counts;
 mod etcd;
 mod faults;
 mod fuzz;
+mod kubectl_packages;
 mod kubernetes_types;
 mod packages;
 mod place;

