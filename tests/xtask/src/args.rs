@@ -43,14 +43,14 @@ usage: cargo xtask COMMAND
   ci [--only STEP]...            every check, in order; stops at the first failure
   list                           the steps of ci and their commands
   sim --seeds N [--base N]       the simulator over N seeds; base: first seed [from the commit]
-  clients                        kubectls and other Kubernetes clients against target/release/revcast: a matrix
+  clients                        kubectls and other Kubernetes clients against target/release/revcast, on JSON and protobuf: a matrix
   etcd                           installs the etcds of the tests below target/etcd
   promtool                       installs what checks metrics and alert rules below target/prometheus
   etcd-suite                     the end-to-end tests on each of them: some steps of ci
   counts [--keep]                instructions of the engine's hot paths, under valgrind; keep: as those to compare with
   kubernetes-types [--newer]     the table of Kubernetes' API types from kubectl's releases; newer: is there a newer one?
   fuzz [--seconds N] [--only T]  the fuzz targets under libFuzzer, N seconds each [10]
-  faults                         etcd fails under watches, many rounds; see tests/tests/etcd_faults";
+  faults                         etcd fails under watches, many rounds, on JSON and protobuf; see tests/tests/etcd_faults";
 
 /// Reads the arguments after the program's name.
 ///

@@ -70,7 +70,7 @@ impl Server {
     ///
     /// # Errors
     /// One line: it does not start, it ended by itself, or it is not ready in time.
-    pub(crate) fn start(etcd: Option<&Path>, form: &str) -> Result<Self, String> {
+    pub(crate) fn start(etcd: Option<&Path>, form: &str, options: &[&str]) -> Result<Self, String> {
         let etcd = etcd.map(Etcd::start).transpose()?;
         let endpoint = etcd.as_ref().map(|etcd| ["--etcd-endpoints", &etcd.endpoint]);
         let program = place::binary("release", "revcast", "REVCAST_BIN");
@@ -79,6 +79,7 @@ impl Server {
             .args(["serve", "--listen", &address.to_string(), "--admin-listen", &admin.to_string()])
             .args(["--shards", "1", "--resource", "example.com/v1/widgets/Widget/namespaced"])
             .args(["--storage-media-type", form])
+            .args(options)
             // For this program: the server refuses unknown variables with this prefix.
             .env_remove("REVCAST_BIN")
             .args(endpoint.iter().flatten())

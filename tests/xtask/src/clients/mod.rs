@@ -36,6 +36,9 @@ const CANNOT_LOAD: i32 = 77;
 /// The exit code of `cargo test` when tests failed.
 const TESTS_FAILED: i32 = 101;
 
+/// The last kubectl that carries the descriptors of Kubernetes' types.
+const WITH_DESCRIPTORS: u32 = 34;
+
 /// A client, and where the objects of its server are.
 #[derive(Debug)]
 struct Job {
@@ -201,6 +204,7 @@ fn run_all(jobs: Vec<Job>) -> Vec<Column> {
 impl Job {
     fn run(&self, preparing: &Mutex<()>) -> Result<Outcome, Outcome> {
         let held = preparing.lock();
+        let mut options: &[&str] = &[];
         let (mut command, read): (Command, fn(&str) -> Option<Cell>) = match &self.client {
             Client::None(why) => return Err(why.clone()),
             Client::Kubectl(program) => {
@@ -211,9 +215,10 @@ impl Job {
             Client::Python(script) => (install::python(script)?, matrix::cell),
             Client::PythonProtobuf => {
                 let mut command = install::python("python_protobuf.py")?;
-                // Its types: those that the oldest of the packages was compiled with.
-                let program = kubectl_packages::kubectl(kubectl_packages::PACKAGES[0].0);
-                command.env("KUBECTL_WITH_TYPES", program.map_err(Outcome::Broken)?);
+                let program = kubectl_packages::kubectl(WITH_DESCRIPTORS).map_err(Outcome::Broken)?;
+                command.env("KUBECTL_WITH_TYPES", program).env("STORED_IN", self.store.form());
+                // So that it can write more than that.
+                options = &["--ring-events", "1024"];
                 (command, matrix::cell)
             }
             Client::Node(major) => (install::node(major)?, matrix::cell),
@@ -232,7 +237,7 @@ impl Job {
             }
         };
         let etcd = self.store.etcd().map(|release| place::target().join("etcd").join(release).join("etcd"));
-        let server = Server::start(etcd.as_deref(), self.store.form()).map_err(Outcome::Broken)?;
+        let server = Server::start(etcd.as_deref(), self.store.form(), options).map_err(Outcome::Broken)?;
         drop(held);
         let home = Home::new(&self.heading).map_err(Outcome::Broken)?;
         command.arg(server.url()).env("HOME", &home.0).env("KUBECONFIG", "/dev/null");
