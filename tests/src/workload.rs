@@ -8,6 +8,7 @@
 pub mod exchange;
 pub mod objects;
 pub mod probe;
+mod protobuf;
 pub mod reader;
 pub mod recorder;
 pub mod scope;
@@ -18,11 +19,43 @@ pub mod writer;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use crate::sim::rng::Rng;
+
+/// The form in which objects are stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MediaType {
+    /// JSON.
+    #[default]
+    Json,
+    /// Protobuf, and some objects in JSON. Every second watcher asks for protobuf.
+    Protobuf,
+}
+
+impl MediaType {
+    /// The value of `--storage-media-type`.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Json => "json",
+            Self::Protobuf => "protobuf",
+        }
+    }
+
+    /// What the store gets for an object of [`objects`].
+    fn stored(self, json: &str, rng: &mut Rng) -> Vec<u8> {
+        match self {
+            Self::Json => json.as_bytes().to_vec(),
+            Self::Protobuf => protobuf::stored(json, rng),
+        }
+    }
+}
+
 /// State shared by all participants.
 #[derive(Debug, Default)]
 pub struct Workload {
     /// Addresses of the servers, `127.0.0.1:PORT`.
     addresses: RwLock<Vec<String>>,
+    media_type: MediaType,
     /// Held by writers; taken away while the store is swapped.
     write_lock: RwLock<()>,
     /// How often the store lost its history. An index into the logs.
@@ -36,6 +69,18 @@ impl Workload {
     #[must_use]
     pub fn new(addresses: Vec<String>) -> Self {
         Self { addresses: RwLock::new(addresses), ..Self::default() }
+    }
+
+    /// The same with objects in this form.
+    #[must_use]
+    pub fn storing(self, media_type: MediaType) -> Self {
+        Self { media_type, ..self }
+    }
+
+    /// The form of the objects.
+    #[must_use]
+    pub const fn media_type(&self) -> MediaType {
+        self.media_type
     }
 
     /// Changes the addresses of the servers.

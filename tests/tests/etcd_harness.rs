@@ -58,7 +58,7 @@ fn keys_and_their_history() {
         assert_eq!(control.put("/a/2", &odd), Ok(3));
         assert_eq!(control.put("/b/1", ""), Ok(4));
         assert_eq!(
-            control.txn(&[Op::Put("/a/3", "\"q\" \\"), Op::Delete("/a/1"), Op::Put("/b/2", "y")]),
+            control.txn(&[Op::Put("/a/3", b"\"q\" \\"), Op::Delete("/a/1"), Op::Put("/b/2", b"y")]),
             Ok(5)
         );
         assert_eq!(control.del("/nothing"), Ok(Deleted { revision: 5, keys: 0 }));

@@ -118,7 +118,7 @@ fn a_resume_at_a_node_that_lags() {
             let value = format!(
                 r#"{{"kind":"ConfigMap","apiVersion":"v1","metadata":{{"name":"one","namespace":"s0"}},"data":{{"k":"{sequence}"}}}}"#
             );
-            gateway.txn(&[Op::Put(&key, &value)]).unwrap()
+            gateway.txn(&[Op::Put(&key, value.as_bytes())]).unwrap()
         };
         let written: Vec<u64> = (0..20).map(&mut put).collect();
         let mut last = written[0];

@@ -32,8 +32,8 @@ pub struct Control {
 /// One operation of a transaction.
 #[derive(Clone, Copy, Debug)]
 pub enum Op<'a> {
-    /// Gives a key a value; plain text without line ends.
-    Put(&'a str, &'a str),
+    /// Gives a key a value. etcdctl takes plain text without line ends only.
+    Put(&'a str, &'a [u8]),
     /// Deletes a key.
     Delete(&'a str),
 }
@@ -123,11 +123,14 @@ impl Control {
     pub fn txn(&self, ops: &[Op<'_>]) -> Result<u64, String> {
         let quoted = |text: &str| Value::from(text).to_string();
         let line = |op: &Op<'_>| match op {
-            Op::Put(key, value) => format!("put {} {}\n", quoted(key), quoted(value)),
-            Op::Delete(key) => format!("del {}\n", quoted(key)),
+            Op::Put(key, value) => {
+                let value = std::str::from_utf8(value).map_err(|_| format!("{key}: no text"))?;
+                Ok(format!("put {} {}\n", quoted(key), quoted(value)))
+            }
+            Op::Delete(key) => Ok(format!("del {}\n", quoted(key))),
         };
         // No condition, then the operations, then those of the other branch.
-        let text = format!("\n{}\n\n", ops.iter().map(line).collect::<String>());
+        let text = format!("\n{}\n\n", ops.iter().map(line).collect::<Result<String, String>>()?);
         let said = self.feed(vec!["txn", "-w", "json"], text.as_bytes())?;
         let said = json(&said)?;
         if said["succeeded"] == true {

@@ -198,10 +198,11 @@ fn record(event: &Value) -> Result<Record, String> {
     Ok(Record { mod_revision, key: text(&kv["key"])?, change })
 }
 
-fn base64(plain: &str) -> String {
+fn base64(plain: impl AsRef<[u8]>) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let plain = plain.as_ref();
     let mut out = String::with_capacity(plain.len().div_ceil(3) * 4);
-    for group in plain.as_bytes().chunks(3) {
+    for group in plain.chunks(3) {
         let bits = group.iter().fold(0_usize, |bits, byte| bits << 8 | usize::from(*byte))
             << (8 * (3 - group.len()));
         for place in 0..4 {

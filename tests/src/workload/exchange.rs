@@ -27,15 +27,16 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// Sends a GET on a separate connection.
+    /// Sends a GET on a separate connection, for a reply of this media type.
     ///
     /// # Errors
     /// Nothing listens there.
-    pub fn get(address: &str, path: &str) -> std::io::Result<Self> {
+    pub fn get(address: &str, path: &str, accept: &str) -> std::io::Result<Self> {
         let address: SocketAddr = address.parse().map_err(Error::other)?;
         let mut socket = TcpStream::connect_timeout(&address, CONNECT_WITHIN)?;
         socket.set_nodelay(true)?;
-        socket.write_all(format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n").as_bytes())?;
+        let head = format!("GET {path} HTTP/1.1\r\nHost: test\r\nAccept: {accept}\r\n\r\n");
+        socket.write_all(head.as_bytes())?;
         socket.set_nonblocking(true)?;
         Ok(Self { socket, raw: Vec::new(), head: None, body: Vec::new(), done: false })
     }
@@ -69,6 +70,19 @@ impl Exchange {
         let end = self.body.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
         let rest = self.body.split_off(end);
         std::mem::replace(&mut self.body, rest)
+    }
+
+    /// The next complete message that arrived, of those that follow their length.
+    pub fn take_frame(&mut self) -> Option<Vec<u8>> {
+        let length = self.body.first_chunk()?;
+        let end = 4 + usize::try_from(u32::from_be_bytes(*length)).ok()?;
+        if self.body.len() < end {
+            return None;
+        }
+        let rest = self.body.split_off(end);
+        let mut frame = std::mem::replace(&mut self.body, rest);
+        frame.drain(..4);
+        Some(frame)
     }
 
     /// Reads what has arrived.
@@ -127,7 +141,7 @@ mod tests {
     fn pair() -> (Exchange, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let exchange =
-            Exchange::get(&listener.local_addr().expect("bound").to_string(), "/").expect("a server");
+            Exchange::get(&listener.local_addr().expect("bound").to_string(), "/", "*/*").expect("a server");
         (exchange, listener.accept().expect("it connected").0)
     }
 
@@ -163,6 +177,11 @@ mod tests {
             .expect("open");
         until(&mut exchange, |exchange| exchange.body().len() == 4).expect("it goes on");
         assert_eq!((exchange.take_lines(), exchange.body()), (b"a\n".to_vec(), &b"bc"[..]));
+        server.write_all(b"d\r\n\0\0\0\x02de\0\0\0\0\0\0\x01\r\n").expect("open");
+        until(&mut exchange, |exchange| exchange.body().len() == 15).expect("it goes on");
+        exchange.body.drain(..2);
+        let frames: Vec<_> = std::iter::from_fn(|| exchange.take_frame()).collect();
+        assert_eq!((frames, exchange.body()), (vec![b"de".to_vec(), vec![]], &b"\0\0\x01"[..]));
         drop(server);
         assert!(until(&mut exchange, Exchange::is_done).is_err());
     }

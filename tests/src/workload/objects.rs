@@ -3,6 +3,7 @@
 //! A form is four letters (what selectors look at) and a digest of every byte that store and server must agree on: all
 //! except `resourceVersion` and the kind, which lists omit. It supports the objects of these tests only.
 
+use super::protobuf;
 use crate::sim::rng::Rng;
 
 /// Namespaces with objects: those of the writer, then the reader's two.
@@ -88,9 +89,13 @@ pub fn key_of(kind: Kind, json: &str) -> Option<String> {
 /// Letters of a form: `app`, `tier`, node, restart policy; a dash for a missing one.
 pub const LETTERS: usize = 4;
 
-/// A value, from the store or from a server, in the form that is equal for both.
+/// A value, from the store or from a server, in the form that is equal for both. A value in protobuf has the form of the JSON that
+/// a server makes of it.
 #[must_use]
 pub fn form(value: &[u8]) -> Vec<u8> {
+    if value.starts_with(protobuf::MAGIC) {
+        return protobuf::shown(value).map_or_else(|_| Vec::new(), |json| form(json.as_bytes()));
+    }
     let Ok(json) = std::str::from_utf8(value) else { return Vec::new() };
     let letter = |name: &str, at: usize| {
         member(json, name).and_then(|text| text.as_bytes().get(at).copied()).unwrap_or(b'-')

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::Workload;
 use super::objects::{self, Kind, READER_DIRECT, READER_HTTP, key, object};
+use super::{MediaType, Workload, protobuf};
 use crate::client::{Client, Response};
 use crate::etcd::{Gateway, Op};
 use crate::sim::rng::Rng;
@@ -163,7 +163,8 @@ impl Work {
         let key = key(Kind::ConfigMap, READER_DIRECT, name);
         self.sequence += 1;
         let deletes = self.is_there(READER_DIRECT, name) && self.rng.percent(15);
-        let value = object(Kind::ConfigMap, READER_DIRECT, name, self.sequence, &mut self.rng);
+        let object = object(Kind::ConfigMap, READER_DIRECT, name, self.sequence, &mut self.rng);
+        let value = self.workload.media_type().stored(&object, &mut self.rng);
         let op = if deletes { Op::Delete(&key) } else { Op::Put(&key, &value) };
         let revision = self.gateway.txn(&[op]).ok()?;
         self.shared.direct.fetch_add(1, Ordering::SeqCst);
@@ -178,10 +179,12 @@ impl Work {
         let deletes = there && self.rng.percent(15);
         let one = format!("{ALL}/{name}");
         let value = object(Kind::ConfigMap, READER_HTTP, name, self.sequence, &mut self.rng);
+        let packs = self.workload.media_type() == MediaType::Protobuf && self.rng.percent(50);
+        let value = if packs { protobuf::written(&value) } else { value.into_bytes() };
         let (method, path, body) = match (there, deletes) {
-            (_, true) => ("DELETE", one.as_str(), ""),
-            (true, false) => ("PUT", one.as_str(), value.as_str()),
-            (false, false) => ("POST", ALL, value.as_str()),
+            (_, true) => ("DELETE", one.as_str(), &[][..]),
+            (true, false) => ("PUT", one.as_str(), value.as_slice()),
+            (false, false) => ("POST", ALL, value.as_slice()),
         };
         let reply = self.ask(method, path, body);
         match reply.status {
@@ -200,11 +203,13 @@ impl Work {
         Some(Left { sequence: (!deletes).then_some(self.sequence), revision })
     }
 
-    fn ask(&self, method: &str, path: &str, body: &str) -> Response {
+    fn ask(&self, method: &str, path: &str, body: &[u8]) -> Response {
+        let media_type =
+            if body.starts_with(protobuf::MAGIC) { protobuf::MEDIA_TYPE } else { "application/json" };
         let exchange = || {
             let mut connection = Client::new(&self.workload.address(self.turn)).connect()?;
             connection.socket().set_read_timeout(Some(PATIENCE))?;
-            connection.request(method, path, &[("content-type", "application/json")], body.as_bytes())
+            connection.request(method, path, &[("content-type", media_type)], body)
         };
         exchange().unwrap_or_default()
     }
@@ -217,7 +222,7 @@ impl Work {
 
     fn check_get(&self, namespace: &str, name: &str, left: Left) -> Option<String> {
         let path = format!("/api/v1/namespaces/{namespace}/configmaps/{name}");
-        let reply = self.ask("GET", &path, "");
+        let reply = self.ask("GET", &path, &[]);
         if ![200, 404].contains(&reply.status) {
             return self.unanswered(&path, &reply);
         }
@@ -228,7 +233,7 @@ impl Work {
 
     fn check_list(&self, namespace: &str, name: &str, left: Left) -> Option<String> {
         let path = format!("/api/v1/namespaces/{namespace}/configmaps");
-        let reply = self.ask("GET", &path, "");
+        let reply = self.ask("GET", &path, &[]);
         if reply.status != 200 {
             return self.unanswered(&path, &reply);
         }

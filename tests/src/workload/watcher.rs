@@ -2,10 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use super::Workload;
 use super::exchange::Exchange;
-use super::objects;
 use super::scope::Scope;
+use super::{MediaType, Workload, objects, protobuf};
 use crate::history::{End, Kind, Object, Seen, Segment};
 use crate::sim::rng::Rng;
 
@@ -27,6 +26,8 @@ enum State {
 pub(super) struct Watcher {
     pub(super) name: String,
     pub(super) scope: Scope,
+    /// What it asks for.
+    pub(super) accepts: MediaType,
     rng: Rng,
     state: State,
     turn: usize,
@@ -80,12 +81,13 @@ impl Counts {
 }
 
 impl Watcher {
-    pub(super) fn new(number: usize, life_ms: u64, rng: &mut Rng) -> Self {
+    pub(super) fn new(number: usize, life_ms: u64, stored: MediaType, rng: &mut Rng) -> Self {
         let mut rng = rng.fork();
         let scope = Scope::random(&mut rng);
         Self {
             name: format!("{number} ({})", scope.path()),
             scope,
+            accepts: if number % 2 == 0 { MediaType::Json } else { stored },
             rng,
             state: State::Pausing(Instant::now()),
             turn: number,
@@ -171,12 +173,22 @@ impl Watcher {
                 let (status, from, done) = (exchange.status(), *from, exchange.is_done());
                 match status {
                     Some(200) => {
-                        let lines = exchange.take_lines();
+                        let lines = match self.accepts {
+                            MediaType::Json => exchange.take_lines(),
+                            MediaType::Protobuf => Self::lines(exchange, workload, &self.name),
+                        };
+                        let rest = exchange.body().len();
                         if began {
                             self.begun(from);
                         }
                         if self.told(workload, &lines, now) {
                             if done {
+                                if rest > 0 {
+                                    let name = &self.name;
+                                    workload.report(format!(
+                                        "watcher {name}: {rest} bytes of a message, then the end"
+                                    ));
+                                }
                                 self.closed(now);
                             } else if read.is_err() {
                                 self.counts.lost += 1;
@@ -195,15 +207,31 @@ impl Watcher {
         }
     }
 
+    /// The complete messages that arrived in protobuf, as the lines that they would be in JSON.
+    fn lines(exchange: &mut Exchange, workload: &Workload, name: &str) -> Vec<u8> {
+        let mut lines = Vec::new();
+        while let Some(frame) = exchange.take_frame() {
+            match protobuf::line(&frame) {
+                Ok(line) => lines.extend_from_slice((line + "\n").as_bytes()),
+                Err(problem) => workload.report(format!("watcher {name}: no message of ours: {problem}")),
+            }
+        }
+        lines
+    }
+
     /// Sends the next request.
     fn ask(&mut self, workload: &Workload, now: Instant) {
         self.turn += 1;
         let address = workload.address(self.turn);
         let path = self.scope.path();
+        let (one, stream) = match self.accepts {
+            MediaType::Json => ("application/json", "application/json"),
+            MediaType::Protobuf => (protobuf::MEDIA_TYPE, protobuf::STREAM),
+        };
         if self.lists {
             // Before the request: the reply cannot be older.
             let epoch = workload.epoch();
-            match Exchange::get(&address, &path) {
+            match Exchange::get(&address, &path, one) {
                 Ok(exchange) => self.state = State::Listing { exchange, since: now, epoch },
                 Err(_) => self.refused(now),
             }
@@ -216,7 +244,7 @@ impl Watcher {
             query += &format!("&timeoutSeconds={}", deadline.as_secs());
         }
         let cut = now + Duration::from_millis(self.rng.range_u64(300, self.life_ms));
-        match Exchange::get(&address, &(path + &query)) {
+        match Exchange::get(&address, &(path + &query), stream) {
             Ok(exchange) => self.state = State::Watching { exchange, since: now, from, deadline, cut },
             Err(_) => self.refused(now),
         }
@@ -243,7 +271,14 @@ impl Watcher {
             // It is unknown from which of the two epochs it came: it is not used.
             return self.refused(now);
         }
-        let text = String::from_utf8_lossy(body);
+        let text = match self.accepts {
+            MediaType::Json => Ok(String::from_utf8_lossy(body).into_owned()),
+            MediaType::Protobuf => protobuf::list(body),
+        };
+        let text = text.unwrap_or_else(|problem| {
+            workload.report(format!("watcher {}: no list of ours: {problem}", self.name));
+            String::new()
+        });
         let Some(revision) = objects::revision(&text) else {
             workload.report(format!("watcher {}: a list without a resourceVersion", self.name));
             return self.refused(now);

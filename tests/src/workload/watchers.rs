@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 
-use super::Workload;
 use super::scope::Scope;
 pub use super::watcher::Counts;
 use super::watcher::Watcher;
+use super::{MediaType, Workload};
 use crate::history::Segment;
 use crate::sim::rng::Rng;
 
@@ -28,6 +28,8 @@ pub struct Told {
     pub name: String,
     /// Its scope.
     pub scope: Scope,
+    /// What it asked for.
+    pub accepts: MediaType,
     /// One per epoch.
     pub segments: Vec<Segment>,
     /// Counts.
@@ -62,7 +64,7 @@ impl Watchers {
         let mut rng = Rng::new(seed);
         let mut shares: Vec<Vec<Watcher>> = (0..THREADS).map(|_| Vec::new()).collect();
         for number in 0..count {
-            shares[number % THREADS].push(Watcher::new(number, life_ms, &mut rng));
+            shares[number % THREADS].push(Watcher::new(number, life_ms, workload.media_type(), &mut rng));
         }
         let calm = Arc::new(AtomicBool::new(false));
         let now = Arc::new(Mutex::new(vec![Now::default(); THREADS]));
@@ -130,6 +132,7 @@ impl Watchers {
         let told = |watcher: Watcher| Told {
             name: watcher.name,
             scope: watcher.scope,
+            accepts: watcher.accepts,
             segments: watcher.segments,
             counts: watcher.counts,
         };

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::Workload;
 use super::objects::{Kind, NAMES, NAMESPACES, WRITTEN, key, object};
+use super::{MediaType, Workload};
 use crate::etcd::{Gateway, Op};
 use crate::sim::rng::Rng;
 
@@ -106,7 +106,7 @@ impl Work {
                 ticked = now;
                 self.tick()
             } else {
-                self.write()
+                self.write(workload.media_type())
             };
             match done {
                 Ok(revision) => {
@@ -121,12 +121,12 @@ impl Work {
 
     fn tick(&mut self) -> Result<u64, String> {
         self.sequence += 1;
-        self.gateway.txn(&[Op::Put(TICKS, &self.sequence.to_string())])
+        self.gateway.txn(&[Op::Put(TICKS, self.sequence.to_string().as_bytes())])
     }
 
-    fn write(&mut self) -> Result<u64, String> {
+    fn write(&mut self, media_type: MediaType) -> Result<u64, String> {
         let count = if self.rng.percent(20) { self.rng.range(2, 4) } else { 1 };
-        let mut changes: Vec<(String, Option<String>)> = Vec::new();
+        let mut changes: Vec<(String, Option<Vec<u8>>)> = Vec::new();
         while changes.len() < count {
             let kind = if self.rng.percent(50) { Kind::ConfigMap } else { Kind::Pod };
             let namespace = NAMESPACES[self.rng.below(WRITTEN)];
@@ -137,8 +137,10 @@ impl Work {
                 continue;
             }
             self.sequence += 1;
-            let value =
-                (!self.rng.percent(12)).then(|| object(kind, namespace, &name, self.sequence, &mut self.rng));
+            let value = (!self.rng.percent(12)).then(|| {
+                let object = object(kind, namespace, &name, self.sequence, &mut self.rng);
+                media_type.stored(&object, &mut self.rng)
+            });
             changes.push((key, value));
         }
         let ops: Vec<Op<'_>> = changes

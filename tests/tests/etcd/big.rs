@@ -35,7 +35,7 @@ fn a_large_state_is_loaded_in_pages_and_read_from_memory() {
             .iter()
             .map(|name| (format!("/registry/configmaps/a/{name}"), config_map(name, &pad)))
             .collect();
-        let ops: Vec<Op<'_>> = puts.iter().map(|(key, value)| Op::Put(key, value)).collect();
+        let ops: Vec<Op<'_>> = puts.iter().map(|(key, value)| Op::Put(key, value.as_bytes())).collect();
         control.txn(&ops).unwrap();
     }
     binary();
@@ -99,7 +99,7 @@ fn large_objects_after_small_ones_are_loaded_in_small_pages() {
             .map(|number| format!("{kind}-{number:06}"))
             .map(|name| (format!("/registry/configmaps/a/{name}"), config_map(&name, pad)))
             .collect();
-        let ops: Vec<Op<'_>> = puts.iter().map(|(key, value)| Op::Put(key, value)).collect();
+        let ops: Vec<Op<'_>> = puts.iter().map(|(key, value)| Op::Put(key, value.as_bytes())).collect();
         // A busy machine may take longer than the gateway waits; writing twice gives the same.
         let written = (0..10).find_map(|_| gateway.txn(&ops).ok());
         written.expect("etcd takes it in ten attempts");

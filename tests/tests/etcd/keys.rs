@@ -75,9 +75,9 @@ fn a_transaction_arrives_whole() {
     let (x, y) = (config_map("x", "1"), config_map("y", "1"));
     let at = control
         .txn(&[
-            Op::Put("/registry/configmaps/a/x", &x),
+            Op::Put("/registry/configmaps/a/x", x.as_bytes()),
             Op::Delete("/registry/configmaps/a/gone"),
-            Op::Put("/registry/configmaps/a/y", &y),
+            Op::Put("/registry/configmaps/a/y", y.as_bytes()),
         ])
         .unwrap();
     let events = watch.events(3);

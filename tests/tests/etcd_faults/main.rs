@@ -2,7 +2,9 @@
 //! to and 200 watchers are served from it; then everything that they received is compared with etcd's own log.
 //!
 //! `faults` has the faults and the promises, `run` what they share. Each test prints what it checked and its seed;
-//! `REVCAST_FAULTS_SEED` sets the seed, `REVCAST_FAULTS=long` (`cargo xtask faults`) makes more rounds.
+//! `REVCAST_FAULTS_SEED` sets the seed, `REVCAST_FAULTS=long` makes more rounds. `REVCAST_STORAGE_MEDIA_TYPE` says in which form
+//! objects are stored, json or protobuf; without it each fault is made on both, one on each etcd. `cargo xtask faults` makes the long
+//! rounds in both forms.
 #![allow(clippy::unwrap_used)]
 
 mod faults;

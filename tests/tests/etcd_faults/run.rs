@@ -10,12 +10,12 @@ use revcast_tests::history::{self, Log, Seen, Violation, Watcher};
 use revcast_tests::port::Port;
 use revcast_tests::proxy::Proxy;
 use revcast_tests::server::{Scratch, Server};
-use revcast_tests::workload::Workload;
 use revcast_tests::workload::probe::Probe;
 use revcast_tests::workload::reader::Reader;
 use revcast_tests::workload::recorder::Recorder;
 use revcast_tests::workload::watchers::{Told, Watchers};
 use revcast_tests::workload::writer::Writer;
+use revcast_tests::workload::{MediaType, Workload};
 
 /// Writes a second.
 const RATE: u64 = 200;
@@ -30,6 +30,8 @@ pub(crate) const READY_WITHIN: Duration = Duration::from_secs(15);
 /// How long until every watcher has all writes.
 const EVEN_WITHIN: Duration = Duration::from_secs(30);
 const ROOT: (&str, &str) = ("root", "secret");
+/// Names the form in which objects are stored.
+const STORAGE: &str = "REVCAST_STORAGE_MEDIA_TYPE";
 
 /// What the watchers of a run may receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,6 +125,7 @@ impl Run {
         let endpoints =
             proxy.as_ref().map_or_else(|| cluster.endpoints(), |proxy| format!("http://{}", proxy.address()));
         let port = Port::free();
+        let media_type = media_type(name, release, seed);
         let mut arguments: Vec<String> = [
             "--listen",
             &format!("127.0.0.1:{}", port.number()),
@@ -132,6 +135,8 @@ impl Run {
             "2s",
             "--etcd-watch",
             watch,
+            "--storage-media-type",
+            media_type.text(),
             "--bookmark-interval",
             "1s",
             "--log-level",
@@ -151,7 +156,7 @@ impl Run {
         });
         let login = login.is_some();
         let server = serve(&arguments);
-        let workload = Arc::new(Workload::new(vec![server.address.clone()]));
+        let workload = Arc::new(Workload::new(vec![server.address.clone()]).storing(media_type));
         let gateway = || gateway(&cluster, login);
         let recorder = Recorder::start(gateway(), Vec::new());
         let writer = Writer::start(&workload, gateway(), RATE, seed);
@@ -335,8 +340,10 @@ impl Run {
     fn replay(&self) -> String {
         let release = self.cluster.release().text().replace('.', "_");
         format!(
-            "again: REVCAST_FAULTS_SEED={} cargo test -p revcast-tests --test etcd_faults etcd_{release}::{} -- --exact",
-            self.seed, self.name
+            "again: REVCAST_FAULTS_SEED={} {STORAGE}={} cargo test -p revcast-tests --test etcd_faults etcd_{release}::{} -- --exact",
+            self.seed,
+            self.workload.media_type().text(),
+            self.name
         )
     }
 
@@ -376,6 +383,12 @@ impl Run {
             counts.events > 5_000 && counts.bookmarks > 200 && counts.resumes > 50,
             "{counts:?}\n{replay}"
         );
+        let of = |accepts: MediaType| -> u64 {
+            told.iter().filter(|one| one.accepts == accepts).map(|one| one.counts.events).sum()
+        };
+        let stored = self.workload.media_type();
+        let packed = if stored == MediaType::Protobuf { of(stored) } else { 0 };
+        assert!(stored == MediaType::Json || packed * 4 > counts.events, "{packed} of {counts:?}\n{replay}");
         assert!(
             reads.confirmed > 20 && reads.through_server > 10 && reads.direct > 10,
             "{reads:?}\n{replay}"
@@ -388,11 +401,12 @@ impl Run {
             .map(|(ready, even)| format!("{:.1}/{:.1}", ready.as_secs_f64(), even.as_secs_f64()))
             .collect();
         let line = format!(
-            "faults: etcd {} {}: {} deliveries checked of {written} writes; {} bookmarks, {} lists, {} resumes, {} told \
+            "faults: etcd {} {} on {}: {} deliveries checked ({packed} in protobuf) of {written} writes; {} bookmarks, {} lists, {} resumes, {} told \
              410, {} refused; {} compactions; {} reads saw their write, {} had no answer; ready/even again after [{}] s; seed {}; {:.0} s; \
              {total} deliveries so far\n",
             self.cluster.release().text(),
             self.name,
+            stored.text(),
             counts.events,
             counts.bookmarks,
             counts.lists,
@@ -408,6 +422,21 @@ impl Run {
         );
         // Not captured by the test harness. The reader may have ended.
         let _ = std::io::stdout().lock().write_all(line.as_bytes());
+    }
+}
+
+/// The form of a run's objects: the one that is told. Otherwise each fault has one on the one etcd and the other on the other,
+/// and the next seed swaps them.
+fn media_type(name: &str, release: Release, seed: u64) -> MediaType {
+    match std::env::var(STORAGE).as_deref() {
+        Ok("json") => MediaType::Json,
+        Ok("protobuf") => MediaType::Protobuf,
+        Ok(other) => panic!("{STORAGE}={other}: no such form; write json or protobuf"),
+        Err(_) => {
+            let letters: u64 = name.bytes().map(u64::from).sum();
+            let turn = seed.wrapping_add(letters).wrapping_add(u64::from(release == Release::V3_5));
+            if turn.is_multiple_of(2) { MediaType::Json } else { MediaType::Protobuf }
+        }
     }
 }
 
