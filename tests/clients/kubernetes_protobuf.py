@@ -14,6 +14,8 @@ from google.protobuf.message import DecodeError
 MAGIC = b"k8s\0"
 META = "k8s.io.apimachinery.pkg.apis.meta.v1."
 RUNTIME = "k8s.io.apimachinery.pkg.runtime."
+# Kinds that are of no group.
+OF_META = {"APIGroup", "APIGroupList", "APIResourceList", "APIVersions", "DeleteOptions", "Status"}
 # Groups whose package is not named by their first label.
 PACKAGES = {"": "core", "internal.apiserver.k8s.io": "apiserverinternal"}
 # Fields of Go structs that are inlined: JSON has no level for them. By the names of message and field.
@@ -83,7 +85,7 @@ class Types:
     def of(self, api_version, kind):
         """The message of a kind; KeyError without one."""
         group, _, version = api_version.rpartition("/")
-        if group == "meta.k8s.io" or kind in ("Status", "DeleteOptions"):
+        if group == "meta.k8s.io" or kind in OF_META:
             return self.named(META + kind)
         package = PACKAGES.get(group, group.split(".")[0])
         return self.named(f"k8s.io.api.{package}.{version}.{kind}")
@@ -132,7 +134,7 @@ def text_of(message):
         return json.loads(message.Raw)
     if name == RUNTIME + "RawExtension":
         return json.loads(message.raw)
-    if name.endswith(".ExtraValue"):
+    if name.endswith((".ExtraValue", ".Verbs")):
         return list(message.items)
     return None
 

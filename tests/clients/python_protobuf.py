@@ -461,6 +461,17 @@ def negotiating():
     assert reply.packed()[1] == "ConfigMapList"
 
 
+def discovering():
+    aggregated = ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+    for path, how in [("/api", aggregated), ("/apis", aggregated), ("/api", ""), ("/apis", ""), ("/apis/apps/v1", "")]:
+        shown = ask("GET", path, accept=JSON + how).must(200)
+        reply = ask("GET", path, accept=PROTOBUF + how).must(200)
+        assert reply.media_type == PROTOBUF + how, reply.media_type
+        decoded = types.decode(reply.body)
+        same(decoded, shown.json())
+        assert len(decoded[2].ListFields()) >= 1, path
+
+
 def deleting():
     create("pb-delete", "a", "b", "c")
     options = types.of("v1", "DeleteOptions")()
@@ -498,6 +509,7 @@ if __name__ == "__main__":
             ("errors", errors),
             ("metadata only", metadata),
             ("negotiation", negotiating),
+            ("discovery", discovering),
             ("delete, delete all", deleting),
         ]
     )
