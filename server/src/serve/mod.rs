@@ -107,7 +107,9 @@ impl Frontend for App {
     ) -> Reply {
         match answer(self, host, head, admitted, body, budget).await {
             Reply::FullBody(whole) if head.accepts_gzip() => Reply::FullBody(gzip::shrink(host, whole).await),
-            reply => reply,
+            reply @ (Reply::FullBody(_) | Reply::StreamingBody(_) | Reply::Refused(..) | Reply::Watch(_)) => {
+                reply
+            }
         }
     }
 }

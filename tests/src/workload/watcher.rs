@@ -87,7 +87,7 @@ impl Watcher {
         Self {
             name: format!("{number} ({})", scope.path()),
             scope,
-            accepts: if number % 2 == 0 { MediaType::Json } else { stored },
+            accepts: if number.is_multiple_of(2) { MediaType::Json } else { stored },
             rng,
             state: State::Pausing(Instant::now()),
             turn: number,
